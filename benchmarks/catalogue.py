@@ -1,0 +1,189 @@
+"""Fills a database with the catalogues that are measured: one large store among many smaller ones."""
+
+import random
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+
+from stoa.db.pool import Connection
+from stoa.products.contract import NewImage, NewProduct, NewStock, NewVariant, Option, Seo
+from stoa.products.documents import rows_for
+from stoa.rest.endpoint import Store
+
+STORES = 200
+LARGE_STORE_PRODUCTS = 10_000
+MILLION = 1_000_000
+_LARGE_STORE_PLACE = 100  # neither the first nor the last in the tables
+_BEGINNING = datetime(2024, 1, 1, tzinfo=UTC)
+_BATCH = 5_000
+
+_ADJECTIVES = "Plain Washed Heavy Soft Striped Woven Brushed Organic Classic Everyday Slim Relaxed".split()
+_MATERIALS = "linen cotton wool oak walnut steel ceramic glass leather cork bamboo hemp".split()
+_THINGS = "Shirt Apron Blanket Bowl Chair Lamp Notebook Pillow Rug Scarf Shelf Towel Tray Vase".split()
+_BRANDS = ["Arden & Co", "Fjord", "Halden", "Kiln Street", "Marlowe", "Norrland", "Piet", "Ostra", "Tallis"]
+_CATEGORIES = ["Home/Kitchen", "Home/Living", "Home/Bedroom", "Clothing/Women", "Clothing/Men", "Office"]
+_TAGS = "summer winter new sale gift outdoor handmade vegan bestseller limited refill set".split()
+_SENTENCES = (
+    "Made in small batches by people who have done little else for thirty years.",
+    "It gets softer with every wash and keeps its colour in the sun.",
+    "The edges are finished by hand, which is why no two of them are quite alike.",
+    "We ship it folded in recycled paper, without a plastic bag anywhere.",
+    "Care for it with cold water and a little patience; it will repay both.",
+    "A plain thing, well made, that does not ask for attention and gets it all the same.",
+    "Measure twice before you order: the larger size is generous indeed.",
+)
+_SIZES = ["Small", "Medium", "Large", "Extra large"]
+
+
+class Loaded(msgspec.Struct, frozen=True):
+    """A store that is measured, and where its products' ids lie."""
+
+    store_id: int
+    handle: str
+    first_id: int
+    last_id: int
+
+    @property
+    def products(self) -> int:
+        return self.last_id - self.first_id + 1
+
+
+def _invented(random_: random.Random, number: int) -> NewProduct:
+    material, thing = random_.choice(_MATERIALS), random_.choice(_THINGS)
+    name = f"{random_.choice(_ADJECTIVES)} {material} {thing} {number}"
+    sizes = _SIZES[: random_.randint(1, 4)]
+    return NewProduct(
+        name=name,
+        price=Decimal(random_.randint(500, 30_000)) / 100,
+        external_id=f"erp-{number}",
+        description=" ".join(random_.sample(_SENTENCES, 3)) + f" Number {number} of our {material} series.",
+        status="active" if random_.random() < 0.9 else "draft",
+        compare_at_price=Decimal(random_.randint(30_000, 40_000)) / 100 if random_.random() < 0.3 else None,
+        brand=random_.choice(_BRANDS),
+        category=random_.choice(_CATEGORIES),
+        tags=sorted(random_.sample(_TAGS, 3)),
+        images=[
+            NewImage(url=f"https://images.example.com/{number}/{view}.jpg", alt=f"{name}, seen from the {view}")
+            for view in ("front", "side")
+        ],
+        options=[Option(name="Size", values=sizes)],
+        variants=[
+            NewVariant(
+                option_values={"Size": size},
+                sku=f"SKU-{number}-{place}",
+                barcode=f"40{number:08}{place:03}",
+                price=Decimal(random_.randint(500, 30_000)) / 100 if place > 2 else None,
+                weight=Decimal("0.25") * place,
+                metadata={"shelf": f"A{number % 90}"},
+                stock=NewStock(on_hand=random_.randint(0, 80)),
+            )
+            for place, size in enumerate(sizes, 1)
+        ],
+        weight=Decimal(random_.randint(100, 4_000)) / 1000,
+        seo=Seo(title=f"{name} | buy online", description=f"{name}: delivered in two days, returned for free."),
+        metadata={"material": material, "season": random_.choice(("spring", "autumn")), "pieces": number % 7},
+    )
+
+
+_PRODUCT_COLUMNS = (
+    "store_id id external_id slug name status price on_hand reserved in_stock created_at updated_at head terms".split()
+)
+_VARIANT_COLUMNS = (
+    "store_id id product_id position sku barcode external_id options_key price on_hand track_inventory "
+    "allow_backorder low_stock_threshold created_at updated_at head"
+).split()
+
+# COPY cannot write a tsvector in binary, so rows pass through a stage where terms are plain text.
+_STAGE = f"""CREATE TEMPORARY TABLE stage AS SELECT {", ".join(_PRODUCT_COLUMNS[:-1])}, NULL::text[] AS terms
+               FROM products WITH NO DATA"""
+_FROM_STAGE = f"""INSERT INTO products ({", ".join(_PRODUCT_COLUMNS)})
+                  SELECT {", ".join(_PRODUCT_COLUMNS[:-1])}, array_to_tsvector(terms) FROM stage ORDER BY id"""
+
+
+async def load(db: Connection) -> Loaded:
+    """Load every store with its products; answers the large one."""
+    random_ = random.Random(1)  # the same catalogue in every run
+    await db.execute("BEGIN")  # one commit for all: two hundred stores would wait for the disk six hundred times
+    await db.execute(_STAGE)
+    large: Loaded | None = None
+    number = 0
+    for place in range(1, STORES + 1):
+        is_large = place == _LARGE_STORE_PLACE
+        handle = "large" if is_large else f"store-{place}"
+        store = await _add_store(db, handle)
+        first = number + 1
+        number += LARGE_STORE_PRODUCTS if is_large else random_.randint(50, 200)
+        await _add_products(db, random_, store, range(first, number + 1))
+        if is_large:
+            large = Loaded(store.id, handle, first, number)
+    if large is None:
+        raise RuntimeError("no store was the large one")
+    await db.execute(f"SELECT setval('product_ids', {number}), setval('variant_ids', {number * 10})")
+    await db.execute("COMMIT")
+    await db.execute("VACUUM ANALYZE")
+    return large
+
+
+async def _add_store(db: Connection, handle: str) -> Store:
+    rows = await db.fetch(
+        "INSERT INTO stores (handle, name, currency) VALUES ($1, $2, 'USD') RETURNING id", handle, handle.title()
+    )
+    return Store(rows[0][0], handle, handle.title(), "USD", "active")
+
+
+async def _add_products(db: Connection, random_: random.Random, store: Store, ids: range) -> None:
+    for start in range(ids.start, ids.stop, _BATCH):
+        rows = list(_rows(random_, store, range(start, min(start + _BATCH, ids.stop))))
+        await db.execute("TRUNCATE stage")
+        products = [product for product, _ in rows]
+        await db.copy_records_to_table("stage", records=products, columns=_PRODUCT_COLUMNS)
+        await db.execute(_FROM_STAGE)
+        variants = [variant for _, members in rows for variant in members]
+        await db.copy_records_to_table("variants", records=variants, columns=_VARIANT_COLUMNS)
+    await _count(db, store.id, len(ids))
+
+
+async def _count(db: Connection, store_id: int, products: int) -> None:
+    await db.execute(
+        "INSERT INTO row_counts (store_id, resource, delta) VALUES ($1, 'products', $2)", store_id, products
+    )
+
+
+def _rows(random_: random.Random, store: Store, ids: range) -> Iterator[tuple[Sequence[Any], Sequence[Sequence[Any]]]]:
+    for number in ids:
+        row, variants = rows_for(_invented(random_, number), store)
+        created = _BEGINNING + timedelta(minutes=number, microseconds=1 + number * 7 % 999_999)
+        updated = created + timedelta(days=random_.randint(0, 90), seconds=7)
+        state = (row.price, row.on_hand, 0, row.in_stock, created, updated)
+        members = [
+            (store.id, number * 10 + v.position, number, v.position, v.sku, v.barcode, v.external_id, v.options_key,
+             v.price, v.on_hand, v.track_inventory, v.allow_backorder, v.low_stock_threshold, created, updated, v.head)
+            for v in variants
+        ]  # fmt: skip
+        product = (store.id, number, row.external_id, row.slug, row.name, row.status, *state, row.head, row.terms)
+        yield product, members
+
+
+# Copies of the large store's products, so that a page of either has the same size; the database makes them itself.
+# Terms stay few: neither the first nor a deep page looks at them, and their index would take most of the time.
+_MULTIPLY = f"""
+INSERT INTO products ({", ".join(_PRODUCT_COLUMNS)})
+SELECT $1::bigint, $2::bigint + n, 'copy-' || n, slug || '-' || n, name || ' ' || n, status, price, on_hand, reserved, in_stock,
+       created_at + n * interval '1 minute', updated_at + n * interval '1 minute', head,
+       array_to_tsvector(ARRAY[$1::bigint || '/w/copy'])
+  FROM generate_series(0, $3::bigint - 1) n
+       JOIN products template ON template.store_id = $4 AND template.id = $5::bigint + n % $6::bigint
+ ORDER BY n"""
+
+
+async def load_million(db: Connection, large: Loaded) -> Loaded:
+    """Add a store of a million products; one to four variants each would add nothing to its pages."""
+    store = await _add_store(db, "million")
+    first = (await db.fetch("SELECT nextval('product_ids')"))[0][0] + 1
+    await db.execute(_MULTIPLY, store.id, first, MILLION, large.store_id, large.first_id, large.products)
+    await _count(db, store.id, MILLION)
+    await db.execute("VACUUM ANALYZE products")
+    return Loaded(store.id, store.handle, first, first + MILLION - 1)

@@ -1,0 +1,146 @@
+"""What is measured: each request with the statements that are its limit, and the marks it has to reach."""
+
+import base64
+
+import msgspec
+
+from benchmarks.catalogue import Loaded
+from benchmarks.drive import Request, as_script
+from stoa.access.authentication import Try
+from stoa.access.contract import NewSecret
+from stoa.access.queries import CLIENT, KEEP_TOKEN
+from stoa.db.listing import Shape
+from stoa.products import queries
+from stoa.rest.dispatch import PREFIX
+from stoa.rest.lists import Cursor
+
+
+class Access(msgspec.Struct, frozen=True):
+    """What an app calls with."""
+
+    app: NewSecret
+    token: str
+
+
+class Measure(msgspec.Struct, frozen=True):
+    """One row of the table."""
+
+    name: str
+    title: str
+    request: Request
+    limit: str  # a pgbench script
+    baseline: Request | None = None
+    least_of_limit: float | None = None
+    aim_of_limit: float | None = None
+    least_of_baseline: float | None = None
+    aim_of_baseline: float | None = None
+    like: str = ""  # the row whose rate this one's must stay near
+    least_of_like: float = 0.5
+
+
+def form(app: NewSecret) -> str:
+    """What an app sends to get its token."""
+    return f"grant_type=client_credentials&client_id={app.client_id}&client_secret={app.client_secret}"
+
+
+FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+
+
+def of_large_store(store: Loaded, access: Access) -> list[Measure]:
+    """The rows of the store with 10,000 products."""
+    deep = store.last_id - 60
+    cursor = base64.urlsafe_b64encode(str(deep).encode()).decode()
+    return [
+        Measure(
+            "listing",
+            f"50 of {store.products:,} products, with total",
+            _get(store, access, "/products"),
+            _listing(store, 50),
+            baseline=_get(store, access, "/products"),
+            least_of_limit=0.5,
+            aim_of_limit=0.7,
+            least_of_baseline=10,
+            aim_of_baseline=15,
+        ),
+        Measure(
+            "one",
+            "one product with its variants",
+            _get(store, access, "/products/%d"),
+            as_script(
+                (queries.GET.sql, [str(store.store_id), ":id"]),
+                choose=f"\\set id random({store.first_id}, {store.last_id})",
+            ),
+            baseline=_get(store, access, "/products/%d"),
+            least_of_baseline=10,
+        ),
+        Measure(
+            "listing-250",
+            f"250 of {store.products:,} products, with total",
+            _get(store, access, "/products?limit=250"),
+            _listing(store, 250),
+            baseline=_get(store, access, "/products?limit=250"),
+        ),
+        Measure(
+            "deep",
+            f"50 of {store.products:,} products, near the end",
+            _get(store, access, f"/products?cursor={_cursor(deep)}"),
+            _listing(store, 50, after=deep),
+            baseline=_get(store, access, f"/products?cursor={cursor}"),
+            like="listing",
+        ),
+        _token(access),
+    ]
+
+
+def of_million_store(store: Loaded, access: Access) -> list[Measure]:
+    """The rows of the store with a million products; the baseline has no such store."""
+    deep = store.last_id - 60
+    return [
+        Measure(
+            "million-first",
+            f"50 of {store.products:,} products, with total",
+            _get(store, access, "/products"),
+            _listing(store, 50),
+            like="listing",
+        ),
+        Measure(
+            "million-deep",
+            f"50 of {store.products:,} products, near the end",
+            _get(store, access, f"/products?cursor={_cursor(deep)}"),
+            _listing(store, 50, after=deep),
+            like="deep",
+        ),
+    ]
+
+
+def _token(access: Access) -> Measure:
+    subjects = ",".join(f'"{subject}"' for subject in Try(access.app.client_id, "127.0.0.1").subjects)
+    ask = Request("/oauth/token", method="POST", headers=FORM, body=form(access.app))
+    client = (CLIENT.sql, [f"'{access.app.client_id}'", "''", "'127.0.0.1'", "''", "''", f"'{{{subjects}}}'"])
+    # Each token is another row, so its hash is made up; that costs a few microseconds.
+    keep = (KEEP_TOKEN.sql, ["sha256(random()::text::bytea)", str(access.app.app_id), "NULL", "NULL", "3600"])
+    return Measure("token", "an access token", ask, as_script(client, keep), baseline=ask)
+
+
+def _get(store: Loaded, access: Access, path: str) -> Request:
+    return Request(
+        f"/stores/{store.handle}{PREFIX}{path}",
+        first_id=store.first_id,
+        last_id=store.last_id,
+        headers={"Authorization": f"Bearer {access.token}"},
+    )
+
+
+def _listing(store: Loaded, limit: int, after: int | None = None) -> str:
+    # Variables, not literals: they reach the server as parameters, and it plans as it does for the service.
+    chosen = [f"\\set store {store.store_id}", f"\\set rows {limit + 1}"]
+    values = [":store", ":rows"]
+    if after is not None:
+        chosen.append(f"\\set after {after}")
+        values.append(":after")
+    sql = queries.LISTING.statement(Shape(resumed=after is not None))
+    return as_script((sql, values), choose="\n".join(chosen))
+
+
+def _cursor(after: int) -> str:
+    return base64.urlsafe_b64encode(msgspec.json.encode(Cursor({}, False, [after]))).rstrip(b"=").decode()  # noqa: FBT003

@@ -1,0 +1,125 @@
+"""Runs the services that are measured, as a user would, and looks at the memory of their workers."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import msgspec
+
+from benchmarks.drive import CannotMeasure
+
+_ROOT = Path(__file__).parent.parent
+_START_S, _END_S = 30, 40
+
+
+class Memory(msgspec.Struct, frozen=True):
+    """The largest worker: all it has resident, and its share of it once shared pages are divided."""
+
+    rss_mb: float
+    pss_mb: float
+
+
+class Service(msgspec.Struct, frozen=True):
+    origin: str
+    process_id: int
+
+    def memory(self) -> Memory:
+        workers = [_memory(worker) for worker in _workers(self.process_id)]
+        if not workers:
+            raise CannotMeasure("the service has no workers to look at")
+        return max(workers, key=lambda worker: worker.rss_mb)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@contextmanager
+def running(command: Sequence[str], settings: Mapping[str, str], log: Path) -> Generator[int, None, None]:
+    """A process and all that it starts, ended when this ends; says its id."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("STOA_")}
+    paths = os.pathsep.join([str(_ROOT), str(_ROOT / "src")])
+    environment = {**inherited, "PYTHONPATH": paths, **settings}
+    with log.open("ab") as output:
+        # In a session of its own, so that what is left of it can be ended and nobody else's is.
+        process = subprocess.Popen(
+            command, env=environment, cwd=_ROOT, stdout=output, stderr=output, start_new_session=True
+        )
+    try:
+        yield process.pid
+    except CannotMeasure as error:
+        raise CannotMeasure(f"{error}\n{log.read_text(errors='replace')[-2000:]}") from error
+    finally:
+        process.terminate()
+        try:
+            process.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait(_END_S)
+
+
+@contextmanager
+def stoa(dsn: str, folder: Path, *, workers: int, secret_key: str) -> Generator[Service, None, None]:
+    """The service itself, by its own command; its rate limits are at work, and too high to be reached."""
+    port = free_port()
+    settings = {
+        "STOA_DATABASE_URL": dsn,
+        "STOA_DATA_DIR": str(folder / "stoa"),
+        "STOA_SECRET_KEY": secret_key,
+        "STOA_WORKERS": str(workers),
+        "STOA_ACCESS_LOG": "false",
+        "STOA_METRICS": "off",
+        "STOA_APP_CONCURRENCY": "1000",
+        "STOA_RATE_BURST": "100000000",
+        "STOA_RATE_REFILL": "1000000",
+    }
+    command = [sys.executable, "-m", "stoa", "serve", "--port", str(port)]
+    with running(command, settings, folder / "stoa.log") as pid:
+        yield Service(_when_ready(f"http://127.0.0.1:{port}", "/ready"), pid)
+
+
+@contextmanager
+def baseline(dsn: str, folder: Path, *, workers: int, secret_key: str) -> Generator[Service, None, None]:
+    """The baseline, with uvicorn's fastest parts."""
+    port = free_port()
+    settings = {
+        "BASELINE_DATABASE_URL": dsn.replace("postgresql://", "postgresql+asyncpg://", 1),
+        "STOA_SECRET_KEY": secret_key,
+    }
+    options = ["--workers", str(workers), "--loop", "uvloop", "--http", "httptools", "--no-access-log"]
+    command = [sys.executable, "-m", "uvicorn", "benchmarks.baseline.app:app", *options, "--log-level", "warning"]
+    with running([*command, "--port", str(port)], settings, folder / "baseline.log") as pid:
+        yield Service(_when_ready(f"http://127.0.0.1:{port}", "/"), pid)
+
+
+def _when_ready(origin: str, path: str) -> str:
+    deadline = time.monotonic() + _START_S
+    while time.monotonic() < deadline:
+        try:
+            if httpx.get(origin + path, timeout=2).status_code in (200, 404):
+                return origin
+        except httpx.HTTPError:
+            pass
+        time.sleep(0.05)
+    raise CannotMeasure(f"no answer from {origin} within {_START_S} s")
+
+
+def _workers(process_id: int) -> list[int]:
+    """The processes below this one that multiprocessing made to serve; its resource tracker is none of them."""
+    children = Path(f"/proc/{process_id}/task/{process_id}/children").read_text().split()
+    return [int(pid) for pid in children if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+
+
+def _memory(process_id: int) -> Memory:
+    lines = Path(f"/proc/{process_id}/smaps_rollup").read_text().splitlines()
+    kilobytes = {name: int(rest.split()[0]) for name, _, rest in (line.partition(":") for line in lines[1:])}
+    return Memory(kilobytes["Rss"] / 1024, kilobytes["Pss"] / 1024)

@@ -1,0 +1,1 @@
+"""Stoa: one REST interface through which apps reach many online stores."""

@@ -1,0 +1,82 @@
+"""Which store an address names: by its host, by its path, or by a resource indicator (RFC 8707)."""
+
+import re
+from collections.abc import Iterable
+
+import msgspec
+
+from stoa.rest.dispatch import PREFIX
+
+_LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
+_HANDLE = re.compile(_LABEL)
+_HOST = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(?:\.{_LABEL})*")
+_RESOURCE = re.compile(
+    rf"https?://(?P<host>[A-Za-z0-9.:\[\]-]+)(?:(?P<front>(?:/[^/?#\s]+)*)/stores/(?P<handle>[^/?#\s]+))?{PREFIX}"
+)
+_DEFAULT_PORT = re.compile(r":(?:80|443)(?=/|\Z)")
+
+
+class Place(msgspec.Struct, frozen=True):
+    """A store's handle, or a host that may be one of its own; neither when the address names no store."""
+
+    handle: str = ""
+    host: str = ""
+
+
+NOWHERE = Place()
+
+
+class Front(msgspec.Struct, frozen=True):
+    """The service's addresses as the sender of a request sees them."""
+
+    scheme: str
+    host: str
+    public_url: str
+
+    @property
+    def service(self) -> str:
+        return self.public_url.rstrip("/") or f"{self.scheme}://{self.host}"
+
+    def resource(self, handle: str | None) -> str:
+        """A store's API: below the service when the path names the store, else on the request's own host."""
+        if handle is not None:
+            return f"{self.service}/stores/{handle}{PREFIX}"
+        return f"{self.public_url.partition('://')[0] or self.scheme}://{self.host}{PREFIX}"
+
+
+def is_handle(text: str) -> bool:
+    return _HANDLE.fullmatch(text) is not None
+
+
+def is_host(text: str) -> bool:
+    return _HOST.fullmatch(text) is not None
+
+
+def named_by_path(handle: str) -> Place:
+    return Place(handle=handle) if is_handle(handle) else NOWHERE
+
+
+def named_by_host(host: str, store_domain: str) -> Place:
+    """What a Host header names: `{handle}.{store_domain}`, or else a host of the store's own."""
+    name = host.lower().partition(":")[0].removesuffix(".")
+    handle = name.removesuffix(f".{store_domain.lower()}")
+    if handle != name and is_handle(handle):
+        return Place(handle=handle)
+    return Place(host=name) if is_host(name) else NOWHERE
+
+
+def named_by_resource(resource: str, store_domain: str, services: Iterable[str]) -> Place:
+    """What a resource indicator names: one store's `{base_url}/api/v3/app`, in path form or in host form."""
+    found = _RESOURCE.fullmatch(resource)
+    if found is None:
+        return NOWHERE
+    if found["handle"] is None:
+        return named_by_host(found["host"], store_domain)
+    service = _plain(found["host"] + found["front"])
+    return named_by_path(found["handle"]) if service in map(_plain, services) else NOWHERE
+
+
+def _plain(service: str) -> str:
+    """A service's address without what may differ between two spellings of it: scheme, case, default port."""
+    address = service.lower().removeprefix("https://").removeprefix("http://")
+    return _DEFAULT_PORT.sub("", address).rstrip("/")

@@ -1,0 +1,72 @@
+"""What operators do with apps and their secrets; each verb is one transaction with its audit entry."""
+
+from collections.abc import Sequence
+
+from stoa.access.audit import SERVICE
+from stoa.access.contract import App, InvalidGrace, NewSecret, RotationActive
+from stoa.access.credentials import hint, keyed_hash, new_client_id, new_client_secret
+from stoa.access.operator import Operator, check_name, find_app, known_scopes
+from stoa.access.queries import (
+    ADD_SECRET,
+    CREATE_APP,
+    DROP_ENDING_SECRETS,
+    END_SECRET,
+    ENDING_SECRETS,
+    LIST_APPS,
+    LOCK_APP,
+    SET_APP_STATUS,
+)
+
+LONGEST_GRACE_HOURS = 168
+
+
+async def list_apps(by: Operator) -> list[App]:
+    return await LIST_APPS.all(by.db)
+
+
+async def create_app(by: Operator, name: str, scopes: Sequence[str]) -> NewSecret:
+    """Register an app with the scopes that it may be granted, and make its credentials."""
+    check_name(name)
+    asked = known_scopes(scopes)
+    client_id, secret = new_client_id(), new_client_secret()
+    async with by.db.transaction() as db:
+        app_id = await CREATE_APP.one(db, client_id, name, asked)
+        await ADD_SECRET.run(db, app_id, keyed_hash(by.key, secret), hint(secret))
+        detail = {"name": name, "scopes": asked, "secret_hint": hint(secret)}
+        await by.record(db, SERVICE, "app.created", f"app:{app_id}", **detail)
+    return NewSecret(app_id, client_id, secret)
+
+
+async def rotate_secret(by: Operator, app: str, *, grace_hours: int = 24, force: bool = False) -> NewSecret:
+    """Make a new secret; the old one works until its grace ends. Without grace, all old ones end at once."""
+    if not 0 <= grace_hours <= LONGEST_GRACE_HOURS:
+        raise InvalidGrace
+    secret = new_client_secret()
+    async with by.db.transaction() as db:
+        found = await find_app(db, app)
+        await LOCK_APP.one(db, found.id)
+        if grace_hours and not force and await ENDING_SECRETS.one(db, found.id):
+            raise RotationActive
+        await DROP_ENDING_SECRETS.run(db, found.id)
+        until = await END_SECRET.maybe(db, found.id, grace_hours)
+        await ADD_SECRET.run(db, found.id, keyed_hash(by.key, secret), hint(secret))
+        detail = {"secret_hint": hint(secret), "grace_hours": grace_hours, "force": force}
+        await by.record(db, SERVICE, "app.secret_rotated", f"app:{found.id}", **detail)
+    return NewSecret(found.id, found.client_id, secret, until)
+
+
+async def suspend_app(by: Operator, app: str) -> App:
+    """Refuse the app on every store, and give it no tokens, until it is resumed."""
+    return await _set_status(by, app, "suspended", "app.suspended")
+
+
+async def resume_app(by: Operator, app: str) -> App:
+    return await _set_status(by, app, "active", "app.resumed")
+
+
+async def _set_status(by: Operator, app: str, status: str, action: str) -> App:
+    async with by.db.transaction() as db:
+        found = await find_app(db, app)
+        if await SET_APP_STATUS.run(db, found.id, status):
+            await by.record(db, SERVICE, action, f"app:{found.id}")
+        return await find_app(db, app)

@@ -1,0 +1,124 @@
+"""The audit log: append-only entries, each sealed with the one before it, one chain for each store."""
+
+import hashlib
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from stoa.db.query import Command, Executor, Query
+
+SERVICE = 0  # the chain of what concerns no single store
+_BEFORE_THE_FIRST = bytes(32)
+_PAGE = 1_000
+
+
+class Entry(msgspec.Struct):
+    """Who did what to whom, when, and in which request."""
+
+    position: int
+    action: str
+    actor: str
+    subject: str
+    detail: str
+    request_id: str
+    created_at: datetime
+    seal: bytes
+
+
+class Head(msgspec.Struct, frozen=True):
+    """Where a chain ends; noted elsewhere, it proves later that nothing before it was altered or cut off."""
+
+    position: int
+    seal: bytes
+
+
+class _Place(msgspec.Struct):
+    position: int
+    seal: bytes | None
+    moment: datetime
+
+
+# A chain's first entry stays for ever, so it is the one row that all who append can queue at, on any node.
+LOCK = Query(int, "SELECT position FROM audit_entries WHERE store_id = $1 AND position = 1 FOR NO KEY UPDATE")
+LAST = Query(
+    _Place,
+    """SELECT coalesce(last.position, 0), last.seal, clock_timestamp()
+         FROM (SELECT 1) always LEFT JOIN (
+              SELECT position, seal FROM audit_entries
+               WHERE store_id = $1 ORDER BY position DESC LIMIT 1) last ON true""",
+)
+APPEND = Command(
+    """INSERT INTO audit_entries
+              (store_id, position, action, actor, subject, detail, request_id, created_at, seal)
+       VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (store_id, position) DO NOTHING"""
+)
+_ENTRY = "SELECT position, action, actor, subject, detail, request_id, created_at, seal FROM audit_entries"
+FORWARDS = Query(Entry, f"{_ENTRY} WHERE store_id = $1 AND position > $2 ORDER BY position LIMIT $3")
+NEWEST = Query(Entry, f"{_ENTRY} WHERE store_id = $1 ORDER BY position DESC LIMIT $2")
+SEAL_AT = Query(bytes, "SELECT seal FROM audit_entries WHERE store_id = $1 AND position = $2")
+
+
+async def record(
+    db: Executor,
+    store_id: int,
+    action: str,
+    *,
+    actor: str,
+    subject: str,
+    detail: Mapping[str, Any],
+    request_id: str,
+) -> int:
+    """Append an entry inside the caller's transaction, which holds the chain until its end; say where it is."""
+    text = msgspec.json.encode(detail, order="deterministic").decode()
+    while True:
+        await LOCK.maybe(db, store_id)
+        last = await LAST.one(db, store_id)
+        entry = Entry(last.position + 1, action, actor, subject, text, request_id, last.moment, b"")
+        seal = _seal(store_id, last.seal or _BEFORE_THE_FIRST, entry)
+        fields = (entry.position, action, actor, subject, text, request_id, last.moment, seal)
+        # Only the first entry can be contested: there was no row to queue at, and another came first.
+        if await APPEND.run(db, store_id, *fields):
+            return entry.position
+
+
+async def verify(db: Executor, store_id: int) -> int | None:
+    """Walk a chain and say the first position that is missing or not as it was written; None when all are."""
+    expected, seal = 1, _BEFORE_THE_FIRST
+    while entries := await FORWARDS.all(db, store_id, expected - 1, _PAGE):
+        for entry in entries:
+            seal = _seal(store_id, seal, entry)
+            if entry.position != expected or entry.seal != seal:
+                return expected
+            expected += 1
+    return None
+
+
+async def head(db: Executor, store_id: int) -> Head:
+    """The chain's end as it is now."""
+    last = await LAST.one(db, store_id)
+    return Head(last.position, last.seal or _BEFORE_THE_FIRST)
+
+
+async def holds(db: Executor, store_id: int, noted: Head) -> bool:
+    """Whether an end that was noted earlier is still part of the chain."""
+    return noted.position == 0 or await SEAL_AT.maybe(db, store_id, noted.position) == noted.seal
+
+
+async def newest(db: Executor, store_id: int, limit: int) -> list[Entry]:
+    return await NEWEST.all(db, store_id, limit)
+
+
+def _seal(store_id: int, before: bytes, entry: Entry) -> bytes:
+    fields = [
+        store_id,
+        entry.position,
+        entry.action,
+        entry.actor,
+        entry.subject,
+        entry.detail,
+        entry.request_id,
+        entry.created_at,
+    ]
+    return hashlib.sha256(before + msgspec.json.encode(fields)).digest()

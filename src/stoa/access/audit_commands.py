@@ -1,0 +1,111 @@
+"""The commands that read and verify the audit log."""
+
+from typing import Any
+
+import click
+import msgspec
+
+from stoa.access import audit, stores
+from stoa.access.console import Console, Refused, print_one, print_rows
+from stoa.access.operator import Operator, find_store
+
+_SERVICE = "-"  # how the service's own chain is written; no store's handle begins so
+
+
+class Chain(msgspec.Struct):
+    """What came of walking one chain; `note` is its end, to be kept elsewhere and compared later."""
+
+    chain: str
+    entries: int
+    first_bad: int | None
+    note: str
+
+
+@click.group("audit")
+def audit_log() -> None:
+    """Read and verify the audit log, in which each entry seals the one before."""
+
+
+@audit_log.command("list")
+@click.option("--store", "handle", help="A store's own chain; default: the service's.")
+@click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="At most so many.")
+@click.option("--json", "as_json", is_flag=True, help="Machine-readable output with stable keys.")
+@click.pass_obj
+def list_entries(console: Console, handle: str | None, limit: int, *, as_json: bool) -> None:
+    """Show the newest entries, newest first.
+
+    \b
+    Example:
+      stoa audit list --store demo --limit 10
+    """
+
+    async def read(by: Operator) -> list[audit.Entry]:
+        return await audit.newest(by.db, await _chain_id(by, handle or _SERVICE), limit)
+
+    entries = [_shown(entry) for entry in console.run(read)]
+    print_rows(entries, as_json=as_json, none="Nothing is recorded there yet.")
+
+
+def _shown(entry: audit.Entry) -> dict[str, Any]:
+    return {
+        **msgspec.structs.asdict(entry),
+        "detail": msgspec.Raw(entry.detail.encode()),
+        "seal": entry.seal.hex(),
+    }
+
+
+@audit_log.command("verify")
+@click.option("--store", "handle", help="Only this store's chain; default: all, and the service's.")
+@click.option("--noted", multiple=True, help="A note of an earlier run, which must still hold.")
+@click.option("--json", "as_json", is_flag=True, help="Machine-readable output with stable keys.")
+@click.pass_obj
+def verify_chains(console: Console, handle: str | None, noted: tuple[str, ...], *, as_json: bool) -> None:
+    """Check that no entry was altered or removed; exit code 1 when one was.
+
+    The chain shows what was altered inside it. That its end was not cut off, or all of it written anew, shows
+    only against a note that was kept somewhere else.
+
+    \b
+    Examples:
+      stoa audit verify
+      stoa audit verify --noted demo:17:9f86d081884c7d65...
+    """
+    earlier = [_read_note(note) for note in noted]
+
+    async def walk(by: Operator) -> tuple[list[Chain], list[str]]:
+        names = [handle] if handle else [_SERVICE, *(store.handle for store in await stores.list_stores(by))]
+        broken = [
+            f"{name}:{head.position}"
+            for name, head in earlier
+            if not await audit.holds(by.db, await _chain_id(by, name), head)
+        ]
+        return [await _walk(by, name) for name in names], broken
+
+    chains, broken = console.run(walk)
+    if handle:
+        print_one(chains[0], as_json=as_json)
+    else:
+        print_rows(chains, as_json=as_json, none="")
+    bad = [f"{chain.chain}:{chain.first_bad}" for chain in chains if chain.first_bad is not None]
+    if bad or broken:
+        where = ", ".join([*bad, *broken])
+        raise Refused(f"the audit log is not as it was written at {where}; compare it with a backup")
+
+
+async def _walk(by: Operator, name: str) -> Chain:
+    store_id = await _chain_id(by, name)
+    first_bad = await audit.verify(by.db, store_id)
+    head = await audit.head(by.db, store_id)
+    return Chain(name, head.position, first_bad, f"{name}:{head.position}:{head.seal.hex()}")
+
+
+async def _chain_id(by: Operator, name: str) -> int:
+    return audit.SERVICE if name == _SERVICE else (await find_store(by.db, name)).id
+
+
+def _read_note(note: str) -> tuple[str, audit.Head]:
+    try:
+        name, position, seal = note.split(":")
+        return name, audit.Head(int(position), bytes.fromhex(seal))
+    except ValueError:
+        raise click.BadParameter("a note is CHAIN:POSITION:SEAL, as verify prints it", param_hint="--noted") from None

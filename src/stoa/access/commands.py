@@ -1,0 +1,251 @@
+"""The commands by which operators manage stores, apps and tokens."""
+
+import re
+import sys
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from stoa.access import apps, grants, stores
+from stoa.access.audit_commands import audit_log
+from stoa.access.console import Console, print_one, print_rows, say_once
+from stoa.access.contract import SCOPES, NewSecret
+
+Verb = TypeVar("Verb", bound=Callable[..., Any])
+
+
+def _read_scopes(_context: click.Context, _parameter: click.Parameter, given: tuple[str, ...]) -> list[str] | None:
+    """Scopes given one by one or together; none at all leaves the choice to the verb."""
+    scopes = [scope for text in given for scope in re.split(r"[,\s]+", text) if scope]
+    return list(SCOPES) if "all" in scopes else scopes or None
+
+
+def _scopes(words: str, *, required: bool = False) -> Callable[[Verb], Verb]:
+    more = "Separate several by commas; `all` stands for every one there is."
+    return click.option(
+        "--scope", "--scopes", "scopes", multiple=True, required=required, callback=_read_scopes, help=f"{words} {more}"
+    )
+
+
+_json = click.option("--json", "as_json", is_flag=True, help="Machine-readable output with stable keys.")
+
+
+@click.group()
+def store() -> None:
+    """Create, list, suspend and resume stores."""
+
+
+@store.command("create")
+@click.argument("handle")
+@click.option("--name", required=True, help="The store's name as people read it.")
+@click.option("--currency", required=True, help="ISO 4217 code of its one currency, such as EUR.")
+@click.option("--host", "hosts", multiple=True, help="A host of the store's own; may be given several times.")
+@_json
+@click.pass_obj
+def create_store(
+    console: Console, handle: str, name: str, currency: str, hosts: tuple[str, ...], *, as_json: bool
+) -> None:
+    """Create a store, which then answers at /stores/HANDLE and at HANDLE.{store domain}.
+
+    \b
+    Example:
+      stoa store create demo --name "Demo shop" --currency EUR --host shop.example.org
+    """
+    created = console.run(lambda by: stores.create_store(by, handle, name, currency, hosts))
+    print_one(created, as_json=as_json)
+
+
+@store.command("list")
+@_json
+@click.pass_obj
+def list_stores(console: Console, *, as_json: bool) -> None:
+    """Show every store."""
+    print_rows(console.run(stores.list_stores), as_json=as_json, none="There are no stores yet.")
+
+
+@store.command("suspend")
+@click.argument("handle")
+@_json
+@click.pass_obj
+def suspend_store(console: Console, handle: str, *, as_json: bool) -> None:
+    """Refuse every app at a store until it is resumed; in force within a second."""
+    print_one(console.run(lambda by: stores.suspend_store(by, handle)), as_json=as_json)
+
+
+@store.command("resume")
+@click.argument("handle")
+@_json
+@click.pass_obj
+def resume_store(console: Console, handle: str, *, as_json: bool) -> None:
+    """Let apps reach a suspended store again."""
+    print_one(console.run(lambda by: stores.resume_store(by, handle)), as_json=as_json)
+
+
+@click.group()
+def app() -> None:
+    """Create, list, install, uninstall and suspend apps, and rotate their secrets.
+
+    An app is named by its client id or its number.
+    """
+
+
+@app.command("create")
+@click.argument("name")
+@_scopes("What stores may grant it.", required=True)
+@_json
+@click.pass_obj
+def create_app(console: Console, name: str, scopes: list[str] | None, *, as_json: bool) -> None:
+    """Register an app and make its credentials.
+
+    \b
+    Example:
+      stoa app create "Stock sync" --scopes products:read,inventory:write
+    """
+    _print_secret(console.run(lambda by: apps.create_app(by, name, scopes or [])), as_json=as_json)
+
+
+def _print_secret(secret: NewSecret, *, as_json: bool) -> None:
+    print_one(secret, as_json=as_json)
+    say_once("client secret")
+
+
+@app.command("list")
+@click.option("--store", "handle", help="Only what is installed on this store, with the scopes granted there.")
+@_json
+@click.pass_obj
+def list_apps(console: Console, handle: str | None, *, as_json: bool) -> None:
+    """Show every app, or what is installed on one store."""
+    if handle is None:
+        print_rows(console.run(apps.list_apps), as_json=as_json, none="There are no apps yet.")
+    else:
+        installed = console.run(lambda by: grants.list_installations(by, handle))
+        print_rows(installed, as_json=as_json, none="No app is installed there.")
+
+
+@app.command("install")
+@click.argument("app")
+@click.argument("store")
+@_scopes("Default: all that the app asks for.")
+@click.option("--rate-burst", type=int, help="Requests at once, in place of the service's own limit.")
+@click.option("--rate-refill", type=int, help="Requests a second that come back, likewise.")
+@_json
+@click.pass_obj
+def install(
+    console: Console,
+    app: str,
+    store: str,
+    scopes: list[str] | None,
+    *,
+    rate_burst: int | None,
+    rate_refill: int | None,
+    as_json: bool,
+) -> None:
+    """Let an app into a store; install it again to change its scopes.
+
+    \b
+    Example:
+      stoa app install stoa_ci_4fGh2kLmN0pQrStU demo --scopes products:read,orders:write
+    """
+    done = console.run(
+        lambda by: grants.install(by, app, store, scopes, rate_burst=rate_burst, rate_refill=rate_refill)
+    )
+    print_one(done, as_json=as_json)
+
+
+@app.command("uninstall")
+@click.argument("app")
+@click.argument("store")
+@_json
+@click.pass_obj
+def uninstall(console: Console, app: str, store: str, *, as_json: bool) -> None:
+    """Take an app off a store; its tokens are refused there within a second."""
+    print_one(console.run(lambda by: grants.uninstall(by, app, store)), as_json=as_json)
+
+
+@app.command("rotate-secret")
+@click.argument("app")
+@click.option("--grace-hours", type=int, default=24, show_default=True, help="0-168; 0 when the old one leaked.")
+@click.option("--force", is_flag=True, help="End an older secret whose grace still runs.")
+@_json
+@click.pass_obj
+def rotate_secret(console: Console, app: str, grace_hours: int, *, force: bool, as_json: bool) -> None:
+    """Make a new client secret; the old one works until its grace ends.
+
+    \b
+    Examples:
+      stoa app rotate-secret stoa_ci_4fGh2kLmN0pQrStU
+      stoa app rotate-secret 3 --grace-hours 0      the old one leaked
+      stoa token revoke --app 3                     ... and so may have tokens
+    """
+    made = console.run(lambda by: apps.rotate_secret(by, app, grace_hours=grace_hours, force=force))
+    _print_secret(made, as_json=as_json)
+
+
+@app.command("suspend")
+@click.argument("app")
+@_json
+@click.pass_obj
+def suspend_app(console: Console, app: str, *, as_json: bool) -> None:
+    """Refuse an app on every store until it is resumed; in force within a second."""
+    print_one(console.run(lambda by: apps.suspend_app(by, app)), as_json=as_json)
+
+
+@app.command("resume")
+@click.argument("app")
+@_json
+@click.pass_obj
+def resume_app(console: Console, app: str, *, as_json: bool) -> None:
+    """Let a suspended app work again."""
+    print_one(console.run(lambda by: apps.resume_app(by, app)), as_json=as_json)
+
+
+@click.group()
+def token() -> None:
+    """Issue and revoke access tokens."""
+
+
+@token.command("issue")
+@click.argument("app")
+@click.option("--store", "handle", help="Serve this store alone; default: every store that has the app.")
+@_scopes("Default: all that is granted.")
+@_json
+@click.pass_obj
+def issue_token(console: Console, app: str, handle: str | None, scopes: list[str] | None, *, as_json: bool) -> None:
+    """Make an access token as the app itself would get it, for trying things out.
+
+    \b
+    Example:
+      TOKEN=$(stoa token issue 3 --store demo --json | jq -r .access_token)
+    """
+    print_one(console.run(lambda by: grants.issue_token(by, app, handle, scopes)), as_json=as_json)
+    say_once("token")
+
+
+@token.command("revoke")
+@click.argument("given", metavar="TOKEN", required=False)
+@click.option("--app", "app_name", metavar="APP", help="End every live token of this app instead.")
+@_json
+@click.pass_obj
+def revoke_token(console: Console, given: str | None, app_name: str | None, *, as_json: bool) -> None:
+    """End a token, or all of an app's; refused everywhere within a second. A TOKEN of - is read from stdin.
+
+    \b
+    Examples:
+      stoa token revoke - < leaked.txt
+      stoa token revoke --app stoa_ci_4fGh2kLmN0pQrStU
+    """
+    if (given is None) == (app_name is None):
+        raise click.UsageError("give either a token or --app")
+    if app_name is not None:
+        count = console.run(lambda by: grants.revoke_all_tokens(by, app_name))
+    else:
+        text = sys.stdin.readline().strip() if given == "-" else str(given)
+        console.run(lambda by: grants.revoke_token(by, text))
+        count = 1
+    print_one({"revoked": count}, as_json=as_json)
+
+
+COMMANDS: list[click.Command] = [store, app, token, audit_log]
+
+__all__ = ["COMMANDS", "Console"]

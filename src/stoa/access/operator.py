@@ -1,0 +1,66 @@
+"""Whoever gives and takes away access: the database at hand, and a name for the audit log."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from stoa.access import audit
+from stoa.access.contract import SCOPES, App, InvalidName, NoSuchApp, NoSuchStore, StoreRow, UnknownScope
+from stoa.access.queries import GET_APP, GET_STORE
+from stoa.access.rules import ordered
+from stoa.db.pool import Database
+from stoa.db.query import Executor
+from stoa.settings import Settings, secret_key
+
+_LARGEST_ID = 2**63
+
+
+class Operator:
+    """One who may change access, such as `operator:maria`, in one request."""
+
+    def __init__(self, db: Database, settings: Settings, *, actor: str, request_id: str) -> None:
+        self.db = db
+        self.settings = settings
+        self.key = secret_key(settings)
+        self.actor = actor
+        self.request_id = request_id
+
+    async def record(self, db: Executor, store_id: int, action: str, subject: str, **detail: Any) -> int:
+        """Write down what is done, inside the transaction that does it."""
+        return await audit.record(
+            db,
+            store_id,
+            action,
+            actor=self.actor,
+            subject=subject,
+            detail=detail,
+            request_id=self.request_id,
+        )
+
+
+async def find_store(db: Executor, handle: str) -> StoreRow:
+    store = await GET_STORE.maybe(db, handle)
+    if store is None:
+        raise NoSuchStore(handle)
+    return store
+
+
+async def find_app(db: Executor, app: str) -> App:
+    """An app by its client id, or by its number."""
+    number = int(app) if app.isascii() and app.isdigit() and len(app) < 20 else 0
+    found = await GET_APP.maybe(db, app, number if number < _LARGEST_ID else 0)
+    if found is None:
+        raise NoSuchApp(app)
+    return found
+
+
+def check_name(name: str) -> None:
+    if not 1 <= len(name) <= 255 or not name.isprintable():
+        raise InvalidName
+
+
+def known_scopes(scopes: Sequence[str]) -> list[str]:
+    """The scopes in documentation order, each once; at least one, and none that does not exist."""
+    unknown = next((scope for scope in scopes if scope not in SCOPES), None)
+    if unknown is not None or not scopes:
+        raise UnknownScope(unknown or "")
+    return ordered(scopes)

@@ -1,0 +1,239 @@
+"""What the database does for access: look-ups before a store is known, and the operators' changes."""
+
+from datetime import datetime
+
+import msgspec
+
+from stoa.access.contract import App, Installation, StoreRow
+from stoa.db.query import Command, Query
+from stoa.rest.endpoint import Store
+
+_ADDRESS = "it finds the store that an address names"
+_CLIENT = "a client authenticates before any store is known"
+_OPERATOR = "operators see every store and app"
+_CHORE = "housekeeping goes over all stores"
+
+# --- every request -----------------------------------------------------------------------------------------
+
+STORE_BY_HANDLE = Query(
+    Store, "SELECT id, handle, name, currency, status FROM stores WHERE handle = $1", unbound=_ADDRESS
+)
+STORE_BY_HOST = Query(
+    Store,
+    """SELECT s.id, s.handle, s.name, s.currency, s.status
+         FROM store_hosts h JOIN stores s ON s.id = h.store_id WHERE h.host = $1""",
+    unbound=_ADDRESS,
+)
+
+
+class Standing(msgspec.Struct):
+    """A token on a store, and all that decides what it may do there now."""
+
+    app_id: int
+    app_name: str
+    app_status: str
+    store_status: str
+    seconds_left: float
+    asked: list[str] | None
+    granted: list[str] | None
+    rate_burst: int | None
+    rate_refill: int | None
+
+
+STANDING = Query(
+    Standing,
+    """SELECT a.id, a.name, a.status, s.status, extract(epoch FROM t.expires_at - now())::float8,
+              t.scopes, i.scopes, i.rate_burst, i.rate_refill
+         FROM tokens t JOIN apps a ON a.id = t.app_id JOIN stores s ON s.id = $1
+              LEFT JOIN installations i ON i.store_id = $1 AND i.app_id = t.app_id
+        WHERE t.token_hash = $2 AND t.revoked_at IS NULL AND (t.store_id IS NULL OR t.store_id = $1)""",
+)
+
+# --- the token endpoints -----------------------------------------------------------------------------------
+
+
+class Client(msgspec.Struct):
+    """All that a token request needs to know: the app, its live secrets, the store, failed tries so far."""
+
+    app_id: int | None
+    app_status: str | None
+    scopes: list[str] | None
+    secrets: list[bytes]
+    here: int | None
+    there: int | None
+    store_status: str | None
+    granted: list[str] | None
+    failures: list[int]
+    seconds_left: list[float]
+
+
+# An unknown client costs the same look-ups as a known one, so that time does not tell them apart.
+CLIENT = Query(
+    Client,
+    """WITH asked AS MATERIALIZED (
+           SELECT coalesce((SELECT id FROM stores WHERE handle = $2),
+                           (SELECT store_id FROM store_hosts WHERE host = $3)) AS here,
+                  coalesce((SELECT id FROM stores WHERE handle = $4),
+                           (SELECT store_id FROM store_hosts WHERE host = $5)) AS there),
+       tries AS MATERIALIZED (
+           SELECT array_agg(coalesce(f.failures, 0) ORDER BY wanted.place) AS failures,
+                  array_agg(coalesce(60 - extract(epoch FROM now() - f.first_at)::float8, 0)
+                            ORDER BY wanted.place) AS seconds_left
+             FROM unnest($6::text[]) WITH ORDINALITY AS wanted (subject, place)
+                  LEFT JOIN failed_tries f
+                  ON f.subject = wanted.subject AND f.first_at > now() - interval '60 seconds')
+       SELECT a.id, a.status, a.scopes,
+              ARRAY(SELECT k.secret_hash FROM app_secrets k
+                     WHERE k.app_id = coalesce(a.id, 0) AND (k.expires_at IS NULL OR k.expires_at > now())),
+              asked.here, asked.there, s.status, i.scopes, tries.failures, tries.seconds_left
+         FROM asked CROSS JOIN tries
+              LEFT JOIN apps a ON a.client_id = $1
+              LEFT JOIN stores s ON s.id = coalesce(asked.there, asked.here)
+              LEFT JOIN installations i ON i.store_id = s.id AND i.app_id = coalesce(a.id, 0)""",
+    unbound=_CLIENT,
+)
+
+
+class Failures(msgspec.Struct):
+    subject: str
+    failures: int
+
+
+# Subjects arrive sorted, so that racing failures lock their rows in one order.
+COUNT_FAILURE = Query(
+    Failures,
+    """INSERT INTO failed_tries AS f (subject, failures, first_at) SELECT unnest($1::text[]), 1, now()
+       ON CONFLICT (subject) DO UPDATE SET
+           failures = CASE WHEN f.first_at > now() - interval '60 seconds' THEN f.failures + 1 ELSE 1 END,
+           first_at = CASE WHEN f.first_at > now() - interval '60 seconds' THEN f.first_at ELSE now() END
+       RETURNING subject, failures""",
+    unbound=_CLIENT,
+)
+KEEP_TOKEN = Query(
+    datetime,
+    """INSERT INTO tokens (token_hash, app_id, store_id, scopes, expires_at)
+       VALUES ($1, $2, $3, $4, now() + make_interval(secs => $5)) RETURNING expires_at""",
+    unbound=_CLIENT,
+)
+REVOKE_OWN_TOKEN = Command(
+    "UPDATE tokens SET revoked_at = now() WHERE token_hash = $1 AND app_id = $2 AND revoked_at IS NULL",
+    unbound=_CLIENT,
+)
+
+
+class LiveToken(msgspec.Struct):
+    """A token that would be let in now; `store` is set when it serves one store alone."""
+
+    client_id: str
+    asked: list[str] | None
+    granted: list[str]
+    store: str | None
+    created_at: datetime
+    expires_at: datetime
+
+
+INTROSPECT = Query(
+    LiveToken,
+    """SELECT a.client_id, t.scopes, coalesce(i.scopes, a.scopes), s.handle, t.created_at, t.expires_at
+         FROM tokens t JOIN apps a ON a.id = t.app_id
+              LEFT JOIN stores s ON s.id = t.store_id
+              LEFT JOIN installations i ON i.store_id = t.store_id AND i.app_id = t.app_id
+        WHERE t.token_hash = $1 AND t.app_id = $2 AND t.revoked_at IS NULL AND t.expires_at > now()
+          AND a.status = 'active'
+          AND (t.store_id IS NULL OR (s.status = 'active' AND i.app_id IS NOT NULL))""",
+    unbound=_CLIENT,
+)
+
+# --- operators ---------------------------------------------------------------------------------------------
+
+_STORE = """SELECT s.id, s.handle, s.name, s.currency, s.status,
+       ARRAY(SELECT h.host FROM store_hosts h WHERE h.store_id = s.id ORDER BY h.host), s.created_at
+  FROM stores s"""
+LIST_STORES = Query(StoreRow, f"{_STORE} ORDER BY s.handle", unbound=_OPERATOR)
+GET_STORE = Query(StoreRow, f"{_STORE} WHERE s.handle = $1", unbound=_OPERATOR)
+CREATE_STORE = Query(
+    int, "INSERT INTO stores (handle, name, currency) VALUES ($1, $2, $3) RETURNING id", unbound=_OPERATOR
+)
+ADD_HOSTS = Command(
+    "INSERT INTO store_hosts (store_id, host) SELECT $1, unnest($2::text[])",
+)
+SET_STORE_STATUS = Command(
+    "UPDATE stores SET status = $2, updated_at = now() WHERE id = $1 AND status <> $2", unbound=_OPERATOR
+)
+
+_APP = """SELECT a.id, a.client_id, a.name, a.scopes, a.status,
+       ARRAY(SELECT k.hint FROM app_secrets k
+              WHERE k.app_id = a.id AND (k.expires_at IS NULL OR k.expires_at > now()) ORDER BY k.id),
+       ARRAY(SELECT s.handle FROM installations i JOIN stores s ON s.id = i.store_id
+              WHERE i.app_id = a.id ORDER BY s.handle), a.created_at FROM apps a"""
+LIST_APPS = Query(App, f"{_APP} ORDER BY a.id", unbound=_OPERATOR)
+GET_APP = Query(App, f"{_APP} WHERE a.client_id = $1 OR a.id = $2", unbound=_OPERATOR)
+LOCK_APP = Query(int, "SELECT id FROM apps WHERE id = $1 FOR NO KEY UPDATE", unbound=_OPERATOR)
+CREATE_APP = Query(
+    int, "INSERT INTO apps (client_id, name, scopes) VALUES ($1, $2, $3) RETURNING id", unbound=_OPERATOR
+)
+SET_APP_STATUS = Command(
+    "UPDATE apps SET status = $2, updated_at = now() WHERE id = $1 AND status <> $2", unbound=_OPERATOR
+)
+ADD_SECRET = Command("INSERT INTO app_secrets (app_id, secret_hash, hint) VALUES ($1, $2, $3)", unbound=_OPERATOR)
+# A secret with an end is one that was rotated out before.
+ENDING_SECRETS = Query(
+    int,
+    "SELECT count(*) FROM app_secrets WHERE app_id = $1 AND expires_at > now()",
+    unbound=_OPERATOR,
+)
+DROP_ENDING_SECRETS = Command("DELETE FROM app_secrets WHERE app_id = $1 AND expires_at IS NOT NULL", unbound=_OPERATOR)
+END_SECRET = Query(
+    datetime,
+    """UPDATE app_secrets SET expires_at = now() + make_interval(hours => $2)
+        WHERE app_id = $1 AND expires_at IS NULL RETURNING expires_at""",
+    unbound=_OPERATOR,
+)
+
+_INSTALLATION = """SELECT s.handle, a.id, a.client_id, a.name, i.scopes, i.rate_burst, i.rate_refill,
+       i.created_at, i.updated_at
+  FROM installations i JOIN stores s ON s.id = i.store_id JOIN apps a ON a.id = i.app_id
+ WHERE i.store_id = $1"""
+LIST_INSTALLATIONS = Query(Installation, f"{_INSTALLATION} ORDER BY a.id")
+GET_INSTALLATION = Query(Installation, f"{_INSTALLATION} AND i.app_id = $2 FOR UPDATE OF i")
+INSTALL = Command(
+    """INSERT INTO installations (store_id, app_id, scopes, rate_burst, rate_refill)
+       VALUES ($1, $2, $3, $4, $5) ON CONFLICT (store_id, app_id) DO NOTHING"""
+)
+CHANGE_INSTALLATION = Command(
+    """UPDATE installations SET scopes = $3, rate_burst = coalesce($4, rate_burst),
+              rate_refill = coalesce($5, rate_refill), updated_at = now()
+        WHERE store_id = $1 AND app_id = $2"""
+)
+UNINSTALL = Command("DELETE FROM installations WHERE store_id = $1 AND app_id = $2")
+
+
+class RevokedToken(msgspec.Struct):
+    app_id: int
+    store_id: int | None
+
+
+REVOKE_TOKEN = Query(
+    RevokedToken,
+    """UPDATE tokens SET revoked_at = now()
+        WHERE token_hash = $1 AND revoked_at IS NULL AND expires_at > now() RETURNING app_id, store_id""",
+    unbound=_OPERATOR,
+)
+REVOKE_TOKENS_OF_APP = Command(
+    "UPDATE tokens SET revoked_at = now() WHERE app_id = $1 AND revoked_at IS NULL AND expires_at > now()",
+    unbound=_OPERATOR,
+)
+
+# --- housekeeping ------------------------------------------------------------------------------------------
+
+# A day longer than it lives, a token is still told apart from one that never was.
+FORGET_OLD_TOKENS = Command(
+    """DELETE FROM tokens WHERE token_hash IN (
+           SELECT token_hash FROM tokens WHERE expires_at < now() - interval '1 day' LIMIT 1000)""",
+    unbound=_CHORE,
+)
+FORGET_OLD_TRIES = Command(
+    """DELETE FROM failed_tries WHERE subject IN (
+           SELECT subject FROM failed_tries WHERE first_at < now() - interval '60 seconds' LIMIT 1000)""",
+    unbound=_CHORE,
+)

@@ -1,0 +1,76 @@
+"""What operators do with stores; each verb is one transaction with its audit entry."""
+
+from collections.abc import Sequence
+from urllib.parse import urlsplit
+
+from stoa.access.addresses import is_handle, is_host, named_by_host
+from stoa.access.contract import (
+    HandleTaken,
+    HostTaken,
+    InvalidHandle,
+    InvalidHost,
+    StoreRow,
+    UnknownCurrency,
+)
+from stoa.access.operator import Operator, check_name, find_store
+from stoa.access.queries import ADD_HOSTS, CREATE_STORE, LIST_STORES, SET_STORE_STATUS
+from stoa.db.errors import PostgresError, violates
+from stoa.money import CURRENCIES
+from stoa.settings import Settings
+
+
+async def list_stores(by: Operator) -> list[StoreRow]:
+    return await LIST_STORES.all(by.db)
+
+
+async def create_store(by: Operator, handle: str, name: str, currency: str, hosts: Sequence[str] = ()) -> StoreRow:
+    own_hosts = sorted({host.lower().removesuffix(".") for host in hosts})
+    _check_handle(handle, by.settings)
+    check_name(name)
+    if currency not in CURRENCIES:
+        raise UnknownCurrency(currency)
+    for host in own_hosts:
+        _check_host(host, by.settings.store_domain.lower())
+    try:
+        async with by.db.transaction() as db:
+            store_id = await CREATE_STORE.one(db, handle, name, currency)
+            await ADD_HOSTS.run(db, store_id, own_hosts)
+            await by.record(db, store_id, "store.created", f"store:{handle}", currency=currency, hosts=own_hosts)
+            return await find_store(db, handle)
+    except PostgresError as error:
+        if violates(error, "stores_handle_key"):
+            raise HandleTaken(handle) from error
+        if violates(error, "store_hosts_pkey"):
+            raise HostTaken(", ".join(own_hosts)) from error
+        raise
+
+
+def _check_handle(handle: str, settings: Settings) -> None:
+    if not is_handle(handle):
+        raise InvalidHandle(handle)
+    if f"{handle}.{settings.store_domain}".lower() == urlsplit(settings.public_url).hostname:
+        raise HandleTaken(handle)  # the service itself answers there
+
+
+def _check_host(host: str, store_domain: str) -> None:
+    if not is_host(host):
+        raise InvalidHost(host, "give a host name without scheme, port or path")
+    if host == store_domain or named_by_host(host, store_domain).handle:
+        raise InvalidHost(host, f"names under {store_domain} belong to the stores' handles")
+
+
+async def suspend_store(by: Operator, handle: str) -> StoreRow:
+    """Refuse every app there, until it is resumed; nothing is lost."""
+    return await _set_status(by, handle, "suspended", "store.suspended")
+
+
+async def resume_store(by: Operator, handle: str) -> StoreRow:
+    return await _set_status(by, handle, "active", "store.resumed")
+
+
+async def _set_status(by: Operator, handle: str, status: str, action: str) -> StoreRow:
+    async with by.db.transaction() as db:
+        store = await find_store(db, handle)
+        if await SET_STORE_STATUS.run(db, store.id, status):
+            await by.record(db, store.id, action, f"store:{handle}")
+        return await find_store(db, handle)

@@ -1,0 +1,101 @@
+"""The service as one ASGI application: the app API by store, and beside it tokens, documentation and health."""
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Awaitable, Callable, Sequence
+
+import structlog
+from starlette.applications import Starlette
+from starlette.routing import Mount
+
+from stoa import site
+from stoa.access.admission import Admission
+from stoa.access.oauth import routes as oauth_routes
+from stoa.api import ENDPOINTS
+from stoa.db.pool import Database
+from stoa.housekeeping import tidy_for_ever
+from stoa.rest.dispatch import PREFIX, Dispatcher
+from stoa.rest.endpoint import Endpoint
+from stoa.rest.wire import Receive, Scope, Send
+from stoa.settings import SERVING_PID, Settings, load
+from stoa.telemetry import Observer, configure_logging
+
+_STORES = "/stores/"
+
+
+class Application:
+    """Sends each request where it belongs."""
+
+    def __init__(self, settings: Settings, endpoints: Sequence[Endpoint] = ENDPOINTS) -> None:
+        self.settings = settings
+        self.database = Database(settings.database_url, size=settings.database_pool)
+        self.access = Admission(self.database, settings)
+        self._dispatch = Dispatcher(
+            endpoints,
+            database=self.database,
+            access=self.access,
+            public_url=settings.public_url,
+            app_concurrency=settings.app_concurrency,
+            max_in_flight=settings.max_in_flight,
+            observe=Observer(settings),
+        )
+        tokens = oauth_routes(self.database, self.access, settings)
+        self._site: Callable[[Scope, Receive, Send], Awaitable[None]] = Starlette(
+            routes=[*site.routes(self.database), *tokens, Mount("/stores/{handle}", routes=tokens)],
+            exception_handlers=site.EXCEPTION_HANDLERS,
+        )
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        kind = scope["type"]
+        if kind == "lifespan":
+            await self._live(receive, send)
+            return
+        if kind != "http":
+            return
+        path: str = scope["path"]
+        if path.startswith(PREFIX):
+            await self._dispatch(scope, receive, send, sub_path=path[len(PREFIX) :])
+            return
+        if path.startswith(_STORES):
+            handle, _, rest = path[len(_STORES) :].partition("/")
+            if handle and rest.startswith(PREFIX[1:]):
+                await self._dispatch(scope, receive, send, sub_path=rest[len(PREFIX) - 1 :], handle=handle)
+                return
+        await self._site(scope, receive, send)
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        while True:
+            message = await receive()
+            if message["type"] == "lifespan.startup":
+                self._tasks = [
+                    asyncio.create_task(tidy_for_ever(self.database)),
+                    asyncio.create_task(_follow_parent()),
+                ]
+                await send({"type": "lifespan.startup.complete"})
+            else:
+                for task in self._tasks:
+                    task.cancel()
+                    with contextlib.suppress(asyncio.CancelledError):
+                        await task
+                await self.database.close()
+                await send({"type": "lifespan.shutdown.complete"})
+                return
+
+
+async def _follow_parent() -> None:
+    """A worker must not outlive the process that started it: kill -9 of that one leaves no other sign."""
+    parent = os.environ.get(SERVING_PID)
+    while parent is not None and os.getppid() == int(parent):  # noqa: ASYNC110 - no event tells of it
+        await asyncio.sleep(0.3)
+    if parent is not None:
+        structlog.get_logger().error("the serving process is gone")
+        os._exit(1)
+
+
+def create() -> Application:
+    """Build the application in a worker process, from the settings in its environment."""
+    settings = load()
+    configure_logging(settings)
+    return Application(settings)

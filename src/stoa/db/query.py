@@ -1,0 +1,64 @@
+"""A statement and the type of its rows, kept together as one constant."""
+
+from collections.abc import Sequence
+from typing import Any, Generic, Protocol, TypeVar, cast
+
+import msgspec
+
+Row = TypeVar("Row")
+
+
+class Executor(Protocol):
+    """What runs a statement: the pool for single reads, or the connection of a transaction."""
+
+    async def fetch(self, sql: str, *args: Any) -> Sequence[Sequence[Any]]: ...
+
+    async def execute(self, sql: str, *args: Any) -> str: ...
+
+
+class NoRow(Exception):
+    """A statement that always answers one row answered none."""
+
+
+class Query(Generic[Row]):
+    """SQL with its row type: a struct whose fields are the columns in order, or a plain type for one column."""
+
+    __slots__ = ("_struct", "row", "sql", "unbound")
+
+    def __init__(self, row: type[Row], sql: str, *, unbound: str | None = None) -> None:
+        self.row = row
+        self.sql = sql
+        # A reason makes a statement exempt from the rule that all are bound to one store.
+        self.unbound = unbound
+        self._struct = isinstance(row, type) and issubclass(row, msgspec.Struct)  # pyright: ignore[reportUnnecessaryIsInstance]
+
+    def _read(self, record: Sequence[Any]) -> Row:
+        return self.row(*record) if self._struct else cast("Row", record[0])
+
+    async def all(self, db: Executor, *args: Any) -> list[Row]:
+        rows = await db.fetch(self.sql, *args)
+        return [self._read(row) for row in rows]
+
+    async def maybe(self, db: Executor, *args: Any) -> Row | None:
+        rows = await db.fetch(self.sql, *args)
+        return self._read(rows[0]) if rows else None
+
+    async def one(self, db: Executor, *args: Any) -> Row:
+        rows = await db.fetch(self.sql, *args)
+        if not rows:
+            raise NoRow(self.sql)
+        return self._read(rows[0])
+
+
+class Command(Query[str]):
+    """SQL that answers no rows; running it gives the server's own word, such as `UPDATE 1`."""
+
+    __slots__ = ()
+
+    def __init__(self, sql: str, *, unbound: str | None = None) -> None:
+        super().__init__(str, sql, unbound=unbound)
+
+    async def run(self, db: Executor, *args: Any) -> int:
+        """Run it and say how many rows it touched."""
+        word = (await db.execute(self.sql, *args)).rsplit(" ", 1)[-1]
+        return int(word) if word.isdigit() else 0

@@ -1,0 +1,1 @@
+"""The demo stores' catalogues, kept as JSON beside this file."""

@@ -1,0 +1,110 @@
+"""`stoa demo`: two stores with believable goods, an app installed on both, and the lines with which to call them."""
+
+import asyncio
+import os
+from pathlib import Path
+
+import click
+
+from stoa import serving
+from stoa.access.apps import create_app, list_apps, rotate_secret
+from stoa.access.contract import SCOPES
+from stoa.access.grants import install
+from stoa.access.operator import Operator
+from stoa.db import migrate
+from stoa.db.pool import Database
+from stoa.demo.stock import stock_up
+from stoa.ids import new_id
+from stoa.settings import Settings, unknown
+
+APP_NAME = "Demo app"
+CATALOGUES = ("catalogue.json", "second.json")
+
+
+def run_demo(settings: Settings) -> None:
+    """Start everything, fill it once, serve, and say how to call it when the first answer comes."""
+    for line in unknown():
+        click.echo(f"warning: {line}", err=True)
+    serving.check_port(settings)
+    click.echo("Starting PostgreSQL ..." if not settings.database_url else "Connecting to PostgreSQL ...", err=True)
+    with serving.database(settings) as ready:
+        credentials = asyncio.run(_prepare(ready))
+        lines = _lines(settings, *credentials)
+        _keep(settings.data_dir / "demo.env", lines)
+        serving.serve(ready, on_ready=lambda: click.echo(_welcome(settings, lines)))
+    click.echo("Stopped. The data is kept; `make demo` goes on with it.", err=True)
+
+
+async def _prepare(settings: Settings) -> tuple[str, str]:
+    """Migrate and fill what is missing; answers the demo app's credentials."""
+    await migrate.migrate(settings.database_url)
+    database = Database(settings.database_url, size=2, statement_timeout_ms=30_000)
+    operator = Operator(database, settings, actor="operator:demo", request_id=new_id("req"))
+    try:
+        for name in CATALOGUES:
+            await stock_up(operator, name)
+        return await _credentials(operator, settings)
+    finally:
+        await database.close()
+
+
+async def _credentials(operator: Operator, settings: Settings) -> tuple[str, str]:
+    """The app's id and secret: those of the last run, or new ones where that file is gone."""
+    app = next((app for app in await list_apps(operator) if app.name == APP_NAME), None)
+    if app is None:
+        new = await create_app(operator, APP_NAME, list(SCOPES))
+        for handle in ("demo", "atelier"):
+            await install(operator, new.client_id, handle)
+        return new.client_id, new.client_secret
+    kept = _kept(settings.data_dir / "demo.env")
+    if kept.get("STOA_CLIENT_ID") == app.client_id and "STOA_CLIENT_SECRET" in kept:
+        return app.client_id, kept["STOA_CLIENT_SECRET"]
+    renewed = await rotate_secret(operator, app.client_id, grace_hours=0, force=True)
+    return app.client_id, renewed.client_secret
+
+
+def _lines(settings: Settings, client_id: str, client_secret: str) -> dict[str, str]:
+    service = settings.public_url or f"http://localhost:{settings.port}"
+    return {
+        "STOA_BASE_URL": f"{service}/stores/demo",
+        "STOA_AUTH_URL": f"{service}/oauth/token",
+        "STOA_CLIENT_ID": client_id,
+        "STOA_CLIENT_SECRET": client_secret,
+        "STOA_PORTAL_URL": f"{service}/docs",
+    }
+
+
+def _keep(file: Path, lines: dict[str, str]) -> None:
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    new = file.with_suffix(".new")
+    new.unlink(missing_ok=True)
+    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as handle:
+        handle.writelines(f"export {name}={value}\n" for name, value in lines.items())
+    new.replace(file)
+
+
+def _kept(file: Path) -> dict[str, str]:
+    if not file.exists():
+        return {}
+    pairs = (line.removeprefix("export ").partition("=") for line in file.read_text().splitlines())
+    return {name: value for name, _, value in pairs}
+
+
+def _welcome(settings: Settings, lines: dict[str, str]) -> str:
+    file = settings.data_dir / "demo.env"
+    variables = "\n".join(f"export {name}={value}" for name, value in lines.items())
+    return f"""
+# Stoa is ready. Two stores are open: demo (48 products, USD) and atelier (14 products, JPY).
+# These lines also stand in {file}: source it in another terminal, then paste the three below.
+
+{variables}
+
+# 1. Exchange the credentials for a token that lives one hour
+TOKEN=$(curl -s -u "$STOA_CLIENT_ID:$STOA_CLIENT_SECRET" -d grant_type=client_credentials "$STOA_AUTH_URL" | sed -E 's/.*"access_token": ?"([^"]+)".*/\\1/')
+# 2. List the products of the demo store
+curl -s -H "Authorization: Bearer $TOKEN" -H "Accept: application/json" "$STOA_BASE_URL/api/v3/app/products?limit=2"
+# 3. Find the linen that is in stock, cheapest first
+curl -s -H "Authorization: Bearer $TOKEN" "$STOA_BASE_URL/api/v3/app/products?q=linen&in_stock=true&sort=price&fields=id,name,price"
+
+# Reference: {lines["STOA_PORTAL_URL"]}    Stop with Ctrl-C.
+"""

@@ -1,0 +1,57 @@
+"""The outbox: one row for each event, committed with the change that it tells of."""
+
+from typing import Any, ClassVar
+
+import msgspec
+
+from stoa.db.query import Command, Executor
+from stoa.ids import new_id
+
+
+class Actor(msgspec.Struct, omit_defaults=True):
+    """Who caused it: an app by its id, or the operator."""
+
+    type: str
+    app_id: int | None = None
+
+
+class Event(msgspec.Struct):
+    """Something that happened to a resource; each kind is a subclass with its name and the scope that may hear it."""
+
+    name: ClassVar[str] = ""
+    scope: ClassVar[str] = ""
+    resource_type: ClassVar[str] = ""
+    known: ClassVar[dict[str, type["Event"]]] = {}
+
+    resource_id: int
+    version: int
+    data: str  # the resource's document, as callers see it
+    changes: dict[str, tuple[Any, Any]]
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if cls.name:
+            Event.known[cls.name] = cls
+
+
+INSERT = Command(
+    """INSERT INTO events (store_id, id, type, resource_type, resource_id, resource_version, actor, changes, data, request_id)
+       VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"""
+)
+
+
+async def emit(db: Executor, store_id: int, event: Event, *, actor: Actor, request_id: str) -> None:
+    """Tell of a change, inside the transaction that makes it."""
+    await INSERT.run(
+        db,
+        store_id,
+        new_id("evt"),
+        event.name,
+        event.resource_type,
+        event.resource_id,
+        event.version,
+        msgspec.json.encode(actor).decode(),
+        msgspec.json.encode(event.changes).decode(),
+        event.data,
+        request_id,
+    )

@@ -1,0 +1,45 @@
+"""What must be tidied now and then: counters folded, old keys and tokens forgotten; by one worker at a time."""
+
+import asyncio
+import random
+
+import structlog
+
+from stoa.access.queries import FORGET_OLD_TOKENS, FORGET_OLD_TRIES
+from stoa.db.errors import PostgresError, Unavailable
+from stoa.db.pool import Database
+from stoa.db.query import Command, Query
+from stoa.rest.idempotency import FORGET_OLD
+
+EVERY_S = 5.0
+_ALL_STORES = "housekeeping goes over all stores"
+
+TRY_LOCK = Query(bool, "SELECT pg_try_advisory_xact_lock(7306218)", unbound=_ALL_STORES)
+FOLD_COUNTS = Command(
+    """WITH grown AS (
+           SELECT store_id, resource FROM row_counts GROUP BY store_id, resource HAVING count(*) > 16 LIMIT 200),
+       gone AS (
+           DELETE FROM row_counts r USING grown g WHERE r.store_id = g.store_id AND r.resource = g.resource
+           RETURNING r.store_id, r.resource, r.delta)
+       INSERT INTO row_counts (store_id, resource, delta)
+       SELECT store_id, resource, sum(delta) FROM gone GROUP BY store_id, resource""",
+    unbound=_ALL_STORES,
+)
+CHORES = (FOLD_COUNTS, FORGET_OLD, FORGET_OLD_TOKENS, FORGET_OLD_TRIES)
+
+
+async def tidy(database: Database) -> None:
+    """Do every chore once, unless another worker is at it."""
+    async with database.transaction() as db:
+        if await TRY_LOCK.one(db):
+            for chore in CHORES:
+                await chore.run(db)
+
+
+async def tidy_for_ever(database: Database) -> None:
+    while True:
+        await asyncio.sleep(EVERY_S * random.uniform(0.8, 1.2))  # noqa: S311
+        try:
+            await tidy(database)
+        except (PostgresError, Unavailable) as error:
+            structlog.get_logger().warning("housekeeping", error=type(error).__name__)

@@ -1,0 +1,55 @@
+"""Money: minor units inside, a decimal string with the currency's own digits outside, never a float."""
+
+from decimal import Decimal
+
+# ISO 4217: currencies in use whose number of fraction digits is not two.
+_DIGITS = {
+    **dict.fromkeys("BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX UYI VND VUV XAF XOF XPF".split(), 0),
+    **dict.fromkeys("BHD IQD JOD KWD LYD OMR TND".split(), 3),
+    **dict.fromkeys("CLF UYW".split(), 4),
+}
+_TWO_DIGITS = frozenset(
+    "AED AFN ALL AMD ANG AOA ARS AUD AWG AZN BAM BBD BDT BGN BMD BND BOB BRL BSD BTN BWP BYN BZD CAD CDF CHF CNY "
+    "COP CRC CUP CVE CZK DKK DOP DZD EGP ERN ETB EUR FJD FKP GBP GEL GHS GIP GMD GTQ GYD HKD HNL HTG HUF IDR ILS "
+    "INR IRR JMD KES KGS KHR KPW KYD KZT LAK LBP LKR LRD LSL MAD MDL MGA MKD MMK MNT MOP MRU MUR MVR MWK MXN MYR "
+    "MZN NAD NGN NIO NOK NPR NZD PAB PEN PGK PHP PKR PLN QAR RON RSD RUB SAR SBD SCR SDG SEK SGD SHP SLE SOS SRD "
+    "SSP STN SVC SYP SZL THB TJS TMT TOP TRY TTD TWD TZS UAH USD UYU UZS VES WST XCD YER ZAR ZMW ZWG".split()
+)
+CURRENCIES = frozenset(_DIGITS) | _TWO_DIGITS
+
+LARGEST = 10**15
+
+
+class InvalidMoney(ValueError):
+    """The amount has too many digits, is negative, or is beyond what the store can hold."""
+
+
+def digits(currency: str) -> int:
+    """How many fraction digits a currency has."""
+    return _DIGITS.get(currency, 2)
+
+
+def to_minor(amount: Decimal, fraction_digits: int) -> int:
+    """Turn an amount into minor units; refuses what would need rounding."""
+    if not amount.is_finite():
+        raise InvalidMoney("must be a finite number")
+    if amount.adjusted() > 20:
+        raise InvalidMoney("is too large")
+    scaled = amount.scaleb(fraction_digits)
+    minor = int(scaled)
+    if minor != scaled:
+        raise InvalidMoney(f"may have at most {fraction_digits} fraction digits in this store's currency")
+    if minor < 0:
+        raise InvalidMoney("must not be negative")
+    if minor >= LARGEST:
+        raise InvalidMoney("is too large")
+    return minor
+
+
+def to_text(minor: int, fraction_digits: int) -> str:
+    """Write minor units as the decimal string that callers see."""
+    if fraction_digits == 0:
+        return str(minor)
+    sign, figures = ("-", -minor) if minor < 0 else ("", minor)
+    whole, fraction = divmod(figures, 10**fraction_digits)
+    return f"{sign}{whole}.{fraction:0{fraction_digits}}"

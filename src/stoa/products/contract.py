@@ -1,0 +1,217 @@
+"""Products and variants as callers see them: the resources, what may be sent, and how lists are filtered."""
+
+from datetime import datetime
+from decimal import Decimal
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from stoa.rest.body import Money, decimal_within
+from stoa.rest.filters import (
+    Choices,
+    Entries,
+    Flag,
+    Ids,
+    Moment,
+    MomentRange,
+    MoneyRange,
+    Term,
+    Text,
+    Words,
+)
+from stoa.rest.lists import ListOf
+
+Status = Literal["active", "draft", "archived"]
+WeightUnit = Literal["g", "kg", "oz", "lb"]
+Name = Annotated[str, Meta(min_length=1, max_length=255)]
+Short = Annotated[str, Meta(max_length=255)]
+Sku = Annotated[str, Meta(min_length=1, max_length=100)]
+Tag = Annotated[str, Meta(min_length=1, max_length=64)]
+Url = Annotated[str, Meta(min_length=1, max_length=2048, pattern=r"^https?://[^\s]+$")]
+Slug = Annotated[str, Meta(min_length=1, max_length=255, pattern=r"^[a-z0-9]+(?:-[a-z0-9]+)*$")]
+Weight = Annotated[Decimal, decimal_within(0, 1_000_000)]
+Quantity = Annotated[int, Meta(ge=-1_000_000_000, le=1_000_000_000)]
+MetadataKey = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.-]{1,64}$")]
+MetadataValue = Annotated[str, Meta(max_length=1000)] | int | float | bool
+Metadata = Annotated[dict[MetadataKey, MetadataValue], Meta(max_length=100)]
+
+
+class Stock(msgspec.Struct):
+    """Units on the shelf, units promised to orders, and what is left to sell."""
+
+    on_hand: int
+    reserved: int
+    available: int
+
+
+class Image(msgspec.Struct):
+    id: int
+    url: Url
+    alt: Short | None
+    position: int
+
+
+class Option(msgspec.Struct):
+    """What a product's variants differ in, such as Size, and the values it takes."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=64)]
+    values: Annotated[list[Name], Meta(min_length=1, max_length=200)]
+
+
+class Seo(msgspec.Struct, frozen=True):
+    title: Short | None = None
+    description: Annotated[str, Meta(max_length=1000)] | None = None
+
+
+class Variant(msgspec.Struct):
+    """One sellable form of a product; its id is stable for ever."""
+
+    id: int
+    product_id: int
+    title: str
+    option_values: dict[str, str]
+    sku: str | None
+    barcode: str | None
+    price: Money | None
+    effective_price: Money
+    compare_at_price: Money | None
+    cost_price: Money | None
+    weight: float | None
+    image_id: int | None
+    position: int
+    is_default: bool
+    track_inventory: bool
+    allow_backorder: bool
+    low_stock_threshold: int | None
+    external_id: str | None
+    metadata: dict[str, Any]
+    stock: Stock
+    created_at: datetime
+    updated_at: datetime
+    version: int
+
+
+class Level(msgspec.Struct):
+    """A variant's stock, as `include=inventory` puts it into its product."""
+
+    variant_id: int
+    sku: str | None
+    stock: Stock
+
+
+class Product(msgspec.Struct):
+    """A thing that a store sells, with at least one variant."""
+
+    id: int
+    name: str
+    price: Money
+    external_id: str | None
+    slug: str
+    description: str | None
+    status: Status
+    compare_at_price: Money | None
+    cost_price: Money | None
+    currency: str
+    sku: str | None
+    barcode: str | None
+    brand: str | None
+    category: str | None
+    tags: list[str]
+    images: list[Image]
+    options: list[Option]
+    variants_count: int
+    weight: float | None
+    weight_unit: WeightUnit
+    requires_shipping: bool
+    taxable: bool
+    track_inventory: bool
+    seo: Seo
+    metadata: dict[str, Any]
+    stock: Stock
+    in_stock: bool
+    created_at: datetime
+    updated_at: datetime
+    version: int
+    deleted_at: datetime | None
+    variants: list[Variant] | msgspec.UnsetType = msgspec.UNSET
+    inventory: list[Level] | msgspec.UnsetType = msgspec.UNSET
+
+
+class NewStock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    on_hand: Quantity = 0
+
+
+class NewImage(msgspec.Struct, forbid_unknown_fields=True):
+    url: Url
+    alt: Short | None = None
+
+
+class NewVariant(msgspec.Struct, forbid_unknown_fields=True):
+    """A variant as it is sent; what is left out is inherited or empty."""
+
+    option_values: dict[str, Name] = {}
+    sku: Sku | None = None
+    barcode: Sku | None = None
+    price: Money | None = None
+    compare_at_price: Money | None = None
+    cost_price: Money | None = None
+    weight: Weight | None = None
+    track_inventory: bool | None = None
+    allow_backorder: bool = False
+    low_stock_threshold: Annotated[int, Meta(ge=0, le=1_000_000_000)] | None = None
+    external_id: Short | None = None
+    metadata: Metadata = {}
+    stock: NewStock = NewStock()
+
+
+class NewProduct(msgspec.Struct, forbid_unknown_fields=True):
+    """A product as it is sent, its options and variants inline; without variants it gets one."""
+
+    name: Name
+    price: Money
+    external_id: Short | None = None
+    slug: Slug | None = None
+    description: Annotated[str, Meta(max_length=65_535)] | None = None
+    status: Status = "active"
+    compare_at_price: Money | None = None
+    cost_price: Money | None = None
+    brand: Short | None = None
+    category: Short | None = None
+    tags: Annotated[list[Tag], Meta(max_length=250)] = []
+    images: Annotated[list[NewImage], Meta(max_length=250)] = []
+    options: Annotated[list[Option], Meta(max_length=3)] = []
+    variants: Annotated[list[NewVariant], Meta(max_length=200)] = []
+    weight: Weight | None = None
+    weight_unit: WeightUnit = "kg"
+    requires_shipping: bool = True
+    taxable: bool = True
+    track_inventory: bool = True
+    seo: Seo = Seo()
+    metadata: Metadata = {}
+    sku: Sku | None = None
+    barcode: Sku | None = None
+    stock: NewStock = NewStock()
+
+
+PRODUCTS = ListOf(
+    filters={
+        "status": Choices(values=("active", "draft", "archived"), description="One or more of these statuses."),
+        "ids": Ids(description="Products with these ids."),
+        "sku": Text(description="The product of the variant with this SKU.", longest=100),
+        "barcode": Text(description="Products of variants with this barcode.", longest=100),
+        "brand": Term(kind="brand", description="Exactly this brand."),
+        "category": Term(kind="category", description="Exactly this category, or below it, as in `Home/Kitchen`."),
+        "tag": Term(kind="tag", description="Products that carry this tag."),
+        "price": MoneyRange(description="The price, or a range of it."),
+        "in_stock": Flag(description="Whether any variant can be bought now."),
+        "q": Words(description="Each word must begin a word of name, brand, category, tags, SKU or barcode."),
+        "external_id": Text(description="The product with your own id."),
+        "metadata": Entries(description="Metadata that must be equal, as in `metadata[material]=linen`."),
+        "created_at": MomentRange(description="When it was created, or a range of that."),
+        "updated_since": Moment(description="Changed at or after this time, stock and metadata included."),
+    },
+    sorts={"id": int, "name": str, "price": int, "created_at": datetime, "updated_at": datetime},
+    includes=("variants", "inventory"),
+    deletable=True,
+)

@@ -1,0 +1,157 @@
+"""The chapters around the operations: the introduction, access, errors, and the schemas at the end."""
+
+from collections.abc import Iterable
+
+from stoa.reference.document import Document
+from stoa.reference.fields import row, rows, schema_rows
+from stoa.reference.markup import Html, code, inline, join, link, prose, tag
+from stoa.reference.operation import card, error_link, status_mark
+from stoa.reference.samples import pretty
+
+
+def introduction(document: Document) -> Html:
+    info = document.info
+    text = tag(
+        "div",
+        tag("p", f"Version {info.version}", class_="version"),
+        tag("h1", info.title),
+        tag("p", inline(info.summary), class_="lead"),
+        prose(info.description),
+        tag(
+            "p",
+            "Every address begins with the base URL of a store, by its path or by its host: ",
+            code(document.base_url),
+            ". Everything on this page comes from ",
+            link("/openapi.json", "openapi.json"),
+            ", which describes the same to a machine.",
+        ),  # fmt: skip
+        class_="text",
+    )
+    return tag("section", text, _colonnade(document), id="introduction", class_="opening")
+
+
+def _colonnade(document: Document) -> Html:
+    """The groups as the bays of a stoa, each a shop to walk into."""
+    bays = (
+        tag(
+            "li",
+            link(
+                f"#{group.anchor}",
+                tag("b", group.name),
+                tag("span", inline(group.description)),
+                tag("small", _counted(len(group.operations), "operation")),
+            ),
+        )
+        for group in document.groups
+    )
+    return tag("ul", join(bays), class_="colonnade")
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def access(document: Document) -> Html:
+    schemes = document.components.security_schemes.values()
+    flow = document.flow
+    text = tag(
+        "div",
+        tag("h2", link("#authentication", "Authentication", class_="self")),
+        *(prose(scheme.description) for scheme in schemes),
+        tag(
+            "p",
+            "Send it with every request as ",
+            code("Authorization: Bearer …"),
+            ". The scopes in force are those that the store has granted to the app.",
+        ),  # fmt: skip
+        tag("h3", "Scopes", id="scopes"),
+        rows(row(code(scope), None, inline(meaning)) for scope, meaning in flow.scopes.items()),
+        class_="text",
+    )
+    request = [
+        f'curl "{document.origin}{flow.token_url}"',
+        "-d grant_type=client_credentials",
+        '-d client_id="$STOA_CLIENT_ID"',
+        '-d client_secret="$STOA_CLIENT_SECRET"',
+    ]
+    answer = {"access_token": "…", "token_type": "Bearer", "expires_in": 3600, "scope": " ".join(flow.scopes)}
+    examples = tag(
+        "div",
+        card("A token", " \\\n  ".join(request), "token", "Request: a token"),
+        card(join([status_mark("200"), " Answer"]), pretty(answer), "answer", "Answer: a token"),
+        class_="examples",
+    )
+    return tag("section", text, examples, id="authentication", class_="pair")
+
+
+def errors(document: Document) -> Html:
+    text = tag(
+        "div",
+        tag("h2", link("#errors", "Answers and errors", class_="self")),
+        tag(
+            "p",
+            "A success holds ",
+            code("data"),
+            " and ",
+            code("meta"),
+            ". Anything else is a ",
+            link("#schema-Problem", "problem", class_="ref") if "Problem" in document.components.schemas else "problem",
+            " as RFC 9457 describes it: ",
+            code("code"),
+            " says what happened, ",
+            code("detail"),
+            " says it of this request, ",
+            code("retryable"),
+            " whether the same request may succeed later, and ",
+            code("errors"),
+            " names every fault at once with a pointer to its place.",
+        ),  # fmt: skip
+        _headers(document),
+        tag("h3", "Error codes", id="error-codes"),
+        rows(_codes(document)),
+        class_="text",
+    )
+    sample = {
+        "type": f"{document.origin}/problems/validation_failed",
+        "title": "The body has faults",
+        "status": 422,
+        "detail": "2 faults were found.",
+        "instance": "/api/v3/app/products",
+        "code": "validation_failed",
+        "request_id": "req_5Zq0c1",
+        "retryable": False,
+        "errors": [
+            {"pointer": "/price", "code": "invalid_money", "detail": "EUR has 2 decimal digits."},
+            {"pointer": "/nmae", "code": "unknown_field", "detail": "Did you mean name?"},
+        ],
+    }
+    title = join([status_mark("422"), " application/problem+json"])
+    examples = tag("div", card(title, pretty(sample), "answer", "A problem"), class_="examples")
+    return tag("section", text, examples, id="errors", class_="pair")
+
+
+def _headers(document: Document) -> Html | None:
+    if not document.common_headers:
+        return None
+    return tag("p", "Every success carries ", join(map(code, document.common_headers), ", "), ".")
+
+
+def _codes(document: Document) -> Iterable[Html]:
+    for name, status in document.codes.items():
+        yield row(status_mark(status), None, error_link(name), inline(document.titles.get(name, "")))
+
+
+def schemas(document: Document) -> Html:
+    parts = (
+        tag(
+            "section",
+            tag("h3", link(f"#schema-{name}", name, class_="self")),
+            prose(schema.get("description", "")),
+            rows(schema_rows(schema, document)),
+            id=f"schema-{name}",
+            class_="schema",
+        )
+        for name, schema in document.components.schemas.items()
+    )
+    heading = tag("h2", link("#schemas", "Schemas", class_="self"))
+    return tag("section", heading, join(parts, "\n"), id="schemas", class_="schemas")

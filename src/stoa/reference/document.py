@@ -1,0 +1,219 @@
+"""The OpenAPI document read into types, and the questions that the pages ask of it."""
+
+import re
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+import msgspec
+
+Schema = dict[str, Any]
+
+_SCHEMAS = "#/components/schemas/"
+_TITLES = re.compile(r"`(\w+)`: ([^;]+?)(?=;|\.?\s*$)")
+
+
+class Parameter(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    where: str = msgspec.field(name="in")
+    schema: Schema = {}
+    description: str = ""
+    required: bool = False
+
+
+class Media(msgspec.Struct, frozen=True):
+    schema: Schema = {}
+    example: Any = None
+
+
+class Answer(msgspec.Struct, frozen=True):
+    description: str = ""
+    headers: dict[str, Any] = {}
+    content: dict[str, Media] = {}
+
+
+class Body(msgspec.Struct, frozen=True):
+    content: dict[str, Media] = {}
+    required: bool = False
+
+
+class Operation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    operation_id: str
+    summary: str = ""
+    description: str = ""
+    tags: list[str] = []
+    security: list[dict[str, list[str]]] = []
+    parameters: list[Parameter] = []
+    request_body: Body | None = None
+    responses: dict[str, Answer] = {}
+    deprecated: bool = False
+    method: str = ""
+    path: str = ""
+
+    @property
+    def scopes(self) -> list[str]:
+        return [scope for needed in self.security for scopes in needed.values() for scope in scopes]
+
+    @property
+    def successes(self) -> dict[str, Answer]:
+        return {status: answer for status, answer in self.responses.items() if status < "400"}
+
+    @property
+    def codes(self) -> dict[str, str]:
+        """Each error code that it can answer with, and its status."""
+        failures = ((status, answer) for status, answer in self.responses.items() if status >= "400")
+        return {
+            code: status
+            for status, answer in failures
+            for media in answer.content.values()
+            for code in _codes(media.schema)
+        }
+
+
+class Tag(msgspec.Struct, frozen=True):
+    name: str
+    description: str = ""
+
+
+class Info(msgspec.Struct, frozen=True):
+    title: str
+    version: str
+    summary: str = ""
+    description: str = ""
+
+
+class Variable(msgspec.Struct, frozen=True):
+    default: str = ""
+
+
+class Server(msgspec.Struct, frozen=True):
+    url: str
+    description: str = ""
+    variables: dict[str, Variable] = {}
+
+
+class Flow(msgspec.Struct, frozen=True, rename="camel"):
+    token_url: str = ""
+    scopes: dict[str, str] = {}
+
+
+class Scheme(msgspec.Struct, frozen=True):
+    description: str = ""
+    flows: dict[str, Flow] = {}
+
+
+class Components(msgspec.Struct, frozen=True, rename="camel"):
+    schemas: dict[str, Schema] = {}
+    security_schemes: dict[str, Scheme] = {}
+
+
+class Group(msgspec.Struct, frozen=True):
+    """A chapter of the reference."""
+
+    name: str
+    description: str
+    operations: list[Operation]
+
+    @property
+    def anchor(self) -> str:
+        return "group-" + re.sub(r"\W+", "-", self.name.lower())
+
+
+class Document(msgspec.Struct, frozen=True, dict=True):
+    info: Info
+    paths: dict[str, dict[str, Operation]]
+    servers: list[Server] = []
+    tags: list[Tag] = []
+    components: Components = Components()
+
+    @cached_property
+    def operations(self) -> list[Operation]:
+        return [
+            msgspec.structs.replace(operation, method=method.upper(), path=path)
+            for path, methods in self.paths.items()
+            for method, operation in methods.items()
+        ]
+
+    @cached_property
+    def groups(self) -> list[Group]:
+        """The operations by their first tag, in the order of the tags and then of the paths."""
+        members: dict[str, list[Operation]] = {tag.name: [] for tag in self.tags}
+        for operation in self.operations:
+            members.setdefault((operation.tags or ["Other"])[0], []).append(operation)
+        texts = {tag.name: tag.description for tag in self.tags}
+        return [Group(name, texts.get(name, ""), found) for name, found in members.items() if found]
+
+    @cached_property
+    def titles(self) -> dict[str, str]:
+        """What each error code means in a few words, as the answers' descriptions tell it."""
+        answers = (answer for operation in self.operations for answer in operation.responses.values())
+        return {code: title for answer in answers for code, title in _TITLES.findall(answer.description)}
+
+    @cached_property
+    def codes(self) -> dict[str, str]:
+        """Every error code of any operation with its status, by status."""
+        every = {code: status for operation in self.operations for code, status in operation.codes.items()}
+        return dict(sorted(every.items(), key=lambda pair: pair[1]))
+
+    @cached_property
+    def common_codes(self) -> frozenset[str]:
+        """The error codes that any request may meet, whatever the operation."""
+        found = [frozenset(operation.codes) for operation in self.operations]
+        return frozenset[str]().union(*found).intersection(*found)
+
+    @cached_property
+    def common_headers(self) -> list[str]:
+        """The header fields that every success carries."""
+        found = [a.headers for operation in self.operations for a in operation.successes.values()]
+        return [name for name in (found or [{}])[0] if all(name in headers for headers in found)]
+
+    @property
+    def base_url(self) -> str:
+        server = self.servers[0] if self.servers else Server("")
+        values = {name: variable.default for name, variable in server.variables.items()}
+        return re.sub(r"{(\w+)}", lambda m: values.get(m[1], ""), server.url).rstrip("/")
+
+    @property
+    def origin(self) -> str:
+        found = re.match(r"\w+://[^/]+", self.base_url)
+        return found[0] if found else ""
+
+    @property
+    def flow(self) -> Flow:
+        flows = (f for scheme in self.components.security_schemes.values() for f in scheme.flows.values())
+        return next(flows, Flow())
+
+    def resolved(self, schema: Schema) -> Schema:
+        """The schema itself when this one only refers to it."""
+        return self.components.schemas.get(reference(schema) or "", schema)
+
+
+def reference(schema: Schema) -> str | None:
+    """The name of the schema that this one refers to."""
+    target = str(schema.get("$ref", ""))
+    return target.removeprefix(_SCHEMAS) if target.startswith(_SCHEMAS) else None
+
+
+def read(document: Mapping[str, Any]) -> Document:
+    return msgspec.convert(_inlined(document, document), Document)
+
+
+def _inlined(node: Any, document: Mapping[str, Any]) -> Any:
+    """Shared parameters, answers and headers put where they are referred to; schemas keep their names."""
+    if isinstance(node, list):
+        return [_inlined(item, document) for item in node]  # pyright: ignore[reportUnknownVariableType]
+    if not isinstance(node, Mapping):
+        return node
+    target = node.get("$ref")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    if isinstance(target, str) and target.startswith("#/") and not target.startswith(_SCHEMAS):
+        found: Any = document
+        for key in target[2:].split("/"):
+            found = found[key]
+        return _inlined(found, document)
+    return {key: _inlined(value, document) for key, value in node.items()}  # pyright: ignore[reportUnknownVariableType]
+
+
+def _codes(schema: Schema) -> list[str]:
+    own: Schema = schema.get("properties", {}).get("code", {})
+    found = [*own.get("enum", []), *([own["const"]] if "const" in own else [])]
+    return found + [code for part in schema.get("allOf", []) for code in _codes(part)]

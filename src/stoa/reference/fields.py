@@ -1,0 +1,115 @@
+"""Rows of names and what they stand for: parameters, body fields, answers and schemas, all in one form."""
+
+import re
+from collections.abc import Iterable, Mapping
+
+from stoa.reference.document import Document, Parameter, Schema
+from stoa.reference.markup import Html, code, inline, join, tag
+from stoa.reference.samples import example
+from stoa.reference.wording import demands, kind, nullable, plain, said
+
+_PAGING = ("limit", "per_page", "page", "cursor", "sort", "fields", "include", "include_deleted")
+_RANGE = re.compile(r"(.+)\[(\w+)\]")
+
+
+def row(name: Html, type_: Html | None, *about: Html, flag: str | None = None, **data: str | None) -> Html:
+    term = tag("dt", name, tag("span", type_, class_="type") if type_ else None, _flag(flag))
+    # A blank between the parts keeps them apart for those who copy or listen.
+    return tag("div", term, tag("dd", join((part for part in about if part), " ")), **data)
+
+
+def _flag(word: str | None) -> Html | None:
+    return tag("span", word, class_=f"flag {word}") if word else None
+
+
+def rows(found: Iterable[Html], **data: str | None) -> Html:
+    return tag("dl", "\n", join(found, "\n"), class_="rows", **data)
+
+
+def parameter_groups(parameters: Iterable[Parameter], document: Document) -> Html:
+    """Parameters by what they are for, each group with its heading."""
+    by_title: dict[str, tuple[str, list[Parameter]]] = {}
+    listed = list(parameters)
+    lists = any(parameter.name == "cursor" for parameter in listed)
+    for parameter in sorted(listed, key=lambda each: each.where == "query" and each.name in _PAGING and lists):
+        title = _title(parameter, lists=lists)
+        by_title.setdefault(title, (parameter.where, []))[1].append(parameter)
+    order = ["Path", "Query", "Filters", "Paging and shape", "Headers"]
+    titles = sorted(by_title, key=lambda title: order.index(title) if title in order else len(order))
+    return join(
+        (
+            join(
+                [
+                    tag("h4", title),
+                    rows(_parameters(by_title[title][1], document), data_in=by_title[title][0]),
+                ]
+            )
+            for title in titles
+        ),
+        "\n",
+    )
+
+
+def _title(parameter: Parameter, *, lists: bool) -> str:
+    if parameter.where == "query" and lists:
+        return "Paging and shape" if parameter.name in _PAGING else "Filters"
+    return {"path": "Path", "query": "Query", "header": "Headers"}.get(parameter.where, parameter.where)
+
+
+def _parameters(parameters: list[Parameter], document: Document) -> Iterable[Html]:
+    operators: dict[str, list[str]] = {}
+    for parameter in parameters:
+        if found := _RANGE.fullmatch(parameter.name):
+            operators.setdefault(found[1], []).append(found[2])
+    for parameter in parameters:
+        found = _RANGE.fullmatch(parameter.name)
+        # `price[gte]` and its like stand in the row of `price`.
+        if not (found and any(each.name == found[1] for each in parameters)):
+            yield _parameter(parameter, operators.get(parameter.name, []), document)
+
+
+def _parameter(parameter: Parameter, operators: list[str], document: Document) -> Html:
+    ranges = tag("span", "also ", join((code(f"[{operator}]") for operator in operators), " ")) if operators else Html()
+    sample = str(example(parameter.schema, document, parameter.name)) if parameter.required else None
+    return row(
+        code(parameter.name),
+        kind(plain(parameter.schema)),
+        inline(parameter.description),
+        _small(demands(parameter.schema, document), ranges),
+        flag="required" if parameter.required else None,
+        data_kind=_input(parameter.schema),
+        data_sample=sample,
+        data_operators=" ".join(operators) or None,
+    )
+
+
+def _input(schema: Schema) -> str | None:
+    """Which field the script offers for it, where a line of text is not the best."""
+    given = schema.get("type")
+    return given if given in ("boolean", "array", "object", "integer") else "choice" if "enum" in schema else None
+
+
+def _small(*parts: Html) -> Html:
+    found = join((part for part in parts if part), " ")
+    return tag("small", found) if found else Html()
+
+
+def schema_rows(schema: Schema, document: Document, prefix: str = "", *, written: bool = False) -> Iterable[Html]:
+    """The fields of an object; objects without a name of their own unfold in place."""
+    required = schema.get("required", [])
+    properties: Mapping[str, Schema] = schema.get("properties", {})
+    for name, each in properties.items():
+        optional = None if name in required else "optional"
+        flag = ("required" if name in required else None) if written else optional
+        either = [Html(" or null")] if nullable(each) else []
+        inner = plain(each)
+        unfolds = inner.get("type") == "object" and bool(inner.get("properties"))
+        yield row(
+            code(prefix + name),
+            join(["object" if unfolds else kind(inner), *either]),
+            said(each),
+            _small(demands(each, document)),
+            flag=flag,
+        )
+        if unfolds:
+            yield from schema_rows(inner, document, f"{prefix}{name}.", written=written)

@@ -1,0 +1,139 @@
+"""One operation of the API: its text, and beside it the request to send and the answer to expect."""
+
+import re
+from collections.abc import Iterable
+
+from stoa.reference.document import Answer, Document, Operation, Schema, reference
+from stoa.reference.fields import parameter_groups, row, rows, schema_rows
+from stoa.reference.markup import Html, code, inline, join, link, prose, tag
+from stoa.reference.samples import curl, sample_answer
+from stoa.reference.wording import kind
+
+_PREFIX = re.compile(r"/api/v\d+/app(?=/)")
+_PLACEHOLDER = re.compile(r"({\w+})")
+
+
+def operation_section(operation: Operation, document: Document) -> Html:
+    name = operation.operation_id
+    text = tag(
+        "div",
+        tag("h3", link(f"#{name}", operation.summary, class_="self")),
+        tag("p", method(operation.method), " ", address(operation.path), class_="address"),
+        tag("p", "Deprecated: it will go. Do not build on it.", class_="notice") if operation.deprecated else None,
+        prose(operation.description) if operation.description.rstrip(".") != operation.summary else None,
+        _scopes(operation),
+        parameter_groups(operation.parameters, document),
+        _body(operation, document),
+        tag("h4", "Answers"),
+        rows(_answers(operation, document)),
+        _errors(operation, document),
+        class_="text",
+    )
+    return tag(
+        "article",
+        text,
+        "\n",
+        tag("div", _request(operation, document), _answer(operation, document), class_="examples"),
+        class_="operation pair",
+        id=name,
+        data_method=operation.method,
+        data_path=operation.path,
+    )
+
+
+def method(name: str) -> Html:
+    return tag("b", name, class_=f"method {name.lower()}")
+
+
+def address(path: str) -> Html:
+    """A path with its common beginning set back and its placeholders set off."""
+    prefix = _PREFIX.match(path)
+    rest = path[prefix.end() :] if prefix else path
+    pieces = (tag("i", piece) if odd % 2 else piece for odd, piece in enumerate(_PLACEHOLDER.split(rest)))
+    return tag("code", tag("span", prefix[0]) if prefix else None, *pieces)
+
+
+def _scopes(operation: Operation) -> Html | None:
+    scopes = operation.scopes
+    if not scopes:
+        return None
+    named = join((link("#scopes", code(scope)) for scope in scopes), " ")
+    return tag("p", "Scope ", named, class_="scope")
+
+
+def _body(operation: Operation, document: Document) -> Html | None:
+    body = operation.request_body
+    if body is None:
+        return None
+    media = next(iter(body.content.values()))
+    schema = document.resolved(media.schema)
+    types = join((code(name) for name in body.content), " or ")
+    named = reference(media.schema)
+    heading = tag("h4", "Body", None if body.required else tag("span", "optional", class_="flag optional"))
+    about = tag("p", types, ": ", kind(media.schema), class_="media") if named else tag("p", types, class_="media")
+    return join([heading, about, rows(schema_rows(schema, document, written=True), data_in="body")])
+
+
+def _answers(operation: Operation, document: Document) -> Iterable[Html]:
+    for status, answer in operation.successes.items():
+        own = [name for name in answer.headers if name not in document.common_headers]
+        carries = tag("small", tag("span", "with ", join((code(name) for name in own), " "))) if own else Html()
+        yield row(status_mark(status), None, inline(answer.description), carries)
+        for schema in _schemas(answer):
+            yield from schema_rows(schema, document)
+
+
+def _schemas(answer: Answer) -> Iterable[Schema]:
+    return (media.schema for media in answer.content.values())
+
+
+def status_mark(status: str) -> Html:
+    family = {"2": "good", "3": "good", "4": "bad", "5": "worse"}.get(status[:1], "bad")
+    return tag("b", status, class_=f"status {family}")
+
+
+def _errors(operation: Operation, document: Document) -> Html | None:
+    codes = operation.codes
+    if not codes:
+        return None
+    # With a single operation everything is common; then nothing is.
+    common = document.common_codes if len(document.operations) > 1 else frozenset[str]()
+    own = {code: status for code, status in codes.items() if code not in common}
+    listed = rows(
+        row(status_mark(status), None, error_link(name), Html(inline(document.titles.get(name, ""))))
+        for name, status in own.items()
+    )
+    shared = [name for name in codes if name in common]
+    rest = tag(
+        "details",
+        tag("summary", f"{len(shared)} errors that any request may meet"),
+        tag("p", join((error_link(name) for name in shared), " "), class_="codes"),
+    )
+    return join([tag("h4", "Errors"), listed if own else None, rest if shared else None])
+
+
+def error_link(name: str) -> Html:
+    return link(f"/problems/{name}", code(name))
+
+
+def card(title: Html | str, text: str, kind_: str, label: str) -> Html:
+    """A titled block of code that scrolls by itself, also by keyboard."""
+    return tag(
+        "figure",
+        tag("figcaption", title),
+        tag("pre", code(text), tabindex="0", role="region", aria_label=label) if text else None,
+        class_=f"card {kind_}",
+    )
+
+
+def _request(operation: Operation, document: Document) -> Html:
+    return card("curl", curl(operation, document), "request", f"Request: {operation.summary}")
+
+
+def _answer(operation: Operation, document: Document) -> Html | None:
+    sample = sample_answer(operation, document)
+    if sample is None:
+        return None
+    status, text = sample
+    title = join([status_mark(status), " ", "Answer" if text else "Answer without a body"])
+    return card(title, text, "answer", f"Answer: {operation.summary}")

@@ -1,0 +1,139 @@
+"""Examples made from the declarations: plausible values for a schema, and the request that sends them."""
+
+import json
+import shlex
+from typing import Any
+
+from stoa.reference.document import Document, Operation, Schema
+from stoa.reference.wording import alternatives, nullable, plain, values
+
+_DEEPEST = 5
+_WIDTH = 64
+# What a field of this name usually holds; the last word of the name decides when the whole is not here.
+_WORDS: dict[str, Any] = {
+    "address1": "12 Ermou Street", "amount": "19.99", "available": 38, "barcode": "5201234567890",
+    "body": "Please leave it at the door.", "brand": "Agora", "carrier": "ELTA", "category": "Clothing/Shirts",
+    "city": "Athens", "country_code": "GR", "currency": "EUR", "description": "Woven on Naxos, washed soft.",
+    "email": "thea@example.com", "event": "order.created", "event_type": "order.created",
+    "events": ["order.*"], "first_name": "Thea", "handle": "demo", "id": 1, "instance": "/api/v3/app/products",
+    "last_name": "Pappas", "limit": 50, "locale": "el-GR", "metadata": {"material": "linen"}, "name": "Linen shirt",
+    "number": 1001, "on_hand": 40, "option_values": {"Size": "M"}, "page": 1, "phone": "+302101234567",
+    "postal_code": "105 63", "position": 1, "price": "39.00", "quantity": 2, "reserved": 2, "score": 0.92,
+    "sku": "LS-M", "slug": "linen-shirt", "tags": ["linen", "summer"], "title": "Linen shirt", "total": 1,
+    "url": "https://example.com/linen-shirt", "values": ["S", "M", "L"], "version": 3, "weight": 0.25,
+}  # fmt: skip
+_PREFIXES = {"import_id": "imp_", "event_id": "evt_", "delivery_id": "dlv_", "request_id": "req_"}
+_MOMENT = "2026-01-31T12:00:00Z"
+_RARELY = ("deleted", "cancelled", "disabled")
+
+
+def example(schema: Schema, document: Document, name: str = "", *, depth: int = 0, answer: bool = True) -> Any:
+    """A plausible value; in a request it holds what is required, in an answer what is always there."""
+    schema = document.resolved(schema)
+    if nullable(schema):
+        stated = answer and depth < _DEEPEST and not name.startswith(_RARELY)
+        inner = plain(schema)
+        known = _word(name, inner) is not None or "examples" in inner or values(inner)
+        return example(inner, document, name, depth=depth, answer=answer) if stated and known else None
+    if given := schema.get("examples"):
+        return given[0]
+    if allowed := values(schema):
+        return allowed[0]
+    if answer is False and schema.get("default") is not None:
+        return schema["default"]
+    word = _word(name, schema)
+    if word is not None:
+        return word
+    if choices := alternatives(schema):
+        return example(choices[0], document, name, depth=depth, answer=answer)
+    match schema.get("type"):
+        case "object":
+            return _members(schema, document, depth, answer=answer)
+        case "array":
+            inner = document.resolved(schema.get("items", {}))
+            worth = depth < _DEEPEST and (inner.get("type") != "string" or values(inner))
+            return [example(inner, document, name.removesuffix("s"), depth=depth + 1, answer=answer)] if worth else []
+        case "integer" | "number":
+            return max(1, int(schema.get("minimum", 1)))
+        case "boolean":
+            return bool(schema.get("default", True))
+        case _:
+            return "…"
+
+
+def _members(schema: Schema, document: Document, depth: int, *, answer: bool) -> dict[str, Any]:
+    properties: dict[str, Schema] = schema.get("properties", {})
+    # A body in which nothing is required, such as a patch, shows its first fields.
+    shown = schema.get("required") or ([] if answer else list(properties)[:2])
+    return {
+        name: example(properties[name], document, name, depth=depth + 1, answer=answer)
+        for name in properties
+        if name in shown
+    }
+
+
+def _word(name: str, schema: Schema) -> Any:
+    """The usual value of a field of this name, if the schema could take it."""
+    given: Any = schema.get("type")
+    if given == "string" and (name.endswith(("_at", "since", "until")) or schema.get("format") == "date-time"):
+        return _MOMENT
+    if given == "string" and (name == "id" or name in _PREFIXES):
+        return _PREFIXES.get(name, "imp_") + "5Zq0c1"
+    if given == "string" and schema.get("format") == "decimal":
+        return "39.00"
+    word = _WORDS.get(name, _WORDS.get(name.rpartition("_")[2]))
+    fits = {"string": str, "integer": int, "number": (int, float), "array": list, "object": dict}.get(given)
+    return word if fits and isinstance(word, fits) else None
+
+
+def sample_body(operation: Operation, document: Document) -> str | None:
+    """The body that its example sends: the declared one, or one made from the schema."""
+    if operation.request_body is None:
+        return None
+    media = next(iter(operation.request_body.content.values()))
+    return pretty(media.example if media.example is not None else example(media.schema, document, answer=False))
+
+
+def sample_answer(operation: Operation, document: Document) -> tuple[str, str] | None:
+    """The status and the body of its success."""
+    for status, answer in operation.successes.items():
+        for media in answer.content.values():
+            given = media.example if media.example is not None else example(media.schema, document)
+            return status, pretty(given)
+    return next(((status, "") for status in operation.successes), None)
+
+
+def sample_path(operation: Operation, document: Document) -> str:
+    path = operation.path
+    for parameter in operation.parameters:
+        if parameter.where == "path":
+            value = str(example(parameter.schema, document, parameter.name))
+            path = path.replace(f"{{{parameter.name}}}", value)
+    return path
+
+
+def curl(operation: Operation, document: Document) -> str:
+    """The request as a command; `reference.js` writes the same once it runs."""
+    body = sample_body(operation, document)
+    lines = [f'curl "{document.base_url}{sample_path(operation, document)}"']
+    if operation.method != ("GET" if body is None else "POST"):
+        lines[0] = lines[0].replace("curl ", f"curl -X {operation.method} ", 1)
+    lines.append('-H "Authorization: Bearer $STOA_TOKEN"')
+    if body is not None:
+        lines += ['-H "Content-Type: application/json"', f"--data {shlex.quote(body)}"]
+    return " \\\n  ".join(lines)
+
+
+def pretty(value: Any, indent: str = "") -> str:
+    """JSON as people write it: what fits on a line stays on a line."""
+    flat = json.dumps(value, ensure_ascii=False)
+    deeper = indent + "  "
+    if not isinstance(value, dict | list) or not value or (indent and len(indent) + len(flat) <= _WIDTH):
+        return flat
+    if isinstance(value, dict):
+        rows = [f"{json.dumps(key)}: {pretty(each, deeper)}" for key, each in value.items()]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        opening, closing = "{}"
+    else:
+        rows = [pretty(each, deeper) for each in value]  # pyright: ignore[reportUnknownVariableType]
+        opening, closing = "[]"
+    return f"{opening}\n{deeper}" + f",\n{deeper}".join(rows) + f"\n{indent}{closing}"

@@ -1,0 +1,144 @@
+"""A JSON Schema in words: what type a value has, and what is asked of it."""
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from stoa.reference.document import Document, Schema, reference
+from stoa.reference.markup import Html, code, inline, join, link, tag
+
+_HUGE = 10**15  # a bound of this size only says that it fits into 64 bits
+_FEW = 12
+_FORMATS = {
+    "decimal": "decimal string",
+    "date-time": "date-time",
+    "date": "date",
+    "uuid": "UUID",
+    "uri": "URL",
+}
+
+
+def kind(schema: Schema) -> Html:
+    """The type in a few words; a named schema becomes a link to it."""
+    name = reference(schema)
+    if name is not None:
+        return link(f"#schema-{name}", name, class_="ref")
+    choices = alternatives(schema)
+    if choices:
+        return join((kind(choice) for choice in choices), " or ")
+    if "enum" in schema or "const" in schema:
+        return join(["string" if isinstance(value, str) else "value" for value in values(schema)[:1]])
+    given: Any = schema.get("type")
+    match given:
+        case "array":
+            return join(["array of ", kind(schema.get("items", {}))])
+        case "object":
+            return _object(schema)
+        case list():
+            return join((kind({**schema, "type": each}) for each in given), " or ")  # pyright: ignore[reportUnknownVariableType]
+        case None:
+            return join(["anything"])
+        case _:
+            return join([_FORMATS.get(schema.get("format", ""), given)])
+
+
+def _object(schema: Schema) -> Html:
+    if schema.get("properties"):
+        return tag("code", "{", ", ".join(schema["properties"]), "}", title=schema.get("description"))
+    of = schema.get("additionalProperties")
+    return join(["map of ", kind(of)]) if isinstance(of, dict) and of else join(["object"])  # pyright: ignore[reportUnknownArgumentType]
+
+
+def alternatives(schema: Schema) -> list[Schema]:
+    return schema.get("anyOf") or schema.get("oneOf") or []
+
+
+def nullable(schema: Schema) -> bool:
+    given: Any = schema.get("type")
+    return given == "null" or "null" in (given or []) or any(nullable(each) for each in alternatives(schema))
+
+
+def plain(schema: Schema) -> Schema:
+    """The schema without its "or null"."""
+    if isinstance(schema.get("type"), list):
+        rest = [each for each in schema["type"] if each != "null"]
+        return {**schema, "type": rest[0] if len(rest) == 1 else rest}
+    choices = [each for each in alternatives(schema) if each.get("type") != "null"]
+    if not choices or len(choices) == len(alternatives(schema)):
+        return schema
+    others = {key: value for key, value in schema.items() if key not in ("anyOf", "oneOf")}
+    return {**choices[0], **others} if len(choices) == 1 else {**others, "anyOf": choices}
+
+
+def values(schema: Schema) -> list[Any]:
+    """The values that it allows, where it lists them."""
+    return schema.get("enum") or ([schema["const"]] if "const" in schema else [])
+
+
+def demands(schema: Schema, document: Document) -> Html:
+    """What is asked of a value beyond its type, as sentences without verbs."""
+    schema = plain(schema)
+    items: Schema = schema.get("items", {})
+    found = [
+        _chosen(values(schema) or values(items), document),
+        _bounds(schema.get("minimum"), schema.get("maximum"), ""),
+        _bounds(schema.get("minLength"), schema.get("maxLength"), " characters"),
+        _bounds(schema.get("minItems"), schema.get("maxItems"), " items") if not values(items) else None,
+        _bounds(schema.get("minProperties"), schema.get("maxProperties"), " entries"),
+        _bounds(items.get("minLength"), items.get("maxLength"), " characters each"),
+        _pattern(schema),
+        _default(schema),
+    ]
+    return join((tag("span", part) for part in found if part), " ")
+
+
+def _chosen(allowed: list[Any], document: Document) -> Html | None:
+    if not allowed:
+        return None
+    names = [str(value) for value in allowed]
+    for schema_name, schema in document.components.schemas.items():
+        # A parameter that takes the fields of a resource says so, instead of repeating them all.
+        if len(names) > _FEW and set(names) <= set(schema.get("properties", {})):
+            return join(["fields of ", link(f"#schema-{schema_name}", schema_name, class_="ref")])
+    upwards = [name for name in names if not name.startswith("-")]
+    if upwards and set(names) == {*upwards, *(f"-{name}" for name in upwards)}:
+        return tag("span", _codes(upwards), ", or with ", code("-"), " before it", class_="values")
+    if len(names) > _FEW:
+        return tag("details", tag("summary", f"{len(names)} values"), tag("span", _codes(names), class_="values"))
+    return tag("span", _codes(names), class_="values")
+
+
+def _codes(names: Iterable[str]) -> Html:
+    return join((code(name) for name in names), " ")
+
+
+def _bounds(least: Any, most: Any, unit: str) -> str | None:
+    least = None if unit and least == 0 else least
+    if most is not None and most >= _HUGE:
+        return None
+    if least is not None and most is not None:
+        return f"{_figure(least)} to {_figure(most)}{unit}" if least != most else f"{_figure(least)}{unit}"
+    if most is not None:
+        return f"at most {_figure(most)}{unit}"
+    return f"at least {_figure(least)}{unit}" if least is not None else None
+
+
+def _figure(number: Any) -> str:
+    return f"{number:,}" if isinstance(number, int) else str(number)
+
+
+def _pattern(schema: Schema) -> Html | None:
+    # The type names the format already, and a format tells people more than its pattern.
+    pattern = None if "format" in schema else schema.get("pattern")
+    return join(["matches ", code(pattern)]) if pattern else None
+
+
+def _default(schema: Schema) -> Html | None:
+    default = schema.get("default")
+    return join(["default ", code(json.dumps(default))]) if default not in (None, [], {}, "") else None
+
+
+def said(schema: Schema) -> Html:
+    """The schema's own description, wherever it stands."""
+    text = str(schema.get("description") or plain(schema).get("description") or "")
+    return inline(text)

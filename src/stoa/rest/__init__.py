@@ -1,0 +1,1 @@
+"""How an endpoint is declared and run; nothing here knows what a product is."""

@@ -1,0 +1,247 @@
+"""How an endpoint is declared: one decorated function from which routing, checks and documentation follow."""
+
+import inspect
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import date
+from typing import Any, Generic, Protocol, TypeVar, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from stoa import money
+from stoa.db.query import Executor
+from stoa.rest.lists import ListOf, ListQuery, Page
+from stoa.rest.problems import Refusal, VersionConflict
+
+T = TypeVar("T")
+Handler = TypeVar("Handler", bound=Callable[..., Awaitable[Any]])
+
+
+class Store(msgspec.Struct, frozen=True):
+    """The store that a request's address names."""
+
+    id: int
+    handle: str
+    name: str
+    currency: str
+    status: str
+
+    @property
+    def store_id(self) -> int:
+        return self.id
+
+    @property
+    def digits(self) -> int:
+        return money.digits(self.currency)
+
+
+class Caller(msgspec.Struct, frozen=True):
+    """The app behind a token, with what this store lets it do."""
+
+    app_id: int
+    app_name: str
+    scopes: frozenset[str]
+    burst: int
+    refill: int
+
+    def may(self, scope: str) -> bool:
+        """`write` includes `read` of the same noun."""
+        return scope in self.scopes or (scope.endswith(":read") and f"{scope[:-5]}:write" in self.scopes)
+
+
+class Access(Protocol):
+    """Who may do what; the service hands its own to the dispatcher."""
+
+    async def store(self, *, handle: str = "", host: str = "") -> Store | None: ...
+
+    async def caller(self, store: Store, token: str) -> Caller: ...
+
+
+class Call:
+    """One request in the hands of its handler."""
+
+    __slots__ = (
+        "base",
+        "caller",
+        "db",
+        "echoed",
+        "expected",
+        "fields",
+        "include",
+        "patch",
+        "request_id",
+        "store",
+    )
+
+    def __init__(self, db: Executor, store: Store, caller: Caller, request_id: str, base: str) -> None:
+        self.db = db
+        self.store = store
+        self.caller = caller
+        self.request_id = request_id
+        self.base = base
+        self.expected: frozenset[int] | None = None  # versions that If-Match allows
+        self.echoed: dict[str, Any] = {}  # read-only fields that a merge patch sent back
+        self.patch: dict[str, Any] = {}  # the merge patch as sent, once found right
+        self.include: frozenset[str] = frozenset()
+        self.fields: frozenset[str] | None = None
+
+    @property
+    def store_id(self) -> int:
+        return self.store.id
+
+    def check_version(self, current: int) -> None:
+        """Refuse when If-Match names other versions than the current one."""
+        if self.expected is not None and current not in self.expected:
+            raise VersionConflict(f"The current version is {current}.", current_version=current)
+
+
+class One(msgspec.Struct, Generic[T]):
+    """One resource as its stored document."""
+
+    doc: str
+    version: int
+
+
+class Created(One[T], Generic[T]):
+    """A new resource and where it now lives, below the API's prefix."""
+
+    path: str = ""
+
+
+class NoContent(msgspec.Struct):
+    """Done, and nothing to show."""
+
+
+class Deprecation(msgspec.Struct, frozen=True):
+    """An endpoint that will go: since when, until when, and where to read what to use instead."""
+
+    since: date
+    sunset: date
+    guide: str
+
+
+class Endpoint(msgspec.Struct, frozen=True, eq=False):
+    """One operation of the API, whole."""
+
+    method: str
+    path: str
+    scope: str
+    handler: Callable[..., Awaitable[Any]]
+    name: str
+    summary: str
+    description: str
+    group: str
+    path_parameters: Mapping[str, type]
+    answer: type[Any]  # One, Created, Page or NoContent
+    resource: type[Any] | None
+    body: type[Any] | None
+    body_required: bool
+    lists: ListOf | None
+    includes: tuple[str, ...]
+    errors: tuple[type[Refusal], ...]
+    example: Any
+    deprecation: Deprecation | None
+
+    @property
+    def status(self) -> int:
+        return {Created: 201, NoContent: 204}.get(self.answer, 200)
+
+    @property
+    def read_only(self) -> frozenset[str]:
+        """Fields that callers see but a merge patch of them is ignored or refused."""
+        if self.method != "PATCH" or self.resource is None or self.body is None:
+            return frozenset()
+        return frozenset(_field_names(self.resource)) - frozenset(_field_names(self.body))
+
+
+def _field_names(type_: type) -> tuple[str, ...]:
+    return tuple(field.encode_name for field in msgspec.structs.fields(type_))
+
+
+_PLACEHOLDER = re.compile(r"{(\w+)}")
+
+
+class Routes:
+    """The endpoints of one group, in documentation order."""
+
+    def __init__(self, group: str) -> None:
+        self.group = group
+        self.endpoints: list[Endpoint] = []
+
+    def get(self, path: str, **given: Any) -> Callable[[Handler], Handler]:
+        return self._declare("GET", path, **given)
+
+    def post(self, path: str, **given: Any) -> Callable[[Handler], Handler]:
+        return self._declare("POST", path, **given)
+
+    def put(self, path: str, **given: Any) -> Callable[[Handler], Handler]:
+        return self._declare("PUT", path, **given)
+
+    def patch(self, path: str, **given: Any) -> Callable[[Handler], Handler]:
+        return self._declare("PATCH", path, **given)
+
+    def delete(self, path: str, **given: Any) -> Callable[[Handler], Handler]:
+        return self._declare("DELETE", path, **given)
+
+    def _declare(
+        self,
+        method: str,
+        path: str,
+        *,
+        scope: str,
+        lists: ListOf | None = None,
+        includes: Sequence[str] = (),
+        errors: Sequence[type[Refusal]] = (),
+        example: Any = None,
+        deprecation: Deprecation | None = None,
+    ) -> Callable[[Handler], Handler]:
+        def declare(handler: Handler) -> Handler:
+            hints = get_type_hints(handler)
+            signature = inspect.signature(handler)
+            answer = hints["return"]
+            resource = get_args(answer)[0] if get_args(answer) else None
+            text = inspect.getdoc(handler) or ""
+            summary, _, description = text.partition("\n")
+            if (hints.get("query") is ListQuery) != (lists is not None):
+                raise TypeError(f"{handler.__name__}: a list takes `query: ListQuery`, and only a list does")
+            shown = msgspec.structs.replace(lists, fields=_field_names(resource)) if lists and resource else lists
+            self.endpoints.append(
+                Endpoint(
+                    method=method,
+                    path=path,
+                    scope=scope,
+                    handler=handler,
+                    name=handler.__name__,
+                    summary=summary.rstrip("."),
+                    description=description.strip(),
+                    group=self.group,
+                    path_parameters={name: hints[name] for name in _PLACEHOLDER.findall(path)},
+                    answer=get_origin(answer) or answer,
+                    resource=resource,
+                    body=hints.get("body"),
+                    body_required="body" in hints and signature.parameters["body"].default is inspect.Parameter.empty,
+                    lists=shown,
+                    includes=lists.includes if lists else tuple(includes),
+                    errors=tuple(errors),
+                    example=example,
+                    deprecation=deprecation,
+                )
+            )
+            return handler
+
+        return declare
+
+
+__all__ = [
+    "Access",
+    "Call",
+    "Caller",
+    "Created",
+    "Deprecation",
+    "Endpoint",
+    "NoContent",
+    "One",
+    "Page",
+    "Routes",
+    "Store",
+]

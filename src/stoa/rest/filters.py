@@ -1,0 +1,191 @@
+"""The kinds of query parameters: how each is read, what it becomes, and how OpenAPI describes it."""
+
+from collections.abc import Mapping
+from decimal import Decimal, InvalidOperation
+from typing import Any, ClassVar, Literal, Protocol
+
+import msgspec
+
+from stoa import money, terms
+from stoa.rest.body import moment
+from stoa.rest.problems import shown
+
+_LONGEST_SET = 250
+
+
+class InvalidValue(ValueError):
+    """A parameter's value cannot be read; the message says what would be right."""
+
+
+class Reader(Protocol):
+    """What a filter needs to know of the store it is read for."""
+
+    @property
+    def store_id(self) -> int: ...
+    @property
+    def digits(self) -> int: ...
+
+
+class Filter(msgspec.Struct, frozen=True, kw_only=True):
+    """One filter of a list; `operators` are those it takes in brackets, as in `price[gte]`."""
+
+    description: str = ""
+    operators: ClassVar[tuple[str, ...]] = ()
+
+    def read(self, text: str, reader: Reader) -> Any:
+        raise NotImplementedError
+
+    def schema(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+
+class Text(Filter, frozen=True, kw_only=True):
+    """An exact value."""
+
+    longest: int = 255
+
+    def read(self, text: str, reader: Reader) -> str:
+        if not 0 < len(text) <= self.longest:
+            raise InvalidValue(f"must have 1 to {self.longest} characters")
+        return text
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "string", "minLength": 1, "maxLength": self.longest}
+
+
+class Choices(Filter, frozen=True, kw_only=True):
+    """One of a few words, or several of them with commas between."""
+
+    values: tuple[str, ...]
+
+    def read(self, text: str, reader: Reader) -> list[str]:
+        chosen = text.split(",")
+        for each in chosen:
+            if each not in self.values:
+                raise InvalidValue(f'"{shown(each)}" is not one of {", ".join(self.values)}')
+        return chosen
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "array", "items": {"type": "string", "enum": list(self.values)}}
+
+
+def _integer(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 18):
+        raise InvalidValue("must be a whole number")
+    return int(text)
+
+
+class Number(Filter, frozen=True, kw_only=True):
+    """A whole number."""
+
+    def read(self, text: str, reader: Reader) -> int:
+        return _integer(text)
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "integer", "format": "int64", "minimum": 0, "maximum": 10**18 - 1}
+
+
+class Ids(Filter, frozen=True, kw_only=True):
+    """Ids with commas between."""
+
+    def read(self, text: str, reader: Reader) -> list[int]:
+        parts = text.split(",")
+        if len(parts) > _LONGEST_SET:
+            raise InvalidValue(f"may name at most {_LONGEST_SET} ids")
+        return [_integer(part) for part in parts]
+
+    def schema(self) -> dict[str, Any]:
+        item = {"type": "integer", "format": "int64", "minimum": 0, "maximum": 10**18 - 1}
+        return {"type": "array", "minItems": 1, "maxItems": _LONGEST_SET, "items": item}
+
+
+class Flag(Filter, frozen=True, kw_only=True):
+    """true or false."""
+
+    def read(self, text: str, reader: Reader) -> bool:
+        if text not in ("true", "false"):
+            raise InvalidValue("must be true or false")
+        return text == "true"
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "boolean"}
+
+
+class Moment(Filter, frozen=True, kw_only=True):
+    """A time."""
+
+    def read(self, text: str, reader: Reader) -> Any:
+        # An unescaped plus sign of an offset arrives as a space.
+        value = moment(text.replace(" ", "+"))
+        if value is None:
+            raise InvalidValue("must be an RFC 3339 time such as 2026-01-31T12:00:00Z")
+        return value
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "string", "format": "date-time"}
+
+
+class MomentRange(Moment, frozen=True, kw_only=True):
+    """A time, or a range of times by operators."""
+
+    operators = ("gte", "gt", "lte", "lt")
+
+
+class MoneyRange(Filter, frozen=True, kw_only=True):
+    """An amount, or a range of amounts by operators."""
+
+    operators = ("gte", "gt", "lte", "lt")
+
+    def read(self, text: str, reader: Reader) -> int:
+        try:
+            return money.to_minor(Decimal(text if len(text) < 32 else "NaN"), reader.digits)
+        except money.InvalidMoney as error:
+            raise InvalidValue(str(error)) from error
+        except InvalidOperation as error:
+            raise InvalidValue("must be an amount such as 19.99") from error
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "string", "format": "decimal", "pattern": r"^[0-9]{1,16}(\.[0-9]{1,4})?$"}
+
+
+class Term(Filter, frozen=True, kw_only=True):
+    """An exact value that is kept among the search terms."""
+
+    kind: Literal["tag", "brand", "category"]
+
+    def read(self, text: str, reader: Reader) -> str:
+        if not 0 < len(text) <= 255:
+            raise InvalidValue("must have 1 to 255 characters")
+        return terms.exactly([terms.lexeme(reader.store_id, self.kind, text)])
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "string", "minLength": 1, "maxLength": 255}
+
+
+class Words(Filter, frozen=True, kw_only=True):
+    """Text search: every word must begin some word of the row."""
+
+    def read(self, text: str, reader: Reader) -> str:
+        if len(text) > 200 or not (query := terms.beginning(reader.store_id, text)):
+            raise InvalidValue("must hold a word and at most 200 characters")
+        return query
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "string", "minLength": 1, "maxLength": 200}
+
+
+class Entries(Filter, frozen=True, kw_only=True):
+    """`metadata[key]=value`, as often as wanted; all must hold."""
+
+    operators = ("*",)
+
+    def read(self, text: str, reader: Reader) -> str:
+        raise InvalidValue("needs a key in brackets, as in metadata[tier]=gold")
+
+    def read_entries(self, entries: Mapping[str, str], reader: Reader) -> str:
+        return terms.exactly(
+            terms.lexeme(reader.store_id, "meta", terms.entry(key, value)) for key, value in sorted(entries.items())
+        )
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "object", "additionalProperties": {"type": "string", "maxLength": 1000}}

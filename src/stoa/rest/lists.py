@@ -1,0 +1,315 @@
+"""Lists: parameters in, a page out; cursors that carry their query, exact totals, links to the neighbours."""
+
+import base64
+import binascii
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Generic, TypeVar
+from urllib.parse import parse_qsl, urlencode
+
+import msgspec
+
+from stoa.db.listing import Listing, Rows, Shape
+from stoa.db.query import Executor
+from stoa.rest.filters import Choices, Entries, Filter, Flag, InvalidValue, Moment, Number, Reader, Text
+from stoa.rest.problems import (
+    CursorMismatch,
+    Fault,
+    InvalidParameter,
+    PageTooDeep,
+    UnknownParameter,
+    shown,
+)
+
+T = TypeVar("T")
+LARGEST_PAGE, DEFAULT_PAGE, DEEPEST_ROW = 250, 50, 10_000
+_MOST_PARAMETERS = 50
+
+
+class ListOf(msgspec.Struct, frozen=True, eq=False):
+    """What a list endpoint takes: its filters, the types of its sort keys, and what may be included."""
+
+    filters: Mapping[str, Filter]
+    sorts: Mapping[str, type]
+    default_sort: tuple[str, ...] = ("id",)
+    includes: tuple[str, ...] = ()
+    fields: tuple[str, ...] = ()
+    deletable: bool = False
+
+    def parameters(self) -> dict[str, Filter]:
+        """Every parameter this list takes, for reading and for the documentation."""
+        return {**_COMMON, **({"include_deleted": _DELETED} if self.deletable else {}), **self.filters}
+
+
+_COMMON: dict[str, Filter] = {
+    "limit": Number(description=f"Rows on a page, 1 to {LARGEST_PAGE}; {DEFAULT_PAGE} unless given."),
+    "per_page": Number(description="The same as `limit`."),
+    "page": Number(description=f"A page by its number, from 1, for the first {DEEPEST_ROW:,} rows."),
+    "cursor": Text(description="Where to go on: `next_cursor` or `prev_cursor` of a page before.", longest=4000),
+    "sort": Text(description="Sort keys with commas between; a leading minus sorts downwards."),
+    "fields": Text(description="Only these fields of each resource, with commas between.", longest=1000),
+    "include": Text(description="What else to put into each resource, with commas between."),
+}
+_DELETED = Flag(description="Also list deleted resources of the last 90 days, as `{id, deleted_at, version}`.")
+_FREE = frozenset({"limit", "per_page", "fields", "include"})
+
+
+class Cursor(msgspec.Struct, array_like=True):
+    query: dict[str, str]
+    backwards: bool
+    keys: list[Any]
+
+
+class ListQuery(msgspec.Struct):
+    """A list request, read and found right."""
+
+    shape: Shape
+    values: list[Any]
+    after: list[Any]
+    limit: int
+    page: int | None
+    fields: frozenset[str] | None
+    include: frozenset[str]
+    given: dict[str, str]  # all parameters but cursor and page, as a cursor keeps them
+
+
+def pairs_of(query_string: bytes) -> dict[str, str]:
+    """Read a query string; a name that stands twice, or too many of them, are refused."""
+    try:
+        pairs = parse_qsl(
+            query_string.decode("ascii"),
+            keep_blank_values=True,
+            errors="strict",
+            max_num_fields=_MOST_PARAMETERS,
+        )
+    except ValueError as error:
+        raise InvalidParameter(
+            f"The query must be percent-encoded UTF-8 with at most {_MOST_PARAMETERS} parameters."
+        ) from error
+    given = dict(pairs)
+    if len(given) != len(pairs):
+        seen: set[str] = set()
+        twice = next(name for name, _ in pairs if name in seen or seen.add(name))
+        raise InvalidParameter(f"The parameter {shown(twice)} stands twice.")
+    for name, value in pairs:
+        if "\x00" in name or "\x00" in value:
+            raise InvalidParameter("Parameters may not hold NUL.")
+    return given
+
+
+def no_parameters(query_string: bytes, allowed: Sequence[str] = ()) -> dict[str, str]:
+    """Read the parameters of an endpoint that is no list."""
+    given = pairs_of(query_string) if query_string else {}
+    for name in given:
+        if name not in allowed:
+            raise UnknownParameter(f"This endpoint has no parameter {shown(name)}.", parameter=shown(name))
+    return given
+
+
+def read_list(spec: ListOf, query_string: bytes, reader: Reader) -> ListQuery:
+    """Read a list request; what is wrong is refused, all faults named at once."""
+    given = pairs_of(query_string) if query_string else {}
+    cursor_text = given.pop("cursor", None)
+    if cursor_text is None:
+        return _read(spec, given, reader, None)
+    cursor = _decode_cursor(cursor_text)
+    if "page" in given:
+        raise InvalidParameter("Give either a page or a cursor.")
+    for name, value in given.items():
+        if name not in _FREE and cursor.query.get(name) != value:
+            raise CursorMismatch(f"The cursor was made with another value of {shown(name)}, or without it.")
+    return _read(spec, {**cursor.query, **given}, reader, cursor)
+
+
+def _read(spec: ListOf, given: dict[str, str], reader: Reader, cursor: Cursor | None) -> ListQuery:
+    faults: list[Fault] = []
+    unknown: list[str] = []
+    filters: dict[str, Any] = {}
+    entries: dict[str, dict[str, str]] = {}
+    known = spec.parameters()
+    for name, text in given.items():
+        base, bracket, rest = name.partition("[")
+        operator = rest[:-1] if rest.endswith("]") else ""
+        kind = known.get(base)
+        if kind is None or (bracket and operator not in kind.operators and "*" not in kind.operators):
+            unknown.append(name)
+            continue
+        if base in _COMMON or base == "include_deleted":
+            continue
+        try:
+            if isinstance(kind, Entries) and operator:
+                entries.setdefault(base, {})[operator] = text
+            else:
+                filters[name] = kind.read(text, reader)
+        except InvalidValue as error:
+            faults.append(Fault(shown(name), "invalid_parameter", str(error)))
+    for base, pairs in entries.items():
+        kind = known[base]
+        if isinstance(kind, Entries):
+            filters[base] = kind.read_entries(pairs, reader)
+    if unknown:
+        raise UnknownParameter(
+            f"This list has no parameter {', '.join(shown(name) for name in unknown[:5])}.",
+            parameters=[shown(name) for name in unknown[:5]],
+            available=sorted(known),
+        )
+    limit = _whole("limit", given.get("limit", given.get("per_page")), DEFAULT_PAGE, LARGEST_PAGE, faults)
+    page = _whole("page", given["page"], 1, 10**9, faults) if "page" in given else None
+    sort = _sort(spec, given.get("sort"), faults)
+    fields = _subset("fields", given.get("fields"), spec.fields, faults)
+    include = _subset("include", given.get("include"), spec.includes, faults) or frozenset[str]()
+    deleted = _flag(given.get("include_deleted"), faults)
+    if "limit" in given and "per_page" in given:
+        faults.append(Fault("per_page", "invalid_parameter", "is the same as limit; give one of them"))
+    if faults:
+        raise InvalidParameter(f"{len(faults)} parameter(s) cannot be read.", faults=faults)
+    if page is not None and page * limit > DEEPEST_ROW:
+        raise PageTooDeep(
+            f"Numbered pages reach {DEEPEST_ROW:,} rows. To go further, follow meta.next_cursor from the first page."
+        )
+    names = tuple(sorted(filters))
+    after = _after(spec, sort, cursor) if cursor else []
+    shape = Shape(
+        filters=names,
+        sort=sort,
+        resumed=cursor is not None,
+        backwards=cursor is not None and cursor.backwards,
+        offset=page is not None and page > 1,
+        deleted=deleted,
+    )
+    kept = {name: value for name, value in given.items() if name != "page"}
+    return ListQuery(shape, [filters[name] for name in names], after, limit, page, fields, include, kept)
+
+
+def _whole(name: str, text: str | None, default: int, largest: int, faults: list[Fault]) -> int:
+    if text is None:
+        return default
+    if text.isascii() and text.isdigit() and len(text) < 12 and 1 <= int(text) <= largest:
+        return int(text)
+    faults.append(Fault(name, "invalid_parameter", f"must be a whole number from 1 to {largest}"))
+    return default
+
+
+def _flag(text: str | None, faults: list[Fault]) -> bool:
+    if text not in (None, "true", "false"):
+        faults.append(Fault("include_deleted", "invalid_parameter", "must be true or false"))
+    return text == "true"
+
+
+def _sort(spec: ListOf, text: str | None, faults: list[Fault]) -> tuple[str, ...]:
+    if text is None:
+        return spec.default_sort
+    keys = text.split(",")
+    plain = [key.removeprefix("-") for key in keys]
+    if any(key not in spec.sorts for key in plain) or len(set(plain)) != len(plain):
+        allowed = ", ".join(spec.sorts)
+        faults.append(
+            Fault("sort", "invalid_parameter", f"takes each of {allowed} once, with a minus to sort downwards")
+        )
+        return spec.default_sort
+    if "id" in plain:
+        return tuple(keys[: plain.index("id") + 1])  # nothing sorts beyond what is unique
+    return (*keys, "-id" if keys[-1].startswith("-") else "id")
+
+
+def _subset(name: str, text: str | None, allowed: Sequence[str], faults: list[Fault]) -> frozenset[str] | None:
+    if text is None:
+        return None
+    chosen = frozenset(text.split(","))
+    if not chosen <= frozenset(allowed):
+        wrong = shown(", ".join(sorted(chosen - frozenset(allowed))))
+        faults.append(
+            Fault(
+                name,
+                "invalid_parameter",
+                f"does not know {wrong}; it knows {', '.join(allowed) or 'nothing'}",
+            )
+        )
+        return None
+    return chosen
+
+
+# --- cursors -------------------------------------------------------------------------------------------------------
+
+
+def _encode_cursor(query: dict[str, str], keys: list[Any], *, backwards: bool) -> str:
+    return base64.urlsafe_b64encode(msgspec.json.encode(Cursor(query, backwards, keys))).rstrip(b"=").decode()
+
+
+def _decode_cursor(text: str) -> Cursor:
+    try:
+        raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+        cursor = msgspec.json.decode(raw, type=Cursor)
+        raw.decode()
+    except (ValueError, binascii.Error, msgspec.MsgspecError, RecursionError) as error:
+        raise InvalidParameter("The cursor is not one of ours.", faults=[_CURSOR_FAULT]) from error
+    return cursor
+
+
+_CURSOR_FAULT = Fault("cursor", "invalid_parameter", "must be a cursor that a page gave")
+
+
+def _after(spec: ListOf, sort: tuple[str, ...], cursor: Cursor) -> list[Any]:
+    try:
+        return [
+            msgspec.convert(key, spec.sorts[name.lstrip("-")], strict=True)
+            for name, key in zip(sort, cursor.keys, strict=True)
+        ]
+    except (ValueError, msgspec.ValidationError) as error:
+        raise InvalidParameter("The cursor is not one of ours.", faults=[_CURSOR_FAULT]) from error
+
+
+# --- the page ------------------------------------------------------------------------------------------------------
+
+
+class Page(msgspec.Struct, Generic[T]):
+    """A page of documents with what its `meta` and its links need."""
+
+    docs: list[str]
+    ids: Sequence[int]
+    total: int
+    limit: int
+    page: int | None
+    next_cursor: str | None
+    prev_cursor: str | None
+
+    def meta(self) -> str:
+        def quoted(cursor: str | None) -> str:
+            return f'"{cursor}"' if cursor else "null"
+
+        page = "null" if self.page is None else self.page
+        return (
+            f'{{"total":{self.total},"limit":{self.limit},"page":{page},'
+            f'"next_cursor":{quoted(self.next_cursor)},"prev_cursor":{quoted(self.prev_cursor)}}}'
+        )
+
+    def links(self, address: str) -> str:
+        """The `Link` header's value: neighbours of this page (RFC 8288)."""
+        found = [("next", self.next_cursor), ("prev", self.prev_cursor)]
+        return ", ".join(f'<{address}?{urlencode({"cursor": c})}>; rel="{rel}"' for rel, c in found if c)
+
+
+async def list_page(db: Executor, store_id: int, listing: Listing, query: ListQuery) -> Page[Any]:
+    """Run a list request against a table."""
+    skip = (query.page - 1) * query.limit if query.page else 0
+    rows = await listing.page(db, store_id, query.shape, query.values, query.after, query.limit, skip)
+    return paged(rows, query)
+
+
+def paged(rows: Rows, query: ListQuery) -> Page[Any]:
+    shape = query.shape
+    first = not shape.resumed and (query.page or 1) == 1
+    has_next = rows.more if not shape.backwards else True
+    has_prev = rows.more if shape.backwards else not first
+    next_cursor = prev_cursor = None
+    if rows.docs:
+        if has_next:
+            next_cursor = _encode_cursor(query.given, [column[-1] for column in rows.keys], backwards=False)
+        if has_prev:
+            prev_cursor = _encode_cursor(query.given, [column[0] for column in rows.keys], backwards=True)
+    page = query.page or (1 if first else None)
+    return Page(rows.docs, rows.keys[-1], rows.total, query.limit, page, next_cursor, prev_cursor)
+
+
+SORT_TYPES: dict[type, str] = {int: "bigint", str: "text", datetime: "timestamptz"}
+__all__ = ["Choices", "ListOf", "ListQuery", "Moment", "Page", "list_page", "read_list"]

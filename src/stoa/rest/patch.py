@@ -1,0 +1,37 @@
+"""Merge patch (RFC 7396): what is left out stays, null clears, arrays are replaced, objects are merged."""
+
+from typing import Any
+
+from stoa.rest.endpoint import Call
+from stoa.rest.problems import Fault, ValidationFailed
+
+
+def merge(target: Any, patch: Any) -> Any:
+    """The target with the patch applied; neither is changed."""
+    if not isinstance(patch, dict):
+        return patch
+    members: dict[str, Any] = dict(target) if isinstance(target, dict) else {}  # pyright: ignore[reportUnknownArgumentType]
+    changes: dict[str, Any] = patch  # pyright: ignore[reportUnknownVariableType]
+    for name, value in changes.items():
+        if value is None:
+            members.pop(name, None)
+        else:
+            members[name] = merge(members.get(name), value)
+    return members
+
+
+def changes_between(before: dict[str, Any], after: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Old and new value of every member that differs; empty when nothing changed."""
+    names = [*before, *(name for name in after if name not in before)]
+    return {name: (before.get(name), after.get(name)) for name in names if before.get(name) != after.get(name)}
+
+
+def check_echoes(call: Call, current: dict[str, Any]) -> None:
+    """Read-only fields may be sent back as they are; a changed one is refused."""
+    faults = [
+        Fault(f"/{name}", "read_only_field", "cannot be changed")
+        for name, value in call.echoed.items()
+        if current.get(name) != value
+    ]
+    if faults:
+        raise ValidationFailed(f"{len(faults)} read-only field(s) would change.", faults=faults)

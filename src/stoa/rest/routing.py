@@ -1,0 +1,71 @@
+"""From a path to its endpoint: literal segments first, then ids."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from stoa.rest.endpoint import Endpoint
+from stoa.rest.problems import MethodNotAllowed, NotFound
+
+_LONGEST_ID = 18
+
+
+class Router:
+    """All endpoints below the API's prefix."""
+
+    def __init__(self, endpoints: Iterable[Endpoint]) -> None:
+        self._literal: dict[str, dict[str, Endpoint]] = {}
+        self._patterns: dict[int, list[tuple[list[str], dict[str, Endpoint]]]] = {}
+        for endpoint in endpoints:
+            self._methods_at(endpoint.path)[endpoint.method] = endpoint
+        for patterns in self._patterns.values():
+            # A literal segment is a closer fit than a placeholder, wherever it was declared.
+            patterns.sort(key=lambda pattern: [segment.startswith("{") for segment in pattern[0]])
+
+    def _methods_at(self, path: str) -> dict[str, Endpoint]:
+        if "{" not in path:
+            return self._literal.setdefault(path, {})
+        segments = path.split("/")
+        patterns = self._patterns.setdefault(len(segments), [])
+        for known, methods in patterns:
+            if known == segments:
+                return methods
+        patterns.append((segments, {}))
+        return patterns[-1][1]
+
+    def find(self, method: str, path: str) -> tuple[Endpoint, dict[str, Any]]:
+        """The endpoint and its path's values; HEAD is served by GET."""
+        asked = "GET" if method == "HEAD" else method
+        methods = self._literal.get(path)
+        if methods is not None:
+            return self._pick(methods, asked), {}
+        segments = path.split("/")
+        for pattern, methods in self._patterns.get(len(segments), ()):
+            if all(want == got or want[:1] == "{" for want, got in zip(pattern, segments, strict=True)):
+                values = _values(next(iter(methods.values())), pattern, segments)
+                if values is not None:
+                    return self._pick(methods, asked), values
+        raise NotFound("There is no such address.")
+
+    def _pick(self, methods: dict[str, Endpoint], asked: str) -> Endpoint:
+        endpoint = methods.get(asked)
+        if endpoint is None:
+            allowed = sorted([*methods, "HEAD"] if "GET" in methods else methods)
+            raise MethodNotAllowed(
+                f"This address takes {', '.join(allowed)}.", headers=[(b"allow", ", ".join(allowed).encode())]
+            )
+        return endpoint
+
+
+def _values(endpoint: Endpoint, pattern: list[str], segments: list[str]) -> dict[str, Any] | None:
+    values: dict[str, Any] = {}
+    for want, got in zip(pattern, segments, strict=True):
+        if not want.startswith("{"):
+            continue
+        name = want[1:-1]
+        if endpoint.path_parameters[name] is int:
+            if not (got.isascii() and got.isdigit() and len(got) <= _LONGEST_ID):
+                return None
+            values[name] = int(got)
+        elif got:
+            values[name] = got
+    return values

@@ -1,0 +1,87 @@
+"""What the service answers outside the app API: health, the API's description, and a page for every error code."""
+
+import html
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from stoa.db import migrate
+from stoa.db.errors import Unavailable
+from stoa.db.pool import Database
+from stoa.description import openapi_bytes
+from stoa.ids import new_id
+from stoa.reference import page as reference_page
+from stoa.rest.problems import MethodNotAllowed, NotFound, Refusal
+
+_SAFE = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
+_PAGE = {**_SAFE, "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; "
+                                             "img-src 'self' data:; base-uri 'none'; frame-ancestors 'none'; form-action 'self'"}  # fmt: skip
+
+
+def routes(database: Database) -> list[Route]:
+    async def live(_: Request) -> Response:
+        return JSONResponse({"status": "live"}, headers=_SAFE)
+
+    async def ready(_: Request) -> Response:
+        try:
+            version = await migrate.version(database)
+        except Unavailable:
+            return JSONResponse({"status": "no database"}, 503, headers={**_SAFE, "Retry-After": "1"})
+        if version < migrate.LATEST:
+            words = {"status": "schema is behind", "schema": version, "needs": migrate.LATEST}
+            return JSONResponse(words, 503, headers={**_SAFE, "Retry-After": "5"})
+        return JSONResponse({"status": "ready", "schema": version}, headers=_SAFE)
+
+    async def home(_: Request) -> Response:
+        return RedirectResponse("/docs")
+
+    async def description(_: Request) -> Response:
+        return Response(openapi_bytes(), media_type="application/json", headers=_SAFE)
+
+    async def reference(_: Request) -> Response:
+        return HTMLResponse(reference_page.html(), headers=_PAGE)
+
+    return [
+        Route("/", home),
+        Route("/live", live),
+        Route("/ready", ready),
+        Route("/openapi.json", description),
+        Route("/docs", reference),
+        Route("/docs/{asset}", _asset),
+        Route("/problems/{code}", _problem),
+    ]
+
+
+async def _asset(request: Request) -> Response:
+    found = reference_page.asset(request.path_params["asset"])
+    if found is None:
+        raise HTTPException(404)
+    content, media = found
+    return Response(content, media_type=media, headers={**_SAFE, "Cache-Control": "max-age=300"})
+
+
+async def _problem(request: Request) -> Response:
+    kind = Refusal.known.get(request.path_params["code"])
+    if kind is None:
+        raise HTTPException(404)
+    return HTMLResponse(
+        reference_page.problem(kind.code, kind.status, kind.title, inspect.getdoc(kind) or "", kind.retryable),
+        headers=_PAGE,
+    )
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    headers: Mapping[str, str] = (error.headers or {}) if isinstance(error, HTTPException) else {}
+    refusal: Refusal = MethodNotAllowed() if status == 405 else NotFound("There is no such address.")
+    origin = str(request.base_url).rstrip("/")
+    body = refusal.body(origin=origin, instance=html.escape(request.url.path), request_id=new_id("req"))
+    return Response(body, refusal.status, headers={**_SAFE, **headers}, media_type="application/problem+json")
+
+
+EXCEPTION_HANDLERS: dict[Any, Any] = {404: _refused, 405: _refused}

@@ -1,0 +1,102 @@
+"""What the service tells its operators: log lines with an allow-list of fields, and Prometheus metrics."""
+
+import sys
+import traceback
+from collections.abc import MutableMapping
+from typing import Any
+
+import msgspec
+import structlog
+from prometheus_client import Counter, Histogram
+
+from stoa.rest.dispatch import Observed
+from stoa.settings import Settings
+
+# Only these may stand in a log line: a field that is not listed here cannot leak what it holds.
+LOGGED = frozenset(
+    "timestamp level event request_id method operation status code duration_ms store_id app_id error where".split()
+)
+_LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+_LOUD = 500
+
+REQUESTS = Counter("stoa_requests", "Requests answered", ["operation", "method", "status"])
+SECONDS = Histogram(
+    "stoa_request_seconds",
+    "Time to answer a request",
+    ["operation"],
+    buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5),
+)
+REFUSALS = Counter("stoa_refusals", "Requests refused, by code", ["code"])
+
+
+def _allowed(_logger: Any, _name: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    return {name: value for name, value in line.items() if name in LOGGED}
+
+
+def _json(_logger: Any, _name: str, line: MutableMapping[str, Any]) -> bytes:
+    return msgspec.json.encode(dict(line))
+
+
+def configure_logging(settings: Settings) -> None:
+    """JSON in production, readable lines in a terminal."""
+    as_text = settings.log_format == "text" or (settings.log_format == "auto" and sys.stderr.isatty())
+    shared: list[Any] = [
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        _allowed,
+    ]
+    structlog.configure(
+        processors=[*shared, structlog.dev.ConsoleRenderer(pad_event_to=20) if as_text else _json],
+        wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[settings.log_level]),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr)
+        if as_text
+        else structlog.BytesLoggerFactory(sys.stderr.buffer),
+        cache_logger_on_first_use=True,
+    )
+
+
+class Observer:
+    """Counts and logs each answered request; the metric of a kind of request is looked up once."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._log = structlog.get_logger()
+        self._access_log = settings.access_log
+        self._counters: dict[tuple[str, str, int], Any] = {}
+        self._timers: dict[str, Any] = {}
+
+    def __call__(self, seen: Observed) -> None:
+        key = (seen.operation, seen.method, seen.status)
+        counter = self._counters.get(key)
+        if counter is None:
+            counter = self._counters[key] = REQUESTS.labels(seen.operation, seen.method, str(seen.status))
+        counter.inc()
+        timer = self._timers.get(seen.operation)
+        if timer is None:
+            timer = self._timers[seen.operation] = SECONDS.labels(seen.operation)
+        timer.observe(seen.seconds)
+        if seen.code:
+            REFUSALS.labels(seen.code).inc()
+        if seen.error is not None or self._access_log:
+            self._write(seen)
+
+    def _write(self, seen: Observed) -> None:
+        tell = self._log.error if seen.status == _LOUD else self._log.info
+        extra: dict[str, Any] = {"error": type(seen.error).__name__, "where": _where(seen.error)} if seen.error else {}
+        tell(
+            "request",
+            request_id=seen.request_id,
+            method=seen.method,
+            operation=seen.operation,
+            status=seen.status,
+            code=seen.code,
+            duration_ms=round(seen.seconds * 1000, 2),
+            store_id=seen.store_id,
+            app_id=seen.app_id,
+            **extra,
+        )
+
+
+def _where(error: BaseException) -> str:
+    """The way to the fault, file and line; never a message or a value, which may hold somebody's data."""
+    frames = traceback.extract_tb(error.__traceback__)[-6:]
+    return " > ".join(f"{frame.filename.rsplit('/', 1)[-1]}:{frame.lineno} {frame.name}" for frame in frames)

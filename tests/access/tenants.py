@@ -1,0 +1,71 @@
+"""Stores with an app on them, under names that no other test uses."""
+
+import itertools
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import httpx
+
+from stoa.access.apps import create_app
+from stoa.access.contract import NewSecret, StoreRow
+from stoa.access.grants import install
+from stoa.access.operator import Operator
+from stoa.access.stores import create_store
+from stoa.rest.endpoint import Store
+
+ASKED = ["products:read", "products:write", "orders:read", "orders:write"]
+_numbers = itertools.count(1)
+
+
+@dataclass
+class Tenant:
+    """A store and an app; `secret` is what the operator was shown when the app was made."""
+
+    row: StoreRow
+    secret: NewSecret
+
+    @property
+    def handle(self) -> str:
+        return self.row.handle
+
+    @property
+    def store(self) -> Store:
+        return Store(self.row.id, self.row.handle, self.row.name, self.row.currency, self.row.status)
+
+    @property
+    def app(self) -> str:
+        return self.secret.client_id
+
+    @property
+    def basic(self) -> tuple[str, str]:
+        return self.secret.client_id, self.secret.client_secret
+
+
+def new_handle() -> str:
+    return f"tenant-{os.getpid()}-{next(_numbers)}"
+
+
+async def open_store(operator: Operator, hosts: Sequence[str] = ()) -> StoreRow:
+    return await create_store(operator, new_handle(), "A store", "EUR", hosts)
+
+
+async def open_tenant(operator: Operator, scopes: Sequence[str] = ASKED) -> Tenant:
+    row = await open_store(operator)
+    secret = await create_app(operator, "An app", scopes)
+    await install(operator, secret.client_id, row.handle)
+    return Tenant(row, secret)
+
+
+async def ask(
+    desk: httpx.AsyncClient, path: str = "/oauth/token", *, auth: tuple[str, str] | None = None, **form: str
+) -> httpx.Response:
+    """A token request; what the tests are about stands out, the rest is as it should be."""
+    filled = {"grant_type": "client_credentials", **form} if path.endswith("/token") else form
+    return await desk.post(path, data=filled, auth=auth or httpx.USE_CLIENT_DEFAULT)
+
+
+async def token_of(desk: httpx.AsyncClient, tenant: Tenant, **form: str) -> str:
+    answer = await ask(desk, auth=tenant.basic, **form)
+    assert answer.status_code == 200, answer.text
+    return answer.json()["access_token"]

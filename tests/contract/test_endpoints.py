@@ -1,0 +1,188 @@
+"""Every endpoint: admitted only with the right token and scope, closed to other stores, documented as it answers."""
+
+from typing import Any
+
+import jsonschema
+import pytest
+from tests.support import notes
+from tests.support.shops import Shop
+
+from stoa.access.contract import SCOPES
+from stoa.api import ENDPOINTS, EVENTS
+from stoa.description import openapi
+from stoa.rest.dispatch import PREFIX
+from stoa.rest.endpoint import Endpoint
+from stoa.rest.openapi import errors_of
+from stoa.rest.problems import Refusal
+
+EVERY = [pytest.param(endpoint, id=endpoint.name) for endpoint in ENDPOINTS]
+BY_ID = [pytest.param(endpoint, id=endpoint.name) for endpoint in ENDPOINTS if endpoint.path_parameters]
+LISTED = [pytest.param(endpoint, id=endpoint.name) for endpoint in ENDPOINTS if endpoint.lists]
+READS = [pytest.param(endpoint, id=endpoint.name) for endpoint in ENDPOINTS if endpoint.method == "GET"]
+# The test's own slice stands in until the first real endpoint takes a body.
+BODIES = [*ENDPOINTS, *notes.routes.endpoints]
+WRITES = [pytest.param(endpoint, id=endpoint.name) for endpoint in BODIES if endpoint.body is not None]
+
+
+def address(endpoint: Endpoint, **values: Any) -> str:
+    given = {
+        name: values.get(name, 1 if kind is int else "imp_none") for name, kind in endpoint.path_parameters.items()
+    }
+    return endpoint.path.format(**given)
+
+
+def body_of(endpoint: Endpoint) -> dict[str, Any]:
+    return {"json": endpoint.example or {}} if endpoint.body is not None else {}
+
+
+@pytest.mark.parametrize("endpoint", EVERY)
+async def test_without_a_token_nothing_is_answered(shop: Shop, endpoint: Endpoint) -> None:
+    for header, code in ((None, "missing_token"), ("Basic abc", "missing_token"), ("Bearer nonsense", "invalid_token"),
+                         ("Bearer ", "invalid_token"), (f"Bearer {shop.token[:-1]}", "invalid_token")):  # fmt: skip
+        headers = {"authorization": header} if header else {}
+        answer = await shop.anonymous.request(endpoint.method, address(endpoint), headers=headers, **body_of(endpoint))
+        assert (answer.status_code, answer.json()["code"]) == (401, code)
+        assert answer.headers["www-authenticate"].startswith("Bearer ")
+
+
+@pytest.mark.parametrize("endpoint", EVERY)
+async def test_every_other_scope_is_refused(shop: Shop, endpoint: Endpoint) -> None:
+    noun, _, verb = endpoint.scope.partition(":")
+    covering = {endpoint.scope, f"{noun}:write"} if verb == "read" else {endpoint.scope}
+    client = await shop.client_with([scope for scope in SCOPES if scope not in covering])
+    answer = await client.request(endpoint.method, address(endpoint), **body_of(endpoint))
+    assert (answer.status_code, answer.json()["code"]) == (403, "insufficient_scope")
+    assert answer.json()["required_scope"] == endpoint.scope
+    assert f'scope="{endpoint.scope}"' in answer.headers["www-authenticate"]
+    for scope in covering:
+        client = await shop.client_with([scope])
+        answer = await client.request(endpoint.method, address(endpoint), **body_of(endpoint))
+        assert answer.status_code not in (401, 403)
+
+
+@pytest.mark.parametrize("endpoint", BY_ID)
+async def test_another_stores_id_answers_as_one_that_never_was(
+    shop: Shop, other_shop: Shop, endpoint: Endpoint
+) -> None:
+    theirs = await other_shop.fill()
+    values = {name: theirs[name] for name in endpoint.path_parameters}
+    never = {name: 999_999_999 if kind is int else "imp_none" for name, kind in endpoint.path_parameters.items()}
+    same_id = {"headers": {"x-request-id": "same"}}
+    foreign = await shop.client.request(endpoint.method, address(endpoint, **values), **same_id, **body_of(endpoint))
+    unknown = await shop.client.request(endpoint.method, address(endpoint, **never), **same_id, **body_of(endpoint))
+    assert foreign.status_code == unknown.status_code == 404
+
+    def told(answer: Any, given: dict[str, Any]) -> str:
+        text = answer.text
+        for value in given.values():
+            text = text.replace(f"/{value}", "/ID")
+        return text
+
+    assert told(foreign, values) == told(unknown, never)
+    own = await other_shop.client.request(endpoint.method, address(endpoint, **values), **body_of(endpoint))
+    assert own.status_code != 404
+
+
+@pytest.mark.parametrize("endpoint", EVERY)
+async def test_an_unknown_parameter_is_refused(shop: Shop, endpoint: Endpoint) -> None:
+    filled = await shop.fill()
+    path = address(endpoint, **{name: filled[name] for name in endpoint.path_parameters})
+    answer = await shop.client.request(endpoint.method, f"{path}?surprise=1", **body_of(endpoint))
+    assert (answer.status_code, answer.json()["code"]) == (400, "unknown_parameter")
+
+
+@pytest.mark.parametrize("endpoint", WRITES)
+async def test_an_unknown_field_is_refused(shop: Shop, endpoint: Endpoint) -> None:
+    filled = await shop.fill()
+    path = address(endpoint, **{name: filled.get(name, 1) for name in endpoint.path_parameters})
+    body: dict[str, Any] = {**(endpoint.example or {}), "surprise": 1}
+    answer = await shop.client.request(endpoint.method, path, json=body)
+    assert answer.status_code == 422
+    assert ("/surprise", "unknown_field") in [(f["pointer"], f["code"]) for f in answer.json()["errors"]]
+
+
+def schema_of(endpoint: Endpoint, status: int, media: str = "application/json") -> dict[str, Any]:
+    document = openapi()
+    operation = document["paths"][PREFIX + endpoint.path][endpoint.method.lower()]
+    schema = operation["responses"][str(status)]["content"][media]["schema"]
+    return {**schema, "components": document["components"]}
+
+
+@pytest.mark.parametrize("endpoint", READS)
+async def test_an_answer_is_what_the_description_says(shop: Shop, endpoint: Endpoint) -> None:
+    filled = await shop.fill()
+    path = address(endpoint, **{name: filled[name] for name in endpoint.path_parameters})
+    includes = [None, *endpoint.includes, ",".join(endpoint.includes)] if endpoint.includes else [None]
+    for include in includes:
+        answer = await shop.client.get(path, params={"include": include} if include else {})
+        assert answer.status_code == 200, answer.text
+        jsonschema.validate(answer.json(), schema_of(endpoint, 200), cls=jsonschema.Draft202012Validator)
+    refused = await shop.client.get(f"{path}?surprise=1")
+    jsonschema.validate(refused.json(), schema_of(endpoint, 400, "application/problem+json"))
+
+
+@pytest.mark.parametrize("endpoint", LISTED)
+async def test_a_list_has_the_envelope_and_its_rate_limit_headers(shop: Shop, endpoint: Endpoint) -> None:
+    filled = await shop.fill()
+    answer = await shop.client.get(address(endpoint, **{name: filled[name] for name in endpoint.path_parameters}))
+    assert set(answer.json()) == {"data", "meta"}
+    assert isinstance(answer.json()["meta"]["total"], int)
+    for name in (
+        "ratelimit-policy",
+        "ratelimit",
+        "x-ratelimit-limit",
+        "x-ratelimit-remaining",
+        "x-ratelimit-reset",
+    ):
+        assert answer.headers[name]
+
+
+@pytest.mark.parametrize("endpoint", EVERY)
+def test_an_endpoint_is_documented(endpoint: Endpoint) -> None:
+    operation = openapi()["paths"][PREFIX + endpoint.path][endpoint.method.lower()]
+    assert operation["operationId"] == endpoint.name == endpoint.handler.__name__
+    assert endpoint.summary
+    assert endpoint.scope in SCOPES
+    told = {code for status in operation["responses"].values() for code in _codes(status)}
+    assert told == {error.code for error in errors_of(endpoint)}
+    for parameter in operation["parameters"]:
+        assert parameter.get("description") or parameter["in"] == "path"
+    if endpoint.body is not None:
+        assert endpoint.example is not None, "a body is documented with an example"
+
+
+def _codes(response: dict[str, Any]) -> list[str]:
+    content = response.get("content", {}).get("application/problem+json")
+    return content["schema"]["allOf"][1]["properties"]["code"]["enum"] if content else []
+
+
+def test_operations_have_names_of_their_own() -> None:
+    names = [endpoint.name for endpoint in ENDPOINTS]
+    assert len(names) == len(set(names))
+
+
+def test_the_description_is_sound() -> None:
+    document = openapi()
+    assert document["openapi"] == "3.1.0"
+    for name, schema in document["components"]["schemas"].items():
+        jsonschema.Draft202012Validator.check_schema(schema)
+        assert name
+
+
+@pytest.mark.parametrize("code", sorted(Refusal.known))
+async def test_every_error_code_has_its_page(shop: Shop, code: str) -> None:
+    kind = Refusal.known[code]
+    assert kind.title
+    assert kind.__doc__
+    assert 400 <= kind.status < 600
+    answer = await shop.service.get(f"/problems/{code}")
+    assert answer.status_code == 200
+    assert code in answer.text
+
+
+@pytest.mark.parametrize("name", sorted(EVENTS))
+def test_every_event_is_named_in_the_past_tense_and_has_a_scope(name: str) -> None:
+    event = EVENTS[name]
+    assert name.startswith(f"{event.resource_type}.")
+    assert event.scope in SCOPES
+    assert event.__doc__

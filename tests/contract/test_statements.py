@@ -1,0 +1,183 @@
+"""Every statement in the house: valid against the real schema, shaped like its row type, bound to one store."""
+
+import importlib
+import itertools
+import pkgutil
+import re
+from collections.abc import Iterator
+from datetime import datetime
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin
+
+import msgspec
+import pytest
+
+import stoa
+from stoa.api import ENDPOINTS
+from stoa.db.listing import Listing, Shape
+from stoa.db.pool import Database
+from stoa.db.query import Command, Query
+from stoa.products import queries as product_queries
+
+LISTINGS: list[tuple[Listing, str]] = [(product_queries.LISTING, "/products")]
+TYPES: dict[str, Any] = {
+    "int8": int, "int4": int, "int2": int, "text": str, "varchar": str, "bool": bool, "bytea": bytes, "float8": float,
+    "timestamptz": datetime, "text[]": list[str], "bytea[]": list[bytes], "int4[]": list[int], "int8[]": list[int],
+    "float8[]": list[float],
+}  # fmt: skip
+
+
+def statements() -> Iterator[tuple[str, Query[Any]]]:
+    for module in pkgutil.walk_packages(stoa.__path__, "stoa."):
+        if module.name in ("stoa.__main__", "stoa.serving"):
+            continue
+        for name, value in vars(importlib.import_module(module.name)).items():
+            if isinstance(value, Query):
+                yield f"{module.name}.{name}", value
+
+
+ALL = {id(query): (name, query) for name, query in statements()}.values()
+STATEMENTS = [pytest.param(query, id=name) for name, query in ALL]
+BOUND = [pytest.param(query, id=name) for name, query in ALL if query.unbound is None]
+
+
+def _plain(kind: Any) -> Any:
+    """A field's type without None."""
+    if get_origin(kind) in (Union, UnionType):
+        kinds = [each for each in get_args(kind) if each is not NoneType]
+        return kinds[0] if len(kinds) == 1 else kind
+    return kind
+
+
+@pytest.mark.parametrize("query", STATEMENTS)
+async def test_a_statement_fits_the_schema_and_its_row_type(db: Database, query: Query[Any]) -> None:
+    async with db.transaction() as connection:
+        prepared = await connection.prepare(query.sql)
+    columns = [(column.name, column.type.name) for column in prepared.get_attributes()]
+    if isinstance(query, Command):
+        assert columns == [], "a command answers no rows"
+    elif issubclass(query.row, msgspec.Struct):
+        fields = msgspec.structs.fields(query.row)
+        assert [name for name, _ in columns] == [field.name for field in fields]
+        for (_, kind), field in zip(columns, fields, strict=True):
+            assert TYPES[kind] == _plain(field.type), f"{field.name} is {kind} in the database"
+    else:
+        assert len(columns) == 1
+        assert TYPES[columns[0][1]] is query.row
+
+
+async def store_owned(db: Database) -> set[str]:
+    rows = await db.fetch(
+        """SELECT c.relname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'store_id'
+            WHERE c.relkind IN ('r', 'p') AND c.relnamespace = 'public'::regnamespace
+              AND coalesce(obj_description(c.oid), '') <> 'global'"""
+    )
+    return {row[0] for row in rows}
+
+
+def scans(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    if "Relation Name" in node and node["Node Type"] != "ModifyTable":
+        yield node
+    for child in node.get("Plans", []):
+        yield from scans(child)
+
+
+CONDITIONS = ("Index Cond", "Filter", "Recheck Cond")
+
+
+async def assert_bound(db: Database, sql: str) -> None:
+    owned = await store_owned(db)
+    async with db.transaction() as connection:
+        parameters = len((await connection.prepare(sql)).get_parameters())
+        await connection.execute(f"SET LOCAL plan_cache_mode = force_generic_plan; PREPARE checked AS {sql}")
+        values = f"({', '.join(['NULL'] * parameters)})" if parameters else ""
+        rows = await connection.fetch(f"EXPLAIN (FORMAT JSON, VERBOSE) EXECUTE checked{values}")
+        await connection.execute("DEALLOCATE checked")
+    plan = msgspec.json.decode(rows[0][0])[0]["Plan"]
+    for scan in scans(plan):
+        if scan["Relation Name"] in owned:
+            told = " ".join(str(scan.get(name, "")) for name in CONDITIONS) + str(
+                [child.get("Index Cond", "") for child in scan.get("Plans", [])]
+            )
+            assert "store_id = $1" in told, f"{scan['Relation Name']} is read beyond its store: {told}"
+    for table in owned:
+        insert = re.search(rf"INSERT INTO {table}\b[^(]*\(\s*(\w+)(.*?)(VALUES \(|SELECT )\s*(\S+?),", sql, re.DOTALL)
+        if insert:
+            assert (insert[1], insert[4]) == ("store_id", "$1"), f"{table} is written without its store first"
+
+
+@pytest.mark.parametrize("query", BOUND)
+async def test_a_statement_is_bound_to_its_store(db: Database, query: Query[Any]) -> None:
+    await assert_bound(db, query.sql)
+
+
+def shapes(listing: Listing, sorts: list[str]) -> Iterator[Shape]:
+    names = sorted(listing.where)
+    for name in names:
+        yield Shape(filters=(name,))
+    yield Shape(filters=tuple(names), sort=("id",), resumed=True)
+    for sort in sorts:
+        for sign, resumed, backwards, deleted in itertools.product(
+            ("", "-"), (False, True), (False, True), (False, True)
+        ):
+            keys = (f"{sign}id",) if sort == "id" else (f"{sign}{sort}", f"{sign}id")
+            yield Shape(sort=keys, resumed=resumed, backwards=backwards and resumed, deleted=deleted)
+            yield Shape(sort=keys, offset=True, deleted=deleted)
+    yield Shape(sort=("-name", "price", "id"), resumed=True)
+
+
+@pytest.mark.parametrize(("listing", "path"), LISTINGS)
+async def test_every_shape_of_a_list_is_a_bound_statement(db: Database, listing: Listing, path: str) -> None:
+    for shape in set(shapes(listing, list(listing.sorts))):
+        await assert_bound(db, listing.statement(shape))
+
+
+@pytest.mark.parametrize(("listing", "path"), LISTINGS)
+def test_every_documented_filter_and_sort_has_its_condition(listing: Listing, path: str) -> None:
+    spec = next(endpoint.lists for endpoint in ENDPOINTS if endpoint.path == path and endpoint.lists)
+    documented: set[str] = set()
+    for name, kind in spec.filters.items():
+        documented |= {name, *(f"{name}[{operator}]" for operator in kind.operators if operator != "*")}
+    assert documented == set(listing.where)
+    assert set(spec.sorts) == set(listing.sorts)
+    assert spec.deletable == listing.deletable
+
+
+def test_every_list_endpoint_has_its_listing_checked() -> None:
+    assert {path for _, path in LISTINGS} == {endpoint.path for endpoint in ENDPOINTS if endpoint.lists}
+
+
+async def test_store_owned_tables_carry_their_store_first_in_every_key(db: Database) -> None:
+    owned = await store_owned(db)
+    rows = await db.fetch(
+        """SELECT t.relname, i.relname, a.attname, x.indisunique FROM pg_index x
+             JOIN pg_class t ON t.oid = x.indrelid JOIN pg_class i ON i.oid = x.indexrelid
+             JOIN pg_attribute a ON a.attrelid = t.oid AND a.attnum = x.indkey[0]
+            WHERE t.relnamespace = 'public'::regnamespace"""
+    )
+    for table, index, first, unique in rows:
+        if table in owned and unique:
+            assert first == "store_id", f"{index} of {table} begins with {first}"
+    keys = await db.fetch(
+        """SELECT c.conrelid::regclass::text, c.confrelid::regclass::text, c.conname,
+                  (SELECT array_agg(a.attname::text) FROM pg_attribute a
+                    WHERE a.attrelid = c.conrelid AND a.attnum = ANY (c.conkey))
+             FROM pg_constraint c WHERE c.contype = 'f' AND c.connamespace = 'public'::regnamespace"""
+    )
+    for table, target, name, columns in keys:
+        if table in owned and target in owned:
+            assert "store_id" in columns, f"{name} of {table} can reach into another store"
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT id FROM products WHERE id = $1",
+        "SELECT v.id FROM products p JOIN variants v ON v.product_id = p.id WHERE p.store_id = $1 AND p.id = $2",
+        "UPDATE variants SET on_hand = 0 WHERE id = $1",
+        "INSERT INTO row_counts (resource, store_id, delta) VALUES ($1, $2, $3)",
+    ],
+)
+async def test_a_statement_that_forgets_its_store_is_caught(db: Database, sql: str) -> None:
+    with pytest.raises(AssertionError, match="store"):
+        await assert_bound(db, sql)

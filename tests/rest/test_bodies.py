@@ -1,0 +1,169 @@
+"""Bodies: what is hostile or wrong is refused with its code, every fault named, and nothing is written."""
+
+import gzip
+from collections.abc import AsyncIterator
+
+import pytest
+from tests.support.shops import Shop
+
+JSON = {"content-type": "application/json"}
+DEEP = b'{"title":' + b"[" * 40 + b"]" * 40 + b"}"
+
+HOSTILE = {
+    "not json": (b"{", 400, "malformed_json"),
+    "empty": (b"", 400, "malformed_json"),
+    "an array": (b"[]", 422, "validation_failed"),
+    "a bare null": (b"null", 422, "validation_failed"),
+    "NaN": (b'{"title":"a","price":NaN}', 400, "malformed_json"),
+    "infinity": (b'{"title":"a","price":-Infinity}', 400, "malformed_json"),
+    "a huge exponent": (b'{"title":"a","price":1e400}', 400, "malformed_json"),
+    "a tiny exponent": (b'{"title":"a","price":1e-400}', 400, "malformed_json"),
+    "a 5000-digit integer": (b'{"title":"a","price":' + b"9" * 5000 + b"}", 400, "malformed_json"),
+    "beyond int64": (
+        b'{"title":"a","price":1,"detail":{"pages":9223372036854775808}}',
+        400,
+        "malformed_json",
+    ),
+    "a duplicate key": (b'{"title":"a","title":"b","price":"1.00"}', 400, "malformed_json"),
+    "a duplicate key inside": (
+        b'{"title":"a","price":"1","detail":{"pages":1,"pages":2}}',
+        400,
+        "malformed_json",
+    ),
+    "a lone surrogate": (b'{"title":"\\ud800","price":"1.00"}', 400, "malformed_json"),
+    "NUL escaped": (b'{"title":"a\\u0000b","price":"1.00"}', 400, "malformed_json"),
+    "NUL raw": (b'{"title":"a\x00b","price":"1.00"}', 400, "malformed_json"),
+    "not utf-8": (b'{"title":"\xff","price":"1.00"}', 400, "malformed_json"),
+    "too deep": (DEEP, 400, "malformed_json"),
+    "absurdly deep": (b'{"title":' + b"[" * 100_000, 400, "malformed_json"),
+    "too many items": (
+        b'{"title":"a","price":"1","labels":[' + b",".join([b'"a"'] * 1001) + b"]}",
+        400,
+        "malformed_json",
+    ),
+    "something behind it": (b'{"title":"a","price":"1"} {}', 400, "malformed_json"),
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+async def test_a_hostile_body_is_refused_with_its_code(shop: Shop, case: str) -> None:
+    raw, status, code = HOSTILE[case]
+    answer = await shop.client.post("/notes", content=raw, headers=JSON)
+    assert (answer.status_code, answer.json()["code"]) == (status, code)
+    assert (await shop.client.get("/notes")).json()["meta"]["total"] == 0
+
+
+async def test_all_faults_are_named_at_once_with_their_pointers(shop: Shop) -> None:
+    answer = await shop.client.post(
+        "/notes",
+        json={
+            "tittle": "x",
+            "price": "1.234",
+            "colour": 7,
+            "detail": {"author": "a" * 30, "pages": 11, "publisher": "b"},
+            "labels": ["ok", "far too long for a label", None],
+        },
+    )
+    assert answer.status_code == 422
+    problem = answer.json()
+    assert problem["code"] == "validation_failed"
+    found = {fault["pointer"]: fault["code"] for fault in problem["errors"]}
+    assert found == {
+        "/tittle": "unknown_field",
+        "/title": "required",
+        "/price": "invalid_money",
+        "/colour": "invalid_type",
+        "/detail/author": "too_long",
+        "/detail/pages": "out_of_range",
+        "/detail/publisher": "unknown_field",
+        "/labels/1": "too_long",
+        "/labels/2": "invalid_type",
+    }
+    by_pointer = {fault["pointer"]: fault for fault in problem["errors"]}
+    assert by_pointer["/tittle"]["meta"] == {"did_you_mean": "title"}
+
+
+async def test_a_problem_carries_what_a_developer_needs(shop: Shop) -> None:
+    answer = await shop.client.post("/notes", json={}, headers={"x-request-id": "mine-1"})
+    problem = answer.json()
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.headers["x-request-id"] == problem["request_id"] == "mine-1"
+    assert problem["type"].endswith("/problems/validation_failed")
+    assert problem["status"] == 422
+    assert problem["instance"].endswith("/notes")
+    assert problem["retryable"] is False
+    assert problem["title"]
+    assert problem["detail"]
+
+
+@pytest.mark.parametrize(
+    ("sent", "code"),
+    [("1.999", "invalid_money"), ("-1.00", "invalid_money"), ("abc", "invalid_money"), ("", "invalid_money"),
+     ("1e3", "invalid_money"), (True, "invalid_type"), (None, "invalid_type"), ({}, "invalid_type"),
+     ("9999999999999999.00", "invalid_money"), (0.001, "invalid_money"), ("\u0663.5", "invalid_money")],
+)  # fmt: skip
+async def test_money_is_never_rounded_or_guessed(shop: Shop, sent: object, code: str) -> None:
+    answer = await shop.client.post("/notes", json={"title": "a", "price": sent})
+    assert answer.status_code == 422
+    assert [fault["code"] for fault in answer.json()["errors"]] == [code]
+
+
+@pytest.mark.parametrize(
+    ("sent", "kept"), [("19.9", "19.90"), (19.99, "19.99"), (7, "7.00"), ("0", "0.00"), (1e2, "100.00")]
+)
+async def test_money_may_come_as_text_or_number_and_leaves_as_text(shop: Shop, sent: object, kept: str) -> None:
+    answer = await shop.client.post("/notes", json={"title": "a", "price": sent})
+    assert answer.status_code == 201, answer.text
+    assert answer.json()["data"]["price"] == kept
+
+
+async def test_an_error_never_echoes_more_than_a_little_of_the_input(shop: Shop) -> None:
+    answer = await shop.client.post("/notes", json={"x" * 100_000: 1, "title": "a", "price": "y" * 100_000})
+    assert answer.status_code == 422
+    assert len(answer.content) < 2_000
+    answer = await shop.client.get("/notes", params={"z" * 3000: "1"})
+    assert answer.status_code == 400
+    assert len(answer.content) < 2_000
+
+
+@pytest.mark.parametrize(
+    "media", ["text/plain", "application/x-www-form-urlencoded", "application/json; charset=latin-1", ""]
+)
+async def test_another_media_type_is_refused(shop: Shop, media: str) -> None:
+    answer = await shop.client.post("/notes", content=b'{"title":"a","price":"1"}', headers={"content-type": media})
+    assert (answer.status_code, answer.json()["code"]) == (415, "unsupported_media_type")
+
+
+async def test_a_body_over_the_limit_is_refused_before_it_is_read(shop: Shop) -> None:
+    answer = await shop.client.post("/notes", content=b" " * (1024 * 1024 + 1), headers=JSON)
+    assert (answer.status_code, answer.json()["code"]) == (413, "payload_too_large")
+
+    async def endless() -> AsyncIterator[bytes]:
+        for _ in range(40):
+            yield b" " * 65_536
+
+    answer = await shop.client.post("/notes", content=endless(), headers=JSON)
+    assert (answer.status_code, answer.json()["code"]) == (413, "payload_too_large")
+
+
+async def test_a_gzip_body_is_unpacked(shop: Shop) -> None:
+    packed = gzip.compress(b'{"title":"packed","price":"1.00"}')
+    answer = await shop.client.post("/notes", content=packed, headers={**JSON, "content-encoding": "gzip"})
+    assert answer.status_code == 201
+    assert answer.json()["data"]["title"] == "packed"
+
+
+@pytest.mark.parametrize(
+    ("packed", "encoding", "status"),
+    [
+        (gzip.compress(b'{"title":"' + b"a" * 900_000 + b'"}'), "gzip", 413),
+        (gzip.compress(b'{"title":"a","price":"1"}')[:-9], "gzip", 415),
+        (b"not gzip at all", "gzip", 415),
+        (gzip.compress(b"{}") + b"more", "gzip", 415),
+        (b"{}", "br", 415),
+        (b"{}", "gzip, gzip", 415),
+    ],
+)
+async def test_a_bomb_or_a_broken_gzip_is_refused(shop: Shop, packed: bytes, encoding: str, status: int) -> None:
+    answer = await shop.client.post("/notes", content=packed, headers={**JSON, "content-encoding": encoding})
+    assert answer.status_code == status

@@ -1,0 +1,193 @@
+"""Lists: exact totals, cursors both ways, pages, sorting, filters, sparse fields and tombstones."""
+
+from typing import Any
+
+import pytest
+from tests.support.shops import Shop
+
+COLOURS = ("red", "green", "blue")
+
+
+async def write_notes(shop: Shop, count: int) -> list[int]:
+    ids: list[int] = []
+    for n in range(count):
+        note = {
+            "title": f"note {n:03}",
+            "price": f"{n % 7}.50",
+            "colour": COLOURS[n % 3],
+            "pinned": n % 2 == 0,
+        }
+        answer = await shop.client.post("/notes", json=note)
+        assert answer.status_code == 201, answer.text
+        ids.append(answer.json()["data"]["id"])
+    return ids
+
+
+async def walk(shop: Shop, params: dict[str, Any]) -> list[dict[str, Any]]:
+    """Follow next_cursor to the end; only the first request carries the parameters."""
+    seen: list[dict[str, Any]] = []
+    answer = await shop.client.get("/notes", params=params)
+    while True:
+        assert answer.status_code == 200, answer.text
+        page = answer.json()
+        seen += page["data"]
+        if page["meta"]["next_cursor"] is None:
+            return seen
+        answer = await shop.client.get("/notes", params={"cursor": page["meta"]["next_cursor"]})
+
+
+async def test_an_empty_list_has_the_whole_envelope(shop: Shop) -> None:
+    answer = await shop.client.get("/notes")
+    assert answer.json() == {
+        "data": [],
+        "meta": {"total": 0, "limit": 50, "page": 1, "next_cursor": None, "prev_cursor": None},
+    }
+    assert "link" not in answer.headers
+
+
+async def test_a_cursor_alone_goes_on_with_the_same_filters_order_and_size(shop: Shop) -> None:
+    await write_notes(shop, 25)
+    seen = await walk(shop, {"limit": 4, "colour": "red,blue", "sort": "-price,title"})
+    expected = sorted((n for n in range(25) if n % 3 != 1), key=lambda n: (-(n % 7), f"note {n:03}"))
+    assert [note["title"] for note in seen] == [f"note {n:03}" for n in expected]
+
+
+@pytest.mark.parametrize(
+    "sort", ["id", "-id", "title", "-title", "price", "-price", "price,-title", "-price,id", "-price,-title"]
+)
+async def test_walking_forth_and_back_meets_every_row_once(shop: Shop, sort: str) -> None:
+    ids = await write_notes(shop, 23)
+    forth = [note["id"] for note in await walk(shop, {"limit": 5, "sort": sort})]
+    assert sorted(forth) == ids
+    page = (await shop.client.get("/notes", params={"limit": 5, "sort": sort})).json()
+    while page["meta"]["next_cursor"]:
+        page = (await shop.client.get("/notes", params={"cursor": page["meta"]["next_cursor"]})).json()
+    back = [note["id"] for note in reversed(page["data"])]
+    while page["meta"]["prev_cursor"]:
+        page = (await shop.client.get("/notes", params={"cursor": page["meta"]["prev_cursor"]})).json()
+        back += [note["id"] for note in reversed(page["data"])]
+    assert back == forth[::-1]
+
+
+async def test_the_total_is_exact_for_the_filter_on_every_page(shop: Shop) -> None:
+    await write_notes(shop, 20)
+    page = (await shop.client.get("/notes", params={"colour": "green", "limit": 3})).json()
+    assert page["meta"]["total"] == 7
+    page = (await shop.client.get("/notes", params={"cursor": page["meta"]["next_cursor"]})).json()
+    assert page["meta"]["total"] == 7
+    assert (await shop.client.get("/notes", params={"limit": 1})).json()["meta"]["total"] == 20
+
+
+async def test_links_lead_to_the_neighbours(shop: Shop) -> None:
+    await write_notes(shop, 9)
+    first = await shop.client.get("/notes", params={"limit": 4, "pinned": "true"})
+    second = await shop.client.get(first.links["next"]["url"])
+    assert [n["title"] for n in second.json()["data"]] == ["note 008"]
+    again = await shop.client.get(second.links["prev"]["url"])
+    assert again.json()["data"] == first.json()["data"]
+    assert "next" not in second.links
+
+
+async def test_numbered_pages_serve_user_interfaces_up_to_a_depth(shop: Shop) -> None:
+    await write_notes(shop, 11)
+    third = (await shop.client.get("/notes", params={"page": 3, "per_page": 4})).json()
+    assert [n["title"] for n in third["data"]] == ["note 008", "note 009", "note 010"]
+    assert third["meta"]["page"] == 3
+    deep = await shop.client.get("/notes", params={"page": 201, "limit": 50})
+    assert (deep.status_code, deep.json()["code"]) == (400, "page_too_deep")
+    assert "next_cursor" in deep.json()["detail"]
+
+
+async def test_a_cursor_does_not_serve_another_query(shop: Shop) -> None:
+    await write_notes(shop, 6)
+    cursor = (await shop.client.get("/notes", params={"limit": 2, "colour": "red"})).json()["meta"]["next_cursor"] or ""
+    same = await shop.client.get("/notes", params={"cursor": cursor, "colour": "red"})
+    if cursor:
+        assert same.status_code == 200
+    for other in ({"colour": "blue"}, {"pinned": "true"}, {"sort": "-id"}):
+        page = (await shop.client.get("/notes", params={"limit": 2})).json()
+        answer = await shop.client.get("/notes", params={"cursor": page["meta"]["next_cursor"], **other})
+        assert (answer.status_code, answer.json()["code"]) == (400, "cursor_mismatch")
+
+
+@pytest.mark.parametrize("cursor", ["", "x", "%00", "e30", "W10", "W3t9LGZhbHNlLFsiYSJdXQ", "W3t9LGZhbHNlLFtdXQ", "é", "A" * 5000,
+                                    "W3t9LHRydWUsWzEsMl1d", "W3siYSI6IiJ9LGZhbHNlLFsxXV0"])  # fmt: skip
+async def test_a_made_up_cursor_is_refused(shop: Shop, cursor: str) -> None:
+    answer = await shop.client.get("/notes", params={"cursor": cursor})
+    assert answer.status_code == 400, answer.text
+
+
+@pytest.mark.parametrize(
+    ("query", "code"),
+    [
+        ("limit=0", "invalid_parameter"),
+        ("limit=251", "invalid_parameter"),
+        ("limit=ten", "invalid_parameter"),
+        ("limit=-1", "invalid_parameter"),
+        ("limit=5&per_page=5", "invalid_parameter"),
+        ("limit=5&limit=5", "invalid_parameter"),
+        ("page=0", "invalid_parameter"),
+        ("page=1&cursor=abc", "invalid_parameter"),
+        ("sort=secret", "invalid_parameter"),
+        ("sort=id,id", "invalid_parameter"),
+        ("sort=", "invalid_parameter"),
+        ("fields=id,nope", "invalid_parameter"),
+        ("include=everything", "invalid_parameter"),
+        ("colour=pink", "invalid_parameter"),
+        ("colour=", "invalid_parameter"),
+        ("pinned=yes", "invalid_parameter"),
+        ("price=abc", "invalid_parameter"),
+        ("price[gte]=1.999", "invalid_parameter"),
+        ("price[gte]=NaN", "invalid_parameter"),
+        ("price[near]=1", "unknown_parameter"),
+        ("price[gte=1", "unknown_parameter"),
+        ("colour[gte]=red", "unknown_parameter"),
+        ("ids=1,x", "invalid_parameter"),
+        ("ids=99999999999999999999", "invalid_parameter"),
+        ("updated_since=yesterday", "invalid_parameter"),
+        ("updated_since=2026-13-01T00:00:00Z", "invalid_parameter"),
+        ("updated_since=2026-01-01T00:00:00", "invalid_parameter"),
+        ("include_deleted=1", "invalid_parameter"),
+        ("nope=1", "unknown_parameter"),
+        ("Limit=5", "unknown_parameter"),
+        ("title=%FF", "invalid_parameter"),
+        ("title=%00", "invalid_parameter"),
+        ("title=" + "a" * 300, "invalid_parameter"),
+        ("&".join(f"a{n}=1" for n in range(60)), "invalid_parameter"),
+    ],
+)
+async def test_a_parameter_is_understood_or_refused_never_ignored(shop: Shop, query: str, code: str) -> None:
+    answer = await shop.client.get(f"/notes?{query}")
+    assert (answer.status_code, answer.json()["code"]) == (400, code), answer.text
+
+
+async def test_all_wrong_parameters_are_named_at_once(shop: Shop) -> None:
+    answer = await shop.client.get("/notes", params={"limit": "x", "colour": "pink", "sort": "size"})
+    assert {fault["pointer"] for fault in answer.json()["errors"]} == {"limit", "colour", "sort"}
+
+
+async def test_ranges_and_sets_narrow_a_list(shop: Shop) -> None:
+    ids = await write_notes(shop, 14)
+    page = (await shop.client.get("/notes", params={"price[gte]": "2", "price[lt]": "4.50"})).json()
+    assert page["meta"]["total"] == 4
+    page = (await shop.client.get("/notes", params={"ids": f"{ids[0]},{ids[5]},999999"})).json()
+    assert [note["id"] for note in page["data"]] == [ids[0], ids[5]]
+
+
+async def test_fields_leaves_the_rest_out(shop: Shop) -> None:
+    await write_notes(shop, 1)
+    page = (await shop.client.get("/notes", params={"fields": "id,price"})).json()
+    assert set(page["data"][0]) == {"id", "price"}
+
+
+async def test_deleted_rows_are_tombstones_when_asked_for(shop: Shop) -> None:
+    ids = await write_notes(shop, 3)
+    await shop.client.delete(f"/notes/{ids[1]}")
+    plain = (await shop.client.get("/notes")).json()
+    assert [note["id"] for note in plain["data"]] == [ids[0], ids[2]]
+    assert plain["meta"]["total"] == 2
+    whole = (await shop.client.get("/notes", params={"include_deleted": "true"})).json()
+    assert whole["meta"]["total"] == 3
+    tombstone = whole["data"][1]
+    assert set(tombstone) == {"id", "deleted_at", "version"}
+    assert tombstone["version"] == 2

@@ -1,0 +1,170 @@
+"""Writes: one effect for one key, versions that guard against lost updates, and merge patch."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from tests.support.shops import Shop
+
+from stoa.db.pool import Database
+
+NOTE = {"title": "first", "price": "5.00"}
+
+
+async def written(shop: Shop, **members: Any) -> dict[str, Any]:
+    answer = await shop.client.post("/notes", json={**NOTE, **members})
+    assert answer.status_code == 201, answer.text
+    return answer.json()["data"]
+
+
+async def test_a_created_resource_says_where_it_lives(shop: Shop) -> None:
+    answer = await shop.client.post("/notes", json=NOTE)
+    assert answer.status_code == 201
+    there = await shop.client.get(answer.headers["location"])
+    assert there.json()["data"] == answer.json()["data"]
+    assert there.headers["etag"] == answer.headers["etag"]
+
+
+async def test_a_repeated_key_answers_the_same_and_does_nothing_again(shop: Shop) -> None:
+    key = {"idempotency-key": "order-17"}
+    first = await shop.client.post("/notes", json=NOTE, headers=key)
+    second = await shop.client.post("/notes", json=NOTE, headers=key)
+    assert first.status_code == second.status_code == 201
+    assert second.content == first.content
+    assert second.headers["location"] == first.headers["location"]
+    assert "idempotent-replayed" not in first.headers
+    assert second.headers["idempotent-replayed"] == "true"
+    assert (await shop.client.get("/notes")).json()["meta"]["total"] == 1
+
+
+async def test_a_key_belongs_to_one_request(shop: Shop) -> None:
+    key = {"idempotency-key": "k"}
+    await shop.client.post("/notes", json=NOTE, headers=key)
+    other = await shop.client.post("/notes", json={**NOTE, "title": "second"}, headers=key)
+    assert (other.status_code, other.json()["code"]) == (422, "idempotency_key_reused")
+    other = await shop.client.post("/notes?fields=id", json=NOTE, headers=key)
+    assert (other.status_code, other.json()["code"]) == (422, "idempotency_key_reused")
+
+
+async def test_a_failed_request_does_not_burn_its_key(shop: Shop) -> None:
+    key = {"idempotency-key": "k"}
+    await written(shop)
+    taken = await shop.client.post("/notes", json=NOTE, headers=key)
+    assert (taken.status_code, taken.json()["code"]) == (409, "title_taken")
+    mended = await shop.client.post("/notes", json={**NOTE, "title": "second"}, headers=key)
+    assert mended.status_code == 201
+
+
+async def test_a_key_is_private_to_its_store_and_app(shop: Shop, other_shop: Shop) -> None:
+    key = {"idempotency-key": "k"}
+    mine = await shop.client.post("/notes", json=NOTE, headers=key)
+    theirs = await other_shop.client.post("/notes", json={**NOTE, "title": "theirs"}, headers=key)
+    assert mine.status_code == theirs.status_code == 201
+
+
+@pytest.mark.parametrize("key", ["", " ", "a b", "é", "a" * 256, "tab\there"])
+async def test_a_key_is_visible_ascii(shop: Shop, key: str) -> None:
+    answer = await shop.client.post("/notes", json=NOTE, headers={b"idempotency-key": key.encode("latin-1")})
+    assert (answer.status_code, answer.json()["code"]) == (400, "invalid_idempotency_key")
+
+
+async def test_racing_requests_with_one_key_have_one_effect(shop: Shop) -> None:
+    key = {"idempotency-key": "race"}
+    answers = await asyncio.gather(*(shop.client.post("/notes", json=NOTE, headers=key) for _ in range(12)))
+    codes = [answer.status_code for answer in answers]
+    assert set(codes) <= {201, 409}
+    assert codes.count(201) >= 1
+    assert len({answer.content for answer in answers if answer.status_code == 201}) == 1
+    for answer in answers:
+        if answer.status_code == 409:
+            assert answer.json()["code"] == "idempotency_in_progress"
+            assert int(answer.headers["retry-after"]) >= 1
+    assert (await shop.client.get("/notes")).json()["meta"]["total"] == 1
+
+
+async def test_a_key_in_flight_is_told_so(shop: Shop, db: Database) -> None:
+    async with db.transaction() as held:
+        await held.execute(
+            "INSERT INTO idempotency_keys (store_id, app_id, key, fingerprint) VALUES ($1, $2, 'slow', 'x')",
+            shop.store_id, shop.app_id,
+        )  # fmt: skip
+        answer = await shop.client.post("/notes", json=NOTE, headers={"idempotency-key": "slow"})
+    assert (answer.status_code, answer.json()["code"]) == (409, "idempotency_in_progress")
+    assert answer.headers["retry-after"] == "1"
+
+
+async def test_patch_changes_what_it_names_and_nothing_else(shop: Shop) -> None:
+    note = await written(shop, detail={"author": "Ann", "pages": 3}, labels=["a", "b"])
+    answer = await shop.client.patch(f"/notes/{note['id']}", json={"detail": {"pages": None}, "labels": ["c"]})
+    changed = answer.json()["data"]
+    assert changed["detail"] == {"author": "Ann"}
+    assert changed["labels"] == ["c"]
+    assert {k: changed[k] for k in ("title", "price", "colour")} == {k: note[k] for k in ("title", "price", "colour")}
+    assert changed["version"] == note["version"] + 1
+
+
+async def test_a_patch_that_changes_nothing_leaves_the_version(shop: Shop) -> None:
+    note = await written(shop)
+    answer = await shop.client.patch(f"/notes/{note['id']}", json={"title": "first"})
+    assert answer.json()["data"] == note
+
+
+async def test_read_only_fields_may_come_back_unchanged_but_not_changed(shop: Shop) -> None:
+    note = await written(shop)
+    answer = await shop.client.patch(f"/notes/{note['id']}", json={**note, "title": "renamed"})
+    assert answer.status_code == 200, answer.text
+    answer = await shop.client.patch(f"/notes/{note['id']}", json={"id": 7, "version": 99})
+    assert answer.status_code == 422
+    found = [(f["pointer"], f["code"]) for f in answer.json()["errors"]]
+    assert found == [("/id", "read_only_field"), ("/version", "read_only_field")]
+
+
+async def test_merge_patch_has_its_own_media_type(shop: Shop) -> None:
+    note = await written(shop)
+    media = {"content-type": "application/merge-patch+json"}
+    answer = await shop.client.patch(f"/notes/{note['id']}", content=b'{"title":"x"}', headers=media)
+    assert answer.status_code == 200
+    answer = await shop.client.post("/notes", content=b'{"title":"y","price":"1"}', headers=media)
+    assert answer.status_code == 415
+
+
+async def test_if_match_guards_against_a_lost_update(shop: Shop) -> None:
+    note = await written(shop)
+    path = f"/notes/{note['id']}"
+    tag = (await shop.client.get(path)).headers["etag"]
+    assert (await shop.client.patch(path, json={"title": "mine"}, headers={"if-match": tag})).status_code == 200
+    for method in ("patch", "delete"):
+        body = {"json": {"title": "theirs"}} if method == "patch" else {}
+        late = await getattr(shop.client, method)(path, headers={"if-match": tag}, **body)
+        assert (late.status_code, late.json()["code"], late.json()["current_version"]) == (
+            412,
+            "version_conflict",
+            2,
+        )
+    assert (await shop.client.patch(path, json={"title": "b"}, headers={"if-match": '"9", "2"'})).status_code == 200
+    assert (await shop.client.patch(path, json={"title": "c"}, headers={"if-match": "nonsense"})).status_code == 412
+    assert (await shop.client.delete(path, headers={"if-match": "*"})).status_code == 204
+    assert (await shop.client.get(path)).status_code == 404
+
+
+async def test_if_none_match_saves_the_body_until_something_changes(shop: Shop) -> None:
+    note = await written(shop)
+    path = f"/notes/{note['id']}"
+    tag = (await shop.client.get(path)).headers["etag"]
+    same = await shop.client.get(path, headers={"if-none-match": f'"other", {tag}'})
+    assert (same.status_code, same.content, same.headers["etag"]) == (304, b"", tag)
+    sparse = await shop.client.get(path, params={"fields": "id"})
+    assert sparse.headers["etag"] != tag
+    await shop.client.patch(path, json={"title": "new"})
+    assert (await shop.client.get(path, headers={"if-none-match": tag})).status_code == 200
+
+
+async def test_racing_updates_with_one_version_let_one_through(shop: Shop) -> None:
+    note = await written(shop)
+    answers = await asyncio.gather(
+        *(
+            shop.client.patch(f"/notes/{note['id']}", json={"title": f"t{n}"}, headers={"if-match": '"1"'})
+            for n in range(8)
+        )
+    )
+    assert sorted(answer.status_code for answer in answers) == [200] + [412] * 7

@@ -1,0 +1,151 @@
+"""Stores for tests, opened the way an operator opens them and called the way an app calls them."""
+
+import itertools
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+
+from stoa.access.apps import create_app
+from stoa.access.contract import SCOPES
+from stoa.access.grants import install
+from stoa.access.operator import Operator
+from stoa.access.stores import create_store
+from stoa.app import Application
+from stoa.db.pool import Database
+from stoa.demo.stock import insert_product
+from stoa.products import queries
+from stoa.products.contract import NewProduct
+from stoa.rest.body import convert
+from stoa.rest.endpoint import Store
+from stoa.settings import Settings
+
+_numbers = itertools.count(1)
+
+SHIRT: dict[str, Any] = {
+    "name": "Linen Shirt",
+    "price": "59.00",
+    "external_id": "erp-1",
+    "description": "Woven in a small mill.",
+    "brand": "Hearth & Loom",
+    "category": "Clothing/Shirts",
+    "tags": ["linen", "summer"],
+    "images": [{"url": "https://images.example.com/shirt.jpg", "alt": "A shirt"}],
+    "options": [{"name": "Size", "values": ["S", "M"]}],
+    "variants": [
+        {"sku": "LS-S", "barcode": "2000000000015", "option_values": {"Size": "S"}, "stock": {"on_hand": 4}},
+        {"sku": "LS-M", "option_values": {"Size": "M"}, "price": "61.00", "stock": {"on_hand": 0}},
+    ],
+    "metadata": {"material": "linen", "year": 2026, "washable": True},
+}
+MUG: dict[str, Any] = {
+    "name": "Café Mug",
+    "price": 12.5,
+    "sku": "MUG-1",
+    "stock": {"on_hand": 0},
+    "status": "draft",
+}
+
+
+@dataclass
+class Shop:
+    """A store with an app installed on it, and clients that speak for that app."""
+
+    application: Application
+    db: Database
+    store: Store
+    app_id: int
+    client_id: str
+    client_secret: str
+    token: str
+    client: httpx.AsyncClient
+    anonymous: httpx.AsyncClient
+    service: httpx.AsyncClient
+    filled: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    @property
+    def store_id(self) -> int:
+        return self.store.id
+
+    @property
+    def operator(self) -> Operator:
+        return operator_of(self.db, self.application.settings)
+
+    async def add(self, *products: dict[str, Any]) -> list[int]:
+        """Put products on the shelves and say their ids."""
+        async with self.db.transaction() as db:
+            ids = [
+                await insert_product(db, self.store, convert(_decimal(each), NewProduct, digits=self.store.digits))
+                for each in products
+            ]
+            await queries.COUNT.run(db, self.store.id, len(ids))
+        return ids
+
+    async def fill(self) -> dict[str, Any]:
+        """One of everything, with the ids that an endpoint's path may ask for."""
+        if not self.filled:
+            shirt, _ = await self.add(SHIRT, MUG)
+            self.filled = {"product_id": shirt}
+        return self.filled
+
+    async def client_with(self, scopes: Sequence[str]) -> httpx.AsyncClient:
+        """A client of another app, which the store grants only these scopes."""
+        app = await create_app(self.operator, "Narrow app", list(scopes))
+        await install(self.operator, app.client_id, self.store.handle, list(scopes))
+        token = await token_for(self.service, app.client_id, app.client_secret)
+        return api_client(self.application, self.store.handle, token)
+
+
+def _decimal(product: dict[str, Any]) -> dict[str, Any]:
+    price = product["price"]
+    return {**product, "price": str(price) if isinstance(price, float) else price}
+
+
+def service_client(application: Application) -> httpx.AsyncClient:
+    transport = httpx.ASGITransport(application, raise_app_exceptions=True)
+    return httpx.AsyncClient(transport=transport, base_url="http://testserver", headers={"accept-encoding": "identity"})
+
+
+def api_client(application: Application, handle: str, token: str = "") -> httpx.AsyncClient:
+    client = service_client(application)
+    client.base_url = httpx.URL(f"http://testserver/stores/{handle}/api/v3/app")
+    if token:
+        client.headers["authorization"] = f"Bearer {token}"
+    return client
+
+
+async def token_for(service: httpx.AsyncClient, client_id: str, client_secret: str, **form: str) -> str:
+    answer = await service.post(
+        "/oauth/token", data={"grant_type": "client_credentials", **form}, auth=(client_id, client_secret)
+    )
+    assert answer.status_code == 200, answer.text
+    return answer.json()["access_token"]
+
+
+def operator_of(db: Database, settings: Settings) -> Operator:
+    return Operator(db, settings, actor="operator:tests", request_id="req_tests")
+
+
+async def open_shop(application: Application, db: Database, *, currency: str = "USD") -> Shop:
+    """A new store, a new app that may do everything there, and a token for it."""
+    operator = operator_of(db, application.settings)
+    handle = f"shop-{os.getpid()}-{next(_numbers)}"
+    row = await create_store(operator, handle, "A shop", currency)
+    app = await create_app(operator, "Test app", list(SCOPES))
+    await install(operator, app.client_id, handle, rate_burst=100_000, rate_refill=10_000)
+    service = service_client(application)
+    token = await token_for(service, app.client_id, app.client_secret)
+    return Shop(
+        application=application,
+        db=db,
+        store=Store(row.id, row.handle, row.name, row.currency, row.status),
+        app_id=app.app_id,
+        client_id=app.client_id,
+        client_secret=app.client_secret,
+        token=token,
+        client=api_client(application, handle, token),
+        anonymous=api_client(application, handle),
+        service=service,
+    )
