@@ -1,8 +1,12 @@
 """The public surface: every endpoint and every event, in documentation order."""
 
+from stoa.access import contract as access
 from stoa.events.outbox import Event
 from stoa.products.endpoints import routes as products
+from stoa.products.variants import routes as variants
 from stoa.rest.endpoint import Endpoint
 
-ENDPOINTS: list[Endpoint] = [*products.endpoints]
+ENDPOINTS: list[Endpoint] = [*products.endpoints, *variants.endpoints]
+# Importing a slice declares its events.
+_ = access
 EVENTS: dict[str, type[Event]] = Event.known

@@ -17,7 +17,7 @@ from stoa.db.pool import Database
 from stoa.housekeeping import tidy_for_ever
 from stoa.rest.dispatch import PREFIX, Dispatcher
 from stoa.rest.endpoint import Endpoint
-from stoa.rest.wire import Receive, Scope, Send
+from stoa.rest.wire import Receive, Scope, Send, look_past_proxies
 from stoa.settings import SERVING_PID, Settings, load
 from stoa.telemetry import Observer, configure_logging
 
@@ -54,6 +54,8 @@ class Application:
             return
         if kind != "http":
             return
+        if self.settings.proxies:
+            look_past_proxies(scope, self.settings.proxies)
         path: str = scope["path"]
         if path.startswith(PREFIX):
             await self._dispatch(scope, receive, send, sub_path=path[len(PREFIX) :])

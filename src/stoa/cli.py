@@ -20,15 +20,17 @@ from stoa.settings import Settings, WrongSetting
 _EPILOG = """\b
 Examples:
   stoa serve --port 8000 --workers 2
-  stoa store create --handle demo --name "Demo shop" --currency USD
-  stoa app create --name "Stock sync" --scope products:read --scope inventory:write
+  stoa store create demo --name "Demo shop" --currency USD
+  stoa app create "Stock sync" --scopes products:read,inventory:write
 """
 
 
 def _console(settings: Settings) -> Console:
     @asynccontextmanager
     async def database() -> AsyncGenerator[Database]:
-        with _reached(settings) as url:
+        with _reached(settings) as (url, fresh):
+            if fresh:
+                await migrations.migrate(url)
             opened = Database(url, size=2, statement_timeout_ms=30_000)
             try:
                 yield opened
@@ -39,20 +41,19 @@ def _console(settings: Settings) -> Console:
 
 
 @contextmanager
-def _reached(settings: Settings) -> Generator[str]:
-    """The database's URL: the given one, that of a running service, or an embedded one started for the moment."""
+def _reached(settings: Settings) -> Generator[tuple[str, bool]]:
+    """The database's URL, and whether it was started just for us: given, a running service's, or embedded."""
     if settings.database_url:
-        yield settings.database_url
+        yield settings.database_url, False
         return
     server = EmbeddedPostgres(settings.data_dir / "postgres")
     try:
         server.start()
     except DataFolderInUse:
-        yield server.dsn  # a running service owns it; its socket serves us too
+        yield server.dsn, False  # a running service owns it; its socket serves us too
         return
     try:
-        asyncio.run(migrations.migrate(server.dsn))
-        yield server.dsn
+        yield server.dsn, True
     finally:
         server.stop()
 
@@ -107,7 +108,7 @@ def demo(console: Console, port: int | None) -> None:
 @click.pass_obj
 def migrate(console: Console) -> None:
     """Bring the database to this release's schema."""
-    with _reached(console.settings) as url:
+    with _reached(console.settings) as (url, _):
         done = asyncio.run(migrations.migrate(url))
     for migration in done:
         click.echo(f"applied {migration.version:04} {migration.name}")

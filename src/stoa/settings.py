@@ -46,6 +46,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             description="The service's address as callers see it, such as https://api.example.com; empty takes it from each request."
         ),
     ] = ""
+    proxies: Annotated[
+        int,
+        Meta(
+            ge=0,
+            description="How many proxies of yours stand before the service; callers' addresses and scheme are then taken from X-Forwarded-For and X-Forwarded-Proto.",
+        ),
+    ] = 0
     store_domain: Annotated[
         str, Meta(description="Stores answer at {handle}.{this domain} as well as at /stores/{handle}.")
     ] = "localhost"

@@ -45,3 +45,8 @@ def beginning(store_id: int, text: str) -> str:
 
 def _quoted(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
+
+
+def vector(lexemes: Iterable[str]) -> str:
+    """These terms as the text of a tsvector."""
+    return " ".join(_quoted(each) for each in sorted(lexemes))

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 
 import httpx
 
+from stoa.access import audit
 from stoa.access.apps import create_app
 from stoa.access.contract import NewSecret, StoreRow
 from stoa.access.grants import install
 from stoa.access.operator import Operator
 from stoa.access.stores import create_store
+from stoa.db.pool import Database
 from stoa.rest.endpoint import Store
 
 ASKED = ["products:read", "products:write", "orders:read", "orders:write"]
@@ -69,3 +71,25 @@ async def token_of(desk: httpx.AsyncClient, tenant: Tenant, **form: str) -> str:
     answer = await ask(desk, auth=tenant.basic, **form)
     assert answer.status_code == 200, answer.text
     return answer.json()["access_token"]
+
+
+def refused(answer: httpx.Response, status: int, error: str) -> str:
+    """Check a refusal as RFC 6749 writes it, and give its description."""
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.headers["cache-control"] == "no-store"
+    body = answer.json()
+    assert set(body) == {"error", "error_description"}
+    assert body["error"] == error
+    return body["error_description"]
+
+
+async def actions(db: Database, store_id: int) -> list[str]:
+    """What a chain tells, oldest first."""
+    return [entry.action for entry in reversed(await audit.newest(db, store_id, 1_000))]
+
+
+async def about_app(db: Database, tenant: Tenant) -> list[str]:
+    """What the service's chain tells of one app, oldest first."""
+    entries = reversed(await audit.newest(db, audit.SERVICE, 10_000))
+    return [entry.action for entry in entries if entry.subject == f"app:{tenant.secret.app_id}"]

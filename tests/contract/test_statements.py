@@ -19,7 +19,11 @@ from stoa.db.pool import Database
 from stoa.db.query import Command, Query
 from stoa.products import queries as product_queries
 
-LISTINGS: list[tuple[Listing, str]] = [(product_queries.LISTING, "/products")]
+LISTINGS: list[tuple[Listing, str]] = [
+    (product_queries.LISTING, "/products"),
+    (product_queries.VARIANT_LISTING, "/products/variants"),
+    (product_queries.VARIANT_LISTING, "/products/{product_id}/variants"),
+]
 TYPES: dict[str, Any] = {
     "int8": int, "int4": int, "int2": int, "text": str, "varchar": str, "bool": bool, "bytea": bytes, "float8": float,
     "timestamptz": datetime, "text[]": list[str], "bytea[]": list[bytes], "int4[]": list[int], "int8[]": list[int],
@@ -123,7 +127,7 @@ def shapes(listing: Listing, sorts: list[str]) -> Iterator[Shape]:
             keys = (f"{sign}id",) if sort == "id" else (f"{sign}{sort}", f"{sign}id")
             yield Shape(sort=keys, resumed=resumed, backwards=backwards and resumed, deleted=deleted)
             yield Shape(sort=keys, offset=True, deleted=deleted)
-    yield Shape(sort=("-name", "price", "id"), resumed=True)
+    yield Shape(sort=(*(f"-{sort}" for sort in sorts if sort != "id"), "id"), resumed=True)
 
 
 @pytest.mark.parametrize(("listing", "path"), LISTINGS)
@@ -138,7 +142,7 @@ def test_every_documented_filter_and_sort_has_its_condition(listing: Listing, pa
     documented: set[str] = set()
     for name, kind in spec.filters.items():
         documented |= {name, *(f"{name}[{operator}]" for operator in kind.operators if operator != "*")}
-    assert documented == set(listing.where)
+    assert documented | set(re.findall(r"{(\w+)}", path)) == set(listing.where)
     assert set(spec.sorts) == set(listing.sorts)
     assert spec.deletable == listing.deletable
 

@@ -163,6 +163,7 @@ async def test_a_gzip_body_is_unpacked(shop: Shop) -> None:
         (b"{}", "br", 415),
         (b"{}", "gzip, gzip", 415),
     ],
+    ids=["a bomb", "cut short", "not gzip", "something behind it", "another packing", "packed twice"],
 )
 async def test_a_bomb_or_a_broken_gzip_is_refused(shop: Shop, packed: bytes, encoding: str, status: int) -> None:
     answer = await shop.client.post("/notes", content=packed, headers={**JSON, "content-encoding": encoding})

@@ -15,9 +15,9 @@ from stoa.access.operator import Operator
 from stoa.access.stores import create_store
 from stoa.app import Application
 from stoa.db.pool import Database
-from stoa.demo.stock import insert_product
-from stoa.products import queries
 from stoa.products.contract import NewProduct
+from stoa.products.rules import new_product
+from stoa.products.saving import Cause, save
 from stoa.rest.body import convert
 from stoa.rest.endpoint import Store
 from stoa.settings import Settings
@@ -75,19 +75,19 @@ class Shop:
 
     async def add(self, *products: dict[str, Any]) -> list[int]:
         """Put products on the shelves and say their ids."""
+        copies = [
+            new_product(convert(_decimal(each), NewProduct, digits=self.store.digits), self.store) for each in products
+        ]
         async with self.db.transaction() as db:
-            ids = [
-                await insert_product(db, self.store, convert(_decimal(each), NewProduct, digits=self.store.digits))
-                for each in products
-            ]
-            await queries.COUNT.run(db, self.store.id, len(ids))
-        return ids
+            await save(db, self.store.id, copies, Cause(self.app_id, "req_tests"))
+        return [copy.id or 0 for copy in copies]
 
     async def fill(self) -> dict[str, Any]:
         """One of everything, with the ids that an endpoint's path may ask for."""
         if not self.filled:
             shirt, _ = await self.add(SHIRT, MUG)
-            self.filled = {"product_id": shirt}
+            variants = (await self.client.get(f"/products/{shirt}/variants")).json()["data"]
+            self.filled = {"product_id": shirt, "variant_id": variants[0]["id"]}
         return self.filled
 
     async def client_with(self, scopes: Sequence[str]) -> httpx.AsyncClient:

@@ -44,7 +44,7 @@ class _Place(msgspec.Struct):
 LOCK = Query(int, "SELECT position FROM audit_entries WHERE store_id = $1 AND position = 1 FOR NO KEY UPDATE")
 LAST = Query(
     _Place,
-    """SELECT coalesce(last.position, 0), last.seal, clock_timestamp()
+    """SELECT coalesce(last.position, 0) AS position, last.seal, clock_timestamp() AS moment
          FROM (SELECT 1) always LEFT JOIN (
               SELECT position, seal FROM audit_entries
                WHERE store_id = $1 ORDER BY position DESC LIMIT 1) last ON true""",

@@ -16,9 +16,9 @@ Verb = TypeVar("Verb", bound=Callable[..., Any])
 
 
 def _read_scopes(_context: click.Context, _parameter: click.Parameter, given: tuple[str, ...]) -> list[str] | None:
-    """Scopes given one by one or together; none at all leaves the choice to the verb."""
+    """Scopes given one by one or together; None only when the option was left out, never for an empty one."""
     scopes = [scope for text in given for scope in re.split(r"[,\s]+", text) if scope]
-    return list(SCOPES) if "all" in scopes else scopes or None
+    return list(SCOPES) if "all" in scopes else scopes if given else None
 
 
 def _scopes(words: str, *, required: bool = False) -> Callable[[Verb], Verb]:

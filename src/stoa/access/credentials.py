@@ -18,29 +18,29 @@ _CLIENT_ID_SHAPE = re.compile(r"[A-Za-z0-9_]{1,64}", re.ASCII)
 
 def new_client_id() -> str:
     """A public name for an app."""
-    return CLIENT_ID + _random(16)
+    return CLIENT_ID + _text(secrets.randbits(95), 16)
 
 
 def new_client_secret() -> str:
-    return _sealed(CLIENT_SECRET + _random(_RANDOM_LENGTH))
+    return _sealed(CLIENT_SECRET + _text(secrets.randbits(256), _RANDOM_LENGTH))
 
 
 def new_access_token() -> str:
-    return _sealed(ACCESS_TOKEN + _random(_RANDOM_LENGTH))
+    return _sealed(ACCESS_TOKEN + _text(secrets.randbits(256), _RANDOM_LENGTH))
 
 
-def _random(length: int) -> str:
-    return "".join(secrets.choice(_ALPHABET) for _ in range(length))
+def _text(number: int, length: int) -> str:
+    """A number in our alphabet, always of the same length."""
+    digits: list[str] = []
+    for _ in range(length):
+        number, digit = divmod(number, len(_ALPHABET))
+        digits.append(_ALPHABET[digit])
+    return "".join(reversed(digits))
 
 
 def _sealed(body: str) -> str:
     """The text with its CRC32 behind it, so that a typing mistake shows without asking the database."""
-    number = zlib.crc32(body.encode())
-    tail = ""
-    for _ in range(_TAIL_LENGTH):
-        number, digit = divmod(number, len(_ALPHABET))
-        tail = _ALPHABET[digit] + tail
-    return body + tail
+    return body + _text(zlib.crc32(body.encode()), _TAIL_LENGTH)
 
 
 def is_access_token(text: str) -> bool:

@@ -42,8 +42,9 @@ class Standing(msgspec.Struct):
 
 STANDING = Query(
     Standing,
-    """SELECT a.id, a.name, a.status, s.status, extract(epoch FROM t.expires_at - now())::float8,
-              t.scopes, i.scopes, i.rate_burst, i.rate_refill
+    """SELECT a.id AS app_id, a.name AS app_name, a.status AS app_status, s.status AS store_status,
+              extract(epoch FROM t.expires_at - now())::float8 AS seconds_left,
+              t.scopes AS asked, i.scopes AS granted, i.rate_burst, i.rate_refill
          FROM tokens t JOIN apps a ON a.id = t.app_id JOIN stores s ON s.id = $1
               LEFT JOIN installations i ON i.store_id = $1 AND i.app_id = t.app_id
         WHERE t.token_hash = $2 AND t.revoked_at IS NULL AND (t.store_id IS NULL OR t.store_id = $1)""",
@@ -82,10 +83,11 @@ CLIENT = Query(
              FROM unnest($6::text[]) WITH ORDINALITY AS wanted (subject, place)
                   LEFT JOIN failed_tries f
                   ON f.subject = wanted.subject AND f.first_at > now() - interval '60 seconds')
-       SELECT a.id, a.status, a.scopes,
+       SELECT a.id AS app_id, a.status AS app_status, a.scopes,
               ARRAY(SELECT k.secret_hash FROM app_secrets k
-                     WHERE k.app_id = coalesce(a.id, 0) AND (k.expires_at IS NULL OR k.expires_at > now())),
-              asked.here, asked.there, s.status, i.scopes, tries.failures, tries.seconds_left
+                     WHERE k.app_id = coalesce(a.id, 0) AND (k.expires_at IS NULL OR k.expires_at > now())) AS secrets,
+              asked.here, asked.there, s.status AS store_status, i.scopes AS granted,
+              tries.failures, tries.seconds_left
          FROM asked CROSS JOIN tries
               LEFT JOIN apps a ON a.client_id = $1
               LEFT JOIN stores s ON s.id = coalesce(asked.there, asked.here)
@@ -134,7 +136,8 @@ class LiveToken(msgspec.Struct):
 
 INTROSPECT = Query(
     LiveToken,
-    """SELECT a.client_id, t.scopes, coalesce(i.scopes, a.scopes), s.handle, t.created_at, t.expires_at
+    """SELECT a.client_id, t.scopes AS asked, coalesce(i.scopes, a.scopes) AS granted, s.handle AS store,
+              t.created_at, t.expires_at
          FROM tokens t JOIN apps a ON a.id = t.app_id
               LEFT JOIN stores s ON s.id = t.store_id
               LEFT JOIN installations i ON i.store_id = t.store_id AND i.app_id = t.app_id
@@ -147,7 +150,7 @@ INTROSPECT = Query(
 # --- operators ---------------------------------------------------------------------------------------------
 
 _STORE = """SELECT s.id, s.handle, s.name, s.currency, s.status,
-       ARRAY(SELECT h.host FROM store_hosts h WHERE h.store_id = s.id ORDER BY h.host), s.created_at
+       ARRAY(SELECT h.host FROM store_hosts h WHERE h.store_id = s.id ORDER BY h.host) AS hosts, s.created_at
   FROM stores s"""
 LIST_STORES = Query(StoreRow, f"{_STORE} ORDER BY s.handle", unbound=_OPERATOR)
 GET_STORE = Query(StoreRow, f"{_STORE} WHERE s.handle = $1", unbound=_OPERATOR)
@@ -163,9 +166,10 @@ SET_STORE_STATUS = Command(
 
 _APP = """SELECT a.id, a.client_id, a.name, a.scopes, a.status,
        ARRAY(SELECT k.hint FROM app_secrets k
-              WHERE k.app_id = a.id AND (k.expires_at IS NULL OR k.expires_at > now()) ORDER BY k.id),
+              WHERE k.app_id = a.id AND (k.expires_at IS NULL OR k.expires_at > now()) ORDER BY k.id) AS secret_hints,
        ARRAY(SELECT s.handle FROM installations i JOIN stores s ON s.id = i.store_id
-              WHERE i.app_id = a.id ORDER BY s.handle), a.created_at FROM apps a"""
+              WHERE i.app_id = a.id ORDER BY s.handle) AS stores, a.created_at
+  FROM apps a"""
 LIST_APPS = Query(App, f"{_APP} ORDER BY a.id", unbound=_OPERATOR)
 GET_APP = Query(App, f"{_APP} WHERE a.client_id = $1 OR a.id = $2", unbound=_OPERATOR)
 LOCK_APP = Query(int, "SELECT id FROM apps WHERE id = $1 FOR NO KEY UPDATE", unbound=_OPERATOR)
@@ -190,8 +194,8 @@ END_SECRET = Query(
     unbound=_OPERATOR,
 )
 
-_INSTALLATION = """SELECT s.handle, a.id, a.client_id, a.name, i.scopes, i.rate_burst, i.rate_refill,
-       i.created_at, i.updated_at
+_INSTALLATION = """SELECT s.handle AS store, a.id AS app_id, a.client_id, a.name AS app_name, i.scopes,
+       i.rate_burst, i.rate_refill, i.created_at AS installed_at, i.updated_at
   FROM installations i JOIN stores s ON s.id = i.store_id JOIN apps a ON a.id = i.app_id
  WHERE i.store_id = $1"""
 LIST_INSTALLATIONS = Query(Installation, f"{_INSTALLATION} ORDER BY a.id")

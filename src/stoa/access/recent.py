@@ -25,6 +25,9 @@ class Recent(Generic[Key, Value]):
         self._kept: dict[Key, tuple[float, Value]] = {}  # oldest first
         self._running: dict[Key, tuple[float, asyncio.Task[tuple[Value, float]]]] = {}
 
+    def __len__(self) -> int:
+        return len(self._kept)
+
     def recall(self, key: Key) -> Value | None:
         """The kept answer, while it is fresh."""
         kept = self._kept.get(key)

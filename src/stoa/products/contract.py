@@ -5,8 +5,9 @@ from decimal import Decimal
 from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
+from stoa.rest.batch import Mode
 from stoa.rest.body import Money, decimal_within
 from stoa.rest.filters import (
     Choices,
@@ -21,6 +22,7 @@ from stoa.rest.filters import (
     Words,
 )
 from stoa.rest.lists import ListOf
+from stoa.rest.problems import Refusal
 
 Status = Literal["active", "draft", "archived"]
 WeightUnit = Literal["g", "kg", "oz", "lb"]
@@ -35,6 +37,7 @@ Quantity = Annotated[int, Meta(ge=-1_000_000_000, le=1_000_000_000)]
 MetadataKey = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.-]{1,64}$")]
 MetadataValue = Annotated[str, Meta(max_length=1000)] | int | float | bool
 Metadata = Annotated[dict[MetadataKey, MetadataValue], Meta(max_length=100)]
+MetadataChanges = Annotated[dict[MetadataKey, MetadataValue | None], Meta(max_length=100)]
 
 
 class Stock(msgspec.Struct):
@@ -62,6 +65,11 @@ class Option(msgspec.Struct):
 class Seo(msgspec.Struct, frozen=True):
     title: Short | None = None
     description: Annotated[str, Meta(max_length=1000)] | None = None
+
+
+class SeoChanges(msgspec.Struct, forbid_unknown_fields=True):
+    title: Short | UnsetType | None = UNSET
+    description: Annotated[str, Meta(max_length=1000)] | UnsetType | None = UNSET
 
 
 class Variant(msgspec.Struct):
@@ -134,8 +142,8 @@ class Product(msgspec.Struct):
     updated_at: datetime
     version: int
     deleted_at: datetime | None
-    variants: list[Variant] | msgspec.UnsetType = msgspec.UNSET
-    inventory: list[Level] | msgspec.UnsetType = msgspec.UNSET
+    variants: list[Variant] | UnsetType = UNSET
+    inventory: list[Level] | UnsetType = UNSET
 
 
 class NewStock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -194,6 +202,103 @@ class NewProduct(msgspec.Struct, forbid_unknown_fields=True):
     stock: NewStock = NewStock()
 
 
+class ChangedImage(NewImage, forbid_unknown_fields=True):
+    """An image as it is sent in a change; one that keeps its id or address keeps its identity."""
+
+    id: int | None = None
+    position: int | None = None
+
+
+class ProductChanges(msgspec.Struct, forbid_unknown_fields=True):
+    """What may be changed of a product; what is left out stays, null clears."""
+
+    name: Name | UnsetType = UNSET
+    price: Money | UnsetType = UNSET
+    external_id: Short | UnsetType | None = UNSET
+    slug: Slug | UnsetType | None = UNSET
+    description: Annotated[str, Meta(max_length=65_535)] | UnsetType | None = UNSET
+    status: Status | UnsetType = UNSET
+    compare_at_price: Money | UnsetType | None = UNSET
+    cost_price: Money | UnsetType | None = UNSET
+    brand: Short | UnsetType | None = UNSET
+    category: Short | UnsetType | None = UNSET
+    tags: Annotated[list[Tag], Meta(max_length=250)] | UnsetType | None = UNSET
+    images: Annotated[list[ChangedImage], Meta(max_length=250)] | UnsetType | None = UNSET
+    options: Annotated[list[Option], Meta(max_length=3)] | UnsetType | None = UNSET
+    weight: Weight | UnsetType | None = UNSET
+    weight_unit: WeightUnit | UnsetType = UNSET
+    requires_shipping: bool | UnsetType = UNSET
+    taxable: bool | UnsetType = UNSET
+    track_inventory: bool | UnsetType = UNSET
+    seo: SeoChanges | UnsetType | None = UNSET
+    metadata: MetadataChanges | UnsetType | None = UNSET
+
+
+class VariantChanges(msgspec.Struct, forbid_unknown_fields=True):
+    """What may be changed of a variant; stock moves by adjustments, so that every movement is in the ledger."""
+
+    option_values: dict[str, Name] | UnsetType = UNSET
+    sku: Sku | UnsetType | None = UNSET
+    barcode: Sku | UnsetType | None = UNSET
+    price: Money | UnsetType | None = UNSET
+    compare_at_price: Money | UnsetType | None = UNSET
+    cost_price: Money | UnsetType | None = UNSET
+    weight: Weight | UnsetType | None = UNSET
+    image_id: int | UnsetType | None = UNSET
+    track_inventory: bool | UnsetType = UNSET
+    allow_backorder: bool | UnsetType = UNSET
+    low_stock_threshold: Annotated[int, Meta(ge=0, le=1_000_000_000)] | UnsetType | None = UNSET
+    external_id: Short | UnsetType | None = UNSET
+    metadata: MetadataChanges | UnsetType | None = UNSET
+
+
+class BatchItem(msgspec.Struct, forbid_unknown_fields=True):
+    """One product to create, update, upsert or delete, named by `id`, `sku` or `external_id`."""
+
+    op: Literal["create", "update", "upsert", "delete"]
+    id: int | None = None
+    sku: Sku | None = None
+    external_id: Short | None = None
+    match_by: Literal["id", "sku", "external_id"] | None = None
+    if_version: int | None = None
+    data: dict[str, Any] = {}
+
+
+class ProductBatch(msgspec.Struct, forbid_unknown_fields=True):
+    """Up to 100 items; `atomic` writes all or nothing, `independent` each for itself."""
+
+    items: Annotated[list[BatchItem], Meta(min_length=1)]
+    mode: Mode = "atomic"
+
+
+class VariantItem(msgspec.Struct, forbid_unknown_fields=True):
+    """A merge patch of one variant, named by `id` or `sku`."""
+
+    data: dict[str, Any]
+    id: int | None = None
+    sku: Sku | None = None
+    if_version: int | None = None
+
+
+class VariantBatch(msgspec.Struct, forbid_unknown_fields=True):
+    """Up to 250 items; `atomic` writes all or nothing, `independent` each for itself."""
+
+    items: Annotated[list[VariantItem], Meta(min_length=1)]
+    mode: Mode = "atomic"
+
+
+class SkuTaken(Refusal):
+    """Another variant of the store has this SKU; `existing_id` is its product."""
+
+    status, code, title = 409, "sku_taken", "The SKU is taken"
+
+
+class ExternalIdTaken(Refusal):
+    """Another resource of the store has this external id; `existing_id` names it."""
+
+    status, code, title = 409, "external_id_taken", "The external id is taken"
+
+
 PRODUCTS = ListOf(
     filters={
         "status": Choices(values=("active", "draft", "archived"), description="One or more of these statuses."),
@@ -214,4 +319,20 @@ PRODUCTS = ListOf(
     sorts={"id": int, "name": str, "price": int, "created_at": datetime, "updated_at": datetime},
     includes=("variants", "inventory"),
     deletable=True,
+)
+
+VARIANTS = ListOf(
+    filters={
+        "ids": Ids(description="Variants with these ids."),
+        "product_id": Ids(description="Variants of these products."),
+        "sku": Text(description="The variant with this SKU.", longest=100),
+        "barcode": Text(description="Variants with this barcode.", longest=100),
+        "external_id": Text(description="The variant with your own id."),
+        "updated_since": Moment(description="Changed at or after this time, stock included."),
+    },
+    sorts={"id": int, "created_at": datetime, "updated_at": datetime},
+    deletable=True,
+)
+PRODUCT_VARIANTS = msgspec.structs.replace(
+    VARIANTS, filters={name: kind for name, kind in VARIANTS.filters.items() if name != "product_id"}
 )

@@ -3,7 +3,7 @@
 import msgspec
 
 from stoa.db.listing import Listing
-from stoa.db.query import Command, Query
+from stoa.db.query import Query
 
 _TERMS = "terms @@ ({}::text)::tsquery"
 _VARIANT = """'{"id":' || id || ',"product_id":' || product_id || head || tail"""
@@ -63,6 +63,22 @@ GET = Query(
 )
 
 
+class Found(msgspec.Struct):
+    id: int
+    doc: str
+
+
+DOCUMENTS = Query(
+    Found,
+    """SELECT id, product_document(p) AS doc FROM products p
+        WHERE store_id = $1 AND id = ANY($2::bigint[]) AND deleted_at IS NULL""",
+)
+VARIANT_DOCUMENTS = Query(
+    Found,
+    f"SELECT id, {_VARIANT} AS doc FROM variants WHERE store_id = $1 AND id = ANY($2::bigint[]) AND deleted_at IS NULL",
+)
+
+
 class Members(msgspec.Struct):
     product_id: int
     docs: str
@@ -84,17 +100,73 @@ LEVELS_OF = Query(
         GROUP BY product_id""",
 )
 
-INSERT = Query(
-    int,
-    """INSERT INTO products (store_id, external_id, slug, name, status, price, on_hand, reserved, in_stock, head, terms)
-       VALUES ($1, $2, $3, $4, $5, $6, $7, 0, $8, $9, array_to_tsvector($10::text[])) RETURNING id""",
+
+class StoredProduct(msgspec.Struct):
+    id: int
+    version: int
+    head: str
+
+
+# The house's one order of locks: products first, by id; then whatever belongs to them.
+LOCK = Query(
+    StoredProduct,
+    """SELECT id, version, head FROM products
+        WHERE store_id = $1 AND deleted_at IS NULL AND id IN (
+              SELECT unnest($2::bigint[])
+              UNION SELECT id FROM products
+                     WHERE store_id = $1 AND external_id = ANY($3::text[]) AND deleted_at IS NULL
+              UNION SELECT product_id FROM variants
+                     WHERE store_id = $1 AND sku = ANY($4::text[]) AND deleted_at IS NULL)
+        ORDER BY id FOR NO KEY UPDATE""",
 )
 
-INSERT_VARIANT = Query(
-    int,
-    """INSERT INTO variants (store_id, product_id, position, sku, barcode, external_id, options_key, price, on_hand,
-                             track_inventory, allow_backorder, low_stock_threshold, head)
-       VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) RETURNING id""",
+
+class StoredVariant(msgspec.Struct):
+    id: int
+    product_id: int
+    on_hand: int
+    reserved: int
+    version: int
+    head: str
+
+
+VARIANTS_TO_CHANGE = Query(
+    StoredVariant,
+    """SELECT id, product_id, on_hand, reserved, version, head FROM variants
+        WHERE store_id = $1 AND product_id = ANY($2::bigint[]) AND deleted_at IS NULL
+        ORDER BY product_id, position, id""",
 )
 
-COUNT = Command("INSERT INTO row_counts (store_id, resource, delta) VALUES ($1, 'products', $2)")
+
+class Saved(msgspec.Struct):
+    product_ids: list[int]
+    variant_ids: list[int]
+
+
+SAVE = Query(Saved, f"SELECT product_ids, variant_ids FROM save_products({', '.join(f'${n}' for n in range(1, 40))})")
+
+VARIANT_LISTING = Listing(
+    table="variants",
+    doc=_VARIANT,
+    tombstone="""'{"id":' || id || ',"deleted_at":"' || rfc3339(deleted_at) || '","version":' || version || '}'""",
+    deletable=True,
+    sorts={"id": "id", "created_at": "created_at", "updated_at": "updated_at"},
+    where={
+        "ids": "id = ANY({}::bigint[])",
+        "product_id": "product_id = ANY({}::bigint[])",
+        "sku": "sku = {}",
+        "barcode": "barcode = {}",
+        "external_id": "external_id = {}",
+        "updated_since": "updated_at >= {}",
+    },
+)
+
+GET_VARIANT = Query(
+    Document,
+    f"""SELECT {_VARIANT} AS doc, version FROM variants
+         WHERE store_id = $1 AND product_id = $2 AND id = $3 AND deleted_at IS NULL""",
+)
+EXISTS = Query(int, "SELECT id FROM products WHERE store_id = $1 AND id = $2 AND deleted_at IS NULL")
+PRODUCT_OF_VARIANTS = Query(
+    int, "SELECT product_id FROM variants WHERE store_id = $1 AND id = ANY($2::bigint[]) AND deleted_at IS NULL"
+)

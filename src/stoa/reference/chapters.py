@@ -6,7 +6,17 @@ from stoa.reference.document import Document
 from stoa.reference.fields import row, rows, schema_rows
 from stoa.reference.markup import Html, code, inline, join, link, prose, tag
 from stoa.reference.operation import card, error_link, status_mark
-from stoa.reference.samples import pretty
+from stoa.reference.samples import CONTINUED, pretty
+
+_BEARER = (
+    "Send it with every request as `Authorization: Bearer …`. "
+    "The scopes in force are those that the store has granted to the app."
+)
+_ANSWERS = (
+    "A success holds `data` and `meta`. Anything else is a problem as RFC 9457 describes it: `code` says what happened, "
+    "`detail` says it of this request, `retryable` whether the same request may succeed later, and `errors` names every "
+    "fault at once with a pointer to its place."
+)
 
 
 def introduction(document: Document) -> Html:
@@ -20,11 +30,11 @@ def introduction(document: Document) -> Html:
         tag(
             "p",
             "Every address begins with the base URL of a store, by its path or by its host: ",
-            code(document.base_url),
-            ". Everything on this page comes from ",
+            tag("code", document.base_url, class_="base"),
+            ". All of this page comes from ",
             link("/openapi.json", "openapi.json"),
-            ", which describes the same to a machine.",
-        ),  # fmt: skip
+            ", which tells a machine the same.",
+        ),
         class_="text",
     )
     return tag("section", text, _colonnade(document), id="introduction", class_="opening")
@@ -52,18 +62,12 @@ def _counted(number: int, noun: str) -> str:
 
 
 def access(document: Document) -> Html:
-    schemes = document.components.security_schemes.values()
     flow = document.flow
     text = tag(
         "div",
         tag("h2", link("#authentication", "Authentication", class_="self")),
-        *(prose(scheme.description) for scheme in schemes),
-        tag(
-            "p",
-            "Send it with every request as ",
-            code("Authorization: Bearer …"),
-            ". The scopes in force are those that the store has granted to the app.",
-        ),  # fmt: skip
+        *(prose(scheme.description) for scheme in document.components.security_schemes.values()),
+        prose(_BEARER),
         tag("h3", "Scopes", id="scopes"),
         rows(row(code(scope), None, inline(meaning)) for scope, meaning in flow.scopes.items()),
         class_="text",
@@ -77,7 +81,7 @@ def access(document: Document) -> Html:
     answer = {"access_token": "…", "token_type": "Bearer", "expires_in": 3600, "scope": " ".join(flow.scopes)}
     examples = tag(
         "div",
-        card("A token", " \\\n  ".join(request), "token", "Request: a token"),
+        card("A token", CONTINUED.join(request), "token", "Request: a token"),
         card(join([status_mark("200"), " Answer"]), pretty(answer), "answer", "Answer: a token"),
         class_="examples",
     )
@@ -85,28 +89,12 @@ def access(document: Document) -> Html:
 
 
 def errors(document: Document) -> Html:
+    carried = ", ".join(f"`{name}`" for name in document.common_headers)
     text = tag(
         "div",
         tag("h2", link("#errors", "Answers and errors", class_="self")),
-        tag(
-            "p",
-            "A success holds ",
-            code("data"),
-            " and ",
-            code("meta"),
-            ". Anything else is a ",
-            link("#schema-Problem", "problem", class_="ref") if "Problem" in document.components.schemas else "problem",
-            " as RFC 9457 describes it: ",
-            code("code"),
-            " says what happened, ",
-            code("detail"),
-            " says it of this request, ",
-            code("retryable"),
-            " whether the same request may succeed later, and ",
-            code("errors"),
-            " names every fault at once with a pointer to its place.",
-        ),  # fmt: skip
-        _headers(document),
+        prose(_ANSWERS),
+        prose(f"Every success carries {carried}.") if carried else None,
         tag("h3", "Error codes", id="error-codes"),
         rows(_codes(document)),
         class_="text",
@@ -128,12 +116,6 @@ def errors(document: Document) -> Html:
     title = join([status_mark("422"), " application/problem+json"])
     examples = tag("div", card(title, pretty(sample), "answer", "A problem"), class_="examples")
     return tag("section", text, examples, id="errors", class_="pair")
-
-
-def _headers(document: Document) -> Html | None:
-    if not document.common_headers:
-        return None
-    return tag("p", "Every success carries ", join(map(code, document.common_headers), ", "), ".")
 
 
 def _codes(document: Document) -> Iterable[Html]:

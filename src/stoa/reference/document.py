@@ -1,6 +1,7 @@
 """The OpenAPI document read into types, and the questions that the pages ask of it."""
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
@@ -160,6 +161,12 @@ class Document(msgspec.Struct, frozen=True, dict=True):
         """The error codes that any request may meet, whatever the operation."""
         found = [frozenset(operation.codes) for operation in self.operations]
         return frozenset[str]().union(*found).intersection(*found)
+
+    @cached_property
+    def usual_codes(self) -> frozenset[str]:
+        """The error codes of more than half of the operations, which say little about each."""
+        found = Counter(code for operation in self.operations for code in operation.codes)
+        return frozenset(code for code, count in found.items() if count * 2 > len(self.operations))
 
     @cached_property
     def common_headers(self) -> list[str]:

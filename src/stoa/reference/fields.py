@@ -9,6 +9,7 @@ from stoa.reference.samples import example
 from stoa.reference.wording import demands, kind, nullable, plain, said
 
 _PAGING = ("limit", "per_page", "page", "cursor", "sort", "fields", "include", "include_deleted")
+_ORDER = ("Path", "Query", "Filters", "Paging and shape", "Headers", "Other")
 _RANGE = re.compile(r"(.+)\[(\w+)\]")
 
 
@@ -26,34 +27,27 @@ def rows(found: Iterable[Html], **data: str | None) -> Html:
     return tag("dl", "\n", join(found, "\n"), class_="rows", **data)
 
 
-def parameter_groups(parameters: Iterable[Parameter], document: Document) -> Html:
-    """Parameters by what they are for, each group with its heading."""
+def parameter_groups(parameters: Iterable[Parameter], body: Html | None, document: Document) -> Html:
+    """Parameters by what they are for, each group with its heading, and the body among them."""
     by_title: dict[str, tuple[str, list[Parameter]]] = {}
     listed = list(parameters)
     lists = any(parameter.name == "cursor" for parameter in listed)
-    for parameter in sorted(listed, key=lambda each: each.where == "query" and each.name in _PAGING and lists):
+    # What a list is filtered by comes before how its pages are cut.
+    for parameter in sorted(listed, key=lambda each: _ORDER.index(_title(each, lists=lists))):
         title = _title(parameter, lists=lists)
         by_title.setdefault(title, (parameter.where, []))[1].append(parameter)
-    order = ["Path", "Query", "Filters", "Paging and shape", "Headers"]
-    titles = sorted(by_title, key=lambda title: order.index(title) if title in order else len(order))
-    return join(
-        (
-            join(
-                [
-                    tag("h4", title),
-                    rows(_parameters(by_title[title][1], document), data_in=by_title[title][0]),
-                ]
-            )
-            for title in titles
-        ),
-        "\n",
-    )
+    parts = {
+        title: join([tag("h4", title), rows(_parameters(members, document), data_in=where)])
+        for title, (where, members) in by_title.items()
+    }
+    # The path and the body say what is done; the rest says how.
+    return join([parts.pop("Path", None), body, *parts.values()], "\n")
 
 
 def _title(parameter: Parameter, *, lists: bool) -> str:
     if parameter.where == "query" and lists:
         return "Paging and shape" if parameter.name in _PAGING else "Filters"
-    return {"path": "Path", "query": "Query", "header": "Headers"}.get(parameter.where, parameter.where)
+    return {"path": "Path", "query": "Query", "header": "Headers"}.get(parameter.where, "Other")
 
 
 def _parameters(parameters: list[Parameter], document: Document) -> Iterable[Html]:
@@ -69,16 +63,15 @@ def _parameters(parameters: list[Parameter], document: Document) -> Iterable[Htm
 
 
 def _parameter(parameter: Parameter, operators: list[str], document: Document) -> Html:
-    ranges = tag("span", "also ", join((code(f"[{operator}]") for operator in operators), " ")) if operators else Html()
-    sample = str(example(parameter.schema, document, parameter.name)) if parameter.required else None
+    ranges = [join(["also ", join((code(f"[{operator}]") for operator in operators), " ")])] if operators else []
     return row(
         code(parameter.name),
         kind(plain(parameter.schema)),
         inline(parameter.description),
-        _small(demands(parameter.schema, document), ranges),
+        demands(parameter.schema, document, *ranges),
         flag="required" if parameter.required else None,
         data_kind=_input(parameter.schema),
-        data_sample=sample,
+        data_sample=str(example(parameter.schema, document, parameter.name)) if parameter.required else None,
         data_operators=" ".join(operators) or None,
     )
 
@@ -89,27 +82,21 @@ def _input(schema: Schema) -> str | None:
     return given if given in ("boolean", "array", "object", "integer") else "choice" if "enum" in schema else None
 
 
-def _small(*parts: Html) -> Html:
-    found = join((part for part in parts if part), " ")
-    return tag("small", found) if found else Html()
-
-
-def schema_rows(schema: Schema, document: Document, prefix: str = "", *, written: bool = False) -> Iterable[Html]:
+def schema_rows(schema: Schema, document: Document, prefix: str = "") -> Iterable[Html]:
     """The fields of an object; objects without a name of their own unfold in place."""
-    required = schema.get("required", [])
+    # A body says what it needs; an answer holds everything, and says what may be missing.
+    sent = schema.get("additionalProperties") is False
     properties: Mapping[str, Schema] = schema.get("properties", {})
     for name, each in properties.items():
-        optional = None if name in required else "optional"
-        flag = ("required" if name in required else None) if written else optional
-        either = [Html(" or null")] if nullable(each) else []
+        required = name in schema.get("required", [])
         inner = plain(each)
         unfolds = inner.get("type") == "object" and bool(inner.get("properties"))
         yield row(
             code(prefix + name),
-            join(["object" if unfolds else kind(inner), *either]),
+            join(["object" if unfolds else kind(inner), " or null" if nullable(each) else None]),
             said(each),
-            _small(demands(each, document)),
-            flag=flag,
+            demands(each, document),
+            flag="required" if required and sent else None if required or sent else "optional",
         )
         if unfolds:
-            yield from schema_rows(inner, document, f"{prefix}{name}.", written=written)
+            yield from schema_rows(inner, document, f"{prefix}{name}.")

@@ -22,8 +22,7 @@ def operation_section(operation: Operation, document: Document) -> Html:
         tag("p", "Deprecated: it will go. Do not build on it.", class_="notice") if operation.deprecated else None,
         prose(operation.description) if operation.description.rstrip(".") != operation.summary else None,
         _scopes(operation),
-        parameter_groups(operation.parameters, document),
-        _body(operation, document),
+        parameter_groups(operation.parameters, _body(operation, document), document),
         tag("h4", "Answers"),
         rows(_answers(operation, document)),
         _errors(operation, document),
@@ -66,18 +65,21 @@ def _body(operation: Operation, document: Document) -> Html | None:
     if body is None:
         return None
     media = next(iter(body.content.values()))
-    schema = document.resolved(media.schema)
-    types = join((code(name) for name in body.content), " or ")
-    named = reference(media.schema)
-    heading = tag("h4", "Body", None if body.required else tag("span", "optional", class_="flag optional"))
-    about = tag("p", types, ": ", kind(media.schema), class_="media") if named else tag("p", types, class_="media")
-    return join([heading, about, rows(schema_rows(schema, document, written=True), data_in="body")])
+    named = [": ", kind(media.schema)] if reference(media.schema) else []
+    found = list(schema_rows(document.resolved(media.schema), document))
+    return join(
+        [
+            tag("h4", "Body", None if body.required else tag("span", "optional", class_="flag optional")),
+            tag("p", join(map(code, body.content), " or "), *named, class_="media"),
+            rows(found, data_in="body") if found else None,
+        ]
+    )
 
 
 def _answers(operation: Operation, document: Document) -> Iterable[Html]:
     for status, answer in operation.successes.items():
         own = [name for name in answer.headers if name not in document.common_headers]
-        carries = tag("small", tag("span", "with ", join((code(name) for name in own), " "))) if own else Html()
+        carries = tag("small", "with ", join(map(code, own), " ")) if own else Html()
         yield row(status_mark(status), None, inline(answer.description), carries)
         for schema in _schemas(answer):
             yield from schema_rows(schema, document)
@@ -93,36 +95,32 @@ def status_mark(status: str) -> Html:
 
 
 def _errors(operation: Operation, document: Document) -> Html | None:
-    codes = operation.codes
-    if not codes:
-        return None
-    # With a single operation everything is common; then nothing is.
-    common = document.common_codes if len(document.operations) > 1 else frozenset[str]()
-    own = {code: status for code, status in codes.items() if code not in common}
+    """Its own errors in the open, and those of most operations folded away."""
+    own = {name: status for name, status in operation.codes.items() if name not in document.usual_codes}
+    usual = [name for name in operation.codes if name in document.usual_codes]
     listed = rows(
-        row(status_mark(status), None, error_link(name), Html(inline(document.titles.get(name, ""))))
+        row(status_mark(status), None, error_link(name), inline(document.titles.get(name, "")))
         for name, status in own.items()
     )
-    shared = [name for name in codes if name in common]
     rest = tag(
         "details",
-        tag("summary", f"{len(shared)} errors that any request may meet"),
-        tag("p", join((error_link(name) for name in shared), " "), class_="codes"),
+        tag("summary", f"{len(usual)} errors that most operations share"),
+        tag("p", join((link(f"/problems/{name}", name) for name in usual), " "), class_="codes"),
     )
-    return join([tag("h4", "Errors"), listed if own else None, rest if shared else None])
+    return join([tag("h4", "Errors") if operation.codes else None, listed if own else None, rest if usual else None])
 
 
 def error_link(name: str) -> Html:
     return link(f"/problems/{name}", code(name))
 
 
-def card(title: Html | str, text: str, kind_: str, label: str) -> Html:
+def card(title: Html | str, text: str, look: str, label: str) -> Html:
     """A titled block of code that scrolls by itself, also by keyboard."""
     return tag(
         "figure",
         tag("figcaption", title),
         tag("pre", code(text), tabindex="0", role="region", aria_label=label) if text else None,
-        class_=f"card {kind_}",
+        class_=f"card {look}",
     )
 
 

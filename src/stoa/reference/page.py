@@ -6,14 +6,15 @@ from importlib.resources import files
 from typing import Any
 
 from stoa.reference import chapters, shell
+from stoa.reference.console import console
 from stoa.reference.document import Document, Group, read
 from stoa.reference.markup import Html, inline, join, link, tag
 from stoa.reference.operation import method, operation_section
 from stoa.reference.problem import problem_page
 
 _ASSETS = {
-    "reference.css": ("text/css", ("base.css", "reference.css", "console.css")),
-    "reference.js": ("text/javascript", ("reference.js", "console.js")),
+    "reference.css": ("text/css", ("base.css", "page.css", "console.css")),
+    "reference.js": ("text/javascript", ("code.js", "page.js", "contents.js", "console.js")),
 }
 
 
@@ -29,7 +30,7 @@ def asset(name: str) -> tuple[bytes, str] | None:
     if name not in _ASSETS:
         return None
     media, parts = _ASSETS[name]
-    folder = files("stoa.reference")
+    folder = files("stoa.reference") / "assets"
     return b"\n".join((folder / part).read_bytes() for part in parts), media
 
 
@@ -57,8 +58,11 @@ def render(document: Document | Mapping[str, Any]) -> Html:
         tag("header", shell.brand("#introduction", "API reference"), menu, class_="top"),
         _contents(found),
         tag("main", *_chapters(found), id="main"),
+        console(),
         script=True,
+        class_="reference",
         data_token_url=found.flow.token_url,
+        data_base=found.base_url,
     )
 
 
@@ -99,6 +103,7 @@ def _contents(document: Document) -> Html:
     return tag(
         "nav",
         shell.brand("#introduction", "API reference"),
+        tag("button", "Close", type="button", popovertarget="contents", popovertargetaction="hide"),
         search,
         tag("ul", join(_entry(anchor, text, "") for anchor, text in start)),
         join(groups, "\n"),

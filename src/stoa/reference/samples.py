@@ -1,10 +1,10 @@
 """Examples made from the declarations: plausible values for a schema, and the request that sends them."""
 
 import json
-import shlex
 from typing import Any
 
 from stoa.reference.document import Document, Operation, Schema
+from stoa.reference.markup import Html, join, tag
 from stoa.reference.wording import alternatives, nullable, plain, values
 
 _DEEPEST = 5
@@ -22,7 +22,10 @@ _WORDS: dict[str, Any] = {
     "sku": "LS-M", "slug": "linen-shirt", "tags": ["linen", "summer"], "title": "Linen shirt", "total": 1,
     "url": "https://example.com/linen-shirt", "values": ["S", "M", "L"], "version": 3, "weight": 0.25,
 }  # fmt: skip
+_USUAL = ("active", "pending", "paid", "unfulfilled", "succeeded", "upsert", "kg", "comment", "full", "healthy")
 _PREFIXES = {"import_id": "imp_", "event_id": "evt_", "delivery_id": "dlv_", "request_id": "req_"}
+CONTINUED = " \\\n  "
+_TAKES = {"string": (str,), "integer": (int,), "number": (int, float), "array": (list,), "object": (dict,)}
 _MOMENT = "2026-01-31T12:00:00Z"
 _RARELY = ("deleted", "cancelled", "disabled")
 
@@ -38,7 +41,7 @@ def example(schema: Schema, document: Document, name: str = "", *, depth: int = 
     if given := schema.get("examples"):
         return given[0]
     if allowed := values(schema):
-        return allowed[0]
+        return next((usual for usual in _USUAL if usual in allowed), allowed[0])
     if answer is False and schema.get("default") is not None:
         return schema["default"]
     word = _word(name, schema)
@@ -81,17 +84,17 @@ def _word(name: str, schema: Schema) -> Any:
         return _PREFIXES.get(name, "imp_") + "5Zq0c1"
     if given == "string" and schema.get("format") == "decimal":
         return "39.00"
-    word = _WORDS.get(name, _WORDS.get(name.rpartition("_")[2]))
-    fits = {"string": str, "integer": int, "number": (int, float), "array": list, "object": dict}.get(given)
-    return word if fits and isinstance(word, fits) else None
+    word: Any = _WORDS.get(name, _WORDS.get(name.rpartition("_")[2]))
+    return word if type(word) in _TAKES.get(given, ()) else None
 
 
-def sample_body(operation: Operation, document: Document) -> str | None:
-    """The body that its example sends: the declared one, or one made from the schema."""
+def sample_body(operation: Operation, document: Document) -> tuple[str, str] | None:
+    """The media type and the text that its example sends: the declared one, or one made from the schema."""
     if operation.request_body is None:
         return None
-    media = next(iter(operation.request_body.content.values()))
-    return pretty(media.example if media.example is not None else example(media.schema, document, answer=False))
+    name, media = next(iter(operation.request_body.content.items()))
+    given = media.example if media.example is not None else example(media.schema, document, answer=False)
+    return name, given if isinstance(given, str) else pretty(given)
 
 
 def sample_answer(operation: Operation, document: Document) -> tuple[str, str] | None:
@@ -99,7 +102,7 @@ def sample_answer(operation: Operation, document: Document) -> tuple[str, str] |
     for status, answer in operation.successes.items():
         for media in answer.content.values():
             given = media.example if media.example is not None else example(media.schema, document)
-            return status, pretty(given)
+            return status, given if isinstance(given, str) else pretty(given)
     return next(((status, "") for status in operation.successes), None)
 
 
@@ -112,16 +115,19 @@ def sample_path(operation: Operation, document: Document) -> str:
     return path
 
 
-def curl(operation: Operation, document: Document) -> str:
-    """The request as a command; `reference.js` writes the same once it runs."""
-    body = sample_body(operation, document)
-    lines = [f'curl "{document.base_url}{sample_path(operation, document)}"']
-    if operation.method != ("GET" if body is None else "POST"):
-        lines[0] = lines[0].replace("curl ", f"curl -X {operation.method} ", 1)
-    lines.append('-H "Authorization: Bearer $STOA_TOKEN"')
-    if body is not None:
-        lines += ['-H "Content-Type: application/json"', f"--data {shlex.quote(body)}"]
-    return " \\\n  ".join(lines)
+def curl(operation: Operation, document: Document) -> Html:
+    """The request as a command with its body set off; `reference.js` writes the same once it runs."""
+    sent = sample_body(operation, document)
+    verb = "" if operation.method == ("GET" if sent is None else "POST") else f"-X {operation.method} "
+    lines = [
+        f'curl {verb}"{document.base_url}{sample_path(operation, document)}"',
+        '-H "Authorization: Bearer $STOA_TOKEN"',
+    ]
+    if sent is None:
+        return join(lines, CONTINUED)
+    media, body = sent
+    quoted = tag("span", body.replace("'", "'\\''"), class_="body")
+    return join([*lines, f'-H "Content-Type: {media}"', join(["--data '", quoted, "'"])], CONTINUED)
 
 
 def pretty(value: Any, indent: str = "") -> str:

@@ -50,12 +50,15 @@ def _object(schema: Schema) -> Html:
 
 
 def alternatives(schema: Schema) -> list[Schema]:
-    return schema.get("anyOf") or schema.get("oneOf") or []
+    found: list[Schema] = schema.get("anyOf") or schema.get("oneOf") or []
+    numbers = any(each.get("type") == "number" for each in found)
+    return [each for each in found if not (numbers and each.get("type") == "integer")]
 
 
 def nullable(schema: Schema) -> bool:
     given: Any = schema.get("type")
-    return given == "null" or "null" in (given or []) or any(nullable(each) for each in alternatives(schema))
+    stated = given == "null" or (isinstance(given, list) and "null" in given)
+    return stated or any(nullable(each) for each in alternatives(schema))
 
 
 def plain(schema: Schema) -> Schema:
@@ -75,27 +78,28 @@ def values(schema: Schema) -> list[Any]:
     return schema.get("enum") or ([schema["const"]] if "const" in schema else [])
 
 
-def demands(schema: Schema, document: Document) -> Html:
-    """What is asked of a value beyond its type, as sentences without verbs."""
+def demands(schema: Schema, document: Document, *more: Html) -> Html:
+    """What is asked of a value beyond its type, in small print; nothing when nothing is."""
     schema = plain(schema)
     items: Schema = schema.get("items", {})
+    chosen = values(schema) or values(items)
     found = [
-        _chosen(values(schema) or values(items), document),
         _bounds(schema.get("minimum"), schema.get("maximum"), ""),
         _bounds(schema.get("minLength"), schema.get("maxLength"), " characters"),
-        _bounds(schema.get("minItems"), schema.get("maxItems"), " items") if not values(items) else None,
+        None if chosen else _bounds(schema.get("minItems"), schema.get("maxItems"), " items"),
         _bounds(schema.get("minProperties"), schema.get("maxProperties"), " entries"),
         _bounds(items.get("minLength"), items.get("maxLength"), " characters each"),
         _pattern(schema),
         _default(schema),
+        *more,
     ]
-    return join((tag("span", part) for part in found if part), " ")
+    words = join((_choices([str(value) for value in chosen], document), join(found, ", ")), " ")
+    return tag("small", words) if words else Html()
 
 
-def _chosen(allowed: list[Any], document: Document) -> Html | None:
-    if not allowed:
+def _choices(names: list[str], document: Document) -> Html | None:
+    if not names:
         return None
-    names = [str(value) for value in allowed]
     for schema_name, schema in document.components.schemas.items():
         # A parameter that takes the fields of a resource says so, instead of repeating them all.
         if len(names) > _FEW and set(names) <= set(schema.get("properties", {})):
@@ -103,9 +107,8 @@ def _chosen(allowed: list[Any], document: Document) -> Html | None:
     upwards = [name for name in names if not name.startswith("-")]
     if upwards and set(names) == {*upwards, *(f"-{name}" for name in upwards)}:
         return tag("span", _codes(upwards), ", or with ", code("-"), " before it", class_="values")
-    if len(names) > _FEW:
-        return tag("details", tag("summary", f"{len(names)} values"), tag("span", _codes(names), class_="values"))
-    return tag("span", _codes(names), class_="values")
+    listed = tag("span", _codes(names), class_="values")
+    return listed if len(names) <= _FEW else tag("details", tag("summary", f"{len(names)} values"), listed)
 
 
 def _codes(names: Iterable[str]) -> Html:
@@ -135,7 +138,9 @@ def _pattern(schema: Schema) -> Html | None:
 
 def _default(schema: Schema) -> Html | None:
     default = schema.get("default")
-    return join(["default ", code(json.dumps(default))]) if default not in (None, [], {}, "") else None
+    # An empty or composed default only repeats what the fields within say.
+    plainly = isinstance(default, str | int | float) and default != ""
+    return join(["default ", code(json.dumps(default))]) if plainly else None
 
 
 def said(schema: Schema) -> Html:

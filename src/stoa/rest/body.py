@@ -142,7 +142,7 @@ def checker(type_: Any) -> Check:
 
 def _build(info: inspect.Type, extra: dict[str, Any]) -> Check:
     if isinstance(info, inspect.Metadata):
-        more = cast("dict[str, Any]", info.extra or {})
+        more = cast("dict[str, Any]", info.extra or {})  # pyright: ignore[reportUnknownMemberType]
         return _build(info.type, {**extra, **more})
     if isinstance(info, inspect.StructType):
         return _struct(info)

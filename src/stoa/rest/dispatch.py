@@ -15,6 +15,7 @@ from stoa.db.errors import RETRYABLE, PostgresError, Unavailable, sqlstate
 from stoa.db.pool import Database
 from stoa.ids import new_id
 from stoa.rest import idempotency
+from stoa.rest.batch import Batch
 from stoa.rest.body import convert, parse
 from stoa.rest.endpoint import Access, Call, Caller, Created, Endpoint, NoContent, One, Store
 from stoa.rest.limits import Allowance, RateLimiter
@@ -184,7 +185,8 @@ class Dispatcher:
         return Response(refusal.status, headers, body)
 
     def _challenge(self, request: Request, refusal: Refusal) -> bytes:
-        metadata = f'resource_metadata="{request.origin}/.well-known/oauth-protected-resource"'
+        base = request.path.removesuffix(request.sub_path)
+        metadata = f'resource_metadata="{request.origin}/.well-known/oauth-protected-resource{base}"'
         if isinstance(refusal, MissingToken):
             return f'Bearer realm="stoa", {metadata}'.encode()
         return f'Bearer realm="stoa", error="invalid_token", error_description="{refusal.title}", {metadata}'.encode()
@@ -197,7 +199,8 @@ class Dispatcher:
                 break
         headers = request.headers = check_headers(raw)
         host = headers.get(b"host", b"").decode("latin-1")
-        request.origin = self._public_url or f"{scope['scheme']}://{host}"
+        # The public address is the service's own; a store's host form is reached as the caller reached it.
+        request.origin = (handle and self._public_url) or f"{scope['scheme']}://{host}"
         if self._busy > self._max_in_flight:
             raise ServiceUnavailable("Too many requests are being served.", headers=[(b"retry-after", b"1")])
         store = await (self._access.store(handle=handle) if handle else self._access.store(host=host))
@@ -209,11 +212,7 @@ class Dispatcher:
         caller = request.caller = await self._access.caller(store, _token(headers))
         allowance = await self._limiter.take(store.id, caller.app_id, 1, caller.burst, caller.refill)
         request.allowance = allowance
-        if not allowance.allowed:
-            raise RateLimited(
-                f"At most {caller.burst} requests at once and {caller.refill} a second.",
-                headers=[(b"retry-after", b"%d" % allowance.retry_in_s)],
-            )
+        _check_allowance(allowance)
         if not caller.may(endpoint.scope):
             raise InsufficientScope(f"This needs {endpoint.scope}.", required_scope=endpoint.scope)
         key = (store.id, caller.app_id)
@@ -256,8 +255,18 @@ class Dispatcher:
             body = _decode(raw, headers, endpoint, call)
             if body is not None:
                 values["body"] = body
+                await self._charge(request, caller, body)
         call.expected = _versions(headers.get(b"if-match"))
         return await self._write(request, endpoint, call, values, raw)
+
+    async def _charge(self, request: Request, caller: Caller, body: Any) -> None:
+        """A batch costs one more for every fifty items."""
+        extra = len(getattr(body, "items", ())) // 50
+        if extra and request.store is not None:
+            request.allowance = await self._limiter.take(
+                request.store.id, caller.app_id, extra, caller.burst, caller.refill
+            )
+            _check_allowance(request.allowance)
 
     async def _write(
         self, request: Request, endpoint: Endpoint, call: Call, values: dict[str, Any], raw: bytes
@@ -286,6 +295,9 @@ class Dispatcher:
     def _render(self, request: Request, endpoint: Endpoint, call: Call, answer: Any) -> Response:
         if isinstance(answer, Page):
             return self._render_page(request, call, cast("Page[Any]", answer))
+        if isinstance(answer, Batch):
+            batch = cast("Batch[Any]", answer)
+            return Response(207 if batch.failed else 200, [_JSON], batch.body())
         if isinstance(answer, NoContent):
             return Response(204, [], b"")
         if not isinstance(answer, One):
@@ -308,6 +320,14 @@ class Dispatcher:
             fields = call.fields
             docs = [_only_fields(doc, fields) for doc in docs]
         return Response(200, headers, f'{{"data":[{",".join(docs)}],"meta":{page.meta()}}}'.encode())
+
+
+def _check_allowance(allowance: Allowance) -> None:
+    if not allowance.allowed:
+        raise RateLimited(
+            f"At most {allowance.burst} requests at once and {allowance.refill} a second.",
+            headers=[(b"retry-after", b"%d" % allowance.retry_in_s)],
+        )
 
 
 def _token(headers: Mapping[bytes, bytes]) -> str:

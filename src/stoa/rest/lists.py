@@ -72,6 +72,13 @@ class ListQuery(msgspec.Struct):
     include: frozenset[str]
     given: dict[str, str]  # all parameters but cursor and page, as a cursor keeps them
 
+    def with_filter(self, name: str, value: Any) -> "ListQuery":
+        """The same request, narrowed by what its path says."""
+        filters = dict(zip(self.shape.filters, self.values, strict=True)) | {name: value}
+        names = tuple(sorted(filters))
+        shape = msgspec.structs.replace(self.shape, filters=names)
+        return msgspec.structs.replace(self, shape=shape, values=[filters[each] for each in names])
+
 
 def pairs_of(query_string: bytes) -> dict[str, str]:
     """Read a query string; a name that stands twice, or too many of them, are refused."""

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from stoa.rest import problems
+from stoa.rest.batch import Batch
 from stoa.rest.endpoint import Created, Endpoint, NoContent, Page
 from stoa.rest.filters import Filter
 from stoa.rest.problems import Problem, Refusal
@@ -238,6 +239,8 @@ def _success(endpoint: Endpoint) -> dict[str, Any]:
     if issubclass(endpoint.answer, NoContent):
         return {"204": {"description": "Done.", "headers": _answer_headers([])}}
     resource = {"$ref": _REFS.format(name=endpoint.resource.__name__)} if endpoint.resource else {}
+    if issubclass(endpoint.answer, Batch):
+        return _batch(resource)
     if issubclass(endpoint.answer, Page):
         meta = {
             "type": "object",
@@ -280,6 +283,40 @@ def _success(endpoint: Endpoint) -> dict[str, Any]:
     if endpoint.method == "GET" and endpoint.lists is None:
         found["304"] = {"description": "Not changed since that `ETag`.", "headers": _answer_headers(["ETag"])}
     return found
+
+
+def _batch(resource: dict[str, Any]) -> dict[str, Any]:
+    error = {
+        "type": "object",
+        "required": ["code", "title", "status", "detail"],
+        "properties": {
+            "code": {"type": "string"},
+            "title": {"type": "string"},
+            "status": {"type": "integer"},
+            "detail": {"type": "string"},
+            "errors": {"type": "array", "items": {"$ref": _REFS.format(name="Fault")}},
+        },
+    }
+    item = {
+        "type": "object",
+        "required": ["index", "status", "id", "resource", "error"],
+        "properties": {
+            "index": {"type": "integer"},
+            "status": {"enum": ["created", "updated", "unchanged", "deleted", "failed"]},
+            "id": {"type": ["integer", "null"]},
+            "resource": {"anyOf": [resource, {"type": "null"}]},
+            "error": {"anyOf": [error, {"type": "null"}]},
+        },
+    }
+    counts = {name: {"type": "integer"} for name in ("total", "succeeded", "failed")}
+    meta = {"type": "object", "required": list(counts), "properties": counts}
+    data = {"type": "array", "items": item}
+    schema = {"type": "object", "required": ["data", "meta"], "properties": {"data": data, "meta": meta}}
+    answer = {"headers": _answer_headers([]), "content": {"application/json": {"schema": schema}}}
+    return {
+        "200": {"description": "Every item was carried out.", **answer},
+        "207": {"description": "Some items failed; each says why.", **answer},
+    }
 
 
 def _answer_headers(names: Iterable[str]) -> dict[str, Any]:

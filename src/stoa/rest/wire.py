@@ -51,6 +51,17 @@ def check_headers(headers: Sequence[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
     return fields
 
 
+def look_past_proxies(scope: Scope, proxies: int) -> None:
+    """Take the caller's address and scheme from the outermost of our own proxies; what lies beyond it may be made up."""
+    fields = dict(scope["headers"])
+    addresses = fields.get(b"x-forwarded-for", b"").decode("latin-1").split(",")
+    if len(addresses) >= proxies and (address := addresses[-proxies].strip()):
+        scope["client"] = (address, 0)
+    scheme = fields.get(b"x-forwarded-proto", b"").decode("latin-1").split(",")[-1].strip().lower()
+    if scheme in ("http", "https"):
+        scope["scheme"] = scheme
+
+
 async def read_body(receive: Receive, headers: dict[bytes, bytes], most: int = JSON_BODY_BYTES) -> bytes:
     """Read a whole body, unpacked; size and time are limited while it arrives, not after."""
     declared = headers.get(b"content-length", b"0")

@@ -1,0 +1,216 @@
+"""`python -m benchmarks`: load a database, start both services, take turns, and hold the figures against their marks."""
+
+import asyncio
+import secrets
+import shlex
+import statistics
+import sys
+import tempfile
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+import click
+import httpx
+import msgspec
+from rich.console import Console
+
+from benchmarks import catalogue, measures, report, sameness, services
+from benchmarks.catalogue import Loaded
+from benchmarks.demo_start import seconds_to_first_answer
+from benchmarks.drive import CannotMeasure, Figures, Load, drive_database, drive_http, median
+from benchmarks.measures import Access, Measure
+from benchmarks.results import Results, Row, describe_machine, marks_of
+from benchmarks.services import Memory, Service
+from stoa.access.apps import create_app
+from stoa.access.contract import NewSecret
+from stoa.access.grants import install
+from stoa.access.operator import Operator
+from stoa.db.embedded import EmbeddedPostgres
+from stoa.db.migrate import migrate
+from stoa.db.pool import Database, connect
+from stoa.settings import Settings
+
+BASELINE_SCHEMA = Path(__file__).parent / "baseline" / "schema.sql"
+HTTP_ROWS = ("listing", "one", "listing-250", "deep", "token")
+MILLION_ROWS = ("million-first", "million-deep")
+ALL = (*HTTP_ROWS, "demo")
+WARM_UP_S = 1.0
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """What was asked for on the command line."""
+
+    only: tuple[str, ...]
+    load: Load
+    rounds: int
+    workers: int
+    million: bool
+
+    @property
+    def http(self) -> bool:
+        return any(name in self.only for name in (*HTTP_ROWS, *MILLION_ROWS))
+
+    def conditions(self) -> str:
+        return (
+            f"{self.load.connections} connections, {self.workers} workers, "
+            f"{self.rounds} rounds of {self.load.seconds:g} s each."
+        )
+
+
+class Prepared(msgspec.Struct, frozen=True):
+    """A database ready to be measured."""
+
+    large: Loaded
+    million: Loaded | None
+    app: NewSecret
+    postgres: str
+
+
+async def prepare(dsn: str, secret_key: str, console: Console, *, million: bool) -> Prepared:
+    """Migrate, load every store, build the baseline's tables from the same rows, and register an app."""
+    await migrate(dsn)
+    db = await connect(dsn, statement_timeout_ms=0)
+    try:
+        started = time.monotonic()
+        large = await catalogue.load(db)
+        await db.execute(f"BEGIN; {BASELINE_SCHEMA.read_text()} COMMIT")
+        console.print(f"Loaded {catalogue.STORES} stores in {time.monotonic() - started:.0f} s.")
+        started = time.monotonic()
+        huge = await catalogue.load_million(db, large) if million else None
+        if huge:
+            console.print(f"Loaded a million products more in {time.monotonic() - started:.0f} s.")
+        await db.execute("VACUUM ANALYZE")
+        postgres: str = (await db.fetch("SHOW server_version"))[0][0]
+    finally:
+        await db.close()
+    database = Database(dsn, size=1)
+    operator = Operator(database, Settings(secret_key=secret_key), actor="operator:bench", request_id="bench")
+    try:
+        app = await create_app(operator, "Benchmark", ["products:read"])
+        for store in (large, huge):
+            if store:
+                await install(operator, app.client_id, store.handle)
+    finally:
+        await database.close()
+    return Prepared(large, huge, app, postgres)
+
+
+def get_token(service: Service, app: NewSecret) -> str:
+    answer = httpx.post(f"{service.origin}/oauth/token", content=measures.form(app), headers=measures.FORM)
+    if answer.status_code != 200:
+        raise CannotMeasure(f"no token: {answer.status_code} {answer.text[:500]}")
+    return answer.json()["access_token"]
+
+
+def take_turns(
+    measure: Measure, ours: Service, theirs: Service, dsn: str, folder: Path, plan: Plan, console: Console
+) -> Row:
+    """All rounds of one row: the service, its limit, the baseline, and again."""
+    sameness.check(measure, ours, theirs)
+    script = folder / f"{measure.name}.sql"
+    script.write_text(measure.limit)
+    runs: list[tuple[Figures, Figures, Figures | None]] = []
+    for place in range(plan.rounds + 1):
+        load = plan.load if place else msgspec.structs.replace(plan.load, seconds=WARM_UP_S)
+        run = (
+            drive_http(ours.origin, measure.request, load),
+            drive_database(dsn, script, load),
+            drive_http(theirs.origin, measure.baseline, load) if measure.baseline else None,
+        )
+        if place:
+            runs.append(run)
+            told = " | ".join(f"{figures.per_second:9,.0f}/s" for figures in run if figures)
+            console.print(f"{measure.name:14} round {place}: {told}")
+    baselines = [baseline for _, _, baseline in runs if baseline]
+    return Row(
+        measure,
+        median([mine for mine, _, _ in runs]),
+        median([limit for _, limit, _ in runs]),
+        median(baselines) if baselines else None,
+        statistics.median(mine.per_second / limit.per_second for mine, limit, _ in runs),
+        statistics.median(mine.per_second / other.per_second for mine, _, other in runs if other)
+        if baselines
+        else None,
+    )
+
+
+def measure_http(plan: Plan, folder: Path, console: Console) -> tuple[list[Row], Memory, str]:
+    """Everything that needs a loaded database and both services."""
+    secret_key = secrets.token_hex(32)
+    server = EmbeddedPostgres(folder / "postgres")
+    with server:
+        prepared = asyncio.run(prepare(server.dsn, secret_key, console, million=plan.million))
+    with ExitStack() as stack:
+        # Started anew: all that was loaded is on the disk, and no checkpoint of it falls into a run.
+        dsn = stack.enter_context(server).dsn
+        ours = stack.enter_context(services.stoa(dsn, folder, workers=plan.workers, secret_key=secret_key))
+        theirs = stack.enter_context(services.baseline(dsn, folder, workers=plan.workers, secret_key=secret_key))
+        access = Access(prepared.app, get_token(ours, prepared.app))
+        rows = measures.of_large_store(prepared.large, access)
+        if prepared.million:
+            rows += measures.of_million_store(prepared.million, access)
+        chosen = [row for row in rows if row.name in plan.only]
+        found = [take_turns(row, ours, theirs, dsn, folder, plan, console) for row in chosen]
+        return found, ours.memory(), prepared.postgres
+
+
+def measure_starts(folder: Path) -> dict[str, float]:
+    return {"cold": seconds_to_first_answer(folder), "warm": seconds_to_first_answer(folder)}
+
+
+def _names(_context: click.Context, _parameter: click.Parameter, given: str | None) -> tuple[str, ...]:
+    names = tuple(given.split(",")) if given else ()
+    if wrong := set(names) - {*ALL, *MILLION_ROWS}:
+        raise click.BadParameter(f"{', '.join(sorted(wrong))}: choose from {', '.join((*ALL, *MILLION_ROWS))}")
+    return names
+
+
+@click.command()
+@click.option("--only", callback=_names, help=f"Rows to measure, with commas between: {', '.join(ALL)}.")
+@click.option("--million", is_flag=True, help="Also a store of a million products; loading it takes minutes.")
+@click.option("--seconds", default=5.0, show_default=True, type=click.FloatRange(1, 120), help="Length of a run.")
+@click.option("--rounds", default=3, show_default=True, type=click.IntRange(1, 20), help="Runs of each side.")
+@click.option("--connections", default=16, show_default=True, type=click.IntRange(1, 60), help="Requests at a time.")
+@click.option("--workers", default=2, show_default=True, type=click.IntRange(1, 16), help="Processes of each service.")
+@click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write the results as JSON.")
+@click.option("--record", type=click.Path(path_type=Path), help="Write the results as Markdown.")
+def main(
+    only: tuple[str, ...], million: bool, seconds: float, rounds: int, connections: int, workers: int,
+    json_file: Path | None, record: Path | None,
+) -> None:  # fmt: skip
+    """Measure Stoa beside its limit, which is pgbench with the same statements, and beside a common stack."""
+    million = million or any(name in MILLION_ROWS for name in only)
+    chosen = only or (*ALL, *(MILLION_ROWS if million else ()))
+    plan = Plan(chosen, Load(connections, seconds), rounds, workers, million)
+    console = Console(width=None if sys.stdout.isatty() else 200)
+    try:
+        results = _measure(plan, console)
+    except CannotMeasure as error:
+        raise click.ClickException(str(error)) from error
+    report.show(results, console)
+    if json_file:
+        json_file.write_bytes(msgspec.json.format(msgspec.json.encode(results), indent=2) + b"\n")
+    if record:
+        record.write_text(report.as_markdown(results))
+
+
+def _measure(plan: Plan, console: Console) -> Results:
+    machine = describe_machine("")
+    rows: list[Row] = []
+    memory: Memory | None = None
+    starts: dict[str, float] = {}
+    with tempfile.TemporaryDirectory(prefix="stoa-bench-") as name:
+        folder = Path(name)
+        folder.chmod(0o711)  # the database server may run as another user
+        if plan.http:
+            rows, memory, postgres = measure_http(plan, folder, console)
+            machine = msgspec.structs.replace(machine, postgres=postgres)
+        if "demo" in plan.only:
+            starts = measure_starts(folder)
+    command = shlex.join(["python", "-m", "benchmarks", *sys.argv[1:]])
+    return Results(machine, command, plan.conditions(), rows, marks_of(rows, memory, starts), memory, starts)
+
+
+if __name__ == "__main__":
+    main()

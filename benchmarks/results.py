@@ -1,0 +1,120 @@
+"""Results: what every row came to, the marks it was held against, and the machine it ran on."""
+
+import os
+import platform
+import subprocess
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from benchmarks.drive import Figures
+from benchmarks.measures import Measure
+from benchmarks.services import Memory
+
+MOST_WORKER_MB = 150
+COLD_START_S, WARM_START_S = 8, 3
+
+
+class Row(msgspec.Struct, frozen=True):
+    """A measured row; ratios are medians of the rounds' own ratios, so that a slow moment weighs on both sides."""
+
+    measure: Measure
+    ours: Figures
+    limit: Figures
+    baseline: Figures | None
+    of_limit: float
+    of_baseline: float | None
+
+
+class Mark(msgspec.Struct, frozen=True):
+    """A figure and what it has to be."""
+
+    what: str
+    figure: str
+    wanted: str
+    met: bool
+
+
+class Machine(msgspec.Struct, frozen=True):
+    cores: int
+    processor: str
+    memory_gb: float
+    kernel: str
+    python: str
+    postgres: str
+    load_before: float
+    date: str
+
+    def sentence(self) -> str:
+        return (
+            f"{self.cores} cores of {self.processor}, {self.memory_gb:.0f} GB, Linux {self.kernel}, "
+            f"Python {self.python}, PostgreSQL {self.postgres}, {self.date}; load average before: {self.load_before:.2f}."
+        )
+
+
+class Results(msgspec.Struct, frozen=True):
+    machine: Machine
+    command: str
+    conditions: str
+    rows: list[Row]
+    marks: list[Mark]
+    memory: Memory | None
+    starts: Mapping[str, float]
+
+
+def describe_machine(postgres: str) -> Machine:
+    memory = int(Path("/proc/meminfo").read_text().split()[1]) / 1024**2
+    return Machine(
+        len(os.sched_getaffinity(0)),
+        _processor(),
+        memory,
+        platform.release(),
+        platform.python_version(),
+        postgres,
+        os.getloadavg()[0],
+        datetime.now(UTC).strftime("%Y-%m-%d"),
+    )
+
+
+def _processor() -> str:
+    told = subprocess.run(["lscpu"], stdout=subprocess.PIPE, text=True, check=False, env={"LC_ALL": "C"}).stdout
+    known = dict(line.split(":", 1) for line in told.splitlines() if ":" in line)
+    return known.get("Model name", platform.machine()).strip()
+
+
+def marks_of(rows: list[Row], memory: Memory | None, starts: Mapping[str, float]) -> list[Mark]:
+    """Every mark that these results can be held against."""
+    found: list[Mark] = []
+    by_name = {row.measure.name: row for row in rows}
+    for row in rows:
+        measure = row.measure
+        if measure.least_of_limit is not None:
+            wanted = _at_least(f"{measure.least_of_limit:.0%}", measure.aim_of_limit, "{:.0%}")
+            met = row.of_limit >= measure.least_of_limit
+            found.append(Mark(f"{measure.name}, of its limit", f"{row.of_limit:.0%}", wanted, met))
+        if measure.least_of_baseline is not None and row.of_baseline is not None:
+            wanted = _at_least(f"{measure.least_of_baseline:g} times", measure.aim_of_baseline, "{:g} times")
+            met = row.of_baseline >= measure.least_of_baseline
+            figure = f"{row.of_baseline:.1f} times"
+            found.append(Mark(f"{measure.name}, of the baseline", figure, wanted, met))
+        if measure.like in by_name:
+            ratio = row.ours.per_second / by_name[measure.like].ours.per_second
+            wanted = f"at least {measure.least_of_like:.0%}"
+            met = ratio >= measure.least_of_like
+            found.append(Mark(f"{measure.name}, of {measure.like}", f"{ratio:.0%}", wanted, met))
+    if memory is not None:
+        figure = f"{memory.rss_mb:.0f} MB"
+        met = memory.rss_mb < MOST_WORKER_MB
+        found.append(Mark("memory of a worker after load", figure, f"below {MOST_WORKER_MB} MB", met))
+    for name, most in (("cold", COLD_START_S), ("warm", WARM_START_S)):
+        if name in starts:
+            seconds = starts[name]
+            wanted, met = f"at most {most} s", seconds <= most
+            found.append(Mark(f"{name} start of the demo", f"{seconds:.1f} s", wanted, met))
+    return found
+
+
+def _at_least(least: str, aim: float | None, shape: str) -> str:
+    return f"at least {least}" + (f" (aim: {shape.format(aim)})" if aim is not None else "")

@@ -1,0 +1,139 @@
+"""Stock as callers see it: levels, adjustments, the ledger, and what is told when stock moves."""
+
+from datetime import datetime
+from typing import Annotated, Literal, get_args
+
+import msgspec
+from msgspec import Meta
+
+from stoa.events.outbox import Actor, Event
+from stoa.products.contract import Quantity, Short, Sku, Stock
+from stoa.rest.batch import Mode
+from stoa.rest.filters import Choices, Flag, Ids, Moment, MomentRange, Text
+from stoa.rest.lists import ListOf
+from stoa.rest.problems import Refusal
+
+Kind = Literal["set", "adjust", "reserve", "release", "commit", "restock", "import"]
+Reason = Literal["restock", "correction", "stocktake", "damaged", "lost", "return", "sync", "order", "other"]
+VariantId = Annotated[int, Meta(ge=1, le=10**18 - 1)]
+MOST_ITEMS = 500
+
+
+class StockLevel(msgspec.Struct):
+    """How much there is of a variant, and how it is sold."""
+
+    variant_id: int
+    product_id: int
+    sku: str | None
+    track_inventory: bool
+    allow_backorder: bool
+    low_stock_threshold: int | None
+    stock: Stock
+    updated_at: datetime
+    version: int
+
+
+class LedgerEntry(msgspec.Struct):
+    """One change of a variant's stock: what moved, why, who did it, and the levels right after it."""
+
+    id: int
+    variant_id: int
+    sku: str | None
+    kind: Kind
+    delta_on_hand: int
+    delta_reserved: int
+    on_hand_after: int
+    reserved_after: int
+    reason: Reason
+    reference: str | None
+    order_id: int | None
+    actor: Actor
+    request_id: str
+    created_at: datetime
+
+
+class Adjustment(msgspec.Struct, forbid_unknown_fields=True):
+    """A new level (`set`) or a difference (`adjust`) for one variant, named by its id or by its SKU."""
+
+    quantity: Quantity
+    variant_id: VariantId | None = None
+    sku: Sku | None = None
+    op: Literal["set", "adjust"] = "adjust"
+    compare_quantity: Quantity | None = None
+    reason: Reason | None = None
+    reference: Short | None = None
+
+
+class Adjustments(msgspec.Struct, forbid_unknown_fields=True):
+    """Adjustments in the order in which they apply; an item's own reason and reference go before these."""
+
+    items: Annotated[list[Adjustment], Meta(min_length=1, extra_json_schema={"maxItems": MOST_ITEMS})]
+    mode: Mode = "atomic"
+    reason: Reason = "other"
+    reference: Short | None = None
+
+
+class StaleQuantity(Refusal):
+    """`compare_quantity` is not what is on hand; `on_hand` beside it is. Read the level again and decide anew."""
+
+    status, code, title = 409, "stale_quantity", "The stock has changed meanwhile"
+
+
+class InsufficientStock(Refusal):
+    """So much cannot be taken: `available` says what is left. Take less, or let the variant take backorders."""
+
+    status, code, title = 409, "insufficient_stock", "There is not enough stock"
+
+
+class ProductInventoryChanged(Event):
+    """A variant's stock moved: what is on hand, what is available, or both."""
+
+    name, scope, resource_type = "product.inventory_changed", "inventory:read", "variant"
+
+
+class ProductLowStock(Event):
+    """What is available of a tracked variant fell to its low-stock threshold or below."""
+
+    name, scope, resource_type = "product.low_stock", "inventory:read", "variant"
+
+
+class ProductOutOfStock(Event):
+    """Nothing is available of a tracked variant any more."""
+
+    name, scope, resource_type = "product.out_of_stock", "inventory:read", "variant"
+
+
+class ProductBackInStock(Event):
+    """A tracked variant of which nothing was available is available again."""
+
+    name, scope, resource_type = "product.back_in_stock", "inventory:read", "variant"
+
+
+INVENTORY = ListOf(
+    filters={
+        "product_id": Ids(description="Variants of these products."),
+        "variant_id": Ids(description="These variants."),
+        "sku": Text(description="The variant with this SKU.", longest=100),
+        "low_stock": Flag(description="Whether it is tracked and available is at its `low_stock_threshold` or below."),
+        "in_stock": Flag(description="Whether it can be bought now: untracked, on backorder, or available."),
+        "updated_since": Moment(description="Changed at or after this time, in stock or in anything else."),
+    },
+    sorts={"id": int, "updated_at": datetime},
+    deletable=True,
+)
+
+LEDGER = ListOf(
+    filters={
+        "variant_id": Ids(description="Entries of these variants."),
+        "product_id": Ids(description="Entries of the variants of these products."),
+        "sku": Text(description="Entries of the variant that had this SKU at that time.", longest=100),
+        "kind": Choices(values=get_args(Kind), description="One or more of these kinds."),
+        "reason": Choices(values=get_args(Reason), description="One or more of these reasons."),
+        "reference": Text(description="Exactly this reference."),
+        "order_id": Ids(description="Entries that these orders caused."),
+        "created_at": MomentRange(description="When it happened, or a range of that."),
+        "updated_since": Moment(description="Happened at or after this time; an entry never changes."),
+    },
+    sorts={"id": int, "created_at": datetime},
+    default_sort=("-id",),
+)

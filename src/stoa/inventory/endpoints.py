@@ -1,0 +1,136 @@
+"""What happens when stock is looked at, changed and accounted for."""
+
+from stoa.events.outbox import Actor
+from stoa.inventory import queries
+from stoa.inventory.contract import (
+    INVENTORY,
+    LEDGER,
+    MOST_ITEMS,
+    Adjustment,
+    Adjustments,
+    InsufficientStock,
+    LedgerEntry,
+    StaleQuantity,
+    StockLevel,
+)
+from stoa.inventory.queries import Move, Moved
+from stoa.rest.batch import Batch, BatchFailed, TooManyItems, check_size, done, failed, refuse_all
+from stoa.rest.endpoint import Call, Page, Routes
+from stoa.rest.lists import ListQuery, list_page
+from stoa.rest.problems import Fault, Refusal, ValidationFailed
+
+routes = Routes("Products")
+
+
+@routes.get("/products/inventory", scope="inventory:read", lists=INVENTORY)
+async def list_inventory(call: Call, query: ListQuery) -> Page[StockLevel]:
+    """List stock levels.
+
+    One level for each variant of the store, by variant id unless sorted otherwise. `available` is what is on hand less
+    what is reserved for orders. To keep a copy in step, ask for `updated_since` with `include_deleted=true`.
+    """
+    return await list_page(call.db, call.store_id, queries.INVENTORY, query)
+
+
+@routes.post(
+    "/products/inventory/adjustments",
+    scope="inventory:write",
+    errors=[StaleQuantity, InsufficientStock, BatchFailed, TooManyItems],
+    example={
+        "mode": "atomic",
+        "reason": "stocktake",
+        "reference": "COUNT-9",
+        "items": [
+            {"sku": "LS-S", "op": "set", "quantity": 40, "compare_quantity": 38},
+            {"sku": "LS-M", "op": "adjust", "quantity": -2},
+        ],
+    },
+)
+async def adjust_inventory(call: Call, body: Adjustments) -> Batch[LedgerEntry]:
+    """Set or adjust stock.
+
+    Up to 500 items, applied in the order given; a variant may stand in several. `set` states what is on hand, `adjust`
+    adds to it or takes from it. With `compare_quantity` an item only applies while exactly that much is on hand. What is
+    available never falls below 0, unless the variant takes backorders or is not tracked. Each item answers with its
+    ledger entry; one that changes nothing is `unchanged` and leaves none. Atomic (the default): one item that cannot
+    be applied, and none is. Independent: each for itself, 207 when any failed.
+    """
+    check_size(body.items, MOST_ITEMS)
+    _check_names(body.items)
+    atomic = body.mode == "atomic"
+    moves = [_move(item, body) for item in body.items]
+    actor = Actor("app", call.caller.app_id)
+    moved = await queries.move_stock(
+        call.db, call.store_id, moves, atomic=atomic, actor=actor, request_id=call.request_id
+    )
+    refusals = {
+        index: refusal
+        for index, (item, each) in enumerate(zip(body.items, moved, strict=True))
+        if (refusal := _refusal(item, each)) is not None
+    }
+    if refusals and atomic:
+        raise refuse_all(list(refusals.items()))
+    return Batch(
+        [
+            failed(index, refusals[index])
+            if index in refusals
+            else done(index, "updated" if each.movement_id else "unchanged", each.movement_id, each.doc)
+            for index, each in enumerate(moved)
+        ]
+    )
+
+
+@routes.get("/products/inventory/adjustments", scope="inventory:read", lists=LEDGER)
+async def list_inventory_adjustments(call: Call, query: ListQuery) -> Page[LedgerEntry]:
+    """List the stock ledger.
+
+    Every change of every variant's stock, newest first: what moved, who moved it and why, and the levels right after.
+    What orders reserve, release, ship and return is here too. Entries are never changed and never deleted.
+    """
+    return await list_page(call.db, call.store_id, queries.LEDGER, query)
+
+
+def _check_names(items: list[Adjustment]) -> None:
+    """Each item names its variant in exactly one way."""
+    faults: list[Fault] = []
+    for index, item in enumerate(items):
+        if item.variant_id is None and item.sku is None:
+            faults.append(Fault(f"/items/{index}/variant_id", "required", "is required, unless sku is given"))
+        elif item.variant_id is not None and item.sku is not None:
+            faults.append(Fault(f"/items/{index}/sku", "invalid_format", "give either variant_id or sku, not both"))
+    if faults:
+        raise ValidationFailed(f"{len(faults)} item(s) must name one variant.", faults=faults)
+
+
+def _move(item: Adjustment, body: Adjustments) -> Move:
+    return Move(
+        variant_id=item.variant_id,
+        sku=item.sku,
+        kind=item.op,
+        absolute=item.op == "set",
+        on_hand=item.quantity,
+        expected_on_hand=item.compare_quantity,
+        reason=item.reason or body.reason,
+        reference=item.reference or body.reference,
+    )
+
+
+def _refusal(item: Adjustment, moved: Moved) -> Refusal | None:
+    """Why an item was not applied, with what the caller needs to put it right."""
+    match moved.outcome:
+        case "unknown" if item.sku is not None:
+            fault = Fault("/sku", "unknown_sku", "no variant of this store has this SKU")
+            return ValidationFailed("There is no such SKU.", faults=[fault])
+        case "unknown":
+            fault = Fault("/variant_id", "unknown_variant", "no variant of this store has this id")
+            return ValidationFailed("There is no such variant.", faults=[fault])
+        case "stale":
+            words = f"on_hand is {moved.on_hand}, not {item.compare_quantity}"
+            fault = Fault("/compare_quantity", StaleQuantity.code, words, {"on_hand": moved.on_hand})
+            return StaleQuantity(f"{words}.", faults=[fault])
+        case "insufficient":
+            words = f"available is {moved.available} and cannot fall below 0"
+            fault = Fault("/quantity", InsufficientStock.code, words, {"available": moved.available})
+            return InsufficientStock(f"{words}.", faults=[fault])
+        case _:
+            return None

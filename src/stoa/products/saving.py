@@ -1,0 +1,202 @@
+"""Working copies in and out of the database: loaded under lock, stored with their ledger and events in one call."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from stoa.db.errors import PostgresError, violates
+from stoa.db.query import Executor
+from stoa.events.outbox import Actor
+from stoa.ids import new_id
+from stoa.products import queries
+from stoa.products.contract import ExternalIdTaken, SkuTaken
+from stoa.products.documents import fields_of, head_of, json_of, minor, options_key, terms_of
+from stoa.products.events import events_of
+from stoa.products.rules import ProductCopy, VariantCopy
+
+
+class ProductRow(msgspec.Struct):
+    """A product's columns, in the order in which the statement takes them."""
+
+    id: int | None
+    external_id: str | None
+    slug: str
+    name: str
+    status: str
+    price: int
+    on_hand: int
+    reserved: int
+    in_stock: bool
+    deleted: bool
+    head: str
+    terms: str
+
+
+class VariantRow(msgspec.Struct):
+    """A variant's columns, likewise; `product` counts the product rows of the same call, from 1."""
+
+    id: int | None
+    product: int
+    position: int
+    sku: str | None
+    barcode: str | None
+    external_id: str | None
+    options_key: str
+    price: int | None
+    on_hand: int
+    track_inventory: bool
+    allow_backorder: bool
+    low_stock_threshold: int | None
+    deleted: bool
+    head: str
+
+
+class MovementRow(msgspec.Struct):
+    variant: int
+    kind: str
+    delta: int
+    reason: str
+    reference: str | None
+
+
+class EventRow(msgspec.Struct):
+    id: str
+    type: str
+    product: int
+    variant: int | None
+    changes: str
+
+
+class Cause(msgspec.Struct, frozen=True):
+    """Who changes the catalogue, in which request, and how stock that comes with it is booked."""
+
+    app_id: int
+    request_id: str
+    kind: str = "set"
+    reason: str = "other"
+    reference: str | None = None
+
+    @property
+    def actor(self) -> str:
+        return msgspec.json.encode(Actor("app", self.app_id)).decode()
+
+
+async def load(
+    db: Executor, store_id: int, *, ids: Iterable[int] = (), skus: Iterable[str] = (), external_ids: Iterable[str] = ()
+) -> list[ProductCopy]:
+    """Working copies of every product that these name, locked in the order of their ids."""
+    rows = await queries.LOCK.all(db, store_id, list(ids), list(external_ids), list(skus))
+    if not rows:
+        return []
+    products = {row.id: product_copy(row) for row in rows}
+    for row in await queries.VARIANTS_TO_CHANGE.all(db, store_id, list(products)):
+        products[row.product_id].variants.append(variant_copy(row))
+    return list(products.values())
+
+
+def product_copy(row: queries.StoredProduct) -> ProductCopy:
+    fields = fields_of(row.head)
+    return ProductCopy(row.id, fields, [], row.version, before=fields)
+
+
+def variant_copy(row: queries.StoredVariant) -> VariantCopy:
+    fields = fields_of(row.head)
+    return VariantCopy(
+        row.id, fields, row.on_hand, row.reserved, row.version, before=fields, on_hand_before=row.on_hand
+    )
+
+
+async def save(db: Executor, store_id: int, products: Sequence[ProductCopy], cause: Cause) -> None:
+    """Store every touched copy with its movements and events; new ones learn their ids."""
+    # What came and went within one request leaves no trace.
+    touched = [p for p in products if p.touched and not (p.id is None and p.deleted)]
+    if not touched:
+        return
+    product_rows: list[ProductRow] = []
+    variant_rows: list[VariantRow] = []
+    movements: list[MovementRow] = []
+    events: list[EventRow] = []
+    changed: list[VariantCopy] = []
+    for place, product in enumerate(touched, 1):
+        product_rows.append(product_row(product, store_id))
+        places: dict[int, int] = {}
+        for variant in product.variants:
+            if not variant.touched or (variant.id is None and variant.deleted):
+                continue
+            changed.append(variant)
+            places[id(variant)] = len(changed)
+            variant_rows.append(variant_row(variant, place))
+            delta = variant.on_hand - variant.on_hand_before
+            if delta and not variant.deleted:
+                movements.append(MovementRow(len(changed), cause.kind, delta, cause.reason, cause.reference))
+        for event, variant, changes in events_of(product):
+            number = places[id(variant)] if variant else None
+            events.append(EventRow(new_id("evt"), event.name, place, number, json_of(changes)))
+    try:
+        saved = await queries.SAVE.one(
+            db,
+            store_id,
+            cause.actor,
+            cause.request_id,
+            *_columns(ProductRow, product_rows),
+            *_columns(VariantRow, variant_rows),
+            *_columns(MovementRow, movements),
+            *_columns(EventRow, events),
+        )
+    except PostgresError as error:
+        # Another request took it between our look and our write; the first look names the rest.
+        if violates(error, "variants_sku_key"):
+            raise SkuTaken("Another variant has taken one of these SKUs.") from error
+        if violates(error, "products_external_id_key") or violates(error, "variants_external_id_key"):
+            raise ExternalIdTaken("Another resource has taken one of these external ids.") from error
+        raise
+    for product, product_id in zip(touched, saved.product_ids, strict=True):
+        product.id = product_id
+    for variant, variant_id in zip(changed, saved.variant_ids, strict=True):
+        variant.id = variant_id
+
+
+def product_row(product: ProductCopy, store_id: int) -> ProductRow:
+    fields, live = product.fields, product.live
+    return ProductRow(
+        id=product.id,
+        external_id=fields["external_id"],
+        slug=fields["slug"],
+        name=fields["name"],
+        status=fields["status"],
+        price=minor(fields["price"]) or 0,
+        on_hand=sum(variant.on_hand for variant in live),
+        reserved=sum(variant.reserved for variant in live),
+        in_stock=any(variant.sellable for variant in live),
+        deleted=product.deleted,
+        head=head_of(fields),
+        terms=terms_of(fields, [variant.fields for variant in live], store_id),
+    )
+
+
+def variant_row(variant: VariantCopy, product: int) -> VariantRow:
+    fields = variant.fields
+    return VariantRow(
+        id=variant.id,
+        product=product,
+        position=fields["position"],
+        sku=fields["sku"],
+        barcode=fields["barcode"],
+        external_id=fields["external_id"],
+        options_key=options_key(fields["option_values"]),
+        price=minor(fields["price"]),
+        on_hand=variant.on_hand,
+        track_inventory=fields["track_inventory"],
+        allow_backorder=fields["allow_backorder"],
+        low_stock_threshold=fields["low_stock_threshold"],
+        deleted=variant.deleted,
+        head=head_of(fields),
+    )
+
+
+def _columns(kind: type[msgspec.Struct], rows: Sequence[msgspec.Struct]) -> list[list[Any]]:
+    """Rows turned into one array for each column."""
+    if not rows:
+        return [[] for _ in msgspec.structs.fields(kind)]
+    return [list(column) for column in zip(*(msgspec.structs.astuple(row) for row in rows), strict=True)]

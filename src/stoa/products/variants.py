@@ -1,0 +1,159 @@
+"""What happens when variants are asked for and changed, under their product or across the catalogue."""
+
+from typing import Any
+
+import msgspec
+
+from stoa.products import queries
+from stoa.products.batch import change_variants
+from stoa.products.contract import (
+    PRODUCT_VARIANTS,
+    VARIANTS,
+    ExternalIdTaken,
+    NewVariant,
+    SkuTaken,
+    Variant,
+    VariantBatch,
+    VariantChanges,
+)
+from stoa.products.endpoints import cause_of
+from stoa.products.examples import NEW_VARIANT, VARIANT_BATCH, VARIANT_CHANGES
+from stoa.products.rules import (
+    DuplicateVariant,
+    LastVariant,
+    ProductCopy,
+    VariantCopy,
+    add_variant,
+    change_variant,
+    remove_variant,
+)
+from stoa.products.saving import load, save
+from stoa.products.shelf import Shelf
+from stoa.rest.batch import Batch, BatchFailed, TooManyItems
+from stoa.rest.endpoint import Call, Created, NoContent, One, Page, Routes
+from stoa.rest.lists import ListQuery, list_page
+from stoa.rest.patch import check_echoes
+from stoa.rest.problems import NotFound
+
+routes = Routes("Products")
+_TAKEN = [SkuTaken, ExternalIdTaken, DuplicateVariant]
+
+
+@routes.get("/products/variants", scope="products:read", lists=VARIANTS)
+async def list_variants(call: Call, query: ListQuery) -> Page[Variant]:
+    """List variants of the whole catalogue.
+
+    Ask by `sku` or `barcode` to find what was scanned.
+    """
+    return await list_page(call.db, call.store_id, queries.VARIANT_LISTING, query)
+
+
+@routes.patch(
+    "/products/variants",
+    scope="products:write",
+    errors=[*_TAKEN, BatchFailed, TooManyItems],
+    example=VARIANT_BATCH,
+)
+async def update_variants(call: Call, body: VariantBatch) -> Batch[Variant]:
+    """Change up to 250 variants of any products.
+
+    Each item names its variant by `id` or `sku` and carries a merge patch; `if_version` guards it.
+    """
+    return await change_variants(call, body)
+
+
+@routes.get("/products/{product_id}/variants", scope="products:read", lists=PRODUCT_VARIANTS)
+async def list_product_variants(call: Call, product_id: int, query: ListQuery) -> Page[Variant]:
+    """List the variants of one product."""
+    if await queries.EXISTS.maybe(call.db, call.store_id, product_id) is None:
+        raise NotFound("There is no product with this id.")
+    return await list_page(
+        call.db, call.store_id, queries.VARIANT_LISTING, query.with_filter("product_id", [product_id])
+    )
+
+
+@routes.post("/products/{product_id}/variants", scope="products:write", errors=_TAKEN, example=NEW_VARIANT)
+async def create_variant(call: Call, product_id: int, body: NewVariant) -> Created[Variant]:
+    """Add a variant to a product.
+
+    Its option values name exactly the product's options; values that are new are appended to them.
+    """
+    shelf, product = await _product(call, product_id, sku=body.sku)
+    call.check_version(product.version)
+
+    def edit(tried: ProductCopy) -> bool:
+        add_variant(tried, body, call.store)
+        return True
+
+    shelf.edit(product, edit)
+    await save(call.db, call.store_id, [product], cause_of(call))
+    variant_id = product.variants[-1].id or 0
+    document = await _document(call, product_id, variant_id)
+    return Created(document.doc, document.version, f"/products/{product_id}/variants/{variant_id}")
+
+
+@routes.get("/products/{product_id}/variants/{variant_id}", scope="products:read")
+async def get_variant(call: Call, product_id: int, variant_id: int) -> One[Variant]:
+    """Get one variant."""
+    return await _document(call, product_id, variant_id)
+
+
+@routes.patch(
+    "/products/{product_id}/variants/{variant_id}", scope="products:write", errors=_TAKEN, example=VARIANT_CHANGES
+)
+async def update_variant(call: Call, product_id: int, variant_id: int, body: VariantChanges) -> One[Variant]:
+    """Change a variant by merge patch.
+
+    Stock is not changed here but by adjustments, so that every movement is in the ledger.
+    """
+    sku = body.sku if isinstance(body.sku, str) else None
+    shelf, product = await _product(call, product_id, sku=sku)
+    variant = _live(product, variant_id)
+    call.check_version(variant.version)
+    if call.echoed:
+        current: dict[str, Any] = msgspec.json.decode((await _document(call, product_id, variant_id)).doc)
+        check_echoes(call, current)
+
+    def edit(tried: ProductCopy) -> bool:
+        return change_variant(tried, _live(tried, variant_id), body, call.patch, call.store)
+
+    if shelf.edit(product, edit):
+        await save(call.db, call.store_id, [product], cause_of(call))
+    return await _document(call, product_id, variant_id)
+
+
+@routes.delete("/products/{product_id}/variants/{variant_id}", scope="products:write", errors=[LastVariant])
+async def delete_variant(call: Call, product_id: int, variant_id: int) -> NoContent:
+    """Remove a variant; the last one stays."""
+    shelf, product = await _product(call, product_id)
+    call.check_version(_live(product, variant_id).version)
+
+    def edit(tried: ProductCopy) -> bool:
+        remove_variant(tried, _live(tried, variant_id))
+        return True
+
+    shelf.edit(product, edit)
+    await save(call.db, call.store_id, [product], cause_of(call))
+    return NoContent()
+
+
+async def _product(call: Call, product_id: int, *, sku: str | None = None) -> tuple[Shelf, ProductCopy]:
+    shelf = Shelf(await load(call.db, call.store_id, ids=[product_id], skus=[sku] if sku else []))
+    product = shelf.find("id", product_id)
+    if product is None:
+        raise NotFound("There is no product with this id.")
+    return shelf, product
+
+
+def _live(product: ProductCopy, variant_id: int) -> VariantCopy:
+    variant = product.variant(variant_id)
+    if variant is None:
+        raise NotFound("There is no variant with this id.")
+    return variant
+
+
+async def _document(call: Call, product_id: int, variant_id: int) -> One[Variant]:
+    found = await queries.GET_VARIANT.maybe(call.db, call.store_id, product_id, variant_id)
+    if found is None:
+        raise NotFound("There is no variant with this id.")
+    return One(found.doc, found.version)

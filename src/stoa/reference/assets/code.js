@@ -1,0 +1,140 @@
+/* What all parts use: elements, a memory, colours for code, JSON laid out, and a request in three languages. */
+const $ = (selector, root = document) => root.querySelector(selector);
+const $$ = (selector, root = document) => [...root.querySelectorAll(selector)];
+
+function h(name, given = {}, ...children) {
+  const element = document.createElement(name);
+  for (const [key, value] of Object.entries(given)) {
+    if (key.startsWith("on")) element.addEventListener(key.slice(2), value);
+    else if (key in element) element[key] = value;
+    else element.setAttribute(key, value);
+  }
+  element.append(...children.filter((child) => child !== null));
+  return element;
+}
+
+// Only for as long as the tab lives, and not at all where the browser forbids it.
+const memory = {
+  get(key) {
+    try {
+      return sessionStorage.getItem(`stoa.${key}`) ?? "";
+    } catch {
+      return "";
+    }
+  },
+  set(key, value) {
+    try {
+      sessionStorage.setItem(`stoa.${key}`, value);
+    } catch {
+      // Then it forgets.
+    }
+  },
+};
+
+const TOKENS = new RegExp(
+  [
+    /("(?:[^"\\\n]|\\.)*")(?=(\s*:)?)/, // text, or a key when a colon follows
+    /('(?:[^'\\\n]|\\.)*')/,
+    /(?<![\w.$-])(-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)(?![\w.])/,
+    /\b(?:curl|import|const|await|print|true|false|null|True|False|None)\b/,
+  ]
+    .map((part) => part.source)
+    .join("|"),
+  "g",
+);
+
+function coloured(text) {
+  const whole = document.createDocumentFragment();
+  let end = 0;
+  for (const found of text.matchAll(TOKENS)) {
+    const [token, double, colon, single, number] = found;
+    const look = double && colon ? "k" : double || single ? "t" : number ? "n" : "w";
+    whole.append(text.slice(end, found.index), h("span", { className: look }, token));
+    end = found.index + token.length;
+  }
+  whole.append(text.slice(end));
+  return whole;
+}
+
+function pretty(text) {
+  JSON.parse(text);
+  // Laid out from the text itself: an id beyond 2^53 must not pass through a double.
+  const tokens = text.match(/"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/g);
+  let at = 0;
+  const read = () => {
+    const opening = tokens[at++];
+    if (opening !== "{" && opening !== "[") return opening;
+    const closing = opening === "{" ? "}" : "]";
+    const items = [];
+    while (tokens[at] !== closing) {
+      if (tokens[at] === ",") at++;
+      let key = "";
+      if (opening === "{") {
+        key = `${tokens[at]}: `;
+        at += 2;
+      }
+      items.push([key, read()]);
+    }
+    at++;
+    return { opening, closing, items };
+  };
+  const flat = (node) =>
+    node.items ? node.opening + node.items.map(([key, value]) => key + flat(value)).join(", ") + node.closing : node;
+  const laid = (node, indent) => {
+    const line = flat(node);
+    if (!node.items?.length || (indent && indent.length + line.length <= 64)) return line;
+    const deeper = `${indent}  `;
+    const rows = node.items.map(([key, value]) => deeper + key + laid(value, deeper));
+    return `${node.opening}\n${rows.join(",\n")}\n${indent}${node.closing}`;
+  };
+  return laid(read(), "");
+}
+
+const string = (text) => JSON.stringify(text);
+const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
+const isJson = (headers) => headers.some(([name, value]) => name === "Content-Type" && /[/+]json$/.test(value));
+const inShell = (text) => (/["$`\\!]/.test(text) ? quoted(text) : `"${text}"`);
+
+const LANGUAGES = {
+  curl({ method, url, headers, body }) {
+    const verb = method === (body === null ? "GET" : "POST") ? "" : `-X ${method} `;
+    const lines = [`curl ${verb}${inShell(url)}`, '-H "Authorization: Bearer $STOA_TOKEN"'];
+    for (const [name, value] of headers) lines.push(`-H ${inShell(`${name}: ${value}`)}`);
+    if (body !== null) lines.push(`--data ${quoted(body)}`);
+    return lines.join(" \\\n  ");
+  },
+
+  Python({ method, url, headers, body }) {
+    const words = { true: "True", false: "False", null: "None" };
+    const literal = body
+      ?.replace(/"(?:[^"\\]|\\.)*"|\b(true|false|null)\b/g, (token, word) => words[word] ?? token)
+      .replaceAll("\n", "\n    ");
+    const content = isJson(headers) ? `    json=${literal},` : `    content=${string(body)},`;
+    const own = headers.filter(([name]) => name !== "Content-Type" || !isJson(headers)); // httpx sets it with json=
+    return [
+      "import os\n\nimport httpx\n\nanswer = httpx.request(",
+      `    "${method}",`,
+      `    ${string(url)},`,
+      "    headers={",
+      '        "Authorization": "Bearer " + os.environ["STOA_TOKEN"],',
+      ...own.map(([name, value]) => `        ${string(name)}: ${string(value)},`),
+      "    },",
+      ...(body === null ? [] : [content]),
+      ")\nprint(answer.status_code, answer.text)",
+    ].join("\n");
+  },
+
+  JavaScript({ method, url, headers, body }) {
+    const content = isJson(headers) ? `JSON.stringify(${body?.replaceAll("\n", "\n  ")})` : string(body);
+    return [
+      `const answer = await fetch(${string(url)}, {`,
+      ...(method === "GET" ? [] : [`  method: "${method}",`]),
+      "  headers: {",
+      '    Authorization: "Bearer " + process.env.STOA_TOKEN,',
+      ...headers.map(([name, value]) => `    ${string(name)}: ${string(value)},`),
+      "  },",
+      ...(body === null ? [] : [`  body: ${content},`]),
+      "});\nconsole.log(answer.status, await answer.text());",
+    ].join("\n");
+  },
+};

@@ -1,0 +1,221 @@
+/* The console: one panel that fills in, sends and shows a request of any operation. */
+const panel = $("#console");
+const [fields, tokenForm] = [$(".fields", panel), $(".token-form", panel)];
+const [base, token, sendButton] = [$("[name=base]", panel), $("[name=token]", panel), $(".send", panel)];
+const [said, output] = [$(".action .said", panel), $("pre", panel)];
+const ANSWER = "Answer";
+const HINTS = { object: "key=value", array: "1,2,3", "date-time": "2026-01-31T12:00:00Z", "decimal string": "19.99" };
+const LARGE = 400_000; // laying out and colouring more than this would make the page wait
+
+let current, answer, view;
+
+const views = tabs("Output", [...Object.keys(LANGUAGES), ANSWER], (name) => {
+  view = name;
+  if (name !== ANSWER) speak(name);
+  refresh();
+});
+$(".bar", panel).append(
+  views,
+  copyButton(() => output.textContent),
+);
+
+base.value = baseUrl();
+base.addEventListener("input", () => {
+  memory.set("base", base.value.trim());
+  speak(language);
+  refresh();
+});
+token.value = memory.get("token");
+token.addEventListener("input", () => {
+  memory.set("token", token.value.trim());
+  refresh();
+});
+tokenForm.addEventListener("submit", getToken);
+fields.addEventListener("submit", send);
+$(".close", panel).addEventListener("click", () => panel.close());
+panel.addEventListener("close", () => current.opener.focus());
+panel.addEventListener("keydown", (event) => {
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) send(event);
+  if (event.key !== "Escape") return;
+  event.preventDefault();
+  panel.close();
+});
+
+// Open beside the text, it follows the reader from one operation to the next.
+addEventListener("hashchange", () => {
+  const operation = operations.get(location.hash.slice(1));
+  if (panel.open && operation) load(operation);
+});
+
+function openConsole(operation) {
+  load(operation);
+  $(".connection", panel).open = !memory.get("token");
+  // Beside the text where there is room for both, above it where there is not.
+  if (!panel.open) matchMedia("(min-width: 82rem)").matches ? panel.show() : panel.showModal();
+  (memory.get("token") ? ($("input, select, textarea", fields) ?? sendButton) : token).focus();
+}
+
+function load(operation) {
+  if (current !== operation) [answer, said.textContent] = [null, ""];
+  [current, view] = [operation, language];
+  dress(operation.section);
+  const { method } = operation.section.dataset;
+  const badge = h("b", { className: `method ${method.toLowerCase()}` }, method);
+  $("h2", panel).replaceChildren(badge, $("h3", operation.section).textContent);
+  fill();
+  refresh();
+}
+
+function fill() {
+  const groups = new Map();
+  for (const field of current.fields) groups.set(field.group, [...(groups.get(field.group) ?? []), field]);
+  const parts = [...groups].map(([name, members], index) => {
+    const used = members.some((field) => current.values.get(field.name));
+    return part(name, members.length, used || (index === 0 && current.body === null), members.map(control));
+  });
+  if (current.body !== null) parts.splice(groups.has("Path") ? 1 : 0, 0, part("Body", "JSON", true, [editor()]));
+  fields.replaceChildren(...parts);
+}
+
+function part(name, note, open, controls) {
+  const summary = h("summary", {}, h("b", {}, name), h("span", { className: "state" }, `${note}`));
+  return h("details", { open }, summary, ...controls);
+}
+
+function editor() {
+  const rows = Math.min(18, current.body.split("\n").length + 1);
+  const area = h("textarea", { value: current.body, rows, spellcheck: false, "aria-label": "Body" });
+  area.addEventListener("input", () => {
+    current.body = area.value;
+    refresh();
+    show(current);
+  });
+  return area;
+}
+
+function set(name, value) {
+  current.values.set(name, value);
+  refresh();
+  show(current);
+}
+
+function control(field) {
+  const required = field.sample ? h("span", { className: "flag required" }, "required") : null;
+  const label = h("span", {}, h("code", {}, field.name), required);
+  if (field.operators.length) return range(field, label);
+  const value = current.values.get(field.name) ?? "";
+  const choices = field.kind === "boolean" ? ["true", "false"] : field.kind === "choice" ? field.choices : null;
+  const hint = HINTS[field.kind] ?? HINTS[$(".type", field.row).textContent] ?? "";
+  const input = choices
+    ? h("select", {}, ...["", ...choices].map((each) => h("option", { value: each }, each || "any")))
+    : h("input", { placeholder: field.choices.slice(0, 2).join(",") || hint, autocomplete: "off", spellcheck: false });
+  input.value = value;
+  input.title = $("dd", field.row).firstChild?.textContent ?? "";
+  input.addEventListener("input", () => set(field.name, input.value));
+  return h("label", { className: "field" }, label, input);
+}
+
+/* A range is two limits, each with its own way of taking in its end. */
+function range({ name, operators }, label) {
+  const limit = (...signs) => {
+    const known = signs.filter(([operator]) => !operator || operators.includes(operator));
+    const names = known.map(([operator]) => (operator ? `${name}[${operator}]` : name));
+    const given = Math.max(
+      0,
+      names.findIndex((each) => current.values.get(each)),
+    );
+    const options = known.map(([, sign], index) => h("option", { value: index }, sign));
+    const sign = h("select", { "aria-label": `${name}: comparison` }, ...options);
+    const input = h("input", { "aria-label": `${name}: value`, autocomplete: "off", spellcheck: false });
+    [sign.value, input.value] = [given, current.values.get(names[given]) ?? ""];
+    const store = () => names.forEach((each, index) => set(each, index === +sign.value ? input.value : ""));
+    sign.addEventListener("input", store);
+    input.addEventListener("input", store);
+    return [sign, input];
+  };
+  const limits = [...limit(["gte", "≥"], ["gt", ">"], ["", "="]), ...limit(["lt", "<"], ["lte", "≤"])];
+  return h("div", { className: "field range", role: "group", "aria-label": name }, label, h("span", {}, ...limits));
+}
+
+function refresh() {
+  $(".connection .state", panel).textContent = memory.get("token") ? "token set" : "no token";
+  const abroad = $(".abroad", panel);
+  const target = URL.canParse(base.value) ? new URL(base.value).origin : "";
+  abroad.hidden = target === location.origin;
+  sendButton.disabled = !abroad.hidden;
+  abroad.textContent = target
+    ? `This page sends requests to ${location.origin} only. For ${target}, copy the request and send it yourself.`
+    : "This is not an address yet.";
+  if (!current) return;
+  views.mark(view);
+  if (view === ANSWER) output.replaceChildren(answer ?? "Nothing sent yet.");
+  else output.replaceChildren(coloured(LANGUAGES[view](requestOf(current))));
+}
+
+async function getToken(event) {
+  event.preventDefault();
+  const status = $(".said", tokenForm);
+  const { client_id, client_secret } = tokenForm.elements;
+  const body = new URLSearchParams({ grant_type: "client_credentials" });
+  for (const { name, value } of [client_id, client_secret]) body.set(name, value.trim());
+  status.textContent = "Asking…";
+  try {
+    const response = await fetch(document.body.dataset.tokenUrl, { method: "POST", body, credentials: "omit" });
+    const given = await response.json();
+    if (!response.ok) throw new Error(given.error_description ?? given.error ?? given.detail ?? response.status);
+    client_secret.value = "";
+    token.value = given.access_token;
+    token.dispatchEvent(new Event("input"));
+    status.textContent = `Good for ${Math.round(given.expires_in / 60)} minutes.`;
+  } catch (error) {
+    status.textContent = error.message;
+  }
+}
+
+async function send(event) {
+  event.preventDefault();
+  const { method, url, headers, body } = requestOf(current);
+  if (sendButton.disabled) return;
+  if (/{\w+}/.test(url)) return void (said.textContent = "Fill in the path first.");
+  if (memory.get("token")) headers.push(["Authorization", `Bearer ${memory.get("token")}`]);
+  sendButton.disabled = true;
+  said.textContent = "Sending…";
+  const started = performance.now();
+  try {
+    const signal = AbortSignal.timeout(30_000);
+    const response = await fetch(url, { method, headers, body, signal, credentials: "omit", cache: "no-store" });
+    const text = await response.text();
+    const spent = Math.round(performance.now() - started);
+    const size = new Blob([text]).size;
+    const mark = h("b", { className: `status ${response.status < 400 ? "good" : "bad"}` }, `${response.status}`);
+    const weight = size < 1000 ? `${size} B` : `${(size / 1000).toFixed(1)} kB`;
+    said.replaceChildren(mark, ` ${response.statusText} · ${spent} ms · ${weight}`);
+    answer = shown(response, text);
+  } catch (error) {
+    said.textContent = error.name === "TimeoutError" ? "No answer within 30 seconds." : `Not sent: ${error.message}`;
+    answer = said.textContent;
+  }
+  view = ANSWER;
+  refresh();
+  if (matchMedia("(max-width: 56rem)").matches) output.parentElement.scrollIntoView();
+}
+
+function shown(response, text) {
+  const heads = [...response.headers].map(([name, value]) =>
+    h("div", {}, h("span", { className: "k" }, `${name}: `), value),
+  );
+  let [laid, code] = [text || "No body.", null];
+  try {
+    if (text.length < LARGE) [laid, code] = [pretty(text), JSON.parse(text).code];
+  } catch {
+    // Not JSON: shown as it came.
+  }
+  const meaning = { href: `/problems/${code}`, target: "_blank", rel: "noopener" };
+  return h(
+    "div",
+    { className: "got" },
+    h("details", {}, h("summary", {}, `${heads.length} header fields`), ...heads),
+    !response.ok && /^\w+$/.test(code ?? "") ? h("a", meaning, `What ${code} means`) : null,
+    h("code", {}, text.length < LARGE ? coloured(laid) : laid),
+  );
+}

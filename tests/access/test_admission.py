@@ -1,0 +1,227 @@
+"""Who is let in, and how soon what was taken away is refused."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from time import monotonic
+
+import httpx
+import pytest
+
+from stoa.access.admission import FRESH_S, Admission
+from stoa.access.apps import resume_app, suspend_app
+from stoa.access.credentials import keyed_hash, new_access_token, new_client_secret
+from stoa.access.grants import install, issue_token, revoke_all_tokens, revoke_token, uninstall
+from stoa.access.operator import Operator
+from stoa.access.queries import KEEP_TOKEN
+from stoa.access.stores import resume_store, suspend_store
+from stoa.db.pool import Database
+from stoa.rest.endpoint import Access, Caller
+from stoa.rest.problems import (
+    AppNotInstalled,
+    AppSuspended,
+    ExpiredToken,
+    InvalidToken,
+    Refusal,
+    StoreSuspended,
+)
+from stoa.settings import Settings
+from tests.access.tenants import Tenant, ask, new_handle, open_store, open_tenant, token_of
+
+
+@pytest.fixture
+def admission(db: Database, settings: Settings) -> Admission:
+    return Admission(db, settings)
+
+
+@pytest.fixture
+async def token(desk: httpx.AsyncClient, tenant: Tenant) -> str:
+    return await token_of(desk, tenant)
+
+
+async def refusal_of(admission: Access, tenant: Tenant, token: str) -> type[Refusal]:
+    with pytest.raises(Refusal) as caught:
+        await admission.caller(tenant.store, token)
+    return caught.type
+
+
+# --- stores --------------------------------------------------------------------------------------------------------
+
+
+async def test_a_store_is_found_by_handle_and_by_host(admission: Admission, tenant: Tenant) -> None:
+    found = await admission.store(handle=tenant.handle)
+    assert found == tenant.store
+    assert await admission.store(host=f"{tenant.handle}.localhost") == found
+    assert await admission.store(host=f"{tenant.handle.upper()}.LocalHost.:8000") == found
+
+
+async def test_a_store_is_found_by_its_own_host(admission: Admission, operator: Operator) -> None:
+    host = f"{new_handle()}.example.org"
+    store = await open_store(operator, [host.upper()])
+    found = await admission.store(host=f"{host}:443")
+    assert found is not None
+    assert found.id == store.id
+
+
+async def test_other_addresses_name_no_store(admission: Admission) -> None:
+    assert await admission.store(handle="no-such-store") is None
+    for host in ("localhost", "no-such-store.localhost", "127.0.0.1:8000", "[::1]", "", "a\x00b"):
+        assert await admission.store(host=host) is None
+    assert await admission.store(handle="\x00") is None
+
+
+async def test_a_new_store_is_found_at_once_although_it_was_asked_for_before(
+    admission: Admission, operator: Operator
+) -> None:
+    handle = new_handle()
+    assert await admission.store(handle=handle) is None
+    store = await open_store(operator)
+    assert await admission.store(handle=store.handle) is not None
+
+
+# --- callers -------------------------------------------------------------------------------------------------------
+
+
+async def test_a_token_tells_the_app_and_what_it_may_do(
+    admission: Admission, settings: Settings, tenant: Tenant, token: str
+) -> None:
+    caller = await admission.caller(tenant.store, token)
+    assert caller == Caller(
+        tenant.secret.app_id,
+        "An app",
+        frozenset({"products:read", "products:write", "orders:read", "orders:write"}),
+        settings.rate_burst,
+        settings.rate_refill,
+    )
+
+
+async def test_an_installation_may_have_its_own_rate_limit(
+    admission: Admission, operator: Operator, tenant: Tenant, token: str
+) -> None:
+    await install(operator, tenant.app, tenant.handle, rate_burst=7, rate_refill=3)
+    caller = await admission.caller(tenant.store, token)
+    assert (caller.burst, caller.refill) == (7, 3)
+
+
+async def test_a_narrowed_token_may_do_only_what_it_asked_for(
+    admission: Admission, desk: httpx.AsyncClient, tenant: Tenant
+) -> None:
+    token = await token_of(desk, tenant, scope="orders:write")
+    caller = await admission.caller(tenant.store, token)
+    assert caller.scopes == {"orders:write", "orders:read"}
+    assert not caller.may("products:read")
+
+
+async def test_a_token_without_resource_serves_each_store_with_its_own_grant(
+    admission: Admission, operator: Operator, tenant: Tenant, token: str
+) -> None:
+    other = await open_store(operator)
+    await install(operator, tenant.app, other.handle, ["orders:read"])
+    found = await admission.store(handle=other.handle)
+    assert found is not None
+    assert (await admission.caller(found, token)).scopes == {"orders:read"}
+    assert (await admission.caller(tenant.store, token)).may("products:write")
+
+
+async def test_a_bound_token_is_as_unknown_at_another_store(
+    admission: Admission, desk: httpx.AsyncClient, operator: Operator, tenant: Tenant
+) -> None:
+    answer = await ask(desk, f"/stores/{tenant.handle}/oauth/token", auth=tenant.basic)
+    token = answer.json()["access_token"]
+    other = await open_tenant(operator)
+    await install(operator, tenant.app, other.handle)
+    assert (await admission.caller(tenant.store, token)).app_id == tenant.secret.app_id
+    assert await refusal_of(admission, other, token) is InvalidToken
+
+
+async def test_unknown_and_mistyped_and_foreign_tokens_are_refused_alike(
+    admission: Admission, tenant: Tenant, token: str
+) -> None:
+    bodies: set[bytes] = set()
+    for text in (new_access_token(), token[:-1], token.swapcase(), "", "x" * 5_000, new_client_secret()):
+        with pytest.raises(InvalidToken) as caught:
+            await admission.caller(tenant.store, text)
+        bodies.add(caught.value.body(origin="", instance="", request_id=""))
+    assert len(bodies) == 1
+
+
+async def test_a_mistyped_token_never_reaches_the_database(settings: Settings, tenant: Tenant, token: str) -> None:
+    offline = Admission(Database("postgresql://nobody@/nothing?host=/nowhere"), settings)
+    wrong = token[:-1] + ("0" if token[-1] != "0" else "1")
+    assert await refusal_of(offline, tenant, wrong) is InvalidToken
+
+
+async def test_an_app_that_is_not_installed_is_refused(
+    admission: Admission, operator: Operator, tenant: Tenant, token: str
+) -> None:
+    other = await open_tenant(operator)
+    assert await refusal_of(admission, other, token) is AppNotInstalled
+
+
+async def test_an_expired_token_is_refused_the_moment_it_expires(
+    admission: Admission, db: Database, settings: Settings, tenant: Tenant
+) -> None:
+    token = new_access_token()
+    digest = keyed_hash(bytes.fromhex(settings.secret_key), token)
+    await KEEP_TOKEN.one(db, digest, tenant.secret.app_id, None, None, 0.3)
+    await admission.caller(tenant.store, token)
+    await asyncio.sleep(0.31)
+    assert await refusal_of(admission, tenant, token) is ExpiredToken
+
+
+# --- within one second ---------------------------------------------------------------------------------------------
+
+Change = Callable[[Operator, Tenant, str], Awaitable[object]]
+TAKEN_AWAY: dict[str, tuple[Change, type[Refusal]]] = {
+    "token revoked": (lambda by, _, token: revoke_token(by, token), InvalidToken),
+    "all tokens revoked": (lambda by, tenant, _: revoke_all_tokens(by, tenant.app), InvalidToken),
+    "uninstalled": (lambda by, tenant, _: uninstall(by, tenant.app, tenant.handle), AppNotInstalled),
+    "app suspended": (lambda by, tenant, _: suspend_app(by, tenant.app), AppSuspended),
+    "store suspended": (lambda by, tenant, _: suspend_store(by, tenant.handle), StoreSuspended),
+}
+
+
+@pytest.mark.parametrize("what", TAKEN_AWAY)
+async def test_what_is_taken_away_is_refused_within_a_second_on_a_busy_worker(
+    what: str, admission: Admission, operator: Operator, tenant: Tenant, token: str
+) -> None:
+    take_away, expected = TAKEN_AWAY[what]
+    await admission.caller(tenant.store, token)
+    await take_away(operator, tenant, token)
+    refused_by = monotonic() + FRESH_S
+    # A worker that is asked all the time, so that its answer is always a kept one.
+    with suppress(expected):
+        while monotonic() < refused_by:
+            await admission.caller(tenant.store, token)
+            await asyncio.sleep(0.01)
+    assert await refusal_of(admission, tenant, token) is expected
+    assert FRESH_S < 1
+
+
+async def test_a_narrowed_grant_is_in_force_within_a_second(
+    admission: Admission, operator: Operator, tenant: Tenant, token: str
+) -> None:
+    assert (await admission.caller(tenant.store, token)).may("orders:write")
+    await install(operator, tenant.app, tenant.handle, ["orders:read"])
+    await asyncio.sleep(FRESH_S)
+    assert (await admission.caller(tenant.store, token)).scopes == {"orders:read"}
+
+
+async def test_what_is_given_back_is_let_in_at_once(
+    admission: Admission, operator: Operator, tenant: Tenant, token: str
+) -> None:
+    await suspend_app(operator, tenant.app)
+    assert await refusal_of(admission, tenant, token) is AppSuspended
+    await resume_app(operator, tenant.app)
+    await suspend_store(operator, tenant.handle)
+    assert await refusal_of(admission, tenant, token) is StoreSuspended
+    await resume_store(operator, tenant.handle)
+    assert (await admission.caller(tenant.store, token)).app_id == tenant.secret.app_id
+
+
+async def test_a_token_that_an_operator_issues_works_as_any_other(
+    admission: Admission, operator: Operator, tenant: Tenant
+) -> None:
+    issued = await issue_token(operator, tenant.app, tenant.handle, ["orders:read"])
+    assert issued.scope == "orders:read"
+    assert (await admission.caller(tenant.store, issued.access_token)).scopes == {"orders:read"}

@@ -1,0 +1,284 @@
+"""The operators' commands: what they print, for people and for programs, and how they end."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from stoa.access.commands import COMMANDS, Console
+from stoa.access.contract import SCOPES
+from stoa.db.pool import Database, connect
+from stoa.settings import Settings
+from tests.access.tenants import new_handle
+
+Stoa = Callable[..., Result]
+
+
+@pytest.fixture
+def console(settings: Settings) -> Console:
+    @asynccontextmanager
+    async def database() -> AsyncGenerator[Database, None]:
+        opened = Database(settings.database_url, size=2)
+        try:
+            yield opened
+        finally:
+            await opened.close()
+
+    return Console(settings, database)
+
+
+@pytest.fixture
+def stoa(console: Console) -> Stoa:
+    """Runs a command as a shell would."""
+    group = click.Group(commands=COMMANDS)
+
+    def run(*words: str, typed: str | None = None) -> Result:
+        return CliRunner().invoke(group, list(words), obj=console, input=typed)
+
+    return run
+
+
+def answer(result: Result) -> Any:
+    """The JSON of a command that went well."""
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+@pytest.fixture
+def handle(stoa: Stoa) -> str:
+    made = stoa("store", "create", new_handle(), "--name", "Demo shop", "--currency", "EUR", "--json")
+    return answer(made)["handle"]
+
+
+@pytest.fixture
+def app(stoa: Stoa) -> dict[str, Any]:
+    return answer(stoa("app", "create", "Stock sync", "--scopes", "orders:read,products:write", "--json"))
+
+
+def change(database_url: str, sql: str, *args: object) -> None:
+    async def run() -> None:
+        db = await connect(database_url)
+        await db.execute(sql, *args)
+        await db.close()
+
+    asyncio.run(run())
+
+
+# --- what is printed -----------------------------------------------------------------------------------------------
+
+
+def test_a_store_is_created_and_listed(stoa: Stoa) -> None:
+    handle = new_handle()
+    words = ("--name", "Demo shop", "--currency", "EUR", "--host", f"{handle}.example.org")
+    made = answer(stoa("store", "create", handle, *words, "--json"))
+    assert list(made) == ["id", "handle", "name", "currency", "status", "hosts", "created_at"]
+    assert made["hosts"] == [f"{handle}.example.org"]
+    assert made in answer(stoa("store", "list", "--json"))
+
+
+def test_tables_are_for_people(stoa: Stoa, handle: str, app: dict[str, Any]) -> None:
+    stoa("app", "install", app["client_id"], handle)
+    for words, expected in {
+        ("store", "list"): [handle, "Demo shop", "EUR", "active"],
+        ("app", "list"): [app["client_id"], "Stock sync", "products:write, orders:read", handle],
+        ("app", "list", "--store", handle): [app["client_id"], "products:write, orders:read"],
+        ("audit", "list", "--store", handle): ["store.created", "app.installed", "operator:"],
+        ("audit", "verify"): [handle],
+    }.items():
+        result = stoa(*words)
+        assert result.exit_code == 0, result.output
+        for word in expected:
+            assert word in result.stdout, result.stdout
+    row = next(line for line in stoa("app", "list").stdout.splitlines() if app["client_id"] in line)
+    assert "Stock sync" in row
+    assert handle in row
+
+
+def test_one_thing_is_printed_field_by_field(stoa: Stoa, handle: str) -> None:
+    lines = stoa("store", "suspend", handle).stdout.splitlines()
+    assert any(line.split() == ["status", "suspended"] for line in lines)
+    assert any(line.split() == ["hosts", "-"] for line in lines)
+
+
+def test_nothing_to_list_is_said_in_words(stoa: Stoa, handle: str) -> None:
+    assert stoa("app", "list", "--store", handle).stdout == "No app is installed there.\n"
+    assert answer(stoa("app", "list", "--store", handle, "--json")) == []
+
+
+def test_a_secret_is_shown_once_and_that_is_said(stoa: Stoa) -> None:
+    made = stoa("app", "create", "Sync", "--scope", "orders:read", "--scope", "orders:write")
+    assert "stoa_cs_" in made.stdout
+    assert "shown once" in made.stderr
+    assert "stoa_cs_" not in stoa("app", "list").stdout
+    as_json = stoa("app", "create", "Sync", "--scopes", "all", "--json")
+    assert answer(as_json)["client_secret"].startswith("stoa_cs_")
+    assert "shown once" in as_json.stderr
+
+
+def test_all_stands_for_every_scope(stoa: Stoa) -> None:
+    made = answer(stoa("app", "create", "Sync", "--scopes", "all", "--json"))
+    found = next(each for each in answer(stoa("app", "list", "--json")) if each["id"] == made["app_id"])
+    assert found["scopes"] == list(SCOPES)
+
+
+# --- what is done --------------------------------------------------------------------------------------------------
+
+
+def test_an_app_is_installed_changed_and_uninstalled(stoa: Stoa, handle: str, app: dict[str, Any]) -> None:
+    done = answer(stoa("app", "install", str(app["app_id"]), handle, "--rate-burst", "9", "--json"))
+    assert (done["store"], done["scopes"], done["rate_burst"]) == (handle, ["products:write", "orders:read"], 9)
+    narrowed = answer(stoa("app", "install", app["client_id"], handle, "--scopes", "orders:read", "--json"))
+    assert (narrowed["scopes"], narrowed["rate_burst"]) == (["orders:read"], 9)
+    assert answer(stoa("app", "uninstall", app["client_id"], handle, "--json"))["scopes"] == ["orders:read"]
+    assert answer(stoa("app", "list", "--store", handle, "--json")) == []
+
+
+def test_secrets_are_rotated_with_grace(stoa: Stoa, app: dict[str, Any]) -> None:
+    new = answer(stoa("app", "rotate-secret", app["client_id"], "--json"))
+    assert new["client_secret"] != app["client_secret"]
+    assert new["previous_until"] is not None
+    refused = stoa("app", "rotate-secret", app["client_id"])
+    assert refused.exit_code == 1
+    assert "two secrets are live" in refused.stderr
+    assert stoa("app", "rotate-secret", app["client_id"], "--force").exit_code == 0
+    assert stoa("app", "rotate-secret", app["client_id"], "--grace-hours", "0").exit_code == 0
+
+
+def test_apps_and_stores_are_suspended_and_resumed(stoa: Stoa, handle: str, app: dict[str, Any]) -> None:
+    assert answer(stoa("app", "suspend", app["client_id"], "--json"))["status"] == "suspended"
+    assert answer(stoa("app", "resume", app["client_id"], "--json"))["status"] == "active"
+    assert answer(stoa("store", "suspend", handle, "--json"))["status"] == "suspended"
+    assert answer(stoa("store", "resume", handle, "--json"))["status"] == "active"
+
+
+def test_tokens_are_issued_and_revoked(stoa: Stoa, handle: str, app: dict[str, Any]) -> None:
+    stoa("app", "install", app["client_id"], handle)
+    issued = stoa("token", "issue", app["client_id"], "--store", handle, "--scopes", "orders:read", "--json")
+    token = answer(issued)
+    assert list(token) == ["access_token", "scope", "store", "expires_at"]
+    assert (token["scope"], token["store"]) == ("orders:read", handle)
+    assert "shown once" in issued.stderr
+    assert answer(stoa("token", "revoke", token["access_token"], "--json")) == {"revoked": 1}
+    assert stoa("token", "revoke", token["access_token"]).exit_code == 1
+    second = answer(stoa("token", "issue", app["client_id"], "--json"))["access_token"]
+    assert stoa("token", "revoke", "-", typed=f"{second}\n").exit_code == 0
+    stoa("token", "issue", app["client_id"])
+    assert answer(stoa("token", "revoke", "--app", app["client_id"], "--json")) == {"revoked": 1}
+
+
+def test_the_audit_log_is_read_newest_first(stoa: Stoa, handle: str, app: dict[str, Any]) -> None:
+    stoa("app", "install", app["client_id"], handle)
+    entries = answer(stoa("audit", "list", "--store", handle, "--json"))
+    assert [entry["action"] for entry in entries] == ["app.installed", "store.created"]
+    assert entries[0]["detail"] == {"name": "Stock sync", "scopes": ["products:write", "orders:read"]}
+    assert len(entries[0]["seal"]) == 64
+    assert len(answer(stoa("audit", "list", "--limit", "1", "--json"))) == 1
+
+
+def test_a_whole_log_verifies_and_a_note_of_it_holds(stoa: Stoa, handle: str, app: dict[str, Any]) -> None:
+    walked = answer(stoa("audit", "verify", "--store", handle, "--json"))
+    assert (walked["chain"], walked["entries"], walked["first_bad"]) == (handle, 1, None)
+    stoa("app", "install", app["client_id"], handle)
+    assert stoa("audit", "verify", "--store", handle, "--noted", walked["note"]).exit_code == 0
+    other = walked["note"][:-1] + ("0" if walked["note"][-1] != "0" else "1")
+    refused = stoa("audit", "verify", "--store", handle, "--noted", other)
+    assert refused.exit_code == 1
+    assert f"{handle}:1" in refused.stderr
+
+
+def test_a_tampered_log_is_refused_with_its_place(
+    stoa: Stoa, database_url: str, handle: str, app: dict[str, Any]
+) -> None:
+    stoa("app", "install", app["client_id"], handle)
+    sql = """UPDATE audit_entries SET request_id = reverse(request_id)
+              WHERE position = 2 AND store_id = (SELECT id FROM stores WHERE handle = $1)"""
+    change(database_url, sql, handle)
+    result = stoa("audit", "verify", "--store", handle, "--json")
+    change(database_url, sql, handle)  # reversed twice is mended
+    assert result.exit_code == 1
+    assert json.loads(result.stdout)["first_bad"] == 2
+    assert f"{handle}:2" in result.stderr
+    assert stoa("audit", "verify").exit_code == 0
+
+
+# --- how commands end ----------------------------------------------------------------------------------------------
+
+
+def test_a_refusal_is_one_line_that_says_what_to_do(stoa: Stoa, handle: str, app: dict[str, Any]) -> None:
+    for words in (
+        ("store", "create", handle, "--name", "x", "--currency", "EUR"),
+        ("store", "create", new_handle(), "--name", "x", "--currency", "EURO"),
+        ("store", "suspend", "no-such-store"),
+        ("app", "create", "x", "--scopes", "orders:fly"),
+        ("app", "install", "no-such-app", handle),
+        ("app", "install", app["client_id"], "no-such-store"),
+        ("app", "install", app["client_id"], handle, "--scopes", "customers:read"),
+        ("app", "install", app["client_id"], handle, "--scopes", ""),
+        ("app", "uninstall", app["client_id"], handle),
+        ("app", "rotate-secret", app["client_id"], "--grace-hours", "200"),
+        ("token", "issue", app["client_id"], "--store", handle),
+        ("token", "revoke", "nonsense"),
+        ("audit", "list", "--store", "no-such-store"),
+    ):
+        result = stoa(*words)
+        assert result.exit_code == 1, words
+        assert result.stdout == ""
+        assert result.stderr.startswith("error: ")
+        assert result.stderr.count("\n") == 1
+
+
+def test_wrong_usage_ends_with_2(stoa: Stoa) -> None:
+    for words in (
+        ("store", "create", "x"),
+        ("app", "create", "x"),
+        ("app", "fly"),
+        ("token", "revoke"),
+        ("token", "revoke", "x", "--app", "y"),
+        ("audit", "list", "--limit", "0"),
+        ("audit", "verify", "--noted", "nonsense"),
+    ):
+        assert stoa(*words).exit_code == 2, words
+
+
+def test_a_database_that_is_away_is_one_line_too(settings: Settings, tmp_path: Path) -> None:
+    @asynccontextmanager
+    async def database() -> AsyncGenerator[Database, None]:
+        yield Database(f"postgresql://nobody@/nothing?host={tmp_path}")
+
+    result = CliRunner().invoke(click.Group(commands=COMMANDS), ["store", "list"], obj=Console(settings, database))
+    assert result.exit_code == 1
+    assert result.stderr.startswith("error: the database cannot be reached;")
+
+
+def commands() -> list[tuple[str, click.Command]]:
+    return [
+        (f"{group.name} {name}", command)
+        for group in COMMANDS
+        if isinstance(group, click.Group)
+        for name, command in group.commands.items()
+    ]
+
+
+def test_every_command_there_should_be_is_there() -> None:
+    assert {name for name, _ in commands()} == {
+        *("store create", "store list", "store suspend", "store resume"),
+        *("app create", "app list", "app install", "app uninstall", "app rotate-secret", "app suspend", "app resume"),
+        *("token issue", "token revoke"),
+        *("audit list", "audit verify"),
+    }
+
+
+@pytest.mark.parametrize("name", [name for name, _ in commands()])
+def test_every_command_has_help_and_json(stoa: Stoa, name: str) -> None:
+    result = stoa(*name.split(), "--help")
+    assert result.exit_code == 0
+    assert "--json" in result.stdout
+    command = dict(commands())[name]
+    assert command.help
+    assert all(option.help for option in command.params if isinstance(option, click.Option))

@@ -1,0 +1,190 @@
+"""The documentation says what is true: every name, default, command and link in it is compared with the code."""
+
+import re
+import shlex
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import msgspec
+import pytest
+from prometheus_client import Counter, Histogram
+
+from stoa import telemetry
+from stoa.access.contract import SCOPES, OAuthError
+from stoa.api import ENDPOINTS
+from stoa.cli import cli
+from stoa.rest.openapi import errors_of
+from stoa.rest.problems import Refusal
+from stoa.settings import Settings, described
+from tests.docs.pages import DECISIONS, GUIDES, OPERATIONS, PAGES, ROOT, blocks, prose, rows
+
+EVERY_PAGE = [pytest.param(page, id=page.relative_to(ROOT).as_posix()) for page in PAGES]
+RECORDS = [pytest.param(page, id=page.name) for page in sorted(DECISIONS.glob("*.md"))]
+
+_INLINE = re.compile(r"`([^`\n]+)`")
+_LINK = re.compile(r"\]\(([^)\s]+)\)")
+_HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+_FILE = re.compile(r"[\w./-]+\.(?:py|sql|md|toml|json|lock)\Z")
+
+
+def shipped(kind: type) -> bool:
+    """Whether a class belongs to the service, not to a test."""
+    return kind.__module__.startswith("stoa.")
+
+
+# --- tables that repeat what the code declares -----------------------------------------------------------------------
+
+
+def test_every_setting_is_written_down_with_its_default_and_meaning() -> None:
+    written = {cells[0]: cells[1:] for cells in rows(OPERATIONS / "settings.md")}
+    for setting in described(Settings()):
+        default, meaning = written[setting["variable"]]
+        assert default == (setting["default"] or "(empty)")
+        assert meaning == setting["description"]
+
+
+def test_every_error_code_is_written_down_with_its_status_and_whether_to_try_again() -> None:
+    written = {cells[1]: (cells[0], cells[2]) for cells in rows(GUIDES / "errors.md") if len(cells) == 4}
+    raised = {error for endpoint in ENDPOINTS for error in errors_of(endpoint)}
+    for kind in raised | {kind for kind in Refusal.known.values() if shipped(kind)}:
+        assert kind.code in written, f"{kind.code} has no row in docs/guides/errors.md"
+        assert written[kind.code] == (str(kind.status), "yes" if kind.retryable else "no"), kind.code
+
+
+def test_every_error_of_the_token_endpoint_is_written_down_with_its_status() -> None:
+    written = {cells[1]: cells[0] for cells in rows(GUIDES / "authentication.md") if len(cells) == 3}
+    for kind in OAuthError.__subclasses__():
+        assert written[kind.error] == str(kind.status)
+
+
+def test_every_scope_is_written_down_with_what_it_allows() -> None:
+    written = {cells[0]: cells[1] for cells in rows(GUIDES / "authentication.md") if len(cells) == 2}
+    assert {scope: meaning for scope, meaning in written.items() if ":" in scope} == SCOPES
+
+
+def test_every_make_target_is_in_the_readme() -> None:
+    targets = re.findall(r"^([a-z-]+):.*## ", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    written = [cells[0].removeprefix("make ") for cells in rows(ROOT / "README.md") if cells[0].startswith("make ")]
+    assert sorted(written) == sorted(targets)
+
+
+def test_the_metrics_and_log_fields_that_operators_read_of_are_those_that_exist() -> None:
+    page = OPERATIONS / "running.md"
+    metrics = {value for value in vars(telemetry).values() if isinstance(value, Counter | Histogram)}
+    names = {
+        f"{family.name}_total" if family.type == "counter" else family.name
+        for metric in metrics
+        for family in metric.describe()
+    }
+    named = set(re.findall(r"`(stoa_\w+)`", prose(page)))
+    assert named == names
+    told = {word for cells in rows(page) for word in re.findall(r"\w+", cells[0])}
+    assert told >= telemetry.LOGGED
+
+
+# --- decision records -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("page", RECORDS)
+def test_a_decision_record_ends_with_what_enforces_it(page: Path) -> None:
+    *_, last = page.read_text().rstrip().splitlines()
+    assert last.startswith("Enforced by: ")
+    files = [name for name in _INLINE.findall(last) if "/" in name or _FILE.match(name)]
+    assert files
+    for name in files:
+        assert (ROOT / name).exists(), f"{name} is not there"
+
+
+def test_decision_records_are_numbered_without_gaps_and_titled_by_their_number() -> None:
+    pages = sorted(DECISIONS.glob("*.md"))
+    assert [page.name[:4] for page in pages] == [f"{n:04}" for n in range(1, len(pages) + 1)]
+    for number, page in enumerate(pages, 1):
+        assert page.read_text().startswith(f"# {number}. ")
+
+
+# --- what may rot on any page ----------------------------------------------------------------------------------------
+
+
+def anchors(page: Path) -> set[str]:
+    titles = _HEADING.findall(prose(page))
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", EVERY_PAGE)
+def test_every_link_leads_somewhere(page: Path) -> None:
+    for link in _LINK.findall(prose(page)):
+        if link.startswith(("https://", "http://")):
+            continue
+        name, _, anchor = link.partition("#")
+        target = (page.parent / name).resolve() if name else page
+        assert target.exists(), f"{link} leads nowhere"
+        assert not anchor or anchor in anchors(target), f"{link} names no heading"
+
+
+@pytest.mark.parametrize("page", EVERY_PAGE)
+def test_every_file_that_a_page_names_exists(page: Path) -> None:
+    """A bare name such as `contract.py` may stand in any slice."""
+    known = {path.name for folder in ("src", "tests", "docs") for path in (ROOT / folder).rglob("*.*")}
+    known |= {path.name for path in ROOT.iterdir()} | {"openapi.json", "secret.key"}
+    for name in _INLINE.findall(prose(page)):
+        if _FILE.match(name) and not name.startswith("/"):
+            found = [folder / name for folder in (ROOT, ROOT / "src/stoa", page.parent) if (folder / name).exists()]
+            assert found or ("/" not in name and name in known), f"{name} is not there"
+
+
+@pytest.mark.parametrize("page", EVERY_PAGE)
+def test_every_block_of_code_is_well_formed(page: Path) -> None:
+    for block in blocks(page, "bash"):
+        checked = subprocess.run(["bash", "-n"], input=block.text, text=True, capture_output=True, check=False)
+        assert checked.returncode == 0, checked.stderr
+    for block in blocks(page, "python"):
+        compile(block.text, page.name, "exec")
+
+
+def commands(page: Path) -> Iterator[list[str]]:
+    """The `stoa` commands in a page's shell blocks, each as its words, up to a pipe or a redirection."""
+    for block in blocks(page, "bash"):
+        for line in block.text.replace("\\\n", " ").splitlines():
+            words = shlex.split(re.split(r"\s[|<>]\s|\s#", line)[0]) if line.count("'") % 2 == 0 else []
+            while words and re.match(r"[A-Z_]+=", words[0]):
+                words = words[1:]
+            if words and words[0] in ("stoa", ".venv/bin/stoa"):
+                yield words[1:]
+
+
+@pytest.mark.parametrize("page", EVERY_PAGE)
+def test_every_stoa_command_is_one_that_the_command_line_understands(page: Path) -> None:
+    for words in commands(page):
+        command: click.Command = cli
+        rest = list(words)
+        while isinstance(command, click.Group):
+            inner = command.commands.get(rest[0])
+            assert inner is not None, f"stoa {' '.join(words)}"
+            command, rest = inner, rest[1:]
+        command.make_context("stoa", rest).close()  # reads the arguments, refuses wrong ones, runs nothing
+
+
+def test_the_examples_for_contributors_stand_in_the_code() -> None:
+    code = (ROOT / "tests/support/notes.py").read_text()
+    examples = blocks(ROOT / "CONTRIBUTING.md", "python")
+    assert examples
+    for example in examples:
+        assert example.text in code
+
+
+@pytest.mark.parametrize("page", EVERY_PAGE)
+def test_no_page_depends_on_a_machine_or_a_host_of_ours(page: Path) -> None:
+    text = page.read_text()
+    for host in re.findall(r"(?:https?|postgresql)://(?:[\w:]*@)?([\w.-]+)", text):
+        assert host in ("localhost", "127.0.0.1") or host.endswith("example.com"), f"{host} is somebody's"
+    assert not re.search(r"(?<![\w.])/(?:work|home|root|tmp|usr|var)/", text)
+
+
+@pytest.mark.parametrize(("catalogue", "currency"), [("catalogue.json", "USD"), ("second.json", "JPY")])
+def test_the_readme_counts_the_goods_of_the_demo_rightly(catalogue: str, currency: str) -> None:
+    document = msgspec.json.decode((ROOT / "src/stoa/demo" / catalogue).read_bytes())
+    store, count = document["store"], len(document["products"])
+    assert store["currency"] == currency
+    assert f"`{store['handle']}` ({count} products" in (ROOT / "README.md").read_text()

@@ -1,0 +1,115 @@
+"""What the pages tell a newcomer to paste is pasted here, against a running demo, and answers what they show."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import httpx
+import msgspec
+import pytest
+
+from tests.docs.pages import GUIDES, ROOT, blocks
+from tests.support.service import Service, new_database, until
+
+# What the tests' service appends to its command is not read here: it is the demo that runs.
+DEMO = (sys.executable, "-c", "from stoa.cli import cli; cli(['demo'])")
+MARK = "--- next block ---"
+TOKEN = next(block.text for block in blocks(GUIDES / "quickstart.md", "bash") if "TOKEN=$(" in block.text)
+CALLING = [ROOT / "README.md", GUIDES / "quickstart.md", GUIDES / "authentication.md"]
+
+needs_curl = pytest.mark.skipif(shutil.which("curl") is None, reason="no curl here")
+needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="no Node here")
+
+
+@pytest.fixture(scope="module")
+async def folder(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Path]:
+    """Where `make demo` was called: `.stoa/demo.env` lies in it, and the service runs."""
+    here = tmp_path_factory.mktemp("demo")
+    url = await new_database(f"test_docs_{os.getpid()}")
+    with Service(here / ".stoa", database_url=url, command=DEMO, workers=1):
+        until((here / ".stoa/demo.env").exists, "the demo keeps its credentials")
+        yield here
+
+
+@pytest.fixture(scope="module")
+def variables(folder: Path) -> dict[str, str]:
+    lines = (folder / ".stoa/demo.env").read_text().splitlines()
+    return dict(line.removeprefix("export ").split("=", 1) for line in lines)
+
+
+@pytest.fixture(scope="module")
+def api(variables: dict[str, str]) -> Iterator[httpx.Client]:
+    credentials = (variables["STOA_CLIENT_ID"], variables["STOA_CLIENT_SECRET"])
+    asked = httpx.post(variables["STOA_AUTH_URL"], auth=credentials, data={"grant_type": "client_credentials"})
+    bearer = {"authorization": f"Bearer {asked.json()['access_token']}"}
+    with httpx.Client(base_url=variables["STOA_BASE_URL"] + "/api/v3/app", headers=bearer) as client:
+        yield client
+
+
+def alike(shown: Any, real: Any) -> bool:
+    """Whether an answer on a page is the real one, where three dots stand for what is left out."""
+    if isinstance(shown, dict) and isinstance(real, dict):
+        given, whole = cast("dict[str, Any]", shown), cast("dict[str, Any]", real)
+        return all(name == "..." or (name in whole and alike(each, whole[name])) for name, each in given.items())
+    if isinstance(shown, list) and isinstance(real, list):
+        items, answers = cast("list[Any]", shown), cast("list[Any]", real)
+        return len(items) == len(answers) and all(map(alike, items, answers))
+    if isinstance(shown, str) and shown.endswith("..."):
+        return str(real).startswith(shown.removesuffix("..."))
+    return shown == real
+
+
+@needs_curl
+@pytest.mark.parametrize("page", [pytest.param(page, id=page.name) for page in CALLING])
+def test_a_pages_calls_work_when_pasted_and_answer_what_it_shows(folder: Path, page: Path) -> None:
+    kept = [block for block in blocks(page, "bash", "json") if block.language == "json" or _calls(block.text)]
+    asks = [block.text for block in kept if block.language == "bash"]
+    script = f"\necho; echo '{MARK}'\n".join(["source .stoa/demo.env", TOKEN, *asks])
+    run = subprocess.run(["bash", "-eu", "-c", script], cwd=folder, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    assert "/problems/" not in run.stdout
+    assert '"error"' not in run.stdout
+    answers = iter(run.stdout.split(MARK)[2:])
+    answer = ""
+    for block in kept:
+        if block.language == "bash":
+            answer = next(answers).strip()
+        elif answer:
+            assert alike(msgspec.json.decode(block.text), msgspec.json.decode(answer)), f"not as shown: {answer}"
+            answer = ""
+
+
+def _calls(text: str) -> bool:
+    return "curl -s" in text or text.startswith("source ")
+
+
+@pytest.mark.parametrize(
+    ("language", "command"),
+    [
+        ("python", [sys.executable, "-c"]),
+        pytest.param("javascript", ["node", "--input-type=module", "-e"], marks=needs_node),
+    ],
+)
+def test_the_first_programs_list_every_product(variables: dict[str, str], language: str, command: list[str]) -> None:
+    (program,) = blocks(GUIDES / "quickstart.md", language)
+    environment = {**os.environ, **variables}
+    run = subprocess.run([*command, program.text], env=environment, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    assert len(run.stdout.splitlines()) == 48
+    assert "1 Linen Shirt 78.00" in run.stdout
+
+
+def test_the_recipe_for_a_copy_in_step_fills_it_and_has_nothing_to_add_the_second_time(api: httpx.Client) -> None:
+    (recipe,) = blocks(GUIDES / "pagination-and-sync.md", "python")
+    names: dict[str, Any] = {}
+    exec(recipe.text, names)  # noqa: S102 - our own page
+    copy: dict[int, Any] = {}
+    since = names["sync"](api, copy)
+    assert len(copy) == api.get("/products").json()["meta"]["total"]
+    before = dict(copy)
+    assert names["sync"](api, copy, since) == since
+    assert copy == before

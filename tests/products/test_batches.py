@@ -1,0 +1,169 @@
+"""Batches of products and variants: all or nothing, or each for itself."""
+
+from typing import Any
+
+import httpx
+from tests.support.shops import MUG, SHIRT, Shop
+
+
+async def batch(shop: Shop, mode: str, *items: dict[str, Any]) -> httpx.Response:
+    return await shop.client.post("/products/batch", json={"mode": mode, "items": list(items)})
+
+
+async def test_one_batch_creates_changes_and_deletes(shop: Shop) -> None:
+    shirt, mug = await shop.add(SHIRT, MUG)
+    answer = await batch(
+        shop,
+        "atomic",
+        {"op": "create", "data": {"name": "Bowl", "price": "9", "sku": "BOWL"}},
+        {"op": "update", "id": shirt, "if_version": 1, "data": {"price": "50.00"}},
+        {"op": "upsert", "sku": "MUG-1", "data": {"name": "Big Mug", "stock": {"on_hand": 8}}},
+        {"op": "upsert", "match_by": "external_id", "external_id": "erp-9", "data": {"name": "New", "price": "1"}},
+        {"op": "update", "external_id": "erp-1", "data": {"price": "50.00"}},
+        {"op": "update", "sku": "BOWL", "data": {"price": "10"}},
+        {"op": "delete", "id": mug},
+    )
+    assert answer.status_code == 200, answer.text
+    results = answer.json()["data"]
+    assert [r["status"] for r in results] == [
+        "created",
+        "updated",
+        "updated",
+        "created",
+        "unchanged",
+        "updated",
+        "deleted",
+    ]
+    assert answer.json()["meta"] == {"total": 7, "succeeded": 7, "failed": 0}
+    assert (results[0]["id"], results[0]["resource"]["price"]) == (results[5]["id"], "10.00")
+    assert results[1]["resource"]["price"] == "50.00"
+    assert (results[2]["id"], results[6]["id"]) == (mug, mug)
+    assert results[6]["resource"] is None
+    page = (await shop.client.get("/products", params={"sort": "name"})).json()
+    assert [p["name"] for p in page["data"]] == ["Bowl", "Linen Shirt", "New"]
+    assert page["meta"]["total"] == 3
+
+
+async def test_an_atomic_batch_with_a_fault_writes_nothing_and_names_all(shop: Shop) -> None:
+    (shirt,) = await shop.add(SHIRT)
+    before = (await shop.client.get(f"/products/{shirt}")).json()
+    answer = await batch(
+        shop,
+        "atomic",
+        {"op": "update", "id": shirt, "data": {"name": "Changed"}},
+        {"op": "create", "data": {"name": "", "price": "1.999"}},
+        {"op": "update", "id": 999_999, "data": {"name": "x"}},
+        {"op": "delete", "sku": "NOPE"},
+    )
+    assert (answer.status_code, answer.json()["code"]) == (422, "validation_failed")
+    found = {fault["pointer"]: fault["code"] for fault in answer.json()["errors"]}
+    assert found == {
+        "/items/1/name": "invalid_format",
+        "/items/1/price": "invalid_money",
+        "/items/2/id": "not_found",
+        "/items/3/sku": "unknown_sku",
+    }
+    assert (await shop.client.get(f"/products/{shirt}")).json() == before
+
+
+async def test_faults_of_several_kinds_are_one_batch_failed(shop: Shop) -> None:
+    await shop.add(SHIRT)
+    answer = await batch(
+        shop,
+        "atomic",
+        {"op": "create", "data": {"name": "x", "price": "1", "sku": "LS-S"}},
+        {"op": "create", "data": {"price": "1"}},
+    )
+    assert (answer.status_code, answer.json()["code"]) == (422, "batch_failed")
+    assert [f["pointer"] for f in answer.json()["errors"]] == ["/items/0/sku", "/items/1/name"]
+
+
+async def test_independent_items_stand_for_themselves(shop: Shop) -> None:
+    (shirt,) = await shop.add(SHIRT)
+    answer = await batch(
+        shop,
+        "independent",
+        {"op": "create", "data": {"name": "x", "price": "1", "sku": "LS-S"}},
+        {"op": "create", "data": {"name": "y", "price": "1", "sku": "Y"}},
+        {"op": "create", "data": {"name": "z", "price": "1", "sku": "Y"}},
+        {"op": "update", "id": shirt, "if_version": 7, "data": {"name": "z"}},
+        {"op": "update", "id": shirt, "data": {}},
+        {"op": "update", "data": {"name": "z"}},
+    )
+    assert answer.status_code == 207
+    results = answer.json()["data"]
+    assert [(r["status"], r["error"] and r["error"]["code"]) for r in results] == [
+        ("failed", "sku_taken"),
+        ("created", None),
+        ("failed", "sku_taken"),
+        ("failed", "version_conflict"),
+        ("unchanged", None),
+        ("failed", "validation_failed"),
+    ]
+    assert answer.json()["meta"] == {"total": 6, "succeeded": 2, "failed": 4}
+    assert results[0]["error"]["errors"][0]["pointer"] == "/items/0/sku"
+
+
+async def test_a_row_may_carry_variants_and_their_stock(shop: Shop) -> None:
+    (shirt,) = await shop.add(SHIRT)
+    rows = [
+        {"sku": "LS-S", "stock": {"on_hand": 9}},
+        {"option_values": {"Size": "M"}, "barcode": "777"},
+        {"sku": "LS-L", "option_values": {"Size": "L"}, "stock": {"on_hand": 1}},
+    ]
+    answer = await batch(shop, "atomic", {"op": "update", "id": shirt, "data": {"variants": rows}})
+    assert answer.status_code == 200, answer.text
+    product = answer.json()["data"][0]["resource"]
+    assert [(v["sku"], v["barcode"], v["stock"]["on_hand"]) for v in product["variants"]] == [
+        ("LS-S", "2000000000015", 9),
+        ("LS-M", "777", 0),
+        ("LS-L", None, 1),
+    ]
+    assert product["stock"]["on_hand"] == 10
+    again = await batch(shop, "atomic", {"op": "update", "id": shirt, "data": product})
+    assert again.json()["data"][0]["status"] == "unchanged", "what was answered may be sent back"
+
+
+async def test_variants_across_products_are_patched_in_one_call(shop: Shop) -> None:
+    shirt, mug = await shop.add(SHIRT, MUG)
+    medium = (await shop.client.get("/products/variants", params={"sku": "LS-M"})).json()["data"][0]
+    items = [
+        {"sku": "LS-S", "data": {"price": "40.00"}},
+        {"sku": "MUG-1", "if_version": 1, "data": {"barcode": "123"}},
+        {"id": medium["id"], "data": {"price": "61.00"}},
+    ]
+    answer = await shop.client.patch("/products/variants", json={"items": items})
+    assert answer.status_code == 200, answer.text
+    assert [r["status"] for r in answer.json()["data"]] == ["updated", "updated", "unchanged"]
+    assert answer.json()["data"][0]["resource"]["effective_price"] == "40.00"
+    assert (await shop.client.get(f"/products/{mug}")).json()["data"]["barcode"] == "123"
+    wrong = [
+        {"sku": "NOPE", "data": {}},
+        {"id": 999_999, "data": {}},
+        {"data": {}},
+        {"sku": "LS-S", "data": {"price": "x", "stock": {"on_hand": 1}}},
+        {"sku": "MUG-1", "data": {"sku": "LS-S"}},
+    ]
+    answer = await shop.client.patch("/products/variants", json={"mode": "independent", "items": wrong})
+    assert answer.status_code == 207
+    codes = [[f["code"] for f in r["error"]["errors"]] for r in answer.json()["data"]]
+    assert codes == [
+        ["unknown_sku"],
+        ["unknown_variant"],
+        ["required"],
+        ["invalid_money", "unknown_field"],
+        ["sku_taken"],
+    ]
+    assert (await shop.client.get(f"/products/{shirt}")).json()["data"]["version"] == 2
+
+
+async def test_a_batch_has_its_limits_and_its_price(shop: Shop) -> None:
+    item = {"op": "delete", "id": 1}
+    answer = await batch(shop, "atomic", *[item] * 101)
+    assert (answer.status_code, answer.json()["code"]) == (413, "too_many_items")
+    assert (await batch(shop, "atomic")).status_code == 422
+    shop.client = await shop.client_with(["products:write"])
+    first = await batch(shop, "independent", item)
+    second = await batch(shop, "independent", *[item] * 100)
+    spent = int(first.headers["x-ratelimit-remaining"]) - int(second.headers["x-ratelimit-remaining"])
+    assert spent in (3, 2), "one for the request and one for each fifty items, less what has come back meanwhile"

@@ -1,0 +1,172 @@
+"""The catalogue as apps read it: filters that combine, sorting, shapes, and nothing of another store."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from tests.support.shops import MUG, SHIRT, Shop
+
+LAMP: dict[str, Any] = {
+    "name": "Brass Reading Lamp",
+    "price": "149.00",
+    "brand": "Orravale",
+    "category": "Home/Lighting",
+    "tags": ["brass"],
+    "variants": [{"sku": "LAMP-1", "allow_backorder": True, "stock": {"on_hand": 0}}],
+    "metadata": {"material": "brass"},
+}
+CARD: dict[str, Any] = {"name": "Gift Card", "price": "25.00", "track_inventory": False, "requires_shipping": False}
+
+
+@pytest.fixture
+async def catalogue(shop: Shop) -> dict[str, int]:
+    """Shirt, mug, lamp and card, by name."""
+    ids = await shop.add(SHIRT, MUG, LAMP, CARD)
+    return dict(zip(("shirt", "mug", "lamp", "card"), ids, strict=True))
+
+
+async def names(shop: Shop, **params: Any) -> list[str]:
+    answer = await shop.client.get("/products", params=params)
+    assert answer.status_code == 200, answer.text
+    page = answer.json()
+    assert page["meta"]["total"] == len(page["data"])
+    return [product["name"].split()[-1] for product in page["data"]]
+
+
+async def test_the_brief_comes_out_true(shop: Shop) -> None:
+    await shop.add(*[{**MUG, "name": f"Mug {n}", "sku": f"M-{n}"} for n in range(48)])
+    answer = await shop.client.get("/products", headers={"accept": "application/json"})
+    assert answer.status_code == 200
+    page = answer.json()
+    assert page["meta"]["total"] == 48
+    first = page["data"][0]
+    assert isinstance(first["id"], int)
+    assert (first["name"], first["price"]) == ("Mug 0", "12.50")
+
+
+@pytest.mark.parametrize(
+    ("params", "expected"),
+    [
+        ({}, ["Shirt", "Mug", "Lamp", "Card"]),
+        ({"status": "draft"}, ["Mug"]),
+        ({"status": "active,draft"}, ["Shirt", "Mug", "Lamp", "Card"]),
+        ({"sku": "LS-M"}, ["Shirt"]),
+        ({"sku": "ls-m"}, []),
+        ({"barcode": "2000000000015"}, ["Shirt"]),
+        ({"brand": "Orravale"}, ["Lamp"]),
+        ({"brand": "Orra"}, []),
+        ({"category": "Clothing/Shirts"}, ["Shirt"]),
+        ({"category": "Home"}, ["Lamp"]),
+        ({"tag": "linen"}, ["Shirt"]),
+        ({"tag": "lin"}, []),
+        ({"price[gte]": "25", "price[lt]": "149.00"}, ["Shirt", "Card"]),
+        ({"price": "12.50"}, ["Mug"]),
+        ({"in_stock": "true"}, ["Shirt", "Lamp", "Card"]),
+        ({"in_stock": "false"}, ["Mug"]),
+        ({"q": "shirt"}, ["Shirt"]),
+        ({"q": "LINEN sh"}, ["Shirt"]),
+        ({"q": "cafe"}, ["Mug"]),
+        ({"q": "CAFÉ"}, ["Mug"]),
+        ({"q": "lamp-1"}, ["Lamp"]),
+        ({"q": "200000"}, ["Shirt"]),
+        ({"q": "shirt lamp"}, []),
+        ({"q": "'; drop table products; --"}, []),
+        ({"external_id": "erp-1"}, ["Shirt"]),
+        ({"metadata[material]": "linen"}, ["Shirt"]),
+        ({"metadata[material]": "linen", "metadata[year]": "2026", "metadata[washable]": "true"}, ["Shirt"]),
+        ({"metadata[material]": "linen", "metadata[year]": "2025"}, []),
+        ({"metadata[it's \\ odd]": "' | '"}, []),
+        ({"tag": "linen", "price[gt]": "58.99", "in_stock": "true", "q": "shi"}, ["Shirt"]),
+        ({"sort": "price"}, ["Mug", "Card", "Shirt", "Lamp"]),
+        ({"sort": "-name"}, ["Shirt", "Card", "Mug", "Lamp"]),
+        ({"updated_since": "2020-01-01T00:00:00Z"}, ["Shirt", "Mug", "Lamp", "Card"]),
+        ({"updated_since": "2220-01-01T00:00:00+02:00"}, []),
+        ({"created_at[lt]": "2020-01-01T00:00:00Z"}, []),
+    ],
+)
+async def test_filters_narrow_the_list(
+    shop: Shop, catalogue: dict[str, int], params: dict[str, str], expected: list[str]
+) -> None:
+    found = await names(shop, **params)
+    assert (found if "sort" in params else sorted(found)) == (expected if "sort" in params else sorted(expected))
+
+
+async def test_stores_do_not_see_each_others_products(shop: Shop, other_shop: Shop) -> None:
+    mine = await shop.add(SHIRT)
+    await other_shop.add(SHIRT, MUG)
+    for params in ({}, {"q": "linen"}, {"tag": "linen"}, {"sku": "LS-M"}, {"metadata[material]": "linen"}):
+        page = (await shop.client.get("/products", params=params)).json()
+        assert [product["id"] for product in page["data"]] == mine
+
+
+async def test_include_puts_variants_and_stock_into_the_page(shop: Shop, catalogue: dict[str, int]) -> None:
+    page = (await shop.client.get("/products", params={"include": "variants,inventory"})).json()
+    shirt = page["data"][0]
+    assert [variant["sku"] for variant in shirt["variants"]] == ["LS-S", "LS-M"]
+    assert [level["stock"]["available"] for level in shirt["inventory"]] == [4, 0]
+    plain = (await shop.client.get("/products")).json()["data"][0]
+    assert "variants" not in plain
+    sparse = (await shop.client.get("/products", params={"include": "variants", "fields": "id,variants"})).json()
+    assert set(sparse["data"][0]) == {"id", "variants"}
+
+
+async def test_deleted_products_are_tombstones_even_with_includes(shop: Shop, catalogue: dict[str, int]) -> None:
+    await shop.db.execute(
+        "UPDATE products SET deleted_at = now(), version = 2 WHERE store_id = $1 AND id = $2",
+        shop.store_id,
+        catalogue["mug"],
+    )
+    await shop.db.execute(
+        "UPDATE variants SET deleted_at = now() WHERE store_id = $1 AND product_id = $2",
+        shop.store_id,
+        catalogue["mug"],
+    )
+    params = {"include_deleted": "true", "include": "variants", "updated_since": "2020-01-01T00:00:00Z"}
+    page = (await shop.client.get("/products", params=params)).json()
+    assert page["meta"]["total"] == 4
+    tombstone = page["data"][1]
+    assert (set(tombstone), tombstone["version"]) == ({"id", "deleted_at", "version"}, 2)
+    assert (await shop.client.get(f"/products/{catalogue['mug']}")).status_code == 404
+
+
+async def test_tombstones_go_after_ninety_days(shop: Shop, catalogue: dict[str, int]) -> None:
+    await shop.db.execute(
+        "UPDATE products SET deleted_at = $3 WHERE store_id = $1 AND id = $2",
+        shop.store_id,
+        catalogue["mug"],
+        datetime.now(UTC) - timedelta(days=91),
+    )
+    page = (await shop.client.get("/products", params={"include_deleted": "true"})).json()
+    assert catalogue["mug"] not in [row["id"] for row in page["data"]]
+
+
+async def test_one_product_comes_with_its_variants(shop: Shop, catalogue: dict[str, int]) -> None:
+    answer = await shop.client.get(f"/products/{catalogue['shirt']}")
+    product = answer.json()["data"]
+    assert answer.json()["meta"] == {}
+    assert answer.headers["etag"] == '"1"'
+    assert product["stock"] == {"on_hand": 4, "reserved": 0, "available": 4}
+    assert (product["sku"], product["variants_count"], product["in_stock"]) == (None, 2, True)
+    small, medium = product["variants"]
+    assert (small["title"], small["option_values"], small["is_default"]) == ("S", {"Size": "S"}, True)
+    assert (small["price"], small["effective_price"]) == (None, "59.00")
+    assert (medium["price"], medium["effective_price"], medium["stock"]["available"]) == ("61.00", "61.00", 0)
+    assert small["product_id"] == product["id"]
+
+
+async def test_the_only_variants_sku_stands_on_the_product(shop: Shop, catalogue: dict[str, int]) -> None:
+    mug = (await shop.client.get(f"/products/{catalogue['mug']}")).json()["data"]
+    assert (mug["sku"], mug["variants_count"], mug["slug"]) == ("MUG-1", 1, "cafe-mug")
+
+
+async def test_a_store_counts_in_its_own_currency(shop: Shop) -> None:
+    from tests.support.shops import open_shop
+
+    tokyo = await open_shop(shop.application, shop.db, currency="JPY")
+    kuwait = await open_shop(shop.application, shop.db, currency="KWD")
+    await tokyo.add({"name": "Cup", "price": "2800"})
+    await kuwait.add({"name": "Cup", "price": "1.25"})
+    assert (await tokyo.client.get("/products")).json()["data"][0]["price"] == "2800"
+    assert (await kuwait.client.get("/products")).json()["data"][0]["price"] == "1.250"
+    wrong = await tokyo.client.get("/products", params={"price[gte]": "1.5"})
+    assert wrong.json()["code"] == "invalid_parameter"

@@ -1,0 +1,123 @@
+"""Whatever a document holds is text: it never becomes markup, and only `code` and *emphasis* are read in it."""
+
+import json
+from typing import Any
+
+import pytest
+
+from stoa.reference import page
+from stoa.reference.markup import inline, join, prose, tag
+from stoa.reference.samples import pretty
+from tests.reference.reading import Element, read
+
+HOSTILE = "<script>alert(1)</script>\"'&<img src=x onerror=alert(1)>"
+
+
+def hostile_document() -> dict[str, Any]:
+    problem = {"allOf": [{"$ref": "#/components/schemas/Problem"}, {"properties": {"code": {"const": "no_luck"}}}]}
+    body = {
+        "type": "object",
+        "additionalProperties": False,
+        "required": ["name"],
+        "properties": {
+            "name": {"type": "string", "description": HOSTILE, "pattern": HOSTILE, "examples": [HOSTILE]},
+            "kind": {"enum": [HOSTILE, "b"], "default": HOSTILE},
+            "inner": {"type": "object", "properties": {"deep": {"type": ["string", "null"], "maxLength": 7}}},
+        },
+    }
+    operation = {
+        "operationId": "create_thing",
+        "tags": [HOSTILE],
+        "summary": HOSTILE,
+        "description": f"First {HOSTILE}.\n\nSecond `a*b*c` and *this* {HOSTILE}.",
+        "security": [{"app": [HOSTILE]}],
+        "deprecated": True,
+        "parameters": [{"$ref": "#/components/parameters/Thing"}],
+        "requestBody": {"required": True, "content": {"application/json": {"schema": {"$ref": "#/components/schemas/New"}}}},
+        "responses": {
+            "200": {"description": HOSTILE, "content": {"application/json": {"schema": body}}},
+            "409": {
+                "description": f"`no_luck`: {HOSTILE}",
+                "content": {"application/problem+json": {"schema": problem}},
+            },
+        },
+    }  # fmt: skip
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": HOSTILE, "version": HOSTILE, "summary": HOSTILE, "description": HOSTILE},
+        "servers": [{"url": "{base}", "variables": {"base": {"default": "https://x.test/stores/demo/"}}}],
+        "tags": [{"name": HOSTILE, "description": HOSTILE}],
+        "paths": {"/api/v3/app/things/{thing_id}": {"post": operation}},
+        "components": {
+            "parameters": {
+                "Thing": {"name": "thing_id", "in": "path", "required": True, "schema": {"type": "integer"}}
+            },
+            "schemas": {"Problem": {"type": "object", "description": HOSTILE}, "New": body},
+            "securitySchemes": {"app": {"description": HOSTILE, "flows": {}}},
+        },
+    }
+
+
+@pytest.fixture(scope="module")
+def hostile() -> Element:
+    return read(str(page.render(hostile_document())))
+
+
+def test_hostile_text_stays_text(hostile: Element) -> None:
+    assert [each.attributes["src"] for each in hostile.all("script")] == ["/docs/reference.js"]
+    assert not hostile.all("img")
+    assert hostile.text.count("<script>alert(1)</script>") > 10
+
+
+def test_descriptions_become_paragraphs_with_code_and_emphasis(hostile: Element) -> None:
+    section = hostile.by_id("create_thing")
+    second = next(each for each in section.all("p") if each.text.startswith("Second"))
+    assert [each.text for each in second.all("code")] == ["a*b*c"]
+    assert [each.text for each in second.all("em")] == ["this"]
+    assert next(each for each in section.all("p") if each.text.startswith("First"))
+
+
+def test_shared_parameters_are_found(hostile: Element) -> None:
+    assert "thing_id" in hostile.by_id("create_thing").text
+
+
+def test_a_deprecated_operation_says_so(hostile: Element) -> None:
+    assert hostile.by_id("create_thing").all("p", "notice")
+
+
+def test_a_body_says_what_is_required_and_what_is_nested(hostile: Element) -> None:
+    section = hostile.by_id("create_thing")
+    (rows,) = [each for each in section.all("dl") if each.attributes.get("data-in") == "body"]
+    by_name = {row.all("code")[0].text: row.text for row in rows.children}
+    assert list(by_name) == ["name", "kind", "inner", "inner.deep"]
+    assert "required" in by_name["name"]
+    assert "required" not in by_name["kind"]
+    assert "string or null" in by_name["inner.deep"]
+    assert "at most 7 characters" in by_name["inner.deep"]
+
+
+def test_the_sample_sends_the_address_and_the_body_in_one_piece(hostile: Element) -> None:
+    (request,) = hostile.by_id("create_thing").all("figure", "request")
+    first, *_ = request.all("pre")[0].text.split("\n")
+    assert first == 'curl "https://x.test/stores/demo/api/v3/app/things/1" \\'
+    (body,) = request.all("span", "body")
+    assert json.loads(body.text.replace("'\\''", "'"))["name"] == HOSTILE
+
+
+def test_a_hostile_problem_stays_text() -> None:
+    made = read(page.problem("not_found", 404, HOSTILE, f"{HOSTILE} `x`", retryable=False))
+    assert not made.all("script")
+    assert not made.all("img")
+
+
+def test_plain_text_is_escaped_and_markup_is_not() -> None:
+    assert tag("b", "a<b", tag("i", "&"), title='"') == '<b title="&quot;">a&lt;b<i>&amp;</i></b>'
+    assert join(["<", tag("br"), None, ""]) == "&lt;<br>"
+    assert inline("2 * 3 * 4 and `*`") == "2 * 3 * 4 and <code>*</code>"
+    assert prose(" one\ntwo \n\n three ") == "<p>one\ntwo</p>\n<p>three</p>"
+
+
+def test_json_that_fits_on_a_line_stays_on_a_line() -> None:
+    assert pretty({"a": [1, 2], "b": {}}) == '{\n  "a": [1, 2],\n  "b": {}\n}'
+    value = {"long": ["x" * 40, "y" * 40], "none": None}
+    assert json.loads(pretty(value)) == value

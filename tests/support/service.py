@@ -1,0 +1,223 @@
+"""A running service for tests: `stoa serve` in processes of its own, with a folder and a port of its own."""
+
+import os
+import random
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from signal import SIGKILL, SIGTERM, Signals
+from typing import Any, Self
+
+import httpx
+
+from stoa.access.apps import create_app
+from stoa.access.contract import SCOPES
+from stoa.access.grants import install
+from stoa.access.operator import Operator
+from stoa.access.stores import create_store
+from stoa.db.embedded import EmbeddedPostgres
+from stoa.db.pool import Database, connect
+from stoa.settings import Settings, load
+from tests.conftest import SECRET_KEY, SERVER
+from tests.support.shops import token_for
+
+STOA = (sys.executable, "-m", "stoa")
+WITH_NOTES = (sys.executable, "-m", "tests.support.serve_notes")
+PATIENCE_S = 60  # only a fault lasts this long: machines that run tests are busy
+
+
+def free_port() -> int:
+    """A port below those that the system gives to clients, so that none of them takes it meanwhile."""
+    while True:
+        port = random.randint(10_000, 30_000)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+
+
+def until(found: Callable[[], Any], what: str, *, seconds: float = PATIENCE_S) -> float:
+    """Wait until something is so, and say how long it took."""
+    started = time.monotonic()
+    while not found():
+        assert time.monotonic() - started < seconds, f"not within {seconds} s: {what}"
+        time.sleep(0.02)
+    return time.monotonic() - started
+
+
+async def new_database(name: str) -> str:
+    """An empty database on the server of this test run."""
+    server = os.environ[SERVER]
+    admin = await connect(server)
+    await admin.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+    await admin.execute(f'CREATE DATABASE "{name}"')
+    await admin.close()
+    base, _, options = server.partition("?")
+    return f"{base.rsplit('/', 1)[0]}/{name}" + (f"?{options}" if options else "")
+
+
+@dataclass(frozen=True)
+class Account:
+    """An app on a store of a running service."""
+
+    service: "Service"
+    handle: str
+    client_id: str
+    client_secret: str
+    token: str
+
+    @property
+    def url(self) -> str:
+        return f"{self.service.url}/stores/{self.handle}/api/v3/app"
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"authorization": f"Bearer {self.token}"}
+
+    def client(self, **options: Any) -> httpx.AsyncClient:
+        """A client that calls as the app."""
+        return httpx.AsyncClient(base_url=self.url, headers=self.headers, **{"timeout": PATIENCE_S, **options})
+
+
+class Service:
+    """A `stoa serve` on a folder; as a context manager it is up when entered, and all of it gone when left."""
+
+    def __init__(
+        self, folder: Path, *, database_url: str = "", command: Sequence[str] = STOA, **settings: object
+    ) -> None:
+        self.folder = folder
+        self.command = command
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.database_url = database_url or EmbeddedPostgres(folder / "postgres").dsn
+        self.log = folder / "service.log"
+        ours = {
+            "DATA_DIR": folder,
+            "PORT": self.port,
+            "WORKERS": 2,
+            "SECRET_KEY": SECRET_KEY,
+            "METRICS": "off",
+            "LOG_FORMAT": "json",
+            "DATABASE_URL": database_url,
+            **{name.upper(): value for name, value in settings.items()},
+        }
+        self.environment = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("STOA_")},
+            "PYTHONPATH": os.pathsep.join(sys.path),
+            **{f"STOA_{name}": str(value) for name, value in ours.items()},
+        }
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process is not None and self._process.poll() is None:
+            self._process.terminate()
+            try:
+                self._process.wait(PATIENCE_S)
+            except subprocess.TimeoutExpired:
+                self.kill()
+                raise
+        self.end_postgres()
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def launch(self) -> None:
+        """Start the process, in a session of its own as a terminal or a supervisor would."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [*self.command, "serve"],
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def start(self) -> None:
+        """Start it, and wait for it to be ready."""
+        self.launch()
+        until(lambda: self.status("/ready") == 200 or self.ended, "the service is ready")
+        assert not self.ended, self.log.read_text()
+
+    @property
+    def ended(self) -> bool:
+        return self._process is None or self._process.poll() is not None
+
+    def status(self, path: str) -> int:
+        """What a new connection is answered; 0 when it is refused or cut."""
+        try:
+            return httpx.get(self.url + path, timeout=10).status_code
+        except httpx.TransportError:
+            return 0
+
+    def send(self, number: Signals) -> None:
+        os.kill(self.pid, number)
+
+    def wait(self) -> int:
+        """Wait for its end; answers the exit code."""
+        assert self._process is not None
+        return self._process.wait(PATIENCE_S)
+
+    def stop(self, number: Signals = SIGTERM) -> int:
+        self.send(number)
+        return self.wait()
+
+    def kill(self) -> None:
+        """kill -9 of the main process alone."""
+        self.send(SIGKILL)
+        self.wait()
+
+    def workers(self) -> list[int]:
+        """Process ids of the processes that serve requests."""
+        found: list[int] = []
+        for child in Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split():
+            with suppress(OSError):
+                if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes():
+                    found.append(int(child))
+        return found
+
+    def end_postgres(self) -> None:
+        """End an embedded PostgreSQL that a killed service left behind."""
+        if (self.folder / "postgres" / "data" / "postmaster.pid").exists():
+            with EmbeddedPostgres(self.folder / "postgres", durable=False):
+                pass
+
+    def run(self, *arguments: str, **settings: object) -> subprocess.CompletedProcess[str]:
+        """A command of an operator on the same folder and database."""
+        more = {f"STOA_{name.upper()}": str(value) for name, value in settings.items()}
+        return subprocess.run(
+            [*self.command, *arguments],
+            env={**self.environment, **more},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=PATIENCE_S,
+        )
+
+    def settings(self) -> Settings:
+        return load(self.environment, database_url=self.database_url)
+
+    async def account(
+        self, handle: str, *, scopes: Sequence[str] = tuple(SCOPES), burst: int = 100_000, refill: int = 10_000
+    ) -> Account:
+        """A new store, a new app on it, and a token that the service gave to the app."""
+        db = Database(self.database_url, size=1)
+        operator = Operator(db, self.settings(), actor="operator:tests", request_id="req_tests")
+        await create_store(operator, handle, "A store", "USD")
+        app = await create_app(operator, "An app", scopes)
+        await install(operator, app.client_id, handle, rate_burst=burst, rate_refill=refill)
+        await db.close()
+        async with httpx.AsyncClient(base_url=self.url, timeout=PATIENCE_S) as client:
+            token = await token_for(client, app.client_id, app.client_secret)
+        return Account(self, handle, app.client_id, app.client_secret, token)
