@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import multiprocessing
 import os
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -18,7 +19,7 @@ from stoa.housekeeping import tidy_for_ever
 from stoa.rest.dispatch import PREFIX, Dispatcher
 from stoa.rest.endpoint import Endpoint
 from stoa.rest.wire import Receive, Scope, Send, look_past_proxies
-from stoa.settings import SERVING_PID, Settings, load
+from stoa.settings import Settings, load
 from stoa.telemetry import Observer, configure_logging
 
 _STORES = "/stores/"
@@ -71,10 +72,8 @@ class Application:
         while True:
             message = await receive()
             if message["type"] == "lifespan.startup":
-                self._tasks = [
-                    asyncio.create_task(tidy_for_ever(self.database)),
-                    asyncio.create_task(_follow_parent()),
-                ]
+                _end_with_parent()
+                self._tasks = [asyncio.create_task(tidy_for_ever(self.database))]
                 await send({"type": "lifespan.startup.complete"})
             else:
                 for task in self._tasks:
@@ -86,14 +85,16 @@ class Application:
                 return
 
 
-async def _follow_parent() -> None:
+def _end_with_parent() -> None:
     """A worker must not outlive the process that started it: kill -9 of that one leaves no other sign."""
-    parent = os.environ.get(SERVING_PID)
-    while parent is not None and os.getppid() == int(parent):  # noqa: ASYNC110 - no event tells of it
-        await asyncio.sleep(0.3)
+    parent = multiprocessing.parent_process()
     if parent is not None:
-        structlog.get_logger().error("the serving process is gone")
-        os._exit(1)
+        asyncio.get_running_loop().add_reader(parent.sentinel, _orphaned)
+
+
+def _orphaned() -> None:
+    structlog.get_logger().error("the serving process is gone")
+    os._exit(1)
 
 
 def create() -> Application:

@@ -1,9 +1,15 @@
 """Running the service: one owner process that holds the port, the database and the workers, and ends them in order."""
 
+import asyncio
+import errno
+import ipaddress
 import multiprocessing
 import os
+import resource
 import shutil
+import signal
 import socket
+import sys
 import threading
 import time
 import urllib.request
@@ -13,52 +19,113 @@ from typing import Any
 
 import msgspec
 from granian import Granian  # pyright: ignore[reportMissingTypeStubs]
-from granian.constants import Interfaces, Loops  # pyright: ignore[reportMissingTypeStubs]
+from granian.constants import HTTPModes, Interfaces, Loops  # pyright: ignore[reportMissingTypeStubs]
 from granian.http import HTTP1Settings  # pyright: ignore[reportMissingTypeStubs]
 from granian.log import LogLevels  # pyright: ignore[reportMissingTypeStubs]
 
 from stoa.db.embedded import EmbeddedPostgres
-from stoa.settings import PREFIX, SERVING_PID, Settings, WrongSetting, metrics_address
+from stoa.db.errors import Unavailable
+from stoa.db.pool import connect
+from stoa.settings import PREFIX, Settings, WrongSetting, metrics_address, secret_key
 
-HEADER_READ_MS = 10_000
+HEADER_READ_MS = 10_000  # a connection may idle as long: granian has one clock for both
 # Above our own limit of 16 KiB, so that it is we who answer 431.
 READ_BUFFER_BYTES = 128 * 1024
+# Of each worker, idle ones included: it is max_in_flight that limits requests, and answers those it turns away.
+MOST_CONNECTIONS = 10_000
+OLDEST_POSTGRES = 15
+RESPAWN_PAUSE_S = 0.5
+PORT_PATIENCE_S = 2.0
+# Granian's own words go the way of all other log lines.
+_GRANIAN_LOG = {"loggers": {"_granian": {"handlers": [], "propagate": True}}}
+_claims: list[socket.socket] = []  # what this process holds for as long as it lives
+
+
+class Server(Granian):
+    """Granian gives up when a worker dies twice in a row; this gives up only if there has been no answer yet."""
+
+    answered = False
+
+    def _serve_loop(self, spawn_target: Any, target_loader: Any) -> None:
+        while True:
+            super()._serve_loop(spawn_target, target_loader)  # pyright: ignore[reportUnknownMemberType]
+            if self.interrupt_signal or not self.answered:
+                return
+            time.sleep(RESPAWN_PAUSE_S)
+            self.respawned_wrks.clear()  # by which granian remembers who died
 
 
 @contextmanager
 def database(settings: Settings) -> Generator[Settings]:
     """Settings whose database is up: the given one, or an embedded one for as long as this lasts."""
+    # Until the server takes this signal over, to stop means to end what was started so far.
+    signal.signal(signal.SIGTERM, _stop)
     if settings.database_url:
+        asyncio.run(_check_database(settings.database_url))
         yield settings
         return
     with EmbeddedPostgres(settings.data_dir / "postgres") as server:
         yield msgspec.structs.replace(settings, database_url=server.dsn)
 
 
+def _stop(*_: object) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit(0)
+
+
+async def _check_database(url: str) -> None:
+    try:
+        db = await connect(url, timeout_s=10)
+        [[version]] = await db.fetch("SELECT current_setting('server_version_num')::int")
+        await db.close()
+    except Unavailable as error:
+        raise WrongSetting(f"STOA_DATABASE_URL: {error}; check that it runs and that the URL is right") from error
+    if version < OLDEST_POSTGRES * 10_000:
+        raise WrongSetting(f"STOA_DATABASE_URL: PostgreSQL {version // 10_000} runs there, {OLDEST_POSTGRES} is needed")
+
+
 def check_port(settings: Settings) -> None:
-    """Refuse a port that is taken: workers share theirs, so a second service would start silently."""
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    with socket.socket(family) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    """Take the port for this process: workers share theirs, so a second service would start silently."""
+    address = f"{settings.host}:{settings.port}"
+    try:
+        family = socket.AF_INET6 if ipaddress.ip_address(settings.host).version == 6 else socket.AF_INET
+    except ValueError as error:
+        raise WrongSetting(f"STOA_HOST={settings.host} must be an IP address, such as 127.0.0.1 or 0.0.0.0") from error
+    deadline = time.monotonic() + PORT_PATIENCE_S  # workers of a killed service need a moment to end
+    while True:
+        # Of two services that start in the same instant, only one gets the name.
+        claim = socket.socket(socket.AF_UNIX)
         try:
-            probe.bind((settings.host, settings.port))
-            probe.listen(1)
+            claim.bind(f"\0stoa {address}")
+            with socket.socket(family) as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                probe.bind((settings.host, settings.port))
+                probe.listen(1)
         except OSError as error:
-            raise WrongSetting(
-                f"STOA_PORT={settings.port}: {settings.host}:{settings.port} cannot be used ({error.strerror}); choose another port"
-            ) from error
+            claim.close()
+            if error.errno != errno.EADDRINUSE or time.monotonic() > deadline:
+                raise WrongSetting(
+                    f"STOA_PORT={settings.port}: {address} cannot be used ({error.strerror}); choose another port"
+                ) from error
+            time.sleep(0.1)
+        else:
+            _claims.append(claim)
+            return
 
 
 def serve(settings: Settings, *, on_ready: Callable[[], None] = lambda: None) -> None:
     """Serve until told to stop; the database must be up and migrated."""
+    secret_key(settings)  # made before there are several who would make it
     for field in msgspec.structs.fields(Settings):
         os.environ[f"{PREFIX}{field.name.upper()}"] = _text(getattr(settings, field.name))
-    os.environ[SERVING_PID] = str(os.getpid())
     if settings.metrics != "off":
         _serve_metrics(settings)
+    # Each connection is an open file.
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     # Workers begin clean: nothing of this process, its locks and threads, is copied into them.
     multiprocessing.set_start_method("spawn", force=True)
-    server = Granian(
+    server = Server(
         "stoa.app:create",
         address=settings.host,
         port=settings.port,
@@ -66,15 +133,26 @@ def serve(settings: Settings, *, on_ready: Callable[[], None] = lambda: None) ->
         workers=settings.workers,
         loop=Loops.uvloop,
         factory=True,
+        # With HTTP/2 on the same port, a connection that sends nothing would be kept for ever.
+        http=HTTPModes.http1,
         websockets=False,
-        log_enabled=False,
+        backpressure=MOST_CONNECTIONS,
+        log_dictconfig=_GRANIAN_LOG,
         log_level=LogLevels.warning,
         http1_settings=HTTP1Settings(header_read_timeout=HEADER_READ_MS, max_buffer_size=READ_BUFFER_BYTES),
         workers_kill_timeout=settings.drain_seconds,
         respawn_failed_workers=True,
         respawn_interval=0.2,
     )
-    announce(settings, on_ready)
+
+    def answered() -> None:
+        from stoa.telemetry import configure_logging  # noqa: PLC0415 - the first answer need not wait for it
+
+        configure_logging(settings)
+        server.answered = True
+        on_ready()
+
+    announce(settings, answered)
     server.serve()
 
 
@@ -82,16 +160,18 @@ def announce(settings: Settings, on_ready: Callable[[], None]) -> None:
     """Call back once the first answer comes, without holding up the start."""
     host = "127.0.0.1" if settings.host in ("0.0.0.0", "::") else settings.host  # noqa: S104
     address = f"http://[{host}]:{settings.port}/ready" if ":" in host else f"http://{host}:{settings.port}/ready"
+    ask = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
 
     def wait() -> None:
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline:
+        pause = 0.02
+        while True:
             try:
-                with urllib.request.urlopen(address, timeout=1):  # noqa: S310
+                with ask(address, timeout=1):
                     on_ready()
                     return
             except OSError:
-                time.sleep(0.02)
+                time.sleep(pause)
+                pause = min(1.0, pause * 1.05)
 
     threading.Thread(target=wait, daemon=True).start()
 

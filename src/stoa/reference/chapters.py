@@ -1,11 +1,9 @@
 """The chapters around the operations: the introduction, access, errors, and the schemas at the end."""
 
-from collections.abc import Iterable
-
 from stoa.reference.document import Document
 from stoa.reference.fields import row, rows, schema_rows
 from stoa.reference.markup import Html, code, inline, join, link, prose, tag
-from stoa.reference.operation import card, error_link, status_mark
+from stoa.reference.operation import card, error_rows, status_mark
 from stoa.reference.samples import CONTINUED, pretty
 
 _BEARER = (
@@ -96,7 +94,7 @@ def errors(document: Document) -> Html:
         prose(_ANSWERS),
         prose(f"Every success carries {carried}.") if carried else None,
         tag("h3", "Error codes", id="error-codes"),
-        rows(_codes(document)),
+        error_rows(document.codes, document),
         class_="text",
     )
     sample = {
@@ -116,11 +114,6 @@ def errors(document: Document) -> Html:
     title = join([status_mark("422"), " application/problem+json"])
     examples = tag("div", card(title, pretty(sample), "answer", "A problem"), class_="examples")
     return tag("section", text, examples, id="errors", class_="pair")
-
-
-def _codes(document: Document) -> Iterable[Html]:
-    for name, status in document.codes.items():
-        yield row(status_mark(status), None, error_link(name), inline(document.titles.get(name, "")))
 
 
 def schemas(document: Document) -> Html:

@@ -23,8 +23,8 @@ def _flag(word: str | None) -> Html | None:
     return tag("span", word, class_=f"flag {word}") if word else None
 
 
-def rows(found: Iterable[Html], **data: str | None) -> Html:
-    return tag("dl", "\n", join(found, "\n"), class_="rows", **data)
+def rows(found: Iterable[Html], *, look: str = "rows", **data: str | None) -> Html:
+    return tag("dl", "\n", join(found, "\n"), class_=look, **data)
 
 
 def parameter_groups(parameters: Iterable[Parameter], body: Html | None, document: Document) -> Html:
@@ -90,13 +90,16 @@ def schema_rows(schema: Schema, document: Document, prefix: str = "") -> Iterabl
     for name, each in properties.items():
         required = name in schema.get("required", [])
         inner = plain(each)
-        unfolds = inner.get("type") == "object" and bool(inner.get("properties"))
+        listed = inner.get("type") == "array"
+        nested: Schema = plain(inner.get("items", {})) if listed else inner
+        unfolds = nested.get("type") == "object" and bool(nested.get("properties"))
+        type_ = ("array of object" if listed else "object") if unfolds else kind(inner)
         yield row(
             code(prefix + name),
-            join(["object" if unfolds else kind(inner), " or null" if nullable(each) else None]),
+            join([type_, " or null" if nullable(each) else None]),
             said(each),
             demands(each, document),
             flag="required" if required and sent else None if required or sent else "optional",
         )
         if unfolds:
-            yield from schema_rows(inner, document, f"{prefix}{name}.")
+            yield from schema_rows(nested, document, f"{prefix}{name}{'[]' if listed else ''}.")

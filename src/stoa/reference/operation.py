@@ -1,7 +1,7 @@
 """One operation of the API: its text, and beside it the request to send and the answer to expect."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from stoa.reference.document import Answer, Document, Operation, Schema, reference
 from stoa.reference.fields import parameter_groups, row, rows, schema_rows
@@ -69,7 +69,7 @@ def _body(operation: Operation, document: Document) -> Html | None:
     found = list(schema_rows(document.resolved(media.schema), document))
     return join(
         [
-            tag("h4", "Body", None if body.required else tag("span", "optional", class_="flag optional")),
+            tag("h4", "Body ", None if body.required else tag("span", "optional", class_="flag optional")),
             tag("p", join(map(code, body.content), " or "), *named, class_="media"),
             rows(found, data_in="body") if found else None,
         ]
@@ -98,10 +98,7 @@ def _errors(operation: Operation, document: Document) -> Html | None:
     """Its own errors in the open, and those of most operations folded away."""
     own = {name: status for name, status in operation.codes.items() if name not in document.usual_codes}
     usual = [name for name in operation.codes if name in document.usual_codes]
-    listed = rows(
-        row(status_mark(status), None, error_link(name), inline(document.titles.get(name, "")))
-        for name, status in own.items()
-    )
+    listed = error_rows(own, document)
     rest = tag(
         "details",
         tag("summary", f"{len(usual)} errors that most operations share"),
@@ -110,8 +107,16 @@ def _errors(operation: Operation, document: Document) -> Html | None:
     return join([tag("h4", "Errors") if operation.codes else None, listed if own else None, rest if usual else None])
 
 
-def error_link(name: str) -> Html:
-    return link(f"/problems/{name}", code(name))
+def error_rows(codes: Mapping[str, str], document: Document) -> Html:
+    """Error codes with their statuses, each a link to its page."""
+    titles = document.titles
+    return rows(
+        (
+            row(status_mark(status), None, link(f"/problems/{name}", code(name)), inline(titles.get(name, "")))
+            for name, status in codes.items()
+        ),
+        look="rows errors",
+    )
 
 
 def card(title: Html | str, text: str, look: str, label: str) -> Html:

@@ -15,12 +15,12 @@ _WORDS: dict[str, Any] = {
     "body": "Please leave it at the door.", "brand": "Agora", "carrier": "ELTA", "category": "Clothing/Shirts",
     "city": "Athens", "country_code": "GR", "currency": "EUR", "description": "Woven on Naxos, washed soft.",
     "email": "thea@example.com", "event": "order.created", "event_type": "order.created",
-    "events": ["order.*"], "first_name": "Thea", "handle": "demo", "id": 1, "instance": "/api/v3/app/products",
-    "last_name": "Pappas", "limit": 50, "locale": "el-GR", "metadata": {"material": "linen"}, "name": "Linen shirt",
+    "events": ["order.*"], "failed": 0, "first_name": "Thea", "handle": "demo", "id": 1, "index": 0,
+    "instance": "/api/v3/app/products", "last_name": "Pappas", "limit": 50, "locale": "el-GR", "metadata": {"material": "linen"}, "name": "Linen shirt",
     "number": 1001, "on_hand": 40, "option_values": {"Size": "M"}, "page": 1, "phone": "+302101234567",
     "postal_code": "105 63", "position": 1, "price": "39.00", "quantity": 2, "reserved": 2, "score": 0.92,
-    "sku": "LS-M", "slug": "linen-shirt", "tags": ["linen", "summer"], "title": "Linen shirt", "total": 1,
-    "url": "https://example.com/linen-shirt", "values": ["S", "M", "L"], "version": 3, "weight": 0.25,
+    "sku": "LS-M", "slug": "linen-shirt", "succeeded": 1, "tags": ["linen", "summer"], "title": "Linen shirt",
+    "total": 1, "url": "https://example.com/linen-shirt", "values": ["S", "M", "L"], "version": 3, "weight": 0.25,
 }  # fmt: skip
 _USUAL = ("active", "pending", "paid", "unfulfilled", "succeeded", "upsert", "kg", "comment", "full", "healthy")
 _PREFIXES = {"import_id": "imp_", "event_id": "evt_", "delivery_id": "dlv_", "request_id": "req_"}
@@ -85,7 +85,7 @@ def _word(name: str, schema: Schema) -> Any:
     if given == "string" and schema.get("format") == "decimal":
         return "39.00"
     word: Any = _WORDS.get(name, _WORDS.get(name.rpartition("_")[2]))
-    return word if type(word) in _TAKES.get(given, ()) else None
+    return word if type(word) in _TAKES.get(str(given), ()) else None
 
 
 def sample_body(operation: Operation, document: Document) -> tuple[str, str] | None:

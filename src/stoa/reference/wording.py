@@ -123,6 +123,8 @@ def _bounds(least: Any, most: Any, unit: str) -> str | None:
         return f"{_figure(least)} to {_figure(most)}{unit}" if least != most else f"{_figure(least)}{unit}"
     if most is not None:
         return f"at most {_figure(most)}{unit}"
+    if least == 1 and unit:
+        return "not empty"
     return f"at least {_figure(least)}{unit}" if least is not None else None
 
 

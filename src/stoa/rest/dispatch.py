@@ -17,10 +17,12 @@ from stoa.ids import new_id
 from stoa.rest import idempotency
 from stoa.rest.batch import Batch
 from stoa.rest.body import convert, parse
-from stoa.rest.endpoint import Access, Call, Caller, Created, Endpoint, NoContent, One, Store
+from stoa.rest.endpoint import Accepted, Access, Call, Caller, Created, Endpoint, NoContent, One, Store, Stream
+from stoa.rest.filters import InvalidValue
 from stoa.rest.limits import Allowance, RateLimiter
 from stoa.rest.lists import Page, no_parameters, read_list
 from stoa.rest.problems import (
+    Fault,
     InsufficientScope,
     InternalError,
     InvalidParameter,
@@ -48,6 +50,7 @@ from stoa.rest.wire import (
     accepts_gzip,
     check_headers,
     read_body,
+    receive_upload,
     send_response,
 )
 
@@ -237,26 +240,32 @@ class Dispatcher:
         store, caller = request.store, request.caller
         if store is None or caller is None:
             raise InternalError
-        if acceptable(headers.get(b"accept"), [b"application/json"]) is None:
-            raise NotAcceptable("This endpoint answers application/json.")
+        accepted = acceptable(headers.get(b"accept"), [media.encode() for media in endpoint.produces])
+        if accepted is None:
+            raise NotAcceptable(f"This endpoint answers {', '.join(endpoint.produces)}.")
         base = request.path.removesuffix(request.sub_path)
         call = Call(self._database, store, caller, request.request_id, base)
+        call.accepted, call.headers = accepted.decode(), headers
         if endpoint.lists is not None:
             query = read_list(endpoint.lists, request.query, store)
             values["query"] = query
             call.fields, call.include = query.fields, query.include
         else:
-            _single_parameters(request.query, endpoint, call)
+            _single_parameters(request.query, endpoint, call, store)
         if endpoint.method == "GET":
             answer = await endpoint.handler(call, **values)
             return self._render(request, endpoint, call, answer)
+        call.expected = _versions(headers.get(b"if-match"))
+        if endpoint.uploads:
+            media = _upload_type(headers, endpoint)
+            async with receive_upload(request.receive, headers, media) as values["body"]:
+                return await self._write(request, endpoint, call, values, values["body"].digest)
         raw = await read_body(request.receive, headers)
         if endpoint.body is not None:
             body = _decode(raw, headers, endpoint, call)
             if body is not None:
                 values["body"] = body
                 await self._charge(request, caller, body)
-        call.expected = _versions(headers.get(b"if-match"))
         return await self._write(request, endpoint, call, values, raw)
 
     async def _charge(self, request: Request, caller: Caller, body: Any) -> None:
@@ -285,6 +294,10 @@ class Dispatcher:
                     response = self._render(request, endpoint, call, answer)
                     if key:
                         await idempotency.remember(db, call.store_id, call.caller.app_id, key, response)
+                if isinstance(answer, Accepted) and answer.settled is not None:
+                    call.db = self._database
+                    settled = await answer.settled()
+                    return self._render(request, endpoint, call, settled, status=200) if settled else response
                 return response
             except PostgresError as error:
                 if sqlstate(error) not in RETRYABLE or not left:
@@ -292,12 +305,16 @@ class Dispatcher:
                 await asyncio.sleep(random.uniform(0.005, 0.05) * (_TRIES - left))  # noqa: S311
         raise InternalError
 
-    def _render(self, request: Request, endpoint: Endpoint, call: Call, answer: Any) -> Response:
+    def _render(
+        self, request: Request, endpoint: Endpoint, call: Call, answer: Any, status: int | None = None
+    ) -> Response:
         if isinstance(answer, Page):
             return self._render_page(request, call, cast("Page[Any]", answer))
         if isinstance(answer, Batch):
             batch = cast("Batch[Any]", answer)
             return Response(207 if batch.failed else 200, [_JSON], batch.body())
+        if isinstance(answer, Stream):
+            return Response(200, [(b"content-type", answer.media.encode())], b"", answer.parts)
         if isinstance(answer, NoContent):
             return Response(204, [], b"")
         if not isinstance(answer, One):
@@ -309,7 +326,7 @@ class Dispatcher:
         headers: Headers = [_JSON, (b"etag", tag)]
         if isinstance(answer, Created):
             headers.append((b"location", f"{request.origin}{call.base}{answer.path}".encode()))
-        return Response(endpoint.status, headers, f'{{"data":{doc},"meta":{{}}}}'.encode())
+        return Response(status or endpoint.status, headers, f'{{"data":{doc},"meta":{{}}}}'.encode())
 
     def _render_page(self, request: Request, call: Call, page: Page[Any]) -> Response:
         headers: Headers = [_JSON]
@@ -343,12 +360,29 @@ def _token(headers: Mapping[bytes, bytes]) -> str:
         raise InvalidToken from error
 
 
-def _single_parameters(query: bytes, endpoint: Endpoint, call: Call) -> None:
-    """`fields` and `include` of an endpoint that answers one resource."""
+def _upload_type(headers: Mapping[bytes, bytes], endpoint: Endpoint) -> str:
+    media = headers.get(b"content-type", b"").lower().partition(b";")[0].strip().decode("latin-1")
+    if media not in endpoint.uploads:
+        words = ", ".join(endpoint.uploads)
+        raise UnsupportedMediaType(f"Send one of {words}.", headers=[(b"accept-post", words.encode())])
+    return media
+
+
+def _single_parameters(query: bytes, endpoint: Endpoint, call: Call, store: Store) -> None:
+    """`fields`, `include` and the own parameters of an endpoint that is no list."""
     if not query:
         return
     allowed = [*(["fields"] if endpoint.resource else []), *(["include"] if endpoint.includes else [])]
-    given = no_parameters(query, allowed)
+    given = no_parameters(query, [*allowed, *endpoint.parameters])
+    faults: list[Fault] = []
+    for name, kind in endpoint.parameters.items():
+        if name in given:
+            try:
+                call.parameters[name] = kind.read(given[name], store)
+            except InvalidValue as error:
+                faults.append(Fault(name, "invalid_parameter", str(error)))
+    if faults:
+        raise InvalidParameter(f"{len(faults)} parameter(s) cannot be read.", faults=faults)
     if "fields" in given and endpoint.resource:
         known = {field.encode_name for field in msgspec.structs.fields(endpoint.resource)}
         call.fields = frozenset(given["fields"].split(","))

@@ -2,7 +2,7 @@
 
 import inspect
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from datetime import date
 from typing import Any, Generic, Protocol, TypeVar, get_args, get_origin, get_type_hints
 
@@ -10,8 +10,10 @@ import msgspec
 
 from stoa import money
 from stoa.db.query import Executor
+from stoa.rest.filters import Filter
 from stoa.rest.lists import ListOf, ListQuery, Page
 from stoa.rest.problems import Refusal, VersionConflict
+from stoa.rest.wire import Upload
 
 T = TypeVar("T")
 Handler = TypeVar("Handler", bound=Callable[..., Awaitable[Any]])
@@ -61,13 +63,16 @@ class Call:
     """One request in the hands of its handler."""
 
     __slots__ = (
+        "accepted",
         "base",
         "caller",
         "db",
         "echoed",
         "expected",
         "fields",
+        "headers",
         "include",
+        "parameters",
         "patch",
         "request_id",
         "store",
@@ -83,6 +88,9 @@ class Call:
         self.echoed: dict[str, Any] = {}  # read-only fields that a merge patch sent back
         self.patch: dict[str, Any] = {}  # the merge patch as sent, once found right
         self.include: frozenset[str] = frozenset()
+        self.parameters: dict[str, Any] = {}  # what an endpoint that is no list takes in its query
+        self.accepted = ""  # the media type to answer in, where there is a choice
+        self.headers: Mapping[bytes, bytes] = {}
         self.fields: frozenset[str] | None = None
 
     @property
@@ -106,6 +114,19 @@ class Created(One[T], Generic[T]):
     """A new resource and where it now lives, below the API's prefix."""
 
     path: str = ""
+
+
+class Accepted(Created[T], Generic[T]):
+    """Work that goes on after the answer; `settled` may wait for its end, once what was written is committed."""
+
+    settled: Callable[[], Awaitable[One[Any] | None]] | None = None
+
+
+class Stream(msgspec.Struct):
+    """An answer in another form than JSON, made while it is sent."""
+
+    media: str
+    parts: AsyncIterator[bytes]
 
 
 class NoContent(msgspec.Struct):
@@ -141,10 +162,13 @@ class Endpoint(msgspec.Struct, frozen=True, eq=False):
     errors: tuple[type[Refusal], ...]
     example: Any
     deprecation: Deprecation | None
+    parameters: Mapping[str, Filter]
+    uploads: tuple[str, ...]  # media types of a body that is streamed into a file
+    produces: tuple[str, ...]  # media types that may be asked for, the usual one first
 
     @property
     def status(self) -> int:
-        return {Created: 201, NoContent: 204}.get(self.answer, 200)
+        return {Created: 201, Accepted: 202, NoContent: 204}.get(self.answer, 200)
 
     @property
     def read_only(self) -> frozenset[str]:
@@ -194,6 +218,9 @@ class Routes:
         errors: Sequence[type[Refusal]] = (),
         example: Any = None,
         deprecation: Deprecation | None = None,
+        parameters: Mapping[str, Filter] | None = None,
+        uploads: Sequence[str] = (),
+        produces: Sequence[str] = ("application/json",),
     ) -> Callable[[Handler], Handler]:
         def declare(handler: Handler) -> Handler:
             hints = get_type_hints(handler)
@@ -218,13 +245,16 @@ class Routes:
                     path_parameters={name: hints[name] for name in _PLACEHOLDER.findall(path)},
                     answer=get_origin(answer) or answer,
                     resource=resource,
-                    body=hints.get("body"),
+                    body=None if uploads else hints.get("body"),
                     body_required="body" in hints and signature.parameters["body"].default is inspect.Parameter.empty,
                     lists=shown,
                     includes=lists.includes if lists else tuple(includes),
                     errors=tuple(errors),
                     example=example,
                     deprecation=deprecation,
+                    parameters=parameters or {},
+                    uploads=tuple(uploads),
+                    produces=tuple(produces),
                 )
             )
             return handler
@@ -233,6 +263,7 @@ class Routes:
 
 
 __all__ = [
+    "Accepted",
     "Access",
     "Call",
     "Caller",
@@ -244,4 +275,6 @@ __all__ = [
     "Page",
     "Routes",
     "Store",
+    "Stream",
+    "Upload",
 ]

@@ -125,6 +125,9 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
             "required": endpoint.body_required,
             "content": dict.fromkeys(media, content),
         }
+    if endpoint.uploads:
+        binary: dict[str, Any] = {"schema": {"type": "string"}}
+        operation["requestBody"] = {"required": True, "content": dict.fromkeys(endpoint.uploads, binary)}
     if endpoint.deprecation is not None:
         operation["deprecated"] = True
     return operation
@@ -152,7 +155,7 @@ def _query(endpoint: Endpoint) -> list[dict[str, Any]]:
         )
         if endpoint.includes:
             found.append(_list_parameter("include", "What else to put into the answer.", endpoint.includes))
-        return found
+        return found + [p for name, kind in endpoint.parameters.items() for p in _filter(name, kind)]
     parameters: list[dict[str, Any]] = []
     sorts = [sign + name for name in endpoint.lists.sorts for sign in ("", "-")]
     known: dict[str, Sequence[str]] = {
@@ -277,7 +280,10 @@ def _success(endpoint: Endpoint) -> dict[str, Any]:
         str(endpoint.status): {
             "description": description,
             "headers": _answer_headers(headers),
-            "content": {"application/json": {"schema": schema}},
+            "content": {
+                "application/json": {"schema": schema},
+                **{media: {"schema": {"type": "string"}} for media in endpoint.produces[1:]},
+            },
         }
     }
     if endpoint.method == "GET" and endpoint.lists is None:

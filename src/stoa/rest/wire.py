@@ -2,9 +2,13 @@
 
 import asyncio
 import gzip
+import hashlib
+import tempfile
 import time
 import zlib
-from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, MutableMapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -31,6 +35,15 @@ SAFE_HEADERS: Headers = [
 ]
 
 
+class Upload(msgspec.Struct):
+    """A large body, received and unpacked into a file that lives as long as the request."""
+
+    file: Path
+    media: str
+    size: int
+    digest: bytes
+
+
 class ClientGone(Exception):
     """The caller hung up; nobody is left to answer."""
 
@@ -39,6 +52,7 @@ class Response(msgspec.Struct):
     status: int
     headers: Headers
     body: bytes
+    parts: AsyncIterator[bytes] | None = None  # instead of the body, for what is made while it is sent
 
 
 def check_headers(headers: Sequence[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
@@ -67,24 +81,12 @@ async def read_body(receive: Receive, headers: dict[bytes, bytes], most: int = J
     declared = headers.get(b"content-length", b"0")
     if not declared.isdigit() or int(declared[:12]) > most:
         raise PayloadTooLarge(f"The body may have at most {most:,} bytes.", max_bytes=most)
-    encoding = headers.get(b"content-encoding", b"identity").strip().lower()
-    if encoding not in (b"identity", b"gzip"):
-        raise UnsupportedMediaType(
-            "A body may be packed with gzip, or not at all.", headers=[(b"accept-encoding", b"gzip")]
-        )
+    packed = _packing(headers)
     deadline = time.monotonic() + BODY_SECONDS
     parts: list[bytes] = []
     size = 0
     while True:
-        try:
-            async with asyncio.timeout(deadline - time.monotonic()):
-                message = await receive()
-        except TimeoutError as error:
-            raise RequestTimeout(
-                f"The body must arrive within {BODY_SECONDS:.0f} s.", headers=[(b"connection", b"close")]
-            ) from error
-        if message["type"] == "http.disconnect":
-            raise ClientGone
+        message = await _next(receive, deadline - time.monotonic())
         part: bytes = message.get("body", b"")
         size += len(part)
         if size > most:
@@ -93,7 +95,80 @@ async def read_body(receive: Receive, headers: dict[bytes, bytes], most: int = J
         if not message.get("more_body", False):
             break
     raw = b"".join(parts)
-    return _inflate(raw, most) if encoding == b"gzip" else raw
+    return _inflate(raw, most) if packed else raw
+
+
+UPLOAD_BYTES = 100 * 1000 * 1000
+UPLOAD_SECONDS = 600.0
+UPLOAD_IDLE_SECONDS = 30.0
+
+
+@asynccontextmanager
+async def receive_upload(receive: Receive, headers: dict[bytes, bytes], media: str) -> AsyncGenerator[Upload]:
+    """Receive a large body into a file, unpacking as it comes; memory stays flat whatever its size."""
+    packed = _packing(headers)
+    declared = headers.get(b"content-length", b"0")
+    if not declared.isdigit() or int(declared[:12]) > UPLOAD_BYTES:
+        raise PayloadTooLarge(f"The body may have at most {UPLOAD_BYTES:,} bytes.", max_bytes=UPLOAD_BYTES)
+    unpacker = zlib.decompressobj(wbits=31) if packed else None
+    digest = hashlib.sha256()
+    received = size = 0
+    deadline = time.monotonic() + UPLOAD_SECONDS
+    with tempfile.NamedTemporaryFile(prefix="stoa-upload-") as file:
+        more = True
+        while more:
+            message = await _next(receive, min(UPLOAD_IDLE_SECONDS, deadline - time.monotonic()))
+            part: bytes = message.get("body", b"")
+            more = message.get("more_body", False)
+            received += len(part)
+            digest.update(part)
+            while part:
+                raw = _unpack(unpacker, part) if unpacker else part
+                part = unpacker.unconsumed_tail if unpacker else b""
+                size += len(raw)
+                if size > UPLOAD_BYTES or (unpacker and size > received * UPLOAD_RATIO + 100_000):
+                    raise PayloadTooLarge(
+                        f"The body may unpack to at most {UPLOAD_BYTES:,} bytes.", max_bytes=UPLOAD_BYTES
+                    )
+                file.write(raw)
+        if unpacker and (not unpacker.eof or unpacker.unused_data):
+            raise UnsupportedMediaType("The gzip body is cut short or has something behind it.")
+        file.flush()
+        yield Upload(Path(file.name), media, size, digest.digest())
+
+
+UPLOAD_RATIO = 200  # catalogues repeat themselves, and the size itself is limited
+
+
+def _unpack(unpacker: "zlib._Decompress", part: bytes) -> bytes:  # pyright: ignore[reportPrivateUsage]
+    try:
+        return unpacker.decompress(part, 1 << 20)
+    except zlib.error as error:
+        raise UnsupportedMediaType("The body says it is gzip but is not.") from error
+
+
+def _packing(headers: dict[bytes, bytes]) -> bool:
+    """Whether a body is packed; another packing than gzip is refused."""
+    encoding = headers.get(b"content-encoding", b"identity").strip().lower()
+    if encoding not in (b"identity", b"gzip"):
+        raise UnsupportedMediaType(
+            "A body may be packed with gzip, or not at all.", headers=[(b"accept-encoding", b"gzip")]
+        )
+    return encoding == b"gzip"
+
+
+async def _next(receive: Receive, seconds: float) -> MutableMapping[str, Any]:
+    """The next part of a body, or a refusal when it does not come in time."""
+    try:
+        async with asyncio.timeout(seconds):
+            message = await receive()
+    except TimeoutError as error:
+        raise RequestTimeout(
+            f"The body must arrive within {BODY_SECONDS:.0f} s.", headers=[(b"connection", b"close")]
+        ) from error
+    if message["type"] == "http.disconnect":
+        raise ClientGone
+    return message
 
 
 def _inflate(packed: bytes, most: int) -> bytes:
@@ -158,7 +233,10 @@ async def send_response(send: Send, response: Response, *, head: bool = False, p
     if pack and len(body) >= _GZIP_FROM:
         body = gzip.compress(body, compresslevel=1, mtime=0)
         headers = [*headers, (b"content-encoding", b"gzip"), (b"vary", b"accept-encoding")]
-    if response.status not in (204, 304):
+    if response.status not in (204, 304) and response.parts is None:
         headers = [*headers, (b"content-length", b"%d" % len(body))]
     await send({"type": "http.response.start", "status": response.status, "headers": headers})
+    if response.parts is not None and not head:
+        async for part in response.parts:
+            await send({"type": "http.response.body", "body": part, "more_body": True})
     await send({"type": "http.response.body", "body": b"" if head else body})
