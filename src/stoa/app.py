@@ -66,7 +66,8 @@ class Application:
             if handle and rest.startswith(PREFIX[1:]):
                 await self._dispatch(scope, receive, send, sub_path=rest[len(PREFIX) - 1 :], handle=handle)
                 return
-        await self._site(scope, receive, send)
+        with contextlib.suppress(Exception):  # Starlette raises again what its handler has answered and logged
+            await self._site(scope, receive, send)
 
     async def _live(self, receive: Receive, send: Send) -> None:
         while True:

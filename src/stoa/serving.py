@@ -18,10 +18,10 @@ from contextlib import contextmanager
 from typing import Any
 
 import msgspec
-from granian import Granian  # pyright: ignore[reportMissingTypeStubs]
 from granian.constants import HTTPModes, Interfaces, Loops  # pyright: ignore[reportMissingTypeStubs]
 from granian.http import HTTP1Settings  # pyright: ignore[reportMissingTypeStubs]
 from granian.log import LogLevels  # pyright: ignore[reportMissingTypeStubs]
+from granian.server.mp import MPServer  # pyright: ignore[reportMissingTypeStubs]
 
 from stoa.db.embedded import EmbeddedPostgres
 from stoa.db.errors import Unavailable
@@ -37,11 +37,11 @@ OLDEST_POSTGRES = 15
 RESPAWN_PAUSE_S = 0.5
 PORT_PATIENCE_S = 2.0
 # Granian's own words go the way of all other log lines.
-_GRANIAN_LOG = {"loggers": {"_granian": {"handlers": [], "propagate": True}}}
+_GRANIAN_LOG: dict[str, Any] = {"loggers": {"_granian": {"handlers": [], "propagate": True}}}
 _claims: list[socket.socket] = []  # what this process holds for as long as it lives
 
 
-class Server(Granian):
+class Server(MPServer):
     """Granian gives up when a worker dies twice in a row; this gives up only if there has been no answer yet."""
 
     answered = False

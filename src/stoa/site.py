@@ -5,6 +5,7 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
+import structlog
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
@@ -16,7 +17,8 @@ from stoa.db.pool import Database
 from stoa.description import openapi_bytes
 from stoa.ids import new_id
 from stoa.reference import page as reference_page
-from stoa.rest.problems import MethodNotAllowed, NotFound, Refusal
+from stoa.rest.problems import InternalError, MethodNotAllowed, NotFound, Refusal
+from stoa.telemetry import fault
 
 _SAFE = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
 _PAGE = {**_SAFE, "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; "
@@ -79,9 +81,22 @@ async def _refused(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
     headers: Mapping[str, str] = (error.headers or {}) if isinstance(error, HTTPException) else {}
     refusal: Refusal = MethodNotAllowed() if status == 405 else NotFound("There is no such address.")
-    origin = str(request.base_url).rstrip("/")
-    body = refusal.body(origin=origin, instance=html.escape(request.url.path), request_id=new_id("req"))
+    body = refusal.body(origin=_origin(request), instance=html.escape(request.url.path), request_id=new_id("req"))
     return Response(body, refusal.status, headers={**_SAFE, **headers}, media_type="application/problem+json")
 
 
-EXCEPTION_HANDLERS: dict[Any, Any] = {404: _refused, 405: _refused}
+async def _broken(request: Request, error: Exception) -> Response:
+    """The caller learns only the id, by which the log tells where it broke."""
+    refusal, request_id = InternalError(), new_id("req")
+    structlog.get_logger().error(
+        "request", request_id=request_id, method=request.method, status=500, code=refusal.code, **fault(error)
+    )
+    body = refusal.body(origin=_origin(request), instance=html.escape(request.url.path), request_id=request_id)
+    return Response(body, refusal.status, headers=_SAFE, media_type="application/problem+json")
+
+
+def _origin(request: Request) -> str:
+    return str(request.base_url).rstrip("/")
+
+
+EXCEPTION_HANDLERS: dict[Any, Any] = {404: _refused, 405: _refused, Exception: _broken}

@@ -1,5 +1,6 @@
 """What the service tells its operators: log lines with an allow-list of fields, and Prometheus metrics."""
 
+import logging
 import sys
 import traceback
 from collections.abc import MutableMapping
@@ -53,6 +54,16 @@ def configure_logging(settings: Settings) -> None:
         else structlog.BytesLoggerFactory(sys.stderr.buffer),
         cache_logger_on_first_use=True,
     )
+    logging.basicConfig(handlers=[_Relay()], level=logging.WARNING, force=True)
+
+
+class _Relay(logging.Handler):
+    """Gives other libraries' log lines our form; only granian's own words are kept, for they quote nobody's data."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        words = record.getMessage().partition("\n")[0] if record.name.startswith("_granian") else record.name
+        error = record.exc_info[1] if record.exc_info else None
+        structlog.get_logger().log(record.levelno, words, **(fault(error) if error else {}))
 
 
 class Observer:
@@ -81,7 +92,7 @@ class Observer:
 
     def _write(self, seen: Observed) -> None:
         tell = self._log.error if seen.status == _LOUD else self._log.info
-        extra: dict[str, Any] = {"error": type(seen.error).__name__, "where": _where(seen.error)} if seen.error else {}
+        extra = fault(seen.error) if seen.error else {}
         tell(
             "request",
             request_id=seen.request_id,
@@ -96,7 +107,8 @@ class Observer:
         )
 
 
-def _where(error: BaseException) -> str:
-    """The way to the fault, file and line; never a message or a value, which may hold somebody's data."""
+def fault(error: BaseException) -> dict[str, str]:
+    """What went wrong and the way to it, file and line; never a message or a value, which may hold somebody's data."""
     frames = traceback.extract_tb(error.__traceback__)[-6:]
-    return " > ".join(f"{frame.filename.rsplit('/', 1)[-1]}:{frame.lineno} {frame.name}" for frame in frames)
+    where = " > ".join(f"{frame.filename.rsplit('/', 1)[-1]}:{frame.lineno} {frame.name}" for frame in frames)
+    return {"error": type(error).__name__, "where": where}

@@ -9,7 +9,7 @@ from msgspec import UNSET, Meta, UnsetType
 from stoa import money
 from stoa.db.listing import Listing
 from stoa.db.query import Command, Query
-from stoa.rest.body import Money
+from stoa.rest.checks import Money
 from stoa.rest.endpoint import Call, Created, Deprecation, NoContent, One, Page, Routes
 from stoa.rest.filters import Choices, Flag, Ids, Moment, MoneyRange, Text
 from stoa.rest.lists import ListOf, ListQuery, list_page

@@ -3,12 +3,14 @@
 import os
 import random
 import socket
+import ssl
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from signal import SIGKILL, SIGTERM, Signals
 from typing import Any, Self
@@ -28,6 +30,7 @@ from tests.support.shops import token_for
 
 STOA = (sys.executable, "-m", "stoa")
 WITH_NOTES = (sys.executable, "-m", "tests.support.serve_notes")
+NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # else each client reads every root certificate first
 PATIENCE_S = 60  # only a fault lasts this long: machines that run tests are busy
 
 
@@ -78,9 +81,9 @@ class Account:
     def headers(self) -> dict[str, str]:
         return {"authorization": f"Bearer {self.token}"}
 
-    def client(self, **options: Any) -> httpx.AsyncClient:
+    def client(self) -> httpx.AsyncClient:
         """A client that calls as the app."""
-        return httpx.AsyncClient(base_url=self.url, headers=self.headers, **{"timeout": PATIENCE_S, **options})
+        return self.service.client(base_url=self.url, headers=self.headers)
 
 
 class Service:
@@ -156,10 +159,17 @@ class Service:
 
     def status(self, path: str) -> int:
         """What a new connection is answered; 0 when it is refused or cut."""
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=10)
         try:
-            return httpx.get(self.url + path, timeout=10).status_code
-        except httpx.TransportError:
+            connection.request("GET", path)
+            return connection.getresponse().status
+        except (OSError, HTTPException):
             return 0
+        finally:
+            connection.close()
+
+    def client(self, *, base_url: str = "", headers: dict[str, str] | None = None) -> httpx.AsyncClient:
+        return httpx.AsyncClient(base_url=base_url or self.url, headers=headers, timeout=PATIENCE_S, verify=NO_TLS)
 
     def send(self, number: Signals) -> None:
         os.kill(self.pid, number)
@@ -218,6 +228,6 @@ class Service:
         app = await create_app(operator, "An app", scopes)
         await install(operator, app.client_id, handle, rate_burst=burst, rate_refill=refill)
         await db.close()
-        async with httpx.AsyncClient(base_url=self.url, timeout=PATIENCE_S) as client:
+        async with self.client() as client:
             token = await token_for(client, app.client_id, app.client_secret)
         return Account(self, handle, app.client_id, app.client_secret, token)

@@ -36,9 +36,11 @@ async def connect(
     timeout_s: int = CONNECT_TIMEOUT_S,
 ) -> Connection:
     """Open one connection with the time limits that every statement runs under."""
-    opened = asyncpg.connect(  # pyright: ignore[reportUnknownMemberType,reportUnknownVariableType]
+    opening = asyncpg.connect(  # pyright: ignore[reportUnknownMemberType,reportUnknownVariableType]
         url,
         timeout=timeout_s,
+        # A server that went silent cannot keep its own limits: a second later we stop waiting.
+        command_timeout=statement_timeout_ms / 1000 + 1 if statement_timeout_ms else None,
         statement_cache_size=500,
         max_cached_statement_lifetime=0,
         max_cacheable_statement_size=0,
@@ -51,7 +53,17 @@ async def connect(
             "idle_in_transaction_session_timeout": "10000",
         },
     )
-    return cast("Connection", await opened)
+    try:
+        return cast("Connection", await opening)
+    except Exception as error:
+        reason = str(error) or "no answer in time"
+        raise Unavailable(f"the database cannot be reached ({reason})") from error
+
+
+async def _commit(connection: Connection) -> None:
+    """Commit; that an error was swallowed on the way, and nothing is kept, shows only in the server's word."""
+    if await connection.execute("COMMIT") != "COMMIT":
+        raise RuntimeError("an error inside the transaction was not passed on")
 
 
 class Database:
@@ -92,11 +104,9 @@ class Database:
         self._open += 1
         try:
             return await connect(self._url, statement_timeout_ms=self._statement_timeout_ms)
-        except BaseException as error:
+        except BaseException:
             self._open -= 1
             self._wake()
-            if isinstance(error, Exception):
-                raise Unavailable("the database cannot be reached") from error
             raise
 
     def _release(self, connection: Connection, *, broken: bool = False) -> None:
@@ -162,13 +172,15 @@ class Database:
         try:
             await connection.execute("BEGIN")
             yield connection
-            await connection.execute("COMMIT")
+            await _commit(connection)
         except BaseException as error:
             if isinstance(error, Exception) and not is_lost(error) and not connection.is_closed():
                 try:
                     await connection.execute("ROLLBACK")
-                except Exception as second:  # noqa: BLE001 - the first error is the one to tell
-                    self._failed(connection, second)
+                except BaseException as second:
+                    self._release(connection, broken=True)
+                    if not isinstance(second, Exception):
+                        raise
                     raise Unavailable("the database connection was lost") from error
             unavailable = self._failed(connection, error)
             if unavailable is not None:

@@ -36,19 +36,23 @@ CREATE FUNCTION new_event_id() RETURNS text LANGUAGE sql VOLATILE PARALLEL SAFE 
 -- i_expected, unless null, is what on_hand must be. Answers one row for each item, with the levels after it:
 --   updated       moved: a ledger row was written, its id is movement_id and its document is doc
 --   unchanged     there was nothing to move
---   unknown       there is no such live variant
+--   unknown       there is no such variant; a deleted one is known only to what an order had reserved or sold before
 --   stale         on_hand is not what was expected
 --   insufficient  available would fall below 0, on a tracked variant that takes no backorders
--- Items that fail are left out; where in_atomic, one that fails leaves nothing written.
+-- Items that fail are left out; where in_atomic, one that fails leaves nothing written. To move what was never reserved
+-- out of `reserved` is a mistake of the caller and breaks a constraint, as does a key that was used before.
 CREATE FUNCTION move_stock(
     in_store_id bigint, in_atomic boolean, in_actor text, in_request_id text,
     i_variant bigint[], i_sku text[], i_kind text[], i_absolute boolean[], i_on_hand bigint[], i_reserved bigint[],
     i_expected bigint[], i_reason text[], i_reference text[], i_order bigint[], i_key text[]
-) RETURNS TABLE (outcome text, movement_id bigint, on_hand bigint, reserved bigint, doc text) LANGUAGE plpgsql AS $$
+) RETURNS TABLE (outcome text, movement_id bigint, on_hand bigint, reserved bigint, doc text)
+-- Arrays of every length want the same plans; planning them anew took most of the time.
+LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     named     bigint[];  -- the variant of each item; null where no variant has its SKU
     held      bigint[];  -- the variants whose rows we hold, and in the same places:
     skus      text[];
+    live      boolean[];
     endless   boolean[]; -- whether available may fall below 0
     hands     bigint[];  -- on_hand as the items leave it
     holds     bigint[];  -- reserved as the items leave it
@@ -75,30 +79,30 @@ BEGIN
       WHERE p.store_id = in_store_id
         AND p.id IN (SELECT v.product_id FROM variants v WHERE v.store_id = in_store_id AND v.id = ANY (named))
       ORDER BY p.id FOR NO KEY UPDATE;
-    SELECT array_agg(v.id), array_agg(v.sku), array_agg(v.endless), array_agg(v.on_hand), array_agg(v.reserved)
-      INTO held, skus, endless, hands, holds
-      FROM (SELECT v.id, v.sku, v.allow_backorder OR NOT v.track_inventory AS endless, v.on_hand, v.reserved
-              FROM variants v
-             WHERE v.store_id = in_store_id AND v.id = ANY (named) AND v.deleted_at IS NULL
-             ORDER BY v.id FOR NO KEY UPDATE) v;
+    SELECT array_agg(v.id), array_agg(v.sku), array_agg(v.deleted_at IS NULL),
+           array_agg(v.allow_backorder OR NOT v.track_inventory), array_agg(v.on_hand), array_agg(v.reserved)
+      INTO held, skus, live, endless, hands, holds
+      FROM (SELECT * FROM variants v
+             WHERE v.store_id = in_store_id AND v.id = ANY (named) ORDER BY v.id FOR NO KEY UPDATE) v;
     old_hands := hands;
     old_holds := holds;
     moment := clock_timestamp();  -- after the wait for the locks, so that a row's times never run backwards
 
     FOR item IN
-        SELECT t.*, h.place, t.sku IS NOT NULL AND t.variant IS NOT NULL AND h.sku IS DISTINCT FROM t.sku AS renamed
-          FROM unnest(named, i_sku, i_absolute, i_on_hand, i_reserved, i_expected) WITH ORDINALITY
-               AS t (variant, sku, absolute, on_hand, reserved, expected, n)
-               LEFT JOIN unnest(held, skus) WITH ORDINALITY AS h (id, sku, place) ON h.id = t.variant
+        SELECT t.*, h.place, h.live OR t.kind IN ('release', 'commit', 'restock') AS known,
+               t.sku IS DISTINCT FROM h.sku OR NOT h.live AS renamed
+          FROM unnest(named, i_sku, i_kind, i_absolute, i_on_hand, i_reserved, i_expected) WITH ORDINALITY
+               AS t (variant, sku, kind, absolute, on_hand, reserved, expected, n)
+               LEFT JOIN unnest(held, skus, live) WITH ORDINALITY AS h (id, sku, live, place) ON h.id = t.variant
          ORDER BY t.n
     LOOP
-        IF item.renamed THEN
+        IF item.sku IS NOT NULL AND item.place IS NOT NULL AND item.renamed THEN
             RAISE serialization_failure USING MESSAGE = 'a SKU changed hands while its variant was waited for';
         END IF;
         hand := item.on_hand + CASE WHEN item.absolute THEN 0 ELSE hands[item.place] END;
         hold := item.reserved + holds[item.place];
         outcomes[item.n] := CASE
-            WHEN item.place IS NULL THEN 'unknown'
+            WHEN item.known IS NOT TRUE THEN 'unknown'
             WHEN item.expected <> hands[item.place] THEN 'stale'
             WHEN hand = hands[item.place] AND hold = holds[item.place] THEN 'unchanged'
             WHEN hand < hold AND NOT endless[item.place] THEN 'insufficient'
@@ -133,8 +137,8 @@ BEGIN
            SET on_hand = t.on_hand, reserved = t.reserved, updated_at = moment, version = v.version + 1
           FROM unnest(held, hands, holds) AS t (id, on_hand, reserved)
          WHERE v.store_id = in_store_id AND v.id = t.id AND (v.on_hand, v.reserved) <> (t.on_hand, t.reserved)
-        RETURNING v.product_id)
-    SELECT array_agg(moved.product_id) INTO touched FROM moved;
+        RETURNING v.product_id, v.deleted_at)
+    SELECT array_agg(moved.product_id) INTO touched FROM moved WHERE moved.deleted_at IS NULL;
     UPDATE products p
        SET on_hand = s.on_hand, reserved = s.reserved, in_stock = s.in_stock, updated_at = moment, version = p.version + 1
       FROM (SELECT v.product_id, sum(v.on_hand)::bigint AS on_hand, sum(v.reserved)::bigint AS reserved,
@@ -160,7 +164,7 @@ BEGIN
                (2, 'product.low_stock', v.track_inventory AND s.old > v.low_stock_threshold AND s.now <= v.low_stock_threshold),
                (3, 'product.out_of_stock', v.track_inventory AND s.old > 0 AND s.now <= 0),
                (4, 'product.back_in_stock', v.track_inventory AND s.old <= 0 AND s.now > 0)) AS e (place, type, happened)
-     WHERE e.happened AND (v.on_hand, v.reserved) <> (t.on_hand, t.reserved)
+     WHERE e.happened AND v.deleted_at IS NULL AND (v.on_hand, v.reserved) <> (t.on_hand, t.reserved)
      ORDER BY v.id, e.place;
 
     RETURN QUERY

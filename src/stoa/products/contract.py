@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from stoa.rest.batch import Mode
-from stoa.rest.body import Money, decimal_within
+from stoa.rest.checks import Money, decimal_within
 from stoa.rest.filters import (
     Choices,
     Entries,

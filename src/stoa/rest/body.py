@@ -1,44 +1,18 @@
-"""Request bodies: hostile JSON refused, then every fault against the declared type found at once."""
+"""Request bodies: hostile JSON refused, then turned into the declared type or refused with all its faults."""
 
-import difflib
-import functools
 import json
 import re
-from collections.abc import Callable
-from datetime import datetime
-from decimal import Decimal, InvalidOperation
-from typing import Annotated, Any, TypeVar, cast
+from decimal import Decimal
+from typing import Any, TypeVar
 
 import msgspec
-from msgspec import inspect
 
-from stoa import money
-from stoa.rest.problems import Fault, MalformedJson, ValidationFailed, shown
+from stoa.rest.checks import MOST_FAULTS, checker
+from stoa.rest.problems import MalformedJson, ValidationFailed, shown
 
 T = TypeVar("T")
 
-Money = Annotated[
-    Decimal,
-    msgspec.Meta(
-        description="An amount in the store's currency, as a decimal string.",
-        examples=["19.99"],
-        extra={"money": True},
-        extra_json_schema={
-            "type": "string",
-            "format": "decimal",
-            "pattern": r"^-?[0-9]{1,16}(\.[0-9]{1,4})?$",
-        },
-    ),
-]
-
-
-def decimal_within(least: int, most: int) -> msgspec.Meta:
-    """Bounds of an exact number, such as a weight; msgspec itself bounds only binary ones."""
-    schema = {"type": "number", "minimum": least, "maximum": most}
-    return msgspec.Meta(extra={"bounds": (least, most)}, extra_json_schema=schema)
-
-
-_DEPTH, _KEYS, _ITEMS, _MOST_FAULTS = 32, 1_000, 1_000, 100
+_DEPTH, _KEYS, _ITEMS = 32, 1_000, 1_000
 _SMALL = 1_000
 
 
@@ -116,11 +90,6 @@ def _plain_text(text: str) -> None:
         raise MalformedJson("Text may hold neither NUL nor half of a surrogate pair.")
 
 
-# --- every fault at once -------------------------------------------------------------------------------------------
-
-Check = Callable[[Any, str, list[Fault], int], None]
-
-
 def convert(value: Any, type_: type[T], *, digits: int, read_only: frozenset[str] = frozenset()) -> T:
     """Turn plain values into the declared type, or refuse naming all faults."""
     faults: list[Fault] = []
@@ -128,260 +97,6 @@ def convert(value: Any, type_: type[T], *, digits: int, read_only: frozenset[str
     if faults:
         kept = [f for f in faults if not (f.code == "unknown_field" and f.pointer[1:] in read_only)]
         if kept:
-            raise ValidationFailed(
-                f"{len(kept)} fault{'s' if len(kept) > 1 else ''} found.", faults=kept[:_MOST_FAULTS]
-            )
+            raise ValidationFailed(f"{len(kept)} fault{'s' if len(kept) > 1 else ''} found.", faults=kept[:MOST_FAULTS])
         value = {key: member for key, member in value.items() if key not in read_only}
     return msgspec.convert(value, type_, strict=False)
-
-
-@functools.lru_cache(maxsize=1024)
-def checker(type_: Any) -> Check:
-    return _build(inspect.type_info(type_), {})
-
-
-def _build(info: inspect.Type, extra: dict[str, Any]) -> Check:
-    if isinstance(info, inspect.Metadata):
-        more = cast("dict[str, Any]", info.extra or {})  # pyright: ignore[reportUnknownMemberType]
-        return _build(info.type, {**extra, **more})
-    if isinstance(info, inspect.StructType):
-        return _struct(info)
-    if isinstance(info, inspect.UnionType):
-        return _union(info, extra)
-    if isinstance(info, (inspect.ListType, inspect.SetType, inspect.FrozenSetType)):
-        return _list(info)
-    if isinstance(info, inspect.DictType):
-        return _dict(info)
-    if isinstance(info, inspect.StrType):
-        return _str(info)
-    if isinstance(info, inspect.IntType):
-        return _int(info)
-    if isinstance(info, inspect.DecimalType):
-        return _money if extra.get("money") else _number(*extra.get("bounds", _INT64))
-    if isinstance(info, inspect.FloatType):
-        return _number(*_bounds(info))
-    if isinstance(info, inspect.LiteralType):
-        return _literal(info.values)
-    if isinstance(info, inspect.BoolType):
-        return _only(bool, "true or false")
-    if isinstance(info, inspect.NoneType):
-        return _only(type(None), "null")
-    if isinstance(info, inspect.DateTimeType):
-        return _datetime
-    if isinstance(info, inspect.AnyType):
-        return lambda _value, _at, _faults, _digits: None
-    raise TypeError(f"request bodies cannot hold {info!r}")
-
-
-def _only(kind: type, words: str) -> Check:
-    def check(value: Any, at: str, faults: list[Fault], digits: int) -> None:
-        if type(value) is not kind:
-            faults.append(Fault(at, "invalid_type", f"must be {words}"))
-
-    return check
-
-
-def _struct(info: inspect.StructType) -> Check:
-    # Fields are built on first use, so that a type may hold itself.
-    @functools.cache
-    def fields() -> dict[str, Check]:
-        return {field.encode_name: _build(field.type, {}) for field in info.fields}
-
-    required = [field.encode_name for field in info.fields if field.required]
-
-    def check(value: Any, at: str, faults: list[Fault], digits: int) -> None:
-        if type(value) is not dict:
-            faults.append(Fault(at, "invalid_type", "must be an object"))
-            return
-        known = fields()
-        members = cast("dict[str, Any]", value)
-        for name, member in members.items():
-            field = known.get(name)
-            if field is not None:
-                field(member, f"{at}/{name}", faults, digits)
-            elif len(faults) < _MOST_FAULTS:
-                faults.append(unknown_field(name, at, list(known)))
-        for name in required:
-            if name not in members:
-                faults.append(Fault(f"{at}/{name}", "required", "is required"))
-
-    return check
-
-
-def unknown_field(name: str, at: str, known: list[str]) -> Fault:
-    close = difflib.get_close_matches(name[:64], known, n=1)
-    token = shown(name).replace("~", "~0").replace("/", "~1")
-    return Fault(f"{at}/{token}", "unknown_field", "is not a field here", {"did_you_mean": close[0]} if close else None)
-
-
-def _union(info: inspect.UnionType, extra: dict[str, Any]) -> Check:
-    nullable = any(isinstance(t, inspect.NoneType) for t in info.types)
-    members = [t for t in info.types if not isinstance(t, inspect.NoneType)]
-    checks = [_build(t, extra) for t in members]
-
-    def check(value: Any, at: str, faults: list[Fault], digits: int) -> None:
-        if value is None:
-            if not nullable:
-                faults.append(Fault(at, "invalid_type", "must not be null"))
-            return
-        tries: list[list[Fault]] = []
-        for each in checks:
-            found: list[Fault] = []
-            each(value, at, found, digits)
-            if not found:
-                return
-            tries.append(found)
-        # The alternative that got furthest says most: a wrong type at the root says least.
-        faults.extend(max(tries, key=lambda found: found[0].code != "invalid_type"))
-
-    return check
-
-
-def _list(info: inspect.ListType | inspect.SetType | inspect.FrozenSetType) -> Check:
-    item = _build(info.item_type, {})
-    most = info.max_length
-
-    def check(value: Any, at: str, faults: list[Fault], digits: int) -> None:
-        if type(value) is not list:
-            faults.append(Fault(at, "invalid_type", "must be an array"))
-            return
-        members = cast("list[Any]", value)
-        if most is not None and len(members) > most:
-            faults.append(Fault(at, "too_long", f"may have at most {most} items", {"max_items": most}))
-            return
-        if info.min_length and len(members) < info.min_length:
-            faults.append(Fault(at, "out_of_range", f"must have at least {info.min_length} items"))
-        for index, member in enumerate(members):
-            item(member, f"{at}/{index}", faults, digits)
-
-    return check
-
-
-def _dict(info: inspect.DictType) -> Check:
-    key, member = _build(info.key_type, {}), _build(info.value_type, {})
-    most = info.max_length
-
-    def check(value: Any, at: str, faults: list[Fault], digits: int) -> None:
-        if type(value) is not dict:
-            faults.append(Fault(at, "invalid_type", "must be an object"))
-            return
-        members = cast("dict[str, Any]", value)
-        if most is not None and len(members) > most:
-            faults.append(Fault(at, "too_long", f"may have at most {most} keys"))
-            return
-        for name, each in members.items():
-            place = f"{at}/{shown(name).replace('~', '~0').replace('/', '~1')}"
-            key(name, place, faults, digits)
-            member(each, place, faults, digits)
-
-    return check
-
-
-def _str(info: inspect.StrType) -> Check:
-    pattern = re.compile(info.pattern) if info.pattern else None
-    least, most = info.min_length or 0, info.max_length
-
-    def check(value: Any, at: str, faults: list[Fault], digits: int) -> None:
-        if type(value) is not str:
-            faults.append(Fault(at, "invalid_type", "must be a string"))
-        elif most is not None and len(value) > most:
-            faults.append(Fault(at, "too_long", f"may have at most {most} characters", {"max_length": most}))
-        elif len(value) < least:
-            words = "must not be empty" if least == 1 else f"must have at least {least} characters"
-            faults.append(Fault(at, "invalid_format", words))
-        elif pattern and not pattern.search(value):
-            faults.append(Fault(at, "invalid_format", f"must match {info.pattern}"))
-
-    return check
-
-
-_INT64 = (-(2**63), 2**63 - 1)
-
-
-def _bounds(info: inspect.IntType | inspect.FloatType) -> tuple[Any, Any]:
-    least, most = _INT64
-    return (least if info.ge is None else info.ge), (most if info.le is None else info.le)
-
-
-def _within(value: Any, least: Any, most: Any, at: str, faults: list[Fault]) -> None:
-    if not least <= value <= most:
-        faults.append(
-            Fault(at, "out_of_range", f"must be between {least} and {most}", {"minimum": least, "maximum": most})
-        )
-
-
-def _int(info: inspect.IntType) -> Check:
-    least, most = _bounds(info)
-
-    def check(value: Any, at: str, faults: list[Fault], digits: int) -> None:
-        if type(value) is not int:
-            faults.append(Fault(at, "invalid_type", "must be an integer"))
-        else:
-            _within(value, least, most, at, faults)
-
-    return check
-
-
-def _number(least: Any, most: Any) -> Check:
-    def check(value: Any, at: str, faults: list[Fault], digits: int) -> None:
-        if type(value) is not int and type(value) is not Decimal:
-            faults.append(Fault(at, "invalid_type", "must be a number"))
-        else:
-            _within(value, least, most, at, faults)
-
-    return check
-
-
-def _literal(values: tuple[Any, ...]) -> Check:
-    allowed = set(values)
-    words = "must be one of " + ", ".join(str(v) for v in values)
-
-    def check(value: Any, at: str, faults: list[Fault], digits: int) -> None:
-        if type(value) not in (str, int):
-            faults.append(Fault(at, "invalid_type", words))
-        elif value not in allowed:
-            faults.append(Fault(at, "invalid_format", words, {"allowed": list(values)}))
-
-    return check
-
-
-_AMOUNT = re.compile(r"-?[0-9]{1,16}(\.[0-9]{1,16})?\Z")
-
-
-def _money(value: Any, at: str, faults: list[Fault], digits: int) -> None:
-    if type(value) is str:
-        if not _AMOUNT.match(value):
-            faults.append(Fault(at, "invalid_money", 'must be an amount such as "19.99"'))
-            return
-        amount = Decimal(value)
-    elif type(value) is int or type(value) is Decimal:
-        amount = Decimal(value)
-    else:
-        faults.append(Fault(at, "invalid_type", "must be an amount as a string or a number"))
-        return
-    try:
-        money.to_minor(amount, digits)
-    except (money.InvalidMoney, InvalidOperation) as error:
-        faults.append(Fault(at, "invalid_money", str(error)))
-
-
-_RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)\Z")
-
-
-def moment(text: str) -> datetime | None:
-    """Read an RFC 3339 time with its offset, or None when it is none."""
-    if not _RFC3339.match(text):
-        return None
-    try:
-        value = datetime.fromisoformat(text.upper())
-        value.timestamp()
-    except (ValueError, OverflowError):
-        return None
-    return value
-
-
-def _datetime(value: Any, at: str, faults: list[Fault], digits: int) -> None:
-    if type(value) is not str:
-        faults.append(Fault(at, "invalid_type", "must be a time as a string"))
-    elif moment(value) is None:
-        faults.append(Fault(at, "invalid_format", "must be an RFC 3339 time with its offset"))

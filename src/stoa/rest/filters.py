@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal, Protocol
 import msgspec
 
 from stoa import money, terms
-from stoa.rest.body import moment
+from stoa.rest.checks import moment
 from stoa.rest.problems import shown
 
 _LONGEST_SET = 250

@@ -1,0 +1,143 @@
+"""A request as the dispatcher reads it: who asks, with what parameters, versions and body."""
+
+import re
+from collections.abc import Mapping
+from typing import Any, cast
+
+import msgspec
+
+from stoa.ids import new_id
+from stoa.rest.body import convert, parse
+from stoa.rest.endpoint import Call, Caller, Endpoint, Store
+from stoa.rest.filters import InvalidValue
+from stoa.rest.limits import Allowance
+from stoa.rest.lists import no_parameters
+from stoa.rest.problems import (
+    Fault,
+    InvalidParameter,
+    InvalidToken,
+    MalformedJson,
+    MissingToken,
+    UnsupportedMediaType,
+    ValidationFailed,
+)
+from stoa.rest.wire import Receive, Scope
+
+
+class Request:
+    """A request on its way through the dispatcher, and what is known of it so far."""
+
+    __slots__ = ("allowance", "caller", "code", "endpoint", "error", "headers", "method", "origin", "path", "query",
+                 "receive", "request_id", "store", "sub_path")  # fmt: skip
+
+    def __init__(self, scope: Scope, receive: Receive, sub_path: str) -> None:
+        self.method: str = scope["method"]
+        self.path: str = scope["path"]
+        self.query: bytes = scope["query_string"]
+        self.receive = receive
+        self.sub_path = sub_path
+        self.request_id = new_id("req")
+        self.origin = ""
+        self.headers: dict[bytes, bytes] = {}
+        self.store: Store | None = None
+        self.caller: Caller | None = None
+        self.endpoint: Endpoint | None = None
+        self.allowance: Allowance | None = None
+        self.code = ""
+        self.error: BaseException | None = None
+
+    @property
+    def base(self) -> str:
+        """The address up to and with the API's prefix."""
+        return self.path.removesuffix(self.sub_path)
+
+
+def bearer_token(headers: Mapping[bytes, bytes]) -> str:
+    value = headers.get(b"authorization")
+    if value is None:
+        raise MissingToken("Send Authorization: Bearer <token>.")
+    kind, _, token = value.partition(b" ")
+    if kind.lower() != b"bearer":
+        raise MissingToken("Send Authorization: Bearer <token>.")
+    try:
+        return token.strip().decode("ascii")
+    except UnicodeDecodeError as error:
+        raise InvalidToken from error
+
+
+def upload_type(headers: Mapping[bytes, bytes], endpoint: Endpoint) -> str:
+    media = headers.get(b"content-type", b"").lower().partition(b";")[0].strip().decode("latin-1")
+    if media not in endpoint.uploads:
+        words = ", ".join(endpoint.uploads)
+        raise UnsupportedMediaType(f"Send one of {words}.", headers=[(b"accept-post", words.encode())])
+    return media
+
+
+def read_parameters(request: Request, endpoint: Endpoint, call: Call) -> None:
+    """`fields`, `include` and the own parameters of an endpoint that is no list."""
+    if not request.query:
+        return
+    allowed = [*(["fields"] if endpoint.resource else []), *(["include"] if endpoint.includes else [])]
+    given = no_parameters(request.query, [*allowed, *endpoint.parameters])
+    faults: list[Fault] = []
+    for name, kind in endpoint.parameters.items():
+        if name in given:
+            try:
+                call.parameters[name] = kind.read(given[name], call.store)
+            except InvalidValue as error:
+                faults.append(Fault(name, "invalid_parameter", str(error)))
+    if faults:
+        raise InvalidParameter(f"{len(faults)} parameter(s) cannot be read.", faults=faults)
+    if "fields" in given and endpoint.resource:
+        known = {field.encode_name for field in msgspec.structs.fields(endpoint.resource)}
+        call.fields = frozenset(given["fields"].split(","))
+        if not call.fields <= known:
+            raise InvalidParameter(f"fields knows {', '.join(sorted(known))}.")
+    if "include" in given:
+        call.include = frozenset(given["include"].split(","))
+        if not call.include <= set(endpoint.includes):
+            raise InvalidParameter(f"include knows {', '.join(endpoint.includes)}.")
+
+
+_BODY_TYPES = {b"application/json"}
+_PATCH_TYPES = {b"application/json", b"application/merge-patch+json"}
+
+
+def decode(raw: bytes, headers: Mapping[bytes, bytes], endpoint: Endpoint, call: Call) -> Any:
+    media, _, parameters = headers.get(b"content-type", b"").lower().partition(b";")
+    allowed = _PATCH_TYPES if endpoint.method == "PATCH" else _BODY_TYPES
+    if not raw and not endpoint.body_required and not media:
+        return None
+    if media.strip() not in allowed or (b"charset" in parameters and b"utf-8" not in parameters):
+        raise UnsupportedMediaType(
+            "Send the body as application/json in UTF-8.",
+            headers=[
+                (
+                    b"accept-patch" if endpoint.method == "PATCH" else b"accept-post",
+                    b", ".join(sorted(allowed)),
+                )
+            ],
+        )
+    if not raw:
+        raise MalformedJson("A body is needed.")
+    value = parse(raw)
+    if not isinstance(value, dict):
+        raise ValidationFailed("The body must be a JSON object.")
+    members = cast("dict[str, Any]", value)
+    body: Any = convert(
+        members, cast("type[Any]", endpoint.body), digits=call.store.digits, read_only=endpoint.read_only
+    )
+    call.echoed = {name: member for name, member in members.items() if name in endpoint.read_only}
+    call.patch = {name: member for name, member in members.items() if name not in endpoint.read_only}
+    return body
+
+
+_VERSION = re.compile(rb'"(\d{1,9})[^"]*"\Z')
+
+
+def versions_allowed(headers: Mapping[bytes, bytes]) -> frozenset[int] | None:
+    """The versions that If-Match allows; what is no version of ours matches nothing."""
+    header = headers.get(b"if-match")
+    if header is None or header.strip() == b"*":
+        return None
+    return frozenset(int(match[1]) for part in header.split(b",") if (match := _VERSION.match(part.strip())))
