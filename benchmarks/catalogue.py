@@ -10,7 +10,8 @@ import msgspec
 
 from stoa.db.pool import Connection
 from stoa.products.contract import NewImage, NewProduct, NewStock, NewVariant, Option, Seo
-from stoa.products.documents import rows_for
+from stoa.products.rules import new_product
+from stoa.products.saving import product_row, variant_row
 from stoa.rest.endpoint import Store
 
 STORES = 200
@@ -23,17 +24,17 @@ _BATCH = 5_000
 _ADJECTIVES = "Plain Washed Heavy Soft Striped Woven Brushed Organic Classic Everyday Slim Relaxed".split()
 _MATERIALS = "linen cotton wool oak walnut steel ceramic glass leather cork bamboo hemp".split()
 _THINGS = "Shirt Apron Blanket Bowl Chair Lamp Notebook Pillow Rug Scarf Shelf Towel Tray Vase".split()
-_BRANDS = ["Arden & Co", "Fjord", "Halden", "Kiln Street", "Marlowe", "Norrland", "Piet", "Ostra", "Tallis"]
+_BRANDS = ["Arden & Co", "Fjord", "Halden", "Kiln Street", "Marlowe", "Norrland", "Piet", "Östra", "Tallis"]
 _CATEGORIES = ["Home/Kitchen", "Home/Living", "Home/Bedroom", "Clothing/Women", "Clothing/Men", "Office"]
 _TAGS = "summer winter new sale gift outdoor handmade vegan bestseller limited refill set".split()
-_SENTENCES = (
+_SENTENCES = (  # shops write like this, with dashes and apostrophes outside ASCII
     "Made in small batches by people who have done little else for thirty years.",
-    "It gets softer with every wash and keeps its colour in the sun.",
+    "It gets softer with every wash – and keeps its colour in the sun.",
     "The edges are finished by hand, which is why no two of them are quite alike.",
     "We ship it folded in recycled paper, without a plastic bag anywhere.",
     "Care for it with cold water and a little patience; it will repay both.",
     "A plain thing, well made, that does not ask for attention and gets it all the same.",
-    "Measure twice before you order: the larger size is generous indeed.",
+    "Measure twice before you order: you’ll find the larger size generous.",
 )
 _SIZES = ["Small", "Medium", "Large", "Extra large"]
 
@@ -97,10 +98,10 @@ _VARIANT_COLUMNS = (
 ).split()
 
 # COPY cannot write a tsvector in binary, so rows pass through a stage where terms are plain text.
-_STAGE = f"""CREATE TEMPORARY TABLE stage AS SELECT {", ".join(_PRODUCT_COLUMNS[:-1])}, NULL::text[] AS terms
+_STAGE = f"""CREATE TEMPORARY TABLE stage AS SELECT {", ".join(_PRODUCT_COLUMNS[:-1])}, NULL::text AS terms
                FROM products WITH NO DATA"""
 _FROM_STAGE = f"""INSERT INTO products ({", ".join(_PRODUCT_COLUMNS)})
-                  SELECT {", ".join(_PRODUCT_COLUMNS[:-1])}, array_to_tsvector(terms) FROM stage ORDER BY id"""
+                  SELECT {", ".join(_PRODUCT_COLUMNS[:-1])}, terms::tsvector FROM stage ORDER BY id"""
 
 
 async def load(db: Connection) -> Loaded:
@@ -154,17 +155,18 @@ async def _count(db: Connection, store_id: int, products: int) -> None:
 
 def _rows(random_: random.Random, store: Store, ids: range) -> Iterator[tuple[Sequence[Any], Sequence[Sequence[Any]]]]:
     for number in ids:
-        row, variants = rows_for(_invented(random_, number), store)
+        product = new_product(_invented(random_, number), store)
+        row = product_row(product, store.id)
         created = _BEGINNING + timedelta(minutes=number, microseconds=1 + number * 7 % 999_999)
         updated = created + timedelta(days=random_.randint(0, 90), seconds=7)
-        state = (row.price, row.on_hand, 0, row.in_stock, created, updated)
+        state = (row.price, row.on_hand, row.reserved, row.in_stock, created, updated)
         members = [
             (store.id, number * 10 + v.position, number, v.position, v.sku, v.barcode, v.external_id, v.options_key,
              v.price, v.on_hand, v.track_inventory, v.allow_backorder, v.low_stock_threshold, created, updated, v.head)
-            for v in variants
+            for v in (variant_row(variant, 1) for variant in product.live)
         ]  # fmt: skip
-        product = (store.id, number, row.external_id, row.slug, row.name, row.status, *state, row.head, row.terms)
-        yield product, members
+        columns = (store.id, number, row.external_id, row.slug, row.name, row.status, *state, row.head, row.terms)
+        yield columns, members
 
 
 # Copies of the large store's products, so that a page of either has the same size; the database makes them itself.

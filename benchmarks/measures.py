@@ -1,6 +1,7 @@
 """What is measured: each request with the statements that are its limit, and the marks it has to reach."""
 
 import base64
+import re
 
 import msgspec
 
@@ -43,6 +44,7 @@ def form(app: NewSecret) -> str:
     return f"grant_type=client_credentials&client_id={app.client_id}&client_secret={app.client_secret}"
 
 
+_DOCUMENTS = re.compile(r"array_agg\((?:doc|convert_to\(doc, ?'UTF8'\))\)")
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 
 
@@ -138,7 +140,9 @@ def _listing(store: Loaded, limit: int, after: int | None = None) -> str:
     if after is not None:
         chosen.append(f"\\set after {after}")
         values.append(":after")
-    sql = queries.LISTING.statement(Shape(resumed=after is not None))
+    # The service takes arrays in binary. pgbench can only take text, where quoting an array costs more than all else;
+    # as one text the same documents make the higher limit, and the honest one.
+    sql = _DOCUMENTS.sub("string_agg(doc, ',')", queries.LISTING.statement(Shape(resumed=after is not None)))
     return as_script((sql, values), choose="\n".join(chosen))
 
 

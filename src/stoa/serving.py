@@ -52,7 +52,7 @@ class Server(MPServer):
             if self.interrupt_signal or not self.answered:
                 return
             time.sleep(RESPAWN_PAUSE_S)
-            self.respawned_wrks.clear()  # by which granian remembers who died
+            self.respawned_wrks.clear()  # pyright: ignore[reportUnknownMemberType] - by which granian remembers who died
 
 
 @contextmanager
@@ -146,11 +146,11 @@ def serve(settings: Settings, *, on_ready: Callable[[], None] = lambda: None) ->
     )
 
     def answered() -> None:
+        server.answered = True
+        on_ready()
         from stoa.telemetry import configure_logging  # noqa: PLC0415 - the first answer need not wait for it
 
         configure_logging(settings)
-        server.answered = True
-        on_ready()
 
     announce(settings, answered)
     server.serve()

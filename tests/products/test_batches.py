@@ -137,7 +137,7 @@ async def test_variants_across_products_are_patched_in_one_call(shop: Shop) -> N
     assert [r["status"] for r in answer.json()["data"]] == ["updated", "updated", "unchanged"]
     assert answer.json()["data"][0]["resource"]["effective_price"] == "40.00"
     assert (await shop.client.get(f"/products/{mug}")).json()["data"]["barcode"] == "123"
-    wrong = [
+    wrong: list[dict[str, Any]] = [
         {"sku": "NOPE", "data": {}},
         {"id": 999_999, "data": {}},
         {"data": {}},

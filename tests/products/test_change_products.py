@@ -77,20 +77,30 @@ async def test_a_sku_and_an_external_id_belong_to_one(shop: Shop, other_shop: Sh
     assert (await other_shop.client.post("/products", json=SHIRT)).status_code == 201
 
 
-@pytest.mark.parametrize(
-    ("change", "faults"),
-    [
-        ({"variants": [{"option_values": {"Size": "XL"}}]}, {"/variants/0/option_values/Size": "option_mismatch"}),
-        ({"variants": [{"option_values": {}}]}, {"/variants/0/option_values": "option_mismatch"}),
-        ({"variants": [{"option_values": {"Size": "S"}}] * 2}, {"/variants/1/option_values": "option_mismatch"}),
-        ({"options": [], "variants": [{"option_values": {"Size": "S"}}]}, {"/variants/0/option_values": "option_mismatch"}),
-        ({"name": "", "price": None, "status": "gone"}, {"/name": "invalid_format", "/price": "invalid_type", "/status": "invalid_format"}),
-        ({"images": [{"url": "ftp://x"}], "weight": -1}, {"/images/0/url": "invalid_format", "/weight": "out_of_range"}),
-        ({"metadata": {"not a key!": 1, "deep": {}}}, {"/metadata/not a key!": "invalid_format", "/metadata/deep": "invalid_type"}),
-        ({"sku": "X"}, {"/sku": "invalid_format"}),
-        ({"id": 7, "version": 3}, {"/id": "unknown_field", "/version": "unknown_field"}),
-    ],
-)  # fmt: skip
+FAULTY: list[tuple[dict[str, Any], dict[str, str]]] = [
+    ({"variants": [{"option_values": {"Size": "XL"}}]}, {"/variants/0/option_values/Size": "option_mismatch"}),
+    ({"variants": [{"option_values": {}}]}, {"/variants/0/option_values": "option_mismatch"}),
+    ({"variants": [{"option_values": {"Size": "S"}}] * 2}, {"/variants/1/option_values": "option_mismatch"}),
+    ({"options": [], "variants": [{"option_values": {"Size": "S"}}]}, {"/variants/0/option_values": "option_mismatch"}),
+    (
+        {"name": "", "price": None, "status": "gone"},
+        {"/name": "invalid_format", "/price": "invalid_type", "/status": "invalid_format"},
+    ),
+    ({"images": [{"url": "ftp://x"}], "weight": -1}, {"/images/0/url": "invalid_format", "/weight": "out_of_range"}),
+    (
+        {"metadata": {"not a key!": 1, "deep": {}}},
+        {"/metadata/not a key!": "invalid_format", "/metadata/deep": "invalid_type"},
+    ),
+    ({"sku": "X"}, {"/sku": "invalid_format"}),
+    (
+        {"variants": [{"option_values": {"Size": "S"}, "stock": {"on_hand": -1}}]},
+        {"/variants/0/stock/on_hand": "out_of_range"},
+    ),
+    ({"id": 7, "version": 3}, {"/id": "unknown_field", "/version": "unknown_field"}),
+]
+
+
+@pytest.mark.parametrize(("change", "faults"), FAULTY)
 async def test_faults_of_a_new_product_are_named(shop: Shop, change: dict[str, Any], faults: dict[str, str]) -> None:
     answer = await shop.client.post("/products", json={**SHIRT, **change})
     assert answer.status_code == 422, answer.text
@@ -238,3 +248,23 @@ async def test_racing_variants_of_one_product_all_count(shop: Shop) -> None:
     assert {answer.status_code for answer in answers} == {201}
     after = (await shop.client.get(f"/products/{product['id']}")).json()["data"]
     assert (after["variants_count"], after["stock"]["on_hand"], after["version"]) == (11, 11, 11)
+
+
+async def test_stock_below_zero_needs_backorder(shop: Shop) -> None:
+    variant = {"sku": "B", "allow_backorder": True, "stock": {"on_hand": -3}}
+    product = await created(shop, {"name": "Lamp", "price": "9", "variants": [variant]})
+    assert product["in_stock"] is True
+    path = f"/products/{product['id']}"
+    answer = await shop.client.patch(f"{path}/variants/{product['variants'][0]['id']}", json={"allow_backorder": False})
+    assert {f["pointer"]: f["code"] for f in answer.json()["errors"]} == {"/allow_backorder": "out_of_range"}
+    assert (await shop.client.patch(path, json={"track_inventory": False})).status_code == 200
+
+
+async def test_metadata_has_room_for_a_hundred_keys(shop: Shop) -> None:
+    product = await created(shop, {**MUG, "metadata": {f"k{n}": n for n in range(99)}})
+    path = f"/products/{product['id']}"
+    assert (await shop.client.patch(path, json={"metadata": {"one": 1}})).status_code == 200
+    full = await shop.client.patch(path, json={"metadata": {"two": 2}})
+    assert full.json()["errors"][0]["code"] == "metadata_limit"
+    swapped = await shop.client.patch(path, json={"metadata": {"two": 2, "one": None}})
+    assert swapped.status_code == 200

@@ -102,7 +102,7 @@ BEGIN
         hand := item.on_hand + CASE WHEN item.absolute THEN 0 ELSE hands[item.place] END;
         hold := item.reserved + holds[item.place];
         outcomes[item.n] := CASE
-            WHEN item.known IS NOT TRUE THEN 'unknown'
+            WHEN item.place IS NULL OR NOT item.known THEN 'unknown'
             WHEN item.expected <> hands[item.place] THEN 'stale'
             WHEN hand = hands[item.place] AND hold = holds[item.place] THEN 'unchanged'
             WHEN hand < hold AND NOT endless[item.place] THEN 'insufficient'

@@ -7,8 +7,9 @@ import msgspec
 
 from stoa.products import queries
 from stoa.products.contract import BatchItem, Product, ProductBatch, Variant, VariantBatch, VariantChanges, VariantItem
+from stoa.products.copies import ProductCopy, VariantCopy
 from stoa.products.rows import change_by_row, product_from_row
-from stoa.products.rules import ProductCopy, VariantCopy, change_variant, delete_product
+from stoa.products.rules import change_variant, delete_product
 from stoa.products.saving import Cause, load, save
 from stoa.products.shelf import MatchBy, Shelf
 from stoa.rest.batch import Batch, ItemResult, Mode, Outcome, check_size, done, failed, refuse_all

@@ -15,8 +15,9 @@ from stoa.products.contract import (
     ProductChanges,
     SkuTaken,
 )
+from stoa.products.copies import ProductCopy
 from stoa.products.examples import NEW_SHIRT, PRODUCT_BATCH, SHIRT_CHANGES
-from stoa.products.rules import ProductCopy, change_product, new_product
+from stoa.products.rules import change_product, new_product
 from stoa.products.saving import Cause, load, save
 from stoa.products.shelf import Shelf
 from stoa.rest.batch import Batch, BatchFailed, TooManyItems

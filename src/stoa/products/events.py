@@ -3,7 +3,7 @@
 from typing import Any
 
 from stoa.events.outbox import Event
-from stoa.products.rules import ProductCopy, VariantCopy
+from stoa.products.copies import ProductCopy, VariantCopy
 from stoa.rest.patch import changes_between
 
 

@@ -6,15 +6,8 @@ from typing import Any, cast
 import msgspec
 
 from stoa.products.contract import NewProduct, NewVariant, Product, ProductChanges, Variant, VariantChanges
-from stoa.products.rules import (
-    ProductCopy,
-    VariantCopy,
-    add_variant,
-    change_product,
-    change_variant,
-    new_product,
-    set_stock,
-)
+from stoa.products.copies import ProductCopy, VariantCopy
+from stoa.products.rules import add_variant, change_product, change_variant, new_product, set_stock
 from stoa.rest.body import convert
 from stoa.rest.endpoint import Store
 from stoa.rest.problems import Fault, Refusal, ValidationFailed

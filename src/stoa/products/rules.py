@@ -9,12 +9,13 @@ from msgspec import UNSET
 
 from stoa import money
 from stoa.products.contract import NewProduct, NewVariant, ProductChanges, VariantChanges
+from stoa.products.copies import ProductCopy, VariantCopy
 from stoa.products.documents import PRODUCT_DEFAULTS, VARIANT_DEFAULTS, options_key, slug_of
 from stoa.rest.endpoint import Store
 from stoa.rest.patch import merge
 from stoa.rest.problems import Fault, Refusal, ValidationFailed
 
-MOST_VARIANTS = 200
+MOST_VARIANTS, MOST_METADATA = 200, 100
 _AMOUNTS = ("price", "compare_at_price", "cost_price")
 
 
@@ -28,63 +29,6 @@ class LastVariant(Refusal):
     """A product keeps at least one variant; delete the product instead."""
 
     status, code, title = 409, "last_variant", "The last variant cannot be deleted"
-
-
-class VariantCopy(msgspec.Struct):
-    """A variant being worked on; `id` is None until it is stored."""
-
-    id: int | None
-    fields: dict[str, Any]
-    on_hand: int = 0
-    reserved: int = 0
-    version: int = 0
-    touched: bool = False
-    deleted: bool = False
-    before: dict[str, Any] | None = None  # as stored; None when new
-    on_hand_before: int = 0
-
-    @property
-    def sellable(self) -> bool:
-        free = self.on_hand > self.reserved
-        return free or self.fields["allow_backorder"] or not self.fields["track_inventory"]
-
-
-class ProductCopy(msgspec.Struct):
-    """A product being worked on, with its variants; its row is locked while this lives."""
-
-    id: int | None
-    fields: dict[str, Any]
-    variants: list[VariantCopy]
-    version: int = 0
-    touched: bool = False
-    deleted: bool = False
-    before: dict[str, Any] | None = None
-
-    @property
-    def live(self) -> list[VariantCopy]:
-        return [variant for variant in self.variants if not variant.deleted]
-
-    def copy(self) -> "ProductCopy":
-        """A copy to try an edit on; documents are replaced by edits, never changed in place."""
-        variants = [msgspec.structs.replace(variant) for variant in self.variants]
-        return msgspec.structs.replace(self, variants=variants)
-
-    def become(self, tried: "ProductCopy") -> None:
-        """Take over an edit that was found right; whoever holds this copy or its variants sees it."""
-        for mine, theirs in zip(self.variants, tried.variants, strict=False):
-            _take_over(mine, theirs)
-        self.variants += tried.variants[len(self.variants) :]
-        variants = self.variants
-        _take_over(self, tried)
-        self.variants = variants
-
-    def variant(self, variant_id: int) -> VariantCopy | None:
-        return next((variant for variant in self.live if variant.id == variant_id), None)
-
-
-def _take_over(mine: msgspec.Struct, theirs: msgspec.Struct) -> None:
-    for field in mine.__struct_fields__:
-        setattr(mine, field, getattr(theirs, field))
 
 
 def new_product(new: NewProduct, store: Store) -> ProductCopy:
@@ -107,6 +51,9 @@ def new_product(new: NewProduct, store: Store) -> ProductCopy:
         if seen.setdefault(options_key(each.option_values), place) != place:
             faults.append(Fault(f"{at}/option_values", "option_mismatch", "stands twice in this product"))
         product.variants.append(_new_variant(product, each, store))
+    faults += [
+        f for place, v in enumerate(product.variants) for f in _stock_faults(v, f"/variants/{place}/stock/on_hand")
+    ]
     if faults:
         raise ValidationFailed(f"{len(faults)} fault(s) in the variants.", faults=faults)
     settle(product)
@@ -124,6 +71,7 @@ def change_product(product: ProductCopy, body: ProductChanges, patch: Mapping[st
         after["slug"] = slug_of(after["name"])
     if after == product.fields:
         return False
+    _refuse(_metadata_faults(after))
     if after["options"] != product.fields["options"]:
         faults = [
             f for v in product.live for f in _option_faults(after["options"], v.fields["option_values"], "/options")
@@ -133,6 +81,7 @@ def change_product(product: ProductCopy, body: ProductChanges, patch: Mapping[st
     if after["track_inventory"] != product.fields["track_inventory"]:
         for variant in product.live:
             _set(variant, {"track_inventory": after["track_inventory"]})
+            _refuse(_stock_faults(variant, "/track_inventory"))
     product.fields = after
     product.touched = True
     settle(product)
@@ -157,6 +106,7 @@ def add_variant(product: ProductCopy, new: NewVariant, store: Store) -> VariantC
     _refuse_double(product, None, new.option_values)
     product.fields = {**product.fields, "options": _extended(product.fields["options"], new.option_values)}
     variant = _new_variant(product, new, store)
+    _refuse(_stock_faults(variant, "/stock/on_hand"))
     product.variants.append(variant)
     product.touched = True
     settle(product)
@@ -181,6 +131,8 @@ def change_variant(
         raise ValidationFailed("The image is not the product's.", faults=[fault])
     if after == variant.fields:
         return False
+    _refuse(_metadata_faults(after))
+    _refuse(_stock_faults(msgspec.structs.replace(variant, fields=after), "/allow_backorder"))
     product.fields = {**product.fields, "options": _extended(product.fields["options"], after["option_values"])}
     variant.fields = after
     variant.touched = product.touched = True
@@ -198,6 +150,7 @@ def remove_variant(product: ProductCopy, variant: VariantCopy) -> None:
 def set_stock(product: ProductCopy, variant: VariantCopy, on_hand: int) -> bool:
     if variant.on_hand == on_hand:
         return False
+    _refuse(_stock_faults(msgspec.structs.replace(variant, on_hand=on_hand), "/stock/on_hand"))
     variant.on_hand = on_hand
     variant.touched = product.touched = True
     return True
@@ -221,6 +174,24 @@ def settle(product: ProductCopy) -> None:
     if any(product.fields[name] != value for name, value in derived.items()):
         product.fields = {**product.fields, **derived}
         product.touched = True
+
+
+def _refuse(faults: list[Fault]) -> None:
+    if faults:
+        raise ValidationFailed(f"{len(faults)} fault(s) found.", faults=faults)
+
+
+def _stock_faults(variant: VariantCopy, at: str) -> list[Fault]:
+    """Stock below what is promised needs backorder, or not to be counted at all."""
+    owed = variant.on_hand < variant.reserved
+    if owed and variant.fields["track_inventory"] and not variant.fields["allow_backorder"]:
+        return [Fault(at, "out_of_range", "leaves less than nothing to sell, and the variant takes no backorders")]
+    return []
+
+
+def _metadata_faults(fields: Mapping[str, Any]) -> list[Fault]:
+    too_many = len(fields["metadata"]) > MOST_METADATA
+    return [Fault("/metadata", "metadata_limit", f"may hold at most {MOST_METADATA} keys")] if too_many else []
 
 
 def _set(variant: VariantCopy, members: Mapping[str, Any]) -> None:

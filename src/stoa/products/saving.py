@@ -11,9 +11,9 @@ from stoa.events.outbox import Actor
 from stoa.ids import new_id
 from stoa.products import queries
 from stoa.products.contract import ExternalIdTaken, SkuTaken
+from stoa.products.copies import ProductCopy, VariantCopy
 from stoa.products.documents import fields_of, head_of, json_of, minor, options_key, terms_of
 from stoa.products.events import events_of
-from stoa.products.rules import ProductCopy, VariantCopy
 
 
 class ProductRow(msgspec.Struct):

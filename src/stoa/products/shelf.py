@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import Literal
 
 from stoa.products.contract import ExternalIdTaken, SkuTaken
-from stoa.products.rules import ProductCopy, VariantCopy
+from stoa.products.copies import ProductCopy, VariantCopy
 from stoa.rest.problems import Fault, Refusal
 
 MatchBy = Literal["id", "sku", "external_id"]

@@ -16,17 +16,10 @@ from stoa.products.contract import (
     VariantBatch,
     VariantChanges,
 )
+from stoa.products.copies import ProductCopy, VariantCopy
 from stoa.products.endpoints import cause_of
 from stoa.products.examples import NEW_VARIANT, VARIANT_BATCH, VARIANT_CHANGES
-from stoa.products.rules import (
-    DuplicateVariant,
-    LastVariant,
-    ProductCopy,
-    VariantCopy,
-    add_variant,
-    change_variant,
-    remove_variant,
-)
+from stoa.products.rules import DuplicateVariant, LastVariant, add_variant, change_variant, remove_variant
 from stoa.products.saving import load, save
 from stoa.products.shelf import Shelf
 from stoa.rest.batch import Batch, BatchFailed, TooManyItems

@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -202,22 +202,23 @@ def reference(schema: Schema) -> str | None:
 
 
 def read(document: Mapping[str, Any]) -> Document:
-    return msgspec.convert(_inlined(document, document), Document)
+    return msgspec.convert(_inlined(dict(document), document), Document)
 
 
 def _inlined(node: Any, document: Mapping[str, Any]) -> Any:
     """Shared parameters, answers and headers put where they are referred to; schemas keep their names."""
     if isinstance(node, list):
-        return [_inlined(item, document) for item in node]  # pyright: ignore[reportUnknownVariableType]
-    if not isinstance(node, Mapping):
+        return [_inlined(item, document) for item in cast("list[Any]", node)]
+    if not isinstance(node, dict):
         return node
-    target = node.get("$ref")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    if isinstance(target, str) and target.startswith("#/") and not target.startswith(_SCHEMAS):
+    members = cast("dict[str, Any]", node)
+    target = str(members.get("$ref", ""))
+    if target.startswith("#/") and not target.startswith(_SCHEMAS):
         found: Any = document
         for key in target[2:].split("/"):
             found = found[key]
         return _inlined(found, document)
-    return {key: _inlined(value, document) for key, value in node.items()}  # pyright: ignore[reportUnknownVariableType]
+    return {key: _inlined(value, document) for key, value in members.items()}
 
 
 def _codes(schema: Schema) -> list[str]:

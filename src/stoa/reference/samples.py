@@ -1,14 +1,14 @@
 """Examples made from the declarations: plausible values for a schema, and the request that sends them."""
 
 import json
-from typing import Any
+from typing import Any, cast
 
 from stoa.reference.document import Document, Operation, Schema
 from stoa.reference.markup import Html, join, tag
 from stoa.reference.wording import alternatives, nullable, plain, values
 
 _DEEPEST = 5
-_WIDTH = 64
+_WIDTH = 58
 # What a field of this name usually holds; the last word of the name decides when the whole is not here.
 _WORDS: dict[str, Any] = {
     "address1": "12 Ermou Street", "amount": "19.99", "available": 38, "barcode": "5201234567890",
@@ -16,7 +16,8 @@ _WORDS: dict[str, Any] = {
     "city": "Athens", "country_code": "GR", "currency": "EUR", "description": "Woven on Naxos, washed soft.",
     "email": "thea@example.com", "event": "order.created", "event_type": "order.created",
     "events": ["order.*"], "failed": 0, "first_name": "Thea", "handle": "demo", "id": 1, "index": 0,
-    "instance": "/api/v3/app/products", "last_name": "Pappas", "limit": 50, "locale": "el-GR", "metadata": {"material": "linen"}, "name": "Linen shirt",
+    "instance": "/api/v3/app/products", "last_name": "Pappas", "limit": 50, "locale": "el-GR",
+    "metadata": {"material": "linen"}, "name": "Linen shirt",
     "number": 1001, "on_hand": 40, "option_values": {"Size": "M"}, "page": 1, "phone": "+302101234567",
     "postal_code": "105 63", "position": 1, "price": "39.00", "quantity": 2, "reserved": 2, "score": 0.92,
     "sku": "LS-M", "slug": "linen-shirt", "succeeded": 1, "tags": ["linen", "summer"], "title": "Linen shirt",
@@ -137,9 +138,8 @@ def pretty(value: Any, indent: str = "") -> str:
     if not isinstance(value, dict | list) or not value or (indent and len(indent) + len(flat) <= _WIDTH):
         return flat
     if isinstance(value, dict):
-        rows = [f"{json.dumps(key)}: {pretty(each, deeper)}" for key, each in value.items()]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-        opening, closing = "{}"
+        members = cast("dict[str, Any]", value)
+        lines = [f"{json.dumps(key)}: {pretty(each, deeper)}" for key, each in members.items()]
     else:
-        rows = [pretty(each, deeper) for each in value]  # pyright: ignore[reportUnknownVariableType]
-        opening, closing = "[]"
-    return f"{opening}\n{deeper}" + f",\n{deeper}".join(rows) + f"\n{indent}{closing}"
+        lines = [pretty(each, deeper) for each in cast("list[Any]", value)]
+    return f"{flat[0]}\n{deeper}" + f",\n{deeper}".join(lines) + f"\n{indent}{flat[-1]}"

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, cast
 
 from stoa.reference.document import Document, Schema, reference
 from stoa.reference.markup import Html, code, inline, join, link, tag
@@ -29,13 +29,13 @@ def kind(schema: Schema) -> Html:
     if "enum" in schema or "const" in schema:
         return join(["string" if isinstance(value, str) else "value" for value in values(schema)[:1]])
     given: Any = schema.get("type")
+    if isinstance(given, list):
+        return join((kind({**schema, "type": each}) for each in cast("list[str]", given)), " or ")
     match given:
         case "array":
             return join(["array of ", kind(schema.get("items", {}))])
         case "object":
             return _object(schema)
-        case list():
-            return join((kind({**schema, "type": each}) for each in given), " or ")  # pyright: ignore[reportUnknownVariableType]
         case None:
             return join(["anything"])
         case _:
@@ -46,7 +46,7 @@ def _object(schema: Schema) -> Html:
     if schema.get("properties"):
         return tag("code", "{", ", ".join(schema["properties"]), "}", title=schema.get("description"))
     of = schema.get("additionalProperties")
-    return join(["map of ", kind(of)]) if isinstance(of, dict) and of else join(["object"])  # pyright: ignore[reportUnknownArgumentType]
+    return join(["map of ", kind(cast("Schema", of))]) if isinstance(of, dict) and of else join(["object"])
 
 
 def alternatives(schema: Schema) -> list[Schema]:

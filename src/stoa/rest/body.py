@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from stoa.rest.checks import MOST_FAULTS, checker
-from stoa.rest.problems import MalformedJson, ValidationFailed, shown
+from stoa.rest.problems import Fault, MalformedJson, ValidationFailed, shown
 
 T = TypeVar("T")
 

@@ -82,7 +82,7 @@ function pretty(text) {
     node.items ? node.opening + node.items.map(([key, value]) => key + flat(value)).join(", ") + node.closing : node;
   const laid = (node, indent) => {
     const line = flat(node);
-    if (!node.items?.length || (indent && indent.length + line.length <= 64)) return line;
+    if (!node.items?.length || (indent && indent.length + line.length <= 58)) return line;
     const deeper = `${indent}  `;
     const rows = node.items.map(([key, value]) => deeper + key + laid(value, deeper));
     return `${node.opening}\n${rows.join(",\n")}\n${indent}${node.closing}`;

@@ -1,0 +1,126 @@
+"""Many hands in the same stock: nothing is sold twice, nothing is lost, and nobody waits for ever."""
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import AsyncIterator, Coroutine, Iterable
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+from tests.inventory.shelves import Shelves
+from tests.support.shops import Shop, open_shop
+
+from stoa.app import Application
+from stoa.db.pool import Database
+from stoa.inventory.endpoints import routes
+from stoa.settings import Settings
+
+HOT: dict[str, Any] = {"name": "Hot", "price": "1.00", "sku": "HOT", "stock": {"on_hand": 100}}
+
+
+def shared(number: int) -> dict[str, Any]:
+    sizes = [str(n) for n in range(5)]
+    return {
+        "name": f"Shared {number}",
+        "price": "1.00",
+        "options": [{"name": "Size", "values": sizes}],
+        "variants": [
+            {"sku": f"P{number}-{size}", "option_values": {"Size": size}, "stock": {"on_hand": 1000}} for size in sizes
+        ],
+    }
+
+
+@pytest.fixture
+async def busy_shop(settings: Settings, db: Database) -> AsyncIterator[Shop]:
+    """A shop whose app may have as many requests in flight as it likes, over ten connections."""
+    open_to_all = msgspec.structs.replace(settings, app_concurrency=1000, database_pool=10)
+    application = Application(open_to_all, routes.endpoints)
+    shop = await open_shop(application, db)
+    yield shop
+    await shop.client.aclose()
+    await application.database.close()
+
+
+async def rush(calls: Iterable[Coroutine[Any, Any, httpx.Response]]) -> list[httpx.Response]:
+    """All at once, four for each connection: more would only wait for one."""
+    turn = asyncio.Semaphore(40)
+
+    async def each(call: Coroutine[Any, Any, httpx.Response]) -> httpx.Response:
+        async with turn:
+            return await call
+
+    return await asyncio.gather(*map(each, calls))
+
+
+async def assert_books_balance(shelves: Shelves) -> None:
+    """The ledger sums to what is on hand, and products to their variants."""
+    store_id = shelves.shop.store_id
+    rows = await shelves.shop.db.fetch(
+        """SELECT v.sku, v.on_hand, sum(m.delta_on_hand)::bigint
+             FROM variants v JOIN stock_movements m ON m.store_id = $1 AND m.variant_id = v.id
+            WHERE v.store_id = $1 GROUP BY v.sku, v.on_hand""",
+        store_id,
+    )
+    assert rows
+    for sku, on_hand, moved in rows:
+        assert on_hand == moved, f"{sku} has {on_hand} on hand, its ledger says {moved}"
+    rows = await shelves.shop.db.fetch(
+        """SELECT p.id FROM products p JOIN variants v ON v.store_id = $1 AND v.product_id = p.id
+            WHERE p.store_id = $1 GROUP BY p.id, p.on_hand, p.reserved, p.in_stock
+           HAVING (p.on_hand, p.reserved) <> (sum(v.on_hand), sum(v.reserved))
+               OR p.in_stock <> bool_or(v.on_hand > v.reserved)""",
+        store_id,
+    )
+    assert rows == []
+
+
+async def test_a_hundred_units_are_sold_a_hundred_times_whatever_the_rush(busy_shop: Shop) -> None:
+    shelves = await Shelves(busy_shop).open(HOT)
+    answers = await rush(shelves.adjust({"sku": "HOT", "quantity": -1}, reference=f"S-{n}") for n in range(200))
+    assert Counter(answer.status_code for answer in answers) == {200: 100, 409: 100}
+    assert {answer.json()["code"] for answer in answers if answer.status_code == 409} == {"insufficient_stock"}
+    level = await shelves.level("HOT")
+    assert (level["stock"]["on_hand"], level["version"]) == (0, 101)
+    entries = await shelves.entries()
+    assert [entry["on_hand_after"] for entry in entries] == sorted(range(100), reverse=True)
+    told = Counter(kind for kind, _ in await shelves.told())
+    assert told == {"inventory_changed": 100, "out_of_stock": 1}
+    await assert_books_balance(shelves)
+
+
+async def test_compared_changes_let_one_through_for_each_level(busy_shop: Shop) -> None:
+    shelves = await Shelves(busy_shop).open(HOT)
+    item = {"sku": "HOT", "quantity": 5, "compare_quantity": 100}
+    answers = await rush(shelves.adjust(item) for _ in range(20))
+    assert Counter(answer.status_code for answer in answers) == {200: 1, 409: 19}
+    assert await shelves.on_hand("HOT") == 105
+
+
+async def test_batches_in_every_order_never_block_one_another_for_good(busy_shop: Shop) -> None:
+    shelves = await Shelves(busy_shop).open(shared(1), shared(2))
+    before = await deadlocks(busy_shop)
+    dice = random.Random(17)
+    skus = list(shelves.variants)
+
+    def batch() -> Coroutine[Any, Any, httpx.Response]:
+        # By SKU and by id, up and down, so that nothing about the items gives the locks an order.
+        chosen = dice.sample(skus, dice.randint(2, 10))
+        items = [{"sku": sku} if dice.random() < 0.5 else {"variant_id": shelves.variants[sku]} for sku in chosen]
+        return shelves.adjust(*({**item, "quantity": dice.choice([-2, -1, 1, 3])} for item in items))
+
+    answers = await rush(batch() for _ in range(150))
+    assert Counter(answer.status_code for answer in answers) == {200: 150}
+    assert await deadlocks(busy_shop) == before
+    moved = sum(len(answer.json()["data"]) for answer in answers)
+    rows = await busy_shop.db.fetch(
+        "SELECT count(*) FROM stock_movements WHERE store_id = $1 AND id > $2", busy_shop.store_id, shelves.last_entry
+    )
+    assert rows[0][0] == moved
+    await assert_books_balance(shelves)
+
+
+async def deadlocks(shop: Shop) -> int:
+    rows = await shop.db.fetch("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
+    return rows[0][0]
