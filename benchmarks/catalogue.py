@@ -29,12 +29,12 @@ _CATEGORIES = ["Home/Kitchen", "Home/Living", "Home/Bedroom", "Clothing/Women", 
 _TAGS = "summer winter new sale gift outdoor handmade vegan bestseller limited refill set".split()
 _SENTENCES = (  # shops write like this, with dashes and apostrophes outside ASCII
     "Made in small batches by people who have done little else for thirty years.",
-    "It gets softer with every wash – and keeps its colour in the sun.",
+    "It gets softer with every wash – and keeps its colour in the sun.",  # noqa: RUF001
     "The edges are finished by hand, which is why no two of them are quite alike.",
     "We ship it folded in recycled paper, without a plastic bag anywhere.",
     "Care for it with cold water and a little patience; it will repay both.",
     "A plain thing, well made, that does not ask for attention and gets it all the same.",
-    "Measure twice before you order: you’ll find the larger size generous.",
+    "Measure twice before you order: you’ll find the larger size generous.",  # noqa: RUF001
 )
 _SIZES = ["Small", "Medium", "Large", "Extra large"]
 

@@ -74,7 +74,18 @@ def drive_http(origin: str, request: Request, load: Load) -> Figures:
     """One run of wrk; a refused request makes the run worthless, so it is an error."""
     headers = [part for name, value in request.headers.items() for part in ("-H", f"{name}: {value}")]
     ids = [str(request.first_id), str(request.last_id)]
-    command = [find_wrk(), "-t1", f"-c{load.connections}", f"-d{load.seconds:g}s", "-s", str(_SCRIPT), *headers, origin]
+    command = [
+        find_wrk(),
+        "-t1",
+        "--timeout",
+        "30s",
+        f"-c{load.connections}",
+        f"-d{load.seconds:g}s",
+        "-s",
+        str(_SCRIPT),
+        *headers,
+        origin,
+    ]
     output = _run([*command, "--", request.method, request.path, *ids, request.body], load)
     result = re.search(r"^RESULT (\d+) (\d+) (\d+) (\d+) (\d+) (\d+)$", output, re.MULTILINE)
     if result is None:

@@ -42,17 +42,15 @@ _claims: list[socket.socket] = []  # what this process holds for as long as it l
 
 
 class Server(MPServer):
-    """Granian gives up when a worker dies twice in a row; this gives up only if there has been no answer yet."""
+    """Granian gives up when a worker dies twice in a row; this gives up only as long as nothing was answered yet."""
 
     answered = False
 
-    def _serve_loop(self, spawn_target: Any, target_loader: Any) -> None:
-        while True:
-            super()._serve_loop(spawn_target, target_loader)  # pyright: ignore[reportUnknownMemberType]
-            if self.interrupt_signal or not self.answered:
-                return
-            time.sleep(RESPAWN_PAUSE_S)
-            self.respawned_wrks.clear()  # pyright: ignore[reportUnknownMemberType] - by which granian remembers who died
+    def _respawn_workers(self, *args: Any, **kwargs: Any) -> None:
+        super()._respawn_workers(*args, **kwargs)  # pyright: ignore[reportUnknownMemberType]
+        if self.answered:
+            time.sleep(RESPAWN_PAUSE_S)  # a worker that dies at once must not keep the machine busy
+            self.respawned_wrks.clear()  # pyright: ignore[reportUnknownMemberType] - granian's memory of who died
 
 
 @contextmanager

@@ -1,8 +1,11 @@
 """What the service answers outside the app API: health, the API's description, and a page for every error code."""
 
+import gzip
+import hashlib
 import html
 import inspect
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 import structlog
@@ -45,8 +48,14 @@ def routes(database: Database) -> list[Route]:
     async def description(_: Request) -> Response:
         return Response(openapi_bytes(), media_type="application/json", headers=_SAFE)
 
-    async def reference(_: Request) -> Response:
-        return HTMLResponse(reference_page.html(), headers=_PAGE)
+    async def reference(request: Request) -> Response:
+        page, packed, tag = _reference()
+        headers = {**_PAGE, "Cache-Control": "max-age=60", "ETag": tag, "Vary": "Accept-Encoding"}
+        if tag in request.headers.get("if-none-match", ""):
+            return Response(status_code=304, headers=headers)
+        if "gzip" in request.headers.get("accept-encoding", ""):
+            return HTMLResponse(packed, headers={**headers, "Content-Encoding": "gzip"})
+        return HTMLResponse(page, headers=headers)
 
     return [
         Route("/", home),
@@ -57,6 +66,13 @@ def routes(database: Database) -> list[Route]:
         Route("/docs/{asset}", _asset),
         Route("/problems/{code}", _problem),
     ]
+
+
+@cache
+def _reference() -> tuple[bytes, bytes, str]:
+    """The reference page plain and packed, with its tag; it changes only with the release."""
+    page = reference_page.html().encode()
+    return page, gzip.compress(page), f'"{hashlib.sha256(page).hexdigest()[:16]}"'
 
 
 async def _asset(request: Request) -> Response:

@@ -3,14 +3,14 @@
 from collections.abc import AsyncIterator
 
 import pytest
-from tests.inventory.shelves import CARD, LAMP, SOCKS, Shelves
-from tests.support import notes
-from tests.support.shops import Shop
 
 from stoa.api import ENDPOINTS
 from stoa.app import Application
 from stoa.inventory.endpoints import routes
 from stoa.settings import Settings
+from tests.inventory.shelves import CARD, LAMP, SOCKS, Shelves
+from tests.support import notes
+from tests.support.shops import Shop
 
 
 @pytest.fixture(scope="session")

@@ -5,6 +5,7 @@ from typing import Any
 
 import httpx
 import msgspec
+
 from tests.support.shops import Shop
 
 SOCKS: dict[str, Any] = {
@@ -27,6 +28,7 @@ CARD: dict[str, Any] = {
     "track_inventory": False,
     "variants": [{"sku": "CARD", "low_stock_threshold": 5}],
 }
+EVENT = ("id", "type", "resource_type", "resource_id", "resource_version", "actor", "changes", "data", "request_id")
 
 
 @dataclass
@@ -85,13 +87,12 @@ class Shelves:
     async def events(self) -> list[dict[str, Any]]:
         """What was told of stock since the shop opened, in order."""
         rows = await self.shop.db.fetch(
-            """SELECT id, type, resource_type, resource_id, resource_version, actor, changes, data, request_id FROM events
+            f"""SELECT {", ".join(EVENT)} FROM events
                 WHERE store_id = $1 AND position > $2 ORDER BY position""",
             self.shop.store_id,
             self.last_event,
         )
-        names = "id type resource_type resource_id resource_version actor changes data request_id".split()
-        told = [dict(zip(names, row, strict=True)) for row in rows]
+        told: list[dict[str, Any]] = [dict(zip(EVENT, row, strict=True)) for row in rows]
         for event in told:
             event.update({name: msgspec.json.decode(event[name]) for name in ("actor", "changes", "data")})
         return told

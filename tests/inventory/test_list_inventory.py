@@ -4,11 +4,11 @@ from typing import Any
 
 import jsonschema
 import pytest
-from tests.inventory.shelves import SOCKS, Shelves
-from tests.support.shops import Shop
 
 from stoa.inventory.endpoints import routes
 from stoa.rest.openapi import document
+from tests.inventory.shelves import SOCKS, Shelves
+from tests.support.shops import Shop
 
 
 async def skus(shelves: Shelves, **params: Any) -> list[str]:
@@ -99,7 +99,11 @@ async def test_a_deleted_variant_has_no_level_but_a_tombstone(shelves: Shelves) 
 
 async def test_levels_of_another_store_are_not_there(shelves: Shelves, other_shop: Shop) -> None:
     await other_shop.add(SOCKS)
-    for params in ({"sku": "SOCK-S"}, {"variant_id": shelves.variants["SOCK-S"]}, {"product_id": shelves.products["SOCK-S"]}):
+    for params in (
+        {"sku": "SOCK-S"},
+        {"variant_id": shelves.variants["SOCK-S"]},
+        {"product_id": shelves.products["SOCK-S"]},
+    ):
         page = (await other_shop.client.get("/products/inventory", params=params)).json()
         assert shelves.variants["SOCK-S"] not in [level["variant_id"] for level in page["data"]]
 

@@ -3,18 +3,21 @@
 from typing import Any
 
 import pytest
-from tests.inventory.shelves import SOCKS, Shelves
-from tests.support.shops import Shop
 
 from stoa.events.outbox import Actor
 from stoa.inventory.queries import Move, move_stock
+from tests.inventory.shelves import SOCKS, Shelves
+from tests.support.shops import Shop
 
 
 @pytest.fixture
 async def books(shelves: Shelves) -> Shelves:
     """A count of two variants, a return, and an order's reservation."""
     await shelves.adjusted(
-        {"sku": "SOCK-S", "op": "set", "quantity": 8}, {"sku": "LAMP", "quantity": 2}, reason="stocktake", reference="COUNT-9"
+        {"sku": "SOCK-S", "op": "set", "quantity": 8},
+        {"sku": "LAMP", "quantity": 2},
+        reason="stocktake",
+        reference="COUNT-9",
     )
     await shelves.adjusted({"sku": "SOCK-S", "quantity": 1, "reason": "return", "reference": "RMA-1"})
     reserved = Move(sku="LAMP", kind="reserve", reserved=1, reason="order", order_id=512)
@@ -94,5 +97,9 @@ async def test_an_entry_keeps_the_sku_of_its_time(books: Shelves) -> None:
         "UPDATE variants SET sku = 'LAMP-2' WHERE store_id = $1 AND sku = 'LAMP'", books.shop.store_id
     )
     await books.adjusted({"sku": "LAMP-2", "quantity": 1})
-    assert [entry["sku"] for entry in await books.entries(variant_id=books.variants["LAMP"])] == ["LAMP", "LAMP", "LAMP-2"]
+    assert [entry["sku"] for entry in await books.entries(variant_id=books.variants["LAMP"])] == [
+        "LAMP",
+        "LAMP",
+        "LAMP-2",
+    ]
     assert len(await books.entries(sku="LAMP")) == 2

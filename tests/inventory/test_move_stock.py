@@ -4,11 +4,11 @@ import asyncio
 from typing import Any
 
 import pytest
-from tests.inventory.shelves import Shelves
 
 from stoa.db.errors import PostgresError, violates
 from stoa.events.outbox import Actor
 from stoa.inventory.queries import Move, Moved, move_stock
+from tests.inventory.shelves import Shelves
 
 
 async def move(shelves: Shelves, *moves: Move, atomic: bool = True) -> list[Moved]:

@@ -9,13 +9,13 @@ from typing import Any
 import httpx
 import msgspec
 import pytest
-from tests.inventory.shelves import Shelves
-from tests.support.shops import Shop, open_shop
 
 from stoa.app import Application
 from stoa.db.pool import Database
 from stoa.inventory.endpoints import routes
 from stoa.settings import Settings
+from tests.inventory.shelves import Shelves
+from tests.support.shops import Shop, open_shop
 
 HOT: dict[str, Any] = {"name": "Hot", "price": "1.00", "sku": "HOT", "stock": {"on_hand": 100}}
 

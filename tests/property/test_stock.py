@@ -98,7 +98,9 @@ async def stocked(settings: Settings, db: Database) -> AsyncIterator[Application
     await application.database.close()
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(batches=BATCHES)
 async def test_stock_agrees_with_its_model(
     stocked: Application, db: Database, batches: list[tuple[bool, list[dict[str, Any]]]]

@@ -1,4 +1,6 @@
-"""The `stoa` command with the tests' own slice beside the real ones, and little patience with slow bodies."""
+"""The `stoa` command with the tests' own slice beside the real ones, and as much patience with bodies as asked for."""
+
+import os
 
 from stoa import app
 from stoa.api import ENDPOINTS
@@ -7,8 +9,6 @@ from stoa.rest import wire
 from stoa.settings import load
 from stoa.telemetry import configure_logging
 from tests.support import notes
-
-BODY_SECONDS = 2.0
 
 
 def create() -> app.Application:
@@ -19,7 +19,7 @@ def create() -> app.Application:
 
 # Workers import this file too, before they ask for the application.
 app.create = create
-wire.BODY_SECONDS = BODY_SECONDS
+wire.BODY_SECONDS = float(os.environ.get("BODY_SECONDS", wire.BODY_SECONDS))
 
 if __name__ == "__main__":
     main()

@@ -1,5 +1,7 @@
 """A running service for tests: `stoa serve` in processes of its own, with a folder and a port of its own."""
 
+import asyncio
+import json
 import os
 import random
 import socket
@@ -24,8 +26,9 @@ from stoa.access.operator import Operator
 from stoa.access.stores import create_store
 from stoa.db.embedded import EmbeddedPostgres
 from stoa.db.pool import Database, connect
-from stoa.settings import Settings, load
+from stoa.settings import load
 from tests.conftest import SECRET_KEY, SERVER
+from tests.support import notes
 from tests.support.shops import token_for
 
 STOA = (sys.executable, "-m", "stoa")
@@ -52,15 +55,27 @@ def until(found: Callable[[], Any], what: str, *, seconds: float = PATIENCE_S) -
     return time.monotonic() - started
 
 
-async def new_database(name: str) -> str:
-    """An empty database on the server of this test run."""
-    server = os.environ[SERVER]
-    admin = await connect(server)
+def alive(pid: int) -> bool:
+    """Whether a process runs; a dead one may stay listed until its parent asks for it."""
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False
+
+
+def sibling(url: str, name: str) -> str:
+    """The address of another database on the same server."""
+    base, _, options = url.partition("?")
+    return f"{base.rsplit('/', 1)[0]}/{name}" + (f"?{options}" if options else "")
+
+
+async def new_database(name: str, server: str = "") -> str:
+    """An empty database, on the server of this test run unless another is given."""
+    server = server or os.environ[SERVER]
+    admin = await connect(server, statement_timeout_ms=0)
     await admin.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
     await admin.execute(f'CREATE DATABASE "{name}"')
     await admin.close()
-    base, _, options = server.partition("?")
-    return f"{base.rsplit('/', 1)[0]}/{name}" + (f"?{options}" if options else "")
+    return sibling(server, name)
 
 
 @dataclass(frozen=True)
@@ -84,6 +99,46 @@ class Account:
     def client(self) -> httpx.AsyncClient:
         """A client that calls as the app."""
         return self.service.client(base_url=self.url, headers=self.headers)
+
+    async def statuses(self, times: int = 12) -> set[int]:
+        """What new connections are answered, enough of them to meet every worker."""
+        answers: set[int] = set()
+        for _ in range(times):
+            async with self.client() as client:
+                answers.add((await client.get("/products")).status_code)
+        return answers
+
+
+class Held:
+    """A request to write a note whose body has only half arrived, and which therefore runs until it is let go."""
+
+    def __init__(self, account: Account, title: str) -> None:
+        self._account = account
+        self._body = json.dumps({"title": title, "price": "1.00"}).encode()
+
+    async def __aenter__(self) -> Self:
+        self._answers, self._line = await asyncio.open_connection("127.0.0.1", self._account.service.port)
+        head = (
+            f"POST /stores/{self._account.handle}/api/v3/app/notes HTTP/1.1\r\nhost: localhost\r\n"
+            f"authorization: Bearer {self._account.token}\r\ncontent-type: application/json\r\n"
+            f"content-length: {len(self._body)}\r\n\r\n"
+        )
+        self._line.write(head.encode() + self._body[:5])
+        await self._line.drain()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._line.close()
+
+    async def status(self) -> int:
+        """The status once there is an answer."""
+        async with asyncio.timeout(PATIENCE_S):
+            return int((await self._answers.readline()).split()[1])
+
+    async def let_go(self) -> int:
+        """Send the rest of the body; answers the status."""
+        self._line.write(self._body[5:])
+        return await self.status()
 
 
 class Service:
@@ -120,19 +175,11 @@ class Service:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._process is not None and self._process.poll() is None:
-            self._process.terminate()
-            try:
-                self._process.wait(PATIENCE_S)
-            except subprocess.TimeoutExpired:
-                self.kill()
-                raise
-        self.end_postgres()
-
-    @property
-    def pid(self) -> int:
-        assert self._process is not None
-        return self._process.pid
+        if not self.ended:
+            self.stop()
+        if (self.folder / "postgres/data/postmaster.pid").exists():  # left behind by a service that was killed
+            with EmbeddedPostgres(self.folder / "postgres", durable=False):
+                pass
 
     def launch(self) -> None:
         """Start the process, in a session of its own as a terminal or a supervisor would."""
@@ -148,18 +195,54 @@ class Service:
             )
 
     def start(self) -> None:
-        """Start it, and wait for it to be ready."""
+        """Start it, and wait until it is ready and knows so itself."""
+        told = self.said().count("is ready")
         self.launch()
-        until(lambda: self.status("/ready") == 200 or self.ended, "the service is ready")
-        assert not self.ended, self.log.read_text()
+        until(lambda: self.ended or self.said().count("is ready") > told, "the service is ready")
+        assert not self.ended, self.said()
+
+    def said(self) -> str:
+        """All that it wrote so far, to both outputs."""
+        return self.log.read_text() if self.log.exists() else ""
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
 
     @property
     def ended(self) -> bool:
         return self._process is None or self._process.poll() is not None
 
-    def status(self, path: str) -> int:
+    def wait(self) -> int:
+        """Wait for its end; answers the exit code."""
+        assert self._process is not None
+        try:
+            return self._process.wait(PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            raise
+
+    def stop(self, number: Signals = SIGTERM) -> int:
+        os.kill(self.pid, number)
+        return self.wait()
+
+    def kill(self) -> None:
+        """kill -9 of the main process alone."""
+        self.stop(SIGKILL)
+
+    def workers(self) -> list[int]:
+        """Process ids of the processes that serve requests."""
+        found: list[int] = []
+        for child in Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split():
+            with suppress(OSError):
+                if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes():
+                    found.append(int(child))
+        return found
+
+    def status(self, path: str, port: int = 0) -> int:
         """What a new connection is answered; 0 when it is refused or cut."""
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=10)
+        connection = HTTPConnection("127.0.0.1", port or self.port, timeout=10)
         try:
             connection.request("GET", path)
             return connection.getresponse().status
@@ -171,40 +254,8 @@ class Service:
     def client(self, *, base_url: str = "", headers: dict[str, str] | None = None) -> httpx.AsyncClient:
         return httpx.AsyncClient(base_url=base_url or self.url, headers=headers, timeout=PATIENCE_S, verify=NO_TLS)
 
-    def send(self, number: Signals) -> None:
-        os.kill(self.pid, number)
-
-    def wait(self) -> int:
-        """Wait for its end; answers the exit code."""
-        assert self._process is not None
-        return self._process.wait(PATIENCE_S)
-
-    def stop(self, number: Signals = SIGTERM) -> int:
-        self.send(number)
-        return self.wait()
-
-    def kill(self) -> None:
-        """kill -9 of the main process alone."""
-        self.send(SIGKILL)
-        self.wait()
-
-    def workers(self) -> list[int]:
-        """Process ids of the processes that serve requests."""
-        found: list[int] = []
-        for child in Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split():
-            with suppress(OSError):
-                if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes():
-                    found.append(int(child))
-        return found
-
-    def end_postgres(self) -> None:
-        """End an embedded PostgreSQL that a killed service left behind."""
-        if (self.folder / "postgres" / "data" / "postmaster.pid").exists():
-            with EmbeddedPostgres(self.folder / "postgres", durable=False):
-                pass
-
     def run(self, *arguments: str, **settings: object) -> subprocess.CompletedProcess[str]:
-        """A command of an operator on the same folder and database."""
+        """A command of an operator, on the same folder and database unless other settings are given."""
         more = {f"STOA_{name.upper()}": str(value) for name, value in settings.items()}
         return subprocess.run(
             [*self.command, *arguments],
@@ -215,15 +266,13 @@ class Service:
             timeout=PATIENCE_S,
         )
 
-    def settings(self) -> Settings:
-        return load(self.environment, database_url=self.database_url)
-
     async def account(
         self, handle: str, *, scopes: Sequence[str] = tuple(SCOPES), burst: int = 100_000, refill: int = 10_000
     ) -> Account:
         """A new store, a new app on it, and a token that the service gave to the app."""
         db = Database(self.database_url, size=1)
-        operator = Operator(db, self.settings(), actor="operator:tests", request_id="req_tests")
+        settings = load(self.environment, database_url=self.database_url)
+        operator = Operator(db, settings, actor="operator:tests", request_id="req_tests")
         await create_store(operator, handle, "A store", "USD")
         app = await create_app(operator, "An app", scopes)
         await install(operator, app.client_id, handle, rate_burst=burst, rate_refill=refill)
@@ -231,3 +280,9 @@ class Service:
         async with self.client() as client:
             token = await token_for(client, app.client_id, app.client_secret)
         return Account(self, handle, app.client_id, app.client_secret, token)
+
+    async def add_notes(self) -> None:
+        """Make the table that the tests' own slice needs."""
+        db = await connect(self.database_url)
+        await db.execute(notes.SCHEMA.replace("CREATE SEQUENCE", "CREATE SEQUENCE IF NOT EXISTS"))
+        await db.close()

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from stoa.rest.batch import Mode
-from stoa.rest.checks import Money, decimal_within
+from stoa.rest.checks import Money, Time, decimal_within
 from stoa.rest.filters import (
     Choices,
     Entries,
@@ -95,8 +95,8 @@ class Variant(msgspec.Struct):
     external_id: str | None
     metadata: dict[str, Any]
     stock: Stock
-    created_at: datetime
-    updated_at: datetime
+    created_at: Time
+    updated_at: Time
     version: int
 
 
@@ -138,10 +138,10 @@ class Product(msgspec.Struct):
     metadata: dict[str, Any]
     stock: Stock
     in_stock: bool
-    created_at: datetime
-    updated_at: datetime
+    created_at: Time
+    updated_at: Time
     version: int
-    deleted_at: datetime | None
+    deleted_at: Time | None
     variants: list[Variant] | UnsetType = UNSET
     inventory: list[Level] | UnsetType = UNSET
 

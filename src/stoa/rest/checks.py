@@ -31,6 +31,9 @@ Money = Annotated[
 ]
 
 
+Time = Annotated[datetime, msgspec.Meta(tz=True, description="A time in UTC, as RFC 3339 writes it.")]
+
+
 def decimal_within(least: int, most: int) -> msgspec.Meta:
     """Bounds of an exact number, such as a weight; msgspec itself bounds only binary ones."""
     schema = {"type": "number", "minimum": least, "maximum": most}

@@ -140,6 +140,7 @@ def _path(endpoint: Endpoint) -> list[dict[str, Any]]:
             "name": name,
             "in": "path",
             "required": True,
+            "description": f"The id of the {name.removesuffix('_id').replace('_', ' ')}.",
             "schema": integer if kind is int else {"type": "string", "maxLength": 64},
         }
         for name, kind in endpoint.path_parameters.items()
