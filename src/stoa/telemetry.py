@@ -18,7 +18,7 @@ LOGGED = frozenset(
     "timestamp level event request_id method operation status code duration_ms store_id app_id error where".split()
 )
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
-_LOUD = 500
+_LOUD = 500  # and above: somebody should look
 
 REQUESTS = Counter("stoa_requests", "Requests answered", ["operation", "method", "status"])
 SECONDS = Histogram(
@@ -91,7 +91,7 @@ class Observer:
             self._write(seen)
 
     def _write(self, seen: Observed) -> None:
-        tell = self._log.error if seen.status == _LOUD else self._log.info
+        tell = self._log.error if seen.status >= _LOUD else self._log.info
         extra = fault(seen.error) if seen.error else {}
         tell(
             "request",

@@ -23,9 +23,10 @@ VARY = {"id", "variant_id", "product_id", "app_id", "request_id", "created_at", 
 
 
 def steadied(value: Any) -> Any:
+    """A document in which what varies is only there or null."""
     if isinstance(value, dict):
-        members = cast("dict[str, Any]", value)
-        return {name: type(each) if name in VARY else steadied(each) for name, each in members.items()}
+        members = cast("dict[str, Any]", value).items()
+        return {name: "..." if name in VARY and each is not None else steadied(each) for name, each in members}
     return [steadied(each) for each in cast("list[Any]", value)] if isinstance(value, list) else value
 
 

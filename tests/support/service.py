@@ -129,6 +129,8 @@ class Held:
 
     async def __aexit__(self, *_: object) -> None:
         self._line.close()
+        with suppress(OSError):
+            await self._line.wait_closed()
 
     async def status(self) -> int:
         """The status once there is an answer."""
@@ -284,5 +286,5 @@ class Service:
     async def add_notes(self) -> None:
         """Make the table that the tests' own slice needs."""
         db = await connect(self.database_url)
-        await db.execute(notes.SCHEMA.replace("CREATE SEQUENCE", "CREATE SEQUENCE IF NOT EXISTS"))
+        await db.execute(notes.SCHEMA)
         await db.close()

@@ -94,7 +94,7 @@ def _welcome(settings: Settings, lines: dict[str, str]) -> str:
     file = settings.data_dir / "demo.env"
     variables = "\n".join(f"export {name}={value}" for name, value in lines.items())
     return f"""
-# Stoa is ready. Two stores are open: demo (48 products, USD) and atelier (14 products, JPY).
+# Stoa is ready. Two stores are open: demo, a town shop in USD, and atelier, a Tokyo workshop in JPY.
 # These lines also stand in {file}: source it in another terminal, then paste the three below.
 
 {variables}

@@ -79,7 +79,7 @@ class Dispatcher:
         self._database = database
         self._access = access
         self._limiter = RateLimiter(database)
-        self._public_url = public_url
+        self._public_url = public_url.rstrip("/")
         self._app_concurrency = app_concurrency
         self._max_in_flight = max_in_flight
         self._observe = observe

@@ -116,6 +116,8 @@ def no_parameters(query_string: bytes, allowed: Sequence[str] = ()) -> dict[str,
 def read_list(spec: ListOf, query_string: bytes, reader: Reader) -> ListQuery:
     """Read a list request; what is wrong is refused, all faults named at once."""
     given = pairs_of(query_string) if query_string else {}
+    if "per_page" in given and "limit" not in given:
+        given["limit"] = given.pop("per_page")
     cursor_text = given.pop("cursor", None)
     if cursor_text is None:
         return _read(spec, given, reader, None)
@@ -160,7 +162,7 @@ def _read(spec: ListOf, given: dict[str, str], reader: Reader, cursor: Cursor | 
             parameters=[shown(name) for name in unknown[:5]],
             available=sorted(known),
         )
-    limit = _whole("limit", given.get("limit", given.get("per_page")), DEFAULT_PAGE, LARGEST_PAGE, faults)
+    limit = _whole("limit", given.get("limit"), DEFAULT_PAGE, LARGEST_PAGE, faults)
     page = _whole("page", given["page"], 1, 10**9, faults) if "page" in given else None
     sort = _sort(spec, given.get("sort"), faults)
     fields = _subset("fields", given.get("fields"), spec.fields, faults)
@@ -185,7 +187,9 @@ def _read(spec: ListOf, given: dict[str, str], reader: Reader, cursor: Cursor | 
         deleted=deleted,
     )
     kept = {name: value for name, value in given.items() if name != "page"}
-    return ListQuery(shape, [filters[name] for name in names], after, limit, page, fields, include, kept)
+    # What is included was asked for by name, so it is among the fields that stay.
+    shown_fields = None if fields is None else fields | include
+    return ListQuery(shape, [filters[name] for name in names], after, limit, page, shown_fields, include, kept)
 
 
 def _whole(name: str, text: str | None, default: int, largest: int, faults: list[Fault]) -> int:

@@ -97,6 +97,8 @@ def read_parameters(request: Request, endpoint: Endpoint, call: Call) -> None:
         call.include = frozenset(given["include"].split(","))
         if not call.include <= set(endpoint.includes):
             raise InvalidParameter(f"include knows {', '.join(endpoint.includes)}.")
+        if call.fields is not None:
+            call.fields |= call.include
 
 
 _BODY_TYPES = {b"application/json"}

@@ -1,0 +1,34 @@
+"""Services that the fault stories share where a story leaves them as it found them."""
+
+import os
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.support.service import WITH_NOTES, Service, free_port, new_database
+
+BODY_SECONDS = "2"
+
+
+@pytest.fixture(scope="session")
+async def service(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> AsyncIterator[Service]:
+    """Two workers with metrics, on a database of the test run's own server, impatient with slow bodies."""
+    url = await new_database(f"fault_{worker_id}_{os.getpid()}")
+    running = Service(
+        tmp_path_factory.mktemp("service"),
+        database_url=url,
+        command=WITH_NOTES,
+        metrics=f"127.0.0.1:{free_port()}",
+    )
+    running.environment["BODY_SECONDS"] = BODY_SECONDS
+    with running:
+        await running.add_notes()
+        yield running
+
+
+@pytest.fixture(scope="session")
+async def embedded(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Service]:
+    """Two workers with an embedded database."""
+    with Service(tmp_path_factory.mktemp("embedded"), command=WITH_NOTES) as running:
+        await running.add_notes()
+        yield running

@@ -1,0 +1,106 @@
+"""Rate limits: exact however many workers share a bucket, told in headers, and refilled with time."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+
+import pytest
+from tests.support import notes
+from tests.support.shops import Shop, api_client, open_shop
+
+from stoa.access.grants import install
+from stoa.app import Application
+from stoa.db.pool import Database
+
+BURST, REFILL = 40, 2
+
+
+@pytest.fixture
+async def workers(shop: Shop) -> AsyncIterator[list[Application]]:
+    """Two more of the service, as worker processes are: they share nothing but the database."""
+    apps = [Application(shop.application.settings, notes.routes.endpoints) for _ in range(2)]
+    yield apps
+    for app in apps:
+        await app.database.close()
+
+
+async def limited(shop: Shop, db: Database) -> Shop:
+    """A shop whose app has a small bucket; a new one, so that no worker remembers a larger."""
+    opened = await open_shop(shop.application, db)
+    await install(opened.operator, opened.client_id, opened.store.handle, rate_burst=BURST, rate_refill=REFILL)
+    return opened
+
+
+async def test_the_limit_is_exact_over_several_workers(shop: Shop, db: Database, workers: list[Application]) -> None:
+    small = await limited(shop, db)
+    clients = [api_client(app, small.store.handle, small.token) for app in workers]
+    started = time.monotonic()
+    answers = [
+        answer
+        for _ in range(8)
+        for answer in await asyncio.gather(*(client.get("/notes") for client in clients for _ in range(8)))
+    ]
+    refilled = int((time.monotonic() - started) * REFILL) + 1
+    passed = [answer for answer in answers if answer.status_code == 200]
+    refused = [answer for answer in answers if answer.status_code == 429]
+    assert len(passed) + len(refused) == len(answers) == 128
+    assert BURST <= len(passed) <= BURST + refilled
+    for answer in refused:
+        assert answer.json()["code"] == "rate_limited"
+        assert answer.json()["retryable"] is True
+        assert int(answer.headers["retry-after"]) >= 1
+        assert answer.headers["x-ratelimit-remaining"] == "0"
+
+
+async def test_headers_tell_what_is_left_and_when_it_is_full(
+    shop: Shop, db: Database, workers: list[Application]
+) -> None:
+    small = await limited(shop, db)
+    client = api_client(workers[0], small.store.handle, small.token)
+    first, second = await client.get("/notes"), await client.get("/notes")
+    assert first.headers["ratelimit-policy"] == f'"default";q={BURST};w={BURST // REFILL}'
+    assert first.headers["x-ratelimit-limit"] == str(BURST)
+    assert int(first.headers["x-ratelimit-remaining"]) == BURST - 1
+    assert BURST - 2 <= int(second.headers["x-ratelimit-remaining"]) <= BURST - 1
+    assert second.headers["ratelimit"].startswith('"default";r=')
+    assert 1 <= int(second.headers["x-ratelimit-reset"]) <= 1 + 2 // REFILL
+
+
+async def test_what_was_spent_comes_back(shop: Shop, db: Database, workers: list[Application]) -> None:
+    small = await limited(shop, db)
+    await db.execute(
+        "INSERT INTO rate_buckets (store_id, app_id, tokens, refilled_at) VALUES ($1, $2, 0, now() - interval '3 seconds') "
+        "ON CONFLICT (store_id, app_id) DO UPDATE SET tokens = 0, refilled_at = excluded.refilled_at",
+        small.store_id,
+        small.app_id,
+    )
+    client = api_client(workers[0], small.store.handle, small.token)
+    statuses = [(await client.get("/notes")).status_code for _ in range(12)]
+    assert 6 <= statuses.count(200) <= 9
+    assert statuses[-1] == 429
+
+
+async def test_apps_and_stores_have_buckets_of_their_own(shop: Shop, db: Database, workers: list[Application]) -> None:
+    small = await limited(shop, db)
+    client = api_client(workers[0], small.store.handle, small.token)
+    await asyncio.gather(*(client.get("/notes") for _ in range(BURST + 10)))
+    assert (await client.get("/notes")).status_code == 429
+    assert (await shop.client.get("/notes")).status_code == 200
+    neighbour = await small.client_with(["products:read"])
+    assert (await neighbour.get("/notes")).status_code == 200
+
+
+async def test_one_app_cannot_take_all_places_at_once(shop: Shop, db: Database) -> None:
+    settings = shop.application.settings
+    app = Application(settings, notes.routes.endpoints)
+    app_client = api_client(app, shop.store.handle, shop.token)
+    async with db.transaction() as held:
+        await held.execute("LOCK TABLE notes IN ACCESS EXCLUSIVE MODE")
+        waiting = [asyncio.create_task(app_client.get("/notes")) for _ in range(30)]
+        done, _ = await asyncio.wait(waiting, timeout=1.5)
+        early = [task.result() for task in done]
+        assert len(early) == 30 - settings.app_concurrency
+        assert {answer.status_code for answer in early} == {429}
+    late = [await task for task in waiting if task not in done]
+    assert {answer.status_code for answer in late} <= {200, 503}
+    await app.database.close()
