@@ -2,7 +2,6 @@
 
 import asyncio
 import secrets
-import shlex
 import statistics
 import sys
 import tempfile
@@ -50,6 +49,12 @@ class Plan(msgspec.Struct, frozen=True):
     @property
     def http(self) -> bool:
         return any(name in self.only for name in (*HTTP_ROWS, *MILLION_ROWS))
+
+    def command(self) -> str:
+        """What measures the same again."""
+        only = f" --only {','.join(self.only)}" if self.only != (*ALL, *(MILLION_ROWS if self.million else ())) else ""
+        options = f"--seconds {self.load.seconds:g} --rounds {self.rounds} --connections {self.load.connections}"
+        return f"python -m benchmarks{only}{' --million' if self.million else ''} {options} --workers {self.workers}"
 
     def conditions(self) -> str:
         return (
@@ -124,7 +129,9 @@ def take_turns(
             console.print(f"{measure.name:14} round {place}: {told}")
     baselines = [baseline for _, _, baseline in runs if baseline]
     return Row(
-        measure,
+        measure.name,
+        measure.title,
+        measure.wanted,
         median([mine for mine, _, _ in runs]),
         median([limit for _, limit, _ in runs]),
         median(baselines) if baselines else None,
@@ -208,8 +215,7 @@ def _measure(plan: Plan, console: Console) -> Results:
             machine = msgspec.structs.replace(machine, postgres=postgres)
         if "demo" in plan.only:
             starts = measure_starts(folder)
-    command = shlex.join(["python", "-m", "benchmarks", *sys.argv[1:]])
-    return Results(machine, command, plan.conditions(), rows, marks_of(rows, memory, starts), memory, starts)
+    return Results(machine, plan.command(), plan.conditions(), rows, marks_of(rows, memory, starts), memory, starts)
 
 
 if __name__ == "__main__":

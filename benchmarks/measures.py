@@ -23,6 +23,17 @@ class Access(msgspec.Struct, frozen=True):
     token: str
 
 
+class Wanted(msgspec.Struct, frozen=True):
+    """What a row has to reach, as shares of other rates."""
+
+    of_limit: float | None = None
+    aim_of_limit: float | None = None
+    of_baseline: float | None = None
+    aim_of_baseline: float | None = None
+    like: str = ""  # the row whose rate this one must stay near: half of it or more
+    of_like: float = 0.5
+
+
 class Measure(msgspec.Struct, frozen=True):
     """One row of the table."""
 
@@ -31,12 +42,7 @@ class Measure(msgspec.Struct, frozen=True):
     request: Request
     limit: str  # a pgbench script
     baseline: Request | None = None
-    least_of_limit: float | None = None
-    aim_of_limit: float | None = None
-    least_of_baseline: float | None = None
-    aim_of_baseline: float | None = None
-    like: str = ""  # the row whose rate this one's must stay near
-    least_of_like: float = 0.5
+    wanted: Wanted = Wanted()
 
 
 def form(app: NewSecret) -> str:
@@ -59,10 +65,7 @@ def of_large_store(store: Loaded, access: Access) -> list[Measure]:
             _get(store, access, "/products"),
             _listing(store, 50),
             baseline=_get(store, access, "/products"),
-            least_of_limit=0.5,
-            aim_of_limit=0.7,
-            least_of_baseline=10,
-            aim_of_baseline=15,
+            wanted=Wanted(of_limit=0.5, aim_of_limit=0.7, of_baseline=10, aim_of_baseline=15),
         ),
         Measure(
             "one",
@@ -73,7 +76,7 @@ def of_large_store(store: Loaded, access: Access) -> list[Measure]:
                 choose=f"\\set id random({store.first_id}, {store.last_id})",
             ),
             baseline=_get(store, access, "/products/%d"),
-            least_of_baseline=10,
+            wanted=Wanted(of_baseline=10),
         ),
         Measure(
             "listing-250",
@@ -88,7 +91,7 @@ def of_large_store(store: Loaded, access: Access) -> list[Measure]:
             _get(store, access, f"/products?cursor={_cursor(deep)}"),
             _listing(store, 50, after=deep),
             baseline=_get(store, access, f"/products?cursor={cursor}"),
-            like="listing",
+            wanted=Wanted(like="listing"),
         ),
         _token(access),
     ]
@@ -103,14 +106,14 @@ def of_million_store(store: Loaded, access: Access) -> list[Measure]:
             f"50 of {store.products:,} products, with total",
             _get(store, access, "/products"),
             _listing(store, 50),
-            like="listing",
+            wanted=Wanted(like="listing"),
         ),
         Measure(
             "million-deep",
             f"50 of {store.products:,} products, near the end",
             _get(store, access, f"/products?cursor={_cursor(deep)}"),
             _listing(store, 50, after=deep),
-            like="deep",
+            wanted=Wanted(like="deep"),
         ),
     ]
 

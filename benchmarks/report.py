@@ -20,7 +20,8 @@ COLUMNS = (
 )
 _READING = """\
 Each row is driven by wrk over the same connections for Stoa and the baseline, and by pgbench over as many with
-Stoa's own statements: what the database alone could answer is the limit. Load generator, service and database share
+Stoa's own statements: what the database alone could answer is the limit. (Documents reach pgbench as one text where
+Stoa takes a binary array, because the quoting of arrays as text would halve the limit.) Load generator, service and database share
 the machine's cores. Runs take turns, round by round; figures are medians. The baseline is FastAPI with SQLAlchemy's
 async ORM, asyncpg, pydantic models and uvicorn on uvloop and httptools, on normalised tables with the same data, and
 its answers are compared with Stoa's before it is measured. It checks the token, but has no rate limiter, no request
@@ -31,7 +32,7 @@ ids and no defences of its own; Stoa is measured with all of them.
 def _rows(results: Results) -> list[list[str]]:
     return [
         [
-            f"{row.measure.name}: {row.measure.title}",
+            f"{row.name}: {row.title}",
             *_figures(row.ours),
             f"{row.limit.per_second:,.0f}",
             f"{row.of_limit:.0%}",
@@ -73,7 +74,7 @@ def as_markdown(results: Results) -> str:
     memory = results.memory
     parts = [
         "# Benchmarks\n",
-        f"Made by `{results.command}`; `make bench` does it again.\n",
+        f"Made by `{results.command}`.\n",
         f"{results.machine.sentence()} {results.conditions}\n",
         _READING,
         _table(COLUMNS, _rows(results)) if results.rows else "",

@@ -2,11 +2,11 @@
 
 import asyncio
 import os
+from contextlib import closing
 from pathlib import Path
 from signal import SIGINT, SIGTERM, Signals
 
 import pytest
-
 from tests.support.service import WITH_NOTES, Held, Service, alive, until
 
 
@@ -26,23 +26,16 @@ async def test_after_kill_9_of_the_main_process_the_same_port_folder_and_data_se
         workers = service.workers()
         service.kill()
         service.start()
-        assert not any(map(alive, workers))
+        assert len(workers) == 2
+        assert not any(map(alive, workers)), "workers end by themselves"
         assert await account.statuses(4) == {200}
 
 
-async def test_workers_end_by_themselves_when_the_main_process_is_killed(folder: Path) -> None:
-    with Service(folder) as service:
-        workers = service.workers()
-        service.kill()
-        until(lambda: not any(map(alive, workers)), "the workers are gone", seconds=20)
-        assert service.status("/live") == 0
-
-
 @pytest.mark.parametrize("number", [SIGTERM, SIGINT])
-async def test_a_stop_finishes_running_requests_and_refuses_new_ones(tmp_path: Path, number: Signals) -> None:
-    with Service(tmp_path, command=WITH_NOTES) as service:
+async def test_a_stop_finishes_running_requests_and_refuses_new_ones(folder: Path, number: Signals) -> None:
+    with Service(folder, command=WITH_NOTES) as service:
         await service.add_notes()
-        account = await service.account("stopped")
+        account = await service.account(f"stopped-{number}")
         async with account.client() as idle, Held(account, "one") as one, Held(account, "two") as two:
             assert (await idle.get("/notes")).json()["meta"]["total"] == 0
             os.killpg(service.pid, number)  # as a terminal's Ctrl-C does: to the workers as well
@@ -55,8 +48,7 @@ async def test_a_stop_finishes_running_requests_and_refuses_new_ones(tmp_path: P
 
 
 async def test_a_stop_while_it_starts_leaves_nothing_running(folder: Path) -> None:
-    with Service(folder) as service:
-        service.stop()
+    with closing(Service(folder)) as service:
         service.launch()
         until(lambda: postgres_runs(service), "PostgreSQL starts")
         assert service.stop() == 0

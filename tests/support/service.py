@@ -177,6 +177,9 @@ class Service:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
         if not self.ended:
             self.stop()
         if (self.folder / "postgres/data/postmaster.pid").exists():  # left behind by a service that was killed
@@ -286,5 +289,6 @@ class Service:
     async def add_notes(self) -> None:
         """Make the table that the tests' own slice needs."""
         db = await connect(self.database_url)
-        await db.execute(notes.SCHEMA)
+        if (await db.fetch("SELECT to_regclass('notes')"))[0][0] is None:
+            await db.execute(notes.SCHEMA)
         await db.close()

@@ -79,7 +79,7 @@ def _keep(file: Path, lines: dict[str, str]) -> None:
     new = file.with_suffix(".new")
     new.unlink(missing_ok=True)
     with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as handle:
-        handle.writelines(f"export {name}={value}\n" for name, value in lines.items())
+        handle.writelines(f"{name}={value}\n" for name, value in lines.items())
     new.replace(file)
 
 
@@ -92,7 +92,7 @@ def _kept(file: Path) -> dict[str, str]:
 
 def _welcome(settings: Settings, lines: dict[str, str]) -> str:
     file = settings.data_dir / "demo.env"
-    variables = "\n".join(f"export {name}={value}" for name, value in lines.items())
+    variables = "\n".join(f"{name}={value}" for name, value in lines.items())
     return f"""
 # Stoa is ready. Two stores are open: demo, a town shop in USD, and atelier, a Tokyo workshop in JPY.
 # These lines also stand in {file}: source it in another terminal, then paste the three below.

@@ -1,0 +1,68 @@
+"""A start that cannot be says so in one line that names what to change."""
+
+import os
+import subprocess
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from tests.support.service import Service, free_port, new_database, until
+
+
+def refusal(ended: subprocess.CompletedProcess[str]) -> str:
+    """The one line by which a command says why it cannot."""
+    lines = [line for line in ended.stderr.splitlines() if not line.startswith("warning: ")]
+    assert (ended.returncode, ended.stdout, len(lines)) == (1, "", 1), ended.stderr
+    assert lines[0].startswith("error: ")
+    return lines[0]
+
+
+@pytest.mark.parametrize(("variable", "value", "words"), [
+    ("PORT", "abc", "expected `int`"),
+    ("PORT", "0", ">= 1"),
+    ("WORKERS", "0", ">= 1"),
+    ("HOST", "localhost", "must be an IP address"),
+    ("LOG_FORMAT", "xml", "Invalid enum value 'xml'"),
+    ("SECRET_KEY", "short", "64 hexadecimal digits"),
+    ("METRICS", "9464", "must be host:port"),
+    ("DATABASE_URL", "foo", "must begin with postgresql://"),
+    ("DATABASE_URL", "postgresql://127.0.0.1:one/stoa", "cannot be reached"),
+    ("DATABASE_URL", "postgresql://127.0.0.1:1/stoa", "cannot be reached"),
+])  # fmt: skip
+def test_a_wrong_setting_is_named(tmp_path: Path, variable: str, value: str, words: str) -> None:
+    line = refusal(Service(tmp_path).run("serve", **{variable: value}))
+    assert f"STOA_{variable}" in line
+    assert words in line
+
+
+def test_a_variable_that_is_no_setting_is_warned_of_with_the_likely_one(tmp_path: Path) -> None:
+    ended = Service(tmp_path).run("serve", wokers=3, database_url="postgresql://127.0.0.1:1/stoa")
+    assert "warning: STOA_WOKERS is no setting; did you mean STOA_WORKERS?" in ended.stderr.splitlines()
+
+
+def test_a_second_service_on_the_same_port_is_refused(service: Service, tmp_path: Path) -> None:
+    line = refusal(service.run("serve", data_dir=tmp_path))
+    assert f"STOA_PORT={service.port}" in line
+    assert "choose another port" in line
+    assert service.status("/ready") == 200
+
+
+def test_a_second_service_on_the_same_folder_is_refused(embedded: Service) -> None:
+    line = refusal(embedded.run("serve", port=free_port()))
+    assert f"{embedded.folder}/postgres is in use by another Stoa, pid {embedded.pid}: stop it first" in line
+    assert embedded.status("/ready") == 200
+
+
+async def test_of_two_that_start_in_the_same_instant_on_one_port_one_is_refused(tmp_path: Path) -> None:
+    url = await new_database(f"twins_{os.getpid()}")
+    one = Service(tmp_path / "one", database_url=url)
+    with closing(one), closing(Service(tmp_path / "other", database_url=url, port=one.port)) as other:
+        one.launch()
+        other.launch()
+        until(lambda: one.ended or other.ended, "one is refused")
+        refused, served = (one, other) if one.ended else (other, one)
+        assert refused.wait() == 1
+        assert f"error: STOA_PORT={one.port}" in refused.said()
+        assert len(refused.said().splitlines()) == 1
+        until(lambda: one.status("/ready") == 200, "the other serves")
+        assert not served.ended
