@@ -109,6 +109,6 @@ class Observer:
 
 def fault(error: BaseException) -> dict[str, str]:
     """What went wrong and the way to it, file and line; never a message or a value, which may hold somebody's data."""
-    frames = traceback.extract_tb(error.__traceback__)[-6:]
+    frames = traceback.extract_tb(error.__traceback__)[-12:]
     where = " > ".join(f"{frame.filename.rsplit('/', 1)[-1]}:{frame.lineno} {frame.name}" for frame in frames)
     return {"error": type(error).__name__, "where": where}

@@ -17,12 +17,15 @@ from stoa.api import ENDPOINTS
 from stoa.db.listing import Listing, Shape
 from stoa.db.pool import Database
 from stoa.db.query import Command, Query
+from stoa.inventory import queries as inventory_queries
 from stoa.products import queries as product_queries
 
 LISTINGS: list[tuple[Listing, str]] = [
     (product_queries.LISTING, "/products"),
     (product_queries.VARIANT_LISTING, "/products/variants"),
     (product_queries.VARIANT_LISTING, "/products/{product_id}/variants"),
+    (inventory_queries.INVENTORY, "/products/inventory"),
+    (inventory_queries.LEDGER, "/products/inventory/adjustments"),
 ]
 TYPES: dict[str, Any] = {
     "int8": int, "int4": int, "int2": int, "text": str, "varchar": str, "bool": bool, "bytea": bytes, "float8": float,

@@ -4,6 +4,7 @@ import os
 from collections.abc import AsyncIterator
 
 import pytest
+
 from tests.support.service import WITH_NOTES, Service, free_port, new_database
 
 BODY_SECONDS = "2"

@@ -6,9 +6,9 @@ from pathlib import Path
 from signal import SIGKILL
 
 import httpx
-from tests.support.service import PATIENCE_S, WITH_NOTES, Account, Service, new_database, until
 
 from stoa.db.pool import connect
+from tests.support.service import PATIENCE_S, WITH_NOTES, Account, Service, new_database, until
 
 WRITERS = 4
 KILLS = 6

@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 import httpx
+
 from tests.support.service import PATIENCE_S, WITH_NOTES, Account, Held, Service, new_database
 
 BURST = 50

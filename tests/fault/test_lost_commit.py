@@ -7,12 +7,12 @@ from typing import Literal
 import httpx
 import msgspec
 import pytest
-from tests.fault.proxy import Proxy
-from tests.support import notes
-from tests.support.shops import Shop, api_client
 
 from stoa.api import ENDPOINTS
 from stoa.app import Application
+from tests.fault.proxy import Proxy
+from tests.support import notes
+from tests.support.shops import Shop, api_client
 
 ROUNDS = 50
 

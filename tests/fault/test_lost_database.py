@@ -4,14 +4,14 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
-from tests.support.service import Account, Service, until
 
 from stoa.db.embedded import EmbeddedPostgres
+from tests.support.service import Account, Service, until
 
 # Generous: on an idle machine a request is told within 2 s (7 s when the server is silent), and served 1 s after.
 TOLD_S, BACK_S = 20, 30
@@ -21,20 +21,20 @@ class Postgres(EmbeddedPostgres):
     """A server that the service does not own, and that can be lost in every way."""
 
     @contextmanager
-    def stopped(self) -> Iterator[None]:
+    def stopped(self) -> Generator[None]:
         self.stop()
         yield
         self.start()
 
     @contextmanager
-    def killed(self) -> Iterator[None]:
+    def killed(self) -> Generator[None]:
         os.kill(self._postmaster()[0], signal.SIGKILL)
         yield
         self.stop()
         self.start()
 
     @contextmanager
-    def silent(self) -> Iterator[None]:
+    def silent(self) -> Generator[None]:
         frozen = self._processes()
         for pid in frozen:
             os.kill(pid, signal.SIGSTOP)

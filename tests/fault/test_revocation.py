@@ -2,9 +2,8 @@
 
 import asyncio
 
-from tests.support.service import Account, Service
-
 from stoa.access.admission import FRESH_S
+from tests.support.service import Account, Service
 
 COMMANDS = {
     "token revoke {token}": 401,

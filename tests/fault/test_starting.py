@@ -6,6 +6,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+
 from tests.support.service import Service, free_port, new_database, until
 
 

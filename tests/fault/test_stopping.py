@@ -7,6 +7,7 @@ from pathlib import Path
 from signal import SIGINT, SIGTERM, Signals
 
 import pytest
+
 from tests.support.service import WITH_NOTES, Held, Service, alive, until
 
 

@@ -5,7 +5,6 @@ import itertools
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-
 from tests.support.shops import Shop
 
 _runs = itertools.count()

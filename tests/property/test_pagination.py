@@ -6,7 +6,6 @@ from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-
 from tests.support.shops import Shop
 
 SORTS = st.sampled_from(

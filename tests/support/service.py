@@ -137,6 +137,12 @@ class Held:
         async with asyncio.timeout(PATIENCE_S):
             return int((await self._answers.readline()).split()[1])
 
+    async def drip(self) -> None:
+        """Send the rest byte by byte, as slowly as that takes."""
+        for place in range(5, len(self._body)):
+            self._line.write(self._body[place : place + 1])
+            await asyncio.sleep(0.1)
+
     async def let_go(self) -> int:
         """Send the rest of the body; answers the status."""
         self._line.write(self._body[5:])

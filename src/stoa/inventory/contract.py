@@ -6,7 +6,7 @@ from typing import Annotated, Literal, get_args
 import msgspec
 from msgspec import Meta
 
-from stoa.events.outbox import Actor, Event
+from stoa.events.outbox import Actor
 from stoa.products.contract import Quantity, Short, Sku, Stock
 from stoa.rest.batch import Mode
 from stoa.rest.filters import Choices, Flag, Ids, Moment, MomentRange, Text
@@ -83,30 +83,6 @@ class InsufficientStock(Refusal):
     """So much cannot be taken: `available` says what is left. Take less, or let the variant take backorders."""
 
     status, code, title = 409, "insufficient_stock", "There is not enough stock"
-
-
-class ProductInventoryChanged(Event):
-    """A variant's stock moved: what is on hand, what is available, or both."""
-
-    name, scope, resource_type = "product.inventory_changed", "inventory:read", "variant"
-
-
-class ProductLowStock(Event):
-    """What is available of a tracked variant fell to its low-stock threshold or below."""
-
-    name, scope, resource_type = "product.low_stock", "inventory:read", "variant"
-
-
-class ProductOutOfStock(Event):
-    """Nothing is available of a tracked variant any more."""
-
-    name, scope, resource_type = "product.out_of_stock", "inventory:read", "variant"
-
-
-class ProductBackInStock(Event):
-    """A tracked variant of which nothing was available is available again."""
-
-    name, scope, resource_type = "product.back_in_stock", "inventory:read", "variant"
 
 
 INVENTORY = ListOf(

@@ -52,28 +52,31 @@ CREATE FUNCTION save_products(
     m_variant integer[], m_kind text[], m_delta bigint[], m_reason text[], m_reference text[],
     e_id text[], e_type text[], e_product integer[], e_variant integer[], e_changes text[],
     OUT product_ids bigint[], OUT variant_ids bigint[]
-) LANGUAGE plpgsql AS $$
+) LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
-    grown bigint;
+    grown  bigint;
+    -- Taken when the rows are locked, so that a change that waited is not dated before the one it waited for.
+    moment timestamptz := clock_timestamp();
 BEGIN
     product_ids := ARRAY(SELECT coalesce(t.id, nextval('product_ids')) FROM unnest(p_id) WITH ORDINALITY AS t (id, n) ORDER BY t.n);
     variant_ids := ARRAY(SELECT coalesce(t.id, nextval('variant_ids')) FROM unnest(v_id) WITH ORDINALITY AS t (id, n) ORDER BY t.n);
 
     -- What goes first, so that a SKU freed in this call can be taken in this call.
-    UPDATE variants v SET deleted_at = now(), updated_at = now(), version = v.version + 1
+    UPDATE variants v SET deleted_at = moment, updated_at = moment, version = v.version + 1
       FROM unnest(v_id, v_deleted) AS t (id, deleted)
      WHERE v.store_id = in_store_id AND v.id = t.id AND t.deleted;
     UPDATE products p
        SET external_id = t.external_id, slug = t.slug, name = t.name, status = t.status, price = t.price,
            on_hand = t.on_hand, reserved = t.reserved, in_stock = t.in_stock, head = t.head, terms = t.terms::tsvector,
-           deleted_at = CASE WHEN t.deleted THEN now() END, updated_at = now(), version = p.version + 1
+           deleted_at = CASE WHEN t.deleted THEN moment END, updated_at = moment, version = p.version + 1
       FROM unnest(p_id, p_external_id, p_slug, p_name, p_status, p_price, p_on_hand, p_reserved, p_in_stock, p_deleted,
                   p_head, p_terms)
            AS t (id, external_id, slug, name, status, price, on_hand, reserved, in_stock, deleted, head, terms)
      WHERE p.store_id = in_store_id AND p.id = t.id;
-    INSERT INTO products (store_id, id, external_id, slug, name, status, price, on_hand, reserved, in_stock, head, terms)
+    INSERT INTO products (store_id, id, external_id, slug, name, status, price, on_hand, reserved, in_stock, head, terms,
+                          created_at, updated_at)
     SELECT in_store_id, product_ids[t.n], t.external_id, t.slug, t.name, t.status, t.price, t.on_hand, t.reserved,
-           t.in_stock, t.head, t.terms::tsvector
+           t.in_stock, t.head, t.terms::tsvector, moment, moment
       FROM unnest(p_id, p_external_id, p_slug, p_name, p_status, p_price, p_on_hand, p_reserved, p_in_stock, p_head, p_terms)
            WITH ORDINALITY AS t (id, external_id, slug, name, status, price, on_hand, reserved, in_stock, head, terms, n)
      WHERE t.id IS NULL;
@@ -87,16 +90,16 @@ BEGIN
        SET position = t.position, sku = t.sku, barcode = t.barcode, external_id = t.external_id,
            options_key = t.options_key, price = t.price, on_hand = t.on_hand, track_inventory = t.track_inventory,
            allow_backorder = t.allow_backorder, low_stock_threshold = t.low_stock_threshold, head = t.head,
-           updated_at = now(), version = v.version + 1
+           updated_at = moment, version = v.version + 1
       FROM unnest(v_id, v_position, v_sku, v_barcode, v_external_id, v_options_key, v_price, v_on_hand,
                   v_track_inventory, v_allow_backorder, v_low_stock_threshold, v_deleted, v_head)
            AS t (id, position, sku, barcode, external_id, options_key, price, on_hand,
                  track_inventory, allow_backorder, low_stock_threshold, deleted, head)
      WHERE v.store_id = in_store_id AND v.id = t.id AND NOT t.deleted;
     INSERT INTO variants (store_id, id, product_id, position, sku, barcode, external_id, options_key, price, on_hand,
-                          track_inventory, allow_backorder, low_stock_threshold, head)
+                          track_inventory, allow_backorder, low_stock_threshold, head, created_at, updated_at)
     SELECT in_store_id, variant_ids[t.n], product_ids[t.product], t.position, t.sku, t.barcode, t.external_id,
-           t.options_key, t.price, t.on_hand, t.track_inventory, t.allow_backorder, t.low_stock_threshold, t.head
+           t.options_key, t.price, t.on_hand, t.track_inventory, t.allow_backorder, t.low_stock_threshold, t.head, moment, moment
       FROM unnest(v_id, v_product, v_position, v_sku, v_barcode, v_external_id, v_options_key, v_price, v_on_hand,
                   v_track_inventory, v_allow_backorder, v_low_stock_threshold, v_head)
            WITH ORDINALITY AS t (id, product, position, sku, barcode, external_id, options_key, price, on_hand,

@@ -43,6 +43,30 @@ class VariantDeleted(Event):
     name, scope, resource_type = "product.variant_deleted", "products:read", "variant"
 
 
+class ProductInventoryChanged(Event):
+    """A variant's stock moved: what is on hand, what is available, or both."""
+
+    name, scope, resource_type = "product.inventory_changed", "inventory:read", "variant"
+
+
+class ProductLowStock(Event):
+    """What is available of a tracked variant fell to its low-stock threshold or below."""
+
+    name, scope, resource_type = "product.low_stock", "inventory:read", "variant"
+
+
+class ProductOutOfStock(Event):
+    """Nothing is available of a tracked variant any more."""
+
+    name, scope, resource_type = "product.out_of_stock", "inventory:read", "variant"
+
+
+class ProductBackInStock(Event):
+    """A tracked variant of which nothing was available is available again."""
+
+    name, scope, resource_type = "product.back_in_stock", "inventory:read", "variant"
+
+
 # What follows from other fields tells nothing by itself.
 _DERIVED = frozenset({"sku", "barcode", "variants_count"})
 _DERIVED_OF_VARIANT = frozenset({"title", "effective_price", "position", "is_default"})
@@ -70,4 +94,24 @@ def events_of(product: ProductCopy) -> list[Told]:
             changes = changes_between(variant.before, variant.fields)
             if changes.keys() - _DERIVED_OF_VARIANT:
                 told.append((VariantUpdated, variant, changes))
+            told += _stock_events(variant)
+    return told
+
+
+def _stock_events(variant: VariantCopy) -> list[Told]:
+    """Stock that moved with a change; `move_stock` in the database tells the same of adjustments."""
+    before, after = variant.on_hand_before - variant.reserved, variant.on_hand - variant.reserved
+    if before == after:
+        return []
+    moved = {"on_hand": (variant.on_hand_before, variant.on_hand), "available": (before, after)}
+    told: list[Told] = [(ProductInventoryChanged, variant, moved)]
+    if not variant.fields["track_inventory"]:
+        return told
+    threshold = variant.fields["low_stock_threshold"]
+    if threshold is not None and after <= threshold < before:
+        told.append((ProductLowStock, variant, moved))
+    if after <= 0 < before:
+        told.append((ProductOutOfStock, variant, moved))
+    if before <= 0 < after:
+        told.append((ProductBackInStock, variant, moved))
     return told

@@ -171,6 +171,11 @@ class Endpoint(msgspec.Struct, frozen=True, eq=False):
         return {Created: 201, Accepted: 202, NoContent: 204}.get(self.answer, 200)
 
     @property
+    def shows_fields(self) -> bool:
+        """Whether `fields` may narrow the answer: it is one resource."""
+        return self.resource is not None and issubclass(self.answer, One)
+
+    @property
     def read_only(self) -> frozenset[str]:
         """Fields that callers see but a merge patch of them is ignored or refused."""
         if self.method != "PATCH" or self.resource is None or self.body is None:

@@ -151,7 +151,7 @@ def _query(endpoint: Endpoint) -> list[dict[str, Any]]:
     if endpoint.lists is None:
         found = (
             [_list_parameter("fields", "Only these fields, with commas between.", _fields(endpoint))]
-            if endpoint.resource
+            if endpoint.shows_fields
             else []
         )
         if endpoint.includes:

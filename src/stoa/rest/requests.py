@@ -77,7 +77,7 @@ def read_parameters(request: Request, endpoint: Endpoint, call: Call) -> None:
     """`fields`, `include` and the own parameters of an endpoint that is no list."""
     if not request.query:
         return
-    allowed = [*(["fields"] if endpoint.resource else []), *(["include"] if endpoint.includes else [])]
+    allowed = [*(["fields"] if endpoint.shows_fields else []), *(["include"] if endpoint.includes else [])]
     given = no_parameters(request.query, [*allowed, *endpoint.parameters])
     faults: list[Fault] = []
     for name, kind in endpoint.parameters.items():
@@ -88,7 +88,7 @@ def read_parameters(request: Request, endpoint: Endpoint, call: Call) -> None:
                 faults.append(Fault(name, "invalid_parameter", str(error)))
     if faults:
         raise InvalidParameter(f"{len(faults)} parameter(s) cannot be read.", faults=faults)
-    if "fields" in given and endpoint.resource:
+    if "fields" in given and endpoint.resource is not None:
         known = {field.encode_name for field in msgspec.structs.fields(endpoint.resource)}
         call.fields = frozenset(given["fields"].split(","))
         if not call.fields <= known:

@@ -1,0 +1,170 @@
+"""CSV files: what their columns mean, and how the records of one resource become one row."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from typing import Any, Literal
+
+import msgspec
+
+from stoa.rest.checks import unknown_field
+from stoa.rest.problems import Fault, ValidationFailed, shown
+
+REPORT_COLUMNS = ("error_code", "error_detail")
+_WHOLE, _NUMBER = re.compile(r"-?[0-9]{1,18}\Z"), re.compile(r"-?[0-9]{1,16}(\.[0-9]{1,16})?\Z")
+
+# How a cell is read. What does not fit stays text, so that the resource's own check says what is wrong with it.
+Cell = Callable[[str], Any]
+
+
+def text(cell: str) -> Any:
+    return cell
+
+
+def integer(cell: str) -> Any:
+    return int(cell) if _WHOLE.match(cell) else cell
+
+
+def number(cell: str) -> Any:
+    return Decimal(cell) if _NUMBER.match(cell) else cell
+
+
+def flag(cell: str) -> Any:
+    return {"true": True, "false": False}.get(cell.lower(), cell)
+
+
+def words(cell: str) -> Any:
+    return [word.strip() for word in cell.split("|") if word.strip()]
+
+
+def images(cell: str) -> Any:
+    """Addresses with bars between; what stands behind an address and a space is its alternative text."""
+    pairs = [each.partition(" ") for each in words(cell)]
+    return [{"url": url, "alt": alt.strip() or None} for url, _, alt in pairs]
+
+
+class Header(msgspec.Struct):
+    """The first record of a file, as it is kept for the runner and for the report."""
+
+    delimiter: str
+    columns: list[str]
+
+
+class Column(msgspec.Struct):
+    """Where a cell goes: into the resource, into one of its members, into the member's options, or nowhere."""
+
+    of: Literal["own", "member", "option", "json", "nothing"]
+    path: tuple[str, ...] = ()
+    read: Cell = text
+
+
+class Columns(msgspec.Struct, frozen=True):
+    """The columns a resource knows; a name that ends in a dot takes any key behind it."""
+
+    own: Mapping[str, Cell]
+    member: Mapping[str, Cell] = {}
+    members: str = ""  # the field of the resource that lists its members, such as variants
+    flat: frozenset[str] = frozenset()  # fields of an only member that may stand on the resource itself
+    grouped_by: tuple[str, ...] = ()  # records that follow each other with the same of these are one resource
+    grouped_with_options: str = ""  # and of this, in a file that has options
+
+    def read_header(self, header: Header, match_by: str) -> "Sheet":
+        """The file's columns one by one, or a refusal that names every one that is wrong."""
+        found: list[Column] = []
+        faults: list[Fault] = []
+        names: list[str] = []
+        for given in header.columns:
+            name, column = self._column(given)
+            if column is None:
+                faults.append(unknown_field(given, "", [*self.own, *self.member, "option.", "json"]))
+            elif name in names:
+                faults.append(Fault(f"/{shown(given)}", "invalid_format", "stands twice in the header"))
+            names.append(name)
+            found.append(column or Column("nothing"))
+        if "json" not in names and not faults and match_by not in names:
+            words_ = f"is the column by which rows are matched, and is missing; there are {', '.join(names[:20])}"
+            faults.append(Fault(f"/{match_by}", "required", shown(words_, 200)))
+        if faults:
+            raise ValidationFailed(f"{len(faults)} column(s) of the header cannot be used.", faults=faults[:100])
+        return Sheet(self, names, found, self._group(names, found))
+
+    def _column(self, given: str) -> tuple[str, Column | None]:
+        prefix, dot, rest = given.strip().partition(".")
+        name = prefix.lower() + dot + (rest.strip() if prefix.lower() in ("option", "metadata") else rest.lower())
+        if name == "json":
+            return name, Column("json")
+        if name in ("row", *REPORT_COLUMNS):
+            return name, Column("nothing")
+        if self.member and name.startswith("option.") and rest.strip():
+            return name, Column("option", ("option_values", rest.strip()))
+        for of, known in (("own", self.own), ("member", self.member)):
+            path = tuple(name.removeprefix("variant.").split(".")) if of == "member" else tuple(name.split("."))
+            if name in known:
+                return name, Column(of, path, known[name])
+            for each, read in known.items():
+                if each.endswith(".") and name.startswith(each) and len(name) > len(each):
+                    base = tuple(each.removeprefix("variant.").strip(".").split("."))
+                    return name, Column(of, (*base, given.strip()[len(each) :]), read)
+        return name, None
+
+    def _group(self, names: list[str], found: list[Column]) -> int | None:
+        optional = any(column.of == "option" for column in found)
+        keys = [*self.grouped_by, *([self.grouped_with_options] if optional else [])]
+        return next((names.index(key) for key in keys if key in names), None)
+
+
+class Sheet(msgspec.Struct):
+    """A file's columns, understood."""
+
+    columns: Columns
+    names: list[str]
+    found: list[Column]
+    group: int | None  # the place of the cell that tells which records belong together
+
+    def group_of(self, record: Sequence[str]) -> str:
+        """What a record shares with its neighbours of the same resource; empty when it stands for itself."""
+        return record[self.group].strip() if self.group is not None and self.group < len(record) else ""
+
+    def row(self, records: Sequence[Sequence[str]]) -> tuple[Any, dict[str, Any]]:
+        """The records of one resource as one row, and what is added to it only when it is created."""
+        own: Any = {}
+        listed: list[dict[str, Any]] = []
+        faults: list[Fault] = []
+        options: dict[str, list[str]] = {}
+        for place, record in enumerate(records):
+            if any(cell.strip() for cell in record[len(self.found) :]):
+                faults.append(Fault("", "invalid_format", "has more cells than the header"))
+            member: dict[str, Any] = {}
+            for column, cell in zip(self.found, record, strict=False):
+                content = cell.strip()
+                if not content or column.of == "nothing":
+                    continue  # an empty cell leaves as it is what it stands for
+                if column.of == "json":
+                    return msgspec.Raw(content.encode()), {}
+                value = None if content == "null" else column.read(content)
+                if column.of == "own":
+                    if _put(own, column.path, value) not in (None, value) and place:
+                        words_ = "differs from the first record of the same product"
+                        faults.append(Fault("/" + "/".join(column.path), "invalid_format", words_))
+                    continue
+                _put(member, column.path, value)
+                if column.of == "option":
+                    values = options.setdefault(column.path[1], [])
+                    values += [content] if content not in values else []
+            listed.append(member)
+        if faults:
+            raise ValidationFailed(f"{len(faults)} cell(s) cannot be used.", faults=faults)
+        if len(listed) == 1 and listed[0].keys() <= self.columns.flat:
+            return {**own, **listed[0]}, {}
+        return (
+            {**own, self.columns.members: listed},
+            {"options": [{"name": name, "values": values} for name, values in options.items()]},
+        )
+
+
+def _put(members: dict[str, Any], path: tuple[str, ...], value: Any) -> Any:
+    """Put a value where a path leads, unless there is one already; answers what is there then."""
+    *inner, last = path
+    for name in inner:
+        members = members.setdefault(name, {})
+    return members.setdefault(last, value)

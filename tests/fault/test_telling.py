@@ -1,0 +1,85 @@
+"""What a service tells its operators: log lines of allowed fields with nobody's data in them, and summed metrics."""
+
+import json
+
+import httpx
+
+from stoa.access.credentials import new_client_secret
+from stoa.db.pool import connect
+from stoa.telemetry import LOGGED
+from tests.support.service import Account, Service
+
+KEY, QUERY, EMAIL, DETAIL = "canary-key-5521", "canary-query-5521", "canary-5521@example.com", "secret detail"
+
+
+def metric(text: str, name: str, **labels: str) -> float:
+    """The sum over all series of this name that carry these labels."""
+    lines = [line for line in text.splitlines() if line.startswith(f"{name}{{")]
+    chosen = [line for line in lines if all(f'{key}="{value}"' in line for key, value in labels.items())]
+    return sum(float(line.rsplit(" ", 1)[1]) for line in chosen)
+
+
+async def scrape(service: Service) -> str:
+    async with service.client(base_url=f"http://{service.environment['STOA_METRICS']}") as client:
+        answer = await client.get("/metrics")
+    assert answer.headers["content-type"].startswith("text/plain")
+    return answer.text
+
+
+async def test_metrics_are_summed_over_workers_and_stand_apart_from_the_api(service: Service) -> None:
+    account = await service.account("metrics")
+    before = await scrape(service)
+    assert await account.statuses(30) == {200}
+    async with account.client() as client:
+        assert (await client.get("/products/1")).status_code == 404
+    after = await scrape(service)
+    for labels, grown in (
+        ({"operation": "list_products", "status": "200"}, 30),
+        ({"operation": "get_product", "status": "404"}, 1),
+    ):
+        assert metric(after, "stoa_requests_total", **labels) - metric(before, "stoa_requests_total", **labels) == grown
+    assert metric(after, "stoa_request_seconds_count", operation="list_products") >= 30
+    assert service.status("/metrics") == 404
+
+
+async def provoke(account: Account, wrong_secret: str) -> list[httpx.Response]:
+    """Send secrets and people's data through everything that may go wrong."""
+    note, key = {"title": EMAIL, "price": "1.00"}, {"idempotency-key": KEY}
+    async with account.client() as client, account.service.client() as service:
+        return [
+            await client.post("/notes", json=note, headers=key),
+            await client.post("/notes", json=note),
+            await client.post("/notes", json={**note, "title": f"refused {EMAIL}"}),
+            await client.post("/notes", json={**note, EMAIL: EMAIL}),
+            await client.post("/notes", content=f'{{"{EMAIL}'.encode(), headers={"content-type": "application/json"}),
+            await client.get("/notes", params={"title": QUERY, "q": QUERY}),
+            await client.get("/crash", params={"title": QUERY}),
+            await client.get("/crash"),
+            await client.get("/products", headers={"authorization": f"Bearer {account.token}x"}),
+            await service.post("/oauth/token", data={"grant_type": "client_credentials"}, auth=(account.client_id, wrong_secret)),
+            await service.post("/oauth/introspect", data={"token": account.token}, auth=(account.client_id, account.client_secret)),
+            await service.get(f"/{EMAIL}", params={"q": QUERY}),
+        ]  # fmt: skip
+
+
+async def test_logs_hold_allowed_fields_and_no_secret_or_personal_data(embedded: Service) -> None:
+    account, wrong_secret = await embedded.account("canaries"), new_client_secret()
+    db = await connect(embedded.database_url)
+    await db.execute("ALTER TABLE notes ADD CONSTRAINT refuse CHECK (title NOT LIKE 'refused %')")
+    answers = await provoke(account, wrong_secret)
+    await db.execute("ALTER TABLE notes DROP CONSTRAINT refuse")
+    await db.close()
+    assert [answer.status_code for answer in answers] == [201, 409, 500, 422, 400, 400, 400, 500, 401, 401, 200, 404]
+    lines = [line for line in embedded.said().splitlines() if not line.startswith("Stoa is ready")]
+    logged = [json.loads(line) for line in lines]
+    assert {line["request_id"] for line in logged} >= {answer.headers["x-request-id"] for answer in answers[:9]}
+    assert {field for line in logged for field in line} <= LOGGED
+    broken = [line for line in logged if line["level"] == "error"]
+    assert [line["error"] for line in broken] == ["CheckViolationError", "RuntimeError"]
+    assert all("notes.py" in line["where"] for line in broken)
+    files = [embedded.log, *embedded.folder.glob("postgres/server.log*")]
+    assert len(files) == 2
+    for file in files:
+        text = file.read_text()
+        for canary in (KEY, QUERY, EMAIL, DETAIL, account.token, account.client_secret, wrong_secret):
+            assert canary not in text, f"{canary} stands in {file}"
