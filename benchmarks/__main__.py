@@ -2,7 +2,6 @@
 
 import asyncio
 import secrets
-import statistics
 import sys
 import tempfile
 import time
@@ -17,9 +16,9 @@ from rich.console import Console
 from benchmarks import catalogue, measures, report, sameness, services
 from benchmarks.catalogue import Loaded
 from benchmarks.demo_start import seconds_to_first_answer
-from benchmarks.drive import CannotMeasure, Figures, Load, drive_database, drive_http, median
+from benchmarks.drive import CannotMeasure, Load, drive_database, drive_http
 from benchmarks.measures import Access, Measure
-from benchmarks.results import Results, Row, describe_machine, marks_of
+from benchmarks.results import Results, Round, Row, describe_machine, marks_of, row_of
 from benchmarks.services import Memory, Service
 from stoa.access.apps import create_app
 from stoa.access.contract import NewSecret
@@ -109,37 +108,32 @@ def get_token(service: Service, app: NewSecret) -> str:
 
 
 def take_turns(
-    measure: Measure, ours: Service, theirs: Service, dsn: str, folder: Path, plan: Plan, console: Console
+    measure: Measure,
+    like: Measure | None,
+    ours: Service,
+    theirs: Service,
+    dsn: str,
+    folder: Path,
+    plan: Plan,
+    console: Console,
 ) -> Row:
-    """All rounds of one row: the service, its limit, the baseline, and again."""
+    """All rounds of one row: the service, its limit, the baseline, the row it must stay near, and again."""
     sameness.check(measure, ours, theirs)
     script = folder / f"{measure.name}.sql"
     script.write_text(measure.limit)
-    runs: list[tuple[Figures, Figures, Figures | None]] = []
+    rounds: list[Round] = []
     for place in range(plan.rounds + 1):
         load = plan.load if place else msgspec.structs.replace(plan.load, seconds=WARM_UP_S)
-        run = (
+        run = Round(
             drive_http(ours.origin, measure.request, load),
             drive_database(dsn, script, load),
             drive_http(theirs.origin, measure.baseline, load) if measure.baseline else None,
+            drive_http(ours.origin, like.request, load) if like else None,
         )
         if place:
-            runs.append(run)
-            told = " | ".join(f"{figures.per_second:9,.0f}/s" for figures in run if figures)
-            console.print(f"{measure.name:14} round {place}: {told}")
-    baselines = [baseline for _, _, baseline in runs if baseline]
-    return Row(
-        measure.name,
-        measure.title,
-        measure.wanted,
-        median([mine for mine, _, _ in runs]),
-        median([limit for _, limit, _ in runs]),
-        median(baselines) if baselines else None,
-        statistics.median(mine.per_second / limit.per_second for mine, limit, _ in runs),
-        statistics.median(mine.per_second / other.per_second for mine, _, other in runs if other)
-        if baselines
-        else None,
-    )
+            rounds.append(run)
+            console.print(f"{measure.name:14} round {place}: {run.told()}")
+    return row_of(measure, rounds)
 
 
 def measure_http(plan: Plan, folder: Path, console: Console) -> tuple[list[Row], Memory, str]:
@@ -157,8 +151,12 @@ def measure_http(plan: Plan, folder: Path, console: Console) -> tuple[list[Row],
         rows = measures.of_large_store(prepared.large, access)
         if prepared.million:
             rows += measures.of_million_store(prepared.million, access)
-        chosen = [row for row in rows if row.name in plan.only]
-        found = [take_turns(row, ours, theirs, dsn, folder, plan, console) for row in chosen]
+        by_name = {row.name: row for row in rows}
+        found = [
+            take_turns(row, by_name.get(row.wanted.like), ours, theirs, dsn, folder, plan, console)
+            for row in rows
+            if row.name in plan.only
+        ]
         return found, ours.memory(), prepared.postgres
 
 

@@ -1,10 +1,11 @@
 """Tokens that nobody issued open nothing, break nothing, and cost the database next to nothing."""
 
-import asyncio
 import random
 import string
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
+from typing import Any
 
+import msgspec
 import pytest
 
 from stoa.access.admission import Admission
@@ -46,44 +47,50 @@ def mutations(token: str, seed: int) -> Iterator[str]:
             yield mutated
 
 
-async def test_ten_thousand_mutated_tokens_are_all_refused(shop: Shop) -> None:
-    async def refuse(seed: int) -> None:
-        for _, token in zip(range(MUTATIONS // 10), mutations(shop.token, seed), strict=False):
-            answer = await shop.anonymous.get("/products", headers={"authorization": f"Bearer {token}"})
-            assert (answer.status_code, answer.json()["code"]) == (401, "invalid_token"), token
-            assert 'error="invalid_token"' in answer.headers["www-authenticate"]
+async def ask(shop: Shop, authorization: bytes) -> tuple[int, str]:
+    """One request as the server hands it over: status and code of the answer."""
+    sent: list[MutableMapping[str, Any]] = []
 
-    await asyncio.gather(*map(refuse, range(10)))
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request"}
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        sent.append(message)
+
+    path = f"/stores/{shop.store.handle}/api/v3/app/products"
+    headers = [(b"host", b"testserver"), (b"authorization", authorization)]
+    scope = {"type": "http", "method": "GET", "path": path, "query_string": b"", "headers": headers, "scheme": "http"}
+    await shop.application(scope, receive, send)
+    return sent[0]["status"], msgspec.json.decode(sent[1]["body"])["code"]
+
+
+async def test_ten_thousand_mutated_tokens_are_all_refused(shop: Shop) -> None:
+    for _, token in zip(range(MUTATIONS), mutations(shop.token, 1), strict=False):
+        assert await ask(shop, f"Bearer {token}".encode()) == (401, "invalid_token"), token
     assert (await shop.client.get("/products")).status_code == 200
 
 
 async def test_a_mutated_token_is_refused_without_asking_the_database(shop: Shop, settings: Settings) -> None:
     nowhere = Admission(Database("postgresql://127.0.0.1:1/nowhere"), settings)
-    for _, token in zip(range(MUTATIONS), mutations(shop.token, 1), strict=False):
+    for _, token in zip(range(MUTATIONS), mutations(shop.token, 2), strict=False):
         with pytest.raises(InvalidToken):
             await nowhere.caller(shop.store, token)
 
 
 async def test_well_formed_tokens_that_were_never_issued_are_refused(shop: Shop) -> None:
     for _ in range(500):
-        answer = await shop.anonymous.get("/products", headers={"authorization": f"Bearer {new_access_token()}"})
-        assert (answer.status_code, answer.json()["code"]) == (401, "invalid_token")
+        assert await ask(shop, f"Bearer {new_access_token()}".encode()) == (401, "invalid_token")
 
 
-@pytest.mark.parametrize(
-    "header",
-    [
-        b"Bearer",
-        b"Bearer ",
-        b"Bearer \xff\xfe",
-        b"Bearer a b",
-        b"bearer \x80" * 50,
-        b"Basic eDp5",
-        b"",
-        b"Bearer " + b"a" * 9_000,
-    ],
-)
-async def test_an_authorization_header_of_any_shape_is_refused(shop: Shop, header: bytes) -> None:
-    answer = await shop.anonymous.get("/products", headers={b"authorization": header})
-    assert answer.status_code == 401
-    assert answer.json()["code"] in ("missing_token", "invalid_token")
+@pytest.mark.parametrize(("header", "code"), [
+    (b"", "missing_token"),
+    (b"Basic eDp5", "missing_token"),
+    (b"Bearer", "invalid_token"),
+    (b"Bearer ", "invalid_token"),
+    (b"Bearer a b", "invalid_token"),
+    (b"Bearer \xff\xfe", "invalid_token"),
+    (b"bearer \x00\x1f", "invalid_token"),
+    (b"Bearer " + b"a" * 9_000, "invalid_token"),
+])  # fmt: skip
+async def test_an_authorization_header_of_any_shape_is_refused(shop: Shop, header: bytes, code: str) -> None:
+    assert await ask(shop, header) == (401, code)

@@ -107,35 +107,39 @@ def _result(planned: Planned, task: Task) -> Result:
 
 def _plan(shelf: Shelf, by_id: dict[int | None, ProductCopy], row: Row, task: Task, *, tell: bool) -> Planned:
     by, mode = task.options.match_by, task.options.mode
-    product = _find(shelf, by_id, row.members, by)
+    product = _find(shelf, by_id, row.members, by) if mode != "create" else None
     if product is None and mode == "update":
         raise _unknown(by)
-    if product is None or mode == "create":
+    if product is None:
         made = shelf.put(product_from_row({**row.creating, **row.members}, task.store))
         return Planned(row, "created", made, None)
     changed = shelf.edit(product, lambda tried: change_by_row(tried, row.members, task.store))
     return Planned(row, "updated" if changed else "unchanged", product, _told(product) if tell and changed else None)
 
 
-def _find(
-    shelf: Shelf, by_id: dict[int | None, ProductCopy], members: dict[str, Any], by: str
-) -> ProductCopy | None:
+def _find(shelf: Shelf, by_id: dict[int | None, ProductCopy], members: dict[str, Any], by: str) -> ProductCopy | None:
     """The product that a row names; None when it is to be made."""
     named = members.get(by)
     if by == "id":
         if named is None:
             return None
         if type(named) is not int:
-            raise ValidationFailed("The row's key cannot be read.", faults=[Fault("/id", "invalid_type", "must be an integer")])
+            raise ValidationFailed(
+                "The row's key cannot be read.", faults=[Fault("/id", "invalid_type", "must be an integer")]
+            )
         product = by_id.get(named)
         if product is None or product.deleted:
             raise _unknown(by)
         return product
     if named is not None and not isinstance(named, str):
-        raise ValidationFailed("The row's key cannot be read.", faults=[Fault(f"/{by}", "invalid_type", "must be a string")])
+        raise ValidationFailed(
+            "The row's key cannot be read.", faults=[Fault(f"/{by}", "invalid_type", "must be a string")]
+        )
     wanted = keys_in(members)[0] if by == "sku" else [named] if named else []
     if not wanted:
-        raise ValidationFailed("The row names no product.", faults=[Fault(f"/{by}", "required", "is required to match by")])
+        raise ValidationFailed(
+            "The row names no product.", faults=[Fault(f"/{by}", "required", "is required to match by")]
+        )
     found = {id(each): each for value in wanted if (each := shelf.find(cast("Any", by), value)) is not None}
     if len(found) > 1:
         fault = Fault("/variants", "sku_taken", "have SKUs of several products")
@@ -150,7 +154,9 @@ def _unknown(by: str) -> Refusal:
 
 def _told(product: ProductCopy) -> str:
     """Old and new values of a product that exists, and of its variants."""
-    told: dict[str, Any] = {name: list(pair) for name, pair in changes_between(product.before or {}, product.fields).items()}
+    told: dict[str, Any] = {
+        name: list(pair) for name, pair in changes_between(product.before or {}, product.fields).items()
+    }
     variants: list[dict[str, Any]] = []
     for variant in product.variants:
         changes: dict[str, Any] = {}

@@ -112,7 +112,7 @@ def _items(path: Path) -> Iterator[bytes]:
 def _header(lines: Iterator[bytes], columns: Columns, match_by: str) -> tuple[Header, Sheet]:
     first = next((line for line in lines if not line.isspace()), b"").decode().strip("\r\n")
     delimiter = max(_DELIMITERS, key=first.count)
-    cells = next(_records([first], delimiter), ([], b""))[0]
+    cells = [cell for record, _ in _records([first], delimiter) for cell in record]
     if not any(cell.strip() for cell in cells):
         raise ValidationFailed("The file has no header: its first line names the columns.")
     header = Header(delimiter, cells)

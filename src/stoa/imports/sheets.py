@@ -43,6 +43,9 @@ def images(cell: str) -> Any:
     return [{"url": url, "alt": alt.strip() or None} for url, _, alt in pairs]
 
 
+Target = Literal["own", "member", "option", "json", "nothing"]
+
+
 class Header(msgspec.Struct):
     """The first record of a file, as it is kept for the runner and for the report."""
 
@@ -53,7 +56,7 @@ class Header(msgspec.Struct):
 class Column(msgspec.Struct):
     """Where a cell goes: into the resource, into one of its members, into the member's options, or nowhere."""
 
-    of: Literal["own", "member", "option", "json", "nothing"]
+    of: Target
     path: tuple[str, ...] = ()
     read: Cell = text
 
@@ -97,7 +100,8 @@ class Columns(msgspec.Struct, frozen=True):
             return name, Column("nothing")
         if self.member and name.startswith("option.") and rest.strip():
             return name, Column("option", ("option_values", rest.strip()))
-        for of, known in (("own", self.own), ("member", self.member)):
+        targets: dict[Target, Mapping[str, Cell]] = {"own": self.own, "member": self.member}
+        for of, known in targets.items():
             path = tuple(name.removeprefix("variant.").split(".")) if of == "member" else tuple(name.split("."))
             if name in known:
                 return name, Column(of, path, known[name])

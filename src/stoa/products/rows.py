@@ -52,10 +52,13 @@ def change_by_row(product: ProductCopy, row: Mapping[str, Any], store: Store) ->
     }
     body = convert(patch, ProductChanges, digits=store.digits)
     changed = change_product(product, body, patch, store)
-    variants: list[Any] = list(row.get("variants") or [])
-    if not variants and any(name in row for name in _OF_THE_ONLY_VARIANT):
-        variants = [_only_variant(product, row)] if len(product.live) == 1 else []
-    for place, each in enumerate(variants):
+    variants: Any = row.get("variants") or []
+    if not isinstance(variants, list):
+        fault = Fault("/variants", "invalid_type", "must be an array")
+        raise ValidationFailed("The row's variants cannot be read.", faults=[fault])
+    if not variants:
+        variants = _named_variant(product, row)
+    for place, each in enumerate(cast("list[Any]", variants)):
         try:
             changed |= _variant_by_row(product, each, store)
         except Refusal as refusal:
@@ -84,21 +87,26 @@ def _variant_by_row(product: ProductCopy, row: Any, store: Store) -> bool:
 
 
 def _find(product: ProductCopy, row: Mapping[str, Any]) -> VariantCopy | None:
-    """The variant a row means: by id, else by SKU, else by its option values."""
-    for name in ("id", "sku", "option_values"):
-        if row.get(name) is not None:
-            for variant in product.live:
-                if (variant.id if name == "id" else variant.fields[name]) == row[name]:
-                    return variant
-            if name == "id":
-                fault = Fault("/id", "unknown_variant", "is no variant of this product")
-                raise ValidationFailed("The row names an unknown variant.", faults=[fault])
-    return None
+    """The variant a row means: by id, else by SKU, else by its option values, else the only one there is."""
+    named = [name for name in ("id", "sku", "option_values") if row.get(name) is not None]
+    for name in named:
+        for variant in product.live:
+            if (variant.id if name == "id" else variant.fields[name]) == row[name]:
+                return variant
+        if name == "id":
+            fault = Fault("/id", "unknown_variant", "is no variant of this product")
+            raise ValidationFailed("The row names an unknown variant.", faults=[fault])
+    return product.live[0] if not named and len(product.live) == 1 else None
 
 
-def _only_variant(product: ProductCopy, row: Mapping[str, Any]) -> dict[str, Any]:
+def _named_variant(product: ProductCopy, row: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The variant whose fields stand on the product itself: the only one, or the one of several that has the SKU."""
     only = {name: row[name] for name in _OF_THE_ONLY_VARIANT if name in row}
-    return {"id": product.live[0].id, **only} if product.live[0].id else only
+    if not only:
+        return []
+    if len(product.live) == 1:
+        return [{"id": product.live[0].id, **only} if product.live[0].id else only]
+    return [only] if any(variant.fields["sku"] == row.get("sku") is not None for variant in product.live) else []
 
 
 def _new_variant_row(row: Any) -> Any:

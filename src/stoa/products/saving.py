@@ -71,7 +71,7 @@ class EventRow(msgspec.Struct):
 class Cause(msgspec.Struct, frozen=True):
     """Who changes the catalogue, in which request, and how stock that comes with it is booked."""
 
-    app_id: int
+    app_id: int | None  # None when an operator does
     request_id: str
     kind: str = "set"
     reason: str = "other"
@@ -79,7 +79,7 @@ class Cause(msgspec.Struct, frozen=True):
 
     @property
     def actor(self) -> str:
-        return msgspec.json.encode(Actor("app", self.app_id)).decode()
+        return msgspec.json.encode(Actor("app", self.app_id) if self.app_id else Actor("operator")).decode()
 
 
 async def load(

@@ -4,7 +4,7 @@ import difflib
 import functools
 import re
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from typing import Annotated, Any, cast
 
@@ -281,11 +281,10 @@ def moment(text: str) -> datetime | None:
     if not _RFC3339.match(text):
         return None
     try:
-        value = datetime.fromisoformat(text.upper())
-        value.timestamp()
+        # In UTC, because the first and last hours of the calendar exist only in some zones.
+        return datetime.fromisoformat(text.upper()).astimezone(UTC)
     except (ValueError, OverflowError):
         return None
-    return value
 
 
 def _datetime(value: Any, at: str, faults: list[Fault], digits: int) -> None:

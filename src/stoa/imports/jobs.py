@@ -1,0 +1,104 @@
+"""From an upload to a job in the queue, and a job as callers see it."""
+
+import asyncio
+from pathlib import Path
+
+import msgspec
+
+from stoa.db.query import Executor
+from stoa.ids import new_id
+from stoa.imports import queries
+from stoa.imports.contract import (
+    MOST_ERRORS,
+    MOST_RUNNING,
+    MOST_WAITING,
+    Counts,
+    Import,
+    Options,
+    RowError,
+    TooManyImports,
+)
+from stoa.imports.importable import Importable, Task
+from stoa.imports.queries import FailedRow, Job
+from stoa.imports.reading import open_file
+from stoa.rest.problems import Fault
+
+_RETRY_AFTER = [(b"retry-after", b"10")]
+
+
+async def start_import(db: Executor, task: Task, of: Importable, file: Path, media: str) -> Job:
+    """Keep a file and put its job into the queue, inside the caller's transaction: all of it, or nothing."""
+    store_id, app_id = task.store.id, task.app_id or 0
+    await _check_queue(db, store_id, app_id)
+    header, parts = await asyncio.to_thread(open_file, file, media, of.columns, task.options)
+    await queries.CREATE.run(
+        db,
+        store_id,
+        task.import_id,
+        of.resource,
+        msgspec.json.encode(task.options).decode(),
+        media,
+        msgspec.json.encode(header).decode() if header else None,
+        task.app_id,
+        task.request_id,
+    )
+    total = number = 0
+    # Read and packed beside the loop, which serves others meanwhile.
+    while (part := await asyncio.to_thread(next, parts, None)) is not None:
+        await queries.ADD_PART.run(db, store_id, task.import_id, number, part.first_row, part.data)
+        total += part.rows
+        number += 1
+    await queries.SET_TOTAL.run(db, store_id, task.import_id, total)
+    await queries.LOCK_INSTALLATION.maybe(db, store_id, app_id)
+    await _check_queue(db, store_id, app_id)
+    await queries.ENQUEUE.run(db, store_id, task.import_id, app_id)
+    return await queries.GET.one(db, store_id, of.resource, task.import_id)
+
+
+def new_import_id() -> str:
+    return new_id("imp")
+
+
+async def _check_queue(db: Executor, store_id: int, app_id: int) -> None:
+    if await queries.UNFINISHED.one(db, store_id, app_id) >= MOST_RUNNING + MOST_WAITING:
+        raise TooManyImports(
+            f"{MOST_RUNNING} run at once and {MOST_WAITING} more wait; this would be one too many.",
+            headers=_RETRY_AFTER,
+        )
+
+
+async def shown_import(db: Executor, job: Job) -> Import:
+    """The job as callers see it, with the first of its faults."""
+    rows: list[FailedRow] = []
+    if job.failed:
+        rows = await queries.FAILED_ROWS.all(db, job.store_id, job.id, 0, MOST_ERRORS)
+    errors = [RowError(None, {}, "", fault.code, fault.detail) for fault in _faults(job.failure)]
+    for row in rows:
+        key = msgspec.json.decode(row.key)
+        errors += [RowError(row.row, key, fault.pointer, fault.code, fault.detail) for fault in _faults(row.errors)]
+    options = msgspec.json.decode(job.options, type=Options)
+    passes = 2 if options.on_error == "abort" and not options.dry_run else 1
+    done = job.finished_at is not None or (job.checked + job.processed) == passes * job.total
+    return Import(
+        id=job.id,
+        resource=job.resource,
+        status=job.status,  # pyright: ignore[reportArgumentType] - a constraint holds it to these words
+        options=options,
+        counts=Counts(job.total, job.processed, job.created, job.updated, job.unchanged, job.archived, job.failed),
+        progress=1.0 if done else round((job.checked + job.processed) / (passes * job.total), 4),
+        errors=errors[:MOST_ERRORS],
+        created_at=job.created_at,
+        started_at=job.started_at,
+        finished_at=job.finished_at,
+        report_expires_at=job.report_expires_at,
+        request_id=job.request_id,
+        version=job.version,
+    )
+
+
+def _faults(errors: str | None) -> list[Fault]:
+    return msgspec.json.decode(errors, type=list[Fault]) if errors else []
+
+
+async def document_of(db: Executor, job: Job) -> str:
+    return msgspec.json.encode(await shown_import(db, job)).decode()

@@ -1,0 +1,202 @@
+"""What the database does for imports: jobs and their parts, the queue, and what became of each row."""
+
+from datetime import datetime
+
+import msgspec
+
+from stoa.db.query import Command, Query
+from stoa.rest.endpoint import Store
+
+_ALL_STORES = "workers take jobs of all stores"
+
+# --- jobs --------------------------------------------------------------------------------------------------------------
+
+
+class Job(msgspec.Struct):
+    store_id: int
+    id: str
+    number: int
+    resource: str
+    status: str
+    options: str
+    media: str
+    header: str | None
+    app_id: int | None
+    request_id: str
+    total: int
+    checked: int
+    processed: int
+    created: int
+    updated: int
+    unchanged: int
+    archived: int
+    failed: int
+    failure: str | None
+    version: int
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    report_expires_at: datetime
+    gone: bool
+
+
+GET = Query(
+    Job,
+    """SELECT store_id, id, number, resource, status, options, media, header, app_id, request_id, total, checked,
+              processed, created, updated, unchanged, archived, failed, failure, version, created_at, started_at,
+              finished_at, report_expires_at, expired OR report_expires_at < now() AS gone
+         FROM imports WHERE store_id = $1 AND resource = $2 AND id = $3""",
+)
+CREATE = Command(
+    """INSERT INTO imports (store_id, id, resource, options, media, header, app_id, request_id, total)
+       VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0)"""
+)
+SET_TOTAL = Command("UPDATE imports SET total = $3 WHERE store_id = $1 AND id = $2")
+START = Command(
+    """UPDATE imports SET status = 'running', started_at = coalesce(started_at, now()), version = version + 1
+        WHERE store_id = $1 AND id = $2"""
+)
+COUNT = Command(
+    """UPDATE imports
+          SET checked = checked + $3, processed = processed + $4, created = created + $5, updated = updated + $6,
+              unchanged = unchanged + $7, archived = archived + $8, failed = failed + $9, version = version + 1
+        WHERE store_id = $1 AND id = $2"""
+)
+FINISH = Command(
+    """UPDATE imports SET status = $3, failure = $4, finished_at = now(), version = version + 1
+        WHERE store_id = $1 AND id = $2"""
+)
+
+# --- parts -------------------------------------------------------------------------------------------------------------
+
+
+class StoredPart(msgspec.Struct):
+    part: int
+    first_row: int
+    data: bytes
+
+
+ADD_PART = Command("INSERT INTO import_parts (store_id, import_id, part, first_row, data) VALUES ($1, $2, $3, $4, $5)")
+PART = Query(
+    StoredPart,
+    "SELECT part, first_row, data FROM import_parts WHERE store_id = $1 AND import_id = $2 AND part = $3",
+)
+DROP_PARTS = Command("DELETE FROM import_parts WHERE store_id = $1 AND import_id = $2")
+
+# --- the queue ---------------------------------------------------------------------------------------------------------
+
+# Held until the job is in the queue, so that of two uploads in the same moment one is counted by the other.
+LOCK_INSTALLATION = Query(int, "SELECT app_id FROM installations WHERE store_id = $1 AND app_id = $2 FOR NO KEY UPDATE")
+UNFINISHED = Query(int, "SELECT count(*) FROM import_queue WHERE store_id = $1 AND app_id = $2")
+ENQUEUE = Command("INSERT INTO import_queue (store_id, import_id, app_id) VALUES ($1, $2, $3)")
+
+
+class Claimed(msgspec.Struct):
+    store_id: int
+    import_id: str
+    next_part: int
+    tries: int
+
+
+_CLAIM = """UPDATE import_queue q
+       SET lease_owner = $1, lease_until = now() + make_interval(secs => $2), tries = q.tries + 1,
+           lane = coalesce(q.lane, CASE WHEN EXISTS (
+                      SELECT 1 FROM import_queue o
+                       WHERE o.store_id = q.store_id AND o.app_id = q.app_id AND o.lane = 1) THEN 2 ELSE 1 END)
+     WHERE (q.store_id, q.import_id) = (
+           SELECT w.store_id, w.import_id FROM import_queue w
+            WHERE w.lease_until <= now() {this} AND (w.lane IS NOT NULL OR 2 > (
+                  SELECT count(*) FROM import_queue o
+                   WHERE o.store_id = w.store_id AND o.app_id = w.app_id AND o.lane IS NOT NULL))
+            ORDER BY w.created_at LIMIT 1 FOR UPDATE SKIP LOCKED)
+    RETURNING q.store_id, q.import_id, q.next_part, q.tries"""
+CLAIM = Query(Claimed, _CLAIM.format(this=""), unbound=_ALL_STORES)
+CLAIM_THIS = Query(
+    Claimed, _CLAIM.format(this="AND w.store_id = $3 AND w.import_id = $4"), unbound="an operator takes one job at once"
+)
+
+# Fails to find its row when the lease went to another: what the transaction did is then undone with it.
+HOLD = Command(
+    """UPDATE import_queue SET next_part = $4, tries = 0, lease_until = now() + make_interval(secs => $5)
+        WHERE store_id = $1 AND import_id = $2 AND lease_owner = $3"""
+)
+LET_GO = Command(
+    """UPDATE import_queue SET lease_until = now(), tries = 0
+        WHERE store_id = $1 AND import_id = $2 AND lease_owner = $3"""
+)
+DEQUEUE = Command("DELETE FROM import_queue WHERE store_id = $1 AND import_id = $2 AND lease_owner = $3")
+
+# What an app was allowed when it sent its file may have been taken from it since.
+MAY_GO_ON = Query(
+    bool,
+    """SELECT EXISTS (
+           SELECT 1 FROM installations i JOIN apps a ON a.id = i.app_id JOIN stores s ON s.id = i.store_id
+            WHERE i.store_id = $1 AND i.app_id = $2 AND $3 = ANY (i.scopes)
+              AND a.status = 'active' AND s.status = 'active')""",
+)
+
+# --- rows --------------------------------------------------------------------------------------------------------------
+
+ADD_ROWS = Command(
+    """INSERT INTO import_rows (store_id, import_id, row, status, result_id, key, errors, changes, raw)
+       SELECT $1, $2, t.row, t.status, t.result_id, t.key, t.errors, t.changes, t.raw
+         FROM unnest($3::integer[], $4::text[], $5::bigint[], $6::text[], $7::text[], $8::text[], $9::text[])
+              AS t (row, status, result_id, key, errors, changes, raw)"""
+)
+DROP_ROWS = Command("DELETE FROM import_rows WHERE store_id = $1 AND import_id = $2")
+
+
+class StoredRow(msgspec.Struct):
+    row: int
+    status: str
+    result_id: int | None
+    key: str
+    errors: str | None
+    changes: str | None
+
+
+ROWS = Query(
+    StoredRow,
+    """SELECT row, status, result_id, key, errors, changes FROM import_rows
+        WHERE store_id = $1 AND import_id = $2 AND row > $3 ORDER BY row LIMIT $4""",
+)
+
+
+class FailedRow(msgspec.Struct):
+    row: int
+    key: str
+    errors: str
+    raw: str
+
+
+FAILED_ROWS = Query(
+    FailedRow,
+    """SELECT row, key, errors, raw FROM import_rows
+        WHERE store_id = $1 AND import_id = $2 AND status = 'failed' AND row > $3 ORDER BY row LIMIT $4""",
+)
+NAMED = Query(int, "SELECT result_id FROM import_rows WHERE store_id = $1 AND import_id = $2 AND result_id IS NOT NULL")
+# What came after the file was sent could not be in it.
+UNARCHIVED = Query(
+    int,
+    """SELECT id FROM products
+        WHERE store_id = $1 AND id > $2 AND created_at < $3 AND deleted_at IS NULL AND status <> 'archived'
+        ORDER BY id LIMIT $4""",
+)
+
+# --- around it ---------------------------------------------------------------------------------------------------------
+
+
+STORE = Query(Store, "SELECT id, handle, name, currency, status FROM stores WHERE id = $1")
+KNOWN_SIZE = Query(
+    int,
+    "SELECT greatest(reltuples, 0)::bigint FROM pg_class WHERE oid = $1::text::regclass",
+    unbound="what the planner knows of a table is of all stores",
+)
+FORGET_OLD_REPORTS = Command(
+    """WITH old AS (
+           UPDATE imports SET expired = true WHERE (store_id, id) IN (
+                  SELECT store_id, id FROM imports WHERE NOT expired AND report_expires_at < now() LIMIT 1)
+           RETURNING store_id, id)
+       DELETE FROM import_rows r USING old WHERE r.store_id = old.store_id AND r.import_id = old.id""",
+    unbound="housekeeping goes over all stores",
+)

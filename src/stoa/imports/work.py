@@ -1,0 +1,203 @@
+"""One job in the hands of one worker: its rows read, carried out under the lease, and written down."""
+
+from collections import Counter
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+import structlog
+
+from stoa.db.errors import RETRYABLE, PostgresError, Unavailable, is_lost, sqlstate
+from stoa.db.pool import Connection, Database
+from stoa.db.query import Executor
+from stoa.events.outbox import Actor, emit
+from stoa.imports import queries
+from stoa.imports.contract import Options
+from stoa.imports.importable import Importable, Result, Task, failed
+from stoa.imports.jobs import document_of
+from stoa.imports.queries import Job
+from stoa.imports.reading import Row, read_part
+from stoa.imports.sheets import Header
+from stoa.rest.problems import AppNotInstalled, Fault, InternalError, Refusal, ValidationFailed
+
+LEASE_S = 5.0
+FIRST_LESSON = 500  # rows after which a table that was empty is measured for the planner
+
+
+class LeaseLost(Exception):
+    """Another worker has taken the job over; what was begun here is undone."""
+
+
+class Stopped(Exception):
+    """The worker was told to stop; the job goes on elsewhere, at the part that comes next."""
+
+
+class Work:
+    """What is known of a job while it runs."""
+
+    def __init__(
+        self, database: Database, job: Job, of: Importable, task: Task, owner: str, stopping: Callable[[], bool]
+    ) -> None:
+        self.database = database
+        self.job = job
+        self.of = of
+        self.task = task
+        self._owner = owner
+        self._stopping = stopping
+        self._seen: dict[str, int] = {}  # every key of the file so far, and the row that named it
+        self._created = 0  # since the planner last learnt how large the tables are
+        header = msgspec.json.decode(job.header, type=Header) if job.header else None
+        self._sheet = of.columns.read_header(header, task.options.match_by) if header else None
+        self._delimiter = header.delimiter if header else ","
+
+    @classmethod
+    async def begin(
+        cls, database: Database, job: Job, of: Importable, owner: str, stopping: Callable[[], bool]
+    ) -> "Work":
+        await queries.START.run(database, job.store_id, job.id)
+        store = await queries.STORE.one(database, job.store_id)
+        options = msgspec.json.decode(job.options, type=Options)
+        return cls(database, job, of, Task(store, job.id, job.app_id, job.request_id, options), owner, stopping)
+
+    async def parts(self, first: int) -> AsyncIterator[tuple[int, list[Row]]]:
+        """The file's parts with their rows, from one of them on; the place to stop is between two."""
+        number = first
+        while rows := await self._rows(number):
+            if self._stopping():
+                raise Stopped
+            yield number, rows
+            number += 1
+
+    async def _rows(self, number: int) -> list[Row]:
+        part = await queries.PART.maybe(self.database, self.job.store_id, self.job.id, number)
+        return read_part(part.first_row, part.data, self._sheet, self._delimiter) if part else []
+
+    async def recall(self, parts: int) -> None:
+        """Learn again which keys the parts before this one named, after another worker's end."""
+        for number in range(parts):
+            for row in await self._rows(number):
+                self._faults_of(row)
+
+    @asynccontextmanager
+    async def transaction(self, next_part: int) -> AsyncGenerator[Connection]:
+        """A transaction that only the holder of the lease can commit; `next_part` is where the job stands after it."""
+        async with self.database.transaction() as db:
+            job = self.job
+            if not await queries.HOLD.run(db, job.store_id, job.id, self._owner, next_part, LEASE_S):
+                raise LeaseLost
+            if job.app_id and not await queries.MAY_GO_ON.one(db, job.store_id, job.app_id, self.of.scope):
+                raise AppNotInstalled("The app may no longer write here; what was written stays.")
+            yield db
+
+    # --- rows -------------------------------------------------------------------------------------------------------
+
+    async def apply(self, db: Executor, rows: Sequence[Row], *, write: bool) -> list[Result]:
+        """Carry out rows together; when they fail together, each by itself, so that only the guilty one fails."""
+        right = [row for row in rows if not self._faults_of(row)]
+        await db.execute("SAVEPOINT part")
+        try:
+            done = await self.of.apply(db, self.task, right, write=write) if right else []
+        except Exception as error:
+            if _is_passing(error):
+                raise
+            await db.execute("ROLLBACK TO SAVEPOINT part")
+            done = [await self._apply_one(db, row, write=write) for row in right]
+        wrong = [self._failed(row, ValidationFailed(faults=faults)) for row in rows if (faults := self._faults_of(row))]
+        return sorted([*done, *wrong], key=lambda result: result.row)
+
+    async def _apply_one(self, db: Executor, row: Row, *, write: bool) -> Result:
+        await db.execute("SAVEPOINT row")
+        try:
+            [result] = await self.of.apply(db, self.task, [row], write=write)
+        except Refusal as refusal:
+            result = self._failed(row, refusal)
+        except Exception as error:
+            if _is_passing(error):
+                raise
+            structlog.get_logger().error("import row", error=type(error).__name__, request_id=self.job.request_id)
+            result = self._failed(row, InternalError("Something went wrong on our side with this row."))
+        if result.status == "failed":
+            await db.execute("ROLLBACK TO SAVEPOINT row")
+        return result
+
+    def _failed(self, row: Row, refusal: Refusal) -> Result:
+        return failed(row, refusal, self.of.key(row.members, self.task.options.match_by))
+
+    def _faults_of(self, row: Row) -> list[Fault]:
+        """What is wrong with a row before it is looked up: it cannot be read, or names what an earlier row named."""
+        if row.refusal is not None:
+            return row.refusal.faults or [Fault("", row.refusal.code, row.refusal.detail)]
+        faults: list[Fault] = []
+        for pointer, key in self.of.keys(row.members):
+            first = self._seen.setdefault(key, row.number)
+            if first != row.number:
+                faults.append(
+                    Fault(pointer, "duplicate_row", f"is in row {first} of this file already", {"row": first})
+                )
+        return faults
+
+    async def record(
+        self, db: Executor, results: Sequence[Result], *, checked: int = 0, processed: int | None = None
+    ) -> None:
+        """Write down what became of rows, in the transaction in which it became so."""
+        job, counts = self.job, Counter(result.status for result in results)
+        if results:
+            columns: list[tuple[Any, ...]] = [
+                (r.row, r.status, r.id, _json(r.key), _json(r.errors) if r.errors else None, r.changes, r.raw)
+                for r in results
+            ]
+            await queries.ADD_ROWS.run(db, job.store_id, job.id, *map(list, zip(*columns, strict=True)))
+        done = len(results) if processed is None else processed
+        numbers = [counts[name] for name in ("created", "updated", "unchanged")]
+        await queries.COUNT.run(db, job.store_id, job.id, checked, done, *numbers, 0, counts["failed"])
+        self._created += counts["created"]
+
+    async def retire(self, db: Executor, ids: Sequence[int]) -> None:
+        """Put away what the file left out; a dry run only counts it."""
+        count = len(ids)
+        if self.of.retire is not None and not self.task.options.dry_run:
+            count = await self.of.retire(db, self.task, ids)
+        await queries.COUNT.run(db, self.job.store_id, self.job.id, 0, 0, 0, 0, 0, count, 0)
+
+    # --- the end ----------------------------------------------------------------------------------------------------
+
+    async def finish(self, db: Executor, failure: Refusal | None = None) -> None:
+        """Close the job and tell of it, in one transaction with whatever came last."""
+        job = await self.read_job(db)
+        options, faults = self.task.options, [Fault("", failure.code, failure.detail)] if failure else []
+        status = "succeeded" if not job.failed and not failure else "partially_succeeded"
+        if failure or (job.failed and (options.on_error == "abort" or job.failed == job.processed)):
+            status = "failed"
+        await queries.FINISH.run(db, job.store_id, job.id, status, _json(faults) if faults else None)
+        await queries.DROP_PARTS.run(db, job.store_id, job.id)
+        await queries.DEQUEUE.run(db, job.store_id, job.id, self._owner)
+        job = await self.read_job(db)
+        event = self.of.finished(job.number, job.version, await document_of(db, job), {})
+        actor = Actor("app", job.app_id) if job.app_id else Actor("operator")
+        await emit(db, job.store_id, event, actor=actor, request_id=job.request_id)
+
+    async def read_job(self, db: Executor) -> Job:
+        return await queries.GET.one(db, self.job.store_id, self.job.resource, self.job.id)
+
+    async def teach_planner(self, db: Executor) -> None:
+        """Have the tables measured anew each time an import has doubled them: else plans for a small one stay in use."""
+        if self._created < FIRST_LESSON or self._created < await queries.KNOWN_SIZE.one(db, self.of.tables[0]):
+            return
+        self._created = 0
+        await db.execute("SAVEPOINT lesson")
+        try:
+            await db.execute(f"ANALYZE {', '.join(self.of.tables)}")
+        except PostgresError:  # somebody else is measuring
+            await db.execute("ROLLBACK TO SAVEPOINT lesson")
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _is_passing(error: BaseException) -> bool:
+    """Whether the same rows may simply be tried again: nothing is wrong with them."""
+    return (
+        isinstance(error, Unavailable) or sqlstate(error) in RETRYABLE or is_lost(error) or sqlstate(error) == "57014"
+    )
