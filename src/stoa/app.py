@@ -4,10 +4,13 @@ import asyncio
 import contextlib
 import multiprocessing
 import os
-from collections.abc import Awaitable, Callable, Sequence
+import time
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from typing import Any
 
 import structlog
 from starlette.applications import Starlette
+from starlette.requests import Request
 from starlette.routing import Mount
 
 from stoa import site
@@ -16,9 +19,10 @@ from stoa.access.oauth import routes as oauth_routes
 from stoa.api import ENDPOINTS
 from stoa.db.pool import Database
 from stoa.housekeeping import tidy_for_ever
-from stoa.rest.dispatch import PREFIX, Dispatcher
+from stoa.rest.dispatch import PREFIX, Dispatcher, Observed
 from stoa.rest.endpoint import Endpoint
-from stoa.rest.wire import Receive, Scope, Send, look_past_proxies
+from stoa.rest.problems import HeadersTooLarge
+from stoa.rest.wire import Receive, Scope, Send, check_headers, look_past_proxies
 from stoa.settings import Settings, load
 from stoa.telemetry import Observer, configure_logging
 
@@ -32,6 +36,7 @@ class Application:
         self.settings = settings
         self.database = Database(settings.database_url, size=settings.database_pool)
         self.access = Admission(self.database, settings)
+        self._observe = Observer(settings)
         self._dispatch = Dispatcher(
             endpoints,
             database=self.database,
@@ -39,11 +44,13 @@ class Application:
             public_url=settings.public_url,
             app_concurrency=settings.app_concurrency,
             max_in_flight=settings.max_in_flight,
-            observe=Observer(settings),
+            observe=self._observe,
         )
         tokens = oauth_routes(self.database, self.access, settings)
+        routes = [*site.routes(self.database), *tokens]
+        self._named = {route.path for route in routes if "{" not in route.path}
         self._site: Callable[[Scope, Receive, Send], Awaitable[None]] = Starlette(
-            routes=[*site.routes(self.database), *tokens, Mount("/stores/{handle}", routes=tokens)],
+            routes=[*routes, Mount("/stores/{handle}", routes=tokens)],
             exception_handlers=site.EXCEPTION_HANDLERS,
         )
         self._tasks: list[asyncio.Task[None]] = []
@@ -66,8 +73,29 @@ class Application:
             if handle and rest.startswith(PREFIX[1:]):
                 await self._dispatch(scope, receive, send, sub_path=rest[len(PREFIX) - 1 :], handle=handle)
                 return
+        await self._page(scope, receive, send)
+
+    async def _page(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer what is not the app API, under the same limit on headers and noted in the same log and metrics."""
+        started = time.perf_counter()
+        status, request_id = 0, ""
+
+        async def noting(message: MutableMapping[str, Any]) -> None:
+            nonlocal status, request_id
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                request_id = dict(message["headers"]).get(b"x-request-id", b"").decode()
+            await send(message)
+
         with contextlib.suppress(Exception):  # Starlette raises again what its handler has answered and logged
-            await self._site(scope, receive, send)
+            try:
+                check_headers(scope["headers"])
+                await self._site(scope, receive, noting)
+            except HeadersTooLarge as refusal:
+                await site.problem_response(Request(scope), refusal)(scope, receive, noting)
+        operation = scope["path"] if scope["path"] in self._named else "page"
+        seconds = time.perf_counter() - started
+        self._observe(Observed(request_id, scope["method"], operation, status, "", seconds, None, None, None))
 
     async def _live(self, receive: Receive, send: Send) -> None:
         while True:

@@ -35,6 +35,7 @@ READ_BUFFER_BYTES = 128 * 1024
 MOST_CONNECTIONS = 10_000
 OLDEST_POSTGRES = 15
 RESPAWN_PAUSE_S = 0.5
+RELOAD_PAUSE_S = 4.0  # on SIGHUP, how long a new worker has to get ready before the old one ends
 PORT_PATIENCE_S = 2.0
 # Granian's own words go the way of all other log lines.
 _GRANIAN_LOG: dict[str, Any] = {"loggers": {"_granian": {"handlers": [], "propagate": True}}}
@@ -140,7 +141,7 @@ def serve(settings: Settings, *, on_ready: Callable[[], None] = lambda: None) ->
         http1_settings=HTTP1Settings(header_read_timeout=HEADER_READ_MS, max_buffer_size=READ_BUFFER_BYTES),
         workers_kill_timeout=settings.drain_seconds,
         respawn_failed_workers=True,
-        respawn_interval=0.2,
+        respawn_interval=RELOAD_PAUSE_S,
     )
 
     def answered() -> None:

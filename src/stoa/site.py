@@ -93,12 +93,20 @@ async def _problem(request: Request) -> Response:
     )
 
 
+def problem_response(request: Request, refusal: Refusal, request_id: str = "", **headers: str) -> Response:
+    """A refusal outside the app API, in the same form as inside it."""
+    known = request_id or new_id("req")
+    body = refusal.body(origin=_origin(request), instance=html.escape(request.url.path), request_id=known)
+    return Response(
+        body, refusal.status, headers={**_SAFE, **headers, "X-Request-Id": known}, media_type="application/problem+json"
+    )
+
+
 async def _refused(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
     headers: Mapping[str, str] = (error.headers or {}) if isinstance(error, HTTPException) else {}
     refusal: Refusal = MethodNotAllowed() if status == 405 else NotFound("There is no such address.")
-    body = refusal.body(origin=_origin(request), instance=html.escape(request.url.path), request_id=new_id("req"))
-    return Response(body, refusal.status, headers={**_SAFE, **headers}, media_type="application/problem+json")
+    return problem_response(request, refusal, **headers)
 
 
 async def _broken(request: Request, error: Exception) -> Response:
@@ -107,8 +115,7 @@ async def _broken(request: Request, error: Exception) -> Response:
     structlog.get_logger().error(
         "request", request_id=request_id, method=request.method, status=500, code=refusal.code, **fault(error)
     )
-    body = refusal.body(origin=_origin(request), instance=html.escape(request.url.path), request_id=request_id)
-    return Response(body, refusal.status, headers=_SAFE, media_type="application/problem+json")
+    return problem_response(request, refusal, request_id)
 
 
 def _origin(request: Request) -> str:

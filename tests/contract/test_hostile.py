@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from tests.contract.test_endpoints import address
@@ -32,9 +32,12 @@ TEXTS = [
 def places(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """The address of every member of a JSON value."""
     yield at
-    members: Any = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, member in members:
-        yield from places(member, (*at, key))
+    if isinstance(value, dict):
+        for name, member in cast("dict[str, Any]", value).items():
+            yield from places(member, (*at, name))
+    if isinstance(value, list):
+        for number, member in enumerate(cast("list[Any]", value)):
+            yield from places(member, (*at, number))
 
 
 def replaced(value: Any, at: tuple[Any, ...], new: Any) -> Any:

@@ -1,13 +1,19 @@
 """What a service tells its operators: log lines of allowed fields with nobody's data in them, and summed metrics."""
 
 import json
+import os
 
 import httpx
+import msgspec
+import structlog
 
 from stoa.access.credentials import new_client_secret
+from stoa.app import Application
 from stoa.db.pool import connect
+from stoa.settings import Settings
 from stoa.telemetry import LOGGED
-from tests.support.service import Account, Service
+from tests.support.service import Account, Service, new_database
+from tests.support.shops import service_client
 
 KEY, QUERY, EMAIL, DETAIL = "canary-key-5521", "canary-query-5521", "canary-5521@example.com", "secret detail"
 
@@ -83,3 +89,18 @@ async def test_logs_hold_allowed_fields_and_no_secret_or_personal_data(embedded:
         text = file.read_text()
         for canary in (KEY, QUERY, EMAIL, DETAIL, account.token, account.client_secret, wrong_secret):
             assert canary not in text, f"{canary} stands in {file}"
+
+
+async def test_a_fault_beside_the_api_is_logged_by_place_and_told_by_id_alone(settings: Settings) -> None:
+    url = await new_database(f"broken_{os.getpid()}")
+    application = Application(msgspec.structs.replace(settings, database_url=url), [])
+    await application.database.execute("CREATE TABLE schema_migrations (canary text)")
+    with structlog.testing.capture_logs() as logged:
+        async with service_client(application) as client:
+            answer = await client.get("/ready")
+    await application.database.close()
+    problem = answer.json()
+    assert (answer.status_code, problem["code"], problem["detail"]) == (500, "internal_error", problem["title"])
+    [line] = logged
+    assert (line["request_id"], line["error"]) == (problem["request_id"], "UndefinedColumnError")
+    assert "migrate.py" in line["where"]

@@ -103,7 +103,7 @@ class Columns(msgspec.Struct, frozen=True):
         targets: dict[Target, Mapping[str, Cell]] = {"own": self.own, "member": self.member}
         for of, known in targets.items():
             path = tuple(name.removeprefix("variant.").split(".")) if of == "member" else tuple(name.split("."))
-            if name in known:
+            if name in known and not name.endswith("."):
                 return name, Column(of, path, known[name])
             for each, read in known.items():
                 if each.endswith(".") and name.startswith(each) and len(name) > len(each):

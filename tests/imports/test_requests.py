@@ -1,0 +1,76 @@
+"""Sending a file as a request among others: waited for, repeated, limited."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from stoa.imports.runner import run_pending
+from tests.imports.files import NDJSON, catalogue, job_of, lines, mug, send
+from tests.support.shops import Shop
+
+
+async def post(shop: Shop, content: bytes, **headers: str) -> Any:
+    return await shop.client.post("/products/imports", content=content, headers={"content-type": NDJSON, **headers})
+
+
+async def test_a_file_is_accepted_with_an_address_to_follow(shop: Shop) -> None:
+    answer = await post(shop, lines([mug(1)]))
+    assert answer.status_code == 202
+    job = answer.json()["data"]
+    assert job["id"].startswith("imp_")
+    assert answer.headers["location"].endswith(f"/products/imports/{job['id']}")
+    assert (await shop.client.get(answer.headers["location"])).json()["data"] == job
+    assert job["request_id"] == answer.headers["x-request-id"]
+    assert job["options"] == {
+        "mode": "upsert", "match_by": "sku", "on_error": "continue", "dry_run": False, "missing": "ignore",
+    }  # fmt: skip
+
+
+async def test_who_prefers_to_wait_gets_the_end(shop: Shop) -> None:
+    asked = asyncio.create_task(post(shop, lines([mug(1)]), prefer="respond-async, wait=10"))
+    while not asked.done():
+        await run_pending(shop.db)
+        await asyncio.sleep(0.01)
+    answer = await asked
+    assert answer.status_code == 200
+    assert (answer.json()["data"]["status"], answer.json()["data"]["counts"]["created"]) == ("succeeded", 1)
+
+
+@pytest.mark.parametrize("prefer", ["wait=1", "wait=0", "return=minimal", "wait=x"])
+async def test_who_waits_in_vain_gets_an_address(shop: Shop, prefer: str) -> None:
+    answer = await post(shop, lines([mug(1)]), prefer=prefer)
+    assert (answer.status_code, answer.json()["data"]["status"]) == (202, "queued")
+
+
+async def test_a_repeated_upload_is_one_import(shop: Shop) -> None:
+    content = lines([mug(1), mug(2)])
+    first = await post(shop, content, **{"idempotency-key": "k"})
+    await run_pending(shop.db)
+    again = await post(shop, content, **{"idempotency-key": "k"})
+    assert (again.status_code, again.json()) == (202, first.json())
+    assert again.headers["idempotent-replayed"] == "true"
+    assert again.headers["location"] == first.headers["location"]
+    other = await post(shop, lines([mug(3)]), **{"idempotency-key": "k"})
+    assert (other.status_code, other.json()["code"]) == (422, "idempotency_key_reused")
+    assert [row[0] for row in await shop.db.fetch("SELECT count(*) FROM imports WHERE store_id = $1", shop.store_id)] == [1]
+
+
+async def test_a_refused_file_does_not_burn_its_key(shop: Shop) -> None:
+    assert (await post(shop, b"", **{"idempotency-key": "k"})).status_code == 422
+    assert (await post(shop, lines([mug(1)]), **{"idempotency-key": "k"})).status_code == 202
+
+
+async def test_twenty_two_imports_of_an_app_may_be_unfinished(shop: Shop, other_shop: Shop) -> None:
+    answers = await asyncio.gather(*(post(shop, lines([mug(n)])) for n in range(19)))
+    assert {answer.status_code for answer in answers} == {202}
+    answers = await asyncio.gather(*(post(shop, lines([mug(100 + n)])) for n in range(10)))
+    assert sorted(answer.status_code for answer in answers) == [202] * 3 + [429] * 7
+    refused = next(answer for answer in answers if answer.status_code == 429)
+    assert (refused.json()["code"], refused.json()["retryable"], refused.headers["retry-after"]) == ("too_many_imports", True, "10")
+    assert (await post(other_shop, lines([mug(1)]))).status_code == 202
+    await run_pending(shop.db)
+    assert len(await catalogue(shop)) == 22
+    job = await send(shop, lines([mug(1)]))
+    assert (await job_of(shop, job["id"]))["status"] == "queued"
+    await run_pending(shop.db)

@@ -1,0 +1,236 @@
+"""Jobs in the hands of workers: taken once, carried out once, taken over when a worker dies."""
+
+import asyncio
+import os
+import random
+import subprocess
+import sys
+from collections import Counter
+from signal import SIGTERM
+from typing import Any
+
+import pytest
+
+from stoa.access.grants import uninstall
+from stoa.imports import queries
+from stoa.imports.runner import claim_import, run_import, run_pending
+from stoa.imports.work import Work
+from stoa.settings import Settings
+from tests.imports.files import bring, catalogue, job_of, lines, mug, report, send
+from tests.support.shops import Shop
+
+WORKER = (sys.executable, "-m", "stoa.worker")
+
+
+def start_worker(settings: Settings) -> subprocess.Popen[bytes]:
+    mine = {
+        **{name: value for name, value in os.environ.items() if not name.startswith("STOA_")},
+        "STOA_DATABASE_URL": settings.database_url,
+        "STOA_SECRET_KEY": settings.secret_key,
+        "STOA_METRICS": "off",
+        "STOA_LOG_LEVEL": "error",
+        "PYTHONPATH": os.pathsep.join(sys.path),
+    }
+    return subprocess.Popen(WORKER, env=mine)
+
+
+async def numbers(shop: Shop, sql: str) -> list[Any]:
+    return [tuple(row) for row in await shop.db.fetch(sql, shop.store_id)]
+
+
+async def assert_once(shop: Shop, count: int, job: dict[str, Any]) -> None:
+    """Every row was carried out exactly once: in the catalogue, the ledger, the outbox, the report and the counts."""
+    assert (await shop.client.get("/products")).json()["meta"]["total"] == count
+    assert await numbers(shop, "SELECT count(*), sum(on_hand) FROM variants WHERE store_id = $1") == [(count, 3 * count)]
+    assert await numbers(
+        shop, "SELECT count(*), count(DISTINCT variant_id), sum(delta_on_hand) FROM stock_movements WHERE store_id = $1"
+    ) == [(count, count, 3 * count)]
+    told = Counter(row[0] for row in await numbers(shop, "SELECT type FROM events WHERE store_id = $1"))
+    assert (told["product.created"], told["product.updated"], told["product.import_finished"]) == (count, 0, 1)
+    assert job["status"] == "succeeded", job
+    assert (job["counts"]["created"], job["counts"]["processed"], job["counts"]["unchanged"]) == (count, count, 0)
+    rows = await report(shop, job["id"])
+    assert [row["row"] for row in rows] == list(range(1, count + 1))
+
+
+async def test_a_job_outlives_workers_that_are_killed(shop: Shop, settings: Settings) -> None:
+    count = 4_000
+    job = await send(shop, lines(mug(n) for n in range(count)))
+    random_ = random.Random(7)
+    for kills in range(4):
+        if kills > 1:  # once the lease runs out by itself; then time is made to pass
+            await shop.db.execute("UPDATE import_queue SET lease_until = now() WHERE store_id = $1", shop.store_id)
+        before = (await job_of(shop, job["id"]))["counts"]["processed"]
+        worker = start_worker(settings)
+        try:
+            async with asyncio.timeout(60):
+                while True:
+                    now = await job_of(shop, job["id"])
+                    if now["finished_at"] or (kills < 3 and now["counts"]["processed"] > before):
+                        break
+                    await asyncio.sleep(0.005)
+            await asyncio.sleep(random_.uniform(0, 0.1))
+        finally:
+            worker.kill()
+            worker.wait()
+    await assert_once(shop, count, await job_of(shop, job["id"]))
+
+
+async def test_two_workers_that_race_for_jobs_share_them(shop: Shop, settings: Settings) -> None:
+    jobs = [await send(shop, lines(mug(n) for n in range(k * 100, k * 100 + 100))) for k in range(6)]
+    workers = [start_worker(settings), start_worker(settings)]
+    try:
+        async with asyncio.timeout(60):
+            for job in jobs:
+                while (await job_of(shop, job["id"]))["finished_at"] is None:
+                    await asyncio.sleep(0.05)
+    finally:
+        for worker in workers:
+            worker.kill()
+            worker.wait()
+    ended = [await job_of(shop, job["id"]) for job in jobs]
+    assert [job["counts"]["created"] for job in ended] == [100] * 6
+    assert (await shop.client.get("/products")).json()["meta"]["total"] == 600
+
+
+async def test_a_worker_that_is_told_to_stop_finishes_its_part_and_no_more(shop: Shop, settings: Settings) -> None:
+    count = 20_000
+    job = await send(shop, lines(mug(n) for n in range(count)))
+    worker = start_worker(settings)
+    async with asyncio.timeout(60):
+        while not (await job_of(shop, job["id"]))["counts"]["processed"]:
+            await asyncio.sleep(0.01)
+    worker.send_signal(SIGTERM)
+    assert worker.wait(30) == 0
+    now = await job_of(shop, job["id"])
+    assert (now["status"], 0 < now["counts"]["processed"] < count) == ("running", True)
+    assert now["counts"]["processed"] % 500 == 0
+    [[free]] = await shop.db.fetch("SELECT lease_until <= now() FROM import_queue WHERE store_id = $1", shop.store_id)
+    assert free, "the next worker need not wait for the lease"
+    await shop.db.execute("DELETE FROM import_queue WHERE store_id = $1", shop.store_id)
+
+
+async def test_whoever_lost_the_lease_writes_nothing(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = await send(shop, lines(mug(n) for n in range(1_200)))
+    rows = Work._rows
+    passed_on = False
+
+    async def slow(self: Work, number: int) -> Any:
+        nonlocal passed_on
+        if number == 1 and not passed_on:  # asleep for longer than its lease: another takes the job over, and ends it
+            passed_on = True
+            await shop.db.execute("UPDATE import_queue SET lease_until = now() WHERE store_id = $1", shop.store_id)
+            await run_pending(shop.db)
+        return await rows(self, number)
+
+    monkeypatch.setattr(Work, "_rows", slow)
+    await run_pending(shop.db)
+    assert passed_on
+    await assert_once(shop, 1_200, await job_of(shop, job["id"]))
+
+
+async def test_duplicates_are_found_across_a_crash(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = await send(shop, lines([*(mug(n) for n in range(600)), mug(3, price="99")]))
+    claimed = await claim_import(shop.db, "first")
+    assert claimed is not None
+    stops = iter([False, True])
+    await run_import(shop.db, claimed, "first", lambda: next(stops))
+    assert (await job_of(shop, job["id"]))["counts"]["processed"] == 500
+    await run_pending(shop.db)
+    done = await job_of(shop, job["id"])
+    assert [(e["row"], e["code"]) for e in done["errors"]] == [(601, "duplicate_row")]
+    assert (await catalogue(shop))["Mug 3"]["price"] == "12.50"
+
+
+async def test_two_jobs_of_an_app_run_at_once_and_no_third(shop: Shop, other_shop: Shop) -> None:
+    await run_pending(shop.db)
+    for n in range(3):
+        await send(shop, lines([mug(n)]))
+    await send(other_shop, lines([mug(1)]))
+    first, second, third = [await claim_import(shop.db, f"w{n}") for n in range(3)]
+    assert first and second and third
+    assert [each.store_id for each in (first, second, third)] == [shop.store_id, shop.store_id, other_shop.store_id]
+    assert await claim_import(shop.db, "w3") is None
+    await run_import(shop.db, first, "w0")
+    fourth = await claim_import(shop.db, "w3")
+    assert fourth is not None
+    assert fourth.store_id == shop.store_id
+    for claimed, owner in ((second, "w1"), (third, "w2"), (fourth, "w3")):
+        await run_import(shop.db, claimed, owner)
+    assert len(await catalogue(shop)) == 3
+
+
+async def test_claims_in_the_same_moment_never_share_a_lane(shop: Shop) -> None:
+    await run_pending(shop.db)
+    for n in range(6):
+        await send(shop, lines([mug(n)]))
+    claims = await asyncio.gather(*(claim_import(shop.db, f"w{n}") for n in range(6)))
+    taken = {f"w{n}": claimed for n, claimed in enumerate(claims) if claimed}
+    assert len(taken) <= 2
+    assert len({claimed.import_id for claimed in taken.values()}) == len(taken)
+    for owner, claimed in taken.items():
+        await run_import(shop.db, claimed, owner)
+    await run_pending(shop.db)
+    assert len(await catalogue(shop)) == 6
+
+
+async def test_an_app_that_was_sent_away_writes_no_more(shop: Shop) -> None:
+    job = await send(shop, lines(mug(n) for n in range(1_200)))
+    claimed = await claim_import(shop.db, "w")
+    assert claimed is not None
+    stops = iter([False, True])
+    await run_import(shop.db, claimed, "w", lambda: next(stops))
+    await uninstall(shop.operator, shop.client_id, shop.store.handle)
+    await run_pending(shop.db)
+    [[status, failure, processed]] = await shop.db.fetch(
+        "SELECT status, failure, processed FROM imports WHERE store_id = $1 AND id = $2", shop.store_id, job["id"]
+    )
+    assert (status, processed) == ("failed", 500)
+    assert "app_not_installed" in failure
+
+
+async def test_a_job_that_brings_every_worker_down_is_given_up(shop: Shop) -> None:
+    job = await send(shop, lines(mug(n) for n in range(10)))
+    for _ in range(5):
+        assert await claim_import(shop.db, "dies at once")
+        await shop.db.execute("UPDATE import_queue SET lease_until = now() WHERE store_id = $1", shop.store_id)
+    await run_pending(shop.db)
+    done = await job_of(shop, job["id"])
+    assert done["status"] == "failed"
+    assert [(e["row"], e["code"]) for e in done["errors"]] == [(None, "internal_error")]
+
+
+async def test_a_row_that_breaks_our_own_code_fails_alone(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    from stoa.imports import products
+
+    put = products.product_from_row
+
+    def broken(row: Any, store: Any) -> Any:
+        if row["sku"] == "MUG-2":
+            raise ZeroDivisionError
+        return put(row, store)
+
+    monkeypatch.setattr(products, "product_from_row", broken)
+    job = await bring(shop, lines([mug(1), mug(2), mug(3)]))
+    assert [(e["row"], e["code"]) for e in job["errors"]] == [(2, "internal_error")]
+    assert set(await catalogue(shop)) == {"Mug 1", "Mug 3"}
+
+
+async def test_a_product_that_others_hold_is_waited_for(shop: Shop) -> None:
+    [product] = await shop.add(mug(1))
+    job = await send(shop, lines([mug(1, price="20")]))
+    async with shop.db.transaction() as db:
+        await db.fetch("SELECT id FROM products WHERE store_id = $1 AND id = $2 FOR UPDATE", shop.store_id, product)
+        running = asyncio.create_task(run_pending(shop.db))
+        await asyncio.sleep(2.5)  # longer than a statement waits for a lock
+        assert not running.done()
+    await running
+    assert (await job_of(shop, job["id"]))["counts"]["updated"] == 1
+
+
+async def test_a_large_import_teaches_the_planner_what_it_has_become(shop: Shop) -> None:
+    await bring(shop, lines(mug(n) for n in range(1_000)))
+    known = await queries.KNOWN_SIZE.one(shop.db, "products")
+    [[real]] = await shop.db.fetch("SELECT count(*) FROM products")
+    assert known > real / 4
+
