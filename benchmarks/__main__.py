@@ -2,11 +2,13 @@
 
 import asyncio
 import secrets
+import signal
 import sys
 import tempfile
 import time
 from contextlib import ExitStack
 from pathlib import Path
+from types import FrameType
 
 import click
 import httpx
@@ -24,7 +26,7 @@ from stoa.access.apps import create_app
 from stoa.access.contract import NewSecret
 from stoa.access.grants import install
 from stoa.access.operator import Operator
-from stoa.db.embedded import EmbeddedPostgres
+from stoa.db.embedded import MAJOR_VERSION, EmbeddedPostgres
 from stoa.db.migrate import migrate
 from stoa.db.pool import Database, connect
 from stoa.settings import Settings
@@ -171,6 +173,11 @@ def _names(_context: click.Context, _parameter: click.Parameter, given: str | No
     return names
 
 
+def _stop(_number: int, _frame: FrameType | None) -> None:
+    """Whoever ends us ends what we started: leaving the ordinary way closes it all."""
+    sys.exit(128 + signal.SIGTERM)
+
+
 @click.command()
 @click.option("--only", callback=_names, help=f"Rows to measure, with commas between: {', '.join(ALL)}.")
 @click.option("--million", is_flag=True, help="Also a store of a million products; loading it takes minutes.")
@@ -185,6 +192,7 @@ def main(
     json_file: Path | None, record: Path | None,
 ) -> None:  # fmt: skip
     """Measure Stoa beside its limit, which is pgbench with the same statements, and beside a common stack."""
+    signal.signal(signal.SIGTERM, _stop)
     million = million or any(name in MILLION_ROWS for name in only)
     chosen = only or (*ALL, *(MILLION_ROWS if million else ()))
     plan = Plan(chosen, Load(connections, seconds), rounds, workers, million)
@@ -201,7 +209,7 @@ def main(
 
 
 def _measure(plan: Plan, console: Console) -> Results:
-    machine = describe_machine("")
+    machine = describe_machine(MAJOR_VERSION)
     rows: list[Row] = []
     memory: Memory | None = None
     starts: dict[str, float] = {}

@@ -18,12 +18,13 @@ from contextlib import contextmanager
 from typing import Any
 
 import msgspec
+import structlog
 from granian.constants import HTTPModes, Interfaces, Loops  # pyright: ignore[reportMissingTypeStubs]
 from granian.http import HTTP1Settings  # pyright: ignore[reportMissingTypeStubs]
 from granian.log import LogLevels  # pyright: ignore[reportMissingTypeStubs]
 from granian.server.mp import MPServer  # pyright: ignore[reportMissingTypeStubs]
 
-from stoa.db.embedded import EmbeddedPostgres
+from stoa.db.embedded import EmbeddedPostgres, EmbeddedPostgresFailed
 from stoa.db.errors import Unavailable
 from stoa.db.pool import connect
 from stoa.settings import PREFIX, Settings, WrongSetting, metrics_address, secret_key
@@ -63,8 +64,30 @@ def database(settings: Settings) -> Generator[Settings]:
         asyncio.run(_check_database(settings.database_url))
         yield settings
         return
-    with EmbeddedPostgres(settings.data_dir / "postgres") as server:
+    settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with EmbeddedPostgres(settings.data_dir / "postgres") as server, _watched(server):
         yield msgspec.structs.replace(settings, database_url=server.dsn)
+
+
+@contextmanager
+def _watched(server: EmbeddedPostgres) -> Generator[None]:
+    """Start the database again whenever it dies; the workers find it by themselves."""
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(0.5):
+            try:
+                server.start()
+            except EmbeddedPostgresFailed as error:
+                structlog.get_logger().error("the database does not start again", error=type(error).__name__)
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watcher.join()
 
 
 def _stop(*_: object) -> None:

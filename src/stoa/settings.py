@@ -10,8 +10,8 @@ import msgspec
 from msgspec import Meta
 
 PREFIX = "STOA_"
+KEY_BYTES = 32
 # What `make demo` prints for a shell to source: these are for callers, not for the service.
-SERVING_PID = f"{PREFIX}SERVING_PID"  # how a worker knows the process that started it
 _FOR_CALLERS = frozenset(
     f"{PREFIX}{name}" for name in ("BASE_URL", "AUTH_URL", "CLIENT_ID", "CLIENT_SECRET", "PORTAL_URL")
 )
@@ -87,8 +87,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     access_log: Annotated[bool, Meta(description="One log line for each request.")] = True
 
     def __post_init__(self) -> None:
-        if self.secret_key and (len(self.secret_key) < 64 or not _is_hex(self.secret_key)):
-            raise WrongSetting("STOA_SECRET_KEY must be at least 64 hexadecimal digits")
+        if self.secret_key and (len(self.secret_key) < 2 * KEY_BYTES or not _is_hex(self.secret_key)):
+            raise WrongSetting(f"STOA_SECRET_KEY must be an even number of hexadecimal digits, {2 * KEY_BYTES} or more")
         if self.database_url and not self.database_url.startswith(("postgresql://", "postgres://")):
             raise WrongSetting("STOA_DATABASE_URL must begin with postgresql://")
         if self.public_url and not self.public_url.startswith(("https://", "http://")):
@@ -98,7 +98,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _is_hex(text: str) -> bool:
-    return all(c in "0123456789abcdefABCDEF" for c in text)
+    return len(text) % 2 == 0 and all(c in "0123456789abcdefABCDEF" for c in text)
 
 
 def metrics_address(text: str) -> tuple[str, int]:
@@ -143,9 +143,7 @@ def unknown(environment: Mapping[str, str] | None = None) -> list[str]:
     """Variables that look like settings but are none, each with the likeliest meaning."""
     given = os.environ if environment is None else environment
     names = {f"{PREFIX}{field.name.upper()}" for field in msgspec.structs.fields(Settings)}
-    stray = sorted(
-        name for name in given if name.startswith(PREFIX) and name not in names | _FOR_CALLERS | {SERVING_PID}
-    )
+    stray = sorted(name for name in given if name.startswith(PREFIX) and name not in names | _FOR_CALLERS)
     return [
         f"{name} is no setting"
         + (f"; did you mean {close[0]}?" if (close := difflib.get_close_matches(name, names, n=1)) else "")
@@ -158,14 +156,28 @@ def secret_key(settings: Settings) -> bytes:
     if settings.secret_key:
         return bytes.fromhex(settings.secret_key)
     file = settings.data_dir / "secret.key"
+    if not file.exists():
+        _make_key(file)
+    key = bytes.fromhex(file.read_text().strip())
+    if len(key) < KEY_BYTES:
+        raise WrongSetting(f"{file} must hold at least {2 * KEY_BYTES} hexadecimal digits; restore it from a backup")
+    return key
+
+
+def _make_key(file: Path) -> None:
+    """Write a key whole or not at all; of several who try at once, the first one's counts."""
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    new = file.with_name(f"secret.{os.getpid()}.{os.urandom(4).hex()}")
+    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as handle:
+        handle.write(os.urandom(KEY_BYTES).hex() + "\n")
+        handle.flush()
+        os.fsync(handle.fileno())
     try:
-        handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        os.link(new, file)
     except FileExistsError:
-        return bytes.fromhex(file.read_text().strip())
-    with os.fdopen(handle, "w") as new:
-        new.write(os.urandom(32).hex() + "\n")
-    return bytes.fromhex(file.read_text().strip())
+        pass
+    finally:
+        new.unlink()
 
 
 def described(settings: Settings) -> list[dict[str, str]]:

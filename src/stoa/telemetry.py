@@ -71,11 +71,18 @@ class Observer:
 
     def __init__(self, settings: Settings) -> None:
         self._log = structlog.get_logger()
+        self._counting = settings.metrics != "off"
         self._access_log = settings.access_log
         self._counters: dict[tuple[str, str, int], Any] = {}
         self._timers: dict[str, Any] = {}
 
     def __call__(self, seen: Observed) -> None:
+        if self._counting:
+            self._count(seen)
+        if seen.error is not None or self._access_log:
+            self._write(seen)
+
+    def _count(self, seen: Observed) -> None:
         key = (seen.operation, seen.method, seen.status)
         counter = self._counters.get(key)
         if counter is None:
@@ -87,8 +94,6 @@ class Observer:
         timer.observe(seen.seconds)
         if seen.code:
             REFUSALS.labels(seen.code).inc()
-        if seen.error is not None or self._access_log:
-            self._write(seen)
 
     def _write(self, seen: Observed) -> None:
         tell = self._log.error if seen.status >= _LOUD else self._log.info

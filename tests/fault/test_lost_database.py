@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 
 from stoa.db.embedded import EmbeddedPostgres
-from tests.support.service import Account, Service, until
+from tests.support.service import Account, Service, alive, until
 
 # Generous: on an idle machine a request is told within 2 s (7 s when the server is silent), and served 1 s after.
 TOLD_S, BACK_S = 20, 30
@@ -103,3 +103,11 @@ async def test_a_database_that_stops_or_is_killed_or_falls_silent_is_missed_only
         await assert_back(account)
         assert service.workers() == workers
         assert service.stop() == 0
+
+
+def test_an_embedded_database_that_dies_is_started_again(tmp_path: Path) -> None:
+    with Service(tmp_path) as service:
+        postmaster = int((tmp_path / "postgres/data/postmaster.pid").read_text().splitlines()[0])
+        os.kill(postmaster, signal.SIGKILL)
+        until(lambda: service.status("/ready") == 200 and not alive(postmaster), "the database is back", seconds=BACK_S)
+        assert service.status("/live") == 200

@@ -24,7 +24,7 @@ def refusal(ended: subprocess.CompletedProcess[str]) -> str:
     ("WORKERS", "0", ">= 1"),
     ("HOST", "localhost", "must be an IP address"),
     ("LOG_FORMAT", "xml", "Invalid enum value 'xml'"),
-    ("SECRET_KEY", "short", "64 hexadecimal digits"),
+    ("SECRET_KEY", "short", "hexadecimal digits, 64 or more"),
     ("METRICS", "9464", "must be host:port"),
     ("DATABASE_URL", "foo", "must begin with postgresql://"),
     ("DATABASE_URL", "postgresql://127.0.0.1:one/stoa", "cannot be reached"),

@@ -139,7 +139,11 @@ async def test_a_gzip_bomb_is_refused_while_it_unpacks(shop: Shop) -> None:
 
 @pytest.mark.parametrize(
     "content",
-    [gzip.compress(lines(mug(n) for n in range(100)))[:-9], b"nothing packed", gzip.compress(lines([mug(1)])) + b"more"],
+    [
+        gzip.compress(lines(mug(n) for n in range(100)))[:-9],
+        b"nothing packed",
+        gzip.compress(lines([mug(1)])) + b"more",
+    ],
     ids=["cut short", "not gzip", "something behind it"],
 )
 async def test_a_broken_gzip_is_refused(shop: Shop, content: bytes) -> None:

@@ -35,7 +35,12 @@ async def test_faulty_rows_fail_and_the_others_pass(shop: Shop) -> None:
         (9, "", "malformed_json"),
     ]
     assert set(await catalogue(shop)) == {"Mug 1", "Mug 4"}
-    assert [row["status"] for row in await report(shop, job["id"])] == ["created", *["failed"] * 3, "created", *["failed"] * 4]
+    assert [row["status"] for row in await report(shop, job["id"])] == [
+        "created",
+        *["failed"] * 3,
+        "created",
+        *["failed"] * 4,
+    ]
 
 
 async def test_a_file_of_which_every_row_fails_has_failed(shop: Shop) -> None:
@@ -79,13 +84,16 @@ async def test_a_key_that_stands_twice_in_a_file_fails_the_second_time(
         (apart + 2, "/variants/0/sku", "duplicate_row", "is in row 1 of this file already"),
         (apart + 3, "/external_id", "duplicate_row", "is in row 1 of this file already"),
     ]
-    expected = {} if options else {"Linen Shirt", "Fine", *(f"Mug {n}" for n in range(apart))}
-    assert set(await catalogue(shop)) == set(expected)
+    expected: set[str] = set() if options else {"Linen Shirt", "Fine", *(f"Mug {n}" for n in range(apart))}
+    assert set(await catalogue(shop)) == expected
 
 
 async def test_records_of_one_product_that_do_not_follow_each_other_are_duplicates(shop: Shop) -> None:
     content = sheet(
-        "external_id name price sku option.Size", ["a", "A", "1", "A-S", "S"], ["b", "B", "1", "B-S", "S"], ["a", "", "", "A-M", "M"]
+        "external_id name price sku option.Size",
+        ["a", "A", "1", "A-S", "S"],
+        ["b", "B", "1", "B-S", "S"],
+        ["a", "", "", "A-M", "M"],
     )
     job = await bring(shop, content, CSV, match_by="external_id")
     assert [(e["row"], e["key"], e["code"]) for e in job["errors"]] == [(3, {"external_id": "a"}, "duplicate_row")]

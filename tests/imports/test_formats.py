@@ -131,7 +131,9 @@ async def test_csv_may_add_a_variant_and_change_another_of_a_product_that_exists
 
 
 async def test_names_group_records_in_a_file_with_options(shop: Shop) -> None:
-    content = sheet("name price sku option.Size", ["Cap", "9", "C-S", "S"], ["Cap", "", "C-M", "M"], ["Hat", "9", "H", "M"])
+    content = sheet(
+        "name price sku option.Size", ["Cap", "9", "C-S", "S"], ["Cap", "", "C-M", "M"], ["Hat", "9", "H", "M"]
+    )
     job = await bring(shop, content, CSV)
     assert (job["status"], job["counts"]["created"]) == ("succeeded", 2), job
     assert len((await catalogue(shop))["Cap"]["variants"]) == 2
@@ -139,7 +141,9 @@ async def test_names_group_records_in_a_file_with_options(shop: Shop) -> None:
 
 async def test_a_stock_list_needs_only_skus_and_figures(shop: Shop) -> None:
     await shop.add(SHIRT, mug(1))
-    job = await bring(shop, sheet("sku stock.on_hand", ["LS-M", "8"], ["LS-S", "4"], ["MUG-1", "0"]), CSV, mode="update")
+    job = await bring(
+        shop, sheet("sku stock.on_hand", ["LS-M", "8"], ["LS-S", "4"], ["MUG-1", "0"]), CSV, mode="update"
+    )
     assert (job["counts"]["updated"], job["counts"]["unchanged"]) == (2, 1), job
     found = await catalogue(shop)
     assert [variant["stock"]["on_hand"] for variant in found["Linen Shirt"]["variants"]] == [4, 8]
@@ -149,7 +153,9 @@ async def test_a_stock_list_needs_only_skus_and_figures(shop: Shop) -> None:
 
 async def test_an_empty_cell_leaves_and_null_clears(shop: Shop) -> None:
     await shop.add(SHIRT)
-    job = await bring(shop, sheet("external_id brand description price", ["erp-1", "", "null", "60"]), CSV, match_by="external_id")
+    job = await bring(
+        shop, sheet("external_id brand description price", ["erp-1", "", "null", "60"]), CSV, match_by="external_id"
+    )
     assert job["counts"]["updated"] == 1
     shirt = (await catalogue(shop))["Linen Shirt"]
     assert (shirt["brand"], shirt["description"], shirt["price"]) == ("Hearth & Loom", None, "60.00")

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from stoa.imports.runner import run_pending
+from stoa.imports.runner import claim_import, run_import, run_pending
 from tests.imports.files import CSV, bring, catalogue, events, job_of, lines, mug, report, send, sheet
 from tests.support.shops import SHIRT, Shop
 
@@ -60,7 +60,9 @@ async def test_rows_are_matched_by_the_key_that_was_chosen(shop: Shop) -> None:
     shirt, mug_id = await shop.add(SHIRT, mug(1))
     job = await bring(shop, lines([{"external_id": "erp-1", "name": "By external id"}]), match_by="external_id")
     assert job["counts"]["updated"] == 1
-    job = await bring(shop, lines([{"id": mug_id, "name": "By id"}, {"id": shirt + mug_id, "name": "?"}]), match_by="id")
+    job = await bring(
+        shop, lines([{"id": mug_id, "name": "By id"}, {"id": shirt + mug_id, "name": "?"}]), match_by="id"
+    )
     assert (job["counts"]["updated"], job["errors"][0]["code"], job["errors"][0]["pointer"]) == (1, "not_found", "/id")
     job = await bring(shop, lines([{"sku": "LS-M", "name": "By a variant's SKU"}]), match_by="sku")
     assert job["counts"]["updated"] == 1
@@ -113,20 +115,18 @@ async def test_abort_writes_everything_when_all_is_right(shop: Shop) -> None:
     assert len(await report(shop, job["id"])) == 700
 
 
-async def test_abort_loses_a_race_as_a_whole(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    from stoa.imports import runner
-
-    write = runner._write_all
-
-    async def somebody_is_faster(*given: Any) -> None:
-        if "Mug 2" not in await catalogue(shop):
-            await shop.add(mug(2))
-        await write(*given)
-
-    monkeypatch.setattr(runner, "_write_all", somebody_is_faster)
-    job = await bring(shop, lines([mug(1), mug(2), mug(3)]), on_error="abort", mode="create")
-    assert job["status"] == "failed"
-    assert [(e["row"], e["code"]) for e in job["errors"]] == [(2, "sku_taken")]
+async def test_abort_loses_a_race_as_a_whole(shop: Shop) -> None:
+    job = await send(shop, lines([mug(1), mug(2), mug(3)]), on_error="abort", mode="create")
+    claimed = await claim_import(shop.db, "w")
+    assert claimed is not None
+    stops = iter([False, True])
+    await run_import(shop.db, claimed, "w", lambda: next(stops))  # stops between checking and writing
+    assert (await job_of(shop, job["id"]))["progress"] == 0.5
+    await shop.add(mug(2))
+    await run_pending(shop.db)
+    done = await job_of(shop, job["id"])
+    assert (done["status"], done["counts"]["created"]) == ("failed", 0)
+    assert [(e["row"], e["code"]) for e in done["errors"]] == [(2, "sku_taken")]
     assert set(await catalogue(shop)) == {"Mug 2"}
 
 

@@ -53,7 +53,9 @@ async def test_a_repeated_upload_is_one_import(shop: Shop) -> None:
     assert again.headers["location"] == first.headers["location"]
     other = await post(shop, lines([mug(3)]), **{"idempotency-key": "k"})
     assert (other.status_code, other.json()["code"]) == (422, "idempotency_key_reused")
-    assert [row[0] for row in await shop.db.fetch("SELECT count(*) FROM imports WHERE store_id = $1", shop.store_id)] == [1]
+    assert [
+        row[0] for row in await shop.db.fetch("SELECT count(*) FROM imports WHERE store_id = $1", shop.store_id)
+    ] == [1]
 
 
 async def test_a_refused_file_does_not_burn_its_key(shop: Shop) -> None:
@@ -67,7 +69,11 @@ async def test_twenty_two_imports_of_an_app_may_be_unfinished(shop: Shop, other_
     answers = await asyncio.gather(*(post(shop, lines([mug(100 + n)])) for n in range(10)))
     assert sorted(answer.status_code for answer in answers) == [202] * 3 + [429] * 7
     refused = next(answer for answer in answers if answer.status_code == 429)
-    assert (refused.json()["code"], refused.json()["retryable"], refused.headers["retry-after"]) == ("too_many_imports", True, "10")
+    assert (refused.json()["code"], refused.json()["retryable"], refused.headers["retry-after"]) == (
+        "too_many_imports",
+        True,
+        "10",
+    )
     assert (await post(other_shop, lines([mug(1)]))).status_code == 202
     await run_pending(shop.db)
     assert len(await catalogue(shop)) == 22

@@ -69,7 +69,7 @@ async def test_headers_tell_what_is_left_and_when_it_is_full(
 async def test_what_was_spent_comes_back(shop: Shop, db: Database, workers: list[Application]) -> None:
     small = await limited(shop, db)
     await db.execute(
-        "INSERT INTO rate_buckets (store_id, app_id, tokens, refilled_at) VALUES ($1, $2, 0, now() - interval '3 seconds') "
+        "INSERT INTO rate_buckets (store_id, app_id, level, tokens, refilled_at) VALUES ($1, $2, 0, 0, now() - interval '3 seconds') "
         "ON CONFLICT (store_id, app_id) DO UPDATE SET tokens = 0, refilled_at = excluded.refilled_at",
         small.store_id,
         small.app_id,

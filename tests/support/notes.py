@@ -69,7 +69,7 @@ class TitleTaken(Refusal):
 
 
 class Row(msgspec.Struct):
-    doc: str
+    doc: bytes
     version: int
 
 
@@ -106,7 +106,10 @@ NOTES = ListOf(
     sorts={"id": int, "title": str, "price": int},
     deletable=True,
 )
-GET = Query(Row, f"SELECT {DOC} AS doc, version FROM notes WHERE store_id = $1 AND id = $2 AND deleted_at IS NULL")
+GET = Query(
+    Row,
+    f"SELECT convert_to({DOC}, 'UTF8') AS doc, version FROM notes WHERE store_id = $1 AND id = $2 AND deleted_at IS NULL",
+)
 LOCK = Query(Row, GET.sql + " FOR UPDATE")
 TAKEN = Query(int, "SELECT id FROM notes WHERE store_id = $1 AND title = $2 AND deleted_at IS NULL")
 INSERT = Query(

@@ -251,9 +251,9 @@ class Service:
                     found.append(int(child))
         return found
 
-    def status(self, path: str, port: int = 0) -> int:
+    def status(self, path: str) -> int:
         """What a new connection is answered; 0 when it is refused or cut."""
-        connection = HTTPConnection("127.0.0.1", port or self.port, timeout=10)
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=10)
         try:
             connection.request("GET", path)
             return connection.getresponse().status

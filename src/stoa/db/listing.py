@@ -23,7 +23,7 @@ class Shape(msgspec.Struct, frozen=True):
 class Rows(msgspec.Struct):
     """One page: its documents in order, the sort keys of each, and how many rows there are in all."""
 
-    docs: list[str]
+    docs: list[bytes]
     keys: Sequence[Sequence[Any]]
     total: int
     more: bool
@@ -102,7 +102,7 @@ def _compose(listing: Listing, shape: Shape) -> str:
     else:
         total = f"SELECT count(*) FROM {listing.table} WHERE {filtered}"
     return (
-        f"SELECT ({total}), array_agg(doc), {gathered} FROM ("
+        f"SELECT ({total}), array_agg(convert_to(doc, 'UTF8')), {gathered} FROM ("
         f"SELECT {document} AS doc, {keys} FROM {listing.table} WHERE {' AND '.join(conditions)} "
         f"ORDER BY {order} LIMIT $2{f' OFFSET ${number}' if shape.offset else ''}) page"
     )

@@ -20,7 +20,7 @@ from stoa.imports.contract import (
 )
 from stoa.imports.importable import Importable, Task
 from stoa.imports.queries import FailedRow, Job
-from stoa.imports.reading import open_file
+from stoa.imports.reading import cut
 from stoa.rest.problems import Fault
 
 _RETRY_AFTER = [(b"retry-after", b"10")]
@@ -30,24 +30,25 @@ async def start_import(db: Executor, task: Task, of: Importable, file: Path, med
     """Keep a file and put its job into the queue, inside the caller's transaction: all of it, or nothing."""
     store_id, app_id = task.store.id, task.app_id or 0
     await _check_queue(db, store_id, app_id)
-    header, parts = await asyncio.to_thread(open_file, file, media, of.columns, task.options)
-    await queries.CREATE.run(
-        db,
-        store_id,
-        task.import_id,
-        of.resource,
-        msgspec.json.encode(task.options).decode(),
-        media,
-        msgspec.json.encode(header).decode() if header else None,
-        task.app_id,
-        task.request_id,
-    )
     total = number = 0
-    # Read and packed beside the loop, which serves others meanwhile.
-    while (part := await asyncio.to_thread(next, parts, None)) is not None:
-        await queries.ADD_PART.run(db, store_id, task.import_id, number, part.first_row, part.data)
-        total += part.rows
-        number += 1
+    with file.open("rb") as source:
+        header, parts = await asyncio.to_thread(cut, source, media, of.columns, task.options)
+        await queries.CREATE.run(
+            db,
+            store_id,
+            task.import_id,
+            of.resource,
+            msgspec.json.encode(task.options).decode(),
+            media,
+            msgspec.json.encode(header).decode() if header else None,
+            task.app_id,
+            task.request_id,
+        )
+        # Read and packed beside the loop, which serves others meanwhile.
+        while (part := await asyncio.to_thread(next, parts, None)) is not None:
+            await queries.ADD_PART.run(db, store_id, task.import_id, number, part.first_row, part.data)
+            total += part.rows
+            number += 1
     await queries.SET_TOTAL.run(db, store_id, task.import_id, total)
     await queries.LOCK_INSTALLATION.maybe(db, store_id, app_id)
     await _check_queue(db, store_id, app_id)

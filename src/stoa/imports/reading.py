@@ -4,7 +4,6 @@ import csv
 import io
 import zlib
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 import msgspec
@@ -52,11 +51,10 @@ class Items(msgspec.Struct, forbid_unknown_fields=True):
     items: list[msgspec.Raw]
 
 
-def open_file(path: Path, media: str, columns: Columns, options: Options) -> tuple[Header | None, Iterator[Part]]:
+def cut(file: BinaryIO, media: str, columns: Columns, options: Options) -> tuple[Header | None, Iterator[Part]]:
     """What a file says of itself, and its parts; a file that cannot be read is refused here or while they are read."""
     if media == JSON:
-        return None, _parts([raw] for raw in _items(path))
-    file = path.open("rb")
+        return None, _parts([raw] for raw in _items(file))
     lines = _lines(file)
     if media != CSV:
         return None, _parts([line] for line in lines if not line.isspace())
@@ -66,31 +64,30 @@ def open_file(path: Path, media: str, columns: Columns, options: Options) -> tup
 
 def _lines(file: BinaryIO) -> Iterator[bytes]:
     """The lines of a file, each found to be UTF-8; none is longer than a row may be."""
-    with file:
-        start = file.read(3)
-        if start.startswith(_WIDE):
-            raise UnsupportedMediaType("The file is in UTF-16: save it as UTF-8.")
-        file.seek(3 if start == _BOM else 0)
-        number = 0
-        while line := file.readline(ROW_BYTES + 1):
-            number += 1
-            if len(line) > ROW_BYTES:
-                words = f"Line {number} is longer than {ROW_BYTES:,} bytes."
-                raise PayloadTooLarge(words, max_bytes=ROW_BYTES)
-            try:
-                line.decode()
-            except UnicodeDecodeError as error:
-                raise UnsupportedMediaType(f"Line {number} is not UTF-8: save the whole file as UTF-8.") from error
-            if b"\x00" in line:
-                raise UnsupportedMediaType(f"Line {number} holds NUL: save the file as UTF-8 text.")
-            yield line
+    start = file.read(3)
+    if start.startswith(_WIDE):
+        raise UnsupportedMediaType("The file is in UTF-16: save it as UTF-8.")
+    file.seek(3 if start == _BOM else 0)
+    number = 0
+    while line := file.readline(ROW_BYTES + 1):
+        number += 1
+        if len(line) > ROW_BYTES:
+            words = f"Line {number} is longer than {ROW_BYTES:,} bytes."
+            raise PayloadTooLarge(words, max_bytes=ROW_BYTES)
+        try:
+            line.decode()
+        except UnicodeDecodeError as error:
+            raise UnsupportedMediaType(f"Line {number} is not UTF-8: save the whole file as UTF-8.") from error
+        if b"\x00" in line:
+            raise UnsupportedMediaType(f"Line {number} holds NUL: save the file as UTF-8 text.")
+        yield line
 
 
-def _items(path: Path) -> Iterator[bytes]:
-    if path.stat().st_size > JSON_BYTES:
+def _items(file: BinaryIO) -> Iterator[bytes]:
+    data = file.read(JSON_BYTES + 1).removeprefix(_BOM)
+    if len(data) > JSON_BYTES:
         words = f"As JSON a file may have at most {JSON_BYTES:,} bytes; send NDJSON instead."
         raise PayloadTooLarge(words, max_bytes=JSON_BYTES)
-    data = path.read_bytes().removeprefix(_BOM)
     try:
         data.decode()
         items = msgspec.json.decode(data, type=Items).items

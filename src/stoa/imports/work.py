@@ -94,7 +94,8 @@ class Work:
 
     async def apply(self, db: Executor, rows: Sequence[Row], *, write: bool) -> list[Result]:
         """Carry out rows together; when they fail together, each by itself, so that only the guilty one fails."""
-        right = [row for row in rows if not self._faults_of(row)]
+        faults = {row.number: found for row in rows if (found := self._faults_of(row))}
+        right = [row for row in rows if row.number not in faults]
         await db.execute("SAVEPOINT part")
         try:
             done = await self.of.apply(db, self.task, right, write=write) if right else []
@@ -103,7 +104,9 @@ class Work:
                 raise
             await db.execute("ROLLBACK TO SAVEPOINT part")
             done = [await self._apply_one(db, row, write=write) for row in right]
-        wrong = [self._failed(row, ValidationFailed(faults=faults)) for row in rows if (faults := self._faults_of(row))]
+        wrong = [
+            self._failed(row, ValidationFailed(faults=faults[row.number])) for row in rows if row.number in faults
+        ]
         return sorted([*done, *wrong], key=lambda result: result.row)
 
     async def _apply_one(self, db: Executor, row: Row, *, write: bool) -> Result:

@@ -96,7 +96,8 @@ CREATE TABLE installations (
 CREATE UNLOGGED TABLE rate_buckets (
     store_id    bigint           NOT NULL,
     app_id      bigint           NOT NULL,
-    tokens      double precision NOT NULL,
+    level       double precision NOT NULL,  -- what was there before the last taking
+    tokens      double precision NOT NULL,  -- what is left since
     refilled_at timestamptz      NOT NULL,
     CONSTRAINT rate_buckets_pkey PRIMARY KEY (store_id, app_id)
 ) WITH (fillfactor = 50);
@@ -107,24 +108,21 @@ CREATE FUNCTION take_tokens(
     OUT granted double precision, OUT remaining double precision
 ) LANGUAGE plpgsql AS $$
 DECLARE
-    moment timestamptz;
-    level  double precision;
-    since  timestamptz;
+    moment timestamptz := clock_timestamp();
 BEGIN
-    SELECT b.tokens, b.refilled_at INTO level, since
-      FROM rate_buckets b WHERE b.store_id = in_store_id AND b.app_id = in_app_id FOR UPDATE;
-    IF NOT FOUND THEN
-        INSERT INTO rate_buckets (store_id, app_id, tokens, refilled_at)
-        VALUES (in_store_id, in_app_id, burst, clock_timestamp()) ON CONFLICT DO NOTHING;
-        SELECT b.tokens, b.refilled_at INTO level, since
-          FROM rate_buckets b WHERE b.store_id = in_store_id AND b.app_id = in_app_id FOR UPDATE;
-    END IF;
-    moment := clock_timestamp();
-    level := least(burst, level + refill * greatest(0, extract(epoch FROM moment - since)));
-    granted := least(wanted, floor(level));
-    remaining := level - granted;
-    UPDATE rate_buckets b SET tokens = remaining, refilled_at = moment
-     WHERE b.store_id = in_store_id AND b.app_id = in_app_id;
+    LOOP
+        UPDATE rate_buckets b
+           SET level = least(burst, b.tokens + refill * greatest(0, extract(epoch FROM moment - b.refilled_at))),
+               tokens = least(burst, b.tokens + refill * greatest(0, extract(epoch FROM moment - b.refilled_at)))
+                      - least(wanted, floor(
+                        least(burst, b.tokens + refill * greatest(0, extract(epoch FROM moment - b.refilled_at))))),
+               refilled_at = greatest(moment, b.refilled_at)
+         WHERE b.store_id = in_store_id AND b.app_id = in_app_id
+        RETURNING b.level - b.tokens, b.tokens INTO granted, remaining;
+        EXIT WHEN FOUND;
+        INSERT INTO rate_buckets (store_id, app_id, level, tokens, refilled_at)
+        VALUES (in_store_id, in_app_id, burst, burst, moment) ON CONFLICT DO NOTHING;
+    END LOOP;
 END $$;
 
 CREATE TABLE idempotency_keys (

@@ -156,14 +156,14 @@ async def _document(call: Call, product_id: int) -> One[Product]:
     return One(found.doc, found.version)
 
 
-async def _with_members(call: Call, docs: list[str], ids: Sequence[int]) -> list[str]:
+async def _with_members(call: Call, docs: list[bytes], ids: Sequence[int]) -> list[bytes]:
     """Put variants or stock levels into their products' documents, one statement for the whole page."""
     kinds = {"variants": queries.VARIANTS_OF, "inventory": queries.LEVELS_OF}
     for name in sorted(call.include & kinds.keys()):
         members = {row.product_id: row.docs for row in await kinds[name].all(call.db, call.store_id, ids)}
         # A live product has at least one variant: what has none here is a tombstone and stays as it is.
         docs = [
-            f'{doc[:-1]},"{name}":[{members[product_id]}]}}' if product_id in members else doc
+            b'%b,"%b":[%b]}' % (doc[:-1], name.encode(), members[product_id]) if product_id in members else doc
             for doc, product_id in zip(docs, ids, strict=True)
         ]
     return docs

@@ -49,15 +49,15 @@ LISTING = Listing(
 
 
 class Document(msgspec.Struct):
-    doc: str
+    doc: bytes
     version: int
 
 
 GET = Query(
     Document,
-    f"""SELECT '{{"id":' || id || head || ',"variants":[' || coalesce(
+    f"""SELECT convert_to('{{"id":' || id || head || ',"variants":[' || coalesce(
                (SELECT string_agg({_VARIANT}, ',' ORDER BY position, id)
-                  FROM variants WHERE store_id = $1 AND product_id = $2 AND deleted_at IS NULL), '') || ']' || tail AS doc,
+                  FROM variants WHERE store_id = $1 AND product_id = $2 AND deleted_at IS NULL), '') || ']' || tail, 'UTF8') AS doc,
                version
           FROM products WHERE store_id = $1 AND id = $2 AND deleted_at IS NULL""",
 )
@@ -81,12 +81,12 @@ VARIANT_DOCUMENTS = Query(
 
 class Members(msgspec.Struct):
     product_id: int
-    docs: str
+    docs: bytes
 
 
 VARIANTS_OF = Query(
     Members,
-    f"""SELECT product_id, string_agg({_VARIANT}, ',' ORDER BY position, id) AS docs
+    f"""SELECT product_id, convert_to(string_agg({_VARIANT}, ',' ORDER BY position, id), 'UTF8') AS docs
           FROM variants WHERE store_id = $1 AND product_id = ANY($2::bigint[]) AND deleted_at IS NULL
          GROUP BY product_id""",
 )
@@ -94,8 +94,8 @@ VARIANTS_OF = Query(
 LEVELS_OF = Query(
     Members,
     """SELECT product_id,
-              string_agg('{"variant_id":' || id || ',"sku":' || coalesce(to_json(sku)::text, 'null')
-                         || stock_tail(on_hand, reserved) || '}', ',' ORDER BY position, id) AS docs
+              convert_to(string_agg('{"variant_id":' || id || ',"sku":' || coalesce(to_json(sku)::text, 'null')
+                         || stock_tail(on_hand, reserved) || '}', ',' ORDER BY position, id), 'UTF8') AS docs
          FROM variants WHERE store_id = $1 AND product_id = ANY($2::bigint[]) AND deleted_at IS NULL
         GROUP BY product_id""",
 )
@@ -163,7 +163,7 @@ VARIANT_LISTING = Listing(
 
 GET_VARIANT = Query(
     Document,
-    f"""SELECT {_VARIANT} AS doc, version FROM variants
+    f"""SELECT convert_to({_VARIANT}, 'UTF8') AS doc, version FROM variants
          WHERE store_id = $1 AND product_id = $2 AND id = $3 AND deleted_at IS NULL""",
 )
 EXISTS = Query(int, "SELECT id FROM products WHERE store_id = $1 AND id = $2 AND deleted_at IS NULL")

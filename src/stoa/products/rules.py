@@ -210,7 +210,9 @@ def _new_variant(product: ProductCopy, new: NewVariant, store: Store) -> Variant
 def _sent(body: msgspec.Struct, store: Store, *, leave_out: tuple[str, ...]) -> dict[str, Any]:
     """A body's members as a document holds them: plain values, amounts as text."""
     members = msgspec.structs.asdict(body)
-    plain = {n: msgspec.to_builtins(v, builtin_types=(Decimal,)) for n, v in members.items() if n not in leave_out}
+    for name in leave_out:
+        del members[name]
+    plain: dict[str, Any] = msgspec.to_builtins(members, builtin_types=(Decimal,))
     return {**plain, **{name: _text(plain[name], store) for name in _AMOUNTS if plain.get(name) is not None}}
 
 

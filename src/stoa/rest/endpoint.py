@@ -106,7 +106,7 @@ class Call:
 class One(msgspec.Struct, Generic[T]):
     """One resource as its stored document."""
 
-    doc: str
+    doc: bytes
     version: int
 
 

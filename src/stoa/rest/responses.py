@@ -36,7 +36,7 @@ def render(request: Request, endpoint: Endpoint, call: Call, answer: Any, status
     headers: Headers = [_JSON, (b"etag", tag)]
     if isinstance(answer, Created):
         headers.append((b"location", f"{request.origin}{call.base}{answer.path}".encode()))
-    return Response(status or endpoint.status, headers, f'{{"data":{doc},"meta":{{}}}}'.encode())
+    return Response(status or endpoint.status, headers, b'{"data":%b,"meta":{}}' % doc)
 
 
 def _page(request: Request, call: Call, page: Page[Any]) -> Response:
@@ -47,7 +47,7 @@ def _page(request: Request, call: Call, page: Page[Any]) -> Response:
     if call.fields is not None:
         fields = call.fields
         docs = [_only_fields(doc, fields) for doc in docs]
-    return Response(200, headers, f'{{"data":[{",".join(docs)}],"meta":{page.meta()}}}'.encode())
+    return Response(200, headers, b'{"data":[%b],"meta":%b}' % (b",".join(docs), page.meta().encode()))
 
 
 def _tag(version: int, request: Request) -> bytes:
@@ -65,9 +65,9 @@ def _listed(header: bytes | None, tag: bytes) -> bool:
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-def _only_fields(doc: str, fields: frozenset[str]) -> str:
+def _only_fields(doc: bytes, fields: frozenset[str]) -> bytes:
     members = _members.decode(doc)
-    return msgspec.json.encode({name: raw for name, raw in members.items() if name in fields}).decode()
+    return msgspec.json.encode({name: raw for name, raw in members.items() if name in fields})
 
 
 def deprecation_headers(endpoint: Endpoint) -> Headers:

@@ -1,0 +1,262 @@
+"""`python -m benchmarks.imports`: rows a second of an import beside a bare COPY of the same rows into the same tables."""
+
+import asyncio
+import io
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import click
+import httpx
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+from stoa.access.apps import create_app
+from stoa.access.contract import SCOPES
+from stoa.access.grants import install, issue_token
+from stoa.access.operator import Operator
+from stoa.access.stores import create_store
+from stoa.app import Application
+from stoa.db.embedded import EmbeddedPostgres
+from stoa.db.migrate import migrate
+from stoa.db.pool import Database, connect
+from stoa.imports.contract import NDJSON, Options
+from stoa.imports.importable import Task
+from stoa.imports.jobs import new_import_id, start_import
+from stoa.imports.products import PRODUCTS
+from stoa.imports.queries import GET, STORE
+from stoa.imports.runner import claim_this, run_import
+from stoa.rest.endpoint import Store
+from stoa.settings import Settings, load
+
+TABLES = ("products", "variants", "stock_movements", "events")
+SHIFT = 1_000_000_000  # between the ids of a row and of its copy
+LEAST_SHARE = 0.25  # of COPY's rate
+MOST_GROWTH_MB = 100
+MOST_SLOWER = 2.0  # a listing while an import runs
+
+
+class Round(msgspec.Struct):
+    """Seconds that the same rows took."""
+
+    upload: float
+    create: float
+    unchanged: float
+    update: float
+    copy: float
+    growth_mb: float
+
+
+def rows(count: int, *, price: int) -> Iterator[bytes]:
+    """Products with one variant each, as an app would send them."""
+    for n in range(count):
+        yield (
+            msgspec.json.encode(
+                {
+                    "name": f"Washed linen shirt {n}",
+                    "price": f"{price + n % 300}.90",
+                    "external_id": f"erp-{n}",
+                    "description": "Made in small batches by people who have done little else for thirty years. It gets "
+                    "softer with every wash.",
+                    "brand": "Fjord",
+                    "category": "Clothing/Women",
+                    "tags": ["summer", "linen"],
+                    "metadata": {"material": "linen", "pieces": n % 7},
+                    "sku": f"SKU-{n}",
+                    "barcode": f"40{n:08}",
+                    "stock": {"on_hand": n % 80 + 1},
+                }
+            )
+            + b"\n"
+        )
+
+
+@contextmanager
+def _timed(figures: dict[str, float], name: str) -> Generator[None]:
+    started = time.perf_counter()
+    yield
+    figures[name] = time.perf_counter() - started
+
+
+async def measure(database: Database, operator: Operator, files: tuple[Path, Path], place: int) -> Round:
+    """Import a file into a new store three times: all new, nothing new, everything changed; then copy what it made."""
+    file, changed = files
+    made = await create_store(operator, f"import-{place}", "Import", "USD")
+    copied = await create_store(operator, f"copy-{place}", "Copy", "USD")
+    store = await STORE.one(database, made.id)
+    figures: dict[str, float] = {}
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with _timed(figures, "upload"):
+        first = await _start(database, store, file)
+    with _timed(figures, "create"):
+        await _carry_out(database, store, first, "created")
+    growth = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    figures["copy"] = await _copy(database, store.id, copied.id)
+    second = await _start(database, store, file)
+    with _timed(figures, "unchanged"):
+        await _carry_out(database, store, second, "unchanged")
+    third = await _start(database, store, changed)
+    with _timed(figures, "update"):
+        await _carry_out(database, store, third, "updated")
+    return Round(**figures, growth_mb=growth)
+
+
+async def _start(database: Database, store: Store, file: Path) -> str:
+    task = Task(store, new_import_id(), None, "req_benchmark", Options())
+    async with database.transaction() as db:
+        return (await start_import(db, task, PRODUCTS, file, NDJSON)).id
+
+
+async def _carry_out(database: Database, store: Store, import_id: str, expected: str) -> None:
+    claimed = await claim_this(database, "benchmark", store.id, import_id)
+    assert claimed is not None
+    await run_import(database, claimed, "benchmark")
+    job = await GET.one(database, store.id, "products", import_id)
+    assert getattr(job, expected) == job.total, job
+
+
+async def _copy(database: Database, from_store: int, to_store: int) -> float:
+    """Seconds to COPY what an import made once more, as another store's, in one transaction."""
+    seconds = 0.0
+    async with database.transaction() as lent:
+        db = cast("Any", lent)
+        for table in TABLES:
+            columns: list[str] = [
+                row[0]
+                for row in await db.fetch(
+                    """SELECT attname::text FROM pg_attribute WHERE attrelid = $1::text::regclass AND attnum > 0
+                          AND NOT attisdropped AND attgenerated = '' ORDER BY attnum""",
+                    table,
+                )
+            ]
+            shifted = {"store_id": str(to_store)}
+            numbered = {"id", "product_id", "variant_id", "position"} - ({"position"} if table == "variants" else set())
+            shifted |= {name: f"{name} + {SHIFT}" for name in numbered if name in columns}
+            if table == "events":
+                shifted["id"] = "id || 'x'"
+            select = ", ".join(shifted.get(name, name) for name in columns)
+            held = io.BytesIO()
+            await db.copy_from_query(f"SELECT {select} FROM {table} WHERE store_id = {from_store}", output=held)
+            held.seek(0)
+            started = time.perf_counter()
+            await db.copy_to_table(table, source=held, columns=columns)
+            seconds += time.perf_counter() - started
+        started = time.perf_counter()
+    return seconds + time.perf_counter() - started
+
+
+# --- a listing meanwhile ---------------------------------------------------------------------------------------------
+
+
+async def listing_meanwhile(settings: Settings, operator: Operator, file: Path) -> tuple[float, float]:
+    """Milliseconds that a page takes, as the middle of many: alone, and while a worker imports a file."""
+    store = await STORE.one(operator.db, (await create_store(operator, "listed", "Listed", "USD")).id)
+    app = await create_app(operator, "Benchmark", list(SCOPES))
+    await install(operator, app.client_id, "listed", rate_burst=1_000_000, rate_refill=100_000)
+    token = await issue_token(operator, app.client_id, "listed", None)
+    await _carry_out(operator.db, store, await _start(operator.db, store, file), "created")
+    application = Application(settings)
+    transport = httpx.ASGITransport(application)
+    headers = {"authorization": f"Bearer {token.access_token}"}
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost/stores/listed/api/v3/app") as client:
+
+        async def page() -> float:
+            started = time.perf_counter()
+            answer = await client.get("/products", headers=headers)
+            assert answer.status_code == 200
+            return (time.perf_counter() - started) * 1000
+
+        alone = statistics.median([await page() for _ in range(400)])
+        other = await STORE.one(operator.db, (await create_store(operator, "busy", "Busy", "USD")).id)
+        import_id = await _start(operator.db, other, file)
+        meanwhile: list[float] = []
+        with _worker(settings):
+            while (job := await GET.one(operator.db, other.id, "products", import_id)).finished_at is None:
+                taken = [await page() for _ in range(20)]
+                meanwhile += taken if job.processed else []
+    await application.database.close()
+    return alone, statistics.median(meanwhile)
+
+
+@contextmanager
+def _worker(settings: Settings) -> Generator[int]:
+    given = {"STOA_DATABASE_URL": settings.database_url, "STOA_SECRET_KEY": settings.secret_key, "STOA_METRICS": "off"}
+    process = subprocess.Popen([sys.executable, "-m", "stoa.worker"], env={**os.environ, **given})
+    try:
+        yield process.pid
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+@asynccontextmanager
+async def _database(folder: Path) -> AsyncGenerator[tuple[Database, Settings]]:
+    with EmbeddedPostgres(folder / "postgres") as server:
+        await migrate(server.dsn)
+        db = await connect(server.dsn)
+        await db.close()
+        settings = load({}, database_url=server.dsn, secret_key="5e" * 32, metrics="off", access_log=False)
+        database = Database(server.dsn, size=4, statement_timeout_ms=30_000)
+        try:
+            yield database, settings
+        finally:
+            await database.close()
+
+
+async def run(count: int, rounds: int, *, listing: bool) -> tuple[list[Round], tuple[float, float] | None]:
+    with tempfile.TemporaryDirectory(prefix="stoa-bench-") as folder:
+        files = [Path(folder) / "rows.ndjson", Path(folder) / "changed.ndjson"]
+        for file, price in zip(files, (5, 6), strict=True):
+            with file.open("wb") as out:
+                out.writelines(rows(count, price=price))
+        async with _database(Path(folder)) as (database, settings):
+            operator = Operator(database, settings, actor="operator:benchmark", request_id="req_benchmark")
+            done = [await measure(database, operator, (files[0], files[1]), place) for place in range(rounds)]
+            pages = await listing_meanwhile(settings, operator, files[0]) if listing else None
+    return done, pages
+
+
+def show(count: int, done: Sequence[Round], pages: tuple[float, float] | None) -> bool:
+    """Print the figures, and say whether all marks are reached."""
+    table = Table("", "rows/s", "of COPY", title=f"{count:,} products with one variant each, the best of {len(done)}")
+    best: Callable[[str], float] = lambda name: count / min(getattr(each, name) for each in done)  # noqa: E731
+    for name in ("copy", "create", "update", "unchanged", "upload"):
+        table.add_row(name, f"{best(name):,.0f}", f"{best(name) / best('copy'):.2f}")
+    terminal = Console()
+    terminal.print(table)
+    share = best("create") / best("copy")
+    growth = max(each.growth_mb for each in done[:1])
+    terminal.print(
+        f"import at {share:.2f} of COPY (mark: {LEAST_SHARE}); memory grew by {growth:.0f} MB (mark: {MOST_GROWTH_MB})"
+    )
+    right = share >= LEAST_SHARE and growth <= MOST_GROWTH_MB
+    if pages:
+        slower = pages[1] / pages[0]
+        terminal.print(
+            f"a page alone {pages[0]:.2f} ms, meanwhile {pages[1]:.2f} ms: {slower:.2f} times (mark: {MOST_SLOWER})"
+        )
+        right = right and slower <= MOST_SLOWER
+    return right
+
+
+@click.command()
+@click.option("--rows", "count", type=click.IntRange(1_000, 100_000), default=100_000, show_default=True)
+@click.option("--rounds", type=click.IntRange(1, 5), default=1, show_default=True)
+@click.option("--listing/--no-listing", default=True, help="Also time a page while an import runs.")
+def main(count: int, rounds: int, *, listing: bool) -> None:
+    """Measure imports on a database of their own."""
+    done, pages = asyncio.run(run(count, rounds, listing=listing))
+    sys.exit(0 if show(count, done, pages) else 1)
+
+
+if __name__ == "__main__":
+    main()

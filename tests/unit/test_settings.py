@@ -1,0 +1,66 @@
+"""Settings: each with a default, a wrong one named, and a key that several processes agree on."""
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from stoa.settings import Settings, WrongSetting, described, load, secret_key, unknown
+
+
+def test_without_any_variable_the_defaults_hold() -> None:
+    assert load({}) == Settings()
+
+
+def test_flags_stand_above_the_environment() -> None:
+    assert load({"STOA_PORT": "9000"}, port=9100, workers=None).port == 9100
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("STOA_PORT", "abc"),
+        ("STOA_PORT", "0"),
+        ("STOA_PORT", "70000"),
+        ("STOA_WORKERS", "-1"),
+        ("STOA_LOG_FORMAT", "xml"),
+        ("STOA_ACCESS_LOG", "perhaps"),
+        ("STOA_METRICS", "9464"),
+        ("STOA_DATABASE_URL", "mysql://x"),
+        ("STOA_PUBLIC_URL", "example.com"),
+        ("STOA_SECRET_KEY", "ab" * 10),
+        ("STOA_SECRET_KEY", "a" * 65),
+    ],
+)
+def test_a_wrong_setting_is_named(name: str, value: str) -> None:
+    with pytest.raises(WrongSetting, match=name):
+        load({name: value})
+
+
+def test_a_stray_variable_is_told_with_what_was_likely_meant() -> None:
+    assert unknown({"STOA_PROT": "1", "STOA_CLIENT_ID": "x", "HOME": "/"}) == [
+        "STOA_PROT is no setting; did you mean STOA_PORT?"
+    ]
+
+
+def test_secrets_are_never_shown() -> None:
+    rows = described(load({}, secret_key="5e" * 32, database_url="postgresql://u:canary@h/d"))
+    assert "canary" not in str(rows)
+    assert "5e5e" not in str(rows)
+    assert all(row["description"] for row in rows)
+
+
+def test_many_who_make_the_key_at_once_agree_on_it(tmp_path: Path) -> None:
+    settings = load({}, data_dir=tmp_path)
+    with ThreadPoolExecutor(8) as crowd:
+        keys = set(crowd.map(secret_key, [settings] * 40))
+    assert len(keys) == 1
+    assert len(keys.pop()) == 32
+    assert [file.name for file in tmp_path.iterdir()] == ["secret.key"]
+    assert (tmp_path / "secret.key").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_damaged_key_is_refused_rather_than_used(tmp_path: Path) -> None:
+    (tmp_path / "secret.key").write_text("\n")
+    with pytest.raises(WrongSetting, match=r"secret\.key"):
+        secret_key(load({}, data_dir=tmp_path))
