@@ -15,7 +15,9 @@ from stoa.db import migrate as migrations
 from stoa.db.embedded import DataFolderInUse, EmbeddedPostgres, EmbeddedPostgresFailed
 from stoa.db.errors import PostgresError, Unavailable
 from stoa.db.pool import Database
+from stoa.imports.commands import COMMANDS as IMPORT_COMMANDS
 from stoa.settings import Settings, WrongSetting
+from stoa.worker import COMMANDS as WORKER_COMMANDS
 
 _EPILOG = """\b
 Examples:
@@ -69,7 +71,7 @@ def cli(context: click.Context) -> None:
     context.obj = _console(settings_module.load())
 
 
-for command in COMMANDS:
+for command in (*COMMANDS, *IMPORT_COMMANDS, *WORKER_COMMANDS):
     cli.add_command(command)
 
 

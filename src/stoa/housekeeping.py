@@ -9,6 +9,7 @@ from stoa.access.queries import FORGET_OLD_TOKENS, FORGET_OLD_TRIES
 from stoa.db.errors import PostgresError, Unavailable
 from stoa.db.pool import Database
 from stoa.db.query import Command, Query
+from stoa.imports.queries import FORGET_OLD_REPORTS
 from stoa.rest.idempotency import FORGET_OLD
 
 EVERY_S = 5.0
@@ -25,7 +26,7 @@ FOLD_COUNTS = Command(
        SELECT store_id, resource, sum(delta) FROM gone GROUP BY store_id, resource""",
     unbound=_ALL_STORES,
 )
-CHORES = (FOLD_COUNTS, FORGET_OLD, FORGET_OLD_TOKENS, FORGET_OLD_TRIES)
+CHORES = (FOLD_COUNTS, FORGET_OLD, FORGET_OLD_TOKENS, FORGET_OLD_TRIES, FORGET_OLD_REPORTS)
 
 
 async def tidy(database: Database) -> None:

@@ -9,6 +9,7 @@ import resource
 import shutil
 import signal
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -167,15 +168,56 @@ def serve(settings: Settings, *, on_ready: Callable[[], None] = lambda: None) ->
         respawn_interval=RELOAD_PAUSE_S,
     )
 
+    background = Background()
+
     def answered() -> None:
         server.answered = True
         on_ready()
+        background.start()
         from stoa.telemetry import configure_logging  # noqa: PLC0415 - the first answer need not wait for it
 
         configure_logging(settings)
 
     announce(settings, answered)
-    server.serve()
+    try:
+        server.serve()
+    finally:
+        background.stop(settings.drain_seconds)
+
+
+class Background:
+    """The one process for work that nobody waits for: started after the first answer, and again whenever it dies."""
+
+    def __init__(self) -> None:
+        self._over = threading.Event()
+        self._turn = threading.Lock()  # so that nothing is started once the end has begun
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        threading.Thread(target=self._keep, daemon=True).start()
+
+    def _keep(self) -> None:
+        command = [sys.executable, "-m", "stoa.worker", str(os.getpid())]
+        while True:
+            with self._turn:
+                if self._over.is_set():
+                    return
+                process = self._process = subprocess.Popen(command)  # noqa: S603 - ourselves
+            process.wait()
+            self._over.wait(RESPAWN_PAUSE_S)
+
+    def stop(self, patience_s: float) -> None:
+        """Let it finish what it has in hand."""
+        with self._turn:
+            self._over.set()
+            process = self._process
+        if process is None:
+            return
+        process.terminate()
+        try:
+            process.wait(patience_s)
+        except subprocess.TimeoutExpired:
+            process.kill()
 
 
 def announce(settings: Settings, on_ready: Callable[[], None]) -> None:

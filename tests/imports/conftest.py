@@ -1,18 +1,11 @@
-"""The service with imports in it, and files to send."""
-
-from collections.abc import AsyncIterator
+"""Jobs that other tests have left in the queue are carried out first, so that each test meets its own."""
 
 import pytest
 
-from stoa.api import ENDPOINTS
-from stoa.app import Application
-from stoa.imports.endpoints import routes
-from stoa.settings import Settings
+from stoa.db.pool import Database
+from stoa.imports.runner import run_pending
 
 
-@pytest.fixture(scope="session")
-async def application(settings: Settings) -> AsyncIterator[Application]:
-    known = {endpoint.name for endpoint in ENDPOINTS}
-    app = Application(settings, [*ENDPOINTS, *(each for each in routes.endpoints if each.name not in known)])
-    yield app
-    await app.database.close()
+@pytest.fixture(autouse=True)
+async def an_empty_queue(db: Database) -> None:
+    await run_pending(db)

@@ -87,6 +87,11 @@ async def test_a_file_that_cannot_be_used_is_one_clear_line(
     assert "Traceback" not in done.output
 
 
+async def test_a_file_that_is_not_there_is_named(stoa: Stoa, shop: Shop) -> None:
+    done = await stoa("products", "nowhere.csv", "--store", shop.store.handle)
+    assert (done.exit_code, "nowhere.csv cannot be read" in done.output) == (1, True)
+
+
 async def test_an_unknown_store_is_named(stoa: Stoa, tmp_path: Path) -> None:
     file = tmp_path / "mugs.json"
     file.write_bytes(b'{"items":[{}]}')

@@ -139,7 +139,6 @@ async def test_duplicates_are_found_across_a_crash(shop: Shop) -> None:
 
 
 async def test_two_jobs_of_an_app_run_at_once_and_no_third(shop: Shop, other_shop: Shop) -> None:
-    await run_pending(shop.db)
     for n in range(3):
         await send(shop, lines([mug(n)]))
     await send(other_shop, lines([mug(1)]))
@@ -156,7 +155,6 @@ async def test_two_jobs_of_an_app_run_at_once_and_no_third(shop: Shop, other_sho
 
 
 async def test_claims_in_the_same_moment_never_share_a_lane(shop: Shop) -> None:
-    await run_pending(shop.db)
     for n in range(6):
         await send(shop, lines([mug(n)]))
     claims = await asyncio.gather(*(claim_import(shop.db, f"w{n}") for n in range(6)))

@@ -1,19 +1,14 @@
 """Whatever the catalogue holds: brought in, listed, and brought in again as listed, nothing changes."""
 
-from collections.abc import AsyncIterator
 from typing import Any
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.imports.files import bring, catalogue, events, lines
 from tests.support.shops import open_shop
 
-from stoa.api import ENDPOINTS
 from stoa.app import Application
 from stoa.db.pool import Database
-from stoa.imports.endpoints import routes
-from stoa.settings import Settings
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=20)
 WORD = st.text(st.characters(exclude_categories=["Cs", "Zs", "Cc"]), min_size=1, max_size=12)
@@ -83,22 +78,14 @@ def products(draw: st.DrawFn) -> list[dict[str, Any]]:
     return found
 
 
-@pytest.fixture(scope="module")
-async def importing(settings: Settings) -> AsyncIterator[Application]:
-    known = {endpoint.name for endpoint in ENDPOINTS}
-    application = Application(settings, [*ENDPOINTS, *(each for each in routes.endpoints if each.name not in known)])
-    yield application
-    await application.database.close()
-
-
 @settings(
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 @given(rows=products(), match_by=st.sampled_from(["id", "sku", "external_id"]))
 async def test_what_is_exported_and_imported_again_is_unchanged(
-    importing: Application, db: Database, rows: list[dict[str, Any]], match_by: str
+    application: Application, db: Database, rows: list[dict[str, Any]], match_by: str
 ) -> None:
-    shop = await open_shop(importing, db)
+    shop = await open_shop(application, db)
     job = await bring(shop, lines(rows))
     assert (job["status"], job["counts"]["created"]) == ("succeeded", len(rows)), job["errors"]
     before, told = await catalogue(shop), await events(shop)
@@ -107,7 +94,7 @@ async def test_what_is_exported_and_imported_again_is_unchanged(
     assert await catalogue(shop) == before
     assert await events(shop) == [*told, "product.import_finished"]
 
-    empty = await open_shop(importing, db)
+    empty = await open_shop(application, db)
     moved = await bring(empty, lines(before.values()), mode="create")
     assert (moved["status"], moved["counts"]["created"]) == ("succeeded", len(rows)), moved["errors"]
     assert [_bare(each) for each in (await catalogue(empty)).values()] == [_bare(each) for each in before.values()]

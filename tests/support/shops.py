@@ -87,7 +87,14 @@ class Shop:
         if not self.filled:
             shirt, _ = await self.add(SHIRT, MUG)
             variants = (await self.client.get(f"/products/{shirt}/variants")).json()["data"]
-            self.filled = {"product_id": shirt, "variant_id": variants[0]["id"]}
+            row = b'{"sku":"LS-S","name":"Linen Shirt"}\n'
+            media = {"content-type": "application/x-ndjson"}
+            job = await self.client.post("/products/imports", content=row, headers=media)
+            self.filled = {
+                "product_id": shirt,
+                "variant_id": variants[0]["id"],
+                "import_id": job.json()["data"]["id"],
+            }
         return self.filled
 
     async def client_with(self, scopes: Sequence[str]) -> httpx.AsyncClient:

@@ -41,7 +41,7 @@ def _choice(name: str, *words: str, text: str) -> Callable[[Any], Any]:
 
 
 @import_files.command("products")
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("file", type=click.Path(path_type=Path))
 @click.option("--store", "handle", required=True, help="The store's handle.")
 @_choice("--mode", "upsert", "create", "update", text="What may happen to a row's product.")
 @_choice("--match-by", *PRODUCTS.match_by, text="The field by which a row names its product.")

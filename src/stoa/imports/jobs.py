@@ -101,5 +101,5 @@ def _faults(errors: str | None) -> list[Fault]:
     return msgspec.json.decode(errors, type=list[Fault]) if errors else []
 
 
-async def document_of(db: Executor, job: Job) -> str:
-    return msgspec.json.encode(await shown_import(db, job)).decode()
+async def document_of(db: Executor, job: Job) -> bytes:
+    return msgspec.json.encode(await shown_import(db, job))

@@ -104,9 +104,7 @@ class Work:
                 raise
             await db.execute("ROLLBACK TO SAVEPOINT part")
             done = [await self._apply_one(db, row, write=write) for row in right]
-        wrong = [
-            self._failed(row, ValidationFailed(faults=faults[row.number])) for row in rows if row.number in faults
-        ]
+        wrong = [self._failed(row, ValidationFailed(faults=faults[row.number])) for row in rows if row.number in faults]
         return sorted([*done, *wrong], key=lambda result: result.row)
 
     async def _apply_one(self, db: Executor, row: Row, *, write: bool) -> Result:
@@ -176,7 +174,7 @@ class Work:
         await queries.DROP_PARTS.run(db, job.store_id, job.id)
         await queries.DEQUEUE.run(db, job.store_id, job.id, self._owner)
         job = await self.read_job(db)
-        event = self.of.finished(job.number, job.version, await document_of(db, job), {})
+        event = self.of.finished(job.number, job.version, (await document_of(db, job)).decode(), {})
         actor = Actor("app", job.app_id) if job.app_id else Actor("operator")
         await emit(db, job.store_id, event, actor=actor, request_id=job.request_id)
 

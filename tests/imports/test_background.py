@@ -1,0 +1,79 @@
+"""A service brings one worker along, which lives and dies with it."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+from signal import SIGKILL, SIGTERM, Signals
+
+import pytest
+
+from stoa.access.operator import Operator
+from stoa.access.stores import create_store
+from stoa.db.pool import Database
+from stoa.imports.contract import NDJSON, Options
+from stoa.imports.importable import Task
+from stoa.imports.jobs import new_import_id, start_import
+from stoa.imports.products import PRODUCTS
+from stoa.imports.queries import GET, STORE
+from stoa.settings import load
+from tests.imports.files import lines, mug
+from tests.support.service import Service, alive, new_database, until
+
+
+@pytest.fixture
+async def service(tmp_path: Path) -> AsyncIterator[Service]:
+    url = await new_database(f"background_{os.getpid()}")
+    with Service(tmp_path, database_url=url, workers=1) as running:
+        yield running
+
+
+def background(service: Service) -> list[int]:
+    """Process ids of the workers that a service has for background work."""
+    found: list[int] = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (folder / "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if words[1:4] == [b"-m", b"stoa.worker", str(service.pid).encode()]:
+            found.append(int(folder.name))
+    return found
+
+
+async def import_mugs(service: Service, tmp_path: Path, handle: str) -> int:
+    """Put a file into the queue and wait for its end; answers how many products it made."""
+    database = Database(service.database_url, size=2)
+    settings = load(service.environment, database_url=service.database_url)
+    operator = Operator(database, settings, actor="operator:tests", request_id="req_tests")
+    row = await create_store(operator, handle, "A store", "USD")
+    store = await STORE.one(database, row.id)
+    file = tmp_path / "mugs.ndjson"
+    file.write_bytes(lines(mug(n) for n in range(10)))
+    task = Task(store, new_import_id(), None, "req_tests", Options())
+    async with database.transaction() as db:
+        job = await start_import(db, task, PRODUCTS, file, NDJSON)
+    for _ in range(600):
+        job = await GET.one(database, store.id, "products", job.id)
+        if job.finished_at is not None:
+            break
+        await asyncio.sleep(0.1)
+    await database.close()
+    return job.created
+
+
+async def test_a_service_carries_out_imports_and_replaces_a_worker_that_dies(service: Service, tmp_path: Path) -> None:
+    assert await import_mugs(service, tmp_path, "first") == 10
+    [worker] = background(service)
+    assert os.getpriority(os.PRIO_PROCESS, worker) > os.getpriority(os.PRIO_PROCESS, service.pid)
+    os.kill(worker, SIGKILL)
+    assert await import_mugs(service, tmp_path, "second") == 10
+    assert background(service) != [worker]
+
+
+@pytest.mark.parametrize("number", [SIGTERM, SIGKILL])
+async def test_no_worker_outlives_its_service(service: Service, number: Signals) -> None:
+    until(lambda: background(service), "there is a worker")
+    workers = background(service)
+    service.stop(number)
+    until(lambda: not any(map(alive, workers)), "the worker has ended")
