@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq install
 
-.PHONY: demo test check format bench lock openapi clean help
+.PHONY: demo test check format bench bench-million lock openapi clean help
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 14
@@ -51,6 +51,9 @@ openapi: $(VENV)/.runtime ## write openapi.json anew from the declarations
 
 bench: $(VENV)/.bench ## the performance table, beside its limit and a baseline
 	@$(BIN)/python -m benchmarks
+
+bench-million: $(VENV)/.bench ## the same with a store of a million products beside it
+	@$(BIN)/python -m benchmarks --million
 
 lock: $(VENV)/.dev ## lock the dependencies anew: versions and hashes, no addresses
 	@for group in "" build dev bench; do \

@@ -32,7 +32,7 @@ from stoa.db.pool import Database, connect
 from stoa.settings import Settings
 
 BASELINE_SCHEMA = Path(__file__).parent / "baseline" / "schema.sql"
-HTTP_ROWS = ("listing", "one", "listing-250", "deep", "token")
+HTTP_ROWS = ("listing", "listing-same", "one", "listing-250", "deep", "token")
 MILLION_ROWS = ("million-first", "million-deep")
 ALL = (*HTTP_ROWS, "demo")
 WARM_UP_S = 1.0

@@ -202,7 +202,8 @@ class Background:
             with self._turn:
                 if self._over.is_set():
                     return
-                process = self._process = subprocess.Popen(command)  # noqa: S603 - ourselves
+                # In a session of its own: Ctrl-C is for us, who then stop it in order.
+                process = self._process = subprocess.Popen(command, start_new_session=True)  # noqa: S603
             process.wait()
             self._over.wait(RESPAWN_PAUSE_S)
 

@@ -28,6 +28,12 @@ async def test_a_csv_file_with_a_wrong_header_is_refused(shop: Shop, header: str
     assert {fault["pointer"]: fault["code"] for fault in problem["errors"]} == faults
 
 
+async def test_a_header_has_five_hundred_columns_at_most(shop: Shop) -> None:
+    columns = ",".join(f"metadata.k{n}" for n in range(100_000))
+    status, problem = await refused(shop, f"sku,{columns}\nA\n".encode()[:1_000_000], CSV)
+    assert (status, problem["code"]) == (422, "validation_failed")
+
+
 async def test_a_misspelt_column_is_told_its_likeliest_meaning(shop: Shop) -> None:
     _, problem = await refused(shop, b"sku,prise\nA,1\n", CSV)
     assert problem["errors"][0]["meta"] == {"did_you_mean": "price"}

@@ -81,21 +81,25 @@ async def _import(by: Operator, of: Importable, file: Path, handle: str, options
     except Refusal as refusal:
         faults = "".join(f"\n  {fault.pointer}: {fault.detail}" for fault in refusal.faults)
         raise Refused(f"{refusal.detail}{faults}") from refusal
-    owner = secrets.token_hex(8)
-    claimed = await claim_this(by.db, owner, job.store_id, job.id)
-    running = asyncio.create_task(run_import(by.db, claimed, owner)) if claimed else None
-    job = await _watch(by, job, running, quiet=quiet)
+    job = await _carry_out(by, job, quiet=quiet)
     return await shown_import(by.db, job)
 
 
-async def _watch(by: Operator, job: Job, running: asyncio.Task[None] | None, *, quiet: bool) -> Job:
+async def _carry_out(by: Operator, job: Job, *, quiet: bool) -> Job:
+    """Run the job here, or watch the worker that was faster."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    running: asyncio.Task[None] | None = None
     with Progress(*columns, console=Terminal(stderr=True), disable=quiet, transient=True) as progress:
         bar = progress.add_task(job.id, total=job.total)
         while job.finished_at is None:
-            await asyncio.wait({running}, timeout=LOOK_EVERY_S) if running else await asyncio.sleep(LOOK_EVERY_S)
-            if running is not None and running.done() and running.exception() is not None:
+            owner = secrets.token_hex(8)
+            if running is None and (claimed := await claim_this(by.db, owner, job.store_id, job.id)) is not None:
+                running = asyncio.create_task(run_import(by.db, claimed, owner))
+            if running is None:
+                await asyncio.sleep(LOOK_EVERY_S)
+            elif (await asyncio.wait({running}, timeout=LOOK_EVERY_S))[0]:
                 await running
+                running = None
             job = await queries.GET.one(by.db, job.store_id, job.resource, job.id)
             progress.update(bar, completed=job.processed)
     return job

@@ -34,6 +34,7 @@ UPLOADS, REPORTS = (NDJSON, CSV, JSON), (JSON, NDJSON, CSV)
 REFUSALS = (MalformedJson, ValidationFailed, TooManyRows, TooManyImports)
 
 LONGEST_WAIT_S, LOOK_EVERY_S = 20, 0.05
+_ID = re.compile(r"imp_[0-9a-z]{20}\Z")
 _WAIT = re.compile(rb"(?:^|[,;\s])wait=(\d{1,4})(?:$|[,;\s])")
 
 
@@ -85,7 +86,8 @@ async def accept(call: Call, of: Importable, body: Upload) -> Accepted[Import]:
 
 async def answer(call: Call, of: Importable, import_id: str) -> One[Import]:
     """The job, or its report in the form that was asked for."""
-    job = await queries.GET.maybe(call.db, call.store_id, of.resource, import_id)
+    known = _ID.match(import_id)
+    job = await queries.GET.maybe(call.db, call.store_id, of.resource, import_id) if known else None
     if job is None:
         raise NotFound("There is no import with this id.")
     if job.gone:

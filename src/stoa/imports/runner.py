@@ -5,10 +5,11 @@ import random
 import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Any
 
 from stoa.db.errors import RETRYABLE, UNIQUE_VIOLATION, PostgresError, Unavailable, sqlstate
 from stoa.db.pool import Database
-from stoa.db.query import Executor
+from stoa.db.query import Executor, Query
 from stoa.imports import queries
 from stoa.imports.importable import Importable, Result
 from stoa.imports.products import PRODUCTS
@@ -39,17 +40,21 @@ def _never() -> bool:
 
 async def claim_import(database: Database, owner: str) -> Claimed | None:
     """Take the oldest job that may run now."""
+    return await _claim(queries.CLAIM, database, owner, LEASE_S)
+
+
+async def claim_this(database: Database, owner: str, store_id: int, import_id: str) -> Claimed | None:
+    """Take one job, unless another worker has it or it has to wait for its turn."""
+    return await _claim(queries.CLAIM_THIS, database, owner, LEASE_S, store_id, import_id)
+
+
+async def _claim(query: Query[Claimed], *given: Any) -> Claimed | None:
     try:
-        return await queries.CLAIM.maybe(database, owner, LEASE_S)
+        return await query.maybe(*given)
     except PostgresError as error:
         if sqlstate(error) == UNIQUE_VIOLATION:  # another worker took this app's last seat in the same moment
             return None
         raise
-
-
-async def claim_this(database: Database, owner: str, store_id: int, import_id: str) -> Claimed | None:
-    """Take one job, unless another worker has it."""
-    return await queries.CLAIM_THIS.maybe(database, owner, LEASE_S, store_id, import_id)
 
 
 async def run_pending(database: Database) -> int:
@@ -91,10 +96,16 @@ async def _run(work: Work, claimed: Claimed) -> None:
     if at_once:
         await _patiently(lambda: _write_at_once(work, reached))
         return
+    counted: list[int] = []
     if options.missing == "archive" and not (await work.read_job(database)).failed:
         async for ids in _left_out(work, database):
-            await _patiently(lambda: _retire(work, reached, ids))  # noqa: B023
+            if options.dry_run:
+                counted += ids
+            else:
+                await _patiently(lambda: _retire(work, reached, ids))  # noqa: B023
     async with work.transaction(reached) as db:
+        if counted:
+            await work.retire(db, counted)
         await work.finish(db)
 
 

@@ -10,6 +10,7 @@ import msgspec
 from stoa.rest.checks import unknown_field
 from stoa.rest.problems import Fault, ValidationFailed, shown
 
+MOST_COLUMNS = 500
 REPORT_COLUMNS = ("error_code", "error_detail")
 _WHOLE, _NUMBER = re.compile(r"-?[0-9]{1,18}\Z"), re.compile(r"-?[0-9]{1,16}(\.[0-9]{1,16})?\Z")
 
@@ -73,6 +74,8 @@ class Columns(msgspec.Struct, frozen=True):
 
     def read_header(self, header: Header, match_by: str) -> "Sheet":
         """The file's columns one by one, or a refusal that names every one that is wrong."""
+        if len(header.columns) > MOST_COLUMNS:
+            raise ValidationFailed(f"A file has at most {MOST_COLUMNS} columns.")
         found: list[Column] = []
         faults: list[Fault] = []
         names: list[str] = []

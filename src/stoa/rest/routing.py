@@ -66,6 +66,8 @@ def _values(endpoint: Endpoint, pattern: list[str], segments: list[str]) -> dict
             if not (got.isascii() and got.isdigit() and len(got) <= _LONGEST_ID):
                 return None
             values[name] = int(got)
-        elif got:
+        elif got and "\x00" not in got:
             values[name] = got
+        else:
+            return None
     return values
