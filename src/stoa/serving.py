@@ -44,6 +44,27 @@ _GRANIAN_LOG: dict[str, Any] = {"loggers": {"_granian": {"handlers": [], "propag
 _claims: list[socket.socket] = []  # what this process holds for as long as it lives
 
 
+class Wakeup:
+    """What the main thread waits for. It looks by itself, because a signal that the system hands to another thread
+    would not wake a lock, and it holds none, because signal handlers set it."""
+
+    def __init__(self) -> None:
+        self._set = False
+
+    def set(self) -> None:
+        self._set = True
+
+    def clear(self) -> None:
+        self._set = False
+
+    def is_set(self) -> bool:
+        return self._set
+
+    def wait(self) -> None:
+        while not self._set:
+            time.sleep(0.05)
+
+
 class Server(MPServer):
     """Granian gives up when a worker dies twice in a row; this gives up only as long as nothing was answered yet."""
 
@@ -168,6 +189,7 @@ def serve(settings: Settings, *, on_ready: Callable[[], None] = lambda: None) ->
         respawn_interval=RELOAD_PAUSE_S,
     )
 
+    server.main_loop_interrupt = Wakeup()  # pyright: ignore[reportAttributeAccessIssue]
     background = Background()
 
     def answered() -> None:

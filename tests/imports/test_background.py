@@ -1,6 +1,7 @@
 """A service brings one worker along, which lives and dies with it."""
 
 import asyncio
+import gzip
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -69,6 +70,21 @@ async def test_a_service_carries_out_imports_and_replaces_a_worker_that_dies(ser
     os.kill(worker, SIGKILL)
     assert await import_mugs(service, tmp_path, "second") == 10
     assert background(service) != [worker]
+
+
+async def test_a_file_sent_to_a_running_service_is_carried_out_while_its_sender_waits(service: Service) -> None:
+    account = await service.account("waiting")
+    async with account.client() as client:
+        answer = await client.post(
+            "/products/imports",
+            content=gzip.compress(lines(mug(n) for n in range(2_000))),
+            headers={"content-type": NDJSON, "content-encoding": "gzip", "prefer": "wait=20"},
+        )
+        job = answer.json()["data"]
+        assert (answer.status_code, job["status"], job["counts"]["created"]) == (200, "succeeded", 2_000), job
+        report = await client.get(f"/products/imports/{job['id']}", headers={"accept": NDJSON})
+        assert len(report.text.splitlines()) == 2_000
+        assert (await client.get("/products")).json()["meta"]["total"] == 2_000
 
 
 @pytest.mark.parametrize("number", [SIGTERM, SIGKILL])

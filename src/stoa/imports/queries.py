@@ -120,6 +120,10 @@ HOLD = Command(
     """UPDATE import_queue SET next_part = $4, tries = 0, lease_until = now() + make_interval(secs => $5)
         WHERE store_id = $1 AND import_id = $2 AND lease_owner = $3"""
 )
+RENEW = Command(
+    """UPDATE import_queue SET lease_until = now() + make_interval(secs => $4)
+        WHERE store_id = $1 AND import_id = $2 AND lease_owner = $3"""
+)
 LET_GO = Command(
     """UPDATE import_queue SET lease_until = now(), tries = 0
         WHERE store_id = $1 AND import_id = $2 AND lease_owner = $3"""

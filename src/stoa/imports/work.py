@@ -76,6 +76,8 @@ class Work:
     async def recall(self, parts: int) -> None:
         """Learn again which keys the parts before this one named, after another worker's end."""
         for number in range(parts):
+            if not await queries.RENEW.run(self.database, self.job.store_id, self.job.id, self._owner, LEASE_S):
+                raise LeaseLost
             for row in await self._rows(number):
                 self._faults_of(row)
 
