@@ -6,6 +6,9 @@ import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 PostgresError: type[Exception] = asyncpg.PostgresError  # pyright: ignore[reportUnknownMemberType,reportUnknownVariableType]
 InterfaceError: type[Exception] = asyncpg.InterfaceError  # pyright: ignore[reportUnknownMemberType,reportUnknownVariableType]
 
+# asyncpg lost track of the conversation, as when a server dies in the middle of a word.
+InternalClientError: type[Exception] = asyncpg.InternalClientError  # pyright: ignore[reportUnknownMemberType,reportUnknownVariableType]
+
 RETRYABLE = frozenset({"40001", "40P01"})
 LOCK_TIMEOUT = "55P03"
 UNIQUE_VIOLATION = "23505"
@@ -30,7 +33,9 @@ def is_lost(error: BaseException) -> bool:
     if code:
         return code.startswith(_GONE_CLASSES) or code in _GONE
     # A wrong argument is an InterfaceError too (and a ValueError): that is our mistake, not a lost connection.
-    return isinstance(error, (OSError, InterfaceError, TimeoutError)) and not isinstance(error, ValueError)
+    return isinstance(error, (OSError, InterfaceError, InternalClientError, TimeoutError)) and not isinstance(
+        error, ValueError
+    )
 
 
 def is_busy(error: BaseException) -> bool:
