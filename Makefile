@@ -35,7 +35,7 @@ demo: $(VENV)/.runtime ## a running store with sample data; PORT= chooses the po
 test: $(VENV)/.dev ## the whole suite, in parallel
 	@$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
 
-check: $(VENV)/.dev ## the rest of the gate: format, lint, types, import rules, OpenAPI drift
+check: $(VENV)/.bench ## the rest of the gate: format, lint, types, import rules, OpenAPI drift
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/pyright --warnings
