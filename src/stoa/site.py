@@ -15,6 +15,7 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from starlette.routing import Route
 
 from stoa.db import migrate
+from stoa.db.errors import Unavailable
 from stoa.db.pool import Database
 from stoa.description import openapi_bytes
 from stoa.ids import new_id
@@ -34,7 +35,7 @@ def routes(database: Database) -> list[Route]:
     async def ready(_: Request) -> Response:
         try:
             version = await migrate.version(database)
-        except Exception:  # noqa: BLE001 - whatever kept us from asking, we are not ready
+        except Unavailable:
             return JSONResponse({"status": "no database"}, 503, headers={**_SAFE, "Retry-After": "1"})
         if version < migrate.LATEST:
             words = {"status": "schema is behind", "schema": version, "needs": migrate.LATEST}
