@@ -7,10 +7,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq install
 
-.PHONY: demo test check format bench bench-million lock openapi clean help
+.PHONY: demo test deep deep-deliveries check format bench bench-million bench-million-orders bench-imports fuzz cut lock openapi sdk clean help bench-deliveries bench-pending
 
 help: ## what can be made
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 24
 
 $(VENV)/.runtime: requirements.lock requirements-build.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Stoa needs Python 3.11 or newer; try: make PYTHON=python3.11")'
@@ -29,18 +29,38 @@ $(VENV)/.bench: $(VENV)/.dev requirements-bench.lock
 	@$(PIP) --require-hashes -r requirements-bench.lock
 	@touch $@
 
+# In an environment of its own: the tool brings a pytest plugin that the suite is to know nothing of.
+$(VENV)/fuzz/.done: $(VENV)/.dev requirements-fuzz.lock
+	@echo "Installing the fuzzer ..."
+	@test -x $(VENV)/fuzz/bin/python || $(PYTHON) -m venv $(VENV)/fuzz
+	@$(VENV)/fuzz/bin/python -m pip --disable-pip-version-check -qq install --require-hashes -r requirements-fuzz.lock
+	@touch $@
+
 demo: $(VENV)/.runtime ## a running store with sample data; PORT= chooses the port
 	@exec $(BIN)/stoa demo --port $(PORT)
 
 test: $(VENV)/.dev ## the whole suite, in parallel
 	@$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
 
-check: $(VENV)/.bench ## the rest of the gate: format, lint, types, import rules, OpenAPI drift
+deep: $(VENV)/.dev ## the properties again, with twenty times as many examples; takes a quarter of an hour
+	@$(BIN)/python -m pytest tests/property -n 2 --dist worksteal --hypothesis-profile=deep --timeout 3600 $(ARGS)
+
+fuzz: $(VENV)/fuzz/.done ## the whole API under schemathesis, with all its checks; SEEDS= and CASES= bound it
+	@$(BIN)/python -m tests.fuzz $(if $(SEEDS),--seeds $(SEEDS)) $(if $(CASES),--cases $(CASES))
+
+cut: $(VENV)/.dev ## 500 answers cut off after the commit, and each write retried
+	@CUTS=500 $(BIN)/python -m pytest tests/fault/test_cut_answers.py -n 0 --timeout 1200 $(ARGS)
+
+deep-deliveries: $(VENV)/.dev ## delivery workers killed for ten minutes under load, the database restarted once
+	@DELIVERY_SECONDS=600 $(BIN)/python -m pytest tests/fault/test_deliveries.py -n 0 -s $(ARGS)
+
+check: $(VENV)/.bench ## the rest of the gate: format, lint, types, import rules, OpenAPI and SDK drift
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/pyright --warnings
 	@$(BIN)/lint-imports
 	@$(BIN)/stoa openapi | diff -u openapi.json - || { echo 'openapi.json is out of date: run make openapi'; exit 1; }
+	@$(BIN)/python -m tools.sdk --check
 
 format: $(VENV)/.dev ## format and mend what can be mended
 	@$(BIN)/ruff format .
@@ -49,14 +69,29 @@ format: $(VENV)/.dev ## format and mend what can be mended
 openapi: $(VENV)/.runtime ## write openapi.json anew from the declarations
 	@$(BIN)/stoa openapi > openapi.json.new && mv openapi.json.new openapi.json
 
+sdk: $(VENV)/.dev openapi ## write openapi.json and the generated half of the Python SDK anew
+	@$(BIN)/python -m tools.sdk
+
 bench: $(VENV)/.bench ## the performance table, beside its limit and a baseline
 	@$(BIN)/python -m benchmarks
 
 bench-million: $(VENV)/.bench ## the same with a store of a million products beside it
 	@$(BIN)/python -m benchmarks --million
 
+bench-million-orders: $(VENV)/.bench ## orders in a store that has a million of them
+	@$(BIN)/python -m benchmarks --million-orders --only orders,create-order,unasked-order,hot-order
+
+bench-imports: $(VENV)/.bench ## bulk imports beside a bare COPY
+	@$(BIN)/python -m benchmarks.imports
+
+bench-deliveries: $(VENV)/.bench ## webhook deliveries: latency, throughput, dead receivers, the queue
+	@$(BIN)/python -m benchmarks.deliveries
+
+bench-pending: $(VENV)/.bench ## the queue with ten million deliveries waiting in one lane
+	@$(BIN)/python -m benchmarks.deliveries --pending 10000000
+
 lock: $(VENV)/.dev ## lock the dependencies anew: versions and hashes, no addresses
-	@for group in "" build dev bench; do \
+	@for group in "" build dev bench fuzz; do \
 	  $(BIN)/uv pip compile pyproject.toml $${group:+--group $$group -c requirements.lock} --universal --python-version 3.11 \
 	    --generate-hashes --no-emit-index-url --no-header --no-annotate --quiet --upgrade \
 	    -o requirements$${group:+-$$group}.lock; \

@@ -15,7 +15,7 @@ import httpx
 import msgspec
 from rich.console import Console
 
-from benchmarks import catalogue, measures, report, sameness, services
+from benchmarks import catalogue, measures, report, sameness, services, trade, writes
 from benchmarks.catalogue import Loaded
 from benchmarks.demo_start import seconds_to_first_answer
 from benchmarks.drive import CannotMeasure, Load, drive_database, drive_http
@@ -29,13 +29,16 @@ from stoa.access.operator import Operator
 from stoa.db.embedded import MAJOR_VERSION, EmbeddedPostgres
 from stoa.db.migrate import migrate
 from stoa.db.pool import Database, connect
-from stoa.settings import Settings
+from stoa.settings import Settings, load
 
-BASELINE_SCHEMA = Path(__file__).parent / "baseline" / "schema.sql"
+BASELINE = Path(__file__).parent / "baseline"
 HTTP_ROWS = ("listing", "listing-same", "one", "listing-250", "deep", "token")
+TRADE_ROWS = ("orders", "customers")
+WRITE_ROWS = ("create-product", "adjust", "create-order", "unasked-order", "hot-order")
 MILLION_ROWS = ("million-first", "million-deep")
-ALL = (*HTTP_ROWS, "demo")
-WARM_UP_S = 1.0
+ALL = (*HTTP_ROWS, *TRADE_ROWS, *WRITE_ROWS, "demo")
+WARM_UP_S = 2.0
+APP_SCOPES = ["products:write", "inventory:write", "orders:write", "customers:write"]
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -46,16 +49,23 @@ class Plan(msgspec.Struct, frozen=True):
     rounds: int
     workers: int
     million: bool
+    million_orders: bool
 
     @property
     def http(self) -> bool:
-        return any(name in self.only for name in (*HTTP_ROWS, *MILLION_ROWS))
+        return any(name in self.only for name in (*ALL, *MILLION_ROWS) if name != "demo")
 
     def command(self) -> str:
         """What measures the same again."""
         only = f" --only {','.join(self.only)}" if self.only != (*ALL, *(MILLION_ROWS if self.million else ())) else ""
         options = f"--seconds {self.load.seconds:g} --rounds {self.rounds} --connections {self.load.connections}"
-        return f"python -m benchmarks{only}{' --million' if self.million else ''} {options} --workers {self.workers}"
+        large = (" --million" if self.million else "") + (" --million-orders" if self.million_orders else "")
+        return f"python -m benchmarks{only}{large} {options} --workers {self.workers}"
+
+    @property
+    def section(self) -> str:
+        """Where the documentation tells of it."""
+        return "million-orders" if self.million_orders else "million" if self.million else "requests"
 
     def conditions(self) -> str:
         return (
@@ -69,37 +79,51 @@ class Prepared(msgspec.Struct, frozen=True):
 
     large: Loaded
     million: Loaded | None
+    trade: trade.Trade
     app: NewSecret
     postgres: str
 
 
-async def prepare(dsn: str, secret_key: str, console: Console, *, million: bool) -> Prepared:
-    """Migrate, load every store, build the baseline's tables from the same rows, and register an app."""
-    await migrate(dsn)
-    db = await connect(dsn, statement_timeout_ms=0)
+async def prepare(settings: Settings, plan: Plan, console: Console) -> Prepared:
+    """Migrate, load every store, register an app, and build the baseline's tables from the same rows."""
+    await migrate(settings.database_url)
+    db = await connect(settings.database_url, statement_timeout_ms=0)
     try:
         started = time.monotonic()
         large = await catalogue.load(db)
-        await db.execute(f"BEGIN; {BASELINE_SCHEMA.read_text()} COMMIT")
-        console.print(f"Loaded {catalogue.STORES} stores in {time.monotonic() - started:.0f} s.")
-        started = time.monotonic()
-        huge = await catalogue.load_million(db, large) if million else None
+        app = await register(settings, large.handle)
+        business = await trade.load(db, settings, large, app, million=plan.million_orders)
+        for file in ("schema.sql", "trade.sql"):
+            await db.execute(f"BEGIN; {(BASELINE / file).read_text()} COMMIT")
+        huge = await catalogue.load_million(db, large) if plan.million else None
         if huge:
-            console.print(f"Loaded a million products more in {time.monotonic() - started:.0f} s.")
+            await register(settings, huge.handle, app)
         await db.execute("VACUUM ANALYZE")
+        console.print(f"Loaded {catalogue.STORES} stores in {time.monotonic() - started:.0f} s.")
         postgres: str = (await db.fetch("SHOW server_version"))[0][0]
     finally:
         await db.close()
-    database = Database(dsn, size=1)
-    operator = Operator(database, Settings(secret_key=secret_key), actor="operator:bench", request_id="bench")
+    return Prepared(large, huge, business, app, postgres)
+
+
+async def register(settings: Settings, handle: str, known: NewSecret | None = None) -> NewSecret:
+    """An app on the store: a new one, unless one is known."""
+    database = Database(settings.database_url, size=1)
+    operator = Operator(database, settings, actor="operator:bench", request_id="bench")
     try:
-        app = await create_app(operator, "Benchmark", ["products:read"])
-        for store in (large, huge):
-            if store:
-                await install(operator, app.client_id, store.handle)
+        app = known or await create_app(operator, "Benchmark", APP_SCOPES)
+        await install(operator, app.client_id, handle)
+        return app
     finally:
         await database.close()
-    return Prepared(large, huge, app, postgres)
+
+
+async def deadlocks(dsn: str) -> int:
+    db = await connect(dsn)
+    try:
+        return (await db.fetch("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"))[0][0]
+    finally:
+        await db.close()
 
 
 def get_token(service: Service, app: NewSecret) -> str:
@@ -121,14 +145,12 @@ def take_turns(
 ) -> Row:
     """All rounds of one row: the service, its limit, the baseline, the row it must stay near, and again."""
     sameness.check(measure, ours, theirs)
-    script = folder / f"{measure.name}.sql"
-    script.write_text(measure.limit)
     rounds: list[Round] = []
     for place in range(plan.rounds + 1):
         load = plan.load if place else msgspec.structs.replace(plan.load, seconds=WARM_UP_S)
         run = Round(
             drive_http(ours.origin, measure.request, load),
-            drive_database(dsn, script, load),
+            drive_database(dsn, measure.limit, folder, load),
             drive_http(theirs.origin, measure.baseline, load) if measure.baseline else None,
             drive_http(ours.origin, like.request, load) if like else None,
         )
@@ -138,12 +160,20 @@ def take_turns(
     return row_of(measure, rounds)
 
 
-def measure_http(plan: Plan, folder: Path, console: Console) -> tuple[list[Row], Memory, str]:
+class Measured(msgspec.Struct, frozen=True):
+    rows: list[Row]
+    memory: Memory
+    deadlocks: int
+    postgres: str
+
+
+def measure_http(plan: Plan, folder: Path, console: Console) -> Measured:
     """Everything that needs a loaded database and both services."""
     secret_key = secrets.token_hex(32)
     server = EmbeddedPostgres(folder / "postgres")
+    settings = load({}, database_url=server.dsn, secret_key=secret_key, metrics="off", access_log=False)
     with server:
-        prepared = asyncio.run(prepare(server.dsn, secret_key, console, million=plan.million))
+        prepared = asyncio.run(prepare(settings, plan, console))
     with ExitStack() as stack:
         # Started anew: all that was loaded is on the disk, and no checkpoint of it falls into a run.
         dsn = stack.enter_context(server).dsn
@@ -153,13 +183,23 @@ def measure_http(plan: Plan, folder: Path, console: Console) -> tuple[list[Row],
         rows = measures.of_large_store(prepared.large, access)
         if prepared.million:
             rows += measures.of_million_store(prepared.million, access)
-        by_name = {row.name: row for row in rows}
-        found = [
-            take_turns(row, by_name.get(row.wanted.like), ours, theirs, dsn, folder, plan, console)
-            for row in rows
-            if row.name in plan.only
-        ]
-        return found, ours.memory(), prepared.postgres
+        # The baseline has as many orders as the service only when they are few.
+        few = not plan.million_orders
+        rows += measures.of_trade(prepared.large, prepared.trade, access, baseline=few)
+
+        def taken(rows: list[Measure]) -> list[Row]:
+            by_name = {row.name: row for row in rows}
+            return [
+                take_turns(row, by_name.get(row.wanted.like), ours, theirs, dsn, folder, plan, console)
+                for row in rows
+                if row.name in plan.only
+            ]
+
+        found = taken(rows)
+        if any(name in plan.only for name in WRITE_ROWS):
+            # Recorded and taken last, because they let the store grow.
+            found += taken(asyncio.run(writes.of_store(settings, prepared.large, access, baseline=few)))
+        return Measured(found, ours.memory(), asyncio.run(deadlocks(dsn)), prepared.postgres)
 
 
 def measure_starts(folder: Path) -> dict[str, float]:
@@ -181,21 +221,27 @@ def _stop(_number: int, _frame: FrameType | None) -> None:
 @click.command()
 @click.option("--only", callback=_names, help=f"Rows to measure, with commas between: {', '.join(ALL)}.")
 @click.option("--million", is_flag=True, help="Also a store of a million products; loading it takes minutes.")
+@click.option("--million-orders", is_flag=True, help="A million orders in the store, instead of ten thousand.")
 @click.option("--seconds", default=5.0, show_default=True, type=click.FloatRange(1, 120), help="Length of a run.")
 @click.option("--rounds", default=3, show_default=True, type=click.IntRange(1, 20), help="Runs of each side.")
 @click.option("--connections", default=16, show_default=True, type=click.IntRange(1, 60), help="Requests at a time.")
 @click.option("--workers", default=2, show_default=True, type=click.IntRange(1, 16), help="Processes of each service.")
 @click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write the results as JSON.")
-@click.option("--record", type=click.Path(path_type=Path), help="Write the results as Markdown.")
+@click.option(
+    "--record",
+    type=click.Path(path_type=Path),
+    help="Write the results into a Markdown file, in place of those before.",
+)
 def main(
-    only: tuple[str, ...], million: bool, seconds: float, rounds: int, connections: int, workers: int,
+    only: tuple[str, ...], million: bool, million_orders: bool, seconds: float, rounds: int, connections: int,
+    workers: int,
     json_file: Path | None, record: Path | None,
 ) -> None:  # fmt: skip
     """Measure Stoa beside its limit, which is pgbench with the same statements, and beside a common stack."""
     signal.signal(signal.SIGTERM, _stop)
     million = million or any(name in MILLION_ROWS for name in only)
     chosen = only or (*ALL, *(MILLION_ROWS if million else ()))
-    plan = Plan(chosen, Load(connections, seconds), rounds, workers, million)
+    plan = Plan(chosen, Load(connections, seconds), rounds, workers, million, million_orders)
     console = Console(width=None if sys.stdout.isatty() else 200)
     try:
         results = _measure(plan, console)
@@ -205,23 +251,24 @@ def main(
     if json_file:
         json_file.write_bytes(msgspec.json.format(msgspec.json.encode(results), indent=2) + b"\n")
     if record:
-        record.write_text(report.as_markdown(results))
+        report.record(record, plan.section, report.as_markdown(results, explained=plan.section == "requests"))
 
 
 def _measure(plan: Plan, console: Console) -> Results:
     machine = describe_machine(MAJOR_VERSION)
-    rows: list[Row] = []
-    memory: Memory | None = None
+    found: Measured | None = None
     starts: dict[str, float] = {}
     with tempfile.TemporaryDirectory(prefix="stoa-bench-") as name:
         folder = Path(name)
         folder.chmod(0o711)  # the database server may run as another user
         if plan.http:
-            rows, memory, postgres = measure_http(plan, folder, console)
-            machine = msgspec.structs.replace(machine, postgres=postgres)
+            found = measure_http(plan, folder, console)
+            machine = msgspec.structs.replace(machine, postgres=found.postgres)
         if "demo" in plan.only:
             starts = measure_starts(folder)
-    return Results(machine, plan.command(), plan.conditions(), rows, marks_of(rows, memory, starts), memory, starts)
+    rows, memory = (found.rows, found.memory) if found else ([], None)
+    marks = marks_of(rows, memory, starts, found.deadlocks if found else None)
+    return Results(machine, plan.command(), plan.conditions(), rows, marks, memory, starts)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import os
 import re
+import secrets
 import shutil
 import statistics
 import subprocess
@@ -14,6 +15,7 @@ from stoa.db.embedded import binary
 
 _SCRIPT = Path(__file__).with_name("requests.lua")
 _PATIENCE_S = 60
+NUMBER = "909090909090909090"  # stands for a number that no other request has
 
 
 class CannotMeasure(Exception):
@@ -21,7 +23,8 @@ class CannotMeasure(Exception):
 
 
 class Request(msgspec.Struct, frozen=True):
-    """What is asked for again and again; `%d` in the path becomes an id between first and last."""
+    """What is asked for again and again; `%d` in path and body becomes an id between first and last, the same in both,
+    `%e` and `%f` two others, and NUMBER in body and headers another number each time."""
 
     path: str
     method: str = "GET"
@@ -29,6 +32,20 @@ class Request(msgspec.Struct, frozen=True):
     last_id: int = 0
     headers: Mapping[str, str] = {}
     body: str = ""
+
+    def text(self, template: str, number: str = NUMBER) -> str:
+        """A path, header or body as one request has it."""
+        third = (self.last_id - self.first_id + 1) // 3
+        for place, name in enumerate(("%d", "%e", "%f")):
+            template = template.replace(name, str(self.first_id + place * third))
+        return template.replace(NUMBER, number)
+
+
+class Script(msgspec.Struct, frozen=True):
+    """What pgbench runs, with the variables that it is given; as variables, texts reach the server as parameters."""
+
+    text: str
+    variables: Mapping[str, str] = {}
 
 
 class Load(msgspec.Struct, frozen=True):
@@ -74,6 +91,8 @@ def drive_http(origin: str, request: Request, load: Load) -> Figures:
     """One run of wrk; a refused request makes the run worthless, so it is an error."""
     headers = [part for name, value in request.headers.items() for part in ("-H", f"{name}: {value}")]
     ids = [str(request.first_id), str(request.last_id)]
+    # Reads choose the same rows in each run; a write must never repeat what an earlier run wrote.
+    seed = "7" if request.method == "GET" else str(secrets.randbelow(2**31))
     command = [
         find_wrk(),
         "-t1",
@@ -86,21 +105,26 @@ def drive_http(origin: str, request: Request, load: Load) -> Figures:
         *headers,
         origin,
     ]
-    output = _run([*command, "--", request.method, request.path, *ids, request.body], load)
+    output = _run([*command, "--", request.method, request.path, *ids, request.body, NUMBER, seed], load)
     result = re.search(r"^RESULT (\d+) (\d+) (\d+) (\d+) (\d+) (\d+)$", output, re.MULTILINE)
     if result is None:
         raise CannotMeasure(f"wrk said nothing that can be read:\n{output}")
     requests, microseconds, p50, p99, refused, broken = map(int, result.groups())
     if refused or broken or not requests:
-        raise CannotMeasure(f"{request.path}: of {requests} requests {refused} were refused, {broken} broke off")
+        raise CannotMeasure(
+            f"{origin}{request.path}: of {requests} requests {refused} were refused, {broken} broke off"
+        )
     return Figures(requests / microseconds * 1e6, p50 / 1000, p99 / 1000)
 
 
-def drive_database(dsn: str, script: Path, load: Load) -> Figures:
+def drive_database(dsn: str, script: Script, folder: Path, load: Load) -> Figures:
     """One run of pgbench with prepared statements, as the service has them."""
+    file = folder / "limit.sql"
+    file.write_text(script.text)
     seconds = str(max(1, round(load.seconds)))
-    options = ["-n", "-M", "prepared", "-c", str(load.connections), "-j", "1", "-T", seconds, "-f", str(script)]
-    output = _run([str(binary("pgbench")), *options, dsn], load)
+    options = ["-n", "-M", "prepared", "-c", str(load.connections), "-j", "1", "-T", seconds, "-f", str(file)]
+    given = [part for name, value in script.variables.items() for part in ("-D", f"{name}={value}")]
+    output = _run([str(binary("pgbench")), *options, *given, dsn], load)
     per_second = re.search(r"^tps = ([\d.]+)", output, re.MULTILINE)
     failed = re.search(r"^number of failed transactions: (\d+)", output, re.MULTILINE)
     if per_second is None or failed is None or failed[1] != "0":

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Generator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -20,13 +20,15 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.report import as_table, record
+from benchmarks.results import Mark, describe_machine
 from stoa.access.apps import create_app
 from stoa.access.contract import SCOPES
 from stoa.access.grants import install, issue_token
 from stoa.access.operator import Operator
 from stoa.access.stores import create_store
 from stoa.app import Application
-from stoa.db.embedded import EmbeddedPostgres
+from stoa.db.embedded import MAJOR_VERSION, EmbeddedPostgres
 from stoa.db.migrate import migrate
 from stoa.db.pool import Database, connect
 from stoa.imports.contract import NDJSON, Options
@@ -43,6 +45,14 @@ SHIFT = 1_000_000_000  # between the ids of a row and of its copy
 LEAST_SHARE = 0.25  # of COPY's rate
 MOST_GROWTH_MB = 100
 MOST_SLOWER = 2.0  # a listing while an import runs
+COLUMNS = ("Part", "rows/s", "of COPY")
+PARTS = {
+    "copy": "bare COPY of the same rows",
+    "create": "import, all new",
+    "update": "import, all changed",
+    "unchanged": "import, nothing changed",
+    "upload": "taking the file in",
+}
 
 
 class Round(msgspec.Struct):
@@ -157,13 +167,15 @@ async def _copy(database: Database, from_store: int, to_store: int) -> float:
 # --- a listing meanwhile ---------------------------------------------------------------------------------------------
 
 
-async def listing_meanwhile(settings: Settings, operator: Operator, file: Path) -> tuple[float, float]:
+async def listing_meanwhile(
+    settings: Settings, operator: Operator, database: Database, file: Path
+) -> tuple[float, float]:
     """Milliseconds that a page takes, as the middle of many: alone, and while a worker imports a file."""
-    store = await STORE.one(operator.db, (await create_store(operator, "listed", "Listed", "USD")).id)
+    store = await STORE.one(database, (await create_store(operator, "listed", "Listed", "USD")).id)
     app = await create_app(operator, "Benchmark", list(SCOPES))
     await install(operator, app.client_id, "listed", rate_burst=1_000_000, rate_refill=100_000)
     token = await issue_token(operator, app.client_id, "listed", None)
-    await _carry_out(operator.db, store, await _start(operator.db, store, file), "created")
+    await _carry_out(database, store, await _start(database, store, file), "created")
     application = Application(settings)
     transport = httpx.ASGITransport(application)
     headers = {"authorization": f"Bearer {token.access_token}"}
@@ -176,13 +188,14 @@ async def listing_meanwhile(settings: Settings, operator: Operator, file: Path) 
             return (time.perf_counter() - started) * 1000
 
         alone = statistics.median([await page() for _ in range(400)])
-        other = await STORE.one(operator.db, (await create_store(operator, "busy", "Busy", "USD")).id)
-        import_id = await _start(operator.db, other, file)
+        other = await STORE.one(database, (await create_store(operator, "busy", "Busy", "USD")).id)
+        import_id = await _start(database, other, file)
         meanwhile: list[float] = []
         with _worker(settings):
-            while (job := await GET.one(operator.db, other.id, "products", import_id)).finished_at is None:
+            while (job := await GET.one(database, other.id, "products", import_id)).finished_at is None:
                 taken = [await page() for _ in range(20)]
                 meanwhile += taken if job.processed else []
+    await application.nudge.close()
     await application.database.close()
     return alone, statistics.median(meanwhile)
 
@@ -221,41 +234,66 @@ async def run(count: int, rounds: int, *, listing: bool) -> tuple[list[Round], t
         async with _database(Path(folder)) as (database, settings):
             operator = Operator(database, settings, actor="operator:benchmark", request_id="req_benchmark")
             done = [await measure(database, operator, (files[0], files[1]), place) for place in range(rounds)]
-            pages = await listing_meanwhile(settings, operator, files[0]) if listing else None
+            pages = await listing_meanwhile(settings, operator, database, files[0]) if listing else None
     return done, pages
 
 
-def show(count: int, done: Sequence[Round], pages: tuple[float, float] | None) -> bool:
-    """Print the figures, and say whether all marks are reached."""
-    table = Table("", "rows/s", "of COPY", title=f"{count:,} products with one variant each, the best of {len(done)}")
-    best: Callable[[str], float] = lambda name: count / min(getattr(each, name) for each in done)  # noqa: E731
-    for name in ("copy", "create", "update", "unchanged", "upload"):
-        table.add_row(name, f"{best(name):,.0f}", f"{best(name) / best('copy'):.2f}")
-    terminal = Console()
-    terminal.print(table)
-    share = best("create") / best("copy")
-    growth = max(each.growth_mb for each in done[:1])
-    terminal.print(
-        f"import at {share:.2f} of COPY (mark: {LEAST_SHARE}); memory grew by {growth:.0f} MB (mark: {MOST_GROWTH_MB})"
-    )
-    right = share >= LEAST_SHARE and growth <= MOST_GROWTH_MB
+def marks_of(done: Sequence[Round], pages: tuple[float, float] | None) -> list[Mark]:
+    share = min(each.copy for each in done) / min(each.create for each in done)
+    growth = done[0].growth_mb  # later ones begin with what the first has left
+    found = [
+        Mark("import, of COPY", f"{share:.2f}", f"at least {LEAST_SHARE}", share >= LEAST_SHARE),
+        Mark("memory that an import adds", f"{growth:.0f} MB", f"below {MOST_GROWTH_MB} MB", growth < MOST_GROWTH_MB),
+    ]
     if pages:
         slower = pages[1] / pages[0]
-        terminal.print(
-            f"a page alone {pages[0]:.2f} ms, meanwhile {pages[1]:.2f} ms: {slower:.2f} times (mark: {MOST_SLOWER})"
-        )
-        right = right and slower <= MOST_SLOWER
-    return right
+        words = f"{pages[1]:.2f} ms for {pages[0]:.2f} ms, {slower:.2f} times"
+        found.append(Mark("a page meanwhile", words, f"at most {MOST_SLOWER:g} times", slower <= MOST_SLOWER))
+    return found
+
+
+def figures_of(count: int, done: Sequence[Round]) -> list[list[str]]:
+    """Rows a second of each part, the best of all rounds, and as a share of COPY."""
+    best = {name: count / min(getattr(each, name) for each in done) for name in PARTS}
+    return [[words, f"{best[name]:,.0f}", f"{best[name] / best['copy']:.2f}"] for name, words in PARTS.items()]
+
+
+def show(count: int, done: Sequence[Round], marks: Sequence[Mark]) -> None:
+    table = Table(*COLUMNS, title=f"{count:,} products with one variant each, the best of {len(done)}")
+    for cells in figures_of(count, done):
+        table.add_row(*cells)
+    terminal = Console()
+    terminal.print(table)
+    for mark in marks:
+        terminal.print(f"{mark.what}: {mark.figure} ({mark.wanted}{'' if mark.met else ': not met'})")
+
+
+def as_markdown(count: int, done: Sequence[Round], marks: Sequence[Mark]) -> str:
+    told = [[mark.what, mark.figure, mark.wanted, "yes" if mark.met else "**no**"] for mark in marks]
+    machine = describe_machine(str(MAJOR_VERSION)).sentence()
+    return "\n".join(
+        [
+            f"Made by `python -m benchmarks.imports --rows {count} --rounds {len(done)}`: NDJSON, one variant each.\n",
+            f"{machine}\n",
+            as_table(COLUMNS, figures_of(count, done)),
+            as_table(("What", "Figure", "Mark", "Met"), told),
+        ]
+    )
 
 
 @click.command()
 @click.option("--rows", "count", type=click.IntRange(1_000, 100_000), default=100_000, show_default=True)
 @click.option("--rounds", type=click.IntRange(1, 5), default=1, show_default=True)
 @click.option("--listing/--no-listing", default=True, help="Also time a page while an import runs.")
-def main(count: int, rounds: int, *, listing: bool) -> None:
+@click.option("--record", "file", type=click.Path(path_type=Path), help="Write the results into a Markdown file.")
+def main(count: int, rounds: int, *, listing: bool, file: Path | None) -> None:
     """Measure imports on a database of their own."""
     done, pages = asyncio.run(run(count, rounds, listing=listing))
-    sys.exit(0 if show(count, done, pages) else 1)
+    marks = marks_of(done, pages)
+    show(count, done, marks)
+    if file:
+        record(file, "imports", as_markdown(count, done, marks))
+    sys.exit(0 if all(mark.met for mark in marks) else 1)
 
 
 if __name__ == "__main__":

@@ -1,16 +1,18 @@
 """What is measured: each request with the statements that are its limit, and the marks it has to reach."""
 
 import base64
-import re
 
 import msgspec
 
 from benchmarks.catalogue import Loaded
-from benchmarks.drive import Request, as_script
+from benchmarks.drive import Request, Script, as_script
+from benchmarks.trade import Trade
 from stoa.access.authentication import Try
 from stoa.access.contract import NewSecret
 from stoa.access.queries import CLIENT, KEEP_TOKEN
-from stoa.db.listing import Shape
+from stoa.customers import queries as customer_queries
+from stoa.db.listing import Listing, Shape
+from stoa.orders import queries as order_queries
 from stoa.products import queries
 from stoa.rest.dispatch import PREFIX
 from stoa.rest.lists import Cursor
@@ -32,6 +34,7 @@ class Wanted(msgspec.Struct, frozen=True):
     aim_of_baseline: float | None = None
     like: str = ""  # the row whose rate this one must stay near: half of it or more
     of_like: float = 0.5
+    per_second: float | None = None
 
 
 class Measure(msgspec.Struct, frozen=True):
@@ -40,7 +43,7 @@ class Measure(msgspec.Struct, frozen=True):
     name: str
     title: str
     request: Request
-    limit: str  # a pgbench script
+    limit: Script
     baseline: Request | None = None
     wanted: Wanted = Wanted()
 
@@ -50,7 +53,7 @@ def form(app: NewSecret) -> str:
     return f"grant_type=client_credentials&client_id={app.client_id}&client_secret={app.client_secret}"
 
 
-_DOCUMENTS = re.compile(r"array_agg\((?:doc|convert_to\(doc, ?'UTF8'\))\)")
+_DOCUMENTS, _AS_TEXT = "convert_to(string_agg(doc, ','), 'UTF8')", "string_agg(doc, ',')"
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 
 
@@ -78,9 +81,11 @@ def of_large_store(store: Loaded, access: Access) -> list[Measure]:
             "one",
             "one product with its variants",
             _get(store, access, "/products/%d"),
-            as_script(
-                (queries.GET.sql, [str(store.store_id), ":id"]),
-                choose=f"\\set id random({store.first_id}, {store.last_id})",
+            Script(
+                as_script(
+                    (queries.GET.sql, [str(store.store_id), ":id"]),
+                    choose=f"\\set id random({store.first_id}, {store.last_id})",
+                )
             ),
             baseline=_get(store, access, "/products/%d"),
             wanted=Wanted(of_baseline=10),
@@ -101,6 +106,23 @@ def of_large_store(store: Loaded, access: Access) -> list[Measure]:
             wanted=Wanted(like="listing"),
         ),
         _token(access),
+    ]
+
+
+def of_trade(store: Loaded, trade: Trade, access: Access, *, baseline: bool = True) -> list[Measure]:
+    """The lists of the store's orders and customers."""
+    wanted = Wanted(of_limit=0.5, of_baseline=10)
+    rows = (("orders", trade.orders, order_queries.LISTING), ("customers", trade.customers, customer_queries.LISTING))
+    return [
+        Measure(
+            name,
+            f"50 of {count:,} {name}, with total",
+            _get(store, access, f"/{name}"),
+            _listing(store, 50, listing=listing),
+            baseline=_get(store, access, f"/{name}") if baseline else None,
+            wanted=wanted,
+        )
+        for name, count, listing in rows
     ]
 
 
@@ -131,7 +153,7 @@ def _token(access: Access) -> Measure:
     client = (CLIENT.sql, [f"'{access.app.client_id}'", "''", "'127.0.0.1'", "''", "''", f"'{{{subjects}}}'"])
     # Each token is another row, so its hash is made up; that costs a few microseconds.
     keep = (KEEP_TOKEN.sql, ["sha256(random()::text::bytea)", str(access.app.app_id), "NULL", "NULL", "3600"])
-    return Measure("token", "an access token", ask, as_script(client, keep), baseline=ask)
+    return Measure("token", "an access token", ask, Script(as_script(client, keep)), baseline=ask)
 
 
 def _get(store: Loaded, access: Access, path: str) -> Request:
@@ -143,19 +165,26 @@ def _get(store: Loaded, access: Access, path: str) -> Request:
     )
 
 
-def _listing(store: Loaded, limit: int, after: int | None = None, *, to_the_letter: bool = False) -> str:
+def _listing(
+    store: Loaded,
+    limit: int,
+    after: int | None = None,
+    *,
+    listing: Listing = queries.LISTING,
+    to_the_letter: bool = False,
+) -> Script:
     # Variables, not literals: they reach the server as parameters, and it plans as it does for the service.
     chosen = [f"\\set store {store.store_id}", f"\\set rows {limit + 1}"]
     values = [":store", ":rows"]
     if after is not None:
         chosen.append(f"\\set after {after}")
         values.append(":after")
-    # The service takes arrays in binary. pgbench can only take text, where quoting an array costs more than all else;
-    # as one text the same documents make the higher limit, and the honest one.
-    sql = queries.LISTING.statement(Shape(resumed=after is not None))
+    # The service takes bytes in binary. pgbench can only take text, where bytes become hexadecimal digits at a cost
+    # above all else; as text the same documents make the higher limit, and the honest one.
+    sql = listing.statement(Shape(resumed=after is not None, joined=True))
     if not to_the_letter:
-        sql = _DOCUMENTS.sub("string_agg(doc, ',')", sql)
-    return as_script((sql, values), choose="\n".join(chosen))
+        sql = sql.replace(_DOCUMENTS, _AS_TEXT)
+    return Script(as_script((sql, values), choose="\n".join(chosen)))
 
 
 def _cursor(after: int) -> str:

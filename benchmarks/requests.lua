@@ -1,18 +1,38 @@
 -- Sends requests that were made beforehand, and tells the result in one line that a program reads.
--- Arguments: method, path with %d where an id goes, first id, last id, body.
+-- Arguments: method, path and body with %d, %e and %f where ids go, first id, last id, what stands for a new number, seed.
 local made, turn = {}, 0
+
+local function cut(text, mark)
+  local pieces, from = {}, 1
+  while true do
+    local at, till = text:find(mark, from, true)
+    pieces[#pieces + 1] = text:sub(from, (at or 0) - 1)
+    if not at then return pieces end
+    from = till + 1
+  end
+end
 
 function init(args)
   local first, last = tonumber(args[3]), tonumber(args[4])
-  math.randomseed(7)
+  math.randomseed(tonumber(args[7]))
   for i = 1, 2000 do
-    made[i] = wrk.format(args[1], (args[2]:gsub("%%d", function() return math.random(first, last) end)), nil, args[5])
+    local span, id = last - first + 1, math.random(first, last)
+    local function filled(text)
+      for place, name in ipairs({"%%d", "%%e", "%%f"}) do
+        text = text:gsub(name, string.format("%d", first + (id - first + math.floor(span / 3) * (place - 1)) % span))
+      end
+      return text
+    end
+    made[i] = cut(wrk.format(args[1], filled(args[2]), nil, filled(args[5])), args[6])
   end
 end
 
 function request()
   turn = turn % #made + 1
-  return made[turn]
+  local pieces = made[turn]
+  if #pieces == 1 then return pieces[1] end
+  -- As long as what it stands for, so that the length told in the header stays true.
+  return table.concat(pieces, string.format("%09d%09d", math.random(1e8, 1e9 - 1), math.random(0, 1e9 - 1)))
 end
 
 function done(summary, latency)

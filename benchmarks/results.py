@@ -126,7 +126,9 @@ def _processor() -> str:
     return known.get("Model name", platform.machine()).strip()
 
 
-def marks_of(rows: list[Row], memory: Memory | None, starts: Mapping[str, float]) -> list[Mark]:
+def marks_of(
+    rows: list[Row], memory: Memory | None, starts: Mapping[str, float], deadlocks: int | None = None
+) -> list[Mark]:
     """Every mark that these results can be held against."""
     found: list[Mark] = []
     for row in rows:
@@ -139,6 +141,9 @@ def marks_of(rows: list[Row], memory: Memory | None, starts: Mapping[str, float]
             words = _at_least(f"{wanted.of_baseline:g} times", wanted.aim_of_baseline, "{:g} times")
             met = row.of_baseline >= wanted.of_baseline
             found.append(Mark(f"{row.name}, of the baseline", f"{row.of_baseline:.1f} times", words, met))
+        if wanted.per_second is not None:
+            figure, met = f"{row.ours.per_second:,.0f}/s", row.ours.per_second >= wanted.per_second
+            found.append(Mark(f"{row.name}, a second", figure, f"at least {wanted.per_second:g}/s", met))
         if row.of_like is not None:
             words, met = f"at least {wanted.of_like:.0%}", row.of_like >= wanted.of_like
             found.append(Mark(f"{row.name}, of {wanted.like}", f"{row.of_like:.0%}", words, met))
@@ -146,6 +151,8 @@ def marks_of(rows: list[Row], memory: Memory | None, starts: Mapping[str, float]
         figure = f"{memory.rss_mb:.0f} MB"
         met = memory.rss_mb < MOST_WORKER_MB
         found.append(Mark("memory of a worker after load", figure, f"below {MOST_WORKER_MB} MB", met))
+    if deadlocks is not None:
+        found.append(Mark("deadlocks in all runs", str(deadlocks), "none", deadlocks == 0))
     for name, most in (("cold", COLD_START_S), ("warm", WARM_START_S)):
         if name in starts:
             seconds = starts[name]

@@ -1,6 +1,7 @@
 """Makes sure that both services answer the same, so that their figures can be compared."""
 
-from typing import Any
+import secrets
+from typing import Any, cast
 
 import httpx
 
@@ -9,32 +10,61 @@ from benchmarks.measures import Measure
 from benchmarks.services import Service
 
 _CURSORS = ("next_cursor", "prev_cursor")
+_OWN = {"id", "product_id", "created_at", "updated_at", "placed_at", "number"}  # what each gives to what it makes
 
 
 def check(measure: Measure, ours: Service, theirs: Service) -> None:
     """Compare one answer of each: every field of every product, the total, and whether there are more pages."""
     if measure.baseline is None:
         return
-    mine, other = (_answer(ours, measure.request), _answer(theirs, measure.baseline))
-    if measure.request.method == "POST":
-        same = mine.keys() == other.keys()  # a token is never the same twice
+    number = str(secrets.randbelow(9 * 10**17) + 10**17)
+    mine, other = (_answer(ours, measure.request, number), _answer(theirs, measure.baseline, number))
+    if "data" not in mine:
+        found = _difference(sorted(mine), sorted(other))  # a token is never the same twice
+    elif measure.request.method == "POST":
+        found = _difference(_bare(mine["data"]), _bare(other["data"]))
     else:
-        same = mine["data"] == other["data"] and _meta(mine) == _meta(other)
-    if not same:
-        raise CannotMeasure(f"{measure.name}: the answers differ:\n{str(mine)[:1500]}\n{str(other)[:1500]}")
+        found = _difference({**mine, "meta": _meta(mine)}, {**other, "meta": _meta(other)})
+    if found:
+        raise CannotMeasure(f"{measure.name}: the answers differ at {found}")
 
 
-def _answer(service: Service, request: Request) -> dict[str, Any]:
+def _difference(mine: Any, other: Any, at: str = "") -> str:
+    """Where two answers first differ, with both sides; empty when they are the same."""
+    if isinstance(mine, dict) and isinstance(other, dict):
+        mine, other = cast("dict[str, Any]", mine), cast("dict[str, Any]", other)
+        if mine.keys() != other.keys():
+            return f"{at or '/'}: only one side has {', '.join(sorted(mine.keys() ^ other.keys()))}"
+        pairs = [(f"{at}/{name}", mine[name], other[name]) for name in mine]
+    elif isinstance(mine, list) and isinstance(other, list):
+        mine, other = cast("list[Any]", mine), cast("list[Any]", other)
+        if len(mine) != len(other):
+            return f"{at}: {len(mine)} and {len(other)} items"
+        pairs = [(f"{at}/{n}", one, two) for n, (one, two) in enumerate(zip(mine, other, strict=True))]
+    else:
+        return "" if mine == other else f"{at}: {mine!r} and {other!r}"
+    return next((found for place, one, two in pairs if (found := _difference(one, two, place))), "")
+
+
+def _answer(service: Service, request: Request, number: str) -> dict[str, Any]:
     answer = httpx.request(
         request.method,
-        service.origin + request.path.replace("%d", str(request.first_id)),
-        headers=dict(request.headers),
-        content=request.body or None,
+        service.origin + request.text(request.path),
+        headers={name: request.text(value, number) for name, value in request.headers.items()},
+        content=request.text(request.body, number) or None,
         timeout=30,
     )
-    if answer.status_code != 200:
+    if not answer.is_success:
         raise CannotMeasure(f"{request.path}: {answer.status_code} {answer.text[:500]}")
     return answer.json()
+
+
+def _bare(value: Any) -> Any:
+    """What was made, without what its maker gave it."""
+    if isinstance(value, dict):
+        members = cast("dict[str, Any]", value)
+        return {name: _bare(each) for name, each in members.items() if name not in _OWN}
+    return [_bare(each) for each in cast("list[Any]", value)] if isinstance(value, list) else value
 
 
 def _meta(answer: dict[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,9 @@ import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import hypothesis
 import pytest
+from hypothesis import HealthCheck
 
 from stoa.api import ENDPOINTS
 from stoa.app import Application
@@ -20,6 +22,12 @@ from tests.support.shops import Shop, open_shop
 
 SERVER = "TEST_POSTGRES_URL"  # given from outside, the suite runs on that server instead of an embedded one
 SECRET_KEY = "5e" * 32
+
+# Machines that run tests are busy, and a shop serves all examples of a test: neither makes an example a bad one.
+_PATIENT = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large]
+hypothesis.settings.register_profile("quick", max_examples=50, deadline=None, suppress_health_check=_PATIENT)
+hypothesis.settings.register_profile("deep", hypothesis.settings.get_profile("quick"), max_examples=1_000)
+hypothesis.settings.load_profile("quick")  # `make deep` chooses the other
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -83,7 +91,7 @@ async def application(settings: Settings) -> AsyncIterator[Application]:
     """The service in this process, with the test's own slice beside the real ones."""
     app = Application(settings, [*ENDPOINTS, *notes.routes.endpoints])
     yield app
-    await app.database.close()
+    await app.close()
 
 
 @pytest.fixture

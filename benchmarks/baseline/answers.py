@@ -121,3 +121,127 @@ class NewToken(Answer):
     token_type: str
     expires_in: int
     scope: str
+
+
+class Address(Answer):
+    id: int
+    customer_id: int
+    label: str | None
+    first_name: str | None
+    last_name: str | None
+    company: str | None
+    phone: str | None
+    address1: str
+    address2: str | None
+    city: str | None
+    district: str | None
+    province: str | None
+    province_code: str | None
+    postal_code: str | None
+    country_code: str
+    latitude: float | None
+    longitude: float | None
+    is_default_shipping: bool
+    is_default_billing: bool
+    created_at: datetime
+    updated_at: datetime
+    version: int
+
+
+class Customer(Answer):
+    id: int
+    external_id: str | None
+    email: str | None
+    phone: str | None
+    first_name: str | None
+    last_name: str | None
+    company: str | None
+    locale: str | None
+    status: str
+    accepts_marketing: bool
+    tags: list[str]
+    note: str | None
+    addresses: list[Address]
+    default_shipping_address_id: int | None
+    default_billing_address_id: int | None
+    metadata: dict[str, Any] = Field(validation_alias="attributes")
+    orders_count: int
+    total_spent: Decimal
+    last_order_at: datetime | None
+    created_at: datetime
+    updated_at: datetime
+    version: int
+    deleted_at: datetime | None
+
+
+class CustomerPage(Answer):
+    data: list[Customer]
+    meta: PageMeta
+
+
+class Line(Answer):
+    id: int
+    product_id: int
+    variant_id: int
+    sku: str | None
+    name: str
+    variant_title: str
+    option_values: dict[str, str]
+    quantity: int
+    fulfilled_quantity: int
+    returned_quantity: int
+    unit_price: Decimal
+    discount_total: Decimal
+    tax_total: Decimal
+    total: Decimal
+    metadata: dict[str, Any] = Field(validation_alias="attributes")
+
+
+class Order(Answer):
+    id: int
+    number: int
+    external_id: str | None
+    source: dict[str, Any]
+    status: str
+    payment_status: str
+    fulfillment_status: str
+    allowed_transitions: list[str]
+    currency: str
+    customer_id: int | None
+    subtotal: Decimal
+    discount_total: Decimal
+    shipping_total: Decimal
+    tax_total: Decimal
+    total: Decimal
+    amount_paid: Decimal
+    amount_refunded: Decimal
+    amount_due: Decimal
+    shipping_method: str | None
+    payment_method: str | None
+    tags: list[str]
+    duplicate_of: int | None
+    cancel_reason: str | None
+    placed_at: datetime
+    cancelled_at: datetime | None
+    completed_at: datetime | None
+    line_items: list[Line]
+    contact: dict[str, Any]
+    shipping_address: dict[str, Any] | None
+    billing_address: dict[str, Any] | None
+    tracking: list[dict[str, Any]]
+    note: str | None
+    metadata: dict[str, Any] = Field(validation_alias="attributes")
+    suspected_duplicates_count: int
+    created_at: datetime
+    updated_at: datetime
+    version: int
+
+
+class OrderPage(Answer):
+    data: list[Order]
+    meta: PageMeta
+
+
+class OneOrder(Answer):
+    data: Order
+    meta: dict[str, Any]

@@ -3,6 +3,7 @@
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 from sqlalchemy import ARRAY, DateTime, ForeignKey, Numeric, String
 from sqlalchemy.dialects.postgresql import JSONB
@@ -25,6 +26,7 @@ class Store(Base):
     id: Mapped[int] = mapped_column(primary_key=True)
     handle: Mapped[str]
     status: Mapped[str]
+    currency: Mapped[str]
 
 
 class App(Base):
@@ -32,6 +34,7 @@ class App(Base):
 
     id: Mapped[int] = mapped_column(primary_key=True)
     client_id: Mapped[str]
+    name: Mapped[str]
     scopes: Mapped[list[str]]
     status: Mapped[str]
     secrets: Mapped[list["AppSecret"]] = relationship()
@@ -116,6 +119,7 @@ class Variant(Stocked, Base):
     created_at: Mapped[datetime]
     updated_at: Mapped[datetime]
     version: Mapped[int]
+    product: Mapped["Product"] = relationship(back_populates="variants")
 
 
 class Product(Stocked, Base):
@@ -154,8 +158,47 @@ class Product(Stocked, Base):
     version: Mapped[int]
     deleted_at: Mapped[datetime | None]
     images: Mapped[list[Image]] = relationship(order_by=Image.position)
-    variants: Mapped[list[Variant]] = relationship(order_by=Variant.position)
+    variants: Mapped[list[Variant]] = relationship(order_by=Variant.position, back_populates="product")
 
     @property
     def seo(self) -> dict[str, str | None]:
         return {"title": self.seo_title, "description": self.seo_description}
+
+
+class StockMovement(Base):
+    __tablename__ = "stock_movements"
+    __table_args__ = {"schema": "baseline"}  # noqa: RUF012
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    variant_id: Mapped[int] = mapped_column(ForeignKey("baseline.variants.id"))
+    kind: Mapped[str]
+    delta_on_hand: Mapped[int]
+    on_hand_after: Mapped[int]
+    delta_reserved: Mapped[int]
+    reserved_after: Mapped[int]
+    order_id: Mapped[int | None]
+    reason: Mapped[str]
+    app_id: Mapped[int]
+    created_at: Mapped[datetime]
+
+
+class Event(Base):
+    __tablename__ = "events"
+    __table_args__ = {"schema": "baseline"}  # noqa: RUF012
+
+    id: Mapped[UUID] = mapped_column(primary_key=True)
+    store_id: Mapped[int]
+    type: Mapped[str]
+    data: Mapped[dict[str, Any]]
+    created_at: Mapped[datetime]
+
+
+class IdempotencyKey(Base):
+    __tablename__ = "idempotency_keys"
+    __table_args__ = {"schema": "baseline"}  # noqa: RUF012
+
+    store_id: Mapped[int] = mapped_column(primary_key=True)
+    app_id: Mapped[int] = mapped_column(primary_key=True)
+    key: Mapped[str] = mapped_column(primary_key=True)
+    fingerprint: Mapped[str]
+    answer: Mapped[dict[str, Any] | None]

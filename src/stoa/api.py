@@ -1,19 +1,38 @@
 """The public surface: every endpoint and every event, in documentation order."""
 
 from stoa.access import contract as access
+from stoa.customers.endpoints import routes as customers
 from stoa.events.outbox import Event
+from stoa.imports.endpoints import customer_routes as customer_imports
 from stoa.imports.endpoints import routes as imports
 from stoa.inventory.endpoints import routes as inventory
+from stoa.orders.comments import routes as order_comments
+from stoa.orders.duplicates import routes as order_duplicates
+from stoa.orders.endpoints import routes as orders
+from stoa.orders.lines import routes as order_lines
 from stoa.products.endpoints import routes as products
 from stoa.products.variants import routes as variants
 from stoa.rest.endpoint import Endpoint
+from stoa.webhooks import forgetting
+from stoa.webhooks.endpoints import routes as webhooks
+from stoa.webhooks.log import routes as deliveries
+from stoa.webhooks.trying import routes as webhook_trials
 
 ENDPOINTS: list[Endpoint] = [
     *products.endpoints,
     *imports.endpoints,
     *variants.endpoints,
     *inventory.endpoints,
+    *orders.endpoints,
+    *order_lines.endpoints,
+    *order_comments.endpoints,
+    *order_duplicates.endpoints,
+    *customers.endpoints,
+    *customer_imports.endpoints,
+    *webhooks.endpoints,
+    *webhook_trials.endpoints,
+    *deliveries.endpoints,
 ]
-# Importing a slice declares its events.
-_ = access
+# Importing a slice declares its events, and what an erasure reaches.
+_ = access, forgetting
 EVENTS: dict[str, type[Event]] = Event.known

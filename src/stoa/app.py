@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import multiprocessing
 import os
+import signal
 import time
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from typing import Any
@@ -18,13 +19,18 @@ from stoa.access.admission import Admission
 from stoa.access.oauth import routes as oauth_routes
 from stoa.api import ENDPOINTS
 from stoa.db.pool import Database
+from stoa.events.nudging import Nudger
 from stoa.housekeeping import tidy_for_ever
+from stoa.portal.site_map import routes as portal_routes
 from stoa.rest.dispatch import PREFIX, Dispatcher, Observed
 from stoa.rest.endpoint import Endpoint
 from stoa.rest.problems import HeadersTooLarge
 from stoa.rest.wire import Receive, Scope, Send, check_headers, look_past_proxies
-from stoa.settings import Settings, load
+from stoa.settings import Settings, load, secret_key
 from stoa.telemetry import Observer, configure_logging
+from stoa.usage.record import Recorder
+from stoa.webhooks.feed import stop_waiting
+from stoa.webhooks.sealing import Sealer
 
 _STORES = "/stores/"
 
@@ -36,24 +42,35 @@ class Application:
         self.settings = settings
         self.database = Database(settings.database_url, size=settings.database_pool)
         self.access = Admission(self.database, settings)
-        self._observe = Observer(settings)
+        self.usage = Recorder()
+        self._observe = Observer(settings, self.usage)
+        self.nudge = Nudger(settings.database_url)
         self._dispatch = Dispatcher(
             endpoints,
             database=self.database,
             access=self.access,
             public_url=settings.public_url,
+            settings=settings,
+            seal=Sealer(secret_key(settings)),
             app_concurrency=settings.app_concurrency,
             max_in_flight=settings.max_in_flight,
             observe=self._observe,
+            committed=self.nudge,
         )
         tokens = oauth_routes(self.database, self.access, settings)
-        routes = [*site.routes(self.database), *tokens]
+        portal = portal_routes(self.database, settings)
+        routes = [*site.routes(self.database), *tokens, *portal]
         self._named = {route.path for route in routes if "{" not in route.path}
         self._site: Callable[[Scope, Receive, Send], Awaitable[None]] = Starlette(
             routes=[*routes, Mount("/stores/{handle}", routes=tokens)],
             exception_handlers=site.EXCEPTION_HANDLERS,
         )
         self._tasks: list[asyncio.Task[None]] = []
+
+    async def close(self) -> None:
+        """Give back every connection."""
+        await self.nudge.close()
+        await self.database.close()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         kind = scope["type"]
@@ -102,14 +119,18 @@ class Application:
             message = await receive()
             if message["type"] == "lifespan.startup":
                 _end_with_parent()
-                self._tasks = [asyncio.create_task(tidy_for_ever(self.database))]
+                self._tasks = [
+                    asyncio.create_task(tidy_for_ever(self.database)),
+                    asyncio.create_task(self.usage.flush_for_ever(self.database)),
+                ]
                 await send({"type": "lifespan.startup.complete"})
             else:
                 for task in self._tasks:
                     task.cancel()
                     with contextlib.suppress(asyncio.CancelledError):
                         await task
-                await self.database.close()
+                await self.usage.finish(self.database)
+                await self.close()
                 await send({"type": "lifespan.shutdown.complete"})
                 return
 
@@ -118,7 +139,15 @@ def _end_with_parent() -> None:
     """A worker must not outlive the process that started it: kill -9 of that one leaves no other sign."""
     parent = multiprocessing.parent_process()
     if parent is not None:
-        asyncio.get_running_loop().add_reader(parent.sentinel, _orphaned)
+        loop = asyncio.get_running_loop()
+        loop.add_reader(parent.sentinel, _orphaned)
+
+        def told_to_stop(*_: object) -> None:
+            loop.call_soon_threadsafe(stop_waiting)
+
+        # The server hears of signals by its own wake-up; this is beside it, and lets nobody hold up the end by waiting.
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, told_to_stop)
 
 
 def _orphaned() -> None:

@@ -1,9 +1,11 @@
 """The `stoa` command: run the service, look after the database, and manage stores, apps and tokens."""
 
 import asyncio
+import os
 import sys
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
+from difflib import get_close_matches
 from typing import Any
 
 import click
@@ -11,12 +13,26 @@ from rich.console import Console as Terminal
 
 from stoa import settings as settings_module
 from stoa.access.commands import COMMANDS, Console
+from stoa.access.console import (
+    FAILED,
+    INTERRUPTED,
+    UNREACHABLE,
+    WRONG_USAGE,
+    Refused,
+    print_one,
+    print_rows,
+    progress,
+)
+from stoa.accounts.commands import COMMANDS as ACCOUNT_COMMANDS
+from stoa.accounts.registration import say_set_up
+from stoa.backup.commands import COMMANDS as BACKUP_COMMANDS
 from stoa.db import migrate as migrations
 from stoa.db.embedded import DataFolderInUse, EmbeddedPostgres, EmbeddedPostgresFailed
 from stoa.db.errors import PostgresError, Unavailable
 from stoa.db.pool import Database
 from stoa.imports.commands import COMMANDS as IMPORT_COMMANDS
 from stoa.settings import Settings, WrongSetting
+from stoa.webhooks.listen import COMMANDS as WEBHOOK_COMMANDS
 from stoa.worker import COMMANDS as WORKER_COMMANDS
 
 _EPILOG = """\b
@@ -50,7 +66,9 @@ def _reached(settings: Settings) -> Generator[tuple[str, bool]]:
         return
     server = EmbeddedPostgres(settings.data_dir / "postgres")
     try:
-        server.start()
+        with progress() as shown:
+            shown.add_task("Starting PostgreSQL", total=None)
+            server.start()
     except DataFolderInUse:
         yield server.dsn, False  # a running service owns it; its socket serves us too
         return
@@ -62,6 +80,7 @@ def _reached(settings: Settings) -> Generator[tuple[str, bool]]:
 
 @click.group(epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="stoa")
+@click.option("--traceback", is_flag=True, expose_value=False, help="Show where an unexpected fault arose.")
 @click.pass_context
 def cli(context: click.Context) -> None:
     """Stoa: one REST interface to the products, orders, customers and webhooks of many stores.
@@ -71,7 +90,7 @@ def cli(context: click.Context) -> None:
     context.obj = _console(settings_module.load())
 
 
-for command in (*COMMANDS, *IMPORT_COMMANDS, *WORKER_COMMANDS):
+for command in (*COMMANDS, *ACCOUNT_COMMANDS, *IMPORT_COMMANDS, *WORKER_COMMANDS, *WEBHOOK_COMMANDS, *BACKUP_COMMANDS):
     cli.add_command(command)
 
 
@@ -81,7 +100,13 @@ for command in (*COMMANDS, *IMPORT_COMMANDS, *WORKER_COMMANDS):
 @click.option("--workers", type=int, help="Processes that serve requests.")
 @click.pass_obj
 def serve(console: Console, host: str | None, port: int | None, workers: int | None) -> None:
-    """Run the service; the embedded database starts and stops with it."""
+    """Run the service; the embedded database starts and stops with it.
+
+    \b
+    Examples:
+      stoa serve
+      stoa serve --host 0.0.0.0 --port 8000 --workers 4
+    """
     from stoa import serving  # noqa: PLC0415 - other commands need not load the server
 
     settings = settings_module.load(host=host, port=port, workers=workers, data_dir=console.settings.data_dir)
@@ -90,28 +115,44 @@ def serve(console: Console, host: str | None, port: int | None, workers: int | N
     serving.check_port(settings)
     with serving.database(settings) as ready:
         asyncio.run(migrations.migrate(ready.database_url))
-        serving.serve(
-            ready,
-            on_ready=lambda: click.echo(f"Stoa is ready at http://{settings.host}:{settings.port}", err=True),
-        )
+        lines = [f"Stoa is ready at http://{settings.host}:{settings.port}", asyncio.run(say_set_up(ready))]
+        serving.serve(ready, on_ready=lambda: click.echo("\n".join(filter(None, lines)), err=True))
 
 
 @cli.command()
 @click.option("--port", type=int, help="Port to listen on.")
 @click.pass_obj
 def demo(console: Console, port: int | None) -> None:
-    """Run the service with two sample stores and an app, and print how to call it."""
+    """Run the service with two sample stores and an app, and print how to call it.
+
+    \b
+    Example:
+      stoa demo --port 8080
+    """
+    from stoa import serving  # noqa: PLC0415
     from stoa.demo.run import run_demo  # noqa: PLC0415
 
-    run_demo(settings_module.load(port=port, data_dir=console.settings.data_dir))
+    run_demo(settings_module.load(port=port, data_dir=console.settings.data_dir), serving)
 
 
 @cli.command()
+@click.option("--json", "as_json", is_flag=True, help="Machine-readable output with stable keys.")
 @click.pass_obj
-def migrate(console: Console) -> None:
-    """Bring the database to this release's schema."""
-    with _reached(console.settings) as (url, _):
+def migrate(console: Console, as_json: bool) -> None:
+    """Bring the database to this release's schema.
+
+    \b
+    Examples:
+      stoa migrate
+      STOA_DATABASE_URL=postgresql://stoa@db.example.com/stoa stoa migrate --json
+    """
+    with _reached(console.settings) as (url, _), progress(quiet=as_json) as shown:
+        shown.add_task("Migrating", total=None)
         done = asyncio.run(migrations.migrate(url))
+    if as_json:
+        applied = [{"version": migration.version, "name": migration.name} for migration in done]
+        print_one({"applied": applied, "version": migrations.LATEST}, as_json=True)
+        return
     for migration in done:
         click.echo(f"applied {migration.version:04} {migration.name}")
     click.echo(f"The schema is at version {migrations.LATEST}.")
@@ -119,22 +160,33 @@ def migrate(console: Console) -> None:
 
 @cli.command()
 def openapi() -> None:
-    """Print the API's OpenAPI 3.1 description."""
+    """Print the API's OpenAPI 3.1 description, which is JSON.
+
+    \b
+    Example:
+      stoa openapi > openapi.json
+    """
     from stoa.description import openapi_bytes  # noqa: PLC0415
 
     sys.stdout.buffer.write(openapi_bytes())
 
 
 @cli.command("settings")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Machine-readable output with stable keys.")
 @click.pass_obj
 def list_settings(console: Console, as_json: bool) -> None:
-    """List every setting, its value and what it is for."""
+    """List every setting, its value and what it is for.
+
+    \b
+    Examples:
+      stoa settings
+      STOA_WORKERS=8 stoa settings --json
+    """
     from stoa.settings import described  # noqa: PLC0415
 
     rows = described(console.settings)
     if as_json:
-        click.echo(_json(rows))
+        print_rows(rows, as_json=True, none="")
         return
     from rich.table import Table  # noqa: PLC0415
 
@@ -144,30 +196,75 @@ def list_settings(console: Console, as_json: bool) -> None:
     Terminal().print(table)
 
 
-def _json(value: Any) -> str:
-    import msgspec  # noqa: PLC0415
+@cli.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print the script by which a shell completes commands, options and values.
 
-    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+    \b
+    Examples:
+      eval "$(stoa completion bash)"                                            for this session
+      stoa completion bash > ~/.local/share/bash-completion/completions/stoa    for good
+      stoa completion zsh > "${fpath[1]}/_stoa"
+      stoa completion fish > ~/.config/fish/completions/stoa.fish
+    """
+    from click.shell_completion import get_completion_class  # noqa: PLC0415
+
+    kind = get_completion_class(shell)
+    if kind is None:  # unless click forgets one of its own
+        raise Refused(f"there is no completion for {shell}")
+    template = kind(cli, {}, "stoa", "_STOA_COMPLETE")
+    click.echo(template.source_template % template.source_vars())
 
 
-_REFUSALS: tuple[type[Exception], ...] = (
-    WrongSetting,
-    DataFolderInUse,
-    EmbeddedPostgresFailed,
-    migrations.MigrationRefused,
-    Unavailable,
-    PostgresError,
-    OSError,
-)
+_REFUSALS: dict[type[Exception], int] = {
+    WrongSetting: WRONG_USAGE,
+    Unavailable: UNREACHABLE,
+    ConnectionError: UNREACHABLE,
+    DataFolderInUse: FAILED,
+    EmbeddedPostgresFailed: FAILED,
+    migrations.MigrationRefused: FAILED,
+    PostgresError: FAILED,
+    OSError: FAILED,
+}
+
+
+def _likely(refusal: click.ClickException) -> click.ClickException:
+    """The same refusal, with the command that was probably meant by one that does not exist."""
+    context = refusal.ctx if isinstance(refusal, click.UsageError) else None
+    if context is None or not isinstance(context.command, click.Group) or "No such command" not in refusal.message:
+        return refusal
+    given = refusal.message.partition("'")[2].rstrip("'.")
+    meant = get_close_matches(given, context.command.commands, 1)
+    words = f" Did you mean {context.command_path} {meant[0]}?" if meant else ""
+    return click.UsageError(refusal.message + words, context)
 
 
 def main(run: Callable[..., Any] = cli) -> None:
-    """Run the command; what goes wrong is one clear line, not a traceback."""
+    """Run the command; what goes wrong is one clear line, not a traceback, and an exit code that says what kind."""
     try:
-        run(prog_name="stoa")
-    except _REFUSALS as error:
+        code = run(prog_name="stoa", standalone_mode=False)
+    except click.ClickException as refusal:
+        _likely(refusal).show()
+        code = refusal.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("interrupted", err=True)
+        code = INTERRUPTED
+    except BrokenPipeError:  # whoever read along has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    except tuple(_REFUSALS) as error:
         click.echo(f"error: {error}", err=True)
-        sys.exit(1)
+        # An address that cannot be reached is told as the setting that holds it.
+        why = error.__cause__ if isinstance(error.__cause__, Unavailable) else error
+        code = next(code for kind, code in _REFUSALS.items() if isinstance(why, kind))
+    except Exception as error:
+        if "--traceback" in sys.argv:
+            raise
+        words = "this is a fault of Stoa; `stoa --traceback ...` shows where"
+        click.echo(f"error: {type(error).__name__}: {error}\n{words}", err=True)
+        code = FAILED
+    sys.exit(code if isinstance(code, int) else 0)
 
 
 if __name__ == "__main__":

@@ -6,11 +6,13 @@ import random
 import structlog
 
 from stoa.access.queries import FORGET_OLD_TOKENS, FORGET_OLD_TRIES
+from stoa.accounts.queries import FORGET_OLD_LINKS, FORGET_OLD_SESSIONS
 from stoa.db.errors import PostgresError, Unavailable
 from stoa.db.pool import Database
 from stoa.db.query import Command, Query
 from stoa.imports.queries import FORGET_OLD_REPORTS
 from stoa.rest.idempotency import FORGET_OLD
+from stoa.usage.queries import FORGET_OLD_DAYS, FORGET_OLD_FAILURES, FORGET_OLD_HOURS
 
 EVERY_S = 5.0
 _ALL_STORES = "housekeeping goes over all stores"
@@ -26,7 +28,18 @@ FOLD_COUNTS = Command(
        SELECT store_id, resource, sum(delta) FROM gone GROUP BY store_id, resource""",
     unbound=_ALL_STORES,
 )
-CHORES = (FOLD_COUNTS, FORGET_OLD, FORGET_OLD_TOKENS, FORGET_OLD_TRIES, FORGET_OLD_REPORTS)
+CHORES = (
+    FOLD_COUNTS,
+    FORGET_OLD,
+    FORGET_OLD_TOKENS,
+    FORGET_OLD_TRIES,
+    FORGET_OLD_SESSIONS,
+    FORGET_OLD_LINKS,
+    FORGET_OLD_REPORTS,
+    FORGET_OLD_DAYS,
+    FORGET_OLD_HOURS,
+    FORGET_OLD_FAILURES,
+)
 
 
 async def tidy(database: Database) -> None:

@@ -29,6 +29,7 @@ from stoa.db.embedded import EmbeddedPostgres, EmbeddedPostgresFailed
 from stoa.db.errors import Unavailable
 from stoa.db.pool import connect
 from stoa.settings import PREFIX, Settings, WrongSetting, metrics_address, secret_key
+from stoa.webhooks.guard import check_setting
 
 HEADER_READ_MS = 10_000  # a connection may idle as long: granian has one clock for both
 # Above our own limit of 16 KiB, so that it is we who answer 431.
@@ -80,6 +81,7 @@ class Server(MPServer):
 @contextmanager
 def database(settings: Settings) -> Generator[Settings]:
     """Settings whose database is up: the given one, or an embedded one for as long as this lasts."""
+    check_setting(settings)
     # Until the server takes this signal over, to stop means to end what was started so far.
     signal.signal(signal.SIGTERM, _stop)
     if settings.database_url:
@@ -190,12 +192,13 @@ def serve(settings: Settings, *, on_ready: Callable[[], None] = lambda: None) ->
     )
 
     server.main_loop_interrupt = Wakeup()  # pyright: ignore[reportAttributeAccessIssue]
-    background = Background()
+    background = [Background(deliveries=deliveries) for deliveries in (True, False)]
 
     def answered() -> None:
         server.answered = True
         on_ready()
-        background.start()
+        for each in background:
+            each.start()
         from stoa.telemetry import configure_logging  # noqa: PLC0415 - the first answer need not wait for it
 
         configure_logging(settings)
@@ -204,13 +207,17 @@ def serve(settings: Settings, *, on_ready: Callable[[], None] = lambda: None) ->
     try:
         server.serve()
     finally:
-        background.stop(settings.drain_seconds)
+        for each in background:
+            each.end()
+        for each in background:
+            each.wait(settings.drain_seconds)
 
 
 class Background:
-    """The one process for work that nobody waits for: started after the first answer, and again whenever it dies."""
+    """A process for work that nobody waits for: started after the first answer, and again whenever it dies."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, deliveries: bool) -> None:
+        self._deliveries = deliveries
         self._over = threading.Event()
         self._turn = threading.Lock()  # so that nothing is started once the end has begun
         self._process: subprocess.Popen[bytes] | None = None
@@ -219,7 +226,8 @@ class Background:
         threading.Thread(target=self._keep, daemon=True).start()
 
     def _keep(self) -> None:
-        command = [sys.executable, "-m", "stoa.worker", str(os.getpid())]
+        words = ["--deliveries"] if self._deliveries else []
+        command = [sys.executable, "-m", "stoa.worker", *words, str(os.getpid())]
         while True:
             with self._turn:
                 if self._over.is_set():
@@ -229,14 +237,17 @@ class Background:
             process.wait()
             self._over.wait(RESPAWN_PAUSE_S)
 
-    def stop(self, patience_s: float) -> None:
-        """Let it finish what it has in hand."""
+    def end(self) -> None:
+        """Tell it to finish what it has in hand."""
         with self._turn:
             self._over.set()
-            process = self._process
+            if self._process is not None:
+                self._process.terminate()
+
+    def wait(self, patience_s: float) -> None:
+        process = self._process
         if process is None:
             return
-        process.terminate()
         try:
             process.wait(patience_s)
         except subprocess.TimeoutExpired:

@@ -13,7 +13,8 @@ PREFIX = "STOA_"
 KEY_BYTES = 32
 # What `make demo` prints for a shell to source: these are for callers, not for the service.
 _FOR_CALLERS = frozenset(
-    f"{PREFIX}{name}" for name in ("BASE_URL", "AUTH_URL", "CLIENT_ID", "CLIENT_SECRET", "PORTAL_URL")
+    f"{PREFIX}{name}"
+    for name in ("BASE_URL", "AUTH_URL", "CLIENT_ID", "CLIENT_SECRET", "PORTAL_URL", "PORTAL_EMAIL", "PORTAL_PASSWORD")
 )
 
 Port = Annotated[int, Meta(ge=1, le=65535)]
@@ -74,6 +75,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     drain_seconds: Annotated[
         Positive, Meta(description="How long running requests may take to finish at shutdown.")
     ] = 25
+    webhook_allow: Annotated[
+        str,
+        Meta(
+            description="Networks, addresses and host names that webhooks may go to besides public ones, over plain http too; for local development only."
+        ),
+    ] = ""
+    sign_up: Annotated[
+        Literal["open", "invite", "closed"],
+        Meta(description="Who may make an account in the portal: anybody, those who were invited, or nobody."),
+    ] = "invite"
     metrics: Annotated[str, Meta(description="Where Prometheus finds /metrics, as host:port; off for nowhere.")] = (
         "127.0.0.1:9464"
     )

@@ -14,14 +14,17 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from stoa.api import EVENTS
 from stoa.db import migrate
 from stoa.db.errors import Unavailable
 from stoa.db.pool import Database
 from stoa.description import openapi_bytes
+from stoa.guides.shelf import pictures
 from stoa.ids import new_id
 from stoa.reference import page as reference_page
 from stoa.rest.problems import InternalError, MethodNotAllowed, NotFound, Refusal
 from stoa.telemetry import fault
+from stoa.webhooks.schemas import schema_bytes
 
 _SAFE = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
 _PAGE = {**_SAFE, "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; "
@@ -49,8 +52,8 @@ def routes(database: Database) -> list[Route]:
         return Response(openapi_bytes(), media_type="application/json", headers=_SAFE)
 
     async def reference(request: Request) -> Response:
-        page, packed, tag = _reference()
-        headers = {**_PAGE, "Cache-Control": "max-age=60", "ETag": tag, "Vary": "Accept-Encoding"}
+        page, packed, tag = _reference(request.url.path.rstrip("/"), _theme(request))
+        headers = {**_PAGE, "Cache-Control": "private, max-age=60", "ETag": tag, "Vary": "Accept-Encoding, Cookie"}
         if tag in request.headers.get("if-none-match", ""):
             return Response(status_code=304, headers=headers)
         if "gzip" in request.headers.get("accept-encoding", ""):
@@ -63,15 +66,27 @@ def routes(database: Database) -> list[Route]:
         Route("/ready", ready),
         Route("/openapi.json", description),
         Route("/docs", reference),
-        Route("/docs/{asset}", _asset),
+        Route("/docs/assets/{asset}", _asset),
+        Route("/docs/guides/{name}.svg", _picture),
+        Route("/docs/{page:path}", reference),
         Route("/problems/{code}", _problem),
+        Route("/schemas/events/{type}", _event_schema),
     ]
 
 
+def _theme(request: Request) -> str:
+    """The theme that was chosen in the portal."""
+    chosen = request.cookies.get("stoa_theme") or request.cookies.get("__Host-stoa_theme", "")
+    return chosen if chosen in ("light", "dark") else ""
+
+
 @cache
-def _reference() -> tuple[bytes, bytes, str]:
-    """The reference page plain and packed, with its tag; it changes only with the release."""
-    page = reference_page.html().encode()
+def _reference(address: str, theme: str) -> tuple[bytes, bytes, str]:
+    """A page of the reference plain and packed, with its tag; it changes only with the release."""
+    make = reference_page.addresses().get(address)
+    if make is None:
+        raise HTTPException(404)
+    page = reference_page.themed(make(), theme).encode()
     return page, gzip.compress(page), f'"{hashlib.sha256(page).hexdigest()[:16]}"'
 
 
@@ -83,14 +98,32 @@ async def _asset(request: Request) -> Response:
     return Response(content, media_type=media, headers={**_SAFE, "Cache-Control": "max-age=300"})
 
 
+async def _picture(request: Request) -> Response:
+    found = pictures().get(request.path_params["name"])
+    if found is None:
+        raise HTTPException(404)
+    # A picture brings its own colours, and nothing else.
+    headers = {
+        **_SAFE,
+        "Cache-Control": "max-age=300",
+        "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'",
+    }
+    return Response(found, media_type="image/svg+xml", headers=headers)
+
+
 async def _problem(request: Request) -> Response:
     kind = Refusal.known.get(request.path_params["code"])
     if kind is None:
         raise HTTPException(404)
-    return HTMLResponse(
-        reference_page.problem(kind.code, kind.status, kind.title, inspect.getdoc(kind) or "", kind.retryable),
-        headers=_PAGE,
-    )
+    page = reference_page.problem(kind.code, kind.status, kind.title, inspect.getdoc(kind) or "", kind.retryable)
+    return HTMLResponse(reference_page.themed(page, _theme(request)), headers=_PAGE)
+
+
+async def _event_schema(request: Request) -> Response:
+    event = EVENTS.get(request.path_params["type"])
+    if event is None:
+        raise HTTPException(404)
+    return Response(schema_bytes(event), media_type="application/schema+json", headers=_SAFE)
 
 
 def problem_response(request: Request, refusal: Refusal, request_id: str = "", **headers: str) -> Response:

@@ -3,15 +3,17 @@
 import logging
 import sys
 import traceback
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping
 from typing import Any
 
 import msgspec
 import structlog
-from prometheus_client import Counter, Histogram
+from prometheus_client import Counter, Gauge, Histogram
 
 from stoa.rest.dispatch import Observed
 from stoa.settings import Settings
+from stoa.webhooks.held import Sent
+from stoa.webhooks.lanes import Backlog
 
 # Only these may stand in a log line: a field that is not listed here cannot leak what it holds.
 LOGGED = frozenset(
@@ -28,6 +30,21 @@ SECONDS = Histogram(
     buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5),
 )
 REFUSALS = Counter("stoa_refusals", "Requests refused, by code", ["code"])
+ATTEMPTS = Counter("stoa_webhook_attempts", "Attempts to deliver an event, by outcome", ["outcome"])
+ATTEMPT_SECONDS = Histogram(
+    "stoa_webhook_attempt_seconds",
+    "Time that receivers took to answer",
+    buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 15),
+)
+LATENCY = Histogram(
+    "stoa_webhook_latency_seconds",
+    "Time from an event to the first byte of its first attempt",
+    buckets=(0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 30, 300),
+)
+PENDING = Gauge("stoa_webhook_pending", "Deliveries that wait", multiprocess_mode="mostrecent")
+UNROUTED = Gauge("stoa_webhook_unrouted", "Events that no router has seen yet", multiprocess_mode="mostrecent")
+OLDEST = Gauge("stoa_webhook_oldest_pending_seconds", "Age of the oldest that waits", multiprocess_mode="mostrecent")
+BREAKERS = Gauge("stoa_webhook_open_breakers", "Receivers left alone for now", multiprocess_mode="mostrecent")
 
 
 def _allowed(_logger: Any, _name: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
@@ -69,7 +86,8 @@ class _Relay(logging.Handler):
 class Observer:
     """Counts and logs each answered request; the metric of a kind of request is looked up once."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, record: Callable[[Observed], None]) -> None:
+        self._record = record
         self._log = structlog.get_logger()
         self._counting = settings.metrics != "off"
         self._access_log = settings.access_log
@@ -77,6 +95,7 @@ class Observer:
         self._timers: dict[str, Any] = {}
 
     def __call__(self, seen: Observed) -> None:
+        self._record(seen)
         if self._counting:
             self._count(seen)
         if seen.error is not None or self._access_log:
@@ -110,6 +129,22 @@ class Observer:
             app_id=seen.app_id,
             **extra,
         )
+
+
+class DeliveryObserver:
+    """Counts attempts to deliver and shows what waits."""
+
+    def sent(self, sent: Sent) -> None:
+        ATTEMPTS.labels(sent.outcome).inc()
+        ATTEMPT_SECONDS.observe(sent.seconds)
+        if sent.latency is not None:
+            LATENCY.observe(sent.latency)
+
+    def backlog(self, seen: Backlog) -> None:
+        PENDING.set(seen.pending)
+        UNROUTED.set(seen.unrouted)
+        OLDEST.set(seen.oldest_seconds)
+        BREAKERS.set(seen.open_breakers)
 
 
 def fault(error: BaseException) -> dict[str, str]:

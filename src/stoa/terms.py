@@ -9,8 +9,8 @@ import unicodedata
 from collections.abc import Iterable
 from typing import Literal
 
-Kind = Literal["word", "tag", "meta", "brand", "category"]
-_LETTER = {"word": "w", "tag": "t", "meta": "m", "brand": "b", "category": "c"}
+Kind = Literal["word", "tag", "meta", "brand", "category", "name"]
+_LETTER = {"word": "w", "tag": "t", "meta": "m", "brand": "b", "category": "c", "name": "n"}
 _WORD = re.compile(r"\w+")
 _LONGEST = 200
 
@@ -40,9 +40,9 @@ def exactly(lexemes: Iterable[str]) -> str:
     return " & ".join(_quoted(each) for each in lexemes)
 
 
-def beginning(store_id: int, text: str) -> str:
+def beginning(store_id: int, text: str, kind: Kind = "word") -> str:
     """A tsquery for rows where each word of the text begins some word; empty when the text has none."""
-    return " & ".join(_quoted(lexeme(store_id, "word", word)) + ":*" for word in words(text)[:20])
+    return " & ".join(_quoted(lexeme(store_id, kind, word)) + ":*" for word in words(text)[:20])
 
 
 def _quoted(text: str) -> str:

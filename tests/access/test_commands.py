@@ -252,7 +252,7 @@ def test_a_database_that_is_away_is_one_line_too(settings: Settings, tmp_path: P
         yield Database(f"postgresql://nobody@/nothing?host={tmp_path}")
 
     result = CliRunner().invoke(click.Group(commands=COMMANDS), ["store", "list"], obj=Console(settings, database))
-    assert result.exit_code == 1
+    assert result.exit_code == 3
     assert result.stderr.startswith("error: the database cannot be reached")
 
 

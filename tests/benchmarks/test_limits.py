@@ -1,6 +1,8 @@
 """The limits that figures are held against: the service's own statements, and the marks they have to reach."""
 
-from benchmarks import catalogue, drive, measures, results
+from pathlib import Path
+
+from benchmarks import catalogue, drive, measures, report, results
 from stoa.access.contract import NewSecret
 
 STORE = catalogue.Loaded(7, "large", 101, 10_100)
@@ -14,19 +16,19 @@ def test_every_parameter_of_a_statement_becomes_what_was_given_for_it() -> None:
 
 def test_no_parameter_is_left_in_a_limit() -> None:
     for measure in measures.of_large_store(STORE, ACCESS) + measures.of_million_store(STORE, ACCESS):
-        assert "$" not in measure.limit, measure.name
+        assert "$" not in measure.limit.text, measure.name
 
 
 def test_a_listings_limit_is_not_lowered_by_the_quoting_of_arrays() -> None:
     listing = next(m for m in measures.of_large_store(STORE, ACCESS) if m.name == "listing")
-    assert listing.limit.count("string_agg(doc, ',')") == 1
-    assert "array_agg(doc" not in listing.limit
-    assert "convert_to" not in listing.limit
+    assert listing.limit.text.count("string_agg(doc, ',')") == 1
+    assert "array_agg(doc" not in listing.limit.text
+    assert "convert_to" not in listing.limit.text
 
 
 def test_a_mark_is_met_from_its_least_on_and_its_aim_is_told() -> None:
     wanted = measures.Wanted(of_limit=0.5, aim_of_limit=0.7, of_baseline=10)
-    measure = measures.Measure("listing", "", drive.Request("/"), "", wanted=wanted)
+    measure = measures.Measure("listing", "", drive.Request("/"), drive.Script(""), wanted=wanted)
     one, two = (results.Round(drive.Figures(rate), drive.Figures(1000), drive.Figures(50), None) for rate in (510, 480))
     row = results.row_of(measure, [one, two, two])
     assert [(mark.figure, mark.wanted, mark.met) for mark in results.marks_of([row], None, {"cold": 8.1})] == [
@@ -36,3 +38,15 @@ def test_a_mark_is_met_from_its_least_on_and_its_aim_is_told() -> None:
     ]
     met = results.marks_of([results.row_of(measure, [one])], None, {"warm": 3})
     assert [mark.met for mark in met] == [True, True, True]
+
+
+def test_recorded_figures_take_the_place_of_those_before_and_of_nothing_else(tmp_path: Path) -> None:
+    file = tmp_path / "benchmarks.md"
+    report.record(file, "requests", "old figures")
+    report.record(file, "imports", "rows a second")
+    file.write_text(file.read_text() + "\n## What the figures say\n")
+    report.record(file, "requests", "new figures")
+    text = file.read_text()
+    assert "old figures" not in text
+    places = [text.index(words) for words in ("# Benchmarks", "new figures", "rows a second", "What the figures say")]
+    assert places == sorted(places)

@@ -51,7 +51,7 @@ def replaced(value: Any, at: tuple[Any, ...], new: Any) -> Any:
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("endpoint", BODIES)
 async def test_no_body_breaks_an_endpoint(shop: Shop, endpoint: Endpoint) -> None:
-    filled = await shop.fill()
+    filled = await shop.fill(endpoint.path)
     path = address(endpoint, **{name: filled.get(name, 1) for name in endpoint.path_parameters})
     sent = 0
     for at in places(endpoint.example):
@@ -70,7 +70,7 @@ async def test_no_body_breaks_an_endpoint(shop: Shop, endpoint: Endpoint) -> Non
 
 @pytest.mark.parametrize("endpoint", QUERIES)
 async def test_no_query_breaks_an_endpoint(shop: Shop, endpoint: Endpoint) -> None:
-    filled = await shop.fill()
+    filled = await shop.fill(endpoint.path)
     path = address(endpoint, **{name: filled.get(name, 1) for name in endpoint.path_parameters})
     names = ["fields", "include", "surprise"]
     if endpoint.lists is not None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import msgspec
 import pytest
-from prometheus_client import Counter, Histogram
+from prometheus_client import Counter, Gauge, Histogram
 
 from stoa import telemetry
 from stoa.access.contract import SCOPES, OAuthError
@@ -72,7 +72,7 @@ def test_every_make_target_is_in_the_readme() -> None:
 
 def test_the_metrics_and_log_fields_that_operators_read_of_are_those_that_exist() -> None:
     page = OPERATIONS / "running.md"
-    metrics = {value for value in vars(telemetry).values() if isinstance(value, Counter | Histogram)}
+    metrics = {value for value in vars(telemetry).values() if isinstance(value, Counter | Gauge | Histogram)}
     names = {
         f"{family.name}_total" if family.type == "counter" else family.name
         for metric in metrics

@@ -30,7 +30,7 @@ async def client(proxy: Proxy, shop: Shop) -> AsyncIterator[httpx.AsyncClient]:
     application = Application(settings, [*ENDPOINTS, *notes.routes.endpoints])
     async with api_client(application, shop.store.handle, shop.token) as calling:
         yield calling
-    await application.database.close()
+    await application.close()
 
 
 @pytest.mark.parametrize(("where", "replayed"), [("before", None), ("after", "true")])

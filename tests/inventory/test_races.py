@@ -15,7 +15,7 @@ from stoa.db.pool import Database
 from stoa.inventory.endpoints import routes
 from stoa.settings import Settings
 from tests.inventory.shelves import Shelves
-from tests.support.shops import Shop, open_shop
+from tests.support.shops import Shop, api_client, open_shop
 
 HOT: dict[str, Any] = {"name": "Hot", "price": "1.00", "sku": "HOT", "stock": {"on_hand": 100}}
 
@@ -40,12 +40,12 @@ async def busy_shop(settings: Settings, db: Database) -> AsyncIterator[Shop]:
     shop = await open_shop(application, db)
     yield shop
     await shop.client.aclose()
-    await application.database.close()
+    await application.close()
 
 
-async def rush(calls: Iterable[Coroutine[Any, Any, httpx.Response]]) -> list[httpx.Response]:
-    """All at once, four for each connection: more would only wait for one."""
-    turn = asyncio.Semaphore(40)
+async def rush(calls: Iterable[Coroutine[Any, Any, httpx.Response]], at_once: int = 40) -> list[httpx.Response]:
+    """All at once, a few for each connection: more would only wait for one."""
+    turn = asyncio.Semaphore(at_once)
 
     async def each(call: Coroutine[Any, Any, httpx.Response]) -> httpx.Response:
         async with turn:
@@ -87,6 +87,44 @@ async def test_a_hundred_units_are_sold_a_hundred_times_whatever_the_rush(busy_s
     assert [entry["on_hand_after"] for entry in entries] == sorted(range(100), reverse=True)
     told = Counter(kind for kind, _ in await shelves.told())
     assert told == {"inventory_changed": 100, "out_of_stock": 1}
+    await assert_books_balance(shelves)
+
+
+async def test_a_thousand_takers_of_one_sku_through_several_services_leave_exact_books(
+    busy_shop: Shop, settings: Settings
+) -> None:
+    """Services share nothing but the database, as workers do: it alone keeps the order."""
+    shelves = await Shelves(busy_shop).open({**HOT, "stock": {"on_hand": 600}})
+    before = await deadlocks(busy_shop)
+    others = [
+        Application(msgspec.structs.replace(settings, app_concurrency=1000, database_pool=8), routes.endpoints)
+        for _ in range(2)
+    ]
+    clients = [busy_shop.client, *(api_client(each, busy_shop.store.handle, busy_shop.token) for each in others)]
+
+    def take(number: int) -> Coroutine[Any, Any, httpx.Response]:
+        body = {"reference": f"S-{number}", "items": [{"sku": "HOT", "quantity": -1}]}
+        return clients[number % len(clients)].post("/products/inventory/adjustments", json=body)
+
+    answers = await rush((take(n) for n in range(1_000)), at_once=50)
+    for client, other in zip(clients[1:], others, strict=True):
+        await client.aclose()
+        await other.close()
+    assert Counter(answer.status_code for answer in answers) == {200: 600, 409: 400}
+    assert {answer.json()["code"] for answer in answers if answer.status_code == 409} == {"insufficient_stock"}
+    assert await deadlocks(busy_shop) == before
+    level = await shelves.level("HOT")
+    assert (level["stock"]["on_hand"], level["version"]) == (0, 601)
+    entries = await busy_shop.db.fetch(
+        """SELECT delta_on_hand, on_hand_after, reference FROM stock_movements
+            WHERE store_id = $1 AND id > $2 ORDER BY on_hand_after DESC""",
+        busy_shop.store_id,
+        shelves.last_entry,
+    )
+    assert [(delta, after) for delta, after, _ in entries] == [(-1, after) for after in reversed(range(600))]
+    told = {answer.json()["data"][0]["resource"]["reference"] for answer in answers if answer.status_code == 200}
+    assert {reference for _, _, reference in entries} == told
+    assert Counter(kind for kind, _ in await shelves.told()) == {"inventory_changed": 600, "out_of_stock": 1}
     await assert_books_balance(shelves)
 
 

@@ -3,16 +3,13 @@
 import asyncio
 import itertools
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.shops import Shop
 
 _runs = itertools.count()
 
 
-@settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-)
 @given(calls=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 1)), min_size=1, max_size=14))
 async def test_racing_calls_have_one_effect_for_each_key(shop: Shop, calls: list[tuple[int, int]]) -> None:
     """Each call picks a key and one of two bodies; a key belongs to the body that came first."""

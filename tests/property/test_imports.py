@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.imports.files import bring, catalogue, events, lines
 from tests.support.shops import open_shop
@@ -78,9 +78,6 @@ def products(draw: st.DrawFn) -> list[dict[str, Any]]:
     return found
 
 
-@settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-)
 @given(rows=products(), match_by=st.sampled_from(["id", "sku", "external_id"]))
 async def test_what_is_exported_and_imported_again_is_unchanged(
     application: Application, db: Database, rows: list[dict[str, Any]], match_by: str

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from stoa.rest.patch import changes_between, merge
@@ -17,22 +17,17 @@ JSON = st.recursive(
 OBJECTS = st.dictionaries(st.sampled_from("abcd"), JSON, max_size=4)
 
 
-slowly = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-
-
 def without_nulls(value: Any) -> Any:
     if isinstance(value, dict):
         return {k: without_nulls(v) for k, v in value.items() if v is not None}  # pyright: ignore[reportUnknownVariableType]
     return value
 
 
-@slowly
 @given(OBJECTS)
 def test_an_empty_patch_changes_nothing(target: dict[str, Any]) -> None:
     assert merge(target, {}) == target
 
 
-@slowly
 @given(OBJECTS, OBJECTS)
 def test_a_patch_applied_twice_is_a_patch_applied_once(target: dict[str, Any], patch: dict[str, Any]) -> None:
     once = merge(target, patch)
@@ -40,7 +35,6 @@ def test_a_patch_applied_twice_is_a_patch_applied_once(target: dict[str, Any], p
     assert changes_between(once, merge(once, patch)) == {}
 
 
-@slowly
 @given(OBJECTS, OBJECTS)
 def test_what_a_patch_leaves_out_stays_and_what_it_nulls_goes(target: dict[str, Any], patch: dict[str, Any]) -> None:
     before = dict(target)
@@ -56,13 +50,11 @@ def test_what_a_patch_leaves_out_stays_and_what_it_nulls_goes(target: dict[str, 
             assert result[name] == value
 
 
-@slowly
 @given(OBJECTS)
 def test_a_patch_onto_nothing_is_itself_without_nulls(patch: dict[str, Any]) -> None:
     assert merge({}, patch) == without_nulls(patch)
 
 
-@slowly
 @given(OBJECTS, OBJECTS)
 def test_changes_name_exactly_what_differs(before: dict[str, Any], after: dict[str, Any]) -> None:
     changes = changes_between(before, after)

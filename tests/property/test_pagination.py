@@ -4,7 +4,7 @@ import asyncio
 import itertools
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.shops import Shop
 
@@ -16,11 +16,6 @@ DEEDS = st.lists(st.tuples(st.sampled_from(["write", "drop", "none"]), st.intege
 _runs = itertools.count()
 
 
-@settings(
-    max_examples=60,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
-)
 @given(sort=SORTS, limit=st.integers(1, 7), first=st.integers(0, 14), deeds=st.lists(DEEDS, max_size=12))
 async def test_each_row_is_seen_exactly_once_while_others_write(
     shop: Shop, sort: str, limit: int, first: int, deeds: list[list[tuple[str, int]]]

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.inventory.shelves import Shelves
 from tests.support.shops import Shop, open_shop
@@ -95,12 +95,9 @@ def products() -> list[dict[str, Any]]:
 async def stocked(settings: Settings, db: Database) -> AsyncIterator[Application]:
     application = Application(settings, routes.endpoints)
     yield application
-    await application.database.close()
+    await application.close()
 
 
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-)
 @given(batches=BATCHES)
 async def test_stock_agrees_with_its_model(
     stocked: Application, db: Database, batches: list[tuple[bool, list[dict[str, Any]]]]

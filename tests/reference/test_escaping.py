@@ -1,12 +1,15 @@
 """Whatever a document holds is text: it never becomes markup, and only `code` and *emphasis* are read in it."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from stoa.guides.shelf import read as read_guide
 from stoa.reference import page
-from stoa.reference.markup import inline, join, prose, tag
+from stoa.reference.document import read as read_document
+from stoa.reference.markup import Html, inline, join, prose, tag
 from stoa.reference.samples import pretty
 from tests.reference.reading import Element, read
 
@@ -60,13 +63,21 @@ def hostile_document() -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def hostile() -> Element:
-    return read(str(page.render(hostile_document())))
+    (made,) = [make for address, make in hostile_pages().items() if address.endswith("/create_thing")]
+    return read(made())
 
 
-def test_hostile_text_stays_text(hostile: Element) -> None:
-    assert [each.attributes["src"] for each in hostile.all("script")] == ["/docs/reference.js"]
-    assert not hostile.all("img")
-    assert hostile.text.count("<script>alert(1)</script>") > 10
+def hostile_pages() -> dict[str, Callable[[], Html]]:
+    guide = read_guide("hostile", f"# {HOSTILE}\n\n{HOSTILE}\n\n## `x` {HOSTILE}\n\n```{HOSTILE}\n{HOSTILE}\n```\n")
+    return page.pages(read_document(hostile_document()), {"hostile": guide})
+
+
+@pytest.mark.parametrize("address", hostile_pages())
+def test_hostile_text_stays_text(address: str) -> None:
+    made = read(hostile_pages()[address]())
+    assert all(each.attributes["src"].startswith("/docs/assets/") for each in made.all("script"))
+    assert not made.all("img")
+    assert made.text.count("<script>alert(1)</script>") > 3
 
 
 def test_descriptions_become_paragraphs_with_code_and_emphasis(hostile: Element) -> None:

@@ -1,41 +1,64 @@
-"""The page at `/docs`, made from the real document: complete, well-formed, small, and without inline anything."""
+"""The pages below `/docs`, made from the real document: complete, well-formed, small, and without inline anything."""
+
+from functools import cache
+from itertools import pairwise
 
 import pytest
 
+from stoa.api import ENDPOINTS
 from stoa.description import openapi
 from stoa.reference import page
 from stoa.reference.document import Operation
 from stoa.reference.document import read as read_document
 from tests.reference.reading import Element, read
 
-OPERATIONS = read_document(openapi()).operations
+DOCUMENT = read_document(openapi())
+OPERATIONS = DOCUMENT.operations
 each_operation = pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: each.operation_id)
+each_page = pytest.mark.parametrize("address", page.addresses())
+ASSETS = ("reference.css", "reference.js", "operation.js")
+LARGEST_PAGE = 150_000
 
 
-@pytest.fixture(scope="module")
-def reference() -> Element:
-    return read(page.html())
+@cache
+def at(address: str) -> Element:
+    return read(page.addresses()[address]())
+
+
+def section_of(operation: Operation) -> Element:
+    return at(DOCUMENT.addresses[operation.operation_id]).by_id(operation.operation_id)
+
+
+def test_every_endpoint_has_its_page() -> None:
+    pages = {address.rpartition("/")[2] for address in page.addresses()}
+    assert {endpoint.name for endpoint in ENDPOINTS} <= pages
 
 
 @each_operation
-def test_every_operation_has_its_section(reference: Element, operation: Operation) -> None:
-    section = reference.by_id(operation.operation_id)
-    assert operation.summary in section.text
+def test_an_operations_page_tells_what_it_is(operation: Operation) -> None:
+    section = section_of(operation)
+    assert section.all("h1")[0].text == operation.summary
     assert operation.method in section.text
     assert operation.path in section.text
-    assert f"#{operation.operation_id}" in reference.by_id("contents").links()
 
 
 @each_operation
-def test_every_operation_names_its_scope(reference: Element, operation: Operation) -> None:
-    (scope,) = reference.by_id(operation.operation_id).all("p", "scope")
+def test_every_operation_stands_in_the_contents_and_in_its_groups_overview(operation: Operation) -> None:
+    address = DOCUMENT.addresses[operation.operation_id]
+    assert address in at("/docs").by_id("contents").links()
+    assert address in at(address.rpartition("/")[0]).by_id("main").links()
+
+
+@each_operation
+def test_every_operation_names_its_scope(operation: Operation) -> None:
+    (scope,) = section_of(operation).all("p", "scope")
     assert operation.scopes
     assert all(each in scope.text for each in operation.scopes)
 
 
 @each_operation
-def test_every_parameter_stands_in_its_section(reference: Element, operation: Operation) -> None:
-    section = reference.by_id(operation.operation_id)
+def test_every_parameter_stands_in_its_section(operation: Operation) -> None:
+    section = section_of(operation)
     rows = [row for rows in section.all("dl", "rows") if "data-in" in rows.attributes for row in rows.children]
     shown = {row.all("dt")[0].all("code")[0].text: row for row in rows}
     for parameter in operation.parameters:
@@ -44,55 +67,84 @@ def test_every_parameter_stands_in_its_section(reference: Element, operation: Op
 
 
 @each_operation
-def test_every_body_field_stands_in_its_section(reference: Element, operation: Operation) -> None:
+def test_every_body_field_stands_in_its_section(operation: Operation) -> None:
     if operation.request_body is None:
         return
-    document = read_document(openapi())
-    schema = document.resolved(next(iter(operation.request_body.content.values())).schema)
-    section = reference.by_id(operation.operation_id)
-    rows = [rows for rows in section.all("dl") if rows.attributes.get("data-in") == "body"]
+    schema = DOCUMENT.resolved(next(iter(operation.request_body.content.values())).schema)
+    rows = [rows for rows in section_of(operation).all("dl") if rows.attributes.get("data-in") == "body"]
     names = {row.all("code")[0].text for each in rows for row in each.children}
     assert set(schema.get("properties", {})) <= names
 
 
 @each_operation
-def test_every_error_code_of_an_operation_links_to_its_page(reference: Element, operation: Operation) -> None:
-    links = reference.by_id(operation.operation_id).links()
+def test_every_error_code_of_an_operation_links_to_its_page(operation: Operation) -> None:
     assert operation.codes
-    assert {f"/problems/{code}" for code in operation.codes} <= set(links)
+    assert {f"/problems/{code}" for code in operation.codes} <= set(section_of(operation).links())
 
 
-def test_the_errors_chapter_lists_every_code_with_its_title(reference: Element) -> None:
-    document = read_document(openapi())
-    text = reference.by_id("errors").text
-    for code in document.codes:
+@each_operation
+def test_a_request_is_shown_in_three_languages_without_script(operation: Operation) -> None:
+    section = section_of(operation)
+    (request,) = section.all("figure", "request")
+    assert request.all("pre")[0].text.startswith("curl ")
+    assert "{" not in request.all("pre")[0].text.split("\n")[0]
+    assert [each.all("summary")[0].text for each in section.all("details", "alternative")] == ["Python", "JavaScript"]
+
+
+@each_operation
+def test_a_sample_answer_shows_every_field_that_is_always_there(operation: Operation) -> None:
+    (answer,) = section_of(operation).all("figure", "answer")
+    for media in (media for each in operation.successes.values() for media in each.content.values()):
+        data = media.schema.get("properties", {}).get("data", {})
+        schema = DOCUMENT.resolved(data.get("items", data))
+        for name in schema.get("required", []):
+            assert f'"{name}"' in answer.text
+
+
+@each_operation
+def test_what_an_operation_takes_and_answers_is_told_on_its_page(operation: Operation) -> None:
+    whole = at(DOCUMENT.addresses[operation.operation_id])
+    for name in DOCUMENT.named_by(operation.schemas):
+        section = whole.by_id(f"schema-{name}")
+        assert all(field in section.text for field in DOCUMENT.components.schemas[name].get("properties", {}))
+
+
+def test_the_errors_chapter_lists_every_code_with_its_title() -> None:
+    text = at("/docs").by_id("errors").text
+    for code in DOCUMENT.codes:
         assert code in text
-        assert document.titles[code] in text
+        assert DOCUMENT.titles[code] in text
 
 
-def test_every_schema_has_its_section(reference: Element) -> None:
-    for name, schema in openapi()["components"]["schemas"].items():
-        section = reference.by_id(f"schema-{name}")
-        assert all(field in section.text for field in schema.get("properties", {}))
-
-
-def test_every_link_within_the_page_leads_somewhere(reference: Element) -> None:
-    ids = [each.attributes["id"] for each in reference.all() if "id" in each.attributes]
+@each_page
+def test_a_page_has_one_title_and_no_id_twice(address: str) -> None:
+    ids = [each.attributes["id"] for each in at(address).all() if "id" in each.attributes]
     assert len(ids) == len(set(ids))
-    assert {link for link in reference.links() if link.startswith("#")} <= {f"#{each}" for each in ids}
+    assert len(at(address).by_id("main").all("h1")) == 1
 
 
-def test_nothing_comes_from_another_address(reference: Element) -> None:
-    for each in reference.all():
-        for name in ("src", "href", "action"):
-            address = each.attributes.get(name, "/")
-            assert address.startswith(("/", "#", "data:image/svg+xml,")), address
-            assert not address.startswith("//"), address
-    for name in ("reference.css", "reference.js"):
-        content, _ = page.asset(name) or (b"", "")
-        assert content
-        assert b"://" not in content
-        assert b"@import" not in content
+@each_page
+def test_headings_skip_no_level(address: str) -> None:
+    levels = [int(each.name[1]) for each in at(address).by_id("main").all() if each.name in ("h1", "h2", "h3", "h4")]
+    assert levels[0] == 1
+    assert all(below - above <= 1 for above, below in pairwise(levels))
+
+
+@each_page
+def test_a_page_marks_its_place_in_the_contents(address: str) -> None:
+    (current,) = [each for each in at(address).by_id("contents").all("a") if "aria-current" in each.attributes]
+    assert current.attributes["href"] == address
+
+
+@each_page
+def test_nothing_comes_from_another_address(address: str) -> None:
+    for each in at(address).all():
+        for name in ("src", "action"):
+            given = each.attributes.get(name, "/")
+            assert given.startswith("/"), given
+            assert not given.startswith("//"), given
+        if each.name == "link":
+            assert each.attributes["href"].startswith(("/docs/assets/", "data:image/svg+xml,"))
 
 
 def refuses_inline(element: Element) -> None:
@@ -101,24 +153,38 @@ def refuses_inline(element: Element) -> None:
         assert not [name for name in each.attributes if name.startswith("on")]
         assert each.name != "style"
         if each.name == "script":
-            assert each.attributes["src"] == "/docs/reference.js"
+            assert each.attributes["src"].startswith("/docs/assets/")
             assert not each.text
 
 
-def test_there_is_no_inline_script_or_style(reference: Element) -> None:
-    refuses_inline(reference)
-    script, _ = page.asset("reference.js") or (b"", "")
-    for word in (b"innerHTML", b"eval(", b"new Function", b".style", b"localStorage", b"document.write"):
-        assert word not in script
+@each_page
+def test_there_is_no_inline_script_or_style(address: str) -> None:
+    refuses_inline(at(address))
 
 
-def test_the_page_weighs_little() -> None:
-    parts = [len(page.html().encode())]
-    parts += [len(found[0]) for name in ("reference.css", "reference.js") if (found := page.asset(name))]
-    fixed = sum(parts[1:])
-    assert fixed < 50_000
-    # 150 kB with two operations; each further one may add what its own text needs.
-    assert sum(parts) < 150_000 + 9_000 * max(0, len(OPERATIONS) - 2)
+@pytest.mark.parametrize("name", ASSETS)
+def test_an_asset_fetches_nothing_and_writes_no_markup(name: str) -> None:
+    content, _ = page.asset(name) or (b"", "")
+    assert content
+    for word in (
+        b"://",
+        b"@import",
+        b"innerHTML",
+        b"eval(",
+        b"new Function",
+        b".style",
+        b"localStorage",
+        b"document.write",
+    ):
+        assert word not in content
+
+
+@each_page
+def test_a_page_weighs_little(address: str) -> None:
+    parts = [len(page.addresses()[address]().encode())]
+    parts += [len(found[0]) for name in ("reference.css", "operation.js") if (found := page.asset(name))]
+    assert sum(parts[1:]) < 55_000
+    assert sum(parts) < LARGEST_PAGE
 
 
 @pytest.mark.parametrize(
@@ -130,15 +196,8 @@ def test_no_other_file_can_be_had(name: str) -> None:
 
 
 def test_assets_come_with_their_media_types() -> None:
-    types = {name: (page.asset(name) or (b"", ""))[1] for name in ("reference.css", "reference.js")}
-    assert types == {"reference.css": "text/css", "reference.js": "text/javascript"}
-
-
-def test_a_request_sample_is_there_without_script(reference: Element) -> None:
-    for operation in OPERATIONS:
-        (request,) = reference.by_id(operation.operation_id).all("figure", "request")
-        assert request.all("pre")[0].text.startswith("curl ")
-        assert "{" not in request.all("pre")[0].text.split("\n")[0]
+    types = {name: (page.asset(name) or (b"", ""))[1] for name in ASSETS}
+    assert set(types.values()) == {"text/css", "text/javascript"}
 
 
 def test_a_problem_page_says_what_to_do_and_who_answers_it() -> None:
@@ -151,21 +210,10 @@ def test_a_problem_page_says_what_to_do_and_who_answers_it() -> None:
         "Slow down.",
         "Then go on.",
     ]
-    assert {f"/docs#{each.operation_id}" for each in OPERATIONS} <= set(retried.links())
+    assert set(DOCUMENT.addresses.values()) <= set(retried.links())
     assert '"code": "rate_limited"' in retried.text
     refuses_inline(retried)
 
     unknown = read(page.problem("nobody_answers_it", 409, "Odd", "Odd.", retryable=False))
     assert "No." in unknown.text
-    assert not [link for link in unknown.links() if link.startswith("/docs#") and link != "/docs#error-codes"]
-
-
-def test_a_sample_answer_shows_every_field_that_is_always_there(reference: Element) -> None:
-    document = read_document(openapi())
-    for operation in OPERATIONS:
-        (answer,) = reference.by_id(operation.operation_id).all("figure", "answer")
-        for media in (media for each in operation.successes.values() for media in each.content.values()):
-            data = media.schema.get("properties", {}).get("data", {})
-            schema = document.resolved(data.get("items", data))
-            for name in schema.get("required", []):
-                assert f'"{name}"' in answer.text, operation.operation_id
+    assert not set(DOCUMENT.addresses.values()) & set(unknown.links())

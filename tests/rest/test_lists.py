@@ -111,7 +111,9 @@ async def test_a_cursor_does_not_serve_another_query(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize("cursor", ["", "x", "%00", "e30", "W10", "W3t9LGZhbHNlLFsiYSJdXQ", "W3t9LGZhbHNlLFtdXQ", "é", "A" * 5000,
-                                    "W3t9LHRydWUsWzEsMl1d", "W3siYSI6IiJ9LGZhbHNlLFsxXV0"])  # fmt: skip
+                                    "W3t9LHRydWUsWzEsMl1d", "W3siYSI6IiJ9LGZhbHNlLFsxXV0",
+                                    "W3t9LGZhbHNlLFsxODQ0Njc0NDA3MzcwOTU1MTYxNV1d",
+                                    "W3sic29ydCI6InRpdGxlIn0sZmFsc2UsWyJcdTAwMDAiLDFdXQ"])  # fmt: skip
 async def test_a_made_up_cursor_is_refused(shop: Shop, cursor: str) -> None:
     answer = await shop.client.get("/notes", params={"cursor": cursor})
     assert answer.status_code == 400, answer.text

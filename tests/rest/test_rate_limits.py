@@ -11,6 +11,7 @@ from tests.support.shops import Shop, api_client, open_shop
 from stoa.access.grants import install
 from stoa.app import Application
 from stoa.db.pool import Database
+from stoa.rest.limits import RateLimiter
 
 BURST, REFILL = 40, 2
 
@@ -21,7 +22,7 @@ async def workers(shop: Shop) -> AsyncIterator[list[Application]]:
     apps = [Application(shop.application.settings, notes.routes.endpoints) for _ in range(2)]
     yield apps
     for app in apps:
-        await app.database.close()
+        await app.close()
 
 
 async def limited(shop: Shop, db: Database) -> Shop:
@@ -103,4 +104,33 @@ async def test_one_app_cannot_take_all_places_at_once(shop: Shop, db: Database) 
         assert {answer.status_code for answer in early} == {429}
     late = [await task for task in waiting if task not in done]
     assert {answer.status_code for answer in late} <= {200, 503}
-    await app.database.close()
+    await app.close()
+
+
+RICH = 20_000  # rich enough that a worker takes ahead for the next requests
+
+
+async def test_what_is_taken_ahead_from_a_rich_bucket_is_never_given_twice(shop: Shop, db: Database) -> None:
+    limiters = [RateLimiter(db) for _ in range(4)]
+    key = (shop.store.id, shop.app_id + 1_000_000)  # a bucket that nobody else draws from
+
+    async def draw(limiter: RateLimiter) -> int:
+        allowed = 0
+        while (await limiter.take(*key, 1, RICH, 1)).allowed:
+            allowed += 1
+        return allowed
+
+    started = time.monotonic()
+    drawn = sum(await asyncio.gather(*(draw(limiter) for limiter in limiters for _ in range(4))))
+    assert RICH <= drawn <= RICH + time.monotonic() - started + 1
+
+
+async def test_what_was_taken_ahead_and_not_needed_goes_back(shop: Shop, db: Database) -> None:
+    limiter, other = RateLimiter(db), RateLimiter(db)
+    key = (shop.store.id, shop.app_id + 1_000_001)
+    told = [await limiter.take(*key, 1, RICH, 1) for _ in range(3)]
+    assert told[-1].remaining == RICH - 3
+    assert (await other.take(*key, 1, RICH, 1)).remaining < RICH - 4  # the first one holds some
+    async with asyncio.timeout(20):
+        while (await other.take(*key, 0, RICH, 1)).remaining < RICH - 4:
+            await asyncio.sleep(0.1)

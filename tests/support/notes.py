@@ -7,6 +7,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from stoa import money
+from stoa.db.documents import TOMBSTONE
 from stoa.db.listing import Listing
 from stoa.db.query import Command, Query
 from stoa.rest.checks import Money
@@ -77,7 +78,7 @@ DOC = """'{"id":' || id || ',' || body || ',"version":' || version || '}'"""
 LISTING = Listing(
     table="notes",
     doc=DOC,
-    tombstone="""'{"id":' || id || ',"deleted_at":"' || rfc3339(deleted_at) || '","version":' || version || '}'""",
+    tombstone=TOMBSTONE,
     counted_as="notes",
     deletable=True,
     sorts={"id": "id", "title": "title", "price": "price"},

@@ -48,6 +48,12 @@ MUG: dict[str, Any] = {
     "status": "draft",
 }
 
+PERSON: dict[str, Any] = {
+    "email": "ada@example.com",
+    "first_name": "Ada",
+    "addresses": [{"address1": "1 Mill Lane", "city": "Ghent", "country_code": "BE"}],
+}
+
 
 @dataclass
 class Shop:
@@ -82,7 +88,7 @@ class Shop:
             await save(db, self.store.id, copies, Cause(self.app_id, "req_tests"))
         return [copy.id or 0 for copy in copies]
 
-    async def fill(self) -> dict[str, Any]:
+    async def fill(self, path: str = "") -> dict[str, Any]:
         """One of everything, with the ids that an endpoint's path may ask for."""
         if not self.filled:
             shirt, _ = await self.add(SHIRT, MUG)
@@ -90,11 +96,26 @@ class Shop:
             row = b'{"sku":"LS-S","name":"Linen Shirt"}\n'
             media = {"content-type": "application/x-ndjson"}
             job = await self.client.post("/products/imports", content=row, headers=media)
+            customer = (await self.client.post("/customers", json=PERSON)).json()["data"]
+            person = b'{"email":"ada@example.com"}\n'
+            people = await self.client.post("/customers/imports", content=person, headers=media)
+            hook = {"url": "https://hooks.example.com/stoa", "events": ["product.*"]}
+            webhook = await self.client.post("/webhooks", json=hook)
+            draft = {"status": "draft", "line_items": [{"sku": "LS-S", "quantity": 2}, {"sku": "MUG-1", "quantity": 1}]}
+            order = (await self.client.post("/orders", json=draft)).json()["data"]
             self.filled = {
                 "product_id": shirt,
                 "variant_id": variants[0]["id"],
                 "import_id": job.json()["data"]["id"],
+                "customer_id": customer["id"],
+                "address_id": customer["addresses"][0]["id"],
+                "customer_import_id": people.json()["data"]["id"],
+                "order_id": order["id"],
+                "line_item_id": order["line_items"][0]["id"],
+                "webhook_id": webhook.json()["data"]["id"],
             }
+        if path.startswith("/customers/imports"):
+            return {**self.filled, "import_id": self.filled["customer_import_id"]}
         return self.filled
 
     async def client_with(self, scopes: Sequence[str]) -> httpx.AsyncClient:

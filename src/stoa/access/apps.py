@@ -3,17 +3,22 @@
 from collections.abc import Sequence
 
 from stoa.access.audit import SERVICE
-from stoa.access.contract import App, InvalidGrace, NewSecret, RotationActive
+from stoa.access.contract import App, AppDeleted, AppSecret, InvalidGrace, NewSecret, RotationActive
 from stoa.access.credentials import hint, keyed_hash, new_client_id, new_client_secret
+from stoa.access.grants import uninstall
 from stoa.access.operator import Operator, check_name, find_app, known_scopes
 from stoa.access.queries import (
     ADD_SECRET,
+    CHANGE_APP,
     CREATE_APP,
     DROP_ENDING_SECRETS,
+    DROP_SECRETS,
     END_SECRET,
     ENDING_SECRETS,
     LIST_APPS,
+    LIVE_SECRETS,
     LOCK_APP,
+    REVOKE_TOKENS_OF_APP,
     SET_APP_STATUS,
 )
 
@@ -45,6 +50,8 @@ async def rotate_secret(by: Operator, app: str, *, grace_hours: int = 24, force:
     async with by.db.transaction() as db:
         found = await find_app(db, app)
         await LOCK_APP.one(db, found.id)
+        if found.status == "deleted":
+            raise AppDeleted
         if grace_hours and not force and await ENDING_SECRETS.one(db, found.id):
             raise RotationActive
         await DROP_ENDING_SECRETS.run(db, found.id)
@@ -53,6 +60,48 @@ async def rotate_secret(by: Operator, app: str, *, grace_hours: int = 24, force:
         detail = {"secret_hint": hint(secret), "grace_hours": grace_hours, "force": force}
         await by.record(db, SERVICE, "app.secret_rotated", f"app:{found.id}", **detail)
     return NewSecret(found.id, found.client_id, secret, until)
+
+
+async def list_secrets(by: Operator, app: App) -> list[AppSecret]:
+    """The app's live secrets by their ends, newest first."""
+    return await LIVE_SECRETS.all(by.db, app.id)
+
+
+async def end_old_secrets(by: Operator, app: str) -> int:
+    """End at once the secret that was rotated out and whose grace still runs; say how many ended."""
+    async with by.db.transaction() as db:
+        found = await find_app(db, app)
+        await LOCK_APP.one(db, found.id)
+        ended = await ENDING_SECRETS.one(db, found.id)
+        if ended:
+            await DROP_ENDING_SECRETS.run(db, found.id)
+            await by.record(db, SERVICE, "app.old_secret_ended", f"app:{found.id}")
+    return ended
+
+
+async def change_app(by: Operator, app: str, name: str, scopes: Sequence[str]) -> App:
+    """Rename an app, or change what it may be granted from now on; what stores have granted stays theirs to change."""
+    check_name(name)
+    asked = known_scopes(scopes)
+    async with by.db.transaction() as db:
+        found = await find_app(db, app)
+        if await CHANGE_APP.run(db, found.id, name, asked):
+            await by.record(db, SERVICE, "app.changed", f"app:{found.id}", name=name, scopes=asked)
+        return await find_app(db, app)
+
+
+async def delete_app(by: Operator, app: str) -> App:
+    """Take an app off every store and end its secrets and tokens, for good; its name stays for the logs."""
+    async with by.together() as joined, joined.db.transaction() as db:
+        found = await find_app(db, app)
+        await LOCK_APP.one(db, found.id)
+        for handle in found.stores:
+            await uninstall(joined, app, handle)
+        await DROP_SECRETS.run(db, found.id)
+        await REVOKE_TOKENS_OF_APP.run(db, found.id)
+        if await SET_APP_STATUS.run(db, found.id, "deleted"):
+            await by.record(db, SERVICE, "app.deleted", f"app:{found.id}", name=found.name)
+        return await find_app(db, app)
 
 
 async def suspend_app(by: Operator, app: str) -> App:

@@ -6,7 +6,7 @@ import click
 import msgspec
 
 from stoa.access import audit, stores
-from stoa.access.console import Console, Refused, print_one, print_rows
+from stoa.access.console import Console, Refused, print_one, print_rows, progress
 from stoa.access.operator import Operator, find_store
 
 _SERVICE = "-"  # how the service's own chain is written; no store's handle begins so
@@ -23,7 +23,13 @@ class Chain(msgspec.Struct):
 
 @click.group("audit")
 def audit_log() -> None:
-    """Read and verify the audit log, in which each entry seals the one before."""
+    """Read and verify the audit log, in which each entry seals the one before.
+
+    \b
+    Examples:
+      stoa audit list --store demo
+      stoa audit verify
+    """
 
 
 @audit_log.command("list")
@@ -79,7 +85,11 @@ def verify_chains(console: Console, handle: str | None, noted: tuple[str, ...], 
             for name, head in earlier
             if not await audit.holds(by.db, await _chain_id(by, name), head)
         ]
-        return [await _walk(by, name) for name in names], broken
+        walked: list[Chain] = []
+        with progress(quiet=as_json) as shown:
+            for name in shown.track(names, description="Verifying"):
+                walked.append(await _walk(by, name))
+        return walked, broken
 
     chains, broken = console.run(walk)
     if handle:

@@ -13,7 +13,7 @@ from stoa.access import audit
 from stoa.access.addresses import NOWHERE, Place
 from stoa.access.contract import InvalidClient, InvalidRequest, TooManyTries
 from stoa.access.credentials import is_client_id, keyed_hash, same
-from stoa.access.queries import CLIENT, COUNT_FAILURE, Client
+from stoa.access.queries import CLIENT, COUNT_FAILURE, Client, Tries
 from stoa.db.pool import Database
 
 # Failed tries in a minute. A guesser stops only itself: a client is counted apart at each address.
@@ -36,6 +36,7 @@ class Try(msgspec.Struct, frozen=True):
 
     client_id: str
     address: str
+    kind: str = "client"
 
     @property
     def subjects(self) -> list[str]:
@@ -93,17 +94,17 @@ async def authenticate(
     client_id = given.client_id if is_client_id(given.client_id) else "malformed"
     attempt = Try(client_id, address_of(peer))
     client = await CLIENT.one(db, client_id, here.handle, here.host, there.handle, there.host, attempt.subjects)
-    _refuse_guessing(client)
+    refuse_guessing(client)
     digest = keyed_hash(key, given.client_secret)
     # Both places are always compared, whether they hold two secrets, one, or none.
     matches = [same(stored, digest) for stored in [*client.secrets, _NOBODY, _NOBODY][:2]]
     if client.app_id is None or not any(matches):
-        await _count_failure(db, attempt, request_id)
+        await count_failure(db, attempt, request_id)
         raise InvalidClient
     return client.app_id, client
 
 
-def _refuse_guessing(client: Client) -> None:
+def refuse_guessing(client: Client | Tries) -> None:
     """Refused before the secret is looked at: a right one must not answer differently from a wrong one."""
     at_one_address, of_address, everywhere = client.failures
     most = MOST_WHEN_GUESSED_AT if everywhere >= MANY_EVERYWHERE else MOST_AT_ONE_ADDRESS
@@ -114,7 +115,7 @@ def _refuse_guessing(client: Client) -> None:
         raise TooManyTries(math.ceil(wait_s))
 
 
-async def _count_failure(db: Database, attempt: Try, request_id: str) -> None:
+async def count_failure(db: Database, attempt: Try, request_id: str) -> None:
     counts = {row.subject: row.failures for row in await COUNT_FAILURE.all(db, sorted(attempt.subjects))}
     at_one_address, of_address, _ = (counts[subject] for subject in attempt.subjects)
     reached = at_one_address == MOST_AT_ONE_ADDRESS or of_address == MOST_OF_AN_ADDRESS
@@ -127,7 +128,7 @@ async def _count_failure(db: Database, attempt: Try, request_id: str) -> None:
                 audit.SERVICE,
                 "access.throttled",
                 actor=f"address:{attempt.address}",
-                subject=f"client:{attempt.client_id}",
+                subject=f"{attempt.kind}:{attempt.client_id}",
                 detail=detail,
                 request_id=request_id,
             )

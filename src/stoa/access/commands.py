@@ -33,7 +33,13 @@ _json = click.option("--json", "as_json", is_flag=True, help="Machine-readable o
 
 @click.group()
 def store() -> None:
-    """Create, list, suspend and resume stores."""
+    """Create, list, suspend and resume stores.
+
+    \b
+    Examples:
+      stoa store create demo --name "Demo shop" --currency EUR
+      stoa store list --json
+    """
 
 
 @store.command("create")
@@ -60,7 +66,12 @@ def create_store(
 @_json
 @click.pass_obj
 def list_stores(console: Console, *, as_json: bool) -> None:
-    """Show every store."""
+    """Show every store.
+
+    \b
+    Example:
+      stoa store list
+    """
     print_rows(console.run(stores.list_stores), as_json=as_json, none="There are no stores yet.")
 
 
@@ -69,7 +80,12 @@ def list_stores(console: Console, *, as_json: bool) -> None:
 @_json
 @click.pass_obj
 def suspend_store(console: Console, handle: str, *, as_json: bool) -> None:
-    """Refuse every app at a store until it is resumed; in force within a second."""
+    """Refuse every app at a store until it is resumed; in force within a second.
+
+    \b
+    Example:
+      stoa store suspend demo
+    """
     print_one(console.run(lambda by: stores.suspend_store(by, handle)), as_json=as_json)
 
 
@@ -78,7 +94,12 @@ def suspend_store(console: Console, handle: str, *, as_json: bool) -> None:
 @_json
 @click.pass_obj
 def resume_store(console: Console, handle: str, *, as_json: bool) -> None:
-    """Let apps reach a suspended store again."""
+    """Let apps reach a suspended store again.
+
+    \b
+    Example:
+      stoa store resume demo
+    """
     print_one(console.run(lambda by: stores.resume_store(by, handle)), as_json=as_json)
 
 
@@ -87,6 +108,11 @@ def app() -> None:
     """Create, list, install, uninstall and suspend apps, and rotate their secrets.
 
     An app is named by its client id or its number.
+
+    \b
+    Examples:
+      stoa app create "Stock sync" --scopes products:read,inventory:write
+      stoa app install 3 demo
     """
 
 
@@ -115,7 +141,12 @@ def _print_secret(secret: NewSecret, *, as_json: bool) -> None:
 @_json
 @click.pass_obj
 def list_apps(console: Console, handle: str | None, *, as_json: bool) -> None:
-    """Show every app, or what is installed on one store."""
+    """Show every app, or what is installed on one store.
+
+    \b
+    Example:
+      stoa app list --store demo
+    """
     if handle is None:
         print_rows(console.run(apps.list_apps), as_json=as_json, none="There are no apps yet.")
     else:
@@ -159,7 +190,12 @@ def install(
 @_json
 @click.pass_obj
 def uninstall(console: Console, app: str, store: str, *, as_json: bool) -> None:
-    """Take an app off a store; its tokens are refused there within a second."""
+    """Take an app off a store; its tokens are refused there within a second.
+
+    \b
+    Example:
+      stoa app uninstall 3 demo
+    """
     print_one(console.run(lambda by: grants.uninstall(by, app, store)), as_json=as_json)
 
 
@@ -187,7 +223,12 @@ def rotate_secret(console: Console, app: str, grace_hours: int, *, force: bool, 
 @_json
 @click.pass_obj
 def suspend_app(console: Console, app: str, *, as_json: bool) -> None:
-    """Refuse an app on every store until it is resumed; in force within a second."""
+    """Refuse an app on every store until it is resumed; in force within a second.
+
+    \b
+    Example:
+      stoa app suspend stoa_ci_4fGh2kLmN0pQrStU
+    """
     print_one(console.run(lambda by: apps.suspend_app(by, app)), as_json=as_json)
 
 
@@ -196,13 +237,24 @@ def suspend_app(console: Console, app: str, *, as_json: bool) -> None:
 @_json
 @click.pass_obj
 def resume_app(console: Console, app: str, *, as_json: bool) -> None:
-    """Let a suspended app work again."""
+    """Let a suspended app work again.
+
+    \b
+    Example:
+      stoa app resume stoa_ci_4fGh2kLmN0pQrStU
+    """
     print_one(console.run(lambda by: apps.resume_app(by, app)), as_json=as_json)
 
 
 @click.group()
 def token() -> None:
-    """Issue and revoke access tokens."""
+    """Issue and revoke access tokens.
+
+    \b
+    Examples:
+      stoa token issue 3 --store demo
+      stoa token revoke --app 3
+    """
 
 
 @token.command("issue")

@@ -3,8 +3,8 @@
 import asyncio
 import getpass
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager
 from datetime import datetime
 from typing import IO, Any, TypeVar
 
@@ -12,6 +12,7 @@ import click
 import msgspec
 import rich.box
 import rich.console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from stoa.access.contract import AccessRefused
@@ -22,11 +23,16 @@ from stoa.ids import new_id
 from stoa.settings import Settings
 
 T = TypeVar("T")
+FAILED, WRONG_USAGE, UNREACHABLE, IN_PART, INTERRUPTED = 1, 2, 3, 4, 130  # how a command ends; 0 is well
 _WIDTH_WITHOUT_TERMINAL = 250  # a table in a file or pipe keeps its lines whole
 
 
 class Refused(click.ClickException):
-    """The command was not carried out: one line on stderr, and exit code 1."""
+    """The command was not carried out: one line on stderr, and an exit code that says what kind of reason."""
+
+    def __init__(self, message: str, exit_code: int = FAILED) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code  # pyright: ignore[reportAttributeAccessIssue] - click's own way, declared for the class
 
     def show(self, file: IO[Any] | None = None) -> None:
         click.echo(f"error: {self.message}", file=file, err=file is None)
@@ -51,7 +57,8 @@ class Console(msgspec.Struct, frozen=True):
         except AccessRefused as refusal:
             raise Refused(str(refusal)) from refusal
         except Unavailable as error:
-            raise Refused(f"{error}; check that it runs and that STOA_DATABASE_URL is right") from error
+            words = f"{error}; check that it runs and that STOA_DATABASE_URL is right"
+            raise Refused(words, UNREACHABLE) from error
 
 
 def _user() -> str:
@@ -87,6 +94,21 @@ def print_one(row: Any, *, as_json: bool) -> None:
     for name, value in _fields(row).items():
         table.add_row(_heading(name), _words(value))
     _print(table)
+
+
+@contextmanager
+def progress(*, quiet: bool = False) -> Generator[Progress]:
+    """Bars on stderr for people who wait; none where a program reads or nobody looks."""
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    screen = rich.console.Console(stderr=True)
+    with Progress(*columns, console=screen, disable=quiet or not screen.is_terminal, transient=True) as shown:
+        yield shown
 
 
 def say_once(what: str) -> None:

@@ -61,6 +61,14 @@ class Installation(msgspec.Struct):
     updated_at: datetime
 
 
+class AppSecret(msgspec.Struct):
+    """A live client secret by its end; `expires_at` is set on one that was rotated out."""
+
+    hint: str
+    created_at: datetime
+    expires_at: datetime | None
+
+
 class NewSecret(msgspec.Struct):
     """A client secret, shown this once; `previous_until` is when the one before stops working."""
 
@@ -96,6 +104,7 @@ class AppInstalled(Event):
     name = "app.installed"
     scope = "webhooks:read"
     resource_type = "app"
+    resource = InstalledApp
 
 
 class AppUninstalled(Event):
@@ -104,6 +113,7 @@ class AppUninstalled(Event):
     name = "app.uninstalled"
     scope = "webhooks:read"
     resource_type = "app"
+    resource = InstalledApp
 
 
 class AppScopesChanged(Event):
@@ -112,6 +122,7 @@ class AppScopesChanged(Event):
     name = "app.scopes_changed"
     scope = "webhooks:read"
     resource_type = "app"
+    resource = InstalledApp
 
 
 # --- refusals of the token endpoints, with the bodies of RFC 6749 -------------------------------------------
@@ -246,6 +257,11 @@ class ScopeNotCovered(AccessRefused):
 class NotInstalled(AccessRefused):
     def __init__(self, app: str, store: str) -> None:
         super().__init__(f'the app "{app}" is not installed on "{store}"; install it there first')
+
+
+class AppDeleted(AccessRefused):
+    def __init__(self) -> None:
+        super().__init__("the app was deleted, and stays so; register another")
 
 
 class InvalidRate(AccessRefused):

@@ -8,6 +8,7 @@ import msgspec
 from stoa.access.audit import SERVICE
 from stoa.access.contract import (
     App,
+    AppDeleted,
     AppInstalled,
     AppScopesChanged,
     AppUninstalled,
@@ -55,8 +56,12 @@ async def install(
         raise InvalidRate
     async with by.db.transaction() as db:
         found, shop = await find_app(db, app), await find_store(db, store)
+        if found.status == "deleted":
+            raise AppDeleted
         granted = known_scopes(found.scopes if scopes is None else scopes)
-        _check_covered(granted, found.scopes)
+        # What the store grants already may stay, even if the app has since stopped asking for it.
+        now = await GET_INSTALLATION.maybe(db, shop.id, found.id)
+        _check_covered(granted, [*found.scopes, *(now.scopes if now else [])])
         if await INSTALL.run(db, shop.id, found.id, granted, rate_burst, rate_refill):
             await _tell(by, db, shop, found, AppInstalled, granted, {})
             return await GET_INSTALLATION.one(db, shop.id, found.id)

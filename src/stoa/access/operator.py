@@ -1,28 +1,48 @@
 """Whoever gives and takes away access: the database at hand, and a name for the audit log."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 from stoa.access import audit
 from stoa.access.contract import SCOPES, App, InvalidName, NoSuchApp, NoSuchStore, StoreRow, UnknownScope
 from stoa.access.queries import GET_APP, GET_STORE
 from stoa.access.rules import ordered
-from stoa.db.pool import Database
+from stoa.db.pool import Connection, Database
 from stoa.db.query import Executor
 from stoa.settings import Settings, secret_key
 
 _LARGEST_ID = 2**63
 
 
-class Operator:
-    """One who may change access, such as `operator:maria`, in one request."""
+class Joined:
+    """A transaction that is open already: verbs join it instead of opening one of their own."""
 
-    def __init__(self, db: Database, settings: Settings, *, actor: str, request_id: str) -> None:
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self.fetch = connection.fetch
+        self.execute = connection.execute
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncGenerator[Connection]:
+        yield self._connection
+
+
+class Operator:
+    """One who may change access, such as `operator:maria` or `account:7`, in one request."""
+
+    def __init__(self, db: Database | Joined, settings: Settings, *, actor: str, request_id: str) -> None:
         self.db = db
         self.settings = settings
         self.key = secret_key(settings)
         self.actor = actor
         self.request_id = request_id
+
+    @asynccontextmanager
+    async def together(self) -> AsyncGenerator["Operator"]:
+        """The same operator inside one transaction, so that several verbs happen together or not at all."""
+        async with self.db.transaction() as connection:
+            yield Operator(Joined(connection), self.settings, actor=self.actor, request_id=self.request_id)
 
     async def record(self, db: Executor, store_id: int, action: str, subject: str, **detail: Any) -> int:
         """Write down what is done, inside the transaction that does it."""

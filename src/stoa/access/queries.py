@@ -4,7 +4,7 @@ from datetime import datetime
 
 import msgspec
 
-from stoa.access.contract import App, Installation, StoreRow
+from stoa.access.contract import App, AppSecret, Installation, StoreRow
 from stoa.db.query import Command, Query
 from stoa.rest.endpoint import Store
 
@@ -68,21 +68,22 @@ class Client(msgspec.Struct):
     seconds_left: list[float]
 
 
+_TRIES = """SELECT array_agg(coalesce(f.failures, 0) ORDER BY wanted.place) AS failures,
+              array_agg(coalesce(60 - extract(epoch FROM now() - f.first_at)::float8, 0)
+                        ORDER BY wanted.place) AS seconds_left
+         FROM unnest($1::text[]) WITH ORDINALITY AS wanted (subject, place)
+              LEFT JOIN failed_tries f
+              ON f.subject = wanted.subject AND f.first_at > now() - interval '60 seconds'"""
 # An unknown client costs the same look-ups as a known one, so that time does not tell them apart.
 CLIENT = Query(
     Client,
-    """WITH asked AS MATERIALIZED (
+    f"""WITH asked AS MATERIALIZED (
            SELECT coalesce((SELECT id FROM stores WHERE handle = $2),
                            (SELECT store_id FROM store_hosts WHERE host = $3)) AS here,
                   coalesce((SELECT id FROM stores WHERE handle = $4),
                            (SELECT store_id FROM store_hosts WHERE host = $5)) AS there),
        tries AS MATERIALIZED (
-           SELECT array_agg(coalesce(f.failures, 0) ORDER BY wanted.place) AS failures,
-                  array_agg(coalesce(60 - extract(epoch FROM now() - f.first_at)::float8, 0)
-                            ORDER BY wanted.place) AS seconds_left
-             FROM unnest($6::text[]) WITH ORDINALITY AS wanted (subject, place)
-                  LEFT JOIN failed_tries f
-                  ON f.subject = wanted.subject AND f.first_at > now() - interval '60 seconds')
+           {_TRIES.replace("$1", "$6")})
        SELECT a.id AS app_id, a.status AS app_status, a.scopes,
               ARRAY(SELECT k.secret_hash FROM app_secrets k
                      WHERE k.app_id = coalesce(a.id, 0) AND (k.expires_at IS NULL OR k.expires_at > now())) AS secrets,
@@ -94,6 +95,16 @@ CLIENT = Query(
               LEFT JOIN installations i ON i.store_id = s.id AND i.app_id = coalesce(a.id, 0)""",
     unbound=_CLIENT,
 )
+
+
+class Tries(msgspec.Struct):
+    """Failed tries of the last minute for each subject asked about, and how long they still count."""
+
+    failures: list[int]
+    seconds_left: list[float]
+
+
+TRIES = Query(Tries, _TRIES, unbound=_CLIENT)
 
 
 class Failures(msgspec.Struct):
@@ -177,7 +188,12 @@ CREATE_APP = Query(
     int, "INSERT INTO apps (client_id, name, scopes) VALUES ($1, $2, $3) RETURNING id", unbound=_OPERATOR
 )
 SET_APP_STATUS = Command(
-    "UPDATE apps SET status = $2, updated_at = now() WHERE id = $1 AND status <> $2", unbound=_OPERATOR
+    "UPDATE apps SET status = $2, updated_at = now() WHERE id = $1 AND status NOT IN ($2, 'deleted')",
+    unbound=_OPERATOR,
+)
+CHANGE_APP = Command(
+    "UPDATE apps SET name = $2, scopes = $3, updated_at = now() WHERE id = $1 AND (name, scopes) <> ($2, $3::text[])",
+    unbound=_OPERATOR,
 )
 ADD_SECRET = Command("INSERT INTO app_secrets (app_id, secret_hash, hint) VALUES ($1, $2, $3)", unbound=_OPERATOR)
 # A secret with an end is one that was rotated out before.
@@ -186,6 +202,13 @@ ENDING_SECRETS = Query(
     "SELECT count(*) FROM app_secrets WHERE app_id = $1 AND expires_at > now()",
     unbound=_OPERATOR,
 )
+LIVE_SECRETS = Query(
+    AppSecret,
+    """SELECT hint, created_at, expires_at FROM app_secrets
+        WHERE app_id = $1 AND (expires_at IS NULL OR expires_at > now()) ORDER BY id DESC""",
+    unbound=_OPERATOR,
+)
+DROP_SECRETS = Command("DELETE FROM app_secrets WHERE app_id = $1", unbound=_OPERATOR)
 DROP_ENDING_SECRETS = Command("DELETE FROM app_secrets WHERE app_id = $1 AND expires_at IS NOT NULL", unbound=_OPERATOR)
 END_SECRET = Query(
     datetime,
@@ -199,6 +222,9 @@ _INSTALLATION = """SELECT s.handle AS store, a.id AS app_id, a.client_id, a.name
   FROM installations i JOIN stores s ON s.id = i.store_id JOIN apps a ON a.id = i.app_id
  WHERE i.store_id = $1"""
 LIST_INSTALLATIONS = Query(Installation, f"{_INSTALLATION} ORDER BY a.id")
+INSTALLATIONS_OF_APP = Query(
+    Installation, f"{_INSTALLATION.replace('i.store_id = $1', 'i.app_id = $1')} ORDER BY s.handle", unbound=_OPERATOR
+)
 GET_INSTALLATION = Query(Installation, f"{_INSTALLATION} AND i.app_id = $2 FOR UPDATE OF i")
 INSTALL = Command(
     """INSERT INTO installations (store_id, app_id, scopes, rate_burst, rate_refill)

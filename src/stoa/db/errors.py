@@ -12,6 +12,7 @@ InternalClientError: type[Exception] = asyncpg.InternalClientError  # pyright: i
 RETRYABLE = frozenset({"40001", "40P01"})
 LOCK_TIMEOUT = "55P03"
 UNIQUE_VIOLATION = "23505"
+OUT_OF_RANGE = "22003"
 
 # Codes that say "this server cannot serve now": the request may be sent again, the connection may not be used again.
 _GONE_CLASSES = ("08", "57P")

@@ -18,12 +18,13 @@ class Shape(msgspec.Struct, frozen=True):
     backwards: bool = False
     offset: bool = False
     deleted: bool = False
+    joined: bool = False  # all documents as one text with commas between, when nobody looks into them
 
 
 class Rows(msgspec.Struct):
     """One page: its documents in order, the sort keys of each, and how many rows there are in all."""
 
-    docs: list[bytes]
+    docs: list[bytes]  # a single one when they are joined
     keys: Sequence[Sequence[Any]]
     total: int
     more: bool
@@ -56,14 +57,16 @@ class Listing(msgspec.Struct, frozen=True, eq=False):
         """Fetch one page; one row more than asked for tells whether another page follows."""
         place = (skip,) if shape.offset else ()
         rows = await db.fetch(_compose(self, shape), store_id, limit + 1, *values, *after, *place)
-        total, docs, *keys = rows[0]
+        total, docs, last_bytes, *keys = rows[0]
         if docs is None:
             return Rows([], [[] for _ in keys], total, more=False)
-        more = len(docs) > limit
+        more = len(keys[-1]) > limit
         if more:
-            docs.pop()
+            docs = docs[: -last_bytes - 1] if shape.joined else docs[:-1]
             for column in keys:
                 column.pop()
+        if shape.joined:
+            return Rows([docs], keys, total, more)
         if shape.backwards:
             docs.reverse()
             for column in keys:
@@ -97,12 +100,17 @@ def _compose(listing: Listing, shape: Shape) -> str:
         document = f"CASE WHEN deleted_at IS NULL THEN {listing.doc} ELSE {listing.tombstone} END"
     keys = ", ".join(f"{column} AS k{i}" for i, column in enumerate(columns))
     gathered = ", ".join(f"array_agg(k{i})" for i in range(len(columns)))
+    if shape.joined:
+        # The last one tells whether more follow; knowing its length, it is cut off without looking for its beginning.
+        documents = "convert_to(string_agg(doc, ','), 'UTF8'), (array_agg(octet_length(doc)))[$2]"
+    else:
+        documents = "array_agg(convert_to(doc, 'UTF8')), NULL::integer"
     if listing.counted_as and not shape.filters and not shape.deleted:
         total = f"SELECT coalesce(sum(delta), 0)::bigint FROM row_counts WHERE store_id = $1 AND resource = '{listing.counted_as}'"
     else:
         total = f"SELECT count(*) FROM {listing.table} WHERE {filtered}"
     return (
-        f"SELECT ({total}), array_agg(convert_to(doc, 'UTF8')), {gathered} FROM ("
+        f"SELECT ({total}), {documents}, {gathered} FROM ("
         f"SELECT {document} AS doc, {keys} FROM {listing.table} WHERE {' AND '.join(conditions)} "
         f"ORDER BY {order} LIMIT $2{f' OFFSET ${number}' if shape.offset else ''}) page"
     )

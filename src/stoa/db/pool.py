@@ -76,8 +76,19 @@ class Database:
         self._idle: deque[Connection] = deque()
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._open = 0
+        self._closed = False
+        self._aside: Database | None = None
+
+    @property
+    def aside(self) -> "Database":
+        """One connection more, for a single statement beside a transaction: those who hold one may wait for it."""
+        if self._aside is None:
+            self._aside = Database(self._url, size=1, statement_timeout_ms=self._statement_timeout_ms)
+        return self._aside
 
     async def _acquire(self) -> Connection:
+        if self._closed:
+            raise Unavailable("the database connections are closed")
         while self._idle:
             connection = self._idle.pop()
             if not connection.is_closed():
@@ -110,7 +121,7 @@ class Database:
             raise
 
     def _release(self, connection: Connection, *, broken: bool = False) -> None:
-        if broken or connection.is_closed():
+        if broken or self._closed or connection.is_closed():
             connection.terminate()
             self._open -= 1
         else:
@@ -189,6 +200,10 @@ class Database:
         self._release(connection)
 
     async def close(self) -> None:
+        """Close what is idle now and what is lent when it comes back; from here on nothing is lent."""
+        self._closed = True
+        if self._aside is not None:
+            await self._aside.close()
         while self._idle:
             connection = self._idle.pop()
             self._open -= 1

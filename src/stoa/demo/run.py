@@ -1,16 +1,23 @@
 """`stoa demo`: two stores with believable goods, an app installed on both, and the lines with which to call them."""
 
 import asyncio
+import ipaddress
 import os
+import secrets
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Protocol
 
 import click
+import msgspec
 
-from stoa import serving
 from stoa.access.apps import create_app, list_apps, rotate_secret
 from stoa.access.contract import SCOPES
 from stoa.access.grants import install
 from stoa.access.operator import Operator
+from stoa.accounts.ownership import give
+from stoa.accounts.registration import change_password, create_account, list_accounts
 from stoa.db import migrate
 from stoa.db.pool import Database
 from stoa.demo.stock import stock_up
@@ -18,13 +25,23 @@ from stoa.ids import new_id
 from stoa.settings import Settings, unknown
 
 APP_NAME = "Demo app"
+EMAIL = "demo@example.com"
 CATALOGUES = ("catalogue.json", "second.json")
 
 
-def run_demo(settings: Settings) -> None:
+class Serving(Protocol):
+    """What runs a service: the module `stoa.serving`, which stands above this one."""
+
+    def check_port(self, settings: Settings) -> None: ...
+    def database(self, settings: Settings) -> AbstractContextManager[Settings]: ...
+    def serve(self, settings: Settings, *, on_ready: Callable[[], None]) -> None: ...
+
+
+def run_demo(settings: Settings, serving: Serving) -> None:
     """Start everything, fill it once, serve, and say how to call it when the first answer comes."""
     for line in unknown():
         click.echo(f"warning: {line}", err=True)
+    settings = _with_loopback(settings)
     serving.check_port(settings)
     click.echo("Starting PostgreSQL ..." if not settings.database_url else "Connecting to PostgreSQL ...", err=True)
     with serving.database(settings) as ready:
@@ -35,15 +52,23 @@ def run_demo(settings: Settings) -> None:
     click.echo("Stopped. The data is kept; `make demo` goes on with it.", err=True)
 
 
-async def _prepare(settings: Settings) -> tuple[str, str]:
-    """Migrate and fill what is missing; answers the demo app's credentials."""
+def _with_loopback(settings: Settings) -> Settings:
+    """Let webhooks go to a receiver on this machine, unless others reach the demo or the setting says otherwise."""
+    if settings.webhook_allow or not ipaddress.ip_address(settings.host).is_loopback:
+        return settings
+    return msgspec.structs.replace(settings, webhook_allow="localhost,127.0.0.0/8,::1")
+
+
+async def _prepare(settings: Settings) -> tuple[str, str, str]:
+    """Migrate and fill what is missing; answers the demo app's credentials and the demo account's password."""
     await migrate.migrate(settings.database_url)
     database = Database(settings.database_url, size=2, statement_timeout_ms=30_000)
     operator = Operator(database, settings, actor="operator:demo", request_id=new_id("req"))
     try:
         for name in CATALOGUES:
             await stock_up(operator, name)
-        return await _credentials(operator, settings)
+        client_id, client_secret = await _credentials(operator, settings)
+        return client_id, client_secret, await _account(operator, settings, client_id)
     finally:
         await database.close()
 
@@ -63,14 +88,33 @@ async def _credentials(operator: Operator, settings: Settings) -> tuple[str, str
     return app.client_id, renewed.client_secret
 
 
-def _lines(settings: Settings, client_id: str, client_secret: str) -> dict[str, str]:
+async def _account(operator: Operator, settings: Settings, client_id: str) -> str:
+    """The password of the demo's own account, which owns both stores and the app; made anew where it is not known."""
+    kept = _kept(settings.data_dir / "demo.env").get("STOA_PORTAL_PASSWORD", "")
+    account = next((each for each in await list_accounts(operator) if each.email == EMAIL), None)
+    if account is not None and kept:
+        return kept
+    password = secrets.token_urlsafe(15)
+    if account is None:
+        await create_account(operator, EMAIL, "Demo Person", password, operator=True)
+        for handle in ("demo", "atelier"):
+            await give(operator, EMAIL, store=handle)
+        await give(operator, EMAIL, app=client_id)
+    else:
+        await change_password(operator, account, password, kept=0)
+    return password
+
+
+def _lines(settings: Settings, client_id: str, client_secret: str, password: str) -> dict[str, str]:
     service = settings.public_url or f"http://localhost:{settings.port}"
     return {
         "STOA_BASE_URL": f"{service}/stores/demo",
         "STOA_AUTH_URL": f"{service}/oauth/token",
         "STOA_CLIENT_ID": client_id,
         "STOA_CLIENT_SECRET": client_secret,
-        "STOA_PORTAL_URL": f"{service}/docs",
+        "STOA_PORTAL_URL": f"{service}/portal",
+        "STOA_PORTAL_EMAIL": EMAIL,
+        "STOA_PORTAL_PASSWORD": password,
     }
 
 
@@ -106,5 +150,6 @@ curl -s -H "Authorization: Bearer $TOKEN" -H "Accept: application/json" "$STOA_B
 # 3. Find the linen that is in stock, cheapest first
 curl -s -H "Authorization: Bearer $TOKEN" "$STOA_BASE_URL/api/v3/app/products?q=linen&in_stock=true&sort=price&fields=id,name,price"
 
-# Reference: {lines["STOA_PORTAL_URL"]}    Stop with Ctrl-C.
+# Portal:    {lines["STOA_PORTAL_URL"]}    sign in as {EMAIL} with {lines["STOA_PORTAL_PASSWORD"]}
+# Reference: {lines["STOA_PORTAL_URL"].removesuffix("portal")}docs    Stop with Ctrl-C.
 """

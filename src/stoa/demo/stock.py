@@ -1,4 +1,4 @@
-"""Fills a demo store from its catalogue, once."""
+"""Fills a demo store from its catalogue, customers and orders included, once."""
 
 from importlib.resources import files
 
@@ -7,10 +7,16 @@ import msgspec
 from stoa.access.operator import Operator
 from stoa.access.queries import STORE_BY_HANDLE
 from stoa.access.stores import create_store
+from stoa.customers.contract import NewCustomer
+from stoa.customers.rules import new_customer
+from stoa.customers.saving import save as save_customers
+from stoa.db.query import Executor
+from stoa.demo.sales import sell
 from stoa.products.contract import NewProduct
 from stoa.products.rules import new_product
 from stoa.products.saving import Cause, save
 from stoa.rest.body import convert, parse
+from stoa.rest.endpoint import Store
 
 
 class NewStore(msgspec.Struct):
@@ -26,8 +32,29 @@ async def stock_up(operator: Operator, catalogue: str) -> None:
     if await STORE_BY_HANDLE.maybe(operator.db, wanted.handle) is not None:
         return
     await create_store(operator, wanted.handle, wanted.name, wanted.currency)
-    store = await STORE_BY_HANDLE.one(operator.db, wanted.handle)
+    await fill(operator, wanted.handle, catalogue)
+
+
+async def fill(operator: Operator, handle: str, catalogue: str) -> None:
+    """Put a catalogue's goods into an empty store, as the demo's and every development store's sample data."""
+    document = parse((files("stoa.demo") / catalogue).read_bytes())
+    store = await STORE_BY_HANDLE.one(operator.db, handle)
     products = [convert(each, NewProduct, digits=store.digits) for each in document["products"]]
     async with operator.db.transaction() as db:
         cause = Cause(0, operator.request_id, reason="restock", reference="opening stock")
         await save(db, store.id, [new_product(product, store) for product in products], cause)
+        if "people" in document:
+            await welcome(db, store, document["people"], operator.request_id)
+    if "orders" in document:
+        await sell(operator, store, document["orders"])
+
+
+async def welcome(db: Executor, store: Store, people: str, request_id: str) -> None:
+    """Put the customers of a file into an empty store."""
+    document = parse((files("stoa.demo") / people).read_bytes())
+    bodies = [convert(each, NewCustomer, digits=store.digits) for each in document["customers"]]
+    customers = [
+        new_customer(body, each.get("metadata", {}), None)
+        for body, each in zip(bodies, document["customers"], strict=True)
+    ]
+    await save_customers(db, store.id, store.digits, customers, Cause(None, request_id))

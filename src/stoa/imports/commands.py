@@ -12,13 +12,13 @@ from typing import Any
 
 import click
 import msgspec
-from rich.console import Console as Terminal
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from stoa.access.console import Console, Refused, print_one, print_rows
+from stoa.access.console import FAILED, IN_PART, Console, Refused, print_one, print_rows, progress
 from stoa.access.operator import Operator, find_store
+from stoa.db.pool import Database
 from stoa.imports import queries
 from stoa.imports.contract import CSV, JSON, NDJSON, Import, Options
+from stoa.imports.customers import CUSTOMERS
 from stoa.imports.importable import Importable, Task
 from stoa.imports.jobs import new_import_id, shown_import, start_import
 from stoa.imports.products import PRODUCTS
@@ -33,7 +33,12 @@ LOOK_EVERY_S = 0.2
 
 @click.group("import")
 def import_files() -> None:
-    """Bring files into a store."""
+    """Bring files into a store.
+
+    \b
+    Example:
+      stoa import products catalogue.csv --store demo
+    """
 
 
 def _choice(name: str, *words: str, text: str) -> Callable[[Any], Any]:
@@ -58,8 +63,35 @@ def import_products(console: Console, file: Path, handle: str, *, as_json: bool,
       stoa import products catalogue.csv --store demo
       stoa import products stock.ndjson.gz --store demo --mode update --dry-run --json
     """
+    _run(console, PRODUCTS, file, handle, options, as_json=as_json)
+
+
+@import_files.command("customers")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--store", "handle", required=True, help="The store's handle.")
+@_choice("--mode", "upsert", "create", "update", text="What may happen to a row's customer.")
+@_choice("--match-by", *CUSTOMERS.match_by, text="The field by which a row names its customer.")
+@_choice("--on-error", "continue", "abort", text="With abort nothing is written unless every row is right.")
+@click.option("--dry-run", is_flag=True, help="Only check, and tell what would change.")
+@click.option("--json", "as_json", is_flag=True, help="Machine-readable output with stable keys.")
+@click.pass_obj
+def import_customers(console: Console, file: Path, handle: str, *, as_json: bool, **options: Any) -> None:
+    """Import customers from FILE: .ndjson, .csv or .json, each also packed as .gz.
+
+    Metadata keys must start with `shared.`, because no app imports here.
+
+    \b
+    Examples:
+      stoa import customers people.csv --store demo
+      stoa import customers crm.ndjson.gz --store demo --match-by external_id --dry-run --json
+    """
+    _run(console, CUSTOMERS, file, handle, options, as_json=as_json)
+
+
+def _run(console: Console, of: Importable, file: Path, handle: str, options: dict[str, Any], *, as_json: bool) -> None:
+    """Bring a file in, say what became of it, and end as a shell expects."""
     wanted = msgspec.convert(options, Options)
-    done = console.run(lambda by: _import(by, PRODUCTS, file, handle, wanted, quiet=as_json))
+    done = console.run(lambda by: _import(by, of, file, handle, wanted, quiet=as_json))
     if as_json:
         print_one(done, as_json=True)
     else:
@@ -67,7 +99,7 @@ def import_products(console: Console, file: Path, handle: str, *, as_json: bool,
         if done.errors:
             print_rows(done.errors, as_json=False, none="")
     if done.status != "succeeded":
-        sys.exit(1)
+        sys.exit(IN_PART if done.status == "partially_succeeded" else FAILED)
 
 
 async def _import(by: Operator, of: Importable, file: Path, handle: str, options: Options, *, quiet: bool) -> Import:
@@ -75,7 +107,8 @@ async def _import(by: Operator, of: Importable, file: Path, handle: str, options
     row = await find_store(by.db, handle)
     task = Task(await queries.STORE.one(by.db, row.id), new_import_id(), None, by.request_id, options)
     try:
-        with _unpacked(file) as (plain, media):
+        with progress(quiet=quiet) as shown, _unpacked(file) as (plain, media):
+            shown.add_task(f"Reading {file.name}", total=None)
             async with by.db.transaction() as db:
                 job = await start_import(db, task, of, plain, media)
     except Refusal as refusal:
@@ -87,10 +120,11 @@ async def _import(by: Operator, of: Importable, file: Path, handle: str, options
 
 async def _carry_out(by: Operator, job: Job, *, quiet: bool) -> Job:
     """Run the job here, or watch the worker that was faster."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    if not isinstance(by.db, Database):
+        raise TypeError("an import has transactions of its own")
     running: asyncio.Task[None] | None = None
-    with Progress(*columns, console=Terminal(stderr=True), disable=quiet, transient=True) as progress:
-        bar = progress.add_task(job.id, total=job.total)
+    with progress(quiet=quiet) as shown:
+        bar = shown.add_task("Importing", total=job.total)
         while job.finished_at is None:
             owner = secrets.token_hex(8)
             if running is None and (claimed := await claim_this(by.db, owner, job.store_id, job.id)) is not None:
@@ -101,7 +135,7 @@ async def _carry_out(by: Operator, job: Job, *, quiet: bool) -> Job:
                 await running
                 running = None
             job = await queries.GET.one(by.db, job.store_id, job.resource, job.id)
-            progress.update(bar, completed=job.processed)
+            shown.update(bar, completed=job.processed)
     return job
 
 

@@ -120,3 +120,11 @@ class ProductImportFinished(Event):
     """An import of products came to its end; `data` is the job."""
 
     name, scope, resource_type = "product.import_finished", "products:read", "import"
+    resource = Import
+
+
+class CustomerImportFinished(Event):
+    """An import of customers came to its end; `data` is the job."""
+
+    name, scope, resource_type = "customer.import_finished", "customers:read", "import"
+    resource = Import

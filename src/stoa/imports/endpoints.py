@@ -9,7 +9,7 @@ from typing import Any, cast
 import msgspec
 
 from stoa.db.query import Executor
-from stoa.imports import queries, reports
+from stoa.imports import forgetting, queries, reports
 from stoa.imports.contract import (
     CSV,
     JSON,
@@ -22,6 +22,7 @@ from stoa.imports.contract import (
     TooManyRows,
     parameters,
 )
+from stoa.imports.customers import CUSTOMERS
 from stoa.imports.importable import Importable, Task
 from stoa.imports.jobs import document_of, new_import_id, start_import
 from stoa.imports.products import PRODUCTS
@@ -29,11 +30,12 @@ from stoa.imports.queries import Job
 from stoa.rest.endpoint import Accepted, Call, One, Routes, Stream, Upload
 from stoa.rest.problems import InvalidParameter, MalformedJson, NotFound, UnsupportedMediaType, ValidationFailed
 
-routes = Routes("Products")
+routes, customer_routes = Routes("Products"), Routes("Customers")
 UPLOADS, REPORTS = (NDJSON, CSV, JSON), (JSON, NDJSON, CSV)
 REFUSALS = (MalformedJson, ValidationFailed, TooManyRows, TooManyImports)
 
 LONGEST_WAIT_S, LOOK_EVERY_S = 20, 0.05
+_ = forgetting  # importing it lets erasures reach what imports keep
 _ID = re.compile(r"imp_[0-9a-z]{20}\Z")
 _WAIT = re.compile(rb"(?:^|[,;\s])wait=(\d{1,4})(?:$|[,;\s])")
 
@@ -65,6 +67,35 @@ async def get_product_import(call: Call, import_id: str) -> One[Import]:
     kept for 30 days.
     """
     return await answer(call, PRODUCTS, import_id)
+
+
+@customer_routes.post(
+    "/customers/imports",
+    scope="customers:write",
+    uploads=UPLOADS,
+    parameters=parameters(CUSTOMERS.match_by),
+    errors=REFUSALS,
+)
+async def create_customer_import(call: Call, body: Upload) -> Accepted[Import]:
+    """Import customers from a file.
+
+    NDJSON (one customer a line, addresses nested), CSV (a header row; `address.city` and `metadata.tier` columns), or JSON
+    `{"items":[...]}` with at most 1,000 items; gzip is welcome. At most 100,000 rows and 100 MB. Each row is a merge patch
+    of the customer that it names, and is carried out exactly once. The answer comes when the file is safely kept; send
+    `Prefer: wait=10` to wait that many seconds for the end. The guide on customers tells what each column means.
+    """
+    return await accept(call, CUSTOMERS, body)
+
+
+@customer_routes.get("/customers/imports/{import_id}", scope="customers:read", produces=REPORTS, errors=[Gone])
+async def get_customer_import(call: Call, import_id: str) -> One[Import]:
+    """Follow an import of customers, or fetch its report.
+
+    JSON is the job with its counts and first faults. `Accept: application/x-ndjson` is the report on every row,
+    `Accept: text/csv` the failed rows with two more columns that say why: mend them and post the file again. Reports are
+    kept for 30 days; of a customer that is erased, they keep nothing.
+    """
+    return await answer(call, CUSTOMERS, import_id)
 
 
 async def accept(call: Call, of: Importable, body: Upload) -> Accepted[Import]:

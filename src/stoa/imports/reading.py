@@ -3,7 +3,7 @@
 import csv
 import io
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, BinaryIO, cast
 
 import msgspec
@@ -240,3 +240,15 @@ def _read_records(first_row: int, content: str, sheet: Sheet, delimiter: str) ->
 def cells_of(raw: str, delimiter: str) -> Iterator[list[str]]:
     """The cells of a kept row, record by record."""
     return (cells for cells, _ in _records(io.StringIO(raw, newline=""), delimiter))
+
+
+def without_rows(data: bytes, header: Header | None, is_meant: Callable[[str], bool]) -> bytes | None:
+    """A part in which the rows that are meant are empty, each still in its place; None when it has none of them."""
+    content = zlib.decompress(data).decode()
+    if header is None:
+        rows, empty = content.removesuffix("\n").split("\n"), "{}"
+        kept = "".join(f"{empty if is_meant(row) else row}\n" for row in rows)
+    else:
+        records = [raw.decode() for _, raw in _records(io.StringIO(content, newline=""), header.delimiter)]
+        kept = "".join(f"{header.delimiter}\n" if is_meant(raw) else raw for raw in records)
+    return zlib.compress(kept.encode(), 1) if kept != content else None

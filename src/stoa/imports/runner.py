@@ -11,6 +11,7 @@ from stoa.db.errors import RETRYABLE, UNIQUE_VIOLATION, PostgresError, Unavailab
 from stoa.db.pool import Database
 from stoa.db.query import Executor, Query
 from stoa.imports import queries
+from stoa.imports.customers import CUSTOMERS
 from stoa.imports.importable import Importable, Result
 from stoa.imports.products import PRODUCTS
 from stoa.imports.queries import Claimed
@@ -18,7 +19,7 @@ from stoa.imports.reading import Row
 from stoa.imports.work import LEASE_S, LeaseLost, Stopped, Work
 from stoa.rest.problems import InternalError, Refusal, ServiceUnavailable
 
-IMPORTABLE: tuple[Importable, ...] = (PRODUCTS,)
+IMPORTABLE: tuple[Importable, ...] = (PRODUCTS, CUSTOMERS)
 MOST_CLAIMS = 5  # of a job whose next part takes every worker down
 MOST_TRIES = 8
 LOOKED_AT_ONCE, RETIRED_AT_ONCE = 5_000, 500

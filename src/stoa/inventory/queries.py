@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from stoa.db.documents import TOMBSTONE
 from stoa.db.listing import Listing
 from stoa.db.query import Executor, Query
 from stoa.events.outbox import Actor
@@ -15,7 +16,7 @@ INVENTORY = Listing(
            || ',"track_inventory":' || track_inventory::text || ',"allow_backorder":' || allow_backorder::text
            || ',"low_stock_threshold":' || coalesce(low_stock_threshold::text, 'null') || stock_tail(on_hand, reserved)
            || ',"updated_at":"' || rfc3339(updated_at) || '","version":' || version || '}'""",
-    tombstone="""'{"id":' || id || ',"deleted_at":"' || rfc3339(deleted_at) || '","version":' || version || '}'""",
+    tombstone=TOMBSTONE,
     deletable=True,
     sorts={"id": "id", "updated_at": "updated_at"},
     where={

@@ -91,6 +91,7 @@ CREATE TABLE installations (
     CONSTRAINT installations_app_fkey FOREIGN KEY (app_id) REFERENCES apps (id) ON DELETE CASCADE,
     CONSTRAINT installations_rate_check CHECK (rate_burst > 0 AND rate_refill > 0)
 );
+CREATE INDEX installations_app_idx ON installations (app_id);
 
 -- A bucket is state of the moment: losing it in a crash refills it, so it need not be logged.
 CREATE UNLOGGED TABLE rate_buckets (
@@ -165,12 +166,14 @@ CREATE TABLE row_counts (
     CONSTRAINT row_counts_store_fkey FOREIGN KEY (store_id) REFERENCES stores (id) ON DELETE CASCADE
 );
 
--- The outbox: what happened, written in the transaction in which it happened.
+-- The outbox: what happened, written in the transaction in which it happened. What no router has seen yet lies in the
+-- partition of infinity; to route an event is to move it to the partition of its day, which is dropped as a whole later.
 CREATE SEQUENCE event_positions;
 CREATE TABLE events (
     store_id         bigint      NOT NULL,
-    position         bigint      NOT NULL DEFAULT nextval('event_positions'),
     id               text        NOT NULL,
+    routed_on        date        NOT NULL DEFAULT 'infinity',
+    position         bigint      NOT NULL DEFAULT nextval('event_positions'),
     type             text        NOT NULL,
     resource_type    text        NOT NULL,
     resource_id      bigint      NOT NULL,
@@ -180,10 +183,12 @@ CREATE TABLE events (
     data             text        NOT NULL,
     request_id       text        NOT NULL,
     created_at       timestamptz NOT NULL DEFAULT now(),
-    CONSTRAINT events_pkey PRIMARY KEY (store_id, position),
-    CONSTRAINT events_id_key UNIQUE (store_id, id),
-    CONSTRAINT events_store_fkey FOREIGN KEY (store_id) REFERENCES stores (id) ON DELETE CASCADE
-);
+    CONSTRAINT events_pkey PRIMARY KEY (store_id, id, routed_on)
+) PARTITION BY RANGE (routed_on);
+CREATE INDEX events_resource_idx ON events (store_id, resource_id);
+CREATE TABLE events_unrouted PARTITION OF events FOR VALUES FROM ('infinity') TO (MAXVALUE)
+    WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
+CREATE INDEX events_unrouted_bucket_idx ON events_unrouted ((store_id % 64), position);
 
 -- Append-only, each entry sealed with the hash of the one before; store 0 holds what concerns no single store.
 CREATE TABLE audit_entries (

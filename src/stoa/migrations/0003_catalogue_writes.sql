@@ -29,16 +29,10 @@ CREATE TABLE stock_movements (
 CREATE INDEX stock_movements_variant_idx ON stock_movements (store_id, variant_id, id);
 CREATE INDEX stock_movements_created_at_idx ON stock_movements (store_id, created_at, id);
 
-CREATE FUNCTION variant_document(v variants) RETURNS text LANGUAGE sql STABLE RETURN
-    '{"id":' || v.id || ',"product_id":' || v.product_id || v.head || v.tail;
-
--- A product as GET answers it, its variants included; what is deleted is a tombstone.
-CREATE FUNCTION product_document(p products) RETURNS text LANGUAGE sql STABLE RETURN
-    CASE WHEN p.deleted_at IS NULL THEN
-        '{"id":' || p.id || p.head || ',"variants":[' || coalesce(
-            (SELECT string_agg(variant_document(v), ',' ORDER BY v.position, v.id) FROM variants v
-              WHERE v.store_id = p.store_id AND v.product_id = p.id AND v.deleted_at IS NULL), '') || ']' || p.tail
-    ELSE '{"id":' || p.id || ',"deleted_at":"' || rfc3339(p.deleted_at) || '","version":' || p.version || '}' END;
+-- Plain columns, not a whole row: on Citus a row has its shard's own type. No function reads a table for the same reason.
+CREATE FUNCTION variant_document(id bigint, product_id bigint, head text, tail text)
+RETURNS text LANGUAGE sql STABLE PARALLEL SAFE RETURN
+    '{"id":' || id || ',"product_id":' || product_id || head || tail;
 
 -- Stores products (p_), variants (v_), stock movements (m_) and events (e_) that were decided elsewhere. An id of null
 -- is a new row; v_product, m_variant, e_product and e_variant count rows of this same call, from 1.
@@ -120,7 +114,14 @@ BEGIN
         INSERT INTO events (store_id, id, type, resource_type, resource_id, resource_version, actor, changes, data, request_id)
         SELECT in_store_id, t.id, t.type, CASE WHEN v.id IS NULL THEN 'product' ELSE 'variant' END,
                coalesce(v.id, p.id), coalesce(v.version, p.version), in_actor, t.changes,
-               CASE WHEN v.id IS NULL THEN product_document(p) ELSE variant_document(v) END, in_request_id
+               CASE WHEN v.id IS NOT NULL THEN variant_document(v.id, v.product_id, v.head, v.tail)
+                    -- A product as GET answers it, its variants included; what is deleted is a tombstone.
+                    WHEN p.deleted_at IS NULL THEN '{"id":' || p.id || p.head || ',"variants":[' || coalesce(
+                        (SELECT string_agg(variant_document(m.id, m.product_id, m.head, m.tail), ',' ORDER BY m.position, m.id)
+                           FROM variants m
+                          WHERE m.store_id = in_store_id AND m.product_id = p.id AND m.deleted_at IS NULL), '') || ']' || p.tail
+                    ELSE '{"id":' || p.id || ',"deleted_at":"' || rfc3339(p.deleted_at) || '","version":' || p.version || '}' END,
+               in_request_id
           FROM unnest(e_id, e_type, e_product, e_variant, e_changes) WITH ORDINALITY
                AS t (id, type, product, variant, changes, n)
                JOIN products p ON p.store_id = in_store_id AND p.id = product_ids[t.product]

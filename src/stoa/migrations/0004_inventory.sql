@@ -155,7 +155,7 @@ BEGIN
            json_strip_nulls(json_build_object(
                'on_hand', CASE WHEN v.on_hand <> t.on_hand THEN json_build_array(t.on_hand, v.on_hand) END,
                'available', CASE WHEN s.now <> s.old THEN json_build_array(s.old, s.now) END))::text,
-           variant_document(v), in_request_id, moment
+           variant_document(v.id, v.product_id, v.head, v.tail), in_request_id, moment
       FROM unnest(held, old_hands, old_holds) AS t (id, on_hand, reserved)
            JOIN variants v ON v.store_id = in_store_id AND v.id = t.id
            CROSS JOIN LATERAL (SELECT t.on_hand - t.reserved, v.on_hand - v.reserved) AS s (old, now)

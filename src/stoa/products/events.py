@@ -3,7 +3,9 @@
 from typing import Any
 
 from stoa.events.outbox import Event
+from stoa.products.contract import Product, Variant
 from stoa.products.copies import ProductCopy, VariantCopy
+from stoa.rest.lists import Tombstone
 from stoa.rest.patch import changes_between
 
 
@@ -11,60 +13,70 @@ class ProductCreated(Event):
     """A product was created, its variants with it."""
 
     name, scope, resource_type = "product.created", "products:read", "product"
+    resource = Product
 
 
 class ProductUpdated(Event):
     """A product's own fields changed."""
 
     name, scope, resource_type = "product.updated", "products:read", "product"
+    resource = Product
 
 
 class ProductDeleted(Event):
     """A product was deleted, its variants with it."""
 
     name, scope, resource_type = "product.deleted", "products:read", "product"
+    resource = Tombstone
 
 
 class VariantCreated(Event):
     """A variant was added to a product."""
 
     name, scope, resource_type = "product.variant_created", "products:read", "variant"
+    resource = Variant
 
 
 class VariantUpdated(Event):
     """A variant's own fields changed."""
 
     name, scope, resource_type = "product.variant_updated", "products:read", "variant"
+    resource = Variant
 
 
 class VariantDeleted(Event):
     """A variant was removed from a product that stays."""
 
     name, scope, resource_type = "product.variant_deleted", "products:read", "variant"
+    resource = Variant
 
 
 class ProductInventoryChanged(Event):
     """A variant's stock moved: what is on hand, what is available, or both."""
 
     name, scope, resource_type = "product.inventory_changed", "inventory:read", "variant"
+    resource = Variant
 
 
 class ProductLowStock(Event):
     """What is available of a tracked variant fell to its low-stock threshold or below."""
 
     name, scope, resource_type = "product.low_stock", "inventory:read", "variant"
+    resource = Variant
 
 
 class ProductOutOfStock(Event):
     """Nothing is available of a tracked variant any more."""
 
     name, scope, resource_type = "product.out_of_stock", "inventory:read", "variant"
+    resource = Variant
 
 
 class ProductBackInStock(Event):
     """A tracked variant of which nothing was available is available again."""
 
     name, scope, resource_type = "product.back_in_stock", "inventory:read", "variant"
+    resource = Variant
 
 
 # What follows from other fields tells nothing by itself.

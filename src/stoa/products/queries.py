@@ -2,16 +2,21 @@
 
 import msgspec
 
+from stoa.db.documents import TOMBSTONE
 from stoa.db.listing import Listing
 from stoa.db.query import Query
 
 _TERMS = "terms @@ ({}::text)::tsquery"
 _VARIANT = """'{"id":' || id || ',"product_id":' || product_id || head || tail"""
+# A product `p` with its variants.
+_PRODUCT = f"""'{{"id":' || id || head || ',"variants":[' || coalesce(
+    (SELECT string_agg({_VARIANT}, ',' ORDER BY position, id)
+       FROM variants WHERE store_id = $1 AND product_id = p.id AND deleted_at IS NULL), '') || ']' || tail"""
 
 LISTING = Listing(
     table="products",
     doc="""'{"id":' || id || head || tail""",
-    tombstone="""'{"id":' || id || ',"deleted_at":"' || rfc3339(deleted_at) || '","version":' || version || '}'""",
+    tombstone=TOMBSTONE,
     counted_as="products",
     deletable=True,
     sorts={
@@ -55,11 +60,8 @@ class Document(msgspec.Struct):
 
 GET = Query(
     Document,
-    f"""SELECT convert_to('{{"id":' || id || head || ',"variants":[' || coalesce(
-               (SELECT string_agg({_VARIANT}, ',' ORDER BY position, id)
-                  FROM variants WHERE store_id = $1 AND product_id = $2 AND deleted_at IS NULL), '') || ']' || tail, 'UTF8') AS doc,
-               version
-          FROM products WHERE store_id = $1 AND id = $2 AND deleted_at IS NULL""",
+    f"""SELECT convert_to({_PRODUCT}, 'UTF8') AS doc, version
+          FROM products p WHERE store_id = $1 AND id = $2 AND deleted_at IS NULL""",
 )
 
 
@@ -70,8 +72,7 @@ class Found(msgspec.Struct):
 
 DOCUMENTS = Query(
     Found,
-    """SELECT id, product_document(p) AS doc FROM products p
-        WHERE store_id = $1 AND id = ANY($2::bigint[]) AND deleted_at IS NULL""",
+    f"""SELECT id, {_PRODUCT} AS doc FROM products p WHERE store_id = $1 AND id = ANY($2::bigint[]) AND deleted_at IS NULL""",
 )
 VARIANT_DOCUMENTS = Query(
     Found,
@@ -148,7 +149,7 @@ SAVE = Query(Saved, f"SELECT product_ids, variant_ids FROM save_products({', '.j
 VARIANT_LISTING = Listing(
     table="variants",
     doc=_VARIANT,
-    tombstone="""'{"id":' || id || ',"deleted_at":"' || rfc3339(deleted_at) || '","version":' || version || '}'""",
+    tombstone=TOMBSTONE,
     deletable=True,
     sorts={"id": "id", "created_at": "created_at", "updated_at": "updated_at"},
     where={

@@ -1,1 +1,1 @@
-"""The reference that people read: the OpenAPI document as one page, and a page for every error code."""
+"""The reference that people read: a page for every group, operation, guide and error code."""

@@ -1,9 +1,11 @@
-"""The chapters around the operations: the introduction, access, errors, and the schemas at the end."""
+"""The chapters around the operations: the introduction, access, errors, a group's overview, and the schemas."""
 
-from stoa.reference.document import Document
+from collections.abc import Iterable
+
+from stoa.reference.document import Document, Group
 from stoa.reference.fields import row, rows, schema_rows
 from stoa.reference.markup import Html, code, inline, join, link, prose, tag
-from stoa.reference.operation import card, error_rows, status_mark
+from stoa.reference.operation import address, card, error_rows, method, status_mark
 from stoa.reference.samples import CONTINUED, pretty
 
 _BEARER = (
@@ -29,7 +31,7 @@ def introduction(document: Document) -> Html:
             "p",
             "Every address begins with the base URL of a store, by its path or by its host: ",
             tag("code", document.base_url, class_="base"),
-            ". All of this page comes from ",
+            ". The reference comes from ",
             link("/openapi.json", "openapi.json"),
             ", which tells a machine the same.",
         ),
@@ -44,7 +46,7 @@ def _colonnade(document: Document) -> Html:
         tag(
             "li",
             link(
-                f"#{group.anchor}",
+                group.address,
                 tag("b", group.name),
                 tag("span", inline(group.description)),
                 tag("small", _counted(len(group.operations), "operation")),
@@ -116,17 +118,36 @@ def errors(document: Document) -> Html:
     return tag("section", text, examples, id="errors", class_="pair")
 
 
-def schemas(document: Document) -> Html:
-    parts = (
+def group_chapter(group: Group, document: Document) -> Html:
+    """What a group is for, each of its operations in a line, and what they take and answer."""
+    lines = (
+        tag("li", link(group.address_of(each), method(each.method), tag("b", each.summary), address(each.path)))
+        for each in group.operations
+    )
+    shapes = document.named_by(schema for each in group.operations for schema in each.schemas)
+    opening = tag(
+        "section",
+        tag("p", link("/docs", "API reference"), class_="crumb"),
+        tag("h1", group.name),
+        tag("p", inline(group.description), class_="lead"),
+        tag("ul", join(lines, "\n"), class_="answered operations"),
+        class_="opening",
+    )
+    return join([opening, schemas(shapes, document)], "\n")
+
+
+def schemas(names: Iterable[str], document: Document) -> Html | None:
+    """The named schemas, to which the rows above them lead."""
+    parts = [
         tag(
             "section",
             tag("h3", link(f"#schema-{name}", name, class_="self")),
-            prose(schema.get("description", "")),
-            rows(schema_rows(schema, document)),
+            prose(document.components.schemas[name].get("description", "")),
+            rows(schema_rows(document.components.schemas[name], document)),
             id=f"schema-{name}",
             class_="schema",
         )
-        for name, schema in document.components.schemas.items()
-    )
-    heading = tag("h2", link("#schemas", "Schemas", class_="self"))
-    return tag("section", heading, join(parts, "\n"), id="schemas", class_="schemas")
+        for name in names
+    ]
+    heading = tag("h2", link("#schemas", "Objects", class_="self"))
+    return tag("section", heading, join(parts, "\n"), id="schemas", class_="schemas") if parts else None

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any, cast
 
@@ -58,6 +58,13 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     @property
     def successes(self) -> dict[str, Answer]:
         return {status: answer for status, answer in self.responses.items() if status < "400"}
+
+    @property
+    def schemas(self) -> list[Schema]:
+        """What it takes and what it answers when all goes well."""
+        bodies = [self.request_body.content] if self.request_body else []
+        contents = [*bodies, *(answer.content for answer in self.successes.values())]
+        return [media.schema for content in contents for media in content.values()]
 
     @property
     def codes(self) -> dict[str, str]:
@@ -116,8 +123,15 @@ class Group(msgspec.Struct, frozen=True):
     operations: list[Operation]
 
     @property
-    def anchor(self) -> str:
-        return "group-" + re.sub(r"\W+", "-", self.name.lower())
+    def slug(self) -> str:
+        return re.sub(r"\W+", "-", self.name.lower()).strip("-")
+
+    @property
+    def address(self) -> str:
+        return f"/docs/{self.slug}"
+
+    def address_of(self, operation: Operation) -> str:
+        return f"{self.address}/{operation.operation_id}"
 
 
 class Document(msgspec.Struct, frozen=True, dict=True):
@@ -143,6 +157,22 @@ class Document(msgspec.Struct, frozen=True, dict=True):
             members.setdefault((operation.tags or ["Other"])[0], []).append(operation)
         texts = {tag.name: tag.description for tag in self.tags}
         return [Group(name, texts.get(name, ""), found) for name, found in members.items() if found]
+
+    @cached_property
+    def addresses(self) -> dict[str, str]:
+        """Where each operation is described, by its id."""
+        return {each.operation_id: group.address_of(each) for group in self.groups for each in group.operations}
+
+    def named_by(self, schemas: Iterable[Schema]) -> list[str]:
+        """The named schemas that these lead to, by whatever way, in the document's order."""
+        found: set[str] = set()
+        left = list(schemas)
+        while left:
+            for name in _references(left.pop()):
+                if name not in found and name in self.components.schemas:
+                    found.add(name)
+                    left.append(self.components.schemas[name])
+        return [name for name in self.components.schemas if name in found]
 
     @cached_property
     def titles(self) -> dict[str, str]:
@@ -199,6 +229,18 @@ def reference(schema: Schema) -> str | None:
     """The name of the schema that this one refers to."""
     target = str(schema.get("$ref", ""))
     return target.removeprefix(_SCHEMAS) if target.startswith(_SCHEMAS) else None
+
+
+def _references(node: Any) -> Iterator[str]:
+    if isinstance(node, dict):
+        members = cast("dict[str, Any]", node)
+        if name := reference(members):
+            yield name
+        for each in members.values():
+            yield from _references(each)
+    elif isinstance(node, list):
+        for each in cast("list[Any]", node):
+            yield from _references(each)
 
 
 def read(document: Mapping[str, Any]) -> Document:

@@ -6,11 +6,16 @@ from collections.abc import Iterable, Mapping
 from stoa.reference.document import Document, Parameter, Schema
 from stoa.reference.markup import Html, code, inline, join, tag
 from stoa.reference.samples import example
-from stoa.reference.wording import demands, kind, nullable, plain, said
+from stoa.reference.wording import demands, items_of, kind, nullable, plain, said
 
 _PAGING = ("limit", "per_page", "page", "cursor", "sort", "fields", "include", "include_deleted")
 _ORDER = ("Path", "Query", "Filters", "Paging and shape", "Headers", "Other")
 _RANGE = re.compile(r"(.+)\[(\w+)\]")
+
+
+def label(*words: str | None) -> Html:
+    """The heading of one part of an operation."""
+    return tag("h2", *words, class_="label")
 
 
 def row(name: Html, type_: Html | None, *about: Html, flag: str | None = None, **data: str | None) -> Html:
@@ -37,7 +42,7 @@ def parameter_groups(parameters: Iterable[Parameter], body: Html | None, documen
         title = _title(parameter, lists=lists)
         by_title.setdefault(title, (parameter.where, []))[1].append(parameter)
     parts = {
-        title: join([tag("h4", title), rows(_parameters(members, document), data_in=where)])
+        title: join([label(title), rows(_parameters(members, document), data_in=where)])
         for title, (where, members) in by_title.items()
     }
     # The path and the body say what is done; the rest says how.
@@ -91,7 +96,7 @@ def schema_rows(schema: Schema, document: Document, prefix: str = "") -> Iterabl
         required = name in schema.get("required", [])
         inner = plain(each)
         listed = inner.get("type") == "array"
-        nested: Schema = plain(inner.get("items", {})) if listed else inner
+        nested: Schema = plain(items_of(inner)) if listed else inner
         unfolds = nested.get("type") == "object" and bool(nested.get("properties"))
         type_ = ("array of object" if listed else "object") if unfolds else kind(inner)
         yield row(

@@ -3,8 +3,9 @@
 import re
 from collections.abc import Iterable, Mapping
 
-from stoa.reference.document import Answer, Document, Operation, Schema, reference
-from stoa.reference.fields import parameter_groups, row, rows, schema_rows
+from stoa.reference.document import Answer, Document, Group, Operation, Schema, reference
+from stoa.reference.fields import label, parameter_groups, row, rows, schema_rows
+from stoa.reference.languages import javascript, python, sdk_calls
 from stoa.reference.markup import Html, code, inline, join, link, prose, tag
 from stoa.reference.samples import curl, sample_answer
 from stoa.reference.wording import kind
@@ -13,17 +14,19 @@ _PREFIX = re.compile(r"/api/v\d+/app(?=/)")
 _PLACEHOLDER = re.compile(r"({\w+})")
 
 
-def operation_section(operation: Operation, document: Document) -> Html:
-    name = operation.operation_id
+def operation_section(operation: Operation, group: Group, document: Document) -> Html:
+    """The whole operation, as its page shows it."""
+    call = sdk_calls().get(operation.summary)
     text = tag(
         "div",
-        tag("h3", link(f"#{name}", operation.summary, class_="self")),
+        tag("p", link(group.address, group.name), class_="crumb"),
+        tag("h1", operation.summary),
         tag("p", method(operation.method), " ", address(operation.path), class_="address"),
         tag("p", "Deprecated: it will go. Do not build on it.", class_="notice") if operation.deprecated else None,
         prose(operation.description) if operation.description.rstrip(".") != operation.summary else None,
         _scopes(operation),
         parameter_groups(operation.parameters, _body(operation, document), document),
-        tag("h4", "Answers"),
+        label("Answers"),
         rows(_answers(operation, document)),
         _errors(operation, document),
         class_="text",
@@ -34,9 +37,11 @@ def operation_section(operation: Operation, document: Document) -> Html:
         "\n",
         tag("div", _request(operation, document), _answer(operation, document), class_="examples"),
         class_="operation pair",
-        id=name,
+        id=operation.operation_id,
         data_method=operation.method,
         data_path=operation.path,
+        data_call=call.name if call else None,
+        data_spreads=bool(call and call.spreads),
     )
 
 
@@ -56,7 +61,7 @@ def _scopes(operation: Operation) -> Html | None:
     scopes = operation.scopes
     if not scopes:
         return None
-    named = join((link("#scopes", code(scope)) for scope in scopes), " ")
+    named = join((link("/docs#scopes", code(scope)) for scope in scopes), " ")
     return tag("p", "Scope ", named, class_="scope")
 
 
@@ -69,7 +74,7 @@ def _body(operation: Operation, document: Document) -> Html | None:
     found = list(schema_rows(document.resolved(media.schema), document))
     return join(
         [
-            tag("h4", "Body ", None if body.required else tag("span", "optional", class_="flag optional")),
+            label("Body ", None if body.required else tag("span", "optional", class_="flag optional")),
             tag("p", join(map(code, body.content), " or "), *named, class_="media"),
             rows(found, data_in="body") if found else None,
         ]
@@ -104,7 +109,7 @@ def _errors(operation: Operation, document: Document) -> Html | None:
         tag("summary", f"{len(usual)} errors that most operations share"),
         tag("p", join((link(f"/problems/{name}", name) for name in usual), " "), class_="codes"),
     )
-    return join([tag("h4", "Errors") if operation.codes else None, listed if own else None, rest if usual else None])
+    return join([label("Errors") if operation.codes else None, listed if own else None, rest if usual else None])
 
 
 def error_rows(codes: Mapping[str, str], document: Document) -> Html:
@@ -130,7 +135,20 @@ def card(title: Html | str, text: str, look: str, label: str) -> Html:
 
 
 def _request(operation: Operation, document: Document) -> Html:
-    return card("curl", curl(operation, document), "request", f"Request: {operation.summary}")
+    """The command in the open and the programs folded; with script they become tabs of one card."""
+    shown = card("curl", curl(operation, document), "request", f"Request: {operation.summary}")
+    programs = {"Python": python(operation, document), "JavaScript": javascript(operation, document)}
+    return join([shown, *(_program(name, text, operation) for name, text in programs.items())])
+
+
+def _program(language: str, text: str, operation: Operation) -> Html:
+    label_ = f"Request in {language}: {operation.summary}"
+    return tag(
+        "details",
+        tag("summary", language),
+        tag("pre", code(text), tabindex="0", role="region", aria_label=label_),
+        class_="card request alternative",
+    )
 
 
 def _answer(operation: Operation, document: Document) -> Html | None:

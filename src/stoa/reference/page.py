@@ -1,27 +1,26 @@
-"""The pages of the reference, made from the OpenAPI document when they are first asked for."""
+"""Every page below `/docs` by its address, made from the OpenAPI document and the guides when it is first asked for."""
 
-from collections.abc import Mapping
-from functools import cache
+from collections.abc import Callable, Mapping
+from functools import cache, partial
 from importlib.resources import files
-from typing import Any
+from itertools import pairwise
 
+from stoa.guides.shelf import Guide, guides
 from stoa.reference import chapters, shell
 from stoa.reference.console import console
-from stoa.reference.document import Document, Group, read
-from stoa.reference.markup import Html, inline, join, link, tag
-from stoa.reference.operation import method, operation_section
+from stoa.reference.contents import contents
+from stoa.reference.document import Document, Group, Operation, read
+from stoa.reference.guide import guide_article, guide_list
+from stoa.reference.markup import Html, link, tag
+from stoa.reference.operation import operation_section
 from stoa.reference.problem import problem_page
 
+_SCRIPTS = ("code.js", "page.js", "contents.js")
 _ASSETS = {
-    "reference.css": ("text/css", ("base.css", "page.css", "console.css")),
-    "reference.js": ("text/javascript", ("code.js", "page.js", "contents.js", "console.js")),
+    "reference.css": ("text/css", ("base.css", "page.css", "guide.css", "console.css")),
+    "reference.js": ("text/javascript", _SCRIPTS),
+    "operation.js": ("text/javascript", (*_SCRIPTS, "console.js")),
 }
-
-
-@cache
-def html() -> str:
-    """The whole page at `/docs`."""
-    return str(render(_document()))
 
 
 @cache
@@ -32,6 +31,11 @@ def asset(name: str) -> tuple[bytes, str] | None:
     media, parts = _ASSETS[name]
     folder = files("stoa.reference") / "assets"
     return b"\n".join((folder / part).read_bytes() for part in parts), media
+
+
+def themed(page: str, theme: str) -> str:
+    """The page as a reader who has chosen a theme sees it."""
+    return page.replace(f'data-theme="{shell.SYSTEM}"', f'data-theme="{theme}"', 1) if theme else page
 
 
 @cache
@@ -48,76 +52,102 @@ def _document() -> Document:
     return read(openapi())
 
 
-def render(document: Document | Mapping[str, Any]) -> Html:
-    found = document if isinstance(document, Document) else read(document)
-    info = found.info
-    menu = tag("button", "Contents", type="button", popovertarget="contents")
-    return shell.page(
-        info.title,
-        info.summary,
-        tag("header", shell.brand("#introduction", "API reference"), menu, class_="top"),
-        _contents(found),
-        tag("main", *_chapters(found), id="main"),
-        console(),
-        script=True,
-        class_="reference",
-        data_token_url=found.flow.token_url,
-        data_base=found.base_url,
+@cache
+def addresses() -> Mapping[str, Callable[[], Html]]:
+    """Every page of this release, in reading order."""
+    return pages(_document(), guides())
+
+
+def pages(document: Document, shelf: Mapping[str, Guide]) -> dict[str, Callable[[], Html]]:
+    """How to make each page, by its address."""
+    show = partial(_page, document, shelf)
+    found: dict[str, Callable[[], Html]] = {
+        "/docs": lambda: show(
+            "/docs",
+            document.info.title,
+            document.info.summary,
+            chapters.introduction(document),
+            chapters.access(document),
+            chapters.errors(document),
+        ),
+        "/docs/guides": lambda: show("/docs/guides", "Guides", "How to build on Stoa.", guide_list(shelf)),
+    }
+    for guide in shelf.values():
+        found[f"/docs/guides/{guide.name}"] = partial(_guide, document, shelf, guide)
+    for group in document.groups:
+        found[group.address] = partial(_group, document, shelf, group)
+        for operation in group.operations:
+            found[group.address_of(operation)] = partial(_operation, document, shelf, group, operation)
+    return found
+
+
+def _guide(document: Document, shelf: Mapping[str, Guide], guide: Guide) -> Html:
+    here = f"/docs/guides/{guide.name}"
+    order = [(f"/docs/guides/{each.name}", each.title) for each in shelf.values()]
+    article = guide_article(guide, shelf, document)
+    return _page(document, shelf, here, guide.title, guide.summary, article, _neighbours(order, here))
+
+
+def _group(document: Document, shelf: Mapping[str, Guide], group: Group) -> Html:
+    chapter = chapters.group_chapter(group, document)
+    return _page(document, shelf, group.address, group.name, group.description, chapter)
+
+
+def _operation(document: Document, shelf: Mapping[str, Guide], group: Group, operation: Operation) -> Html:
+    here = group.address_of(operation)
+    order = [(group.address_of(each), each.summary) for each in group.operations]
+    return _page(
+        document,
+        shelf,
+        here,
+        operation.summary,
+        f"{operation.method} {operation.path}",
+        operation_section(operation, group, document),
+        chapters.schemas(document.named_by(operation.schemas), document),
+        _neighbours(order, here),
+        script="operation.js",
+        beside=console(),
     )
 
 
-def _chapters(document: Document) -> list[Html]:
-    return [
-        chapters.introduction(document),
-        chapters.access(document),
-        chapters.errors(document),
-        *(_group(group, document) for group in document.groups),
-        chapters.schemas(document),
-        tag("footer", tag("p", f"{document.info.title} {document.info.version}, Apache 2.0. ",
-                          link("/openapi.json", "OpenAPI 3.1 document"))),
-    ]  # fmt: skip
-
-
-def _group(group: Group, document: Document) -> Html:
-    heading = tag("h2", link(f"#{group.anchor}", group.name, class_="self"))
-    about = tag("p", inline(group.description), class_="lead")
-    operations = join((operation_section(each, document) for each in group.operations), "\n")
-    return tag("section", tag("header", heading, about), "\n", operations, id=group.anchor, class_="group")
-
-
-def _contents(document: Document) -> Html:
-    start = [("introduction", "Introduction"), ("authentication", "Authentication"), ("errors", "Answers and errors")]
-    search = tag(
-        "div",
-        tag("input", type="search", id="filter", placeholder="Filter operations", aria_label="Filter operations",
-            autocomplete="off", spellcheck="false"),
-        tag("kbd", "/"),
-        tag("p", id="found", role="status"),
-        class_="filter scripted",
-    )  # fmt: skip
-    groups = (
-        _entries(group.name, f"#{group.anchor}", [(o.operation_id, o.summary, o.method) for o in group.operations])
-        for group in document.groups
-    )
-    shapes = _entries("Schemas", "#schemas", [(f"schema-{name}", name, "") for name in document.components.schemas])
+def _neighbours(order: list[tuple[str, str]], here: str) -> Html | None:
+    """The ways to the page before and the page after."""
+    before = next((first for first, second in pairwise(order) if second[0] == here), None)
+    after = next((second for first, second in pairwise(order) if first[0] == here), None)
+    if before is None and after is None:
+        return None
     return tag(
-        "nav",
-        shell.brand("#introduction", "API reference"),
-        tag("button", "Close", type="button", popovertarget="contents", popovertargetaction="hide"),
-        search,
-        tag("ul", join(_entry(anchor, text, "") for anchor, text in start)),
-        join(groups, "\n"),
-        shapes,
-        id="contents",
-        popover=True,
-        aria_label="Contents",
+        "p",
+        link(before[0], tag("small", "Before"), before[1], rel="prev", class_="before") if before else None,
+        link(after[0], tag("small", "Next"), after[1], rel="next", class_="after") if after else None,
+        class_="neighbours",
     )
 
 
-def _entries(title: str, address: str, entries: list[tuple[str, str, str]]) -> Html:
-    listed = tag("ul", join((_entry(*entry) for entry in entries), "\n"))
-    return tag("section", tag("h2", link(address, title)), listed)
-
-
-def _entry(anchor: str, text: str, verb: str) -> Html:
-    return tag("li", link(f"#{anchor}", text, method(verb) if verb else None))
+def _page(
+    document: Document,
+    shelf: Mapping[str, Guide],
+    here: str,
+    title: str,
+    summary: str,
+    *parts: Html | None,
+    script: str = "reference.js",
+    beside: Html | None = None,
+) -> Html:
+    info = document.info
+    menu = tag("button", "Contents", type="button", popovertarget="contents")
+    foot = tag(
+        "footer", tag("p", f"{info.title} {info.version}, Apache 2.0. ", link("/openapi.json", "OpenAPI 3.1 document"))
+    )
+    return shell.page(
+        title if title == info.title else f"{title} · {info.title}",
+        summary,
+        tag("header", shell.brand("/docs", "Developers"), menu, class_="top"),
+        contents(document, shelf, here),
+        tag("main", *parts, foot, id="main"),
+        beside,
+        script=script,
+        class_="reference",
+        data_token_url=document.flow.token_url,
+        data_base=document.base_url,
+    )

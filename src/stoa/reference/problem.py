@@ -14,7 +14,7 @@ def problem_page(document: Document, code: str, status: int, title: str, text: s
     sample = _sample(document, code, status, title, retryable=retryable)
     main = tag(
         "main",
-        tag("p", link("/docs#error-codes", "Error codes"), class_="version"),
+        tag("p", link("/docs#error-codes", "Error codes"), class_="crumb"),
         tag("h1", title),
         tag("p", status_mark(str(status)), " ", code_(code), class_="address"),
         tag("div", prose(text), class_="lead"),
@@ -26,7 +26,7 @@ def problem_page(document: Document, code: str, status: int, title: str, text: s
         id="main",
         class_="problem",
     )
-    top = tag("header", shell.brand("/docs", "API reference"), link("/docs", "All operations"), class_="top")
+    top = tag("header", shell.brand("/docs", "Developers"), link("/portal", "Portal", class_="door"), class_="top")
     return shell.page(f"{code}: {title}", text.partition("\n\n")[0], top, main)
 
 
@@ -63,7 +63,7 @@ def _operations(document: Document, code: str) -> Html | None:
         join([
             tag("h3", name),
             tag("ul", join(
-                tag("li", link(f"/docs#{each.operation_id}", method(each.method), " ", each.summary, address(each.path)))
+                tag("li", link(document.addresses[each.operation_id], method(each.method), " ", each.summary, address(each.path)))
                 for each in found
             ), class_="answered"),
         ])

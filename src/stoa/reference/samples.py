@@ -5,7 +5,7 @@ from typing import Any, cast
 
 from stoa.reference.document import Document, Operation, Schema
 from stoa.reference.markup import Html, join, tag
-from stoa.reference.wording import alternatives, nullable, plain, values
+from stoa.reference.wording import alternatives, items_of, nullable, plain, values
 
 _DEEPEST = 5
 _WIDTH = 58
@@ -54,7 +54,7 @@ def example(schema: Schema, document: Document, name: str = "", *, depth: int = 
         case "object":
             return _members(schema, document, depth, answer=answer)
         case "array":
-            inner = document.resolved(schema.get("items", {}))
+            inner = document.resolved(items_of(schema))
             worth = depth < _DEEPEST and (inner.get("type") != "string" or values(inner))
             return [example(inner, document, name.removesuffix("s"), depth=depth + 1, answer=answer)] if worth else []
         case "integer" | "number":
@@ -94,8 +94,20 @@ def sample_body(operation: Operation, document: Document) -> tuple[str, str] | N
     if operation.request_body is None:
         return None
     name, media = next(iter(operation.request_body.content.items()))
+    if name == "application/x-ndjson" and media.example is None:
+        return name, _line(operation, document)
     given = media.example if media.example is not None else example(media.schema, document, answer=False)
     return name, given if isinstance(given, str) else pretty(given)
+
+
+def _line(operation: Operation, document: Document) -> str:
+    """A line of a file to be imported: the plain members of what would be created one by one."""
+    place = operation.path.rpartition("/")[0]
+    one = next((each for each in document.operations if (each.method, each.path) == ("POST", place)), None)
+    created = sample_body(one, document) if one else None
+    members: dict[str, Any] = json.loads(created[1]) if created else {}
+    shown = {name: value for name, value in members.items() if isinstance(value, str)}
+    return json.dumps(dict(list(shown.items())[:4]), ensure_ascii=False)
 
 
 def sample_answer(operation: Operation, document: Document) -> tuple[str, str] | None:

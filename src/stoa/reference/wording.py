@@ -33,7 +33,8 @@ def kind(schema: Schema) -> Html:
         return join((kind({**schema, "type": each}) for each in cast("list[str]", given)), " or ")
     match given:
         case "array":
-            return join(["array of ", kind(schema.get("items", {}))])
+            fixed: list[Schema] = schema.get("prefixItems", [])
+            return join(["array of ", join(map(kind, fixed), ", ") if fixed else kind(items_of(schema))])
         case "object":
             return _object(schema)
         case None:
@@ -47,6 +48,12 @@ def _object(schema: Schema) -> Html:
         return tag("code", "{", ", ".join(schema["properties"]), "}", title=schema.get("description"))
     of = schema.get("additionalProperties")
     return join(["map of ", kind(cast("Schema", of))]) if isinstance(of, dict) and of else join(["object"])
+
+
+def items_of(schema: Schema) -> Schema:
+    """What an array holds; of one whose places differ, what stands at the first."""
+    first: Any = (schema.get("prefixItems") or [schema.get("items")])[0]
+    return cast("Schema", first) if isinstance(first, dict) else {}
 
 
 def alternatives(schema: Schema) -> list[Schema]:
@@ -81,7 +88,7 @@ def values(schema: Schema) -> list[Any]:
 def demands(schema: Schema, document: Document, *more: Html) -> Html:
     """What is asked of a value beyond its type, in small print; nothing when nothing is."""
     schema = plain(schema)
-    items: Schema = schema.get("items", {})
+    items = items_of(schema)
     chosen = values(schema) or values(items)
     found = [
         _bounds(schema.get("minimum"), schema.get("maximum"), ""),

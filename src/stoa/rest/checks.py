@@ -186,7 +186,8 @@ def _dict(info: inspect.DictType) -> Check:
 
 
 def _str(info: inspect.StrType) -> Check:
-    pattern = re.compile(info.pattern) if info.pattern else None
+    # A dollar would let a newline pass behind what it ends.
+    pattern = re.compile(re.sub(r"\$\Z", r"\\Z", info.pattern)) if info.pattern else None
     least, most = info.min_length or 0, info.max_length
 
     def check(value: Any, at: str, faults: list[Fault], digits: int) -> None:

@@ -5,7 +5,7 @@ import random
 import re
 import time
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -16,6 +16,7 @@ from stoa.rest.endpoint import Accepted, Access, Call, Caller, Endpoint
 from stoa.rest.limits import Allowance, RateLimiter
 from stoa.rest.lists import read_list
 from stoa.rest.problems import (
+    Fault,
     InsufficientScope,
     InternalError,
     NotAcceptable,
@@ -41,6 +42,7 @@ from stoa.rest.wire import (
     receive_upload,
     send_response,
 )
+from stoa.settings import Settings
 
 PREFIX = "/api/v3/app"
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,128}\Z")
@@ -59,6 +61,7 @@ class Observed(msgspec.Struct):
     store_id: int | None
     app_id: int | None
     error: BaseException | None
+    fault: Fault | None = None  # the first that the refusal named
 
 
 class Dispatcher:
@@ -71,18 +74,24 @@ class Dispatcher:
         database: Database,
         access: Access,
         public_url: str = "",
+        settings: Settings | None = None,
+        seal: idempotency.Seal | None = None,
         app_concurrency: int = 20,
         max_in_flight: int = 1_000,
         observe: Callable[[Observed], None] = lambda _: None,
+        committed: Callable[[int], None] = lambda _: None,
     ) -> None:
         self._router = Router(endpoints)
         self._database = database
         self._access = access
         self._limiter = RateLimiter(database)
         self._public_url = public_url.rstrip("/")
+        self._settings = settings or Settings()
+        self._seal = seal
         self._app_concurrency = app_concurrency
         self._max_in_flight = max_in_flight
         self._observe = observe
+        self._committed = committed  # is told the store of each write that was carried out
         self._in_flight: dict[tuple[int, int], int] = {}
         self._busy = 0
 
@@ -110,6 +119,7 @@ class Dispatcher:
                 request.store.id if request.store else None,
                 request.caller.app_id if request.caller else None,
                 request.error,
+                request.fault,
             )
         )
 
@@ -185,6 +195,7 @@ class Dispatcher:
             raise NotAcceptable(f"This endpoint answers {', '.join(endpoint.produces)}.")
         call = Call(self._database, store, caller, request.request_id, request.base)
         call.accepted, call.headers = accepted.decode(), headers
+        call.aside, call.settings = self._database.aside, self._settings
         if endpoint.lists is not None:
             query = read_list(endpoint.lists, request.query, store)
             values["query"] = query
@@ -209,7 +220,8 @@ class Dispatcher:
 
     async def _charge(self, request: Request, caller: Caller, body: Any) -> None:
         """A batch costs one more for every fifty items."""
-        extra = len(getattr(body, "items", ())) // 50
+        items: Any = getattr(body, "items", None)
+        extra = len(cast("list[Any]", items)) // 50 if isinstance(items, list) else 0
         if extra and request.store is not None:
             request.allowance = await self._limiter.take(
                 request.store.id, caller.app_id, extra, caller.burst, caller.refill
@@ -221,18 +233,27 @@ class Dispatcher:
     ) -> Response:
         key = idempotency.read_key(request.headers.get(b"idempotency-key"))
         mark = idempotency.fingerprint(request.method, request.path, request.query, raw) if key else b""
+        if not endpoint.transaction:
+            return await self._act(request, endpoint, call, values, key, mark)
+        if endpoint.before is not None:
+            await endpoint.before(call, **values)
+        names = (call.store_id, call.caller.app_id)
+        # An answer that shows a secret is kept sealed, or not at all.
+        seal = self._seal if endpoint.secret else None
         for left in reversed(range(_TRIES)):
             try:
                 async with self._database.transaction() as db:
                     call.db = db
                     if key:
-                        before = await idempotency.claim(db, call.store_id, call.caller.app_id, key, mark)
+                        before = await idempotency.claim(db, *names, key, mark)
                         if before is not None:
-                            return before
+                            return idempotency.opened(before, seal, *names, key) if seal else before
                     answer = await endpoint.handler(call, **values)
                     response = render(request, endpoint, call, answer)
-                    if key:
-                        await idempotency.remember(db, call.store_id, call.caller.app_id, key, response)
+                    if key and (seal or not endpoint.secret):
+                        kept = idempotency.sealed(response, seal, *names, key) if seal else response
+                        await idempotency.remember(db, *names, key, kept, call.concerns)
+                self._committed(call.store_id)
                 if isinstance(answer, Accepted) and answer.settled is not None:
                     call.db = self._database
                     settled = await answer.settled()
@@ -243,6 +264,22 @@ class Dispatcher:
                     raise
                 await asyncio.sleep(random.uniform(0.005, 0.05) * (_TRIES - left))  # noqa: S311
         raise InternalError
+
+    async def _act(
+        self, request: Request, endpoint: Endpoint, call: Call, values: dict[str, Any], key: str | None, mark: bytes
+    ) -> Response:
+        """Carry out what waits for others; of two with one key that run at once both may act, and one is remembered."""
+        names = (call.store_id, call.caller.app_id, key or "", mark)
+        if key and (before := await idempotency.answered(self._database, *names)) is not None:
+            return before
+        answer = await endpoint.handler(call, **values)
+        response = render(request, endpoint, call, answer)
+        if key:
+            async with self._database.transaction() as db:
+                if (before := await idempotency.claim(db, *names)) is not None:
+                    return before
+                await idempotency.remember(db, *names[:3], response)
+        return response
 
 
 def _check_allowance(allowance: Allowance) -> None:

@@ -14,9 +14,13 @@ from stoa.rest.filters import Filter
 from stoa.rest.lists import ListOf, ListQuery, Page
 from stoa.rest.problems import Refusal, VersionConflict
 from stoa.rest.wire import Upload
+from stoa.settings import Settings
 
 T = TypeVar("T")
 Handler = TypeVar("Handler", bound=Callable[..., Awaitable[Any]])
+
+
+_SETTINGS = Settings()
 
 
 class Store(msgspec.Struct, frozen=True):
@@ -64,8 +68,10 @@ class Call:
 
     __slots__ = (
         "accepted",
+        "aside",
         "base",
         "caller",
+        "concerns",
         "db",
         "echoed",
         "expected",
@@ -75,11 +81,14 @@ class Call:
         "parameters",
         "patch",
         "request_id",
+        "settings",
         "store",
     )
 
     def __init__(self, db: Executor, store: Store, caller: Caller, request_id: str, base: str) -> None:
         self.db = db
+        self.aside = db  # for a statement of its own beside the transaction; never waits for one who holds `db`
+        self.settings = _SETTINGS
         self.store = store
         self.caller = caller
         self.request_id = request_id
@@ -92,10 +101,16 @@ class Call:
         self.accepted = ""  # the media type to answer in, where there is a choice
         self.headers: Mapping[bytes, bytes] = {}
         self.fields: frozenset[str] | None = None
+        self.concerns: int | None = None  # the person whose data the answer carries, so that erasing finds it
 
     @property
     def store_id(self) -> int:
         return self.store.id
+
+    @property
+    def actor(self) -> str:
+        """Who acts, as the audit log names them."""
+        return f"app:{self.caller.app_id}"
 
     def check_version(self, current: int) -> None:
         """Refuse when If-Match names other versions than the current one."""
@@ -103,7 +118,13 @@ class Call:
             raise VersionConflict(f"The current version is {current}.", current_version=current)
 
 
-class One(msgspec.Struct, Generic[T]):
+class Beside(msgspec.Struct, kw_only=True):
+    """What an answer says beside its resource."""
+
+    meta: bytes = b"{}"
+
+
+class One(Beside, Generic[T]):
     """One resource as its stored document."""
 
     doc: bytes
@@ -165,6 +186,9 @@ class Endpoint(msgspec.Struct, frozen=True, eq=False):
     parameters: Mapping[str, Filter]
     uploads: tuple[str, ...]  # media types of a body that is streamed into a file
     produces: tuple[str, ...]  # media types that may be asked for, the usual one first
+    transaction: bool = True  # False for a handler that waits for others, and must hold no connection meanwhile
+    before: Callable[..., Awaitable[None]] | None = None  # what takes its time, done before the transaction begins
+    secret: bool = False  # whether the answer shows a secret: what is remembered of it is sealed
 
     @property
     def status(self) -> int:
@@ -180,6 +204,8 @@ class Endpoint(msgspec.Struct, frozen=True, eq=False):
         """Fields that callers see but a merge patch of them is ignored or refused."""
         if self.method != "PATCH" or self.resource is None or self.body is None:
             return frozenset()
+        if not (isinstance(self.body, type) and issubclass(self.body, msgspec.Struct)):  # pyright: ignore[reportUnnecessaryIsInstance]
+            return frozenset()  # an object of free keys
         return frozenset(_field_names(self.resource)) - frozenset(_field_names(self.body))
 
 
@@ -226,9 +252,12 @@ class Routes:
         parameters: Mapping[str, Filter] | None = None,
         uploads: Sequence[str] = (),
         produces: Sequence[str] = ("application/json",),
+        transaction: bool = True,
+        before: Callable[..., Awaitable[None]] | None = None,
+        secret: bool = False,
     ) -> Callable[[Handler], Handler]:
         def declare(handler: Handler) -> Handler:
-            hints = get_type_hints(handler)
+            hints = get_type_hints(handler, include_extras=True)
             signature = inspect.signature(handler)
             answer = hints["return"]
             resource = get_args(answer)[0] if get_args(answer) else None
@@ -260,6 +289,9 @@ class Routes:
                     parameters=parameters or {},
                     uploads=tuple(uploads),
                     produces=tuple(produces),
+                    transaction=transaction,
+                    before=before,
+                    secret=secret,
                 )
             )
             return handler

@@ -1,5 +1,6 @@
 """The kinds of query parameters: how each is read, what it becomes, and how OpenAPI describes it."""
 
+from abc import ABCMeta, abstractmethod
 from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any, ClassVar, Literal, Protocol
@@ -26,17 +27,23 @@ class Reader(Protocol):
     def digits(self) -> int: ...
 
 
-class Filter(msgspec.Struct, frozen=True, kw_only=True):
+class _Kind(msgspec.StructMeta, ABCMeta):
+    """Structs that can leave methods to those who inherit from them."""
+
+
+class Filter(msgspec.Struct, frozen=True, kw_only=True, metaclass=_Kind):
     """One filter of a list; `operators` are those it takes in brackets, as in `price[gte]`."""
 
     description: str = ""
     operators: ClassVar[tuple[str, ...]] = ()
 
+    @abstractmethod
     def read(self, text: str, reader: Reader) -> Any:
-        raise NotImplementedError
+        """What the text means, or InvalidValue."""
 
+    @abstractmethod
     def schema(self) -> dict[str, Any]:
-        raise NotImplementedError
+        """Its JSON Schema."""
 
 
 class Text(Filter, frozen=True, kw_only=True):

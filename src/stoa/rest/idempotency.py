@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from typing import Protocol
 
 import msgspec
 
@@ -13,6 +14,13 @@ from stoa.rest.wire import Headers, Response
 _KEY = re.compile(r"[\x21-\x7e]{1,255}\Z")
 
 
+class Seal(Protocol):
+    """What keeps a remembered secret unreadable in the database; the service hands its own to the dispatcher."""
+
+    def seal(self, text: str, table: str, column: str, store_id: int, row_id: int) -> bytes: ...
+    def open(self, sealed: bytes, table: str, column: str, store_id: int, row_id: int) -> str: ...
+
+
 class Claim(msgspec.Struct):
     claimed: bool
     fingerprint: bytes | None
@@ -22,8 +30,14 @@ class Claim(msgspec.Struct):
 
 
 CLAIM = Query(Claim, "SELECT claimed, fingerprint, status, headers, body FROM claim_key($1, $2, $3, $4)")
+LOOK = Query(
+    Claim,
+    """SELECT false AS claimed, fingerprint, status, headers, body FROM idempotency_keys
+        WHERE store_id = $1 AND app_id = $2 AND key = $3""",
+)
 REMEMBER = Command(
-    "UPDATE idempotency_keys SET status = $4, headers = $5, body = $6 WHERE store_id = $1 AND app_id = $2 AND key = $3"
+    """UPDATE idempotency_keys SET status = $4, headers = $5, body = $6, person_id = $7
+        WHERE store_id = $1 AND app_id = $2 AND key = $3"""
 )
 FORGET_OLD = Command(
     """DELETE FROM idempotency_keys WHERE (store_id, app_id, key) IN (
@@ -61,8 +75,16 @@ async def claim(db: Executor, store_id: int, app_id: int, key: str, mark: bytes)
                 "The first request with this key has not finished.", headers=[(b"retry-after", b"1")]
             ) from error
         raise
-    if found.claimed:
-        return None
+    return None if found.claimed else _again(found, mark)
+
+
+async def answered(db: Executor, store_id: int, app_id: int, key: str, mark: bytes) -> Response | None:
+    """The answer that was given before under a key, without claiming it."""
+    found = await LOOK.maybe(db, store_id, app_id, key)
+    return _again(found, mark) if found else None
+
+
+def _again(found: Claim, mark: bytes) -> Response:
     if found.fingerprint != mark:
         raise IdempotencyKeyReused("A key belongs to one request: same method, address, query and body.")
     stored: list[tuple[str, str]] = msgspec.json.decode(found.headers or "[]", type=list[tuple[str, str]])
@@ -70,7 +92,20 @@ async def claim(db: Executor, store_id: int, app_id: int, key: str, mark: bytes)
     return Response(found.status or 200, [*headers, (b"idempotent-replayed", b"true")], found.body or b"")
 
 
-async def remember(db: Executor, store_id: int, app_id: int, key: str, response: Response) -> None:
-    """Keep the answer beside the work; only successes come this far."""
+async def remember(
+    db: Executor, store_id: int, app_id: int, key: str, response: Response, person_id: int | None = None
+) -> None:
+    """Keep the answer beside the work; only successes come this far. Erasing the person it tells of finds it."""
     headers = msgspec.json.encode([(n.decode("latin-1"), v.decode("latin-1")) for n, v in response.headers]).decode()
-    await REMEMBER.run(db, store_id, app_id, key, response.status, headers, response.body)
+    await REMEMBER.run(db, store_id, app_id, key, response.status, headers, response.body, person_id)
+
+
+def sealed(response: Response, seal: Seal, store_id: int, app_id: int, key: str) -> Response:
+    """An answer that shows a secret, as it is kept: bound to its key, so that no other request gets it."""
+    body = seal.seal(response.body.decode(), "idempotency_keys", f"body/{key}", store_id, app_id)
+    return msgspec.structs.replace(response, body=body)
+
+
+def opened(response: Response, seal: Seal, store_id: int, app_id: int, key: str) -> Response:
+    body = seal.open(response.body, "idempotency_keys", f"body/{key}", store_id, app_id)
+    return msgspec.structs.replace(response, body=body.encode())

@@ -3,9 +3,11 @@
 import asyncio
 import math
 from collections import defaultdict
+from contextlib import suppress
 
 import msgspec
 
+from stoa.db.errors import PostgresError, Unavailable
 from stoa.db.query import Executor, Query
 
 
@@ -38,16 +40,33 @@ class Allowance(msgspec.Struct, frozen=True):
         ]
 
 
+AHEAD_SHARE, MOST_AHEAD, AHEAD_S = 1 / 1024, 100, 1.0
+
+
+class Ahead(msgspec.Struct):
+    """Tokens that were taken from a rich bucket before they were needed, and what the bucket held after that."""
+
+    tokens: float
+    remaining: float
+    return_later: asyncio.TimerHandle
+
+
 class RateLimiter:
-    """Requests that wait for the same bucket at the same time share one statement, so load makes it cheaper."""
+    """Requests that wait for the same bucket share one statement; from a rich bucket it takes for the next ones too."""
 
     def __init__(self, db: Executor) -> None:
         self._db = db
         self._waiting: dict[tuple[int, int], list[tuple[float, asyncio.Future[Allowance]]]] = defaultdict(list)
         self._running: dict[tuple[int, int], asyncio.Task[None]] = {}
+        self._ahead: dict[tuple[int, int], Ahead] = {}
+        self._returning: set[asyncio.Task[None]] = set()
 
     async def take(self, store_id: int, app_id: int, cost: float, burst: int, refill: int) -> Allowance:
         key = (store_id, app_id)
+        ahead = self._ahead.get(key)
+        if ahead is not None and ahead.tokens >= cost:
+            ahead.tokens -= cost
+            return _allowance(cost, ahead.tokens + ahead.remaining, burst, refill, allowed=True)
         answer: asyncio.Future[Allowance] = asyncio.get_running_loop().create_future()
         self._waiting[key].append((cost, answer))
         if key not in self._running:
@@ -68,7 +87,10 @@ class RateLimiter:
         burst: int,
         refill: int,
     ) -> None:
-        wanted = sum(cost for cost, _ in batch)
+        before = self._ahead.pop(key, None)
+        if before is not None:
+            before.return_later.cancel()
+        wanted = sum(cost for cost, _ in batch) + (_spare(before.remaining) if before else 0)
         try:
             grant = await TAKE.one(self._db, *key, wanted, float(burst), float(refill))
         except Exception as error:  # noqa: BLE001 - each waiting request answers for itself
@@ -76,19 +98,36 @@ class RateLimiter:
                 if not answer.done():
                     answer.set_exception(error)
             return
-        left = grant.granted + grant.remaining
+        taken = grant.granted + (before.tokens if before else 0)
         for cost, answer in batch:
-            allowed = cost <= left
+            allowed = cost <= taken
             if allowed:
-                left -= cost
+                taken -= cost
             if not answer.done():
-                answer.set_result(
-                    Allowance(
-                        allowed,
-                        max(0, int(left)),
-                        burst,
-                        refill,
-                        math.ceil((burst - left) / refill),
-                        0 if allowed else max(1, math.ceil((cost - left) / refill)),
-                    )
-                )
+                answer.set_result(_allowance(cost, taken + grant.remaining, burst, refill, allowed=allowed))
+        if taken or _spare(grant.remaining):
+            keep_s = AHEAD_S if grant.granted == wanted else 0
+            later = asyncio.get_running_loop().call_later(keep_s, self._return, key, burst, refill)
+            self._ahead[key] = Ahead(taken, grant.remaining, later)
+
+    def _return(self, key: tuple[int, int], burst: int, refill: int) -> None:
+        """What was not needed within a moment goes back, so that other workers may have it."""
+        ahead = self._ahead.pop(key)
+        if not ahead.tokens:
+            return
+        task = asyncio.create_task(self._give_back(key, ahead.tokens, burst, refill))
+        self._returning.add(task)
+        task.add_done_callback(self._returning.discard)
+
+    async def _give_back(self, key: tuple[int, int], tokens: float, burst: int, refill: int) -> None:
+        with suppress(PostgresError, Unavailable):  # then the refill brings them
+            await TAKE.one(self._db, *key, -tokens, float(burst), float(refill))
+
+
+def _spare(remaining: float) -> int:
+    return min(MOST_AHEAD, int(remaining * AHEAD_SHARE))
+
+
+def _allowance(cost: float, left: float, burst: int, refill: int, *, allowed: bool) -> Allowance:
+    retry = 0 if allowed else max(1, math.ceil((cost - left) / refill))
+    return Allowance(allowed, max(0, int(left)), burst, refill, max(0, math.ceil((burst - left) / refill)), retry)

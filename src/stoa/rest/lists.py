@@ -3,8 +3,8 @@
 import base64
 import binascii
 from collections.abc import Mapping, Sequence
-from datetime import datetime
-from functools import cache
+from datetime import UTC, datetime
+from functools import cache, lru_cache
 from typing import Any, Generic, TypeVar
 from urllib.parse import parse_qsl
 
@@ -12,6 +12,7 @@ import msgspec
 
 from stoa.db.listing import Listing, Rows, Shape
 from stoa.db.query import Executor
+from stoa.rest.checks import Time
 from stoa.rest.filters import Choices, Entries, Filter, Flag, InvalidValue, Moment, Number, Reader, Text
 from stoa.rest.problems import (
     CursorMismatch,
@@ -36,10 +37,14 @@ class ListOf(msgspec.Struct, frozen=True, eq=False):
     includes: tuple[str, ...] = ()
     fields: tuple[str, ...] = ()
     deletable: bool = False
+    meta: Mapping[str, Any] = {}  # JSON Schemas of what `meta` holds besides
+    options: Mapping[str, Filter] = {}  # what the handler itself is to know; no condition on the rows
 
     def parameters(self) -> dict[str, Filter]:
         """Every parameter this list takes, for reading and for the documentation."""
-        return {**_COMMON, **({"include_deleted": _DELETED} if self.deletable else {}), **self.filters}
+        return {
+            **_COMMON, **({"include_deleted": _DELETED} if self.deletable else {}), **self.filters, **self.options
+        }  # fmt: skip
 
 
 _COMMON: dict[str, Filter] = {
@@ -53,6 +58,14 @@ _COMMON: dict[str, Filter] = {
 }
 _DELETED = Flag(description="Also list deleted resources of the last 90 days, as `{id, deleted_at, version}`.")
 _FREE = frozenset({"limit", "per_page", "fields", "include"})
+
+
+class Tombstone(msgspec.Struct):
+    """What is left of a deleted resource: in lists that ask for it, and in the event that tells of it."""
+
+    id: int
+    deleted_at: Time
+    version: int
 
 
 class Cursor(msgspec.Struct, array_like=True):
@@ -72,6 +85,7 @@ class ListQuery(msgspec.Struct):
     fields: frozenset[str] | None
     include: frozenset[str]
     given: dict[str, str]  # all parameters but cursor and page, as a cursor keeps them
+    options: dict[str, Any] = {}
 
     def with_filter(self, name: str, value: Any) -> "ListQuery":
         """The same request, narrowed by what its path says."""
@@ -190,6 +204,7 @@ def _read(spec: ListOf, given: dict[str, str], reader: Reader, cursor: Cursor | 
         raise PageTooDeep(
             f"Numbered pages reach {DEEPEST_ROW:,} rows. To go further, follow meta.next_cursor from the first page."
         )
+    options = {name: filters.pop(name) for name in spec.options if name in filters}
     names = tuple(sorted(filters))
     after = _after(spec, sort, cursor) if cursor else []
     shape = Shape(
@@ -203,7 +218,7 @@ def _read(spec: ListOf, given: dict[str, str], reader: Reader, cursor: Cursor | 
     kept = {name: value for name, value in given.items() if name != "page"}
     # What is included was asked for by name, so it is among the fields that stay.
     shown_fields = None if fields is None else fields | include
-    return ListQuery(shape, [filters[name] for name in names], after, limit, page, shown_fields, include, kept)
+    return ListQuery(shape, [filters[name] for name in names], after, limit, page, shown_fields, include, kept, options)
 
 
 def _whole(name: str, text: str | None, default: int, largest: int, faults: list[Fault]) -> int:
@@ -276,12 +291,19 @@ _CURSOR_FAULT = Fault("cursor", "invalid_parameter", "must be a cursor that a pa
 
 def _after(spec: ListOf, sort: tuple[str, ...], cursor: Cursor) -> list[Any]:
     try:
-        return [
-            msgspec.convert(key, spec.sorts[name.lstrip("-")], strict=True)
-            for name, key in zip(sort, cursor.keys, strict=True)
-        ]
-    except (ValueError, msgspec.ValidationError) as error:
+        return [_key(key, spec.sorts[name.lstrip("-")]) for name, key in zip(sort, cursor.keys, strict=True)]
+    except (ValueError, OverflowError, msgspec.ValidationError) as error:
         raise InvalidParameter("The cursor is not one of ours.", faults=[_CURSOR_FAULT]) from error
+
+
+def _key(key: Any, kind: type[Any]) -> Any:
+    """A sort key as a cursor carries it; what the database could not take is none of ours."""
+    value: Any = msgspec.convert(key, kind, strict=True)
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise ValueError(value)
+    if isinstance(value, str) and "\x00" in value:
+        raise ValueError(value)
+    return value.astimezone(UTC) if isinstance(value, datetime) else value
 
 
 # --- the page ------------------------------------------------------------------------------------------------------
@@ -290,13 +312,14 @@ def _after(spec: ListOf, sort: tuple[str, ...], cursor: Cursor) -> list[Any]:
 class Page(msgspec.Struct, Generic[T]):
     """A page of documents with what its `meta` and its links need."""
 
-    docs: list[bytes]
+    docs: list[bytes]  # one that holds all of them, with commas between, unless they were asked for apart
     ids: Sequence[int]
     total: int
     limit: int
     page: int | None
     next_cursor: str | None
     prev_cursor: str | None
+    beside: dict[str, Any] = {}  # further members of `meta`, declared in ListOf.meta
 
     def meta(self) -> str:
         def quoted(cursor: str | None) -> str:
@@ -305,7 +328,8 @@ class Page(msgspec.Struct, Generic[T]):
         page = "null" if self.page is None else self.page
         return (
             f'{{"total":{self.total},"limit":{self.limit},"page":{page},'
-            f'"next_cursor":{quoted(self.next_cursor)},"prev_cursor":{quoted(self.prev_cursor)}}}'
+            f'"next_cursor":{quoted(self.next_cursor)},"prev_cursor":{quoted(self.prev_cursor)}'
+            f"{',' if self.beside else ''}{msgspec.json.encode(self.beside).decode()[1:]}"
         )
 
     def links(self, address: str) -> str:
@@ -314,11 +338,21 @@ class Page(msgspec.Struct, Generic[T]):
         return ", ".join([f'<{address}?cursor={c}>; rel="{rel}"' for rel, c in found if c])
 
 
-async def list_page(db: Executor, store_id: int, listing: Listing, query: ListQuery) -> Page[Any]:
-    """Run a list request against a table."""
+async def list_page(
+    db: Executor, store_id: int, listing: Listing, query: ListQuery, *, apart: bool = False
+) -> Page[Any]:
+    """Run a list request against a table; `apart` for a handler that puts something into each document."""
     skip = (query.page - 1) * query.limit if query.page else 0
-    rows = await listing.page(db, store_id, query.shape, query.values, query.after, query.limit, skip)
+    shape = query.shape
+    if not (apart or query.fields is not None or query.include or shape.backwards):
+        shape = _joined(shape)
+    rows = await listing.page(db, store_id, shape, query.values, query.after, query.limit, skip)
     return paged(rows, query)
+
+
+@lru_cache(maxsize=4096)
+def _joined(shape: Shape) -> Shape:
+    return msgspec.structs.replace(shape, joined=True)
 
 
 def paged(rows: Rows, query: ListQuery) -> Page[Any]:

@@ -14,6 +14,7 @@ from stoa.rest.limits import Allowance
 from stoa.rest.lists import no_parameters
 from stoa.rest.problems import (
     Fault,
+    HeadersTooLarge,
     InvalidParameter,
     InvalidToken,
     MalformedJson,
@@ -23,11 +24,13 @@ from stoa.rest.problems import (
 )
 from stoa.rest.wire import Receive, Scope
 
+MOST_TAG_BYTES = 4096
+
 
 class Request:
     """A request on its way through the dispatcher, and what is known of it so far."""
 
-    __slots__ = ("allowance", "caller", "code", "endpoint", "error", "headers", "method", "origin", "path", "query",
+    __slots__ = ("allowance", "caller", "code", "endpoint", "error", "fault", "headers", "method", "origin", "path", "query",
                  "receive", "request_id", "store", "sub_path")  # fmt: skip
 
     def __init__(self, scope: Scope, receive: Receive, sub_path: str) -> None:
@@ -45,6 +48,7 @@ class Request:
         self.allowance: Allowance | None = None
         self.code = ""
         self.error: BaseException | None = None
+        self.fault: Fault | None = None
 
     @property
     def base(self) -> str:
@@ -137,9 +141,17 @@ def decode(raw: bytes, headers: Mapping[bytes, bytes], endpoint: Endpoint, call:
 _VERSION = re.compile(rb'"(\d{1,9})[^"]*"\Z')
 
 
+def tags(headers: Mapping[bytes, bytes], name: bytes) -> bytes | None:
+    """A header field that lists entity tags, within the length that the description gives it."""
+    header = headers.get(name)
+    if header is not None and len(header) > MOST_TAG_BYTES:
+        raise HeadersTooLarge(f"{name.decode().title()} may hold at most {MOST_TAG_BYTES} bytes.")
+    return header
+
+
 def versions_allowed(headers: Mapping[bytes, bytes]) -> frozenset[int] | None:
     """The versions that If-Match allows; what is no version of ours matches nothing."""
-    header = headers.get(b"if-match")
+    header = tags(headers, b"if-match")
     if header is None or header.strip() == b"*":
         return None
     return frozenset(int(match[1]) for part in header.split(b",") if (match := _VERSION.match(part.strip())))

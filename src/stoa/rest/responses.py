@@ -10,7 +10,7 @@ from stoa.rest.batch import Batch
 from stoa.rest.endpoint import Call, Created, Endpoint, NoContent, One, Stream
 from stoa.rest.lists import Page
 from stoa.rest.problems import InsufficientScope, MissingToken, Refusal
-from stoa.rest.requests import Request
+from stoa.rest.requests import Request, tags
 from stoa.rest.wire import Headers, Response, accepts_gzip
 
 _JSON = (b"content-type", b"application/json")
@@ -30,13 +30,16 @@ def render(request: Request, endpoint: Endpoint, call: Call, answer: Any, status
     if not isinstance(answer, One):
         raise TypeError(f"{endpoint.name} answered {type(answer).__name__}")
     tag = _tag(answer.version, request)
-    if request.method in ("GET", "HEAD") and _listed(request.headers.get(b"if-none-match"), tag):
+    if request.method in ("GET", "HEAD") and _listed(tags(request.headers, b"if-none-match"), tag):
         return Response(304, [(b"etag", tag)], b"")
     doc = answer.doc if call.fields is None else _only_fields(answer.doc, call.fields)
     headers: Headers = [_JSON, (b"etag", tag)]
     if isinstance(answer, Created):
         headers.append((b"location", f"{request.origin}{call.base}{answer.path}".encode()))
-    return Response(status or endpoint.status, headers, b'{"data":%b,"meta":{}}' % doc)
+    # What would be created, but was only tried, is there to see and nowhere to be found.
+    tried = issubclass(endpoint.answer, Created) and not isinstance(answer, Created)
+    status = status or (200 if tried else endpoint.status)
+    return Response(status, headers, b'{"data":%b,"meta":%b}' % (doc, answer.meta))
 
 
 def _page(request: Request, call: Call, page: Page[Any]) -> Response:
@@ -85,6 +88,7 @@ def deprecation_headers(endpoint: Endpoint) -> Headers:
 
 def refused(request: Request, refusal: Refusal) -> Response:
     request.code = refusal.code
+    request.fault = refusal.faults[0] if refusal.faults else None
     headers = [_PROBLEM, *refusal.headers]
     if refusal.status == 401:
         headers.append((b"www-authenticate", _challenge(request, refusal)))

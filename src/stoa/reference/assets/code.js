@@ -95,6 +95,83 @@ const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
 const isJson = (headers) => headers.some(([name, value]) => name === "Content-Type" && /[/+]json$/.test(value));
 const inShell = (text) => (/["$`\\!]/.test(text) ? quoted(text) : `"${text}"`);
 
+const WORDS = { true: "True", false: "False", null: "None" };
+const inPython = (json) =>
+  json
+    .replace(/"(?:[^"\\]|\\.)*"|\b(true|false|null)\b/g, (token, word) => WORDS[word] ?? token)
+    .replace(/^ +/gm, (indent) => indent + indent);
+const HEADER_ARGUMENTS = { "If-Match": "if_match", "If-None-Match": "if_none_match", "Idempotency-Key": "idempotency_key" };
+
+function valueInPython(text, kind) {
+  if (kind === "integer" && /^-?\d+$/.test(text)) return text;
+  if (kind === "boolean") return WORDS[text] ?? string(text);
+  if (kind === "array" && text.includes(",")) return `[${text.split(",").map((each) => string(each.trim())).join(", ")}]`;
+  if (kind !== "object") return string(text);
+  const pairs = text.split(",").map((pair) => pair.split("="));
+  return `{${pairs.map(([key, ...value]) => `${string(key.trim())}: ${string(value.join("=").trim())}`).join(", ")}}`;
+}
+
+/* The members of a body, each as it was typed; nothing passes through a double. */
+function members(body) {
+  const [top] = [JSON.parse(body)];
+  const laid = pretty(body).split("\n");
+  const found = [];
+  for (const line of laid.slice(1, -1)) {
+    if (/^ {2}"/.test(line)) found.push(line.slice(2));
+    else found[found.length - 1] += `\n${line.slice(2)}`;
+  }
+  return Array.isArray(top) || top === null ? null : found.map((each) => each.replace(/,$/, ""));
+}
+
+function withSdk({ call, spreads, lists, answers, place, query, headers, body, media }) {
+  const given = place.map((value) => (/^\d+$/.test(value) ? value : string(value)));
+  const upload = body !== null && !/[/+]json$/.test(media);
+  if (upload) given.push(`Path("rows.${media === "text/csv" ? "csv" : "ndjson"}")`);
+  else if (body !== null) {
+    let parts = null;
+    try {
+      parts = spreads ? members(body) : [body];
+    } catch {
+      // Half-written JSON is shown as it stands.
+    }
+    for (const part of parts ?? [body]) {
+      const named = spreads && parts && /^"(\w+)": ([^]*)$/.exec(part);
+      given.push(named ? `${named[1]}=${inPython(named[2])}` : inPython(part));
+    }
+  }
+  for (const [name, value, kind] of query) {
+    given.push(`${name.replace(/\[(\w+)\]$/, "_$1")}=${valueInPython(value, kind)}`);
+  }
+  for (const [name, value] of headers) {
+    if (HEADER_ARGUMENTS[name]) given.push(`${HEADER_ARGUMENTS[name]}=${string(value)}`);
+    const wait = name === "Prefer" && /wait=(\d+)/.exec(value);
+    if (wait) given.push(`wait_s=${wait[1]}`);
+  }
+  const flat = given.join(", ");
+  const laid = given.map((each) => `\n    ${each.replaceAll("\n", "\n    ")},`).join("");
+  const called = `client.${call}(${flat.length <= 50 && !flat.includes("\n") ? flat : `${laid}\n`})`;
+  const last = lists ? `for each in ${called}:\n    print(each)` : answers ? `print(${called})` : called;
+  const first = upload ? "from pathlib import Path\n\n" : "";
+  return `${first}from stoa.client import Client\n\nclient = Client.from_environment()\n${last}`;
+}
+
+function plainPython({ method, url, headers, body }) {
+  const literal = body && inPython(body).replaceAll("\n", "\n    ");
+  const content = isJson(headers) ? `    json=${literal},` : `    content=${string(body)},`;
+  const own = headers.filter(([name]) => name !== "Content-Type" || !isJson(headers)); // httpx sets it with json=
+  return [
+    "import os\n\nimport httpx\n\nanswer = httpx.request(",
+    `    "${method}",`,
+    `    ${string(url)},`,
+    "    headers={",
+    '        "Authorization": "Bearer " + os.environ["STOA_TOKEN"],',
+    ...own.map(([name, value]) => `        ${string(name)}: ${string(value)},`),
+    "    },",
+    ...(body === null ? [] : [content]),
+    ")\nprint(answer.status_code, answer.text)",
+  ].join("\n");
+}
+
 const LANGUAGES = {
   curl({ method, url, headers, body }) {
     const verb = method === (body === null ? "GET" : "POST") ? "" : `-X ${method} `;
@@ -104,24 +181,8 @@ const LANGUAGES = {
     return lines.join(" \\\n  ");
   },
 
-  Python({ method, url, headers, body }) {
-    const words = { true: "True", false: "False", null: "None" };
-    const literal = body
-      ?.replace(/"(?:[^"\\]|\\.)*"|\b(true|false|null)\b/g, (token, word) => words[word] ?? token)
-      .replaceAll("\n", "\n    ");
-    const content = isJson(headers) ? `    json=${literal},` : `    content=${string(body)},`;
-    const own = headers.filter(([name]) => name !== "Content-Type" || !isJson(headers)); // httpx sets it with json=
-    return [
-      "import os\n\nimport httpx\n\nanswer = httpx.request(",
-      `    "${method}",`,
-      `    ${string(url)},`,
-      "    headers={",
-      '        "Authorization": "Bearer " + os.environ["STOA_TOKEN"],',
-      ...own.map(([name, value]) => `        ${string(name)}: ${string(value)},`),
-      "    },",
-      ...(body === null ? [] : [content]),
-      ")\nprint(answer.status_code, answer.text)",
-    ].join("\n");
+  Python(request) {
+    return request.call ? withSdk(request) : plainPython(request);
   },
 
   JavaScript({ method, url, headers, body }) {

@@ -41,12 +41,6 @@ panel.addEventListener("keydown", (event) => {
   panel.close();
 });
 
-// Open beside the text, it follows the reader from one operation to the next.
-addEventListener("hashchange", () => {
-  const operation = operations.get(location.hash.slice(1));
-  if (panel.open && operation) load(operation);
-});
-
 function openConsole(operation) {
   load(operation);
   $(".connection", panel).open = !memory.get("token");
@@ -61,7 +55,7 @@ function load(operation) {
   dress(operation.section);
   const { method } = operation.section.dataset;
   const badge = h("b", { className: `method ${method.toLowerCase()}` }, method);
-  $("h2", panel).replaceChildren(badge, $("h3", operation.section).textContent);
+  $("h2", panel).replaceChildren(badge, $("h1", operation.section).textContent);
   fill();
   refresh();
 }

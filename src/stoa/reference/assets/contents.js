@@ -1,13 +1,13 @@
-/* The contents: a filter over them, and a mark at the place where the reader is. */
+/* The contents: a filter over them, and the reader's place in view. */
 const contents = $("#contents");
 const filter = $("#filter");
 
+const folds = $$("details", contents);
 const places = $$("li a", contents).map((link) => {
-  const section = document.getElementById(link.hash.slice(1));
-  const { method = "", path = "" } = section.dataset;
-  const words = [link.textContent, link.hash, method, path, $(".scope", section)?.textContent];
-  return { link, section, text: words.join(" ").toLowerCase() };
+  const words = [link.textContent, link.getAttribute("href"), link.dataset.words];
+  return { link, text: words.join(" ").toLowerCase() };
 });
+for (const fold of folds) fold.dataset.open = fold.open || "";
 
 function narrow() {
   const words = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
@@ -17,7 +17,8 @@ function narrow() {
     link.parentElement.hidden = !hit;
     count += hit;
   }
-  for (const part of $$("section, :scope > ul", contents)) part.hidden = !$("li:not([hidden])", part);
+  for (const part of $$("details, :scope > ul", contents)) part.hidden = !$("li:not([hidden])", part);
+  for (const fold of folds) fold.open = words.length > 0 || fold.dataset.open !== "";
   $("#found").textContent = words.length ? (count ? `${count} of ${places.length}` : "Nothing by that name.") : "";
 }
 
@@ -47,19 +48,7 @@ contents.addEventListener("click", (event) => {
   if (event.target.closest("a") && contents.matches(":popover-open")) contents.hidePopover();
 });
 
-const inView = new Set();
-const whereabouts = new IntersectionObserver(
-  (changes) => {
-    for (const { target, isIntersecting } of changes) inView[isIntersecting ? "add" : "delete"](target);
-    const now = places.findLast(({ section }) => inView.has(section))?.link;
-    if (!now || now.ariaCurrent) return;
-    for (const { link } of places) link.ariaCurrent = null;
-    now.ariaCurrent = "location";
-    const { offsetTop, offsetHeight } = now;
-    const { scrollTop, clientHeight } = contents;
-    const hidden = offsetTop < scrollTop + 96 || offsetTop + offsetHeight > scrollTop + clientHeight - 32;
-    if (hidden) contents.scrollTop = offsetTop - clientHeight / 3;
-  },
-  { rootMargin: "0px 0px -70% 0px" },
-);
-for (const { section } of places) whereabouts.observe(section);
+const now = $("[aria-current]", contents);
+if (now && now.offsetTop + now.offsetHeight > contents.clientHeight - 32) {
+  contents.scrollTop = now.offsetTop - contents.clientHeight / 3;
+}

@@ -45,7 +45,25 @@ function requestOf({ section, fields, values, media, body }) {
   const query = given("query").map(([name, value]) => `${spelled(name)}=${spelled(value)}`);
   const sent = body?.trim() ? body : null;
   const headers = [...(sent === null ? [] : [["Content-Type", media]]), ...given("header")];
-  return { method, url: baseUrl() + filled + (query.length ? `?${query.join("&")}` : ""), headers, body: sent };
+  const url = baseUrl() + filled + (query.length ? `?${query.join("&")}` : "");
+  return { method, url, headers, body: sent, ...inSdk(section, fields, values), media };
+}
+
+/* What the Python SDK needs to know of it. */
+function inSdk(section, fields, values) {
+  const asked = fields.filter(({ where }) => where === "query");
+  const ranged = asked.flatMap(({ name, kind, operators }) => [
+    [name, values.get(name), kind],
+    ...operators.map((operator) => [`${name}[${operator}]`, values.get(`${name}[${operator}]`), kind]),
+  ]);
+  return {
+    call: section.dataset.call,
+    spreads: "spreads" in section.dataset,
+    lists: asked.some(({ name }) => name === "cursor"),
+    answers: $(".card.answer pre", section) !== null,
+    place: [...section.dataset.path.matchAll(/{(\w+)}/g)].map(([, name]) => values.get(name) ?? ""),
+    query: ranged.filter(([, value]) => value),
+  };
 }
 
 function entries(name, text) {
@@ -106,11 +124,12 @@ function show(operation) {
   operation.code.replaceChildren(coloured(LANGUAGES[language](requestOf(operation))));
 }
 
-/* A section is dressed when it comes near, so that fifty of them cost no more than two. */
+/* A section is dressed when it comes near, so that a long page costs no more than a short one. */
 function dress(section) {
   near.unobserve(section);
   if (section.dataset.dressed) return;
   section.dataset.dressed = "";
+  for (const program of $$(".alternative", section)) program.remove();
   for (const pre of $$(".card pre", section)) {
     const caption = pre.previousElementSibling;
     const code = pre.firstChild;
@@ -138,7 +157,7 @@ const near = new IntersectionObserver(
   },
   { rootMargin: "100% 0px" },
 );
-for (const section of $$(".pair, .schema")) near.observe(section);
+for (const section of $$(".pair, .schema, .guide")) near.observe(section);
 
 /* A schema that a row names unfolds below it; in a new tab, or without script, the link leads to it. */
 document.addEventListener("click", (event) => {

@@ -1,0 +1,299 @@
+"""`python -m benchmarks.deliveries`: how fast events reach their receivers, and what the queue in the database bears."""
+
+import asyncio
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+from rich.console import Console
+
+from benchmarks.report import as_table, record
+from benchmarks.results import Mark, describe_machine
+from benchmarks.services import free_port, running
+from stoa.db.embedded import MAJOR_VERSION, EmbeddedPostgres
+from stoa.db.migrate import migrate
+from stoa.db.pool import Database, connect
+from stoa.events.nudging import Nudger
+from stoa.settings import load, secret_key
+from stoa.webhooks import lanes
+from stoa.webhooks.sealing import Sealer
+from stoa.webhooks.signing import new_secret
+
+SECRET = "5e" * 32
+LANES = 64
+DATA = '{"id":1,"name":"Washed linen shirt","description":"' + "x" * 800 + '"}'
+HELD_S = 600.0
+
+
+class Bench(msgspec.Struct):
+    """A database with subscriptions, and the receiver that they lead to."""
+
+    database: Database
+    nudge: Nudger
+    url: str
+    arrivals: Path
+    folder: Path
+
+
+@asynccontextmanager
+async def prepared(folder: Path, *, dead: int = 0) -> AsyncGenerator[Bench]:
+    """Stores with one subscription each, of which some lead to a receiver that never answers."""
+    port, arrivals = free_port(), folder / "arrivals"
+    receiver = [sys.executable, "-m", "benchmarks.receiver", str(port), str(arrivals)]
+    with EmbeddedPostgres(folder / "postgres") as server, running(receiver, {}, folder / "receiver.log"):
+        await migrate(server.dsn)
+        database, nudge = Database(server.dsn, size=4, statement_timeout_ms=0), Nudger(server.dsn)
+        sealer = Sealer(secret_key(load({}, secret_key=SECRET)))
+        for number in range(1, LANES + 1):
+            path = "dead" if number <= dead else "hook"
+            await _subscribe(database, sealer, number, f"http://127.0.0.1:{port}/{path}/{number}")
+        try:
+            yield Bench(database, nudge, server.dsn, arrivals, folder)
+        finally:
+            await nudge.close()
+            await database.close()
+
+
+async def _subscribe(database: Database, sealer: Sealer, number: int, url: str) -> None:
+    async with database.transaction() as db:
+        await db.execute(
+            "INSERT INTO stores (id, handle, name, currency) VALUES ($1, $2, 'A store', 'USD')",
+            number,
+            f"store-{number}",
+        )
+        await db.execute(
+            "INSERT INTO apps (id, client_id, name, scopes) VALUES ($1, $2, 'An app', '{products:read}')",
+            number,
+            f"client-{number}",
+        )
+        await db.execute(
+            "INSERT INTO installations (store_id, app_id, scopes) VALUES ($1, $1, '{products:read}')", number
+        )
+        await db.execute(
+            """INSERT INTO webhooks (store_id, id, app_id, url, events, sealed_secret, same_key)
+               VALUES ($1, $1, $1, $2, '{product.*}', $3, $4)""",
+            number,
+            url,
+            sealer.seal(new_secret(), "webhooks", "secret", number, number),
+            os.urandom(8),
+        )
+        await db.execute(
+            "INSERT INTO lanes (bucket, webhook_id, store_id) VALUES (($1::bigint % 64)::smallint, $1, $1)", number
+        )
+
+
+_EVENTS = """INSERT INTO events (store_id, id, type, resource_type, resource_id, resource_version, actor, changes, data, request_id)
+             SELECT 1 + n % $1::integer, $2 || n, 'product.updated', 'product', n, 1, '{"type":"operator"}', '{}', $3, 'req'
+               FROM generate_series($4::integer, $5::integer) AS n"""
+
+
+def _worker(bench: Bench) -> Any:
+    settings = {
+        "STOA_DATABASE_URL": bench.url,
+        "STOA_SECRET_KEY": SECRET,
+        "STOA_DATA_DIR": str(bench.folder / "data"),
+        "STOA_WEBHOOK_ALLOW": "127.0.0.0/8",
+        "STOA_METRICS": "off",
+    }
+    command = [sys.executable, "-m", "stoa", "worker", "--only", "deliveries"]
+    return running(command, settings, bench.folder / "worker.log")
+
+
+def _arrived(bench: Bench) -> dict[str, float]:
+    """When each event arrived first."""
+    found: dict[str, float] = {}
+    for line in bench.arrivals.read_text().splitlines():
+        event, _, moment = line.partition(" ")
+        if moment:
+            found.setdefault(event, float(moment))
+    return found
+
+
+async def _until(bench: Bench, count: int) -> dict[str, float]:
+    deadline = time.monotonic() + 300
+    while len(found := _arrived(bench)) < count:
+        assert time.monotonic() < deadline, f"{len(found)} of {count} arrived"
+        await asyncio.sleep(0.2)
+    return found
+
+
+def _cpu_seconds(process_id: int) -> float:
+    fields = Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+async def throughput(folder: Path, count: int) -> tuple[float, float]:
+    """Deliveries a second of one worker on a full queue, and for each second of its processor."""
+    async with prepared(folder) as bench:
+        with _worker(bench) as process:
+            await bench.database.execute(_EVENTS, LANES, "warm", DATA, 1, 500)
+            await _until(bench, 500)
+            before = _cpu_seconds(process)
+            await bench.database.execute(_EVENTS, LANES, "evt", DATA, 1, count)
+            found = await _until(bench, 500 + count)
+            spent = _cpu_seconds(process) - before
+    times = sorted(moment for event, moment in found.items() if event.startswith("evt"))
+    return count / (times[-1] - times[0]), count / spent
+
+
+async def latency(folder: Path, per_s: float, seconds: float, *, dead: int = 0) -> list[float]:
+    """Milliseconds from commit to arrival, sorted, of events written at an even pace."""
+    sent: dict[str, float] = {}
+    async with prepared(folder, dead=dead) as bench:
+        with _worker(bench):
+            await bench.database.execute(_EVENTS, LANES, "warm", DATA, 1, 500)
+            await _until(bench, 500 * (LANES - dead) // LANES - 5)
+            if dead:
+                await asyncio.sleep(20)  # until the dead ones are known as such
+            started, number = time.monotonic(), 0
+            while time.monotonic() - started < seconds:
+                number += 1
+                store = 1 + number % LANES
+                await bench.database.execute(
+                    _EVENTS.replace("1 + n % $1::integer", "$1"), store, "evt", DATA, number, number
+                )
+                if store > dead:
+                    sent[f"evt{number}"] = time.time()
+                bench.nudge(store)
+                await asyncio.sleep(max(0.0, started + number / per_s - time.monotonic()))
+            found = await _until(bench, len(sent))
+    return sorted((found[event] - moment) * 1000 for event, moment in sent.items() if event in found)
+
+
+async def queue(folder: Path, pending: int, seconds: float) -> tuple[float, list[float]]:
+    """Claims and finishes a second of the database alone, and the milliseconds of each claim, with so many pending in
+    one lane beside them."""
+    async with prepared(folder) as bench:
+        fill = """INSERT INTO pending_deliveries (bucket, webhook_id, sequence, store_id, event_id, event_day, event_type,
+                         resource_type, resource_id, resource_version, due_at, created_at)
+                  SELECT $1::bigint % 64, $1, n, $1, 'evt' || n, current_date, 'product.updated', 'product', n, 1, now(), now()
+                    FROM generate_series($2::bigint, $3::bigint) AS n"""
+        each = 20_000
+        for number in range(2, LANES + 1):
+            await bench.database.execute(fill, number, 1, each)
+        for start in range(1, pending + 1, 500_000):
+            await bench.database.execute(fill, 1, start, min(start + 499_999, pending))
+        await bench.database.execute(
+            """UPDATE lanes SET due_at = now(), waiting = CASE WHEN webhook_id = 1 THEN $1::bigint ELSE $2 END,
+                      next_sequence = CASE WHEN webhook_id = 1 THEN $1::bigint ELSE $2 END + 1""",
+            pending,
+            each,
+        )
+        await bench.database.execute("VACUUM ANALYZE pending_deliveries")
+        relaxed = f"{bench.url}{'&' if '?' in bench.url else '?'}synchronous_commit=off"
+        claims: list[float] = []
+        done = await asyncio.gather(*(_work_off(relaxed, f"worker-{n}", seconds, claims) for n in range(3)))
+    return sum(done) / seconds, sorted(claims)
+
+
+async def _work_off(url: str, owner: str, seconds: float, claims: list[float]) -> int:
+    """Claim a lane, read its heads, settle them as delivered, and let go, again and again."""
+    db = await connect(url, statement_timeout_ms=0)
+    done, ends = 0, time.monotonic() + seconds
+    while time.monotonic() < ends:
+        started = time.perf_counter()
+        taken = await lanes.CLAIM.all(db, [str(n) for n in range(LANES)], owner, 1, HELD_S, HELD_S)
+        claims.append((time.perf_counter() - started) * 1000)
+        for lane in taken:
+            place = ([str(lane.bucket)], [str(lane.webhook_id)])
+            rows = await db.fetch(
+                """SELECT sequence FROM pending_deliveries WHERE bucket = $1 AND webhook_id = $2 AND due_at <= now()
+                    ORDER BY due_at, sequence LIMIT 50""",
+                lane.bucket,
+                lane.webhook_id,
+            )
+            count = len(rows)
+            state = ["closed"], ["0"], ["0"], [None], [None], ["0"], ["0"], [None], ["false"], [None], [None]
+            tally = [str(count)], ["0"], [str(count)], ["0"], ["1"]
+            await lanes.SETTLE.one(
+                db, owner, HELD_S, HELD_S, *place, [str(lane.epoch)], ["true"], ["false"], ["false"], *state, *tally,
+                ["1"] * count, [str(row[0]) for row in rows], ["succeeded"] * count, [None] * count, ["1"] * count,
+                ['[{"at":"2026-01-01T00:00:00Z","duration_ms":9,"response_status":200,"response_body":"ok","error":null}]'] * count,
+            )  # fmt: skip
+            done += count
+    await db.close()
+    return done
+
+
+def _percentile(values: Sequence[float], share: float) -> float:
+    return values[min(len(values) - 1, int(share * len(values)))]
+
+
+def _spread(values: Sequence[float]) -> str:
+    return ", ".join(f"p{round(share * 100)} {_percentile(values, share):.1f} ms" for share in (0.5, 0.95, 0.99))
+
+
+def _meets(values: Sequence[float], *wanted: float) -> bool:
+    return all(_percentile(values, share) <= most for share, most in zip((0.5, 0.95, 0.99), wanted, strict=True))
+
+
+async def run(seconds: float, pending: int) -> list[Mark]:
+    marks: list[Mark] = []
+    with tempfile.TemporaryDirectory(prefix="stoa-bench-") as name:
+        folders = iter(Path(name) / str(n) for n in range(9))
+
+        def folder() -> Path:
+            made = next(folders)
+            made.mkdir()
+            return made
+
+        if pending:
+            rate, claims = await queue(folder(), pending, seconds)
+            p99 = _percentile(claims, 0.99)
+            marks.append(Mark(f"a claim, {pending:,} pending", f"p99 {p99:.1f} ms", "p99 20 ms", p99 <= 20))
+            marks.append(
+                Mark(f"claims and finishes, {pending:,} pending", f"{rate:,.0f}/s", "20,000/s", rate >= 20_000)
+            )
+            return marks
+        wall, core = await throughput(folder(), int(1_500 * seconds))
+        marks.append(Mark("a worker's core, plain HTTP", f"{core:,.0f}/s", "2,500/s", core >= 2_500))
+        marks.append(Mark("one worker beside all else", f"{wall:,.0f}/s", "-", met=True))
+        times = await latency(folder(), wall / 2, seconds)
+        met = _meets(times, 10, 25, 50)
+        marks.append(Mark("commit to arrival, half load", _spread(times), "10, 25, 50 ms", met))
+        times = await latency(folder(), wall / 4, seconds, dead=LANES // 4)
+        p99 = _percentile(times, 0.99)
+        words = f"p50 {statistics.median(times):.1f} ms, p99 {p99:.1f} ms"
+        marks.append(Mark("the healthy, a quarter dead", words, "p99 100 ms", p99 <= 100))
+        rate, _ = await queue(folder(), 20_000, seconds)
+        marks.append(Mark("claims and finishes in the database", f"{rate:,.0f}/s", "20,000/s", rate >= 20_000))
+    return marks
+
+
+def as_markdown(marks: Sequence[Mark], command: str) -> str:
+    told = [[mark.what, mark.figure, mark.wanted, "yes" if mark.met else "**no**"] for mark in marks]
+    machine = describe_machine(str(MAJOR_VERSION)).sentence()
+    words = (
+        f"{LANES} stores with one subscription each; worker, database, receiver and writer share the machine's cores."
+    )
+    return "\n".join(
+        [f"Made by `{command}`. {words}\n", f"{machine}\n", as_table(("What", "Figure", "Mark", "Met"), told)]
+    )
+
+
+@click.command()
+@click.option("--seconds", type=click.FloatRange(2, 600), default=20, show_default=True, help="Of each row.")
+@click.option("--pending", type=click.IntRange(0), default=0, help="Only the queue, with so many waiting in one lane.")
+@click.option("--record", "file", type=click.Path(path_type=Path), help="Write the results into a Markdown file.")
+def main(seconds: float, pending: int, file: Path | None) -> None:
+    """Measure deliveries on a database of their own."""
+    marks = asyncio.run(run(seconds, pending))
+    for mark in marks:
+        Console().print(f"{mark.what}: {mark.figure} ({mark.wanted}{'' if mark.met else ': not met'})")
+    if file:
+        extra = f" --pending {pending}" if pending else ""
+        section = "pending" if pending else "deliveries"
+        record(file, section, as_markdown(marks, f"python -m benchmarks.deliveries --seconds {seconds:g}{extra}"))
+    sys.exit(0 if all(mark.met for mark in marks) else 1)
+
+
+if __name__ == "__main__":
+    main()

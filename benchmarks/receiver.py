@@ -1,0 +1,47 @@
+"""`python -m benchmarks.receiver PORT FILE`: answers webhooks as fast as it can, and writes down when each arrived.
+
+What is sent to a path that begins with /dead is never answered.
+"""
+
+import asyncio
+import re
+import sys
+import time
+from typing import TextIO, cast
+
+import uvloop
+
+_LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
+_EVENT = re.compile(rb"\r\nwebhook-id: *(\S+)", re.IGNORECASE)
+_ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
+
+
+class Receiving(asyncio.Protocol):
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+        self._held = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        self._held += data
+        while (end := self._held.find(b"\r\n\r\n")) >= 0:
+            head = self._held[: end + 2]
+            length, event = _LENGTH.search(head), _EVENT.search(head)
+            if length is None or event is None or len(self._held) < end + 4 + int(length[1]):
+                return
+            self._held = self._held[end + 4 + int(length[1]) :]
+            if not head.startswith(b"POST /dead"):
+                self._file.write(f"{event[1].decode()} {time.time()}\n")
+                self._transport.write(_ANSWER)
+
+
+async def main(port: int, file: str) -> None:
+    with open(file, "w", buffering=1) as out:  # noqa: PTH123
+        server = await asyncio.get_running_loop().create_server(lambda: Receiving(out), "127.0.0.1", port)
+        await server.serve_forever()
+
+
+if __name__ == "__main__":
+    uvloop.run(main(int(sys.argv[1]), sys.argv[2]))

@@ -1,0 +1,169 @@
+"""What is measured of writing: each request beside the very statements that its handler sends, recorded from it."""
+
+import json
+from typing import Any
+
+from benchmarks.catalogue import Loaded
+from benchmarks.drive import NUMBER, CannotMeasure, Request
+from benchmarks.measures import Access, Measure, Wanted
+from benchmarks.recording import FIRST_NEW_ID, as_transaction, record
+from benchmarks.trade import ADDRESS
+from stoa.db.pool import Connection, connect
+from stoa.rest.dispatch import PREFIX
+from stoa.settings import Settings
+
+ENDLESS = 100_000_000  # units on each shelf, so that no run empties one
+NEW_PRODUCT: dict[str, Any] = {
+    "name": f"Brushed oak tray {NUMBER}",
+    "price": "59.00",
+    "external_id": f"new-{NUMBER}",
+    "description": "Made in small batches by people who have done little else for thirty years. We ship it folded in "
+    "recycled paper, without a plastic bag anywhere.",
+    "brand": "Kiln Street",
+    "category": "Home/Kitchen",
+    "tags": ["gift", "handmade", "new"],
+    "images": [{"url": f"https://images.example.com/{NUMBER}/front.jpg", "alt": "A tray, seen from the front"}],
+    "options": [{"name": "Size", "values": ["Small", "Large"]}],
+    "variants": [
+        {"sku": f"NEW-{NUMBER}-1", "option_values": {"Size": "Small"}, "stock": {"on_hand": 12}},
+        {"sku": f"NEW-{NUMBER}-2", "option_values": {"Size": "Large"}, "price": "61.00", "stock": {"on_hand": 4}},
+    ],
+    "seo": {"title": "Brushed oak tray | buy online", "description": "Delivered in two days, returned for free."},
+    "metadata": {"material": "oak", "pieces": 2},
+}
+_BUYER = {"first_name": "Ada", "last_name": "Okafor"}
+NEW_ORDER: dict[str, Any] = {
+    "external_id": f"web-{NUMBER}",
+    "contact": {"email": f"new-{NUMBER}@example.com", **_BUYER},
+    "line_items": [
+        {"sku": "SKU-%d-1", "quantity": 2},
+        {"sku": "SKU-%e-1", "quantity": 1},
+        {"sku": "SKU-%f-1", "quantity": 1},
+    ],
+    "shipping_total": "4.90",
+    "shipping_address": ADDRESS,
+    "shipping_method": "standard",
+    "payment_method": "card",
+    "tags": ["web"],
+    "metadata": {"channel": "web"},
+}
+
+
+async def of_store(settings: Settings, store: Loaded, access: Access, *, baseline: bool = True) -> list[Measure]:
+    """The rows that write to the store; each transaction is on the disk when it is answered."""
+    db = await connect(settings.database_url, statement_timeout_ms=0)
+    try:
+        await _check_durability(db)
+        await number_high(db)
+        await _fill_shelves(db, store, baseline=baseline)
+    finally:
+        await db.close()
+    create = post(store, access, "/products", NEW_PRODUCT)
+    item = {"sku": "SKU-%d-1", "op": "adjust", "quantity": 1}
+    body = {"reason": "restock", "reference": f"R-{NUMBER}", "items": [item]}
+    adjust = post(store, access, "/products/inventory/adjustments", body)
+    order = post(store, access, "/orders", NEW_ORDER)
+    unknown = {**NEW_ORDER, "external_id": f"unknown-{NUMBER}", "contact": _BUYER}
+    unasked = post(store, access, "/orders", unknown, "unasked")
+    same = {
+        **NEW_ORDER,
+        "external_id": f"hot-{NUMBER}",
+        "contact": {"email": f"hot-{NUMBER}@example.com", **_BUYER},
+        "line_items": [{"sku": f"SKU-{store.last_id}-1", "quantity": 1}],
+    }
+    hot = post(store, access, "/orders", same, "hot")
+    return [
+        Measure(
+            "create-product",
+            "a product with two variants, its ledger, event and key",
+            create,
+            as_transaction(await record(settings, create), {}),
+            baseline=create if baseline else None,
+            wanted=Wanted(of_limit=0.5),
+        ),
+        Measure(
+            "adjust",
+            f"one of {store.products:,} variants, its ledger, event and key",
+            adjust,
+            as_transaction(await record(settings, adjust), *_chosen(store)),
+            wanted=Wanted(of_limit=0.5),
+        ),
+        Measure(
+            "create-order",
+            "an order of three lines, its stock, ledger, events and key; doubles are looked for",
+            order,
+            as_transaction(await record(settings, order), *_chosen(store)),
+            baseline=order if baseline else None,
+            wanted=Wanted(of_limit=0.5, of_baseline=8, like="unasked-order", of_like=0.85),
+        ),
+        Measure(
+            "unasked-order",
+            "the same without a contact, so that no doubles are looked for",
+            unasked,
+            as_transaction(await record(settings, unasked), *_chosen(store)),
+        ),
+        Measure(
+            "hot-order",
+            "an order of one line, of the same SKU each time",
+            hot,
+            as_transaction(await record(settings, hot), {}),
+            wanted=Wanted(per_second=80),
+        ),
+    ]
+
+
+def post(store: Loaded, access: Access, path: str, body: dict[str, Any], name: str = "") -> Request:
+    return Request(
+        f"/stores/{store.handle}{PREFIX}{path}",
+        method="POST",
+        first_id=store.first_id,
+        last_id=store.last_id,
+        headers={
+            "Authorization": f"Bearer {access.token}",
+            "Content-Type": "application/json",
+            "Idempotency-Key": f"{name or path}-{NUMBER}",
+        },
+        body=json.dumps(body),
+    )
+
+
+def _chosen(store: Loaded) -> tuple[dict[str, str], list[str]]:
+    """The SKUs and variants of up to three products, chosen as for the service."""
+    recorded = Request("", first_id=store.first_id, last_id=store.last_id)
+    varied: dict[str, str] = {}
+    for name in "def":
+        number = recorded.text(f"%{name}")
+        varied[f'"SKU-{number}-1"'] = f"""'"SKU-' || :{name}::text || '-1"'"""
+        varied[f'"{number}1"'] = f"""'"' || :{name}::text || '1"'"""
+    first, span = store.first_id, store.products
+    choose = [f"\\set d random({first}, {store.last_id})"]
+    choose += [f"\\set {name} {first} + (:d - {first} + {span // 3 * n}) % {span}" for n, name in ((1, "e"), (2, "f"))]
+    return varied, choose
+
+
+async def _fill_shelves(db: Connection, store: Loaded, *, baseline: bool) -> None:
+    for table in ("variants", "baseline.variants") if baseline else ("variants",):
+        await db.execute(
+            f"UPDATE {table} SET on_hand = {ENDLESS} WHERE product_id BETWEEN {store.first_id} AND {store.last_id}"
+        )
+        await db.execute(f"VACUUM ANALYZE {table}")
+
+
+async def _check_durability(db: Connection) -> None:
+    for name in ("fsync", "synchronous_commit", "full_page_writes"):
+        if (await db.fetch(f"SHOW {name}"))[0][0] != "on":
+            raise CannotMeasure(f"{name} is off: what is acknowledged would not be on the disk")
+
+
+async def number_high(db: Connection) -> None:
+    """Let new ids be larger than all other numbers, and those of each kind in a range of their own."""
+    await db.fetch(
+        """SELECT setval((schemaname || '.' || sequencename)::regclass, $1 * row_number() OVER (ORDER BY sequencename))
+             FROM pg_sequences WHERE schemaname = 'public' AND coalesce(last_value, 0) < $1""",
+        FIRST_NEW_ID,
+    )
+    await db.execute(
+        """INSERT INTO order_numbers (store_id, last) SELECT id, $1 FROM stores
+           ON CONFLICT (store_id) DO UPDATE SET last = excluded.last""",
+        900 * FIRST_NEW_ID,
+    )

@@ -1,0 +1,1 @@
+"""People: their accounts, sessions and second factor, and what they own."""

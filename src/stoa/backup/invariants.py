@@ -1,0 +1,75 @@
+"""What must hold in any database of ours, whatever happened to it; asked after a restore and in a drill."""
+
+import msgspec
+
+from stoa.access import audit
+from stoa.db.query import Executor, Query
+
+_EVERY_STORE = "a restored database is checked whole"
+
+TOTALS = Query(
+    int,
+    """SELECT count(*) FROM (
+           SELECT store_id, resource, sum(delta) AS told FROM row_counts GROUP BY store_id, resource) c
+         FULL JOIN (
+           SELECT store_id, 'products' AS resource, count(*) AS found FROM products
+            WHERE deleted_at IS NULL GROUP BY store_id
+           UNION ALL
+           SELECT store_id, 'customers', count(*) FROM customers WHERE deleted_at IS NULL GROUP BY store_id
+           UNION ALL
+           SELECT store_id, 'orders', count(*) FROM orders GROUP BY store_id) r USING (store_id, resource)
+        WHERE coalesce(c.told, 0) <> coalesce(r.found, 0) AND resource IN ('products', 'customers', 'orders')""",
+    unbound=_EVERY_STORE,
+)
+STOCK = Query(
+    int,
+    """SELECT count(*) FROM variants v LEFT JOIN (
+           SELECT store_id, variant_id, sum(delta_on_hand) AS on_hand, sum(delta_reserved) AS reserved
+             FROM stock_movements GROUP BY store_id, variant_id) m ON m.store_id = v.store_id AND m.variant_id = v.id
+        WHERE (v.on_hand, v.reserved) <> (coalesce(m.on_hand, 0), coalesce(m.reserved, 0))""",
+    unbound=_EVERY_STORE,
+)
+OVERSOLD = Query(
+    int,
+    "SELECT count(*) FROM variants WHERE track_inventory AND NOT allow_backorder AND reserved > on_hand",
+    unbound=_EVERY_STORE,
+)
+PROMISED = Query(
+    int,
+    """SELECT count(*) FROM variants v LEFT JOIN (
+           SELECT l.store_id, l.variant_id, sum(l.quantity - l.fulfilled_quantity) AS waiting
+             FROM order_lines l JOIN orders o ON o.store_id = l.store_id AND o.id = l.order_id
+            WHERE o.status IN ('pending', 'processing', 'on_hold')
+            GROUP BY l.store_id, l.variant_id) l ON l.store_id = v.store_id AND l.variant_id = v.id
+        WHERE v.reserved <> coalesce(l.waiting, 0)""",
+    unbound=_EVERY_STORE,
+)
+LINES = Query(
+    int,
+    """SELECT count(*) FROM order_lines l
+        WHERE NOT EXISTS (SELECT FROM orders o WHERE o.store_id = l.store_id AND o.id = l.order_id)""",
+    unbound=_EVERY_STORE,
+)
+CHAINS = Query(int, "SELECT DISTINCT store_id FROM audit_entries ORDER BY 1", unbound=_EVERY_STORE)
+
+_COUNTED = {
+    "totals are as many as there are rows": TOTALS,
+    "the stock ledger adds up to the levels": STOCK,
+    "nothing is sold that is not there": OVERSOLD,
+    "what is reserved is what open orders wait for": PROMISED,
+    "every line has its order": LINES,
+}
+
+
+class Found(msgspec.Struct, frozen=True):
+    """One invariant and how often it is broken."""
+
+    invariant: str
+    broken: int
+
+
+async def check(db: Executor) -> list[Found]:
+    """Every invariant, the broken and the whole."""
+    found = [Found(name, await query.one(db)) for name, query in _COUNTED.items()]
+    chains = [await audit.verify(db, store_id) for store_id in await CHAINS.all(db)]
+    return [*found, Found("the audit chains verify", sum(bad is not None for bad in chains))]

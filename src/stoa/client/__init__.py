@@ -1,0 +1,35 @@
+"""The Python SDK: a store's products, orders, customers and webhooks, typed, with tokens, retries and pages by itself."""
+
+from stoa.client import codes, errors, inputs, models, webhooks
+from stoa.client.answers import Answer, Batch, Item, Page, Tombstone
+from stoa.client.client import AsyncClient, Client
+from stoa.client.errors import ApiError, ConnectionFailed, NotModified, StoaError, TokenRefused
+from stoa.client.imports import RowReport
+from stoa.client.pages import AsyncPages, Pages
+from stoa.client.webhooks import Event, SignatureRefused, verify
+
+__all__ = [
+    "Answer",
+    "ApiError",
+    "AsyncClient",
+    "AsyncPages",
+    "Batch",
+    "Client",
+    "ConnectionFailed",
+    "Event",
+    "Item",
+    "NotModified",
+    "Page",
+    "Pages",
+    "RowReport",
+    "SignatureRefused",
+    "StoaError",
+    "TokenRefused",
+    "Tombstone",
+    "codes",
+    "errors",
+    "inputs",
+    "models",
+    "verify",
+    "webhooks",
+]

@@ -1,0 +1,60 @@
+"""A list that may be long: asked for page by page, as far as somebody reads."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from typing import Any, Generic, TypeVar
+
+from stoa.client.answers import Page
+
+T = TypeVar("T")
+
+
+class Pages(Generic[T]):
+    """The resources of a list, over all its pages; nothing is asked for before it is read."""
+
+    def __init__(self, read: Callable[[Mapping[str, Any]], Page[T]]) -> None:
+        self._read = read
+
+    def page(self) -> Page[T]:
+        """The first page alone, with the exact `total`."""
+        return self._read({})
+
+    def pages(self) -> Iterator[Page[T]]:
+        """Page after page."""
+        page = self._read({})
+        yield page
+        while page.next_cursor:
+            page = self._read({"cursor": page.next_cursor, "page": None})
+            yield page
+
+    def __iter__(self) -> Iterator[T]:
+        for page in self.pages():
+            yield from page.data
+
+    def first(self) -> T | None:
+        """The first one, or None when there is none."""
+        return next(iter(self.page().data), None)
+
+
+class AsyncPages(Generic[T]):
+    """The same, to be read with `async for`."""
+
+    def __init__(self, read: Callable[[Mapping[str, Any]], Awaitable[Page[T]]]) -> None:
+        self._read = read
+
+    async def page(self) -> Page[T]:
+        return await self._read({})
+
+    async def pages(self) -> AsyncIterator[Page[T]]:
+        page = await self._read({})
+        yield page
+        while page.next_cursor:
+            page = await self._read({"cursor": page.next_cursor, "page": None})
+            yield page
+
+    async def __aiter__(self) -> AsyncIterator[T]:
+        async for page in self.pages():
+            for each in page.data:
+                yield each
+
+    async def first(self) -> T | None:
+        return next(iter((await self.page()).data), None)

@@ -1,0 +1,108 @@
+"""A request before it is sent: its address, its query as the service reads it, and its body."""
+
+import re
+import secrets
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any, cast
+from urllib.parse import quote
+
+import msgspec
+
+from stoa.client.uploads import Source
+
+PREFIX = "/api/v3/app"
+JSON = "application/json"
+_COMPARED = re.compile(r"_(gte|gt|lte|lt)\Z")
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """One request, which may be sent several times and is the same each time."""
+
+    method: str
+    url: str
+    headers: Mapping[str, str]
+    content: bytes | Source | None = None
+    auth: tuple[str, str] | None = None
+    patience_s: float = 0.0  # how long the service was asked to wait, on top of the usual timeout
+    stream: bool = False  # the answer's body is read bit by bit
+
+
+def request(
+    method: str,
+    url: str,
+    *,
+    query: Mapping[str, Any] | None = None,
+    body: Any = None,
+    upload: Source | None = None,
+    accept: str = JSON,
+    idempotency_key: str | None = None,
+    if_match: Any = None,
+    if_none_match: Any = None,
+    wait_s: float = 0.0,
+    stream: bool = False,
+) -> Request:
+    """A request to the app API; every write gets a key of its own, so that trying again is safe."""
+    headers = {"accept": accept}
+    if method != "GET":
+        headers["idempotency-key"] = idempotency_key or secrets.token_urlsafe(24)
+    if if_match is not None:
+        headers["if-match"] = entity_tag(if_match)
+    if if_none_match is not None:
+        headers["if-none-match"] = entity_tag(if_none_match)
+    if wait_s:
+        headers["prefer"] = f"wait={wait_s:.0f}"
+    content: bytes | Source | None = upload
+    if body is not None:
+        content = msgspec.json.encode(body)
+    if upload is not None:
+        headers |= {"content-type": upload.media_type, "content-length": str(upload.size)}
+        if upload.packed:
+            headers["content-encoding"] = "gzip"
+    elif content is not None:
+        headers["content-type"] = JSON
+    return Request(
+        method=method,
+        url=url + _query_string(query or {}),
+        headers=headers,
+        content=content,
+        patience_s=wait_s + float((query or {}).get("wait") or 0),
+        stream=stream,
+    )
+
+
+def entity_tag(given: Any) -> str:
+    """A version as a number, an ETag as it came, or a resource that was read before."""
+    version = getattr(given, "version", given)
+    if isinstance(version, int):
+        return f'"{version}"'
+    if isinstance(version, str):
+        return version
+    raise TypeError("give a version, an ETag or a resource that has a version")
+
+
+def _query_string(query: Mapping[str, Any]) -> str:
+    pairs: list[tuple[str, str]] = []
+    for name, value in query.items():
+        wire = _COMPARED.sub(r"[\1]", name)
+        if isinstance(value, Mapping):
+            members = cast("Mapping[str, Any]", value)
+            pairs += [(f"{wire}[{key}]", _text(each)) for key, each in members.items()]
+        elif value is not None:
+            pairs.append((wire, _text(value)))
+    return "?" + "&".join(f"{quote(name, safe='[]')}={quote(text, safe=',:')}" for name, text in pairs) if pairs else ""
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, datetime):
+        if value.tzinfo is None:
+            raise ValueError("a time needs a time zone, such as datetime.now(UTC)")
+        return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    if isinstance(value, str | int | float | Decimal | date):
+        return str(value)
+    if isinstance(value, Sequence | set | frozenset):
+        return ",".join(_text(each) for each in cast("Sequence[Any]", value))
+    raise TypeError(f"{type(value).__name__} cannot stand in a query")

@@ -1,0 +1,111 @@
+"""What can be sent as a file: kept so that it can be read again, because a broken upload is sent once more."""
+
+import io
+import os
+import tempfile
+from collections.abc import AsyncIterable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import IO, Any, Protocol, Self, TypeAlias, runtime_checkable
+
+import msgspec
+
+NDJSON, CSV, JSON = "application/x-ndjson", "text/csv", "application/json"
+_MEDIA = {".ndjson": NDJSON, ".jsonl": NDJSON, ".csv": CSV, ".json": JSON}
+_PART = 64 * 1024
+_IN_MEMORY = 1024 * 1024
+_GZIP = b"\x1f\x8b"
+
+
+@runtime_checkable
+class BinaryFile(Protocol):
+    """A file opened for reading bytes."""
+
+    def read(self, size: int = ..., /) -> bytes: ...
+
+
+Row: TypeAlias = Mapping[str, Any] | msgspec.Struct
+Upload: TypeAlias = str | os.PathLike[str] | bytes | BinaryFile | Iterable[bytes] | Iterable[Row]
+"""A path, bytes, a file opened in binary mode, parts of bytes, or rows, which are sent as NDJSON."""
+AsyncUpload: TypeAlias = Upload | AsyncIterable[bytes] | AsyncIterable[Row]
+
+
+class Source:
+    """Bytes that can be read from their beginning as often as needed; closes what was opened for it."""
+
+    def __init__(self, file: IO[bytes], media_type: str | None, *, ours: bool = True) -> None:
+        self._file = file
+        self._ours = ours
+        self._start = file.tell()
+        if media_type is None:
+            self.__exit__()
+            raise ValueError("say what it is: media_type=" + ", ".join(sorted({*_MEDIA.values()})))
+        self.media_type = media_type
+        self.packed = file.read(2) == _GZIP
+        self.size = file.seek(0, os.SEEK_END) - self._start
+
+    def parts(self) -> Iterator[bytes]:
+        self._file.seek(self._start)
+        while part := self._file.read(_PART):
+            yield part
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._ours:
+            self._file.close()
+
+
+def source(given: Upload, media_type: str | None = None) -> Source:
+    """Whatever can be sent, made ready to be sent again; memory stays flat whatever its size."""
+    if isinstance(given, str | os.PathLike):
+        path = Path(given)
+        return Source(path.open("rb"), media_type or _media_of(path.name))
+    if isinstance(given, bytes):
+        return Source(io.BytesIO(given), media_type)
+    if isinstance(given, BinaryFile):
+        kind = media_type or _media_of(str(getattr(given, "name", "")))
+        if isinstance(given, io.IOBase) and given.seekable():
+            return Source(given, kind, ours=False)  # pyright: ignore[reportArgumentType] - it reads bytes and seeks
+        keep = _Keep()
+        for part in iter(lambda: given.read(_PART), b""):
+            keep.add(part)
+        return keep.source(kind)
+    keep = _Keep()
+    for each in given:
+        keep.add(each)
+    return keep.source(media_type)
+
+
+async def async_source(given: AsyncUpload, media_type: str | None = None) -> Source:
+    """The same, also of what arrives bit by bit."""
+    if not isinstance(given, AsyncIterable):
+        return source(given, media_type)
+    keep = _Keep()
+    async for each in given:
+        keep.add(each)
+    return keep.source(media_type)
+
+
+class _Keep:
+    """What can be read only once, written down; to disk when it is large."""
+
+    def __init__(self) -> None:
+        self._file = tempfile.SpooledTemporaryFile[bytes](_IN_MEMORY)
+        self._rows = False
+
+    def add(self, each: Any) -> None:
+        if isinstance(each, bytes):
+            self._file.write(each)
+        else:
+            self._rows = True
+            self._file.write(msgspec.json.encode(each) + b"\n")
+
+    def source(self, media_type: str | None) -> Source:
+        self._file.seek(0)
+        return Source(self._file, media_type or (NDJSON if self._rows else None))
+
+
+def _media_of(name: str) -> str | None:
+    plain = name.lower().removesuffix(".gz")
+    return next((media for ending, media in _MEDIA.items() if plain.endswith(ending)), None)

@@ -1,0 +1,1 @@
+"""The customers: profiles, addresses and metadata, and how a person is forgotten."""

@@ -1,0 +1,251 @@
+"""What happens when customers, their addresses and their metadata are asked for and changed."""
+
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+
+from stoa import terms
+from stoa.customers import queries, rules
+from stoa.customers.contract import (
+    CUSTOMERS,
+    Address,
+    AddressChanges,
+    Customer,
+    CustomerChanges,
+    CustomerExists,
+    MetadataChanges,
+    MetadataEntry,
+    NewAddress,
+    NewCustomer,
+    WrittenBy,
+)
+from stoa.customers.copies import CustomerCopy
+from stoa.customers.documents import SHARED_SPACE, entry_term, seen_by, value_of
+from stoa.customers.erasure import erase, hold
+from stoa.customers.examples import ADDRESS_CHANGES, CUSTOMER_CHANGES, METADATA_CHANGES, NEW_ADDRESS, NEW_CUSTOMER
+from stoa.customers.phones import e164
+from stoa.customers.register import Register
+from stoa.customers.saving import load, save_or_refuse
+from stoa.products.contract import ExternalIdTaken
+from stoa.products.documents import json_of
+from stoa.products.saving import Cause
+from stoa.rest.endpoint import Call, Created, NoContent, One, Page, Routes
+from stoa.rest.lists import ListQuery, list_page
+from stoa.rest.patch import check_echoes
+from stoa.rest.problems import NotFound
+
+routes = Routes("Customers")
+_exact = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal)
+
+
+@routes.get("/customers", scope="customers:read", lists=CUSTOMERS)
+async def list_customers(call: Call, query: ListQuery) -> Page[Customer]:
+    """List customers.
+
+    By id unless sorted otherwise; filters combine with *and*. `metadata` shows and searches your app's own keys and the
+    shared ones. To keep a copy in step, ask for `updated_since` with `include_deleted=true`: one that was erased comes as
+    `{id, deleted_at, version}`.
+    """
+    page = await list_page(call.db, call.store_id, queries.LISTING, _own_metadata(query, call))
+    page.docs = [seen_by(doc, call.caller.app_id) for doc in page.docs]
+    return page
+
+
+@routes.post("/customers", scope="customers:write", errors=[CustomerExists, ExternalIdTaken], example=NEW_CUSTOMER)
+async def create_customer(call: Call, body: NewCustomer) -> Created[Customer]:
+    """Create a customer.
+
+    An e-mail address or a phone number is needed. Addresses and metadata may stand inline; the first address is the
+    default for shipping and billing unless another says that it is. Metadata keys belong to your app, unless they start
+    with `shared.`.
+    """
+    customer = rules.new_customer(body, call.patch.get("metadata") or {}, call.caller.app_id)
+    register = Register(await _others(call, customer.fields))
+    register.put(customer)
+    made = (await _stored(call, customer)).id or 0
+    found = await _document(call, made)
+    return Created(found.doc, found.version, f"/customers/{made}")
+
+
+@routes.get("/customers/{customer_id}", scope="customers:read")
+async def get_customer(call: Call, customer_id: int) -> One[Customer]:
+    """Get one customer with all addresses and metadata."""
+    return await _document(call, customer_id)
+
+
+@routes.patch(
+    "/customers/{customer_id}",
+    scope="customers:write",
+    errors=[CustomerExists, ExternalIdTaken],
+    example=CUSTOMER_CHANGES,
+)
+async def update_customer(call: Call, customer_id: int, body: CustomerChanges) -> One[Customer]:
+    """Change a customer's own fields by merge patch.
+
+    `metadata` is merged too: keys that are left out stay, null removes one. Addresses are changed at their own addresses,
+    so that nothing is wiped by leaving it out.
+    """
+    wanted = {"email": body.email, "phone": body.phone, "external_id": body.external_id}
+    register = Register(await _others(call, wanted, customer_id))
+    customer = _found(register, customer_id)
+    call.check_version(customer.version)
+    if call.echoed:
+        check_echoes(call, _exact.decode((await _document(call, customer_id)).doc))
+    changed = rules.change_customer(customer, body, call.patch, call.caller.app_id)
+    register.put(changed, before=customer)
+    await _stored(call, changed)
+    return await _document(call, customer_id)
+
+
+@routes.delete("/customers/{customer_id}", scope="customers:erase")
+async def erase_customer(call: Call, customer_id: int) -> NoContent:
+    """Erase a customer's personal data, for good.
+
+    Name, e-mail address, phone, addresses, note, tags and metadata are removed wherever they were written, past events,
+    import reports and remembered answers included. Orders keep their totals under a customer without a name. A tombstone
+    stays in lists for 90 days. This cannot be undone.
+    """
+    held = await hold(call.db, call.store_id, customer_id)
+    if held is None:
+        raise _no_customer()
+    call.check_version(held.version)
+    await erase(call.db, call.store_id, customer_id, held, cause_of(call))
+    return NoContent()
+
+
+@routes.post("/customers/{customer_id}/addresses", scope="customers:write", example=NEW_ADDRESS)
+async def create_customer_address(call: Call, customer_id: int, body: NewAddress) -> Created[Address]:
+    """Add an address.
+
+    A customer has at most 100. The first is the default for shipping and billing; a later one that says so takes that
+    over.
+    """
+    customer = await _edited(call, customer_id, lambda before: rules.add_address(before, body))
+    added = customer.fields["addresses"][-1]
+    return Created(json_of(added).encode(), added["version"], f"/customers/{customer_id}/addresses/{added['id']}")
+
+
+@routes.patch("/customers/{customer_id}/addresses/{address_id}", scope="customers:write", example=ADDRESS_CHANGES)
+async def update_customer_address(call: Call, customer_id: int, address_id: int, body: AddressChanges) -> One[Address]:
+    """Change an address by merge patch.
+
+    Making it a default takes that from the address that was it, in the same moment. Orders that were placed keep the
+    address as it was.
+    """
+
+    def change(customer: CustomerCopy) -> CustomerCopy:
+        address = _address(call, customer, address_id)
+        if call.echoed:
+            check_echoes(call, address)
+        return rules.change_address(customer, address, body, call.patch)
+
+    customer = await _edited(call, customer_id, change)
+    address = customer.address(address_id) or {}
+    return One(json_of(address).encode(), address["version"])
+
+
+@routes.delete("/customers/{customer_id}/addresses/{address_id}", scope="customers:write")
+async def delete_customer_address(call: Call, customer_id: int, address_id: int) -> NoContent:
+    """Remove an address.
+
+    Where it was a default, the oldest that remains takes its place. Orders that were placed keep the address as it was.
+    """
+    await _edited(call, customer_id, lambda before: rules.remove_address(before, _address(call, before, address_id)))
+    return NoContent()
+
+
+@routes.patch("/customers/{customer_id}/metadata", scope="customers:write", example=METADATA_CHANGES)
+async def update_customer_metadata(call: Call, customer_id: int, body: MetadataChanges) -> Page[MetadataEntry]:
+    """Merge metadata.
+
+    Keys that are left out stay, null removes one; two who merge different keys at once both succeed. Keys belong to your
+    app, up to 100 of them, unless they start with `shared.`: those are seen and written by all, 100 again. Answers every
+    entry that your app can see, with who wrote it last.
+    """
+
+    def change(customer: CustomerCopy) -> CustomerCopy:
+        call.check_version(customer.version)
+        spaces, faults = rules.merged(customer.spaces, call.patch, call.caller.app_id, "")
+        rules.refuse(faults)
+        return msgspec.structs.replace(customer, spaces=spaces)
+
+    await _edited(call, customer_id, change)
+    spaces = [SHARED_SPACE, call.caller.app_id]
+    entries = [
+        MetadataEntry(row.key, value_of(row.value), row.updated_at, WrittenBy(row.updated_by))
+        for row in await queries.ENTRIES.all(call.db, call.store_id, customer_id, spaces)
+    ]
+    docs = [msgspec.json.encode(entry) for entry in entries]
+    return Page(docs, [], len(docs), max(len(docs), 1), 1, None, None)
+
+
+def cause_of(call: Call) -> Cause:
+    return Cause(call.caller.app_id, call.request_id)
+
+
+async def _document(call: Call, customer_id: int) -> One[Customer]:
+    found = await queries.GET.maybe(call.db, call.store_id, customer_id)
+    if found is None:
+        raise _no_customer()
+    call.concerns = customer_id
+    return One(seen_by(found.doc, call.caller.app_id), found.version)
+
+
+async def _others(call: Call, wanted: Mapping[str, Any], *ids: int) -> list[CustomerCopy]:
+    """The customers with these ids, and whoever stands in the way of these names."""
+    email, phone, external_id = (wanted[name] for name in ("email", "phone", "external_id"))
+    number = e164(phone) if isinstance(phone, str) else None
+    return await load(
+        call.db,
+        call.store_id,
+        ids=ids,
+        emails=[email] if isinstance(email, str) else [],
+        phones=[number] if number else [],
+        external_ids=[external_id] if isinstance(external_id, str) else [],
+    )
+
+
+async def _edited(call: Call, customer_id: int, edit: Callable[[CustomerCopy], CustomerCopy]) -> CustomerCopy:
+    """Lock a customer, edit it, and store it if anything changed."""
+    customer = _found(Register(await load(call.db, call.store_id, ids=[customer_id])), customer_id)
+    return await _stored(call, edit(customer))
+
+
+async def _stored(call: Call, customer: CustomerCopy) -> CustomerCopy:
+    call.concerns = customer.id
+    [stored] = await save_or_refuse(call.db, call.store_id, call.store.digits, [customer], cause_of(call))
+    return stored
+
+
+def _found(register: Register, customer_id: int) -> CustomerCopy:
+    customer = register.find("id", customer_id)
+    if customer is None:
+        raise _no_customer()
+    return customer
+
+
+def _address(call: Call, customer: CustomerCopy, address_id: int) -> dict[str, Any]:
+    """An address of a customer, found and of a version that the caller allows."""
+    address = customer.address(address_id)
+    if address is None:
+        raise NotFound("There is no address with this id.")
+    call.check_version(address["version"])
+    return address
+
+
+def _no_customer() -> NotFound:
+    return NotFound("There is no customer with this id.")
+
+
+def _own_metadata(query: ListQuery, call: Call) -> ListQuery:
+    """The same request with `metadata` read for this caller: its own namespace, or the shared one."""
+    if "metadata" not in query.shape.filters:
+        return query
+    pairs: dict[str, str] = msgspec.json.decode(query.values[query.shape.filters.index("metadata")])
+    wanted = [
+        entry_term(call.store_id, rules.space_of(key, call.caller.app_id) or SHARED_SPACE, key, value)
+        for key, value in pairs.items()
+    ]
+    return query.with_filter("metadata", terms.exactly(wanted))

@@ -1,0 +1,155 @@
+"""What the database does for customers."""
+
+from datetime import datetime
+
+import msgspec
+
+from stoa.db.listing import Listing
+from stoa.db.query import Query
+
+_TERMS = "terms @@ ({}::text)::tsquery"
+
+LISTING = Listing(
+    table="customers",
+    doc="""'{"id":' || id || head || shown || tail""",
+    tombstone="""'{"id":' || id || ',"deleted_at":"' || rfc3339(deleted_at) || '","version":' || version || '}'""",
+    counted_as="customers",
+    deletable=True,
+    sorts={
+        "id": "id",
+        "last_name": "coalesce(last_name, '')",
+        "orders_count": "orders_count",
+        "total_spent": "total_spent",
+        "last_order_at": "coalesce(last_order_at, '1970-01-01 00:00:00+00'::timestamptz)",
+        "created_at": "created_at",
+        "updated_at": "updated_at",
+    },
+    where={
+        "ids": "id = ANY({}::bigint[])",
+        "email": "email_key = {}",
+        "phone": "phone = {}",
+        "external_id": "external_id = {}",
+        "name": _TERMS,
+        "tag": _TERMS,
+        "q": _TERMS,
+        "metadata": _TERMS,
+        "status": "status = ANY({}::text[])",
+        "orders_count": "orders_count = {}",
+        "orders_count[gte]": "orders_count >= {}",
+        "orders_count[gt]": "orders_count > {}",
+        "orders_count[lte]": "orders_count <= {}",
+        "orders_count[lt]": "orders_count < {}",
+        "total_spent": "total_spent = {}",
+        "total_spent[gte]": "total_spent >= {}",
+        "total_spent[gt]": "total_spent > {}",
+        "total_spent[lte]": "total_spent <= {}",
+        "total_spent[lt]": "total_spent < {}",
+        "created_at": "created_at = {}",
+        "created_at[gte]": "created_at >= {}",
+        "created_at[gt]": "created_at > {}",
+        "created_at[lte]": "created_at <= {}",
+        "created_at[lt]": "created_at < {}",
+        "updated_since": "updated_at >= {}",
+    },
+)
+
+
+class Document(msgspec.Struct):
+    doc: bytes
+    version: int
+
+
+GET = Query(
+    Document,
+    """SELECT convert_to('{"id":' || id || head || shown || tail, 'UTF8') AS doc, version
+         FROM customers WHERE store_id = $1 AND id = $2 AND deleted_at IS NULL""",
+)
+
+
+class StoredCustomer(msgspec.Struct):
+    id: int
+    version: int
+    head: str
+    shown: str
+
+
+# Every customer that is named, by whatever names it, in the order of ids.
+LOCK = Query(
+    StoredCustomer,
+    """SELECT id, version, head, shown FROM customers
+        WHERE store_id = $1 AND deleted_at IS NULL AND id IN (
+              SELECT unnest($2::bigint[])
+              UNION SELECT id FROM customers WHERE store_id = $1 AND email_key = ANY($3::text[]) AND deleted_at IS NULL
+              UNION SELECT id FROM customers WHERE store_id = $1 AND phone = ANY($4::text[]) AND deleted_at IS NULL
+              UNION SELECT id FROM customers WHERE store_id = $1 AND external_id = ANY($5::text[]) AND deleted_at IS NULL)
+        ORDER BY id FOR NO KEY UPDATE""",
+)
+
+
+class Drawn(msgspec.Struct):
+    customer_ids: list[int]
+    address_ids: list[int]
+    moment: str
+
+
+DRAW = Query(
+    Drawn,
+    """SELECT ARRAY(SELECT nextval('customer_ids') FROM generate_series(1, $1::integer)) AS customer_ids,
+              ARRAY(SELECT nextval('customer_address_ids') FROM generate_series(1, $2::integer)) AS address_ids,
+              rfc3339(clock_timestamp()) AS moment""",
+    unbound="ids are drawn for whoever asks",
+)
+
+
+class Saved(msgspec.Struct):
+    customer_ids: list[int]  # null where one could not be made
+
+
+SAVE = Query(Saved, f"SELECT customer_ids FROM save_customers({', '.join(f'${n}' for n in range(1, 26))})")
+
+
+class StoredEntry(msgspec.Struct):
+    key: str
+    value: str
+    updated_at: datetime
+    updated_by: int | None
+
+
+ENTRIES = Query(
+    StoredEntry,
+    """SELECT key, value, updated_at, updated_by FROM customer_metadata
+        WHERE store_id = $1 AND customer_id = $2 AND namespace = ANY($3::bigint[]) ORDER BY key""",
+)
+
+
+class FoundCustomer(msgspec.Struct):
+    """A customer as orders need it."""
+
+    id: int
+    email: str | None
+    phone: str | None
+    first_name: str | None
+    last_name: str | None
+
+
+# Not held: whoever stores the order holds its customer first, and finds out who was erased since.
+CONTACT = Query(
+    FoundCustomer,
+    """SELECT id, email, phone, first_name, last_name FROM customers
+        WHERE store_id = $1 AND id = $2 AND deleted_at IS NULL""",
+)
+# Held against an erasure, for what is written of the customer and is no order.
+HOLD = Query(FoundCustomer, f"{CONTACT.sql} FOR KEY SHARE")
+FIND = Query(
+    FoundCustomer,
+    """SELECT id, email, phone, first_name, last_name FROM customers
+        WHERE store_id = $1 AND deleted_at IS NULL AND id = coalesce(
+              (SELECT id FROM customers WHERE store_id = $1 AND email_key = $2 AND deleted_at IS NULL),
+              (SELECT id FROM customers WHERE store_id = $1 AND phone = $3 AND deleted_at IS NULL))""",
+)
+IN_THE_WAY = Query(
+    int,
+    """SELECT id FROM customers
+        WHERE store_id = $1 AND deleted_at IS NULL AND (email_key = $2 OR phone = $3 OR external_id = $4) LIMIT 1""",
+)
+CURRENCY = Query(str, "SELECT currency FROM stores WHERE id = $1")

@@ -1,0 +1,247 @@
+"""How a customer may change, decided without a database: profile, addresses with their defaults, and metadata."""
+
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+
+from stoa.customers.contract import (
+    MOST_ADDRESSES,
+    MOST_KEYS,
+    SHARED,
+    AddressChanges,
+    CustomerChanges,
+    NewAddress,
+    NewCustomer,
+    Profile,
+)
+from stoa.customers.copies import CustomerCopy
+from stoa.customers.documents import ADDRESS_DEFAULTS, CUSTOMER_DEFAULTS, SHARED_SPACE, Spaces
+from stoa.customers.phones import e164
+from stoa.products.documents import json_of
+from stoa.rest.patch import merge
+from stoa.rest.problems import Fault, ValidationFailed, shown
+
+_FLAGS = ("is_default_shipping", "is_default_billing")
+_BOOKS = ("id", "customer_id", "created_at", "updated_at", "version")
+COUNTRIES = frozenset(
+    "AD AE AF AG AI AL AM AO AQ AR AS AT AU AW AX AZ BA BB BD BE BF BG BH BI BJ BL BM BN BO BQ BR BS BT BV BW BY BZ CA CC "
+    "CD CF CG CH CI CK CL CM CN CO CR CU CV CW CX CY CZ DE DJ DK DM DO DZ EC EE EG EH ER ES ET FI FJ FK FM FO FR GA GB GD "
+    "GE GF GG GH GI GL GM GN GP GQ GR GS GT GU GW GY HK HM HN HR HT HU ID IE IL IM IN IO IQ IR IS IT JE JM JO JP KE KG KH "
+    "KI KM KN KP KR KW KY KZ LA LB LC LI LK LR LS LT LU LV LY MA MC MD ME MF MG MH MK ML MM MN MO MP MQ MR MS MT MU MV MW "
+    "MX MY MZ NA NC NE NF NG NI NL NO NP NR NU NZ OM PA PE PF PG PH PK PL PM PN PR PS PT PW PY QA RE RO RS RU RW SA SB SC "
+    "SD SE SG SH SI SJ SK SL SM SN SO SR SS ST SV SX SY SZ TC TD TF TG TH TJ TK TL TM TN TO TR TT TV TW TZ UA UG UM US UY "
+    "UZ VA VC VE VG VI VN VU WF WS YE YT ZA ZM ZW".split()
+)
+
+
+def new_customer(new: NewCustomer, metadata: Mapping[str, Any], app_id: int | None) -> CustomerCopy:
+    """A customer as it was sent; `metadata` as it came, for its numbers keep their digits."""
+    faults = profile_faults(new)
+    fields = {**CUSTOMER_DEFAULTS, **_plain(new)}
+    del fields["metadata"]
+    fields["phone"] = e164(new.phone) if new.phone else None
+    fields["tags"] = _once(new.tags)
+    fields["addresses"] = []
+    if len(new.addresses) > MOST_ADDRESSES:
+        faults.append(_address_limit("/addresses"))
+    else:
+        for place, each in enumerate(new.addresses):
+            faults += address_faults(_plain(each), f"/addresses/{place}")
+        faults += _flag_faults(new.addresses)
+    spaces, wrong = merged({}, metadata, app_id, "/metadata")
+    refuse([*faults, *wrong])
+    customer = CustomerCopy(None, fields, spaces)
+    for each in new.addresses:
+        customer = add_address(customer, each)
+    return customer
+
+
+def change_customer(
+    customer: CustomerCopy, body: CustomerChanges, patch: Mapping[str, Any], app_id: int | None
+) -> CustomerCopy:
+    """The customer with a merge patch applied."""
+    given = {name: value for name, value in patch.items() if name != "metadata"}
+    after = {**CUSTOMER_DEFAULTS, **merge(customer.fields, given)}
+    after["tags"] = _once(after["tags"])
+    faults: list[Fault] = []
+    if isinstance(body.phone, str):
+        after["phone"] = e164(body.phone)
+        faults += _phone_faults(body.phone, "/phone")
+    if after["email"] is None and after["phone"] is None and not faults:
+        faults.append(Fault("/email", "required", "or a phone number is needed"))
+    sent: Mapping[str, Any] | None = patch.get("metadata", {})
+    metadata = sent if sent is not None else dict.fromkeys(_visible(customer.spaces, app_id))
+    spaces, wrong = merged(customer.spaces, metadata, app_id, "/metadata")
+    refuse([*faults, *wrong])
+    return msgspec.structs.replace(customer, fields=after, spaces=spaces)
+
+
+def profile_faults(profile: Profile, at: str = "") -> list[Fault]:
+    """What is wrong with a person's own data beyond its form."""
+    if profile.email is None and profile.phone is None:
+        return [Fault(f"{at}/email", "required", "or a phone number is needed")]
+    return _phone_faults(profile.phone, f"{at}/phone")
+
+
+def _once(tags: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys(tags))
+
+
+# --- addresses -------------------------------------------------------------------------------------------------------
+
+
+def add_address(customer: CustomerCopy, new: NewAddress) -> CustomerCopy:
+    """Add one at the end; the first of all is the default for both, and so is whichever says so."""
+    addresses = customer.fields["addresses"]
+    if len(addresses) >= MOST_ADDRESSES:
+        raise ValidationFailed("There is no room for another address.", faults=[_address_limit("")])
+    sent = _plain(new)
+    refuse(address_faults(sent, ""))
+    added = {**ADDRESS_DEFAULTS, **_tidied(sent), "customer_id": customer.id}
+    wanted = {flag: bool(added[flag] or not addresses) for flag in _FLAGS}
+    return _with_addresses(customer, [*addresses, added], len(addresses), wanted)
+
+
+def change_address(
+    customer: CustomerCopy, address: Mapping[str, Any], body: AddressChanges, patch: Mapping[str, Any]
+) -> CustomerCopy:
+    """The customer with a merge patch applied to one address."""
+    addresses: list[dict[str, Any]] = customer.fields["addresses"]
+    place = next(n for n, each in enumerate(addresses) if each is address)
+    given = {name: value for name, value in patch.items() if name not in _FLAGS}
+    after = {**ADDRESS_DEFAULTS, **_tidied(merge(address, given))}
+    faults = address_faults({**after, "phone": patch.get("phone")}, "")
+    wanted: dict[str, bool] = {}
+    for flag in _FLAGS:
+        stated = getattr(body, flag)
+        if stated is False and address[flag]:
+            faults.append(Fault(f"/{flag}", "invalid_format", "cannot be taken away; make another one the default"))
+        wanted[flag] = stated is True
+    refuse(faults)
+    changed = [after if n == place else each for n, each in enumerate(addresses)]
+    return _with_addresses(customer, changed, place, wanted)
+
+
+def remove_address(customer: CustomerCopy, address: Mapping[str, Any]) -> CustomerCopy:
+    """Remove one; where it was a default, the oldest that remains takes its place."""
+    left = [each for each in customer.fields["addresses"] if each is not address]
+    return _with_addresses(customer, left, 0, {flag: address[flag] for flag in _FLAGS})
+
+
+def _with_addresses(
+    customer: CustomerCopy, addresses: list[dict[str, Any]], place: int, wanted: Mapping[str, bool]
+) -> CustomerCopy:
+    """These addresses, the one at this place made default where wanted; what differs from before moves on a version."""
+    before = {each["id"]: each for each in (customer.before or {}).get("addresses", [])}
+    settled: list[dict[str, Any]] = []
+    for number, each in enumerate(addresses):
+        after = {**each, **{flag: number == place if wanted[flag] else each[flag] for flag in _FLAGS}}
+        known = before.get(each["id"])
+        if known is not None:
+            after |= {"updated_at": known["updated_at"], "version": known["version"]}
+            if after != known:
+                after |= {"updated_at": None, "version": known["version"] + 1}  # dated when it is stored
+        settled.append(after)
+    return msgspec.structs.replace(customer, fields=with_defaults({**customer.fields, "addresses": settled}))
+
+
+def with_defaults(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The ids of the default addresses follow from the addresses; a new one has its id when it is stored."""
+    defaults = {
+        f"default_{kind}_address_id": next(
+            (each["id"] for each in fields["addresses"] if each[f"is_default_{kind}"]), None
+        )
+        for kind in ("shipping", "billing")
+    }
+    return {**fields, **defaults}
+
+
+def address_faults(address: Mapping[str, Any], at: str) -> list[Fault]:
+    faults = _phone_faults(address.get("phone"), f"{at}/phone")
+    if str(address["country_code"]).upper() not in COUNTRIES:
+        faults.append(Fault(f"{at}/country_code", "invalid_format", "must be a country code of ISO 3166-1, as in US"))
+    return faults
+
+
+def same_place(address: Mapping[str, Any], sent: Mapping[str, Any]) -> bool:
+    """Whether everything that was sent of an address stands in this one already."""
+    return all(address[name] == value for name, value in _tidied(sent).items() if name not in (*_FLAGS, *_BOOKS))
+
+
+def _tidied(address: Mapping[str, Any]) -> dict[str, Any]:
+    found = dict(address)
+    if found.get("phone"):
+        found["phone"] = e164(found["phone"])
+    if found.get("country_code"):
+        found["country_code"] = found["country_code"].upper()
+    return found
+
+
+def _flag_faults(addresses: list[NewAddress]) -> list[Fault]:
+    faults: list[Fault] = []
+    for flag in _FLAGS:
+        flagged = [place for place, each in enumerate(addresses) if getattr(each, flag)]
+        faults += [
+            Fault(f"/addresses/{place}/{flag}", "invalid_format", "is said of another too") for place in flagged[1:]
+        ]
+    return faults
+
+
+def _address_limit(at: str) -> Fault:
+    return Fault(at, "address_limit", f"may hold at most {MOST_ADDRESSES} addresses")
+
+
+# --- metadata --------------------------------------------------------------------------------------------------------
+
+
+def space_of(key: str, app_id: int | None) -> int | None:
+    """The namespace a key belongs to; None when nobody may write it: an operator has no namespace."""
+    return SHARED_SPACE if key.startswith(SHARED) else app_id
+
+
+def _visible(spaces: Spaces, app_id: int | None) -> list[str]:
+    """The keys that an app sees."""
+    return [key for space in {SHARED_SPACE, app_id} if space is not None for key in spaces.get(space, {})]
+
+
+def merged(spaces: Spaces, patch: Mapping[str, Any], app_id: int | None, at: str) -> tuple[Spaces, list[Fault]]:
+    """Metadata with a flat merge patch applied, each key in its namespace; and what is wrong with it."""
+    after = {space: dict(entries) for space, entries in spaces.items()}
+    faults: list[Fault] = []
+    for key, value in patch.items():
+        space = space_of(key, app_id)
+        if space is None:
+            faults.append(
+                Fault(f"{at}/{shown(key)}", "invalid_format", f"must start with {SHARED} where no app writes")
+            )
+            continue
+        entries = after.setdefault(space, {})
+        if value is None:
+            entries.pop(key, None)
+        else:
+            entries[key] = json_of(value)
+    faults += [
+        Fault(at, "metadata_limit", f"may hold at most {MOST_KEYS} keys, and as many shared ones")
+        for space, entries in after.items()
+        if len(entries) > MOST_KEYS and len(entries) > len(spaces.get(space, {}))
+    ]
+    return {space: entries for space, entries in after.items() if entries}, faults
+
+
+def _phone_faults(phone: Any, at: str) -> list[Fault]:
+    if phone and e164(phone) is None:
+        return [Fault(at, "invalid_format", "must be a phone number with its country code, as in +15550100123")]
+    return []
+
+
+def refuse(faults: list[Fault]) -> None:
+    if faults:
+        raise ValidationFailed(f"{len(faults)} fault(s) found.", faults=faults)
+
+
+def _plain(body: msgspec.Struct) -> dict[str, Any]:
+    """A body's members as a document holds them: plain values that keep their digits."""
+    plain: dict[str, Any] = msgspec.to_builtins(msgspec.structs.asdict(body), builtin_types=(Decimal,))
+    return plain

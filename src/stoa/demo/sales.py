@@ -1,0 +1,45 @@
+"""Places a demo store's orders and moves each to where its file says, as an app would have."""
+
+from datetime import UTC, datetime, timedelta
+from importlib.resources import files
+from typing import Any
+
+from stoa.access.operator import Operator
+from stoa.db.pool import Database
+from stoa.db.query import Executor
+from stoa.orders.bodies import NewOrder, StatusChange
+from stoa.orders.endpoints import update_order_status
+from stoa.orders.placing import place
+from stoa.orders.states import OrderState
+from stoa.rest.body import convert, parse
+from stoa.rest.endpoint import Call, Caller, Store
+
+_NOBODY = Caller(0, "Sample data", frozenset(), 1, 1)
+
+
+async def sell(operator: Operator, store: Store, name: str) -> None:
+    """Place the orders of a file in a store that has had none."""
+    for order in parse((files("stoa.demo") / name).read_bytes())["orders"]:
+        days_ago, moves = order.pop("days_ago"), order.pop("moves")
+        body = convert(order, NewOrder, digits=store.digits)
+        body.placed_at = datetime.now(UTC) - timedelta(days=days_ago)
+        async with operator.db.transaction() as db:
+            placed, _ = await place(_call(operator, store, db), body)
+            for move in moves:
+                wanted = convert(_portioned(move, placed), StatusChange, digits=store.digits)
+                await update_order_status(_call(operator, store, db), placed.id, wanted)
+
+
+def _call(operator: Operator, store: Store, db: Executor) -> Call:
+    call = Call(db, store, _NOBODY, operator.request_id, "")
+    if isinstance(operator.db, Database):
+        call.aside = operator.db.aside
+    return call
+
+
+def _portioned(move: dict[str, Any], order: OrderState) -> dict[str, Any]:
+    """A move as a body; a file cannot know a line's id, so it only says that the first is meant."""
+    if not move.pop("first_line_only", False):
+        return move
+    line = order.lines[0]
+    return {**move, "line_items": [{"id": line.id, "quantity": line.quantity}]}

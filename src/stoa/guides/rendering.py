@@ -1,0 +1,137 @@
+"""Markdown into HTML: headings with addresses, links that lead to pages of the service, code to be copied."""
+
+import re
+from collections.abc import Callable, Sequence
+from html import escape
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+from markdown_it import MarkdownIt
+from markdown_it.renderer import RendererHTML
+from markdown_it.token import Token
+
+from stoa.guides.shelf import pictures
+
+_PAGE = re.compile(r"(?:\./)?([\w-]+)\.md(#[\w-]+)?\Z")
+_DRAWING = re.compile(r"(?:\./)?([\w-]+)\.svg\Z")
+_KEPT = re.compile(r"(?:https?://|/(?!/)|#)")
+_LANGUAGES = {"bash": "Shell", "python": "Python", "javascript": "JavaScript", "json": "JSON", "http": "HTTP",
+              "csv": "CSV", "ini": "Settings", "": "Text"}  # fmt: skip
+
+
+class Heading(msgspec.Struct, frozen=True):
+    level: int
+    anchor: str
+    text: str
+
+
+class Rendered(msgspec.Struct, frozen=True):
+    html: str
+    headings: list[Heading]  # below the title
+
+
+def anchor(title: str) -> str:
+    """The address of a heading, made as code forges make it, so that links work in both places."""
+    return re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")
+
+
+def render(text: str, names: Sequence[str], address_of: Callable[[str], str | None] = lambda _: None) -> Rendered:
+    """A guide's HTML below its title; `names` are the guides to link to, `address_of` knows where a word in code leads."""
+    markdown = MarkdownIt("commonmark", {"html": False, "xhtmlOut": False}, renderer_cls=_Renderer).enable("table")
+    tokens = markdown.parse(text)
+    headings = _name_headings(tokens)
+    for before, token in pairwise(tokens):
+        if token.children and before.type == "heading_open":
+            token.children = _linked(token.children, (), lambda _: None)  # a heading is a link already
+        elif token.children:
+            token.children = _linked(token.children, names, address_of)
+    if tokens and tokens[0].type == "heading_open" and tokens[0].tag == "h1":
+        tokens = tokens[3:]
+    html = markdown.renderer.render(tokens, markdown.options, {})
+    return Rendered(html, [heading for heading in headings if heading.level > 1])
+
+
+def _name_headings(tokens: list[Token]) -> list[Heading]:
+    found: list[Heading] = []
+    taken: set[str] = set()
+    for opening, inner in pairwise(tokens):
+        if opening.type != "heading_open":
+            continue
+        title = "".join(child.content for child in inner.children or [])
+        name, number = anchor(title), 1
+        while name in taken:
+            name, number = f"{anchor(title)}-{number}", number + 1
+        taken.add(name)
+        opening.attrSet("id", name)
+        found.append(Heading(int(opening.tag[1]), name, title))
+    return found
+
+
+def _linked(tokens: list[Token], names: Sequence[str], address_of: Callable[[str], str | None]) -> list[Token]:
+    """Links led to our own pages, those to pages that are not served taken out, and code that has a page made a link."""
+    kept: list[Token] = []
+    open_links: list[bool] = []
+    for token in tokens:
+        if token.type == "link_open":
+            address = _address(str(token.attrGet("href") or ""), names)
+            open_links.append(address is not None)
+            if address is None:
+                continue
+            token.attrSet("href", address)
+        elif token.type == "link_close" and not open_links.pop():
+            continue
+        elif token.type == "image" and (drawn := _DRAWING.match(str(token.attrGet("src")))) and drawn[1] in pictures():
+            token.attrSet("src", f"/docs/guides/{drawn[1]}.svg")
+        elif token.type == "image":
+            token = Token("text", "", 0, content=token.content)  # noqa: PLW2901 - a picture that is not served is its words
+        elif token.type == "code_inline" and not open_links and (address := address_of(token.content)):
+            opening = Token("link_open", "a", 1, attrs={"href": address})
+            kept += [opening, token, Token("link_close", "a", -1)]
+            continue
+        kept.append(token)
+    return kept
+
+
+def _address(given: str, names: Sequence[str]) -> str | None:
+    if _KEPT.match(given):
+        return given
+    page = _PAGE.match(given)
+    return f"/docs/guides/{page[1]}{page[2] or ''}" if page and page[1] in names else None
+
+
+class _Renderer(RendererHTML):
+    """What differs from plain Markdown: headings link to themselves, tables may scroll, code stands in a card."""
+
+    def heading_open(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
+        token = tokens[idx]
+        name = token.attrGet("id")
+        return f'<{token.tag} id="{name}"><a class="self" href="#{name}">'
+
+    def heading_close(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
+        return f"</a></{tokens[idx].tag}>\n"
+
+    def table_open(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
+        return '<div class="table" tabindex="0" role="group" aria-label="Table"><table>\n'
+
+    def table_close(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
+        return "</table></div>\n"
+
+    def th_open(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
+        return "<th>" if tokens[idx + 1].content else "<td>"  # a heading that says nothing is none
+
+    def th_close(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
+        return "</th>\n" if tokens[idx - 1].content else "</td>\n"
+
+    def fence(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
+        token = tokens[idx]
+        language = token.info.strip().split(" ")[0]
+        label = _LANGUAGES.get(language, language.capitalize())
+        return (
+            f'<figure class="card {escape(language)}"><figcaption>{escape(label)}</figcaption>'
+            f'<pre tabindex="0" role="group" aria-label="{escape(label)}"><code>{escape(token.content)}</code></pre>'
+            "</figure>\n"
+        )
+
+    def code_block(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
+        return self.fence(tokens, idx, options, env)

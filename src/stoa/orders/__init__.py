@@ -1,0 +1,1 @@
+"""Orders: placed, changed, shipped and returned, with their stock, timeline and duplicates."""

@@ -1,0 +1,140 @@
+"""What may be sent of orders: each body with its limits, so that whatever passes fits into the database."""
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from stoa.customers.finding import InlineCustomer
+from stoa.orders.contract import (
+    LONGEST_WINDOW_HOURS,
+    MOST_LINES,
+    MOST_UNITS,
+    WINDOW_HOURS,
+    Contact,
+    OrderAddress,
+    PaymentStatus,
+    Status,
+    Visibility,
+)
+from stoa.products.contract import Metadata, MetadataChanges, Name, Short, Sku, Tag, Url
+from stoa.rest.checks import Money, Time
+
+Id = Annotated[int, Meta(ge=1, le=10**18 - 1)]
+Units = Annotated[int, Meta(ge=1, le=MOST_UNITS)]
+Long = Annotated[str, Meta(max_length=5_000)]
+Tags = Annotated[list[Tag], Meta(max_length=250)]
+
+
+class NewLine(msgspec.Struct, forbid_unknown_fields=True):
+    """A variant by its id or SKU, and how many; without `unit_price` it costs what it costs now."""
+
+    quantity: Units
+    variant_id: Id | None = None
+    sku: Sku | None = None
+    unit_price: Money | None = None
+    discount_total: Money | None = None
+    tax_total: Money | None = None
+    metadata: Metadata = {}
+
+
+class AddedLine(NewLine, forbid_unknown_fields=True):
+    """A line to add; it joins an equal one (same variant, price and metadata) unless `merge` is false."""
+
+    merge: bool = True
+
+
+class NewOrder(msgspec.Struct, forbid_unknown_fields=True):
+    """An order as it is sent. What it costs is computed; a `total` that is sent is compared with that."""
+
+    line_items: Annotated[list[NewLine], Meta(min_length=1, max_length=MOST_LINES)]
+    status: Literal["draft", "pending", "processing"] = "pending"
+    payment_status: Literal["unpaid", "authorized", "paid", "failed", "voided"] = "unpaid"
+    currency: Annotated[str, Meta(min_length=3, max_length=3)] | None = None
+    customer_id: Id | None = None
+    customer: InlineCustomer | None = None
+    contact: Contact | None = None
+    shipping_total: Money | None = None
+    discount_total: Money | None = None
+    tax_total: Money | None = None
+    total: Money | None = None
+    shipping_address: OrderAddress | None = None
+    billing_address: OrderAddress | None = None
+    shipping_method: Short | None = None
+    payment_method: Short | None = None
+    note: Long | None = None
+    tags: Tags = []
+    metadata: Metadata = {}
+    external_id: Name | None = None
+    placed_at: Time | None = None
+    reject_suspected_duplicates: bool = False
+    window_hours: Annotated[int, Meta(ge=1, le=LONGEST_WINDOW_HOURS)] = WINDOW_HOURS
+
+
+class OrderChanges(msgspec.Struct, forbid_unknown_fields=True):
+    """What may be changed of an order itself; what is left out stays, null clears."""
+
+    contact: Contact | UnsetType | None = UNSET
+    shipping_address: OrderAddress | UnsetType | None = UNSET
+    billing_address: OrderAddress | UnsetType | None = UNSET
+    shipping_total: Money | UnsetType = UNSET
+    discount_total: Money | UnsetType = UNSET
+    tax_total: Money | UnsetType = UNSET
+    shipping_method: Short | UnsetType | None = UNSET
+    payment_method: Short | UnsetType | None = UNSET
+    note: Long | UnsetType | None = UNSET
+    tags: Tags | UnsetType | None = UNSET
+    metadata: MetadataChanges | UnsetType | None = UNSET
+    external_id: Name | UnsetType | None = UNSET
+
+
+class NewTracking(msgspec.Struct, forbid_unknown_fields=True):
+    carrier: Short | None = None
+    number: Short | None = None
+    url: Url | None = None
+
+
+class Portion(msgspec.Struct, forbid_unknown_fields=True):
+    """So many units of one line."""
+
+    id: Id
+    quantity: Units
+
+
+class StatusChange(msgspec.Struct, forbid_unknown_fields=True):
+    """Where the order, its payment, or both are to go; `line_items` ships or takes back only a part."""
+
+    status: Status | None = None
+    payment_status: PaymentStatus | None = None
+    amount_refunded: Money | None = None
+    tracking: NewTracking | None = None
+    comment: Annotated[str, Meta(min_length=1, max_length=5_000)] | None = None
+    reason: Short | None = None
+    restock: bool = True
+    line_items: Annotated[list[Portion], Meta(max_length=MOST_LINES)] = []
+
+
+class AddedLines(msgspec.Struct, forbid_unknown_fields=True):
+    line_items: Annotated[list[AddedLine], Meta(min_length=1, max_length=MOST_LINES)]
+
+
+class LineChanges(msgspec.Struct, forbid_unknown_fields=True):
+    """What may be changed of a line; a quantity of 0 removes it."""
+
+    quantity: Annotated[int, Meta(ge=0, le=MOST_UNITS)] | UnsetType = UNSET
+    unit_price: Money | UnsetType = UNSET
+    discount_total: Money | UnsetType = UNSET
+    tax_total: Money | UnsetType = UNSET
+    metadata: MetadataChanges | UnsetType | None = UNSET
+
+
+class NewComment(msgspec.Struct, forbid_unknown_fields=True):
+    body: Annotated[str, Meta(min_length=1, max_length=5_000)]
+    visibility: Visibility = "internal"
+
+
+class NewCopy(msgspec.Struct, forbid_unknown_fields=True):
+    """How to copy: into which status, and whether at today's prices."""
+
+    status: Literal["draft", "pending"] = "draft"
+    reprice: bool = False

@@ -1,0 +1,45 @@
+"""What happens when an order's timeline is read and written on."""
+
+from stoa.events.outbox import Actor, emit
+from stoa.orders import queries
+from stoa.orders.bodies import NewComment
+from stoa.orders.contract import COMMENTS, Comment
+from stoa.orders.events import OrderCommentCreated
+from stoa.orders.examples import NEW_COMMENT
+from stoa.orders.saving import cause_of, concern
+from stoa.rest.endpoint import Call, Created, Page, Routes
+from stoa.rest.lists import ListQuery, list_page
+from stoa.rest.problems import NotFound
+
+routes = Routes("Orders")
+
+
+@routes.get("/orders/{order_id}/comments", scope="orders:read", lists=COMMENTS)
+async def list_order_comments(call: Call, order_id: int, query: ListQuery) -> Page[Comment]:
+    """List an order's timeline.
+
+    Comments, and what happened to the order with who did it and what changed, newest first. To show a customer what is
+    meant for them, ask for `visibility=customer`.
+    """
+    if await queries.EXISTS.maybe(call.db, call.store_id, order_id) is None:
+        raise NotFound("There is no order with this id.")
+    return await list_page(call.db, call.store_id, queries.COMMENTS, query.with_filter("order_id", order_id))
+
+
+@routes.post("/orders/{order_id}/comments", scope="orders:write", example=NEW_COMMENT)
+async def create_order_comment(call: Call, order_id: int, body: NewComment) -> Created[Comment]:
+    """Write on an order's timeline.
+
+    What is written stays as it is. It is for the store's own people unless `visibility` is `customer`.
+    """
+    if await queries.HOLD.maybe(call.db, call.store_id, order_id) is None:
+        raise NotFound("There is no order with this id.")
+    call.concerns = concern(order_id)
+    author = cause_of(call).author
+    added = await queries.ADD_COMMENT.one(
+        call.db, call.store_id, order_id, "comment", body.visibility, body.body, author
+    )
+    event = OrderCommentCreated(added.id, 1, added.doc.decode(), {})
+    actor = Actor("app", call.caller.app_id)
+    await emit(call.db, call.store_id, event, actor=actor, request_id=call.request_id)
+    return Created(added.doc, 1, f"/orders/{order_id}/comments")

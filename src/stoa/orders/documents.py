@@ -1,0 +1,136 @@
+"""The stored form of an order: the parts of its document and what it can be found by, made without a database."""
+
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+
+from stoa import money, terms
+from stoa.orders.rules import TRANSITIONS
+from stoa.orders.states import LineState, OrderState
+from stoa.products.documents import json_of
+
+_AMOUNTS = ("discount_total", "shipping_total", "tax_total", "amount_paid", "amount_refunded")
+_LINE_AMOUNTS = ("unit_price", "discount_total", "tax_total")
+_KEPT = (
+    "number", "external_id", "source", "status", "payment_status", "currency", "customer_id", "shipping_method",
+    "payment_method", "tags", "duplicate_of", "cancel_reason", "placed_at", "cancelled_at", "completed_at", "contact",
+    "shipping_address", "billing_address", "tracking", "note", "metadata",
+)  # fmt: skip
+NO_CONTACT: dict[str, Any] = {"email": None, "phone": None, "first_name": None, "last_name": None}
+_decoder = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal)
+_lines_decoder = msgspec.json.Decoder(list[dict[str, Any]], float_hook=Decimal)
+
+
+class Parts(msgspec.Struct):
+    """A document cut where the database puts it together again."""
+
+    head: str
+    lines: str
+    person: str
+
+
+def parts_of(order: OrderState, digits: int) -> Parts:
+    return Parts(
+        head="," + json_of(purchase(order, digits))[1:-1],
+        lines=json_of([line_document(line, digits) for line in order.lines]),
+        person="," + json_of(person(order))[1:-1],
+    )
+
+
+def purchase(order: OrderState, digits: int) -> dict[str, Any]:
+    """What concerns the purchase itself, in the order that callers see."""
+
+    def text(minor: int) -> str:
+        return money.to_text(minor, digits)
+
+    return {
+        "number": order.number,
+        "external_id": order.external_id,
+        "source": order.source,
+        "status": order.status,
+        "payment_status": order.payment_status,
+        "fulfillment_status": order.fulfillment_status,
+        "allowed_transitions": TRANSITIONS[order.status],
+        "currency": order.currency,
+        "customer_id": order.customer_id,
+        "subtotal": text(order.subtotal),
+        "discount_total": text(order.discount_total),
+        "shipping_total": text(order.shipping_total),
+        "tax_total": text(order.tax_total),
+        "total": text(order.total),
+        "amount_paid": text(order.amount_paid),
+        "amount_refunded": text(order.amount_refunded),
+        "amount_due": text(order.amount_due),
+        "shipping_method": order.shipping_method,
+        "payment_method": order.payment_method,
+        "tags": order.tags,
+        "duplicate_of": order.duplicate_of,
+        "cancel_reason": order.cancel_reason,
+        "placed_at": order.placed_at,
+        "cancelled_at": order.cancelled_at,
+        "completed_at": order.completed_at,
+    }
+
+
+def person(order: OrderState) -> dict[str, Any]:
+    """What concerns whoever bought it: the part that an erasure empties."""
+    return {
+        "contact": order.contact,
+        "shipping_address": order.shipping_address,
+        "billing_address": order.billing_address,
+        "tracking": order.tracking,
+        "note": order.note,
+        "metadata": order.metadata,
+    }
+
+
+def line_document(line: LineState, digits: int) -> dict[str, Any]:
+    return {
+        "id": line.id,
+        "product_id": line.product_id,
+        "variant_id": line.variant_id,
+        "sku": line.sku,
+        "name": line.name,
+        "variant_title": line.variant_title,
+        "option_values": line.option_values,
+        "quantity": line.quantity,
+        "fulfilled_quantity": line.fulfilled_quantity,
+        "returned_quantity": line.returned_quantity,
+        "unit_price": money.to_text(line.unit_price, digits),
+        "discount_total": money.to_text(line.discount_total, digits),
+        "tax_total": money.to_text(line.tax_total, digits),
+        "total": money.to_text(line.total, digits),
+        "metadata": line.metadata,
+    }
+
+
+def order_of(parts: Parts, digits: int, **known: Any) -> OrderState:
+    """A stored order as its rules take it."""
+    members = _decoder.decode("{" + parts.head[1:] + parts.person + "}")
+    lines = [_line_of(line, digits) for line in _lines_decoder.decode(parts.lines)]
+    amounts = {name: money.to_minor(Decimal(members[name]), digits) for name in _AMOUNTS}
+    return OrderState(lines=lines, **amounts, **{name: members[name] for name in _KEPT}, **known)
+
+
+def _line_of(members: dict[str, Any], digits: int) -> LineState:
+    kept: dict[str, Any] = {name: value for name, value in members.items() if name != "total"}
+    for name in _LINE_AMOUNTS:
+        kept[name] = money.to_minor(Decimal(kept[name]), digits)
+    return LineState(**kept)
+
+
+def terms_of(order: OrderState, store_id: int) -> str:
+    """Everything an order is found by besides its columns, as a tsvector."""
+    contact = order.contact
+    text = f"{contact['first_name'] or ''} {contact['last_name'] or ''} {contact['email'] or ''} {order.number}"
+    found = {terms.lexeme(store_id, "word", word) for word in terms.words(text)}
+    found |= {terms.lexeme(store_id, "tag", tag) for tag in order.tags}
+    found |= {terms.lexeme(store_id, "meta", terms.entry(key, value)) for key, value in order.metadata.items()}
+    return terms.vector(found)
+
+
+def time_text(moment: datetime) -> str:
+    """RFC 3339 in UTC with microseconds, as the database writes it too."""
+    return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%f}Z"

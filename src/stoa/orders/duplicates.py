@@ -1,0 +1,126 @@
+"""What happens when an order's doubles are asked for, and when it is copied on purpose."""
+
+from typing import Any
+
+import msgspec
+
+from stoa.customers.finding import get_contact
+from stoa.inventory.contract import InsufficientStock
+from stoa.orders import queries
+from stoa.orders.bodies import NewCopy
+from stoa.orders.contract import DUPLICATES, Duplicate, Order
+from stoa.orders.documents import NO_CONTACT
+from stoa.orders.events import OrderCreated, OrderDuplicated
+from stoa.orders.examples import NEW_COPY
+from stoa.orders.placing import number
+from stoa.orders.pricing import check_available, offers_for
+from stoa.orders.queries import Offer
+from stoa.orders.rules import HOLDING, sum_faults
+from stoa.orders.saving import Consequences, Entry, cause_of, order_in, save
+from stoa.orders.states import LineState, OrderState
+from stoa.rest.endpoint import Call, Created, Page, Routes
+from stoa.rest.lists import ListQuery, list_page
+from stoa.rest.problems import Fault, NotFound, ValidationFailed, VersionConflict
+
+routes = Routes("Orders")
+_PLAIN = NewCopy()
+
+
+@routes.get("/orders/{order_id}/duplicates", scope="orders:read", lists=DUPLICATES)
+async def list_order_duplicates(call: Call, order_id: int, query: ListQuery) -> Page[Duplicate]:
+    """List orders that may be the same purchase, and copies of this one.
+
+    `suspected` ones were placed by the same contact within the window and have the same basket or address; `score` says how
+    sure that is and `reasons` why. A `copy` was made from this order on purpose. Newest first.
+    """
+    if await queries.EXISTS.maybe(call.db, call.store_id, order_id) is None:
+        raise NotFound("There is no order with this id.")
+    return await list_page(call.db, call.store_id, queries.DUPLICATES, query.with_filter("order_id", order_id))
+
+
+@routes.post(
+    "/orders/{order_id}/duplicates",
+    scope="orders:write",
+    errors=[InsufficientStock, VersionConflict],
+    example=NEW_COPY,
+)
+async def duplicate_order(call: Call, order_id: int, body: NewCopy = _PLAIN) -> Created[Order]:
+    """Copy an order into a new one.
+
+    Lines, customer, contact, addresses, methods, amounts, note, tags and metadata are copied; payment, tracking, comments and
+    external id never. With `reprice` every line costs what it costs now, and discounts and taxes, which belong to the old
+    prices, stay behind. Lines whose variant is gone are named in `meta.skipped_line_items`.
+    """
+    original = await _original(call, order_id)
+    variants = [line.variant_id for line in original.lines]
+    offers = await offers_for(call.db, call.store, variants, [])
+    order, skipped = copy_of(original, body, offers)
+    order.source = {"app_id": call.caller.app_id, "name": call.caller.app_name}
+    faults = sum_faults(order, {}, call.store.digits)
+    if not order.lines:
+        faults = [Fault("", "unknown_variant", "every line's variant is gone")]
+    if faults:
+        raise ValidationFailed("The order cannot be copied.", faults=faults)
+    if order.status in HOLDING:
+        check_available(order.lines, offers)
+    await number(call, order, None)
+    told = Consequences(
+        events=[(OrderCreated, {}), (OrderDuplicated, {"duplicate_of": (None, order_id)})],
+        entries=[Entry("system", f"Copied from order {original.number}.")],
+        pointers={line.id: "/status" for line in order.lines},
+    )
+    stored = await save(call.db, call.store, None, order, cause_of(call), told)
+    words = f"Copied to order {order.number}."
+    author = cause_of(call).author
+    await queries.ADD_COMMENT.one(call.db, call.store_id, order_id, "system", "internal", words, author)
+    meta = msgspec.json.encode({"skipped_line_items": skipped})
+    return Created(stored.doc, stored.version, f"/orders/{order.id}", meta=meta)
+
+
+async def _original(call: Call, order_id: int) -> OrderState:
+    """The order to copy, held so that nobody who is erased lives on in a copy; an erased customer's belongs to nobody."""
+    row = await queries.READ.maybe(call.db, call.store_id, order_id)
+    if row is None:
+        raise NotFound("There is no order with this id.")
+    call.check_version(row.version)
+    original = order_in(row, call.store)
+    if original.customer_id is not None and await get_contact(call.db, call.store_id, original.customer_id) is None:
+        original.customer_id = None
+    return original
+
+
+def copy_of(original: OrderState, body: NewCopy, offers: dict[int, Offer]) -> tuple[OrderState, list[dict[str, Any]]]:
+    """A new order like an old one, and the lines that could not come along."""
+    lines: list[LineState] = []
+    skipped: list[dict[str, Any]] = []
+    for line in original.lines:
+        offer = offers.get(line.variant_id)
+        if offer is None:
+            told = {"id": line.id, "variant_id": line.variant_id, "sku": line.sku, "name": line.name}
+            skipped.append({**told, "quantity": line.quantity, "reason": "variant_deleted"})
+            continue
+        kept = msgspec.structs.replace(line, id=0, fulfilled_quantity=0, returned_quantity=0, sku=offer.sku)
+        if body.reprice:
+            kept = msgspec.structs.replace(kept, unit_price=offer.price, discount_total=0, tax_total=0)
+        lines.append(kept)
+    order = OrderState(
+        status=body.status,
+        currency=original.currency,
+        customer_id=original.customer_id,
+        lines=lines,
+        shipping_total=original.shipping_total,
+        shipping_method=original.shipping_method,
+        payment_method=original.payment_method,
+        tags=original.tags,
+        duplicate_of=original.id,
+        contact=original.contact or NO_CONTACT,
+        shipping_address=original.shipping_address,
+        billing_address=original.billing_address,
+        note=original.note,
+        metadata=original.metadata,
+    )
+    if not body.reprice:
+        order.tax_total = original.tax_total
+        # What was taken off for lines that stay behind cannot make the rest cost less than nothing.
+        order.discount_total = min(original.discount_total, order.total)
+    return order, skipped

@@ -1,0 +1,256 @@
+"""What happens when orders are asked for, placed, changed and moved on."""
+
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+
+from stoa import money
+from stoa.inventory.contract import InsufficientStock
+from stoa.orders import erasure, queries
+from stoa.orders.bodies import NewOrder, NewTracking, OrderChanges, StatusChange
+from stoa.orders.contract import (
+    ORDERS,
+    Contact,
+    DuplicateOrderSuspected,
+    IllegalTransition,
+    Order,
+    OrderAddress,
+    OrderNotEditable,
+    OrderNotPaid,
+)
+from stoa.orders.documents import NO_CONTACT, time_text
+from stoa.orders.events import Changes, differences, events_of
+from stoa.orders.examples import NEW_ORDER, ORDER_CHANGES, STATUS_CHANGE
+from stoa.orders.placing import country_faults, merged_contact, phone_faults, place, snapshot, try_out
+from stoa.orders.rules import change_payment, change_status, check_editable, sum_faults
+from stoa.orders.saving import Consequences, Entry, cause_of, document_of, load, save
+from stoa.orders.states import OrderState
+from stoa.products.contract import ExternalIdTaken
+from stoa.rest.body import convert
+from stoa.rest.endpoint import Call, Created, One, Page, Routes
+from stoa.rest.filters import Flag
+from stoa.rest.lists import ListQuery, list_page
+from stoa.rest.patch import check_echoes, merge
+from stoa.rest.problems import Fault, NotFound, ValidationFailed
+
+MOST_PARCELS = 100
+routes = Routes("Orders")
+_ = erasure  # importing it lets a customer's erasure reach their orders
+DRY_RUN = Flag(description="Price and check the order, and write nothing; answers 200 with what it would be.")
+
+
+@routes.get("/orders", scope="orders:read", lists=ORDERS)
+async def list_orders(call: Call, query: ListQuery) -> Page[Order]:
+    """List orders.
+
+    By id unless sorted otherwise; filters combine with *and*. To keep a copy in step, ask for `updated_since`: it moves
+    with every change of an order. Orders are never deleted.
+    """
+    return await list_page(call.db, call.store_id, queries.LISTING, query)
+
+
+@routes.post(
+    "/orders",
+    scope="orders:write",
+    errors=[InsufficientStock, ExternalIdTaken, DuplicateOrderSuspected],
+    parameters={"dry_run": DRY_RUN},
+    example=NEW_ORDER,
+)
+async def create_order(call: Call, body: NewOrder) -> Created[Order]:
+    """Place an order and reserve its stock.
+
+    Lines name a variant by `variant_id` or `sku` and cost what it costs now unless they say otherwise. All lines are
+    reserved or none; a draft reserves nothing. The customer is named by `customer_id`, or given as `customer` and found by
+    e-mail address or phone number, else created. With `dry_run=true` the order is priced and checked and nothing is
+    written: its ids, number and version are 0, and `meta.suspected_duplicates` tells which orders it looks like.
+    """
+    if call.parameters.get("dry_run"):
+        trial: Any = await try_out(call, body)
+        return trial  # not Created, so it is answered 200
+    order, stored = await place(call, body)
+    return Created(stored.doc, stored.version, f"/orders/{order.id}")
+
+
+@routes.get("/orders/{order_id}", scope="orders:read")
+async def get_order(call: Call, order_id: int) -> One[Order]:
+    """Get one order, with its lines and where it may go next."""
+    found = await queries.GET.maybe(call.db, call.store_id, order_id)
+    if found is None:
+        raise NotFound("There is no order with this id.")
+    return One(found.doc, found.version)
+
+
+@routes.patch(
+    "/orders/{order_id}", scope="orders:write", errors=[OrderNotEditable, ExternalIdTaken], example=ORDER_CHANGES
+)
+async def update_order(call: Call, order_id: int, body: OrderChanges) -> One[Order]:
+    """Change an order's own fields by merge patch.
+
+    Note, tags, metadata and external id may always be changed, the rest until the order is shipped or cancelled.
+    Status, payment and lines have their own addresses.
+    """
+    before, _ = await load(call, order_id)
+    check_echoes(call, await current_document(call, order_id))
+    order = before.copy()
+    _apply(call, order, body)
+    if order == before:
+        return await get_order(call, order_id)
+    changes = differences(document_of(before, call.store.digits), document_of(order, call.store.digits))
+    check_editable(before, [name for name in call.patch if name in changes])
+    await _check_external_id(call, before, order)
+    faults = sum_faults(order, {}, call.store.digits)
+    if faults:
+        raise ValidationFailed("The order's amounts do not add up.", faults=faults)
+    told = Consequences(events=events_of(changes), entries=[Entry("edit", None, changes)])
+    return await save(call.db, call.store, before, order, cause_of(call), told)
+
+
+@routes.put(
+    "/orders/{order_id}/status",
+    scope="orders:write",
+    errors=[IllegalTransition, OrderNotPaid, InsufficientStock],
+    example=STATUS_CHANGE,
+)
+async def update_order_status(call: Call, order_id: int, body: StatusChange) -> One[Order]:
+    """Move an order, its payment, or both.
+
+    Stock follows: reserved from `pending` on, taken from the shelf when shipped or completed, released when cancelled,
+    put back when returned unless `restock` is false. With `line_items` only a part is shipped or taken back, and the order
+    stays where it is until the rest follows. Where the order is already, nothing happens: 200, no new version, no event.
+    """
+    _check_body(body)
+    settled = await _hold_doubles(call, order_id) if body.status == "cancelled" else []
+    before, moment = await load(call, order_id)
+    order = before.copy()
+    refunded = money.to_minor(body.amount_refunded, call.store.digits) if body.amount_refunded is not None else None
+    if body.payment_status is not None:
+        change_payment(order, body.payment_status, refunded)
+    if body.status is not None:
+        change_status(order, body.status, body.line_items, time_text(moment), body.reason)
+    if body.tracking is not None:
+        _track(order, body.tracking, moment)
+    if order == before:
+        return await get_order(call, order_id)
+    changes = differences(document_of(before, call.store.digits), document_of(order, call.store.digits))
+    if before.status != "cancelled" and order.status == "cancelled":
+        order.suspected_duplicates = 0
+        if before.suspected_duplicates:
+            changes["suspected_duplicates_count"] = (before.suspected_duplicates, 0)
+    else:
+        settled = []
+    told = Consequences(
+        events=events_of(changes),
+        entries=[Entry("status_change", _words(body), _worth_telling(changes))],
+        settled=settled,
+        restock=body.restock,
+    )
+    return await save(call.db, call.store, before, order, cause_of(call), told)
+
+
+# --- changes -------------------------------------------------------------------------------------------------------
+
+_NESTED: dict[str, type[msgspec.Struct]] = {
+    "contact": Contact,
+    "shipping_address": OrderAddress,
+    "billing_address": OrderAddress,
+}
+_AMOUNTS = ("shipping_total", "discount_total", "tax_total")
+_exactly = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal)
+
+
+def _apply(call: Call, order: OrderState, body: OrderChanges) -> None:
+    """Put a merge patch into an order; what it sends is known to be right by itself."""
+    faults: list[Fault] = []
+    for name, value in call.patch.items():
+        if name in _AMOUNTS:
+            setattr(order, name, money.to_minor(getattr(body, name), call.store.digits))
+        elif name in _NESTED:
+            merged: Any = merge(getattr(order, name), value or {})
+            merged = merged if value is not None else {}
+            kept: Any = convert(merged, _NESTED[name], digits=call.store.digits)
+            if name == "contact":
+                faults += (wrong := phone_faults(kept.phone, "/contact/phone"))
+                order.contact = merged_contact(NO_CONTACT, kept) if not wrong else order.contact
+            else:
+                faults += country_faults(kept, f"/{name}")
+                setattr(order, name, snapshot(kept))
+        elif name == "metadata":
+            order.metadata = merge(order.metadata, value) if value is not None else {}
+            if len(order.metadata) > 100:
+                faults.append(Fault("/metadata", "metadata_limit", "may have at most 100 keys"))
+        elif name == "tags":
+            order.tags = list(dict.fromkeys(value or []))
+        else:
+            setattr(order, name, value)
+    if faults:
+        raise ValidationFailed(f"{len(faults)} fault(s) found.", faults=faults)
+
+
+async def _check_external_id(call: Call, before: OrderState, order: OrderState) -> None:
+    if order.external_id is None or order.external_id == before.external_id:
+        return
+    existing = await queries.BY_EXTERNAL_ID.maybe(call.db, call.store_id, order.external_id)
+    if existing is not None:
+        fault = Fault("/external_id", ExternalIdTaken.code, "is another order's")
+        raise ExternalIdTaken("Another order has this external id.", faults=[fault], existing_id=existing)
+
+
+async def current_document(call: Call, order_id: int) -> dict[str, Any]:
+    """The order as its caller sees it, where read-only fields were sent back."""
+    return _exactly.decode((await get_order(call, order_id)).doc) if call.echoed else {}
+
+
+# --- moves ---------------------------------------------------------------------------------------------------------
+
+
+def _check_body(body: StatusChange) -> None:
+    """What a move may say together."""
+    faults: list[Fault] = []
+    if body.status is None and body.payment_status is None and body.tracking is None:
+        faults.append(Fault("/status", "required", "or payment_status is required"))
+    if body.line_items and body.status not in ("shipped", "returned"):
+        faults.append(Fault("/line_items", "invalid_format", "goes with shipped or returned only"))
+    if body.amount_refunded is not None and body.payment_status is None:
+        faults.append(Fault("/amount_refunded", "invalid_format", "goes with payment_status only"))
+    if body.tracking is not None and not any(msgspec.structs.astuple(body.tracking)):
+        faults.append(Fault("/tracking/number", "required", "or carrier or url is required"))
+    if faults:
+        raise ValidationFailed(f"{len(faults)} fault(s) found.", faults=faults)
+
+
+def _track(order: OrderState, given: NewTracking, moment: datetime) -> None:
+    """Note a parcel, once however often it is told."""
+    parcel = msgspec.structs.asdict(given)
+    known = [{name: each[name] for name in parcel} for each in order.tracking]
+    if parcel in known:
+        return
+    if not any(line.fulfilled_quantity for line in order.lines):
+        fault = Fault("/tracking", "invalid_format", "goes with what was shipped")
+        raise ValidationFailed("Nothing was shipped yet.", faults=[fault])
+    if len(order.tracking) >= MOST_PARCELS:
+        fault = Fault("/tracking", "too_long", f"an order has at most {MOST_PARCELS} parcels")
+        raise ValidationFailed("The order has too many parcels.", faults=[fault])
+    order.tracking = [*order.tracking, {**parcel, "shipped_at": time_text(moment)}]
+
+
+def _words(body: StatusChange) -> str | None:
+    """What was said of a move, the reason before the comment."""
+    return "\n".join(words for words in (body.reason, body.comment) if words) or None
+
+
+def _worth_telling(changes: Changes) -> Changes:
+    """What the timeline tells of a move."""
+    return {name: pair for name, pair in changes.items() if name not in ("allowed_transitions", "cancelled_at")}
+
+
+async def _hold_doubles(call: Call, order_id: int) -> list[int]:
+    """Hold an order that may be cancelled with those it may double, all in the order of ids; answers those."""
+    doubles = await queries.SUSPECTED.all(call.db, call.store_id, order_id)
+    live = await queries.LOCK_LIVE.all(call.db, call.store_id, [*doubles, order_id])
+    # From here on none can be added: whoever would, must hold this order.
+    added = set(await queries.SUSPECTED.all(call.db, call.store_id, order_id)) - set(doubles)
+    if added:
+        live += await queries.LOCK_LIVE.all(call.db, call.store_id, list(added))
+    return [each for each in live if each != order_id]

@@ -1,0 +1,149 @@
+"""What happens when an order's lines are added to, changed and removed, with the stock difference."""
+
+from collections.abc import Sequence
+
+from stoa import money
+from stoa.inventory.contract import InsufficientStock
+from stoa.orders import queries
+from stoa.orders.bodies import AddedLine, AddedLines, LineChanges
+from stoa.orders.contract import MOST_LINES, MOST_UNITS, Order, OrderNotEditable
+from stoa.orders.documents import line_document
+from stoa.orders.endpoints import current_document
+from stoa.orders.events import differences, events_of
+from stoa.orders.examples import ADDED_LINES, LINE_CHANGES
+from stoa.orders.pricing import price
+from stoa.orders.rules import check_editable, sum_faults
+from stoa.orders.saving import Consequences, Entry, cause_of, document_of, load, save
+from stoa.orders.states import LineState, OrderState
+from stoa.rest.endpoint import Call, Created, One, Routes
+from stoa.rest.patch import check_echoes, merge
+from stoa.rest.problems import Fault, NotFound, ValidationFailed, VersionConflict
+
+routes = Routes("Orders")
+
+
+@routes.post(
+    "/orders/{order_id}/products",
+    scope="orders:write",
+    errors=[OrderNotEditable, InsufficientStock, VersionConflict],
+    example=ADDED_LINES,
+)
+async def add_order_products(call: Call, order_id: int, body: AddedLines) -> Created[Order]:
+    """Add products to an order.
+
+    All lines or none; the lines that are there stay as they are. A new line joins an equal one (same variant, unit price
+    and metadata, nothing shipped of it) unless `merge` is false. Answers the whole order.
+    """
+    before, _ = await load(call, order_id)
+    check_editable(before, ["line_items"])
+    priced = await price(call.db, call.store, body.line_items)
+    if priced.faults:
+        raise ValidationFailed(f"{len(priced.faults)} line(s) name nothing.", faults=priced.faults)
+    order = before.copy()
+    pointers = _join(order, body.line_items, priced.lines)
+    fresh = [line for line in order.lines if not line.id]
+    if fresh:
+        drawn = await queries.NEW_LINE_IDS.one(call.db, len(fresh))
+        for line, line_id in zip(fresh, drawn.line_ids, strict=True):
+            line.id = line_id
+    stored = await _change(call, before, order, pointers)
+    return Created(stored.doc, stored.version, f"/orders/{order_id}")
+
+
+@routes.patch(
+    "/orders/{order_id}/products/{line_item_id}",
+    scope="orders:write",
+    errors=[OrderNotEditable, InsufficientStock],
+    example=LINE_CHANGES,
+)
+async def update_order_product(call: Call, order_id: int, line_item_id: int, body: LineChanges) -> One[Order]:
+    """Change or remove a line of an order.
+
+    The stock difference is reserved or released. A `quantity` of 0 removes the line; the last one stays, as does what was
+    shipped. `If-Match` is compared with the order's version, and the whole order is answered.
+    """
+    before, _ = await load(call, order_id)
+    order = before.copy()
+    line = order.line(line_item_id)
+    if line is None:
+        raise NotFound("There is no line with this id in this order.")
+    if call.echoed:
+        own = line_document(line, call.store.digits)
+        check_echoes(call, await current_document(call, order_id) | own)
+    _apply(call, order, line, body)
+    if order == before:
+        found = await queries.GET.one(call.db, call.store_id, order_id)
+        return One(found.doc, found.version)
+    check_editable(before, ["line_items"])
+    return await _change(call, before, order, {order.lines.index(line) if line in order.lines else -1: ""})
+
+
+def _join(order: OrderState, wanted: Sequence[AddedLine], lines: Sequence[LineState]) -> dict[int, str]:
+    """Put new lines into an order; says by its place which of its lines stands where in the body."""
+    pointers: dict[int, str] = {}
+    for place, (asked, line) in enumerate(zip(wanted, lines, strict=True)):
+        twin = next((n for n, each in enumerate(order.lines) if asked.merge and _equal(each, line)), None)
+        if twin is None:
+            order.lines.append(line)
+        else:
+            joined = order.lines[twin]
+            joined.quantity += line.quantity
+            joined.discount_total += line.discount_total
+            joined.tax_total += line.tax_total
+        at = f"/line_items/{place}"
+        number = len(order.lines) - 1 if twin is None else twin
+        pointers[number] = at
+        if order.lines[number].quantity > MOST_UNITS:
+            fault = Fault(f"{at}/quantity", "out_of_range", f"a line has at most {MOST_UNITS} units")
+            raise ValidationFailed("The line would be too large.", faults=[fault])
+    if len(order.lines) > MOST_LINES:
+        fault = Fault("/line_items", "too_long", f"an order has at most {MOST_LINES} lines", {"max_items": MOST_LINES})
+        raise ValidationFailed("The order would have too many lines.", faults=[fault])
+    return pointers
+
+
+def _equal(line: LineState, other: LineState) -> bool:
+    return (
+        line.variant_id == other.variant_id
+        and line.unit_price == other.unit_price
+        and line.metadata == other.metadata
+        and not line.fulfilled_quantity
+    )
+
+
+def _apply(call: Call, order: OrderState, line: LineState, body: LineChanges) -> None:
+    """Put a merge patch into a line."""
+    faults: list[Fault] = []
+    for name, value in call.patch.items():
+        if name == "quantity":
+            if value < line.fulfilled_quantity or (value == 0 and len(order.lines) == 1):
+                words = (
+                    "an order keeps a line; cancel it instead" if not value else "cannot fall below what was shipped"
+                )
+                faults.append(Fault("/quantity", "out_of_range", words, {"minimum": line.fulfilled_quantity or 1}))
+            line.quantity = value
+        elif name == "metadata":
+            line.metadata = merge(line.metadata, value) if value is not None else {}
+            if len(line.metadata) > 100:
+                faults.append(Fault("/metadata", "metadata_limit", "may have at most 100 keys"))
+        else:
+            setattr(line, name, money.to_minor(getattr(body, name), call.store.digits))
+    if faults:
+        raise ValidationFailed(f"{len(faults)} fault(s) found.", faults=faults)
+    if not line.quantity:
+        order.lines.remove(line)
+
+
+async def _change(call: Call, before: OrderState, order: OrderState, pointers: dict[int, str]) -> One[Order]:
+    """Store an order whose lines changed."""
+    digits = call.store.digits
+    faults = sum_faults(order, pointers, digits)
+    if faults:
+        raise ValidationFailed("The order's amounts do not add up.", faults=faults)
+    changes = differences(document_of(before, digits), document_of(order, digits))
+    told = Consequences(
+        events=events_of(changes),
+        entries=[Entry("edit", None, changes)],
+        pointers={line.id: f"{pointers.get(n, '')}/quantity" for n, line in enumerate(order.lines)},
+    )
+    return await save(call.db, call.store, before, order, cause_of(call), told)

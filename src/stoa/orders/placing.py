@@ -1,0 +1,274 @@
+"""How an order comes to be: checked, priced, given to its customer, compared with others, numbered and stored."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from stoa import money
+from stoa.customers.finding import (
+    FoundCustomer,
+    InlineCustomer,
+    find_or_create,
+    get_contact,
+    hold_contact,
+    inline_faults,
+)
+from stoa.customers.phones import e164
+from stoa.customers.rules import COUNTRIES
+from stoa.orders import queries
+from stoa.orders.bodies import NewOrder
+from stoa.orders.contract import Contact, DuplicateOrderSuspected, OrderAddress
+from stoa.orders.documents import NO_CONTACT, parts_of, time_text
+from stoa.orders.events import Changes, OrderCreated, OrderDuplicateSuspected
+from stoa.orders.pricing import Priced, check_available, price
+from stoa.orders.rules import HOLDING, Traits, change_payment, likeness, line_faults, sum_faults
+from stoa.orders.saving import Consequences, Entry, Suspect, cause_of, concern, save, traits_of
+from stoa.orders.states import OrderState
+from stoa.products import saving as catalogue
+from stoa.products.contract import ExternalIdTaken
+from stoa.rest.checks import MOST_FAULTS
+from stoa.rest.endpoint import Call, One
+from stoa.rest.problems import Fault, ValidationFailed
+
+MOST_SUSPECTS = 10
+NOBODY_KNOWN = 0  # an answer about somebody who is known by the contact in it alone
+_EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+async def place(call: Call, body: NewOrder) -> tuple[OrderState, One[Any]]:
+    """Place an order for good."""
+    order = await _drafted(call, body)
+    await _give_to_customer(call, body, order)
+    suspects = await _compare(call, body, order)
+    await number(call, order, body.placed_at)
+    told = Consequences(
+        events=[(OrderCreated, {}), *_suspicion(suspects)],
+        entries=[Entry("system", f"Placed by {call.caller.app_name}.")],
+        suspects=suspects,
+        pointers={line.id: f"/line_items/{n}/quantity" for n, line in enumerate(order.lines)},
+    )
+    return order, await save(call.db, call.store, None, order, cause_of(call), told)
+
+
+async def try_out(call: Call, body: NewOrder) -> One[Any]:
+    """Everything but the order itself: what it would be, and what stands in its way."""
+    order = await _drafted(call, body)
+    await call.db.execute("SAVEPOINT trial")
+    await _give_to_customer(call, body, order)
+    suspects = await _compare(call, body, order)
+    await call.db.execute("ROLLBACK TO SAVEPOINT trial")
+    # The answer may be remembered: whoever it tells of is held, so that an erasure finds it.
+    if order.customer_id and await hold_contact(call.db, call.store_id, order.customer_id) is None:
+        if body.customer is None:
+            raise ValidationFailed("1 fault(s) found.", faults=[_unknown_customer()])
+        order.customer_id = None  # one whom the real order would make
+        order.contact = merged_contact(_known(body.customer), body.contact)
+    call.concerns = order.customer_id or NOBODY_KNOWN
+    now = time_text(datetime.now(UTC))
+    order.placed_at = time_text(body.placed_at) if body.placed_at else now
+    parts = parts_of(order, call.store.digits)
+    tail = f',"suspected_duplicates_count":{len(suspects)},"created_at":"{now}","updated_at":"{now}","version":0}}'
+    doc = f'{{"id":0{parts.head},"line_items":{parts.lines}{parts.person}{tail}'.encode()
+    doubles = [
+        {"order_id": each.id, "score": each.score / 100, "reasons": each.reasons, "seconds_apart": each.seconds_apart}
+        for each in suspects
+    ]
+    return One(doc, 0, meta=msgspec.json.encode({"dry_run": True, "suspected_duplicates": doubles}))
+
+
+async def number(call: Call, order: OrderState, placed_at: datetime | None) -> None:
+    """Give an order its number and ids, in a statement of its own, so that nobody waits for this one to be stored."""
+    taken = await queries.TAKE_NUMBER.one(call.aside, call.store_id, len(order.lines))
+    order.id, order.number = taken.order_id, taken.number
+    call.concerns = concern(order.id)
+    for line, line_id in zip(order.lines, taken.line_ids, strict=True):
+        line.id = line_id
+    order.placed_at = time_text(placed_at or taken.moment)
+
+
+# --- what is asked for ---------------------------------------------------------------------------------------------
+
+
+async def _drafted(call: Call, body: NewOrder) -> OrderState:
+    """The order that a body describes, once all of it is found right."""
+    digits = call.store.digits
+    priced = await price(call.db, call.store, body.line_items)
+    faults = [*priced.faults, *_plain_faults(call, body)]
+    order = OrderState(
+        status=body.status,
+        currency=call.store.currency,
+        lines=priced.lines,
+        source={"app_id": call.caller.app_id or None, "name": call.caller.app_name},
+        external_id=body.external_id,
+        discount_total=_minor(body.discount_total, digits),
+        shipping_total=_minor(body.shipping_total, digits),
+        tax_total=_minor(body.tax_total, digits),
+        shipping_method=body.shipping_method,
+        payment_method=body.payment_method,
+        tags=list(dict.fromkeys(body.tags)),
+        note=body.note,
+        metadata=body.metadata,
+        shipping_address=snapshot(body.shipping_address),
+        billing_address=snapshot(body.billing_address),
+        contact=NO_CONTACT,
+    )
+    if priced.faults:
+        faults += line_faults(order.lines, priced.pointers)
+    else:
+        total = money.to_minor(body.total, digits) if body.total is not None else None
+        faults += sum_faults(order, priced.pointers, digits, total)
+    if body.customer_id is not None:
+        found = await get_contact(call.db, call.store_id, body.customer_id)
+        if found is None:
+            faults.append(_unknown_customer())
+        else:
+            order.customer_id = found.id
+            order.contact = _known(found)
+    if faults:
+        raise ValidationFailed(f"{len(faults)} fault(s) found.", faults=faults[:MOST_FAULTS])
+    order.contact = merged_contact(order.contact, body.contact)
+    change_payment(order, body.payment_status, None)
+    await _refuse_early(call, order, priced)
+    return order
+
+
+def _plain_faults(call: Call, body: NewOrder) -> list[Fault]:
+    """What can be seen without a database."""
+    faults: list[Fault] = []
+    if body.currency is not None and body.currency != call.store.currency:
+        words = f"this store sells in {call.store.currency}"
+        faults.append(Fault("/currency", "currency_mismatch", words, {"expected": call.store.currency}))
+    if body.customer_id is not None and body.customer is not None:
+        faults.append(Fault("/customer", "invalid_format", "give either customer_id or customer, not both"))
+    if body.customer is not None:
+        faults += inline_faults(body.customer)
+    if body.contact is not None:
+        faults += phone_faults(body.contact.phone, "/contact/phone")
+    faults += country_faults(body.shipping_address, "/shipping_address")
+    faults += country_faults(body.billing_address, "/billing_address")
+    if body.placed_at is not None and not _EARLIEST <= body.placed_at <= datetime.now(UTC) + timedelta(days=1):
+        faults.append(Fault("/placed_at", "out_of_range", "must lie between 1970 and tomorrow"))
+    return faults
+
+
+def phone_faults(phone: str | None, at: str) -> list[Fault]:
+    if phone is None or e164(phone) is not None:
+        return []
+    return [Fault(at, "invalid_format", "must be a number with its country code, as in +1 555 0100 123")]
+
+
+def country_faults(address: OrderAddress | None, at: str) -> list[Fault]:
+    code = address.country_code if address else None
+    if code is None or code.upper() in COUNTRIES:
+        return []
+    return [Fault(f"{at}/country_code", "invalid_format", "must be a country code of ISO 3166-1, as in US")]
+
+
+async def _refuse_early(call: Call, order: OrderState, priced: Priced) -> None:
+    """What would fail anyway fails before a number is taken."""
+    if order.external_id is not None:
+        existing = await queries.BY_EXTERNAL_ID.maybe(call.db, call.store_id, order.external_id)
+        if existing is not None:
+            fault = Fault("/external_id", ExternalIdTaken.code, "is another order's")
+            raise ExternalIdTaken("Another order has this external id.", faults=[fault], existing_id=existing)
+    if order.status in HOLDING:
+        check_available(order.lines, priced.offers)
+
+
+def _minor(amount: Any, digits: int) -> int:
+    return money.to_minor(amount, digits) if amount is not None else 0
+
+
+def snapshot(address: OrderAddress | None) -> dict[str, Any] | None:
+    """An address as an order keeps it; one without anything in it is none."""
+    if address is None:
+        return None
+    members = msgspec.structs.asdict(address)
+    if members["country_code"]:
+        members["country_code"] = members["country_code"].upper()
+    return members if any(value is not None for value in members.values()) else None
+
+
+# --- whose it is ---------------------------------------------------------------------------------------------------
+
+
+async def _give_to_customer(call: Call, body: NewOrder, order: OrderState) -> None:
+    if body.customer is None:
+        return
+    cause = catalogue.Cause(call.caller.app_id, call.request_id)
+    found = await find_or_create(call.db, call.store_id, body.customer, cause)
+    order.customer_id = found.id
+    given = {name: value for name, value in _known(body.customer).items() if value is not None}
+    order.contact = merged_contact(_known(found) | given, body.contact)
+
+
+def _known(person: FoundCustomer | InlineCustomer) -> dict[str, Any]:
+    return {name: getattr(person, name) for name in NO_CONTACT}
+
+
+def _unknown_customer() -> Fault:
+    return Fault("/customer_id", "unknown_customer", "no customer of this store has this id")
+
+
+def merged_contact(known: dict[str, Any], given: Contact | None) -> dict[str, Any]:
+    """What the order says of its contact, and for the rest what its customer is known by."""
+    contact = dict(known)
+    if given is not None:
+        contact |= {name: value for name, value in msgspec.structs.asdict(given).items() if value is not None}
+    if contact["phone"] is not None:
+        contact["phone"] = e164(contact["phone"])
+    return contact
+
+
+# --- what it may double --------------------------------------------------------------------------------------------
+
+
+async def _compare(call: Call, body: NewOrder, order: OrderState) -> list[Suspect]:
+    """Look for orders that this one may double, and hold them; refuses where the caller asked for that."""
+    traits = traits_of(order)
+    if traits.customer_id is None and traits.email is None and traits.phone is None:
+        return []
+    placed_at = body.placed_at or datetime.now(UTC)
+    neighbours = await queries.NEIGHBOURS.all(
+        call.db,
+        call.store_id,
+        traits.customer_id,
+        traits.email,
+        traits.phone,
+        traits.basket,
+        traits.address,
+        placed_at,
+        body.window_hours,
+    )
+    suspects = _suspects(traits, placed_at, neighbours)
+    if suspects and body.reject_suspected_duplicates:
+        best = suspects[0]
+        raise DuplicateOrderSuspected(
+            f"Order {best.id} looks the same.", existing_id=best.id, score=best.score / 100, reasons=best.reasons
+        )
+    if suspects:
+        # One that was cancelled while we waited for it is no double any more.
+        held = await queries.LOCK_LIVE.all(call.db, call.store_id, [suspect.id for suspect in suspects])
+        suspects = [suspect for suspect in suspects if suspect.id in held]
+    order.suspected_duplicates = len(suspects)
+    return suspects
+
+
+def _suspects(traits: Traits, placed_at: datetime, neighbours: Sequence[queries.Neighbour]) -> list[Suspect]:
+    """Those that are alike, most alike first, then newest; so many that a flood of doubles stays cheap."""
+    found: list[Suspect] = []
+    for other in neighbours:
+        known = Traits(other.customer_id, other.email, other.phone, other.basket, other.address, other.total)
+        alike = likeness(traits, known)
+        if alike is not None:
+            apart = abs(int((placed_at - other.placed_at).total_seconds()))
+            found.append(Suspect(other.id, alike[0], alike[1], apart))
+    return sorted(found, key=lambda suspect: -suspect.score)[:MOST_SUSPECTS]
+
+
+def _suspicion(suspects: Sequence[Suspect]) -> list[tuple[type[OrderDuplicateSuspected], Changes]]:
+    if not suspects:
+        return []
+    return [(OrderDuplicateSuspected, {"suspected_duplicates_count": (0, len(suspects))})]

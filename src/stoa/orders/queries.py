@@ -1,0 +1,216 @@
+"""What the database does for orders, their timeline and their duplicates."""
+
+from datetime import datetime
+
+import msgspec
+
+from stoa.db.listing import Listing
+from stoa.db.query import Query
+
+_TERMS = "terms @@ ({}::text)::tsquery"
+_DOCUMENT = """'{"id":' || id || head || ',"line_items":' || lines || person || tail"""
+
+LISTING = Listing(
+    table="orders",
+    doc=_DOCUMENT,
+    counted_as="orders",
+    sorts={"id": "id", "number": "number", "total": "total", "placed_at": "placed_at", "updated_at": "updated_at"},
+    where={
+        "ids": "id = ANY({}::bigint[])",
+        "status": "status = ANY({}::text[])",
+        "payment_status": "payment_status = ANY({}::text[])",
+        "fulfillment_status": "fulfillment_status = ANY({}::text[])",
+        "customer_id": "customer_id = ANY({}::bigint[])",
+        "email": "email = {}",
+        "phone": "phone = {}",
+        "sku": "id IN (SELECT order_id FROM order_lines WHERE store_id = $1 AND sku = {})",
+        "number": "number = {}",
+        "external_id": "external_id = {}",
+        "total": "total = {}",
+        "total[gte]": "total >= {}",
+        "total[gt]": "total > {}",
+        "total[lte]": "total <= {}",
+        "total[lt]": "total < {}",
+        "placed_at": "placed_at = {}",
+        "placed_at[gte]": "placed_at >= {}",
+        "placed_at[gt]": "placed_at > {}",
+        "placed_at[lte]": "placed_at <= {}",
+        "placed_at[lt]": "placed_at < {}",
+        "tag": _TERMS,
+        "q": _TERMS,
+        "metadata": _TERMS,
+        "has_suspected_duplicates": "(suspected_duplicates > 0) = {}",
+        "updated_since": "updated_at >= {}",
+    },
+)
+
+COMMENTS = Listing(
+    table="order_comments",
+    doc="comment_document(order_comments)",
+    sorts={"id": "id"},
+    where={
+        "order_id": "order_id = {}",
+        "type": "type = ANY({}::text[])",
+        "visibility": "visibility = ANY({}::text[])",
+        "updated_since": "created_at >= {}",
+    },
+)
+
+_PAIRS = """(
+    SELECT d.store_id, d.order_id, o.id, 'suspected' AS kind, d.score, d.reasons, d.seconds_apart, o.number, o.status, o.head,
+           o.updated_at
+      FROM order_duplicates d JOIN orders o ON o.store_id = $1 AND o.id = d.other_id WHERE d.store_id = $1
+    UNION ALL
+    SELECT d.store_id, d.other_id, o.id, 'suspected', d.score, d.reasons, d.seconds_apart, o.number, o.status, o.head,
+           o.updated_at
+      FROM order_duplicates d JOIN orders o ON o.store_id = $1 AND o.id = d.order_id WHERE d.store_id = $1
+    UNION ALL
+    SELECT o.store_id, o.duplicate_of, o.id, 'copy', 100, '[]', extract(epoch FROM o.placed_at - s.placed_at)::bigint,
+           o.number, o.status, o.head, o.updated_at
+      FROM orders o JOIN orders s ON s.store_id = $1 AND s.id = o.duplicate_of WHERE o.store_id = $1) pairs"""
+DUPLICATES = Listing(
+    table=_PAIRS,
+    doc="""'{"order_id":' || id || ',"number":' || number || ',"kind":"' || kind || '","score":' || score / 100.0::float8
+           || ',"reasons":' || reasons || ',"seconds_apart":' || seconds_apart || ',"status":"' || status
+           || '","total":"' || (('{' || substr(head, 2) || '}')::json ->> 'total') || '"}'""",
+    sorts={"id": "id"},
+    where={"order_id": "order_id = {}", "kind": "kind = ANY({}::text[])", "updated_since": "updated_at >= {}"},
+)
+
+
+class Document(msgspec.Struct):
+    doc: bytes
+    version: int
+
+
+GET = Query(
+    Document,
+    f"SELECT convert_to({_DOCUMENT}, 'UTF8') AS doc, version FROM orders WHERE store_id = $1 AND id = $2",
+)
+EXISTS = Query(int, "SELECT id FROM orders WHERE store_id = $1 AND id = $2")
+
+
+class StoredOrder(msgspec.Struct):
+    id: int
+    version: int
+    suspected_duplicates: int
+    head: str
+    lines: str
+    person: str
+    moment: datetime
+
+
+_STORED = """SELECT id, version, suspected_duplicates, head, lines, person, clock_timestamp() AS moment
+               FROM orders WHERE store_id = $1 AND id = $2"""
+# Whoever copies an order lets others copy it too, but nobody change it.
+READ = Query(StoredOrder, f"{_STORED} FOR SHARE")
+# The house's one order of locks: the order, its customer, products by id, variants by id.
+LOCK = Query(StoredOrder, f"{_STORED} FOR NO KEY UPDATE")
+# Whoever touches several orders holds them in the order of their ids.
+LOCK_LIVE = Query(
+    int,
+    """SELECT id FROM orders WHERE store_id = $1 AND id = ANY($2::bigint[]) AND status <> 'cancelled'
+        ORDER BY id FOR NO KEY UPDATE""",
+)
+SUSPECTED = Query(
+    int,
+    """SELECT other_id AS id FROM order_duplicates WHERE store_id = $1 AND order_id = $2
+        UNION SELECT order_id FROM order_duplicates WHERE store_id = $1 AND other_id = $2""",
+)
+BY_EXTERNAL_ID = Query(int, "SELECT id FROM orders WHERE store_id = $1 AND external_id = $2")
+
+
+class Taken(msgspec.Struct):
+    number: int
+    order_id: int
+    line_ids: list[int]
+    moment: datetime
+
+
+TAKE_NUMBER = Query(Taken, "SELECT number, order_id, line_ids, moment FROM take_order_number($1, $2)")
+
+
+class LineIds(msgspec.Struct):
+    line_ids: list[int]
+
+
+NEW_LINE_IDS = Query(
+    LineIds,
+    "SELECT ARRAY(SELECT nextval('order_line_ids') FROM generate_series(1, $1::integer)) AS line_ids",
+    unbound="ids are drawn from one sequence for all stores",
+)
+
+
+class Offer(msgspec.Struct):
+    """A variant as it can be bought now."""
+
+    id: int
+    product_id: int
+    sku: str | None
+    name: str
+    price: int
+    available: int
+    endless: bool
+    head: str
+
+
+OFFERS = Query(
+    Offer,
+    """SELECT v.id, v.product_id, v.sku, p.name, coalesce(v.price, p.price) AS price, v.on_hand - v.reserved AS available,
+              v.allow_backorder OR NOT v.track_inventory AS endless, v.head
+         FROM variants v JOIN products p ON p.store_id = $1 AND p.id = v.product_id
+        WHERE v.store_id = $1 AND v.deleted_at IS NULL AND v.id = ANY($2::bigint[])
+        UNION ALL
+       SELECT v.id, v.product_id, v.sku, p.name, coalesce(v.price, p.price), v.on_hand - v.reserved,
+              v.allow_backorder OR NOT v.track_inventory, v.head
+         FROM variants v JOIN products p ON p.store_id = $1 AND p.id = v.product_id
+        WHERE v.store_id = $1 AND v.deleted_at IS NULL AND v.sku = ANY($3::text[])""",
+)
+
+
+class Neighbour(msgspec.Struct):
+    """Another order of the same contact, with the same basket or to the same address."""
+
+    id: int
+    customer_id: int | None
+    email: str | None
+    phone: str | None
+    basket: bytes
+    address: bytes | None
+    total: int
+    placed_at: datetime
+
+
+NEIGHBOURS = Query(
+    Neighbour,
+    """SELECT id, customer_id, email, phone, basket, address, total, placed_at
+         FROM orders_of_contact($1, $2, $3, $4, $5, $6, $7, $8)""",
+)
+
+
+class Saved(msgspec.Struct):
+    version: int
+    doc: bytes
+    outcomes: list[str] | None
+    available: list[int] | None
+
+
+SAVE = Query(
+    Saved, f"SELECT version, doc, outcomes, available FROM save_order({', '.join(f'${n}' for n in range(1, 52))})"
+)
+
+
+class NewEntry(msgspec.Struct):
+    id: int
+    doc: bytes
+
+
+ADD_COMMENT = Query(
+    NewEntry,
+    """WITH added AS (
+           INSERT INTO order_comments (store_id, order_id, type, visibility, body, author, changes, created_at)
+           VALUES ($1, $2, $3, $4, $5, $6, '{}', clock_timestamp()) RETURNING *)
+       SELECT id, convert_to(comment_document(added::order_comments), 'UTF8') AS doc FROM added""",
+)
+# An erasure that reaches for the order waits until what is being written on it can be seen.
+HOLD = Query(int, "SELECT id FROM orders WHERE store_id = $1 AND id = $2 FOR SHARE")

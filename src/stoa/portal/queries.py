@@ -1,0 +1,255 @@
+"""What the database does for pages about things that the API itself does not list."""
+
+from datetime import date, datetime
+
+import msgspec
+
+from stoa.db.query import Query
+
+_OPERATOR = "operators see every store, app and account"
+_SERVICE = "the service's health belongs to no store"
+_FOUND = "($2 = '' OR strpos(lower({0}), $2) > 0 OR strpos(lower({1}), $2) > 0)"
+
+# --- a store's imports -------------------------------------------------------------------------------------
+
+
+class ImportRow(msgspec.Struct):
+    """An import as a list shows it."""
+
+    id: str
+    number: int
+    resource: str
+    status: str
+    media: str
+    dry_run: bool
+    app_name: str | None
+    total: int
+    checked: int
+    processed: int
+    failed: int
+    created_at: datetime
+    finished_at: datetime | None
+
+
+IMPORTS = Query(
+    ImportRow,
+    """SELECT i.id, i.number, i.resource, i.status, i.media, i.options::json ->> 'dry_run' = 'true' AS dry_run,
+              a.name AS app_name, i.total, i.checked, i.processed, i.failed, i.created_at, i.finished_at
+         FROM imports i LEFT JOIN apps a ON a.id = i.app_id
+        WHERE i.store_id = $1 AND i.number < $2 ORDER BY i.number DESC LIMIT $3""",
+)
+APP_NAME = Query(
+    str, "SELECT name FROM apps WHERE id = $1", unbound="an app's name is told to the store that it wrote to"
+)
+
+
+class Person(msgspec.Struct):
+    """Somebody who may see a store."""
+
+    id: int
+    name: str
+    email: str
+    role: str
+
+
+PEOPLE_OF_STORE = Query(
+    Person,
+    """SELECT a.id, a.name, a.email, o.role FROM account_stores o JOIN accounts a ON a.id = o.account_id
+        WHERE o.store_id = $1 ORDER BY o.role, a.id LIMIT 100""",
+)
+
+# --- what operators look after -----------------------------------------------------------------------------
+
+
+class StoreFound(msgspec.Struct):
+    id: int
+    handle: str
+    name: str
+    currency: str
+    status: str
+    development: bool
+    apps: int
+    created_at: datetime
+
+
+STORES = Query(
+    StoreFound,
+    f"""SELECT s.id, s.handle, s.name, s.currency, s.status,
+               EXISTS (SELECT 1 FROM account_stores o WHERE o.store_id = s.id AND o.development) AS development,
+               (SELECT count(*) FROM installations i WHERE i.store_id = s.id) AS apps, s.created_at
+          FROM stores s WHERE s.id < $1 AND {_FOUND.format("s.handle", "s.name")} AND ($3 = '' OR s.status = $3)
+         ORDER BY s.id DESC LIMIT $4""",
+    unbound=_OPERATOR,
+)
+
+
+class AppFound(msgspec.Struct):
+    id: int
+    client_id: str
+    name: str
+    status: str
+    owner: str | None
+    stores: int
+    created_at: datetime
+
+
+APPS = Query(
+    AppFound,
+    f"""SELECT a.id, a.client_id, a.name, a.status,
+               (SELECT p.email FROM account_apps o JOIN accounts p ON p.id = o.account_id
+                 WHERE o.app_id = a.id AND o.role = 'owner' ORDER BY p.id LIMIT 1) AS owner,
+               (SELECT count(*) FROM installations i WHERE i.app_id = a.id) AS stores, a.created_at
+          FROM apps a WHERE a.id < $1 AND {_FOUND.format("a.client_id", "a.name")} AND ($3 = '' OR a.status = $3)
+         ORDER BY a.id DESC LIMIT $4""",
+    unbound=_OPERATOR,
+)
+
+
+class AccountFound(msgspec.Struct):
+    id: int
+    email: str
+    name: str
+    operator: bool
+    status: str
+    second_factor: bool
+    stores: int
+    apps: int
+    seen_at: datetime | None
+    created_at: datetime
+
+
+ACCOUNTS = Query(
+    AccountFound,
+    f"""SELECT a.id, a.email, a.name, a.operator, a.status, a.totp_secret IS NOT NULL AS second_factor,
+               (SELECT count(*) FROM account_stores o WHERE o.account_id = a.id) AS stores,
+               (SELECT count(*) FROM account_apps o WHERE o.account_id = a.id) AS apps,
+               (SELECT max(s.seen_at) FROM account_sessions s WHERE s.account_id = a.id) AS seen_at, a.created_at
+          FROM accounts a WHERE a.id < $1 AND {_FOUND.format("a.email", "a.name")} AND ($3 = '' OR a.status = $3)
+         ORDER BY a.id DESC LIMIT $4""",
+    unbound=_OPERATOR,
+)
+
+# --- health ------------------------------------------------------------------------------------------------
+
+
+class Server(msgspec.Struct):
+    """The database as it is now."""
+
+    version: str
+    bytes: int
+    started_at: datetime
+    connections: int
+    most_connections: int
+    moment: datetime
+
+
+SERVER = Query(
+    Server,
+    """SELECT current_setting('server_version') AS version, pg_database_size(current_database()) AS bytes,
+              pg_postmaster_start_time() AS started_at,
+              (SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()) AS connections,
+              current_setting('max_connections')::integer AS most_connections, clock_timestamp() AS moment""",
+    unbound=_SERVICE,
+)
+
+
+class AppliedMigration(msgspec.Struct):
+    version: int
+    name: str
+    applied_at: datetime
+
+
+MIGRATIONS = Query(
+    AppliedMigration,
+    "SELECT version, name, applied_at FROM schema_migrations ORDER BY version DESC",
+    unbound=_SERVICE,
+)
+
+
+class ImportsNow(msgspec.Struct):
+    running: int
+    waiting: int
+    oldest: datetime | None
+
+
+IMPORTS_NOW = Query(
+    ImportsNow,
+    """SELECT count(*) FILTER (WHERE lease_owner <> '' AND lease_until > now()) AS running,
+              count(*) FILTER (WHERE lease_owner = '' OR lease_until <= now()) AS waiting,
+              min(created_at) FILTER (WHERE lease_owner = '' OR lease_until <= now()) AS oldest
+         FROM import_queue""",
+    unbound=_SERVICE,
+)
+
+
+class Days(msgspec.Struct):
+    """The days for which a table has a partition."""
+
+    name: str
+    days: int
+    first: date | None
+    last: date | None
+    ahead: bool
+
+
+DAYS = Query(
+    Days,
+    """SELECT t.name, count(d.day) AS days, min(d.day) AS first, max(d.day) AS last,
+              coalesce(max(d.day) > current_date, false) AS ahead
+         FROM unnest(ARRAY['events', 'deliveries']) AS t (name) LEFT JOIN (
+              SELECT i.inhparent, to_date(right(c.relname, 8), 'YYYYMMDD') AS day
+                FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid WHERE c.relname ~ '_[0-9]{8}$') d
+              ON d.inhparent = to_regclass(t.name)
+        GROUP BY t.name ORDER BY t.name""",
+    unbound=_SERVICE,
+)
+
+
+class Failing(msgspec.Struct):
+    """A receiver that is left alone for now."""
+
+    store: str
+    app_name: str
+    webhook_id: int
+    waiting: int
+    since: datetime | None
+    next_at: datetime | None
+
+
+FAILING = Query(
+    Failing,
+    """SELECT s.handle AS store, a.name AS app_name, l.webhook_id, l.waiting, l.failing_since AS since,
+              l.hold_until AS next_at
+         FROM lanes l JOIN webhooks w ON w.store_id = l.store_id AND w.id = l.webhook_id
+              JOIN stores s ON s.id = l.store_id JOIN apps a ON a.id = w.app_id
+        WHERE l.breaker = 'open' ORDER BY l.failing_since LIMIT 20""",
+    unbound=_SERVICE,
+)
+
+
+class Overdue(msgspec.Struct):
+    """What housekeeping has still to do: how much of each thing lies there past its time, and since when."""
+
+    chore: str
+    rows: int
+    since: datetime | None
+
+
+OVERDUE = Query(
+    Overdue,
+    """SELECT 'idempotency keys' AS chore, count(*) AS rows, min(t.at) AS since FROM (
+              SELECT created_at + interval '7 days' AS at FROM idempotency_keys
+               WHERE created_at < now() - interval '7 days' LIMIT 10000) t
+        UNION ALL
+       SELECT 'access tokens', count(*), min(t.at) FROM (
+              SELECT expires_at + interval '1 day' AS at FROM tokens
+               WHERE expires_at < now() - interval '1 day' LIMIT 10000) t
+        UNION ALL
+       SELECT 'sessions', count(*), min(t.at) FROM (
+              SELECT expires_at AS at FROM account_sessions WHERE expires_at < now() LIMIT 10000) t
+        UNION ALL
+       SELECT 'import reports', count(*), min(t.at) FROM (
+              SELECT report_expires_at AS at FROM imports
+               WHERE NOT expired AND report_expires_at < now() LIMIT 10000) t""",
+    unbound=_SERVICE,
+)

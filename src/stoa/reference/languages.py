@@ -1,0 +1,138 @@
+"""The sample request of an operation in other languages than curl; `code.js` writes the same once it runs."""
+
+import inspect
+import json
+import re
+from functools import cache
+from typing import Any, cast
+
+import msgspec
+
+from stoa.client.resources import Resources
+from stoa.reference.document import Document, Operation
+from stoa.reference.samples import example, pretty, sample_body, sample_path
+
+_WORDS = {"true": "True", "false": "False", "null": "None"}
+_TOKENS = re.compile(r'"(?:[^"\\]|\\.)*"|\b(true|false|null)\b')
+
+
+class SdkCall(msgspec.Struct, frozen=True):
+    """Where an operation stands in the Python SDK, such as `products.list`, and how it takes a body."""
+
+    name: str
+    spreads: bool  # each member of the body is an argument of its own
+
+
+@cache
+def sdk_calls() -> dict[str, SdkCall]:
+    """The calls of the SDK by the summary of their operation, which is the first line of their docstring."""
+    # The resources only keep the connection; none is opened here.
+    return dict(_calls(Resources(cast("Any", None)), ""))
+
+
+def _calls(resource: object, place: str) -> list[tuple[str, SdkCall]]:
+    found: list[tuple[str, SdkCall]] = []
+    for name, method in inspect.getmembers(type(resource), inspect.isfunction):
+        summary = (inspect.getdoc(method) or "").partition("\n")[0].rstrip(".")
+        if place and not name.startswith("_"):
+            spreads = any(each.kind is each.VAR_KEYWORD for each in inspect.signature(method).parameters.values())
+            found.append((summary, SdkCall(f"{place}.{name}", spreads)))
+    for name, below in vars(resource).items():
+        if not name.startswith("_"):
+            found += _calls(below, f"{place}.{name}" if place else name)
+    return found
+
+
+def python(operation: Operation, document: Document) -> str:
+    """With the SDK, which sees to tokens, retries and pages."""
+    call = sdk_calls().get(operation.summary)
+    if call is None:
+        return _plain_python(operation, document)
+    given = [
+        json.dumps(example(each.schema, document, each.name)) for each in operation.parameters if each.where == "path"
+    ]
+    sent = sample_body(operation, document)
+    if sent is not None and _is_json(sent[0]):
+        given += _members(sent[1]) if call.spreads else [_in_python(sent[1])]
+    elif sent is not None:
+        given.append(f'Path("rows.{_ending(sent[0])}")')
+    called = f"client.{call.name}({_arguments(given)})"
+    lists = any(parameter.name == "cursor" for parameter in operation.parameters)
+    first = "from pathlib import Path\n\n" if sent is not None and not _is_json(sent[0]) else ""
+    last = f"for each in {called}:\n    print(each)" if lists else f"print({called})" if _answers(operation) else called
+    return f"{first}from stoa.client import Client\n\nclient = Client.from_environment()\n{last}"
+
+
+def _is_json(media: str) -> bool:
+    return media.endswith(("/json", "+json"))
+
+
+def _members(body: str) -> list[str]:
+    """The members of a body as arguments by name, each laid out as the body is."""
+    found: list[str] = []
+    for line in pretty(json.loads(body)).split("\n")[1:-1]:
+        if line.startswith('  "'):
+            name, _, value = line.strip().partition(": ")
+            found.append(f"{json.loads(name)}={value}")
+        else:
+            found[-1] += f"\n{line[2:]}"
+    return [_in_python(each.removesuffix(",")) for each in found]
+
+
+def _arguments(given: list[str]) -> str:
+    flat = ", ".join(given)
+    if len(flat) <= 50 and "\n" not in flat:
+        return flat
+    return "\n    " + ",\n    ".join(each.replace("\n", "\n    ") for each in given) + ",\n"
+
+
+def _ending(media: str) -> str:
+    return {"text/csv": "csv"}.get(media, "ndjson")
+
+
+def _answers(operation: Operation) -> bool:
+    return any(answer.content for answer in operation.successes.values())
+
+
+def _in_python(text: str) -> str:
+    """JSON as Python writes it, indented by four."""
+    words = _TOKENS.sub(lambda found: _WORDS.get(found[0], found[0]), text)
+    return re.sub("^ +", lambda found: found[0] * 2, words, flags=re.MULTILINE)
+
+
+def _plain_python(operation: Operation, document: Document) -> str:
+    lines = [
+        "import os\n\nimport httpx\n\nanswer = httpx.request(",
+        f'    "{operation.method}",',
+        f'    "{document.base_url}{sample_path(operation, document)}",',
+        "    headers={",
+        '        "Authorization": "Bearer " + os.environ["STOA_TOKEN"],',
+    ]
+    sent = sample_body(operation, document)
+    if sent is not None and not _is_json(sent[0]):  # httpx sets it with json=
+        lines.append(f'        "Content-Type": "{sent[0]}",')
+    lines.append("    },")
+    if sent is not None:
+        text = _in_python(sent[1]).replace("\n", "\n    ") if _is_json(sent[0]) else ""
+        lines.append(f"    json={text}," if text else f"    content={json.dumps(sent[1], ensure_ascii=False)},")
+    return "\n".join([*lines, ")", "print(answer.status_code, answer.text)"])
+
+
+def javascript(operation: Operation, document: Document) -> str:
+    """With `fetch`, which every runtime has."""
+    sent = sample_body(operation, document)
+    lines = [f'const answer = await fetch("{document.base_url}{sample_path(operation, document)}", {{']
+    if operation.method != "GET":
+        lines.append(f'  method: "{operation.method}",')
+    lines += ["  headers: {", '    Authorization: "Bearer " + process.env.STOA_TOKEN,']
+    if sent is not None:
+        lines.append(f'    "Content-Type": "{sent[0]}",')
+    lines.append("  },")
+    if sent is not None:
+        indented = sent[1].replace("\n", "\n  ")
+        lines.append(
+            f"  body: JSON.stringify({indented}),"
+            if _is_json(sent[0])
+            else f"  body: {json.dumps(sent[1], ensure_ascii=False)},"
+        )
+    return "\n".join([*lines, "});", "console.log(answer.status, await answer.text());"])

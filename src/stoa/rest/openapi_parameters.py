@@ -1,0 +1,116 @@
+"""OpenAPI's parameters: what an endpoint takes in its path, its query and its headers."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from stoa.rest.batch import Batch
+from stoa.rest.endpoint import Endpoint
+from stoa.rest.filters import Filter
+from stoa.rest.requests import MOST_TAG_BYTES
+
+_TAGS = {"type": "string", "maxLength": MOST_TAG_BYTES}
+
+
+def parameters_of(endpoint: Endpoint) -> list[dict[str, Any]]:
+    return [*_path(endpoint), *_query(endpoint), *_headers(endpoint)]
+
+
+def _path(endpoint: Endpoint) -> list[dict[str, Any]]:
+    integer = {"type": "integer", "format": "int64", "minimum": 1, "maximum": 10**18 - 1}
+    return [
+        {
+            "name": name,
+            "in": "path",
+            "required": True,
+            "description": f"The id of the {name.removesuffix('_id').replace('_', ' ')}.",
+            "schema": integer if kind is int else {"type": "string", "maxLength": 64},
+        }
+        for name, kind in endpoint.path_parameters.items()
+    ]
+
+
+def _query(endpoint: Endpoint) -> list[dict[str, Any]]:
+    if endpoint.lists is None:
+        found = (
+            [_list_parameter("fields", "Only these fields, with commas between.", _fields(endpoint))]
+            if endpoint.shows_fields
+            else []
+        )
+        if endpoint.includes:
+            found.append(_list_parameter("include", "What else to put into the answer.", endpoint.includes))
+        return found + [p for name, kind in endpoint.parameters.items() for p in _filter(name, kind)]
+    parameters: list[dict[str, Any]] = []
+    sorts = [sign + name for name in endpoint.lists.sorts for sign in ("", "-")]
+    known: dict[str, Sequence[str]] = {
+        "sort": sorts,
+        "fields": endpoint.lists.fields,
+        "include": endpoint.lists.includes,
+    }
+    for name, kind in endpoint.lists.parameters().items():
+        if name in known:
+            if known[name]:
+                parameters.append(_list_parameter(name, kind.description, known[name]))
+        else:
+            parameters += _filter(name, kind)
+    return parameters
+
+
+def _fields(endpoint: Endpoint) -> Sequence[str]:
+    return [f.encode_name for f in msgspec.structs.fields(endpoint.resource)] if endpoint.resource else []
+
+
+def _list_parameter(name: str, description: str, values: Sequence[str]) -> dict[str, Any]:
+    items = {"type": "string", "enum": list(values)}
+    schema = {"type": "array", "items": items, "minItems": 1, "maxItems": len(values), "uniqueItems": True}
+    return {
+        "name": name,
+        "in": "query",
+        "description": description,
+        "style": "form",
+        "explode": False,
+        "schema": schema,
+    }
+
+
+def _filter(name: str, kind: Filter) -> list[dict[str, Any]]:
+    schema = kind.schema()
+    if name in ("limit", "per_page"):
+        schema = {"type": "integer", "minimum": 1, "maximum": 250}  # a default would be sent for both names
+    elif name == "page":
+        schema = {"type": "integer", "minimum": 1, "maximum": 10_000}
+    style: dict[str, Any] = {}
+    if schema["type"] == "array":
+        style = {"style": "form", "explode": False}
+    elif schema["type"] == "object":
+        style = {"style": "deepObject", "explode": True}
+    found = [{"name": name, "in": "query", "description": kind.description, **style, "schema": schema}]
+    words = {"gte": "At least", "gt": "More than", "lte": "At most", "lt": "Less than"}
+    return found + [
+        {"name": f"{name}[{o}]", "in": "query", "description": f"{words[o]} this.", "schema": schema}
+        for o in kind.operators
+        if o in words
+    ]
+
+
+def _headers(endpoint: Endpoint) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    if endpoint.method != "GET":
+        found.append(
+            _header(
+                "Idempotency-Key",
+                "Makes a retry safe: the same key has one effect and the same answer, for 7 days.",
+                {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
+            )
+        )
+    # A batch has no version of its own: its items carry `if_version`.
+    if endpoint.method in ("PATCH", "PUT", "DELETE") and not issubclass(endpoint.answer, Batch):
+        found.append(_header("If-Match", "Only if this is still the version, as in the `ETag`.", _TAGS))
+    if endpoint.method == "GET" and endpoint.lists is None:
+        found.append(_header("If-None-Match", "Answers 304 while the `ETag` is this.", _TAGS))
+    return found
+
+
+def _header(name: str, description: str, schema: dict[str, Any]) -> dict[str, Any]:
+    return {"name": name, "in": "header", "description": description, "schema": schema}

@@ -1,0 +1,1 @@
+"""How each app uses each store: counted in the workers, kept by day and hour, read by the portal."""

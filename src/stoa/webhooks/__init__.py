@@ -1,0 +1,1 @@
+"""Subscriptions to what happens in a store, and the deliveries that tell of it."""

@@ -1,0 +1,178 @@
+"""A delivery worker: the ear for news, the router, the dispatcher and the chores, until it is told to stop."""
+
+import asyncio
+import contextlib
+import random
+import time
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, cast
+
+import structlog
+
+from stoa.db.errors import PostgresError, Unavailable, sqlstate
+from stoa.db.pool import Database, connect
+from stoa.events.nudging import CHANNEL
+from stoa.settings import Settings, secret_key
+from stoa.webhooks import lanes, upkeep
+from stoa.webhooks.delivery import Sender
+from stoa.webhooks.dispatching import Dispatcher
+from stoa.webhooks.guard import Allowed
+from stoa.webhooks.held import Sent
+from stoa.webhooks.lanes import Backlog
+from stoa.webhooks.redelivery import redeliver_some
+from stoa.webhooks.routing import AT_ONCE, UNROUTED, route_events
+from stoa.webhooks.schedule import Clock
+from stoa.webhooks.sealing import Sealer
+
+_AGAIN_S = 0.5
+_BACKLOG_S = 5.0
+_STATEMENT_MS = 30_000
+_NO_PARTITION = "23514"
+_Fault = (PostgresError, Unavailable, OSError)
+
+
+def _uncounted(_: Sent) -> None:
+    return None
+
+
+def _unmeasured(_: Backlog) -> None:
+    return None
+
+
+def _set(event: asyncio.Event, _: Any) -> None:
+    event.set()
+
+
+class Courier:
+    """One process's worth of delivery; `observe` hears of each attempt, `measure` of what waits."""
+
+    def __init__(
+        self,
+        url: str,
+        settings: Settings,
+        clock: Clock | None = None,
+        *,
+        observe: Callable[[Sent], None] = _uncounted,
+        measure: Callable[[Backlog], None] = _unmeasured,
+    ) -> None:
+        self.clock = clock or Clock()
+        self._url = url
+        self._measure = measure
+        # What is routed must survive; what was delivered may be forgotten in a crash: it is sent again, never lost.
+        self._routing = Database(url, size=4, statement_timeout_ms=_STATEMENT_MS)
+        relaxed = f"{url}{'&' if '?' in url else '?'}synchronous_commit=off"
+        self._working = Database(relaxed, size=8, statement_timeout_ms=_STATEMENT_MS)
+        self._sender = Sender(Allowed.parse(settings.webhook_allow), self.clock)
+        sealer = Sealer(secret_key(settings))
+        self.dispatcher = Dispatcher(self._working, sealer, self._sender, self.clock, observe=observe)
+        self._nudged: set[int] = set()
+        self._news = asyncio.Event()
+
+    async def run(self, stop: asyncio.Event) -> None:
+        await self._patiently(lambda: upkeep.make_days(self._routing), stop)
+        works = (
+            self._listen,
+            self._route_for_ever,
+            self._redeliver_for_ever,
+            self._tidy_for_ever,
+            self._measure_for_ever,
+        )
+        tasks = [asyncio.create_task(work()) for work in works]
+        try:
+            await self.dispatcher.run(stop)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await self._sender.close()
+            await self._routing.close()
+            await self._working.close()
+
+    async def _patiently(self, work: Callable[[], Awaitable[Any]], stop: asyncio.Event) -> None:
+        while not stop.is_set():
+            try:
+                await work()
+            except _Fault as error:
+                structlog.get_logger().warning("delivery", error=type(error).__name__)
+                await asyncio.sleep(_AGAIN_S)
+            else:
+                return
+
+    # --- news ---------------------------------------------------------------------------------------------------
+
+    async def _listen(self) -> None:
+        """Hear which buckets have news; while that fails, looking now and then has to do."""
+        while True:
+            with contextlib.suppress(*_Fault):
+                connection = cast("Any", await connect(self._url, statement_timeout_ms=0))
+                gone = asyncio.Event()
+                connection.add_termination_listener(partial(_set, gone))
+                try:
+                    await connection.add_listener(CHANNEL, self._heard)
+                    await gone.wait()
+                finally:
+                    connection.terminate()
+            await asyncio.sleep(_AGAIN_S)
+
+    def _heard(self, _connection: Any, _pid: int, _channel: str, words: str) -> None:
+        self._nudged.update(int(word) for word in words.split(",") if word.isdigit())
+        self._news.set()
+
+    # --- routing ------------------------------------------------------------------------------------------------
+
+    async def _route_for_ever(self) -> None:
+        looked = 0.0
+        while True:
+            try:
+                if time.monotonic() - looked >= self.clock.poll:
+                    looked = time.monotonic()
+                    self._nudged.update(await UNROUTED.all(self._routing))
+                if self._nudged:
+                    await self._route()
+            except Exception as error:  # noqa: BLE001 - events must go on being routed, whatever one of them brings
+                structlog.get_logger().error("routing", error=type(error).__name__)
+                if sqlstate(error) == _NO_PARTITION:
+                    with contextlib.suppress(*_Fault):
+                        await upkeep.make_days(self._routing)
+                await asyncio.sleep(_AGAIN_S)
+            if not self._nudged:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(max(0.001, looked + self.clock.poll - time.monotonic())):
+                        await self._news.wait()
+            self._news.clear()
+
+    async def _route(self) -> None:
+        """Route what waits in the buckets that were named; meanwhile others gather, to be routed together."""
+        buckets, self._nudged = self._nudged, set()
+        routed = await route_events(self._routing, random.sample(sorted(buckets), len(buckets)))
+        if routed.deliveries:
+            self.dispatcher.look_at(buckets)
+        if routed.events == AT_ONCE:
+            self._nudged |= buckets
+
+    # --- chores -------------------------------------------------------------------------------------------------
+
+    async def _redeliver_for_ever(self) -> None:
+        await self._now_and_then(self._redeliver, 4 * self.clock.poll)
+
+    async def _redeliver(self) -> None:
+        while (bucket := await redeliver_some(self._routing)) is not None:
+            self.dispatcher.look_at([bucket])
+
+    async def _tidy_for_ever(self) -> None:
+        await self._now_and_then(lambda: upkeep.tidy(self._routing, self.clock), self.clock.sweep)
+
+    async def _measure_for_ever(self) -> None:
+        async def look() -> None:
+            self._measure(await lanes.BACKLOG.one(self._routing))
+
+        await self._now_and_then(look, _BACKLOG_S)
+
+    async def _now_and_then(self, work: Callable[[], Awaitable[Any]], every_s: float) -> None:
+        while True:
+            try:
+                await work()
+            except Exception as error:  # noqa: BLE001 - the next round may fare better
+                structlog.get_logger().warning("delivery chore", error=type(error).__name__)
+            await asyncio.sleep(every_s)

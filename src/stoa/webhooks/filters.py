@@ -1,0 +1,236 @@
+"""Filters of a subscription: which documents it wants to hear of, in the grammar of the lists."""
+
+import difflib
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from decimal import Decimal
+from functools import lru_cache
+from operator import ge, gt, le, lt
+from typing import Any, Literal, cast
+
+import msgspec
+from msgspec import inspect
+
+from stoa import money
+from stoa.rest.checks import moment
+from stoa.rest.problems import Fault, shown
+
+Kind = Literal["text", "number", "money", "time", "flag", "object", "any"]
+
+_RANGES = {"gte": ge, "gt": gt, "lte": le, "lt": lt}
+_RANGED = ("number", "money", "time", "any")
+_KEY = re.compile(r"([a-z0-9_]{1,64}(?:\.[a-z0-9_]{1,64}){0,3})(?:\[([^\[\]]{1,64})\])?", re.ASCII)
+_NUMBER = re.compile(r"-?[0-9]{1,20}(\.[0-9]{1,20})?", re.ASCII)
+_LONGEST, _MOST_WORDS = 1_000, 250
+
+
+# --- does a document pass? --------------------------------------------------------------------------------------------
+
+
+def matches(filter: Mapping[str, str], document: Mapping[str, Any]) -> bool:
+    """Whether a document meets every condition; what it does not have meets none."""
+    return all(_meets(key, text, document) for key, text in filter.items())
+
+
+def _meets(key: str, text: str, document: Mapping[str, Any]) -> bool:
+    parsed = _parsed(key)
+    if parsed is None:
+        return False
+    path, bracket = parsed
+    for value in _values(document, path):
+        if bracket is None:
+            if _equals(value, text):
+                return True
+        elif isinstance(value, dict):
+            entries = cast("dict[str, Any]", value)
+            if bracket in entries and _equals(entries[bracket], text):
+                return True
+        elif bracket in _RANGES and _compares(value, bracket, text):
+            return True
+    return False
+
+
+@lru_cache(maxsize=4096)
+def _parsed(key: str) -> tuple[tuple[str, ...], str | None] | None:
+    """The path of a key and what stands in its brackets: an operator, or a member as in `metadata[tier]`."""
+    found = _KEY.fullmatch(key)
+    return (tuple(found[1].split(".")), found[2]) if found else None
+
+
+def _values(value: Any, path: Sequence[str]) -> Iterator[Any]:
+    """Every value at a path; a list stands for each of its items, and `tag` for each of `tags`."""
+    if isinstance(value, list):
+        for item in cast("list[Any]", value):
+            yield from _values(item, path)
+    elif not path:
+        yield value
+    elif isinstance(value, dict):
+        members = cast("dict[str, Any]", value)
+        name = path[0] if path[0] in members else _plural(path[0])
+        if name in members:
+            yield from _values(members[name], path[1:])
+
+
+def _plural(name: str) -> str:
+    return f"{name}s"
+
+
+def _equals(value: Any, text: str) -> bool:
+    return _is(value, text) or ("," in text and any(_is(value, word) for word in text.split(",")))
+
+
+def _is(value: Any, text: str) -> bool:
+    if isinstance(value, str):
+        return value == text or _same_moment(value, text)
+    if value is None or isinstance(value, bool):
+        return text == {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, int | float | Decimal):
+        return _NUMBER.fullmatch(text) is not None and Decimal(str(value)) == Decimal(text)
+    return False
+
+
+def _same_moment(value: str, text: str) -> bool:
+    known = moment(value)
+    return known is not None and known == moment(text)
+
+
+def _compares(value: Any, operator: str, text: str) -> bool:
+    ours, theirs = _ordered(value), _ordered(text)
+    if ours is None or theirs is None or type(ours) is not type(theirs):
+        return False
+    return _RANGES[operator](ours, theirs)
+
+
+def _ordered(value: Any) -> Decimal | datetime | None:
+    """A number, an amount or a time, as something that has an order."""
+    if isinstance(value, bool) or value is None:
+        return None
+    text = value if isinstance(value, str) else str(value)
+    return Decimal(text) if _NUMBER.fullmatch(text) else moment(text)
+
+
+# --- is a filter right? -----------------------------------------------------------------------------------------------
+
+
+def checked(
+    given: Mapping[str, Any], documents: Iterable[type[Any]], digits: int, faults: list[Fault]
+) -> dict[str, str]:
+    """A filter as it is kept, its amounts in the store's own digits; whatever no document can meet is a fault."""
+    kinds = list(dict.fromkeys(documents))
+    kept: dict[str, str] = {}
+    for key, value in given.items():
+        at = f"/filter/{shown(key).replace('~', '~0').replace('/', '~1')}"
+        text = _text(value)
+        parsed = _parsed(key)
+        if parsed is None:
+            faults.append(Fault(at, "invalid_format", "must be a field such as status, total[gte] or metadata[tier]"))
+            continue
+        if not 0 < len(text) <= _LONGEST or text.count(",") >= _MOST_WORDS:
+            faults.append(Fault(at, "invalid_format", f"must have 1 to {_LONGEST} characters"))
+            continue
+        path, bracket = parsed
+        found: set[Kind] = {kind for each in kinds for kind in _kinds(inspect.type_info(each), path)}
+        if not found:
+            close = difflib.get_close_matches(path[0], _names(kinds), n=1)
+            meta = {"did_you_mean": close[0]} if close else None
+            faults.append(Fault(at, "unknown_field", "is a field of none of these events", meta))
+            continue
+        fault = _wrong(found, bracket, text, digits)
+        if fault:
+            faults.append(Fault(at, *fault))
+        else:
+            kept[key] = _normal(found, text, digits)
+    return kept
+
+
+def _text(value: Any) -> str:
+    return ("true" if value else "false") if isinstance(value, bool) else str(value)
+
+
+def _names(kinds: Sequence[type[Any]]) -> list[str]:
+    return [field.encode_name for kind in kinds for field in msgspec.structs.fields(kind)]
+
+
+def _kinds(info: inspect.Type, path: Sequence[str], *, money_: bool = False) -> Iterator[Kind]:
+    """What may stand at a path of a type."""
+    if isinstance(info, inspect.Metadata):
+        extra = cast("dict[str, Any]", info.extra or {})  # pyright: ignore[reportUnknownMemberType]
+        yield from _kinds(info.type, path, money_=bool(extra.get("money")))
+    elif isinstance(info, inspect.UnionType):
+        for each in info.types:
+            if not isinstance(each, inspect.NoneType):
+                yield from _kinds(each, path, money_=money_)
+    elif isinstance(info, inspect.ListType | inspect.VarTupleType):
+        yield from _kinds(info.item_type, path)
+    elif isinstance(info, inspect.StructType):
+        if not path:
+            yield "object"
+            return
+        fields = {field.encode_name: field.type for field in info.fields}
+        name = path[0] if path[0] in fields else _plural(path[0])
+        if name in fields:
+            yield from _kinds(fields[name], path[1:])
+    elif isinstance(info, inspect.DictType):
+        yield from ("object",) if not path else _kinds(info.value_type, path[1:])
+    elif isinstance(info, inspect.AnyType):
+        yield "any"
+    elif not path:
+        yield _plain_kind(info, money_=money_)
+
+
+def _plain_kind(info: inspect.Type, *, money_: bool) -> Kind:
+    if isinstance(info, inspect.DecimalType):
+        return "money" if money_ else "number"
+    if isinstance(info, inspect.IntType | inspect.FloatType):
+        return "number"
+    if isinstance(info, inspect.DateTimeType):
+        return "time"
+    return "flag" if isinstance(info, inspect.BoolType) else "text"
+
+
+def _wrong(kinds: set[Kind], bracket: str | None, text: str, digits: int) -> tuple[str, str] | None:
+    """Code and words of what is wrong with a condition on a value of these kinds."""
+    if kinds == {"object"}:
+        return None if bracket else ("invalid_format", "has members; name one, as in metadata[tier]")
+    if bracket is None:
+        words = text.split(",")
+    elif "object" in kinds:
+        return None
+    elif bracket not in _RANGES:
+        return "invalid_format", f"may have {', '.join(_RANGES)} in its brackets"
+    elif not any(kind in _RANGED for kind in kinds):
+        return "invalid_format", "has no order; give its value, or several with commas between"
+    else:
+        words = [text]
+    if len(kinds) > 1:
+        return None
+    return next((fault for word in words if (fault := _misfit(next(iter(kinds)), word, digits))), None)
+
+
+def _misfit(kind: Kind, word: str, digits: int) -> tuple[str, str] | None:
+    if kind == "number" and not _NUMBER.fullmatch(word):
+        return "invalid_format", "must be a number"
+    if kind == "time" and moment(word) is None:
+        return "invalid_format", "must be an RFC 3339 time with its offset"
+    if kind == "flag" and word not in ("true", "false"):
+        return "invalid_format", "must be true or false"
+    if kind == "money" and word != "null":
+        if not _NUMBER.fullmatch(word):
+            return "invalid_money", 'must be an amount such as "19.99"'
+        try:
+            money.to_minor(Decimal(word), digits)
+        except money.InvalidMoney as error:
+            return "invalid_money", str(error)
+    return None
+
+
+def _normal(kinds: set[Kind], text: str, digits: int) -> str:
+    if kinds != {"money"}:
+        return text
+    words = [word if word == "null" else _amount(word, digits) for word in text.split(",")]
+    return ",".join(words)
+
+
+def _amount(word: str, digits: int) -> str:
+    return money.to_text(money.to_minor(Decimal(word), digits), digits)

@@ -1,0 +1,177 @@
+"""From the outbox to the lanes: which subscriptions hear of an event, decided once, bucket by bucket and in order."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+import structlog
+
+from stoa.access.contract import AppUninstalled
+from stoa.access.rules import expanded
+from stoa.db.pool import Database
+from stoa.db.query import Command, Executor, Query
+from stoa.events.outbox import Actor
+from stoa.events.outbox import Event as Announced
+from stoa.webhooks.envelope import Event
+from stoa.webhooks.filters import matches
+
+AT_ONCE = 500
+_ALL_STORES = "the router goes over the stores of a bucket"
+
+
+class Subscription(msgspec.Struct):
+    """A subscription as far as it decides what it hears; `granted` is what the store grants its app now."""
+
+    store_id: int
+    id: int
+    app_id: int
+    events: list[str]
+    filter: str
+    skip_own: bool
+    ordered: bool
+    wake: bool
+    created_at: datetime
+    granted: list[str] | None
+
+
+UNROUTED = Query(int, "SELECT unrouted_buckets()", unbound=_ALL_STORES)
+TAKE = Query(
+    Event,
+    """SELECT store_id, id, type, resource_type, resource_id, resource_version, actor, changes, data, created_at
+         FROM take_events($1::text[]::smallint[], $2)""",
+    unbound=_ALL_STORES,
+)
+_SUBSCRIPTION = """SELECT w.store_id, w.id, w.app_id, w.events, w.filter, w.skip_own, w.ordering = 'resource' AS ordered,
+       w.status = 'active' AND w.url IS NOT NULL AS wake, w.created_at, i.scopes AS granted
+  FROM webhooks w LEFT JOIN installations i ON i.store_id = w.store_id AND i.app_id = w.app_id"""
+SUBSCRIPTIONS = Query(
+    Subscription,
+    f"{_SUBSCRIPTION} WHERE w.store_id = ANY ($1::text[]::bigint[]) AND w.ended_at IS NULL ORDER BY w.id",
+    unbound=_ALL_STORES,
+)
+SUBSCRIPTIONS_OF = Query(
+    Subscription,
+    """SELECT w.store_id, w.id, w.app_id, w.events, w.filter, w.skip_own, w.ordering = 'resource' AS ordered,
+              w.status = 'active' AND w.url IS NOT NULL AS wake, w.created_at, i.scopes AS granted
+         FROM webhooks w LEFT JOIN installations i ON i.store_id = $1 AND i.app_id = w.app_id
+        WHERE w.store_id = $1 AND w.ended_at IS NULL ORDER BY w.id""",
+)
+ROUTE = Query(
+    int,
+    """SELECT route_events(current_date, $1::text[]::bigint[], $2, $3, $4, $5::text[]::bigint[], $6::text[]::integer[],
+                           $7::text[]::integer[], $8::text[]::bigint[], $9::text[]::boolean[], $10::text[]::boolean[])""",
+    unbound=_ALL_STORES,
+)
+# Those made after the app had gone belong to its next installation.
+END_SUBSCRIPTIONS = Command(
+    """UPDATE webhooks SET ended_at = now(), updated_at = now(), version = version + 1
+        WHERE store_id = $1 AND app_id = $2 AND created_at <= $3 AND ended_at IS NULL""",
+)
+
+
+class Routed(msgspec.Struct):
+    """What one go brought: how many events were taken, and how many deliveries they became."""
+
+    events: int
+    deliveries: int
+
+
+async def route_events(database: Database, buckets: Iterable[int], *, at_once: int = AT_ONCE) -> Routed:
+    """Route the next events of these buckets in one transaction; none of one that another worker is at."""
+    async with database.transaction() as db:
+        events = await TAKE.all(db, [str(bucket) for bucket in buckets], at_once)
+        if not events:
+            return Routed(0, 0)
+        # Read after the events: what was subscribed to before an event was committed is seen here.
+        found = await SUBSCRIPTIONS.all(db, [str(store_id) for store_id in {event.store_id for event in events}])
+        added = await _store(db, events, match(events, found))
+        for event in events:
+            if event.type == AppUninstalled.name:
+                await END_SUBSCRIPTIONS.run(db, event.store_id, event.resource_id, event.created_at)
+    return Routed(len(events), added)
+
+
+async def route_bucket(database: Database, bucket: int) -> Routed:
+    return await route_events(database, [bucket])
+
+
+def match(events: Sequence[Event], found: Sequence[Subscription]) -> list[tuple[int, Subscription]]:
+    """Who hears what: the place of an event, from 1, and a subscription."""
+    by_store: dict[int, list[Subscription]] = {}
+    for subscription in found:
+        by_store.setdefault(subscription.store_id, []).append(subscription)
+    pairs: list[tuple[int, Subscription]] = []
+    for place, event in enumerate(events, 1):
+        there = by_store.get(event.store_id, ())
+        owners = {each.id: each.app_id for each in there} if event.resource_type == "webhook" else {}
+        pairs += [(place, each) for each in there if why_not(each, event, owners) is None]
+    return pairs
+
+
+def why_not(subscription: Subscription, event: Event, owners: Mapping[int, int]) -> str | None:
+    """Why a subscription does not hear of an event; None when it does. `owners` tells the app of each subscription."""
+    if not _named(event.type, subscription.events):
+        return "not_subscribed"
+    kind = Announced.known.get(event.type)
+    if event.resource_type == "app" and event.resource_id != subscription.app_id:
+        return "other_app"
+    if event.resource_type == "webhook" and owners.get(event.resource_id) != subscription.app_id:
+        return "other_app"
+    if not may_hear(event.type, kind.scope if kind else "", subscription.granted):
+        return "scope_not_granted"
+    if subscription.skip_own and msgspec.json.decode(event.actor, type=Actor).app_id == subscription.app_id:
+        return "own_change"
+    wanted = _filter(subscription.filter)
+    if wanted and not _passes(wanted, event):
+        return "filtered"
+    return None
+
+
+def _passes(wanted: Mapping[str, str], event: Event) -> bool:
+    try:
+        return matches(wanted, _document(event.data))
+    except Exception as error:  # noqa: BLE001 - a filter that cannot be read must not stop all others' events
+        structlog.get_logger().error("webhook filter", store_id=event.store_id, error=type(error).__name__)
+        return True
+
+
+def may_hear(type: str, scope: str, granted: Sequence[str] | None) -> bool:
+    """Whether the scopes that the store grants now let an app hear of this; of its own going it always may."""
+    return type == AppUninstalled.name or scope in _expanded(tuple(granted or ()))
+
+
+@lru_cache(maxsize=1024)
+def _expanded(granted: tuple[str, ...]) -> frozenset[str]:
+    return expanded(granted)
+
+
+def _named(type: str, patterns: Sequence[str]) -> bool:
+    return type in patterns or "*" in patterns or f"{type.partition('.')[0]}.*" in patterns
+
+
+@lru_cache(maxsize=1024)
+def _filter(text: str) -> dict[str, str]:
+    return msgspec.json.decode(text, type=dict[str, str])
+
+
+@lru_cache(maxsize=8)
+def _document(data: str) -> dict[str, Any]:
+    return msgspec.json.decode(data, type=dict[str, Any])
+
+
+async def _store(db: Executor, events: Sequence[Event], pairs: Sequence[tuple[int, Subscription]]) -> int:
+    return await ROUTE.one(
+        db,
+        [str(event.store_id) for event in events],
+        [event.id for event in events],
+        [event.type for event in events],
+        [event.resource_type for event in events],
+        [str(event.resource_id) for event in events],
+        [str(event.resource_version) for event in events],
+        [str(place) for place, _ in pairs],
+        [str(each.id) for _, each in pairs],
+        [str(each.ordered) for _, each in pairs],
+        [str(each.wake) for _, each in pairs],
+    )

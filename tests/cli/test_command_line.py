@@ -1,0 +1,277 @@
+"""The whole command line: every command explains itself, speaks JSON to programs, and ends with a code that means something."""
+
+import asyncio
+import json
+import os
+import pty
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from stoa.access.console import Console
+from stoa.cli import cli
+from stoa.db.pool import Database
+from stoa.settings import Settings
+from tests.docs.pages import OPERATIONS, rows
+from tests.support.service import STOA, Service, free_port
+from tests.support.shops import Shop
+
+Run = Callable[..., Any]
+
+
+def walk(command: click.Command, *path: str) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    yield path, command
+    if isinstance(command, click.Group):
+        for name, inner in command.commands.items():
+            yield from walk(inner, *path, name)
+
+
+EVERY = dict(walk(cli))
+LEAVES = {path: command for path, command in EVERY.items() if not isinstance(command, click.Group)}
+WITH_JSON = [path for path, command in LEAVES.items() if any("--json" in each.opts for each in command.params)]
+WITHOUT_JSON = {("serve",), ("demo",), ("worker",), ("openapi",), ("completion",)}
+ELSEWHERE = {("listen",), ("backup",), ("restore",)}  # need a world of their own, in tests/webhooks and tests/backup
+
+# What to say to each command, so that it has something to do; `{...}` are things of the test's own store.
+WORDS: dict[tuple[str, ...], str] = {
+    ("store", "create"): "cli-{app_id}-new --name New --currency EUR",
+    ("store", "suspend"): "{handle}",
+    ("store", "resume"): "{handle}",
+    ("app", "create"): "Sync --scopes products:read",
+    ("app", "install"): "{client_id} {handle}",
+    ("app", "uninstall"): "{client_id} {handle}",
+    ("app", "rotate-secret"): "{client_id} --force",
+    ("app", "suspend"): "{client_id}",
+    ("app", "resume"): "{client_id}",
+    ("token", "issue"): "{client_id} --store {handle}",
+    ("token", "revoke"): "--app {client_id}",
+    ("audit", "list"): "--store {handle}",
+    ("audit", "verify"): "--store {handle}",
+    ("import", "products"): "{file} --store {handle}",
+    ("import", "customers"): "{people} --store {handle}",
+    ("account", "create"): "new-{app_id}@example.com --name New --generate",
+    ("account", "invite"): "guest-{app_id}@example.com",
+    ("account", "disable"): "{person}",
+    ("account", "enable"): "{person}",
+    ("account", "reset"): "{person}",
+    ("account", "give"): "{person} --store {handle}",
+    ("account", "take"): "{person} --store {handle}",
+}
+
+
+def ids(paths: Any) -> list[str]:
+    return [" ".join(path) or "stoa" for path in paths]
+
+
+@pytest.mark.parametrize("path", EVERY, ids=ids(EVERY))
+def test_every_command_explains_itself_with_an_example_that_it_understands(path: tuple[str, ...]) -> None:
+    command = EVERY[path]
+    shown = command.get_help(click.Context(command, info_name="stoa"))
+    assert re.search(r"Examples?:", shown), "no example"
+    assert all(each.help for each in command.params if isinstance(each, click.Option))
+    for words in _examples(shown):
+        _understood(words)
+
+
+def _examples(shown: str) -> Iterator[list[str]]:
+    for line in shown.partition("Example")[2].splitlines()[1:]:
+        found = re.search(r"(?:^|\s|\()stoa (.+)", re.split(r"\s{3,}\S|\s[|<>]\s|\)", line.strip())[0])
+        if found:
+            yield shlex.split(found[1])
+
+
+def _understood(words: list[str]) -> None:
+    command, rest = cli, list(words)
+    while isinstance(command, click.Group):
+        inner = command.commands.get(rest[0])
+        assert inner is not None, f"stoa {' '.join(words)}"
+        command, rest = inner, rest[1:]
+    try:
+        command.make_context("stoa", rest).close()
+    except click.BadParameter as error:
+        if "does not exist" not in error.message:  # the file of an example
+            raise
+
+
+@pytest.fixture
+def stoa(settings: Settings) -> Run:
+    """Runs a command as a shell would, in a thread of its own because it has a loop of its own."""
+
+    @asynccontextmanager
+    async def database() -> AsyncGenerator[Database]:
+        opened = Database(settings.database_url, size=2)
+        try:
+            yield opened
+        finally:
+            await opened.close()
+
+    group = click.Group(commands=dict(cli.commands))
+
+    async def run(*words: str) -> Result:
+        return await asyncio.to_thread(
+            CliRunner().invoke, group, list(words), obj=Console(settings, database), catch_exceptions=False
+        )
+
+    return run
+
+
+def test_every_command_that_tells_something_tells_it_as_json_too() -> None:
+    assert set(LEAVES) - set(WITH_JSON) <= WITHOUT_JSON
+
+
+@pytest.mark.parametrize("path", [path for path in WITH_JSON if path not in ELSEWHERE], ids=" ".join)
+async def test_what_programs_read_is_json_and_nothing_else(
+    stoa: Run, shop: Shop, tmp_path: Path, path: tuple[str, ...]
+) -> None:
+    (tmp_path / "goods.csv").write_text("sku,name,price\nA,Mug,1.00\n")
+    (tmp_path / "people.csv").write_text("email,first_name\nada@example.com,Ada\n")
+    person = f"person-{shop.app_id}@example.com"
+    if path[0] == "account":
+        await stoa("account", "create", person, "--name", "Person", "--generate")
+    if path == ("account", "take"):
+        await stoa("account", "give", person, "--store", shop.store.handle)
+    words = WORDS.get(path, "").format(
+        person=person,
+        handle=shop.store.handle,
+        client_id=shop.client_id,
+        app_id=shop.app_id,
+        file=tmp_path / "goods.csv",
+        people=tmp_path / "people.csv",
+    )
+    done: Result = await stoa(*path, *shlex.split(words), "--json")
+    assert done.exit_code == 0, done.output
+    json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_can_take_the_completion_in(shell: str) -> None:
+    script = CliRunner().invoke(cli, ["completion", shell]).stdout
+    assert "_STOA_COMPLETE" in script
+    if shutil.which(shell):
+        checked = subprocess.run([shell, "-n"], input=script, text=True, capture_output=True, check=False)
+        assert checked.returncode == 0, checked.stderr
+
+
+def test_the_completion_knows_commands_options_and_values() -> None:
+    def completed(*words: str) -> str:
+        environment = {
+            **os.environ,
+            "_STOA_COMPLETE": "bash_complete",
+            "COMP_WORDS": " ".join(["stoa", *words]),
+            "COMP_CWORD": str(len(words)),
+        }
+        return subprocess.run(STOA, env=environment, capture_output=True, text=True, check=False).stdout
+
+    assert completed("st") == "plain,store\n"
+    assert "plain,--currency\n" in completed("store", "create", "x", "--c")
+    assert completed("completion", "z") == "plain,zsh\n"
+
+
+# --- how commands end ------------------------------------------------------------------------------------------------
+
+
+def test_the_codes_are_those_that_are_written_down() -> None:
+    written = {cells[0] for cells in rows(OPERATIONS / "command-line.md") if cells[0].isdecimal()}
+    assert written == {"0", "1", "2", "3", "4", "130"}
+
+
+@pytest.mark.parametrize(
+    ("words", "settings", "code", "told"),
+    [
+        (["completion", "bash"], {}, 0, ""),
+        (["--version"], {}, 0, ""),
+        (["stroe", "list"], {}, 2, "Did you mean stoa store?"),
+        (["app", "instal"], {}, 2, "Did you mean stoa app install?"),
+        (["store", "create"], {}, 2, "Missing argument 'HANDLE'"),
+        (["settings"], {"port": "many"}, 2, "error: STOA_PORT='many' cannot be used"),
+        (["store", "list"], {"database_url": f"postgresql://127.0.0.1:{free_port()}/x"}, 3, "cannot be reached"),
+        (["migrate"], {"database_url": f"postgresql://127.0.0.1:{free_port()}/x"}, 3, "cannot be reached"),
+    ],
+)
+def test_a_command_ends_with_a_code_that_says_how(
+    tmp_path: Path, words: list[str], settings: dict[str, str], code: int, told: str
+) -> None:
+    done = Service(tmp_path).run(*words, **settings)
+    assert done.returncode == code, done.stderr
+    assert told in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_fault_of_ours_is_one_line_unless_its_place_is_asked_for(tmp_path: Path) -> None:
+    broken = "import stoa.settings as s; s.load = lambda **_: 1 / 0\nfrom stoa.cli import main; main()"
+    for words, traced in ((["settings"], False), (["--traceback", "settings"], True)):
+        done = subprocess.run([sys.executable, "-c", broken, *words], capture_output=True, text=True, check=False)
+        assert done.returncode == 1
+        assert "ZeroDivisionError" in done.stderr
+        assert ("Traceback" in done.stderr) == traced
+
+
+def test_ctrl_c_ends_a_command_with_130() -> None:
+    code = "import os, signal\nfrom stoa.cli import main\nmain(lambda **_: os.kill(os.getpid(), signal.SIGINT))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "interrupted\n")
+
+
+def test_a_reader_who_has_enough_ends_a_command_quietly(tmp_path: Path) -> None:
+    environment = Service(tmp_path).environment
+    command = " ".join(map(shlex.quote, [*STOA, "openapi"]))
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", f"{command} | head -c 1"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.stdout, done.stderr) == ("{", "")
+
+
+# --- in a terminal ---------------------------------------------------------------------------------------------------
+
+
+class Terminal:
+    """A command in a pseudo-terminal, as a person sees it."""
+
+    def __init__(self, *words: str, environment: dict[str, str]) -> None:
+        self._screen, theirs = pty.openpty()
+        self.process = subprocess.Popen(
+            [*STOA, *words], env={**environment, "TERM": "xterm"}, stdin=theirs, stdout=theirs, stderr=theirs
+        )
+        os.close(theirs)
+        self.seen = b""
+
+    def read(self) -> bool:
+        """Read on; whether there may be more."""
+        with suppress(OSError):
+            part = os.read(self._screen, 4096)
+            self.seen += part
+            return bool(part)
+        return False
+
+    def close(self) -> int:
+        while self.read():
+            pass
+        os.close(self._screen)
+        return self.process.wait()
+
+
+async def test_a_long_import_shows_how_far_it_is(settings: Settings, shop: Shop, tmp_path: Path) -> None:
+    file = tmp_path / "goods.csv"
+    lines = (f"SKU-{n},Mug {n},1.00\n" for n in range(3000))
+    file.write_text("sku,name,price\n" + "".join(lines))
+    environment = Service(tmp_path, database_url=settings.database_url).environment
+    terminal = Terminal("import", "products", str(file), "--store", shop.store.handle, environment=environment)
+    assert await asyncio.to_thread(terminal.close) == 0
+    screen = terminal.seen.decode()
+    assert "Importing" in screen
+    assert re.search(r"\d+/3000", screen)
+    assert "succeeded" in screen

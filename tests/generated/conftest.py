@@ -1,0 +1,24 @@
+"""A running service that generated clients call, and the description that they are generated from."""
+
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from stoa.description import openapi_bytes
+from tests.support.service import Account, Service, new_database
+
+
+@pytest.fixture(scope="session")
+async def account(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Account]:
+    url = await new_database(f"test_generated_{os.getpid()}")
+    with Service(tmp_path_factory.mktemp("generated"), database_url=url, workers=1) as service:
+        yield await service.account("generated")
+
+
+@pytest.fixture(scope="session")
+def description(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("description") / "openapi.json"
+    file.write_bytes(openapi_bytes())
+    return file

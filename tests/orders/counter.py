@@ -1,0 +1,147 @@
+"""A shop that takes orders, and a look at what became of them, of its stock and of what was told."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+import msgspec
+
+from tests.support.shops import Shop
+
+TEA: dict[str, Any] = {"name": "Green Tea", "price": "8.00", "sku": "TEA", "stock": {"on_hand": 10}}
+POT: dict[str, Any] = {
+    "name": "Tea Pot",
+    "price": "45.00",
+    "options": [{"name": "Colour", "values": ["Blue", "White"]}],
+    "variants": [
+        {"sku": "POT-B", "option_values": {"Colour": "Blue"}, "stock": {"on_hand": 3}},
+        {"sku": "POT-W", "option_values": {"Colour": "White"}, "price": "48.50", "stock": {"on_hand": 1}},
+    ],
+}
+CLASS: dict[str, Any] = {"name": "Tea Class", "price": "30.00", "sku": "CLASS", "track_inventory": False}
+ADA: dict[str, Any] = {
+    "email": "ada.moor@example.com",
+    "phone": "+442079460018",
+    "first_name": "Ada",
+    "last_name": "Moor",
+}
+HOME: dict[str, Any] = {"address1": "3 Well Street", "city": "Bath", "postal_code": "BA1 1AA", "country_code": "GB"}
+
+
+@dataclass
+class Counter:
+    """A shop's counter: orders are placed and moved here, and the books are looked into."""
+
+    shop: Shop
+    variants: dict[str, int] = field(default_factory=dict[str, int])
+    last_event: int = 0
+
+    async def open(self, *products: dict[str, Any]) -> "Counter":
+        await self.shop.add(*products)
+        rows = await self.shop.db.fetch("SELECT sku, id FROM variants WHERE store_id = $1", self.shop.store_id)
+        self.variants = {row[0]: row[1] for row in rows}
+        await self.forget()
+        return self
+
+    @property
+    def client(self) -> httpx.AsyncClient:
+        return self.shop.client
+
+    async def post(self, *lines: tuple[str, int], headers: dict[str, str] | None = None, **body: Any) -> httpx.Response:
+        body.setdefault("line_items", [{"sku": sku, "quantity": quantity} for sku, quantity in lines])
+        return await self.client.post("/orders", json=body, headers=headers)
+
+    async def place(self, *lines: tuple[str, int], **body: Any) -> dict[str, Any]:
+        """An order that must be taken."""
+        answer = await self.post(*lines, **body)
+        assert answer.status_code == 201, answer.text
+        return answer.json()["data"]
+
+    async def put(self, order: dict[str, Any], **body: Any) -> httpx.Response:
+        return await self.client.put(f"/orders/{order['id']}/status", json=body)
+
+    async def move(self, order: dict[str, Any], *statuses: str, **body: Any) -> dict[str, Any]:
+        """Through these statuses, one after the other; the last with what else is said."""
+        moved = order
+        for status in statuses:
+            said = {"status": status, **(body if status == statuses[-1] else {})}
+            answer = await self.put(order, **said)
+            assert answer.status_code == 200, answer.text
+            moved = answer.json()["data"]
+        return moved
+
+    async def patch(self, order: dict[str, Any], **body: Any) -> httpx.Response:
+        return await self.client.patch(f"/orders/{order['id']}", json=body)
+
+    async def get(self, order: dict[str, Any]) -> dict[str, Any]:
+        answer = await self.client.get(f"/orders/{order['id']}")
+        assert answer.status_code == 200, answer.text
+        return answer.json()["data"]
+
+    async def stock(self, sku: str) -> tuple[int, int]:
+        """What is on hand and what is reserved."""
+        page = (await self.client.get("/products/inventory", params={"sku": sku})).json()
+        return page["data"][0]["stock"]["on_hand"], page["data"][0]["stock"]["reserved"]
+
+    async def ledger(self, order: dict[str, Any]) -> list[tuple[str, int, int]]:
+        """What an order moved, oldest first: kind, on hand, reserved."""
+        params = {"order_id": order["id"], "limit": 250}
+        page = (await self.client.get("/products/inventory/adjustments", params=params)).json()
+        return [(entry["kind"], entry["delta_on_hand"], entry["delta_reserved"]) for entry in reversed(page["data"])]
+
+    async def timeline(self, order: dict[str, Any], **params: Any) -> list[dict[str, Any]]:
+        return (await self.client.get(f"/orders/{order['id']}/comments", params=params)).json()["data"]
+
+    async def forget(self) -> None:
+        """From now on only what comes next is looked at."""
+        rows = await self.shop.db.fetch(
+            "SELECT coalesce(max(position), 0) FROM events WHERE store_id = $1", self.shop.store_id
+        )
+        self.last_event = rows[0][0]
+
+    async def events(self, kind: str = "order.") -> list[dict[str, Any]]:
+        """What was told since, in order."""
+        rows = await self.shop.db.fetch(
+            """SELECT type, resource_type, resource_id, resource_version, changes, data FROM events
+                WHERE store_id = $1 AND position > $2 AND starts_with(type, $3) ORDER BY position""",
+            self.shop.store_id,
+            self.last_event,
+            kind,
+        )
+        names = ("type", "resource_type", "resource_id", "version", "changes", "data")
+        told: list[dict[str, Any]] = [dict(zip(names, row, strict=True)) for row in rows]
+        for event in told:
+            event.update({name: msgspec.json.decode(event[name]) for name in ("changes", "data")})
+        return told
+
+    async def told(self) -> list[str]:
+        return [event["type"].removeprefix("order.") for event in await self.events()]
+
+    async def assert_books_balance(self) -> None:
+        """Levels, ledger, products and open lines agree with one another, whatever happened."""
+        store_id = self.shop.store_id
+        for sku, on_hand, reserved, moved, held, promised in await self.shop.db.fetch(
+            """SELECT v.sku, v.on_hand, v.reserved, m.on_hand, m.reserved, coalesce(l.open, 0)
+                 FROM variants v
+                      JOIN (SELECT variant_id, sum(delta_on_hand)::bigint AS on_hand, sum(delta_reserved)::bigint AS reserved
+                              FROM stock_movements WHERE store_id = $1 GROUP BY variant_id) m ON m.variant_id = v.id
+                      LEFT JOIN (SELECT l.variant_id, sum(l.quantity - l.fulfilled_quantity) AS open
+                                   FROM order_lines l JOIN orders o ON o.store_id = $1 AND o.id = l.order_id
+                                  WHERE l.store_id = $1 AND o.status IN ('pending', 'processing', 'on_hold')
+                                  GROUP BY l.variant_id) l ON l.variant_id = v.id
+                WHERE v.store_id = $1""",
+            store_id,
+        ):
+            assert (on_hand, reserved, reserved) == (moved, held, promised), f"the books of {sku} do not balance"
+        wrong = await self.shop.db.fetch(
+            """SELECT p.id FROM products p JOIN variants v ON v.store_id = $1 AND v.product_id = p.id
+                WHERE p.store_id = $1 AND v.deleted_at IS NULL GROUP BY p.id, p.on_hand, p.reserved
+               HAVING (p.on_hand, p.reserved) <> (sum(v.on_hand), sum(v.reserved))""",
+            store_id,
+        )
+        assert wrong == []
+
+
+def codes(answer: httpx.Response) -> list[tuple[str, str]]:
+    """Every fault of a refusal: where and what."""
+    return [(fault["pointer"], fault["code"]) for fault in answer.json()["errors"]]

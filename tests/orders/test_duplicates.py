@@ -1,0 +1,210 @@
+"""Orders that look alike, found and told of; and orders that are copied on purpose."""
+
+import asyncio
+from typing import Any
+
+from tests.orders.counter import ADA, HOME, Counter
+
+
+async def doubles(counter: Counter, order: dict[str, Any], **params: Any) -> list[dict[str, Any]]:
+    return (await counter.client.get(f"/orders/{order['id']}/duplicates", params=params)).json()["data"]
+
+
+# --- suspected -------------------------------------------------------------------------------------------------------
+
+
+async def test_the_same_purchase_again_is_suspected_on_both_sides(counter: Counter) -> None:
+    first = await counter.place(("TEA", 2), customer=ADA, shipping_address=HOME)
+    await counter.forget()
+    second = await counter.place(("TEA", 1), ("TEA", 1), customer=ADA, shipping_address=HOME)
+    assert second["suspected_duplicates_count"] == 1
+    seen = await counter.get(first)
+    assert (seen["suspected_duplicates_count"], seen["version"]) == (1, 2)
+    (of_first,), (of_second,) = await doubles(counter, first), await doubles(counter, second)
+    assert (of_first["order_id"], of_second["order_id"]) == (second["id"], first["id"])
+    assert (of_second["kind"], of_second["score"], of_second["number"]) == ("suspected", 1.0, first["number"])
+    assert set(of_second["reasons"]) == {
+        "same_phone", "same_email", "same_customer", "same_address", "same_basket", "same_total"
+    }  # fmt: skip
+    assert (of_second["status"], of_second["total"], of_second["seconds_apart"]) == ("pending", "16.00", 0)
+    told = [(event["type"], event["resource_id"], event["version"]) for event in await counter.events()]
+    assert told == [
+        ("order.created", second["id"], 1),
+        ("order.duplicate_suspected", second["id"], 1),
+        ("order.duplicate_suspected", first["id"], 2),
+    ]
+    found = await counter.client.get("/orders", params={"has_suspected_duplicates": "true"})
+    assert found.json()["meta"]["total"] == 2
+
+
+async def test_a_guest_is_known_by_phone_or_address(counter: Counter) -> None:
+    first = await counter.place(("TEA", 2), contact={"phone": ADA["phone"]}, shipping_address=HOME)
+    second = await counter.place(
+        ("POT-B", 1), contact={"phone": "+44 20 79460018"}, shipping_address={**HOME, "city": "bath"}
+    )
+    (found,) = await doubles(counter, second)
+    assert (found["order_id"], found["reasons"], found["score"]) == (first["id"], ["same_phone", "same_address"], 0.45)
+
+
+async def test_strangers_and_other_purchases_are_not_suspected(counter: Counter) -> None:
+    await counter.place(("TEA", 2), customer=ADA, shipping_address=HOME)
+    for lines, body in (
+        ([("TEA", 2)], {"contact": {"email": "bo@example.com"}, "shipping_address": HOME}),
+        ([("TEA", 3)], {"customer": ADA, "shipping_address": {**HOME, "address1": "4 Well Street"}}),
+        ([("TEA", 2)], {"shipping_address": HOME}),
+    ):
+        assert (await counter.place(*lines, **body))["suspected_duplicates_count"] == 0
+
+
+async def test_orders_far_apart_are_not_suspected(counter: Counter) -> None:
+    first = await counter.place(("TEA", 1), customer=ADA, placed_at="2025-05-01T12:00:00Z")
+    for placed_at, hours, expected in (
+        ("2025-05-02T12:00:01Z", 24, 0),
+        ("2025-04-30T11:59:59Z", 24, 0),
+        ("2025-05-04T12:00:00Z", 168, 3),
+    ):
+        later = await counter.place(("TEA", 1), customer=ADA, placed_at=placed_at, window_hours=hours)
+        assert later["suspected_duplicates_count"] == expected, placed_at
+    assert [each["seconds_apart"] for each in await doubles(counter, first)] == [3 * 86_400]
+
+
+async def test_a_cancelled_order_is_nobodys_double(counter: Counter) -> None:
+    first, second = [await counter.place(("TEA", 1), customer=ADA) for _ in range(2)]
+    await counter.forget()
+    cancelled = await counter.move(first, "cancelled")
+    assert cancelled["suspected_duplicates_count"] == 0
+    seen = await counter.get(second)
+    assert (seen["suspected_duplicates_count"], seen["version"]) == (0, 2)
+    told = {(event["type"], event["resource_id"]) for event in await counter.events()}
+    assert told == {("order.status_changed", first["id"]), ("order.updated", second["id"])}
+    assert [each["status"] for each in await doubles(counter, second)] == ["cancelled"]
+    third = await counter.place(("TEA", 1), customer=ADA)
+    assert [each["order_id"] for each in await doubles(counter, third)] == [second["id"]]
+
+
+async def test_whoever_asks_is_refused_instead(counter: Counter) -> None:
+    first = await counter.place(("TEA", 1), customer=ADA)
+    await counter.forget()
+    answer = await counter.post(("TEA", 1), customer=ADA, reject_suspected_duplicates=True)
+    assert (answer.status_code, answer.json()["code"]) == (409, "duplicate_order_suspected")
+    assert (answer.json()["existing_id"], answer.json()["score"]) == (first["id"], 0.85)
+    assert (await counter.get(first), await counter.events("")) == (first, [])
+    assert (await counter.place(("POT-B", 1), customer=ADA, reject_suspected_duplicates=True))["number"] == 1002
+
+
+async def test_of_many_at_once_who_ask_to_be_refused_one_is_placed(counter: Counter) -> None:
+    answers = await asyncio.gather(
+        *(counter.post(("TEA", 1), customer=ADA, reject_suspected_duplicates=True) for _ in range(10))
+    )
+    assert sorted(answer.status_code for answer in answers) == [201, *[409] * 9]
+    assert await counter.stock("TEA") == (10, 1)
+
+
+async def test_of_many_at_once_every_pair_is_found(counter: Counter) -> None:
+    orders = await asyncio.gather(*(counter.place(("TEA", 1), customer=ADA) for _ in range(8)))
+    counts = [(await counter.get(order))["suspected_duplicates_count"] for order in orders]
+    assert counts == [7] * 8
+
+
+async def test_a_flood_of_doubles_stays_cheap(counter: Counter) -> None:
+    orders = [await counter.place(("CLASS", 1), customer=ADA) for _ in range(13)]
+    assert [order["suspected_duplicates_count"] for order in orders] == [*range(11), 10, 10]
+
+
+async def test_two_doubles_cancelled_at_once_leave_no_suspicion(counter: Counter) -> None:
+    orders = [await counter.place(("CLASS", 1), customer=ADA) for _ in range(6)]
+    answers = await asyncio.gather(*(counter.put(order, status="cancelled") for order in orders[:5]))
+    assert [answer.status_code for answer in answers] == [200] * 5
+    assert [(await counter.get(order))["suspected_duplicates_count"] for order in orders] == [0] * 6
+
+
+# --- copies ----------------------------------------------------------------------------------------------------------
+
+
+async def copied(counter: Counter, order: dict[str, Any], **body: Any) -> dict[str, Any]:
+    answer = await counter.client.post(f"/orders/{order['id']}/duplicates", json=body)
+    assert answer.status_code == 201, answer.text
+    assert answer.headers["location"].endswith(f"/orders/{answer.json()['data']['id']}")
+    return answer.json()
+
+
+async def test_a_copy_takes_along_what_was_agreed_and_nothing_else(counter: Counter) -> None:
+    order = await counter.place(
+        line_items=[{"sku": "TEA", "quantity": 2, "unit_price": "7.00", "tax_total": "1.00", "metadata": {"k": "v"}}],
+        status="processing",
+        payment_status="paid",
+        customer=ADA,
+        shipping_address=HOME,
+        shipping_total="3.00",
+        discount_total="2.00",
+        external_id="erp-1",
+        note="Ring twice.",
+        tags=["web"],
+        metadata={"a": 1},
+    )
+    await counter.move(order, "shipped", tracking={"number": "P-1"})
+    await counter.forget()
+    document = await copied(counter, order)
+    copy = document["data"]
+    assert document["meta"] == {"skipped_line_items": []}
+    assert (copy["status"], copy["payment_status"], copy["fulfillment_status"]) == ("draft", "unpaid", "unfulfilled")
+    assert (copy["duplicate_of"], copy["external_id"], copy["tracking"]) == (order["id"], None, [])
+    for name in ("customer_id", "contact", "shipping_address", "note", "tags", "metadata", "total", "shipping_total"):
+        assert copy[name] == order[name], name
+    assert copy["amount_paid"] == "0.00"
+    line = copy["line_items"][0]
+    assert (line["unit_price"], line["tax_total"], line["metadata"], line["fulfilled_quantity"]) == (
+        "7.00",
+        "1.00",
+        {"k": "v"},
+        0,
+    )
+    assert line["id"] != order["line_items"][0]["id"]
+    assert await counter.stock("TEA") == (8, 0)
+    assert await counter.told() == ["created", "duplicated"]
+    assert (await counter.timeline(copy))[0]["body"] == f"Copied from order {order['number']}."
+    assert (await counter.timeline(order))[0]["body"] == f"Copied to order {copy['number']}."
+    assert (copy["suspected_duplicates_count"], (await counter.get(order))["suspected_duplicates_count"]) == (0, 0)
+    (entry,) = await doubles(counter, order)
+    assert (entry["order_id"], entry["kind"]) == (copy["id"], "copy")
+    assert (await doubles(counter, copy), await doubles(counter, order, kind="suspected")) == ([], [])
+
+
+async def test_a_copy_at_todays_prices_leaves_old_discounts_and_taxes_behind(counter: Counter) -> None:
+    lines = [{"sku": "TEA", "quantity": 2, "unit_price": "7.00", "discount_total": "1.00", "tax_total": "1.00"}]
+    order = await counter.place(line_items=lines, discount_total="2.00", shipping_total="3.00")
+    copy = (await copied(counter, order, reprice=True))["data"]
+    assert (copy["line_items"][0]["unit_price"], copy["subtotal"], copy["total"]) == ("8.00", "16.00", "19.00")
+
+
+async def test_lines_that_are_gone_are_named(counter: Counter) -> None:
+    order = await counter.place(("TEA", 1), ("POT-B", 2), discount_total="50.00")
+    tea, pot = order["line_items"]
+    await counter.client.delete(f"/products/{pot['product_id']}")
+    document = await copied(counter, order)
+    assert [line["sku"] for line in document["data"]["line_items"]] == ["TEA"]
+    assert document["meta"]["skipped_line_items"] == [
+        {"id": pot["id"], "variant_id": pot["variant_id"], "sku": "POT-B", "name": "Tea Pot", "quantity": 2, "reason": "variant_deleted"}
+    ]  # fmt: skip
+    assert document["data"]["total"] == "0.00"
+    await counter.client.delete(f"/products/{tea['product_id']}")
+    answer = await counter.client.post(f"/orders/{order['id']}/duplicates", json={})
+    assert (answer.status_code, answer.json()["code"]) == (422, "validation_failed")
+
+
+async def test_a_pending_copy_reserves_or_is_refused(counter: Counter) -> None:
+    order = await counter.place(("POT-B", 2))
+    answer = await counter.client.post(f"/orders/{order['id']}/duplicates", json={"status": "pending"})
+    assert (answer.status_code, answer.json()["code"]) == (409, "insufficient_stock")
+    await counter.move(order, "cancelled")
+    copy = (await copied(counter, order, status="pending"))["data"]
+    assert (copy["status"], await counter.stock("POT-B")) == ("pending", (3, 2))
+    await counter.assert_books_balance()
+
+
+async def test_a_copy_needs_no_body_but_the_right_version(counter: Counter) -> None:
+    order = await counter.place(("TEA", 1))
+    path = f"/orders/{order['id']}/duplicates"
+    assert (await counter.client.post(path, headers={"if-match": '"1"'})).status_code == 201
+    answer = await counter.client.post(path, headers={"if-match": '"2"'})
+    assert (answer.status_code, answer.json()["code"]) == (412, "version_conflict")

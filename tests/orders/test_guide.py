@@ -1,0 +1,78 @@
+"""The guides to orders are followed to the letter: what they send is sent, and what they show comes back."""
+
+import re
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+from stoa.orders.rules import PAYMENTS, TRANSITIONS
+from tests.docs.pages import GUIDES, blocks, rows
+from tests.orders.counter import Counter
+from tests.support.shops import Shop
+
+TEA: dict[str, Any] = {"name": "Tea", "price": "8.00", "sku": "TEA", "stock": {"on_hand": 10}}
+POT: dict[str, Any] = {"name": "Pot", "price": "45.00", "sku": "POT", "stock": {"on_hand": 3}}
+
+
+def assert_alike(shown: Any, real: Any, ids: dict[str, str]) -> None:
+    """What a page shows is what was answered; three dots stand for the rest, and ids are learnt."""
+    if isinstance(shown, dict):
+        for name, value in cast("dict[str, Any]", shown).items():
+            if name == "...":
+                continue
+            assert name in real
+            if isinstance(value, int) and value > 50_000 and (name == "id" or name.endswith("_id")):
+                assert ids.setdefault(str(value), str(real[name])) == str(real[name])
+            elif name == "duplicate_of":
+                assert ids[str(value)] == str(real[name])
+            else:
+                assert_alike(value, real[name], ids)
+    elif isinstance(shown, list):
+        items = cast("list[Any]", shown)
+        assert len(items) == len(real)
+        for item, answered in zip(items, real, strict=True):
+            assert_alike(item, answered, ids)
+    else:
+        assert shown == real
+
+
+@pytest.mark.parametrize(("guide", "answers"), [("order-lifecycle.md", 10), ("duplicates.md", 5)])
+async def test_every_example_is_true(shop: Shop, guide: str, answers: int) -> None:
+    counter = await Counter(shop).open(TEA, POT)
+    ids: dict[str, str] = {}
+    answer: Any = None
+    answered = 0
+    for block in blocks(GUIDES / guide, "http", "json"):
+        if block.language == "http":
+            text = re.sub(r"\b\d{5}\b", lambda found: ids[found[0]], block.text)
+            line, _, body = text.partition("\n")
+            method, path = line.split(" ")
+            given = {"json": msgspec.json.decode(body)} if body.strip() else {}
+            answer = (await counter.client.request(method, path, **given)).json()
+        else:
+            assert_alike(msgspec.json.decode(block.text), answer, ids)
+            answered += 1
+    assert answered == answers
+    await counter.assert_books_balance()
+
+
+def test_the_tables_of_the_guide_are_the_rules() -> None:
+    ways: dict[str, set[str]] = {}
+    for cells in rows(GUIDES / "order-lifecycle.md"):
+        if len(cells) == 4 and cells[0] in TRANSITIONS:
+            ways[cells[0]] = set(re.findall(r"\w+", cells[3]))
+        elif cells[0] in PAYMENTS and len(cells) == 3:
+            ways[cells[0]] = set(re.findall(r"\w+", cells[1]))
+    expected = {status: set(row) for status, row in [*TRANSITIONS.items(), *PAYMENTS.items()]}
+    assert ways == expected
+
+
+async def test_the_picture_of_the_guide_is_served_beside_it(shop: Shop) -> None:
+    page = await shop.service.get("/docs/guides/order-lifecycle")
+    assert (page.status_code, 'order-lifecycle.svg"' in page.text) == (200, True)
+    picture = await shop.service.get("/docs/guides/order-lifecycle.svg")
+    assert (picture.status_code, picture.headers["content-type"]) == (200, "image/svg+xml")
+    for status in TRANSITIONS:
+        assert f">{status}<" in picture.text
+    assert (await shop.service.get("/docs/guides/nothing.svg")).status_code == 404

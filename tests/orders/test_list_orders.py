@@ -1,0 +1,94 @@
+"""The list of orders: every filter and order finds what it should, and only that."""
+
+from typing import Any
+
+import pytest
+
+from tests.orders.counter import ADA, HOME, Counter
+from tests.support.shops import Shop
+
+
+@pytest.fixture
+async def full(counter: Counter) -> tuple[Counter, dict[str, dict[str, Any]]]:
+    """A few orders that differ in everything."""
+    plain = await counter.place(("TEA", 1), placed_at="2025-01-01T00:00:00Z", tags=["web"], metadata={"lane": "a"})
+    ada = await counter.place(
+        ("POT-B", 1), customer=ADA, shipping_address=HOME, placed_at="2025-02-01T00:00:00Z", external_id="erp-1"
+    )
+    paid = await counter.place(
+        ("TEA", 3), status="processing", payment_status="paid", contact={"email": "Bo@Example.com", "first_name": "Bo"}
+    )
+    sent = await counter.place(
+        ("TEA", 1), ("POT-B", 1), status="processing", tags=["web", "gift"], metadata={"lane": "b"}
+    )
+    sent = await counter.move(sent, "shipped")
+    return counter, {"plain": plain, "ada": ada, "paid": paid, "sent": sent}
+
+
+FOUND: list[tuple[dict[str, Any], str]] = [
+    ({}, "plain ada paid sent"),
+    ({"status": "pending"}, "plain ada"),
+    ({"status": "processing,shipped"}, "paid sent"),
+    ({"payment_status": "paid"}, "paid"),
+    ({"fulfillment_status": "fulfilled"}, "sent"),
+    ({"email": "ADA.moor@example.com"}, "ada"),
+    ({"email": "bo@example.com"}, "paid"),
+    ({"phone": "+44 20 7946 0018"}, "ada"),
+    ({"sku": "POT-B"}, "ada sent"),
+    ({"sku": "NOPE"}, ""),
+    ({"number": "1002"}, "ada"),
+    ({"external_id": "erp-1"}, "ada"),
+    ({"total[gte]": "45.00"}, "ada sent"),
+    ({"total": "8.00"}, "plain"),
+    ({"total[gt]": "8", "total[lt]": "45"}, "paid"),
+    ({"placed_at[lt]": "2025-02-01T00:00:00Z"}, "plain"),
+    ({"placed_at[lte]": "2025-02-01T00:00:00Z"}, "plain ada"),
+    ({"placed_at[gte]": "2025-01-02T00:00:00Z"}, "ada paid sent"),
+    ({"tag": "web"}, "plain sent"),
+    ({"metadata[lane]": "b"}, "sent"),
+    ({"q": "ada"}, "ada"),
+    ({"q": "mo ad"}, "ada"),
+    ({"q": "1003"}, "paid"),
+    ({"has_suspected_duplicates": "true"}, ""),
+    ({"has_suspected_duplicates": "false", "sku": "TEA"}, "plain paid sent"),
+    ({"sort": "-total"}, "sent ada paid plain"),
+    ({"sort": "-number"}, "sent paid ada plain"),
+    ({"sort": "placed_at", "limit": 2}, "plain ada"),
+    ({"updated_since": "2999-01-01T00:00:00Z"}, ""),
+]
+
+
+@pytest.mark.parametrize(("params", "expected"), FOUND)
+async def test_a_filter_finds_what_it_should(
+    full: tuple[Counter, dict[str, dict[str, Any]]], params: dict[str, Any], expected: str
+) -> None:
+    counter, orders = full
+    page = (await counter.client.get("/orders", params=params)).json()
+    names = {order["id"]: name for name, order in orders.items()}
+    assert " ".join(names[order["id"]] for order in page["data"]) == expected
+    if "limit" not in params:
+        assert page["meta"]["total"] == len(page["data"])
+
+
+async def test_a_list_shows_what_one_order_shows(full: tuple[Counter, dict[str, dict[str, Any]]]) -> None:
+    counter, orders = full
+    page = (await counter.client.get("/orders")).json()
+    assert page["data"] == list(orders.values())
+    ids = f"{orders['sent']['id']},{orders['plain']['id']}"
+    page = (await counter.client.get("/orders", params={"ids": ids, "fields": "id,number"})).json()
+    assert page["data"] == [{"id": orders[n]["id"], "number": orders[n]["number"]} for n in ("plain", "sent")]
+    customer = orders["ada"]["customer_id"]
+    assert (await counter.client.get("/orders", params={"customer_id": customer})).json()["meta"]["total"] == 1
+
+
+async def test_a_copy_is_kept_in_step_by_what_changed(full: tuple[Counter, dict[str, dict[str, Any]]]) -> None:
+    counter, orders = full
+    since = orders["sent"]["updated_at"]
+    await counter.patch(orders["plain"], note="Changed.")
+    page = (await counter.client.get("/orders", params={"updated_since": since, "sort": "updated_at"})).json()
+    assert [order["id"] for order in page["data"]] == [orders["sent"]["id"], orders["plain"]["id"]]
+
+
+async def test_another_stores_orders_are_not_here(full: Any, other_shop: Shop) -> None:
+    page = (await other_shop.client.get("/orders")).json()
+    assert (page["data"], page["meta"]["total"]) == ([], 0)

@@ -1,0 +1,284 @@
+"""What a second look at orders found: each of these was once wrong, or nobody had tried it."""
+
+import asyncio
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.orders.counter import ADA, HOME, Counter, codes
+from tests.support.canaries import traces
+
+
+async def test_an_order_keeps_what_its_buyer_gave_not_what_the_customer_was_known_by(counter: Counter) -> None:
+    known = await counter.place(("TEA", 1), customer=ADA)
+    given = {"email": "ada.new@example.com", "phone": ADA["phone"], "first_name": "Augusta"}
+    order = await counter.place(("CLASS", 1), customer=given)
+    assert order["customer_id"] == known["customer_id"]
+    assert order["contact"] == {**given, "last_name": "Moor"}
+    other = await counter.place(("CLASS", 2), customer=given, contact={"first_name": "Reception"})
+    assert other["contact"]["first_name"] == "Reception"
+
+
+async def test_a_dry_run_names_a_customer_that_is_known_and_none_that_is_not(counter: Counter) -> None:
+    known = await counter.place(("TEA", 1), customer=ADA)
+    for customer, found in ((ADA, known["customer_id"]), ({"email": "new@example.com"}, None)):
+        body = {"line_items": [{"sku": "TEA", "quantity": 1}], "customer": customer}
+        answer = await counter.client.post("/orders?dry_run=true", json=body)
+        assert (answer.status_code, answer.json()["data"]["customer_id"]) == (200, found)
+
+
+@pytest.mark.parametrize("who", ["guest", "new"])
+async def test_what_a_dry_run_answered_is_forgotten_with_the_person(counter: Counter, who: str) -> None:
+    person = {"email": "Linnet.Dunnock@aviary.example", "phone": "+442079460779", "first_name": "Linnet"}
+    body = {"line_items": [{"sku": "TEA", "quantity": 1}], "contact" if who == "guest" else "customer": person}
+    keyed = {"idempotency-key": f"dry-{who}"}
+    first = await counter.client.post("/orders?dry_run=true", json=body, headers=keyed)
+    assert first.status_code == 200
+    other = {**body, "contact": {"email": "someone.else@aviary.example"}}
+    other.pop("customer", None)
+    kept = await counter.client.post("/orders?dry_run=true", json=other, headers={"idempotency-key": f"else-{who}"})
+    assert [each for each in await traces(counter.shop.db, ["linnet"]) if each.startswith("idempotency_keys.body")]
+    customer = (await counter.client.post("/customers", json=person)).json()["data"]
+    assert (await counter.client.delete(f"/customers/{customer['id']}")).status_code == 204
+    assert await traces(counter.shop.db, ["linnet", "2079460779"]) == []
+    again = await counter.client.post("/orders?dry_run=true", json=body, headers=keyed)
+    assert (again.status_code, again.json()["data"]) == (200, {"id": 0})
+    replay = await counter.client.post("/orders?dry_run=true", json=other, headers={"idempotency-key": f"else-{who}"})
+    assert replay.content == kept.content
+
+
+async def test_a_cancel_reason_is_forgotten_with_the_person(counter: Counter) -> None:
+    order = await counter.place(("TEA", 1), customer={**ADA, "email": "c@example.com", "phone": None})
+    await counter.move(order, "cancelled", reason='Mrs "Siskin" rang')
+    await counter.client.delete(f"/customers/{order['customer_id']}")
+    assert await traces(counter.shop.db, ["siskin"]) == []
+    assert (await counter.get(order))["cancel_reason"] is None
+
+
+async def test_a_move_keeps_both_its_reason_and_its_comment(counter: Counter) -> None:
+    order = await counter.place(("TEA", 1), payment_status="paid")
+    await counter.put(order, payment_status="refunded", reason="Damaged.", comment="Sent a photo.")
+    assert (await counter.timeline(order))[0]["body"] == "Damaged.\nSent a photo."
+
+
+async def test_placing_waits_for_a_double_without_holding_the_customer(counter: Counter) -> None:
+    """Orders come before their customer: else it and an erasure would each wait for the other."""
+    order = await counter.place(("CLASS", 1), customer=ADA)
+    async with counter.shop.db.transaction() as db:
+        await db.fetch("SELECT id FROM orders WHERE store_id = $1 FOR NO KEY UPDATE", counter.shop.store_id)
+        placing = asyncio.create_task(counter.post(("CLASS", 1), customer_id=order["customer_id"]))
+        await waits_for_a_row(counter)
+        held = "SELECT id FROM customers WHERE store_id = $1 AND id = $2 FOR UPDATE NOWAIT"
+        assert await db.fetch(held, counter.shop.store_id, order["customer_id"])
+    assert (await placing).status_code == 201
+
+
+async def test_an_order_for_somebody_erased_in_the_same_moment_is_refused(counter: Counter) -> None:
+    for status in ("draft", "pending"):
+        customer = (await counter.client.post("/customers", json={"email": f"{status}@example.com"})).json()["data"]
+        order = await counter.place(("CLASS", 1), customer_id=customer["id"])
+        async with counter.shop.db.transaction() as db:
+            await db.fetch(
+                "SELECT id FROM orders WHERE store_id = $1 AND id = $2 FOR UPDATE", counter.shop.store_id, order["id"]
+            )
+            placing = asyncio.create_task(counter.post(("CLASS", 1), customer_id=customer["id"], status=status))
+            await waits_for_a_row(counter)
+            await db.execute(
+                "UPDATE customers SET status = 'erased', deleted_at = now() WHERE store_id = $1 AND id = $2",
+                counter.shop.store_id,
+                customer["id"],
+            )
+        refused = await placing
+        assert (refused.status_code, codes(refused)) == (422, [("/customer_id", "unknown_customer")])
+
+
+async def test_an_erasure_waits_for_an_order_that_is_being_stored_and_reaches_it(counter: Counter) -> None:
+    wren = {"email": "wrenlet@aviary.example", "first_name": "Wrenlet"}
+    customer = (await counter.client.post("/customers", json=wren)).json()["data"]
+    async with counter.shop.db.transaction() as db:
+        await db.fetch("SELECT id FROM products WHERE store_id = $1 FOR NO KEY UPDATE", counter.shop.store_id)
+        placing = asyncio.create_task(counter.post(("TEA", 1), customer_id=customer["id"]))
+        await waits_for_a_row(counter)
+        erasing = asyncio.create_task(counter.client.delete(f"/customers/{customer['id']}"))
+        await waits_for_a_row(counter, 2)
+        assert not erasing.done()
+    assert [(await placing).status_code, (await erasing).status_code] == [201, 204]
+    assert await traces(counter.shop.db, ["wrenlet"]) == []
+
+
+async def waits_for_a_row(counter: Counter, many: int = 1) -> None:
+    """Until so many wait for a lock in this database."""
+    waiting = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    while len(await counter.shop.db.fetch(waiting)) < many:
+        await asyncio.sleep(0.01)
+
+
+async def test_orders_of_a_backordered_variant_can_be_cancelled_when_backorders_end(counter: Counter) -> None:
+    soap = {
+        "name": "Soap",
+        "price": "3.00",
+        "variants": [{"sku": "SOAP", "allow_backorder": True, "stock": {"on_hand": 1}}],
+    }
+    await counter.open(soap)
+    orders = [await counter.place(("SOAP", 3)) for _ in range(2)]
+    ended = await counter.client.patch(
+        "/products/variants", json={"items": [{"sku": "SOAP", "data": {"allow_backorder": False}}]}
+    )
+    assert ended.status_code < 500, ended.text
+    for order in orders:
+        answer = await counter.put(order, status="cancelled")
+        assert answer.status_code == 200, answer.text
+    await counter.assert_books_balance()
+
+
+async def test_a_variant_that_begins_to_be_tracked_with_orders_open(counter: Counter) -> None:
+    order = await counter.place(("CLASS", 3), status="processing")
+    begun = await counter.client.patch(
+        "/products/variants", json={"items": [{"sku": "CLASS", "data": {"track_inventory": True}}]}
+    )
+    assert begun.status_code < 500, begun.text
+    answer = await counter.put(order, status="shipped")
+    assert answer.status_code < 500
+    await counter.assert_books_balance()
+
+
+async def test_the_list_of_duplicates_can_be_asked_for_what_changed(counter: Counter) -> None:
+    order = await counter.place(("TEA", 1), customer=ADA)
+    double = await counter.place(("TEA", 1), customer=ADA)
+    path = f"/orders/{order['id']}/duplicates"
+    for since, found in (("2000-01-01T00:00:00Z", [double["id"]]), ("2999-01-01T00:00:00Z", [])):
+        page = (await counter.client.get(path, params={"updated_since": since})).json()
+        assert [each["order_id"] for each in page["data"]] == found
+
+
+async def test_a_copy_of_a_guests_order_waits_for_whoever_erases_it(counter: Counter) -> None:
+    order = await counter.place(("CLASS", 1), contact={"email": "pipit@aviary.example"}, shipping_address=HOME)
+    async with counter.shop.db.transaction() as db:
+        sql = "SELECT id FROM orders WHERE store_id = $1 AND id = $2 FOR NO KEY UPDATE"
+        await db.fetch(sql, counter.shop.store_id, order["id"])
+        copying = asyncio.create_task(counter.client.post(f"/orders/{order['id']}/duplicates", json={}))
+        done, _ = await asyncio.wait({copying}, timeout=0.3)
+        assert not done
+    assert (await copying).status_code == 201
+
+
+HOSTILE: list[tuple[str, str, Any]] = [
+    ("POST", "/orders", {"line_items": [{"sku": "TEA", "quantity": 1}], "placed_at": "0001-01-01T00:00:00Z"}),
+    ("POST", "/orders", {"line_items": [{"sku": "TEA", "quantity": 1}], "placed_at": "9999-12-31T23:59:59.999999-14:00"}),
+    ("POST", "/orders", {"line_items": [{"sku": "TEA", "quantity": 1}], "placed_at": "0001-01-01T00:00:00+14:00"}),
+    ("POST", "/orders", {"line_items": [{"variant_id": 10**18 - 1, "quantity": 1}]}),
+    ("POST", "/orders", {"line_items": [{"variant_id": 2**63, "quantity": 1}]}),
+    ("POST", "/orders", {"line_items": [{"sku": "TEA", "quantity": 10**6}] * 500}),
+    ("POST", "/orders", {"line_items": [{"sku": "CLASS", "quantity": 10**6, "unit_price": "9999999999999.99"}]}),
+    ("POST", "/orders", {"line_items": [{"sku": "CLASS", "quantity": 1, "unit_price": "9999999999999.99"}] * 500}),
+    ("POST", "/orders", {"line_items": [{"sku": "CLASS", "quantity": 1, "tax_total": "9999999999999.99", "discount_total": "9999999999999.99"}] * 500}),
+    ("POST", "/orders", {"line_items": [{"sku": "CLASS", "quantity": 1}], "customer_id": 10**18 - 1}),
+    ("POST", "/orders", {"line_items": [{"sku": "CLASS", "quantity": 1}], "customer": {}}),
+    ("POST", "/orders", {"line_items": [{"sku": "CLASS", "quantity": 1}], "contact": {"phone": "+999999999999999999999"}}),
+    ("POST", "/orders", {"line_items": [{"sku": "CLASS", "quantity": 1}], "contact": {"email": "İ" * 120 + "@x.example", "first_name": "'\\\\'" * 60}}),
+    ("POST", "/orders", {"line_items": [{"sku": "CLASS", "quantity": 1, "metadata": {"a": 1e308}}], "metadata": {"a": -1e308, "b": 2**63 - 1}}),
+    ("POST", "/orders", {"line_items": [{"sku": "CLASS", "quantity": 1}], "tags": ["'", "\\", "a'b\\:*", " "], "note": "\u2028\u0001"}),
+    ("POST", "/orders", {"line_items": [{"sku": "CLASS", "quantity": 1}], "shipping_address": {"address1": "\u0301\u0301", "country_code": "zz", "latitude": 90, "longitude": -180}}),
+    ("POST", "/orders", {"line_items": [{"sku": "CLASS", "quantity": 1}], "external_id": "\U0001d54f" * 255}),
+    ("POST", "/orders", {"line_items": [{"sku": "CLASS", "quantity": 1}], "total": "1e20"}),
+    ("POST", "/orders", {"line_items": [{"sku": "CLASS", "quantity": True}]}),
+    ("POST", "/orders", {"line_items": [{"sku": "CLASS", "quantity": 1.0}]}),
+    ("PUT", "{order}/status", {"status": "shipped", "line_items": [{"id": 10**18 - 1, "quantity": 1}] * 500}),
+    ("PUT", "{order}/status", {"amount_refunded": "1"}),
+    ("PUT", "{order}/status", {"payment_status": "partially_refunded", "amount_refunded": "0"}),
+    ("PATCH", "{order}", {"contact": {"phone": "x"}, "metadata": {str(n): n for n in range(101)}}),
+    ("PATCH", "{order}", {"contact": None, "shipping_address": None, "metadata": None, "tags": None, "note": None, "external_id": None}),
+    ("PATCH", "{order}", {"shipping_total": None}),
+    ("PATCH", "{order}", {"contact": {"email": None, "nope": 1}}),
+    ("PATCH", "{order}", {"shipping_address": []}),
+    ("PATCH", "{order}", {"discount_total": "9999999999999.99"}),
+    ("PATCH", "{order}", {"line_items": []}),
+    ("PATCH", "{order}", {"id": "x", "source": {}, "version": 10**30}),
+    ("PATCH", "{order}/products/{line}", {"quantity": 0, "unit_price": None}),
+    ("PATCH", "{order}/products/{line}", {"sku": "OTHER", "id": 4}),
+    ("PATCH", "{order}/products/999999999999999999", {"quantity": 1}),
+    ("PATCH", "{order}/products/9999999999999999999999", {"quantity": 1}),
+    ("POST", "{order}/products", {"line_items": [{"sku": "TEA", "variant_id": 1, "quantity": 1}, {"quantity": 1}]}),
+    ("POST", "{order}/duplicates", {"status": "shipped"}),
+    ("POST", "{order}/duplicates", []),
+    ("POST", "{order}/comments", {"body": "\u0000"}),
+    ("GET", "/orders?number=99999999999999999999", None),
+    ("GET", "/orders?total[gte]=99999999999999999999.99", None),
+    ("GET", "/orders?total[gte]=-1", None),
+    ("GET", "/orders?placed_at[gte]=0001-01-01T00:00:00%2B14:00", None),
+    ("GET", "/orders?customer_id=99999999999999999999,1", None),
+    ("GET", "/orders?ids=" + ",".join(map(str, range(1, 300))), None),
+    ("GET", "/orders?q='%5C%3A*&tag='%5C", None),
+    ("GET", "/orders?metadata[a'b]=%5C'", None),
+    ("GET", "/orders?email=%00", None),
+    ("GET", "/orders?phone=%2B%2B", None),
+    ("GET", "/orders?sku=%ff", None),
+    ("GET", "/orders?updated_since=9999-12-31T23:59:59-14:00", None),
+    ("GET", "{order}/comments?type=comment,nope", None),
+    ("GET", "{order}/duplicates?kind=copy&sort=-id&limit=250&page=40", None),
+]  # fmt: skip
+
+
+async def test_whatever_is_sent_nothing_breaks(counter: Counter) -> None:
+    order = await counter.place(("TEA", 1), customer=ADA)
+    broken: list[tuple[str, str, Any, int]] = []
+    for method, path, body in HOSTILE:
+        target = path.replace("{order}", f"/orders/{order['id']}").replace("{line}", str(order["line_items"][0]["id"]))
+        answer: httpx.Response = (
+            await counter.client.request(method, target, json=body)
+            if body is not None
+            else (await counter.client.request(method, target))
+        )
+        if answer.status_code >= 500:
+            broken.append((method, path, body, answer.status_code))
+    assert broken == []
+    await counter.assert_books_balance()
+
+
+async def test_a_line_that_costs_less_than_nothing_is_named_beside_one_that_is_unknown(counter: Counter) -> None:
+    lines = [
+        {"sku": "NOPE", "quantity": 1},
+        {"sku": "TEA", "quantity": 1, "discount_total": "9.00"},
+        {"variant_id": 999_999_999, "quantity": 1},
+    ]
+    address = {"address1": "1 Row", "country_code": "zz"}
+    refused = await counter.post(line_items=lines, shipping_address=address, billing_address=address)
+    assert sorted(codes(refused)) == [
+        ("/billing_address/country_code", "invalid_format"),
+        ("/line_items/0/sku", "unknown_sku"),
+        ("/line_items/1/discount_total", "out_of_range"),
+        ("/line_items/2/variant_id", "unknown_variant"),
+        ("/shipping_address/country_code", "invalid_format"),
+    ]
+
+
+async def test_an_address_is_in_a_country_that_there_is(counter: Counter) -> None:
+    order = await counter.place(("TEA", 1), shipping_address=HOME)
+    refused = await counter.patch(order, shipping_address={"country_code": "ZZ"}, contact={"phone": "12"})
+    assert sorted(codes(refused)) == [
+        ("/contact/phone", "invalid_format"),
+        ("/shipping_address/country_code", "invalid_format"),
+    ]
+
+
+async def test_whoever_hears_of_orders_hears_that_a_buyer_is_forgotten(counter: Counter) -> None:
+    orders = [await counter.place(("TEA", 1), customer=ADA), await counter.place(("CLASS", 1), contact=ADA)]
+    await counter.forget()
+    assert (await counter.client.delete(f"/customers/{orders[0]['customer_id']}")).status_code == 204
+    told = await counter.events()
+    assert [(event["type"], event["resource_id"], event["version"]) for event in told] == [
+        ("order.updated", order["id"], 2) for order in orders
+    ]
+    assert [event["data"] for event in told] == [await counter.get(order) for order in orders]
+    assert [event["changes"] for event in told] == [{}, {}]
+
+
+async def test_a_customer_cannot_spend_more_than_can_be_counted(counter: Counter) -> None:
+    order = await counter.place(("TEA", 1), customer=ADA)
+    await counter.shop.db.execute(
+        "UPDATE customers SET total_spent = 9223372036854775807 WHERE store_id = $1", counter.shop.store_id
+    )
+    refused = await counter.put(order, payment_status="paid")
+    assert (refused.status_code, codes(refused)) == (422, [("/customer_id", "out_of_range")])
+    assert (await counter.get(order))["payment_status"] == "unpaid"

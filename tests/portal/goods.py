@@ -1,0 +1,50 @@
+"""A store's goods for pages to show: written by the same rules that the API writes by."""
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from stoa.access.operator import Operator
+from stoa.access.queries import STORE_BY_HANDLE
+from stoa.imports.contract import NDJSON, Options
+from stoa.imports.importable import Task
+from stoa.imports.jobs import new_import_id, start_import
+from stoa.imports.products import PRODUCTS
+from stoa.orders.bodies import NewOrder
+from stoa.orders.placing import place
+from stoa.products.contract import NewProduct
+from stoa.products.rules import new_product
+from stoa.products.saving import Cause, save
+from stoa.rest.body import convert
+from stoa.rest.endpoint import Call, Caller
+from tests.support.shops import PERSON, SHIRT
+
+TILLER = Caller(0, "Till", frozenset(), 1, 1)
+
+
+async def stocked(by: Operator, handle: str) -> dict[str, Any]:
+    """One product, one customer, one order and one import in a store, by the names that paths give them."""
+    store = await STORE_BY_HANDLE.one(by.db, handle)
+    shirt = new_product(convert(SHIRT, NewProduct, digits=store.digits), store)
+    order = {
+        "customer": {"email": PERSON["email"], "first_name": "Ada", "last_name": "Byron"},
+        "line_items": [{"sku": "LS-S", "quantity": 2}],
+        "shipping_address": {"first_name": "Ada", "address1": "1 Mill Lane", "city": "Ghent", "country_code": "BE"},
+        "note": "Ring twice.",
+    }
+    async with by.db.transaction() as db:
+        await save(db, store.id, [shirt], Cause(0, by.request_id))
+        placed, _ = await place(
+            Call(db, store, TILLER, by.request_id, ""), convert(order, NewOrder, digits=store.digits)
+        )
+    task = Task(store, new_import_id(), None, by.request_id, Options())
+    with tempfile.NamedTemporaryFile(suffix=".ndjson") as file:
+        Path(file.name).write_bytes(b'{"sku":"LS-S","name":"Linen Shirt"}\n')
+        async with by.db.transaction() as db:
+            job = await start_import(db, task, PRODUCTS, Path(file.name), NDJSON)
+    return {
+        "product_id": shirt.id,
+        "order_id": placed.id,
+        "customer_id": placed.customer_id,
+        "import_id": job.id,
+    }

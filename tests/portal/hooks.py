@@ -1,0 +1,78 @@
+"""A subscription with a delivery for tests of pages: made by SQL, so that no receiver and no worker is needed."""
+
+import hashlib
+from typing import Any
+
+import msgspec
+
+from stoa.access.operator import Operator
+from stoa.db.pool import Database
+from stoa.events.outbox import Actor, emit
+from stoa.products.events import ProductCreated
+from stoa.settings import secret_key
+from stoa.webhooks.numbering import delivery_id
+from stoa.webhooks.routing import route_bucket
+from stoa.webhooks.sealing import Sealer
+from stoa.webhooks.signing import new_secret
+from tests.webhooks.hooks import FINISH
+
+URL = "https://hooks.example.com/stoa"
+CANARY = "Linen of the canary"
+
+
+async def subscribed(
+    by: Operator, store_id: int, app_id: int, *events: str, url: str | None = URL, **columns: Any
+) -> int:
+    """A subscription of the app on the store, as the endpoint writes it."""
+    sealer = Sealer(secret_key(by.settings))
+    async with by.db.transaction() as db:
+        [[number]] = await db.fetch("SELECT nextval('webhook_ids')")
+        values: dict[str, Any] = {
+            "store_id": store_id,
+            "id": number,
+            "app_id": app_id,
+            "url": url,
+            "events": list(events) or ["product.*"],
+            "sealed_secret": sealer.seal(new_secret(), "webhooks", "secret", store_id, number),
+            "same_key": hashlib.sha256(str(number).encode()).digest(),
+            **columns,
+        }
+        names, marks = ", ".join(values), ", ".join(f"${n}" for n in range(1, len(values) + 1))
+        await db.execute(f"INSERT INTO webhooks ({names}) VALUES ({marks})", *values.values())
+        lane = "INSERT INTO lanes (bucket, webhook_id, store_id) VALUES (($1::bigint % 64)::smallint, $2, $1)"
+        await db.execute(lane, store_id, number)
+    return number
+
+
+async def happened(by: Operator, store_id: int, *names: str) -> None:
+    """Products that somebody is told of: events, routed to whoever hears them."""
+    for place, name in enumerate(names or (CANARY,), 1):
+        data = msgspec.json.encode({"id": place, "name": name}).decode()
+        event = ProductCreated(resource_id=place, version=1, data=data, changes={})
+        async with by.db.transaction() as db:
+            await emit(db, store_id, event, actor=Actor("operator"), request_id="req_tests")
+    assert isinstance(by.db, Database)
+    while (await route_bucket(by.db, store_id % 64)).events:
+        pass
+
+
+async def ended(by: Operator, store_id: int, webhook_id: int, sequence: int, status: str, **attempt: Any) -> None:
+    """A delivery that came to its end with one try."""
+    tried = {
+        "at": "2026-03-14T09:26:53.589793Z",
+        "duration_ms": 12,
+        "response_status": 200,
+        "response_body": None,
+        "error": None,
+        **attempt,
+    }
+    attempts = msgspec.json.encode([tried]).decode()
+    await by.db.execute(FINISH, store_id, webhook_id, sequence, status, attempts)
+
+
+async def heard(by: Operator, handle: str, store_id: int, app_id: int) -> dict[str, Any]:
+    """What a path about webhooks may name: a store with the app, a subscription, and its first delivery."""
+    webhook_id = await subscribed(by, store_id, app_id)
+    await happened(by, store_id)
+    await ended(by, store_id, webhook_id, 1, "failed", response_status=500, response_body="<b>out of order</b>")
+    return {"at": handle, "webhook_id": webhook_id, "sequence": 1, "delivery": delivery_id(webhook_id, 1)}

@@ -1,0 +1,40 @@
+"""Looks for traces of a person: in every text, JSON and byte column of every table, packed ones unpacked."""
+
+import zlib
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from stoa.db.pool import Database
+
+_TEXTUAL = ("text", "bytea", "jsonb", "json", "character varying", "text[]", "bytea[]", "tsvector", "name")
+
+
+async def traces(db: Database, canaries: Iterable[str], *, but: Sequence[str] = ()) -> list[str]:
+    """Where any of these words stands, as `table.column: word`; tables named in `but` are left out."""
+    words = [word.lower() for word in canaries]
+    columns = await db.fetch(
+        """SELECT c.relname, a.attname, a.atttypid::regtype::text
+             FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+            WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relnamespace = 'public'::regnamespace
+              AND format_type(a.atttypid, NULL) = ANY ($1::text[]) ORDER BY 1, 2""",
+        list(_TEXTUAL),
+    )
+    found: list[str] = []
+    for table, column, kind in columns:
+        if table in but:
+            continue
+        shown = f'"{column}"' if kind == "bytea" else f'"{column}"::text'
+        for (value,) in await db.fetch(f'SELECT {shown} FROM "{table}" WHERE "{column}" IS NOT NULL'):
+            text = _text(value).lower()
+            found += [f"{table}.{column}: {word}" for word in words if word in text]
+    return found
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, bytes):
+        return str(value)
+    plain = value.decode("utf-8", "replace")
+    try:
+        return plain + zlib.decompress(value).decode("utf-8", "replace")
+    except zlib.error:
+        return plain

@@ -1,0 +1,192 @@
+"""The guide to webhooks is followed to the letter: its calls are made, its programs verify real deliveries."""
+
+import asyncio
+import base64
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, cast
+
+import httpx
+import jsonschema
+import msgspec
+import pytest
+
+from stoa.api import EVENTS
+from stoa.ids import new_id
+from stoa.webhooks.samples import sample
+from stoa.webhooks.schemas import schema
+from stoa.webhooks.signing import new_secret, sign
+from tests.docs.pages import GUIDES, blocks
+from tests.support.shops import Shop
+from tests.webhooks.hooks import sell, subscribe
+
+GUIDE = GUIDES / "webhooks.md"
+# These differ from store to store and from day to day.
+VARY = {"id", "webhook_id", "secret", "created_at", "updated_at"}
+
+
+def steadied(value: Any) -> Any:
+    """A document in which what varies is only there or null."""
+    if isinstance(value, dict):
+        members = cast("dict[str, Any]", value).items()
+        return {name: "..." if name in VARY and each is not None else steadied(each) for name, each in members}
+    return [steadied(each) for each in cast("list[Any]", value)] if isinstance(value, list) else value
+
+
+async def test_every_call_of_the_guide_is_answered_as_it_shows(shop: Shop) -> None:
+    webhook_id, answer, compared = 0, cast("httpx.Response | None", None), 0
+    for language, text in blocks(GUIDE, "http", "json"):
+        if language == "http":
+            line, _, body = text.partition("\n")
+            method, path = line.replace("{webhook_id}", str(webhook_id)).split(" ")
+            given = {"json": msgspec.json.decode(body)} if body.strip() else {}
+            answer = await shop.client.request(method, path, **given)
+            assert answer.status_code in (200, 201), answer.text
+            if path == "/webhooks":
+                webhook_id = answer.json()["data"]["id"]
+        elif answer is not None:
+            assert steadied(answer.json()) == steadied(msgspec.json.decode(text))
+            answer, compared = None, compared + 1
+        else:
+            shown = msgspec.json.decode(text)
+            real = sample(EVENTS[shown["type"]])
+            assert shown.pop("data").items() - {("...", "the whole product")} <= real.pop("data").items()
+            assert shown == real
+            jsonschema.validate(shown, schema(EVENTS[shown["type"]]), cls=jsonschema.Draft202012Validator)
+    assert compared == 3
+
+
+# --- the four ways to verify -----------------------------------------------------------------------------------------
+
+SECRET, OLD_SECRET = new_secret(), new_secret()
+BODY = msgspec.json.encode({"name": "Café Mug, 5 €", "note": "line\nbreak 'quoted' $HOME"}) + b" \n"
+
+
+def signed(secrets: list[str], *, seconds_ago: int = 0) -> dict[str, str]:
+    return sign(secrets, new_id("evt"), int(time.time()) - seconds_ago, BODY)
+
+
+def verified_by_python(secret: str, headers: dict[str, str], body: bytes, _folder: Path) -> bool:
+    names: dict[str, Any] = {}
+    exec(blocks(GUIDE, "python")[0].text, names)  # noqa: S102 - our own page
+    return names["verify"](secret, headers, body)
+
+
+def _run(command: list[str], program: str) -> bool:
+    run = subprocess.run([*command, program], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.strip() in ("yes", "no")
+    return run.stdout.strip() == "yes"
+
+
+def verified_by_node(secret: str, headers: dict[str, str], body: bytes, _folder: Path) -> bool:
+    (program,) = blocks(GUIDE, "javascript")
+    given = msgspec.json.encode([secret, headers, base64.b64encode(body).decode()]).decode()
+    call = f"const [s, h, b] = {given};\nconsole.log(verify(s, h, Buffer.from(b, 'base64')) ? 'yes' : 'no');"
+    return _run(["node", "--input-type=module", "-e"], f"{program.text}\n{call}")
+
+
+def verified_by_php(secret: str, headers: dict[str, str], body: bytes, _folder: Path) -> bool:
+    (program,) = blocks(GUIDE, "php")
+    given = base64.b64encode(msgspec.json.encode([secret, headers, base64.b64encode(body).decode()])).decode()
+    call = (
+        f"[$s, $h, $b] = json_decode(base64_decode('{given}'), true);\n"
+        "echo verify($s, $h, base64_decode($b)) ? 'yes' : 'no';"
+    )
+    return _run(["php", "-r"], program.text.removeprefix("<?php\n") + call)
+
+
+def verified_by_openssl(secret: str, headers: dict[str, str], body: bytes, folder: Path) -> bool:
+    (program,) = [block for block in blocks(GUIDE, "bash") if "openssl" in block.text]
+    (folder / "the body").write_bytes(body)
+    names = {"ID": "webhook-id", "TIMESTAMP": "webhook-timestamp", "SIGNATURE": "webhook-signature"}
+    environment = {
+        "SECRET": secret,
+        "BODY": "the body",
+        "PATH": "/usr/bin:/bin",
+        **{name: headers[of] for name, of in names.items()},
+    }
+    run = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", program.text],
+        cwd=folder, env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    return {"genuine": True, "forged": False}[run.stdout.strip()]
+
+
+def needs(program: str) -> pytest.MarkDecorator:
+    return pytest.mark.skipif(shutil.which(program) is None, reason=f"no {program} here")
+
+
+WAYS = [
+    pytest.param(verified_by_python, id=f"python {sys.version_info.major}"),
+    pytest.param(verified_by_node, id="javascript", marks=needs("node")),
+    pytest.param(verified_by_php, id="php", marks=needs("php")),
+    pytest.param(verified_by_openssl, id="openssl", marks=needs("openssl")),
+]
+
+
+@pytest.mark.parametrize("verified", WAYS)
+def test_the_guides_program_knows_genuine_from_forged(verified: Any, tmp_path: Path) -> None:
+    headers = signed([SECRET])
+    assert verified(SECRET, headers, BODY, tmp_path)
+    assert not verified(SECRET, headers, BODY.replace(b"5", b"6"), tmp_path)
+    assert not verified(OLD_SECRET, headers, BODY, tmp_path)
+    assert not verified(SECRET, headers | {"webhook-id": new_id("evt")}, BODY, tmp_path)
+    assert not verified(SECRET, headers | {"webhook-signature": "v1,"}, BODY, tmp_path)
+
+
+@pytest.mark.parametrize("verified", WAYS)
+def test_the_guides_program_takes_either_secret_while_they_rotate(verified: Any, tmp_path: Path) -> None:
+    headers = signed([SECRET, OLD_SECRET])
+    assert verified(SECRET, headers, BODY, tmp_path)
+    assert verified(OLD_SECRET, headers, BODY, tmp_path)
+
+
+@pytest.mark.parametrize("verified", WAYS[:3])
+def test_the_guides_program_refuses_what_is_too_old(verified: Any, tmp_path: Path) -> None:
+    assert not verified(SECRET, signed([SECRET], seconds_ago=400), BODY, tmp_path)
+    headers = signed([SECRET])
+    assert not verified(SECRET, headers | {"webhook-timestamp": "soon"}, BODY, tmp_path)
+
+
+# --- the feed ---------------------------------------------------------------------------------------------------------
+
+
+class Enough(Exception):
+    """What ends the guide's endless loop."""
+
+
+class Bridge(httpx.BaseTransport):
+    """Carries the calls of a thread to the service in this process."""
+
+    def __init__(self, client: httpx.AsyncClient) -> None:
+        self._client, self._loop = client, asyncio.get_running_loop()
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        path = request.url.raw_path.decode()
+        answer = asyncio.run_coroutine_threadsafe(self._client.request(request.method, path), self._loop).result(30)
+        return httpx.Response(answer.status_code, content=answer.content)
+
+
+async def test_the_guides_loop_brings_every_event_of_the_feed(shop: Shop) -> None:
+    hook = await subscribe(shop, url=None)
+    await sell(shop, *"ABC")
+    names: dict[str, Any] = {}
+    exec(blocks(GUIDE, "python")[1].text, names)  # noqa: S102 - our own page
+    handled: list[str] = []
+
+    def handle(event: dict[str, Any]) -> None:
+        handled.append(event["data"]["name"])
+        if event["data"]["name"] == "E":
+            raise Enough
+
+    with httpx.Client(transport=Bridge(shop.client), base_url="http://localhost") as api:
+        loop = asyncio.create_task(asyncio.to_thread(names["follow"], api, hook["id"], 0, handle))
+        await sell(shop, *"DE")
+        with pytest.raises(Enough):
+            await loop
+    assert handled == [*"ABCDE"]

@@ -1,0 +1,1 @@
+"""Tools of the workshop: nothing here is shipped."""

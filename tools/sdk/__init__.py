@@ -1,0 +1,1 @@
+"""Writes the generated half of the Python SDK from the declarations of the API."""

@@ -1,0 +1,205 @@
+"""The calls of both clients as text, from one description."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from tools.sdk.declaring import aliases, argument, class_of, query_name
+from tools.sdk.schemas import answered, asked, named, sent
+from tools.sdk.surface import Group, Operation
+from tools.sdk.text import DO_NOT_EDIT, doc, joined
+
+
+def resources(groups: list[Group], found: list[Operation], *, awaited: bool) -> str:
+    a = "Async" if awaited else ""
+    usual = _usual_codes(found)
+    body: list[str] = []
+    for group in groups:
+        body += _classes(group, usual, awaited=awaited)
+    body += [f"class {a}Resources:", '    """Everything that a store offers to an app."""']
+    body.append(f"    def __init__(self, connection: {a}Connection) -> None:")
+    body += [f"        self.{group.name} = {a}{group.title}(connection)" for group in groups]
+    every = "\n".join(body)
+    return joined([*_imports(every, awaited=awaited), *body])
+
+
+def _imports(body: str, *, awaited: bool) -> Iterator[str]:
+    a = "Async" if awaited else ""
+    yield f'"""The calls of the {"asynchronous" if awaited else "plain"} client. {DO_NOT_EDIT}"""'
+    yield "from __future__ import annotations"
+
+    def used(*names: str) -> list[str]:
+        return [name for name in names if re.search(rf"\b{name}\b", body)]
+
+    sources: dict[str, Iterable[str]] = {
+        "collections.abc": used("Mapping", "Sequence"),
+        "datetime": used("datetime"),
+        "typing": used("Any", "Literal", "Unpack", "overload"),
+        "urllib.parse": used("quote"),
+        "stoa.client": used("inputs", "models"),
+        "stoa.client.answers": used("Batch", "Model", "Tombstone"),
+        "stoa.client.connection": used(f"{a}Connection", f"{a}Resource"),
+        "stoa.client.feed": used(f"{a}Feed"),
+        "stoa.client.imports": used(f"{a}ImportJobs"),
+        "stoa.client.pages": used(f"{a}Pages"),
+        "stoa.client.uploads": used(f"{a}Upload", "async_source" if awaited else "source"),
+    }
+    for module, names in sources.items():
+        if names:
+            yield f"from {module} import {', '.join(names)}"
+
+
+def _usual_codes(found: list[Operation]) -> set[str]:
+    """Refusals that more than half of all operations may give need not be told at each."""
+    times = Counter(code for each in found for code in each.codes)
+    return {code for code, count in times.items() if count > len(found) / 2} | {"malformed_json", "validation_failed"}
+
+
+def _classes(group: Group, usual: set[str], *, awaited: bool) -> Iterator[str]:
+    for inner in group.below:
+        yield from _classes(inner, usual, awaited=awaited)
+    a = "Async" if awaited else ""
+    base = {"imports": f"{a}ImportJobs", "deliveries": f"{a}Feed"}.get(group.name, f"{a}Resource")
+    yield f"class {a}{group.title}({base}):"
+    yield f'    """Calls of `client.{".".join(part.replace("-", "_") for part in group.chain)}`."""'
+    if group.name == "imports":
+        yield f'    _path = "/{"/".join(group.chain)}"'
+    if group.below:
+        yield f"    def __init__(self, connection: {a}Connection) -> None:"
+        yield "        super().__init__(connection)"
+        for inner in group.below:
+            yield f"        self.{inner.name} = {a}{inner.title}(connection)"
+    for operation in group.operations:
+        yield from _method(operation, usual, awaited=awaited)
+
+
+def _method(operation: Operation, usual: set[str], *, awaited: bool) -> Iterator[str]:
+    if operation.is_list:
+        yield from _listing(operation, usual, awaited=awaited)
+        return
+    places = _positional(operation, awaited=awaited)
+    options = _options(operation)
+    spread = ""
+    body = operation.body
+    given: list[str] = []
+    if operation.parameters:
+        pairs = ", ".join(f'"{name}": {_option(operation, name)}' for name in operation.parameters)
+        given.append(f"query={{{pairs}}}")
+    if operation.uploads:
+        given.append("upload=upload")
+    elif operation.members is not None:
+        spread = f"**body: Unpack[inputs.{named(body or {})}]"
+        given.append("body=body" if operation.spec["requestBody"].get("required") else "body=body or None")
+    elif body is not None:
+        kind = re.sub(r"\bAmount\b", "inputs.Amount", sent(body, set(), where="inputs."))
+        places.append(f"body: {kind}")
+        given.append("body=body")
+    given += [f"{name}={name}" for name in _header_arguments(operation)]
+    if operation.uploads:
+        given.append("wait_s=wait_s")
+    verb, returned = _answer_of(operation)
+    keywords = ", ".join([*options, *([spread] if spread else [])])
+    mark = "" if not keywords or not options else "*, "
+    before = f"{', '.join(places)}, /, " if places else ""
+    yield f"    {'async ' if awaited else ''}def {operation.name}(self, {before}{mark}{keywords}) -> {returned}:"
+    yield from doc(_documentation(operation, usual), 8)
+    kind = "" if verb == "none" else f"{_kind(operation)}, "
+    arguments = ", ".join([f'{kind}"{operation.method}"', _path(operation), *given])
+    call = f"{'await ' if awaited else ''}self._connection.{verb}({arguments})"
+    if operation.uploads:
+        opened = "await async_source(file, media_type)" if awaited else "source(file, media_type)"
+        yield f"        with {opened} as upload:"
+        yield f"            return {call}"
+    else:
+        yield f"        {'return ' if verb != 'none' else ''}{call}"
+
+
+def _listing(operation: Operation, usual: set[str], *, awaited: bool) -> Iterator[str]:
+    places = _positional(operation, awaited=awaited)
+    a = "Async" if awaited else ""
+    before = f"{', '.join(places)}, /, " if places else ""
+    kind = _kind(operation)
+    spread = f"**query: Unpack[inputs.{query_name(operation)}]"
+    if operation.deletable:
+        for flag, item in (("Literal[False] = False", kind), ("Literal[True]", f"{kind} | Tombstone")):
+            yield "    @overload"
+            yield f"    def {operation.name}(self, {before}*, include_deleted: {flag}, {spread}) -> {a}Pages[{item}]: ..."
+        signature, returned = f"{before}*, include_deleted: bool = False, {spread}", f"{a}Pages[Any]"
+        query = '{**query, "include_deleted": include_deleted or None}'
+    else:
+        signature, returned = f"{before}{spread}", f"{a}Pages[{kind}]"
+        query = "query"
+    yield f"    def {operation.name}(self, {signature}) -> {returned}:"
+    yield from doc(_documentation(operation, usual), 8)
+    yield f"        return self._connection.pages({kind}, {_path(operation)}, {query})"
+
+
+def _positional(operation: Operation, *, awaited: bool) -> list[str]:
+    kinds = {each["name"]: each["schema"] for each in operation.spec.get("parameters", []) if each["in"] == "path"}
+    found = [f"{name}: {answered(kinds[name])}" for name in operation.placeholders]
+    if operation.uploads:
+        found.append(f"file: {'Async' if awaited else ''}Upload")
+    return found
+
+
+def _options(operation: Operation) -> list[str]:
+    long = aliases(operation)
+    found: list[str] = []
+    for name, each in operation.parameters.items():
+        kind = asked(each["schema"], f"inputs.{long[name][0]}" if name in long else None)
+        kind = re.sub(r"\b(OneOrMore|Amount)\b", r"inputs.\1", kind)
+        found.append(f"{_option(operation, name)}: {kind} | None = None")
+    if operation.uploads:
+        words = ", ".join(f'"{media}"' for media in operation.uploads)
+        found += [f"media_type: Literal[{words}] | None = None", "wait_s: float = 0.0"]
+    for name in _header_arguments(operation):
+        kind = "str" if name == "idempotency_key" else "int | str | Model"
+        found.append(f"{name}: {kind} | None = None")
+    return found
+
+
+def _option(operation: Operation, name: str) -> str:
+    """The argument of a query parameter; a member of the body goes first where both have one name."""
+    taken = operation.members is not None and name in operation.members
+    return f"answer_{argument(name)}" if taken else argument(name)
+
+
+def _header_arguments(operation: Operation) -> list[str]:
+    known = {"If-Match": "if_match", "If-None-Match": "if_none_match", "Idempotency-Key": "idempotency_key"}
+    return [argument for header, argument in known.items() if header in operation.headers]
+
+
+def _answer_of(operation: Operation) -> tuple[str, str]:
+    if operation.is_batch:
+        return "batch", f"Batch[{_kind(operation)}]"
+    if not operation.success:
+        return "none", "None"
+    return "one", _kind(operation)
+
+
+def _kind(operation: Operation) -> str:
+    expression = answered(operation.item)
+    return re.sub(r"\b(?!Any\b|Decimal\b)([A-Z]\w*)", r"models.\1", expression)
+
+
+def _path(operation: Operation) -> str:
+    kinds = {each["name"]: each["schema"] for each in operation.spec.get("parameters", []) if each["in"] == "path"}
+    path = operation.path
+    for name in operation.placeholders:
+        if kinds[name]["type"] != "integer":
+            path = path.replace(f"{{{name}}}", f'{{quote({name}, safe="")}}')
+    return f"f'{path}'" if operation.placeholders else f'"{path}"'
+
+
+def _documentation(operation: Operation, usual: set[str]) -> str:
+    spec = operation.spec
+    parts = [spec["summary"].rstrip(".") + "."]
+    more = spec.get("description", "")
+    if more.rstrip(".") != spec["summary"].rstrip("."):
+        parts.append(" ".join(more.split()))
+    scope = next((scope for each in spec.get("security", []) for scope in each.get("app", [])), None)
+    own = [class_of(code) for code in sorted(operation.codes - usual)]
+    last = f"Needs the scope `{scope}`." if scope else ""
+    if own:
+        last += f" Raises {', '.join(own)}."
+    return "\n\n".join([*parts, last.strip()])

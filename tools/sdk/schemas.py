@@ -1,0 +1,138 @@
+"""JSON Schema as Python types: structs for what is answered, typed dictionaries for what is sent."""
+
+import keyword
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
+
+Schema = Mapping[str, Any]
+OWN = {"Problem", "Fault"}  # written by hand, in errors.py
+_TEXT = {"str", "datetime", "Decimal"}
+
+
+def named(schema: Schema) -> str | None:
+    """The component that a schema refers to."""
+    reference: Any = schema.get("$ref")
+    return reference.rsplit("/", 1)[1] if isinstance(reference, str) else None
+
+
+def identifier(name: str) -> str:
+    plain = name.replace("-", "_")
+    return plain + "_" if keyword.iskeyword(plain) else plain
+
+
+def answered(schema: Schema) -> str:
+    """The type of what comes from the service; a word that a later release adds must not break a client."""
+    if name := named(schema):
+        return "Fault" if name == "Fault" else name
+    if options := schema.get("anyOf") or schema.get("oneOf"):
+        return _answered_union([answered(each) for each in options])
+    if "allOf" in schema:
+        return answered(schema["allOf"][0])
+    kind: Any = schema.get("type")
+    if isinstance(kind, list):
+        kinds = cast("list[str]", kind)
+        return _answered_union([answered({**schema, "type": each}) for each in kinds])
+    if "enum" in schema or "const" in schema:
+        return "str"
+    match kind:
+        case "string":
+            return {"date-time": "datetime", "decimal": "Decimal"}.get(schema.get("format", ""), "str")
+        case "integer":
+            return "int"
+        case "number":
+            return "float"
+        case "boolean":
+            return "bool"
+        case "null":
+            return "None"
+        case "array":
+            return f"list[{answered(_items(schema))}]"
+        case "object":
+            return f"dict[str, {answered(_values(schema))}]"
+        case _:
+            return "Any"
+
+
+def _answered_union(parts: list[str]) -> str:
+    kinds = list(dict.fromkeys(parts))
+    if "Any" in kinds:
+        return "Any"
+    if len(_TEXT.intersection(kinds)) > 1:
+        kinds = ["str", *(each for each in kinds if each not in _TEXT)]
+    composed = [each for each in kinds if each not in _TEXT | {"int", "float", "bool", "None"}]
+    if len([each for each in composed if not each.startswith("list[")]) > 1:
+        return "Any"
+    return " | ".join(kinds)
+
+
+def sent(schema: Schema, models: set[str], *, where: str = "") -> str:
+    """The type of what is sent; `models` are components that also come back, and may be sent back as they came."""
+    if name := named(schema):
+        return f"{where}{name}" + (f" | models.{name}" if name in models else "")
+    if options := schema.get("anyOf") or schema.get("oneOf"):
+        return " | ".join(dict.fromkeys(sent(each, models, where=where) for each in options))
+    kind: Any = schema.get("type")
+    if isinstance(kind, list):
+        kinds = cast("list[str]", kind)
+        parts = [sent({**schema, "type": each}, models, where=where) for each in kinds]
+        return " | ".join(dict.fromkeys(parts))
+    if words := schema.get("enum", [schema["const"]] if "const" in schema else None):
+        return f"Literal[{', '.join(repr(word) for word in words)}]".replace("'", '"')
+    match kind:
+        case "string":
+            return {"date-time": "datetime | str", "decimal": "Amount"}.get(schema.get("format", ""), "str")
+        case "integer":
+            return "int"
+        case "number":
+            return "float"
+        case "boolean":
+            return "bool"
+        case "null":
+            return "None"
+        case "array":
+            return f"Sequence[{sent(_items(schema), models, where=where)}]"
+        case "object":
+            return f"Mapping[str, {sent(_values(schema), models, where=where)}]"
+        case _:
+            return "Any"
+
+
+def asked(schema: Schema, alias: str | None = None) -> str:
+    """The type of a query parameter: where several may be given, one may stand alone."""
+    if schema.get("type") == "array":
+        return f"OneOrMore[{alias or sent(_items(schema), set())}]"
+    return sent(schema, set())
+
+
+def reached(schema: Any, components: Mapping[str, Schema], found: set[str] | None = None) -> set[str]:
+    """The components that a schema leads to."""
+    found = set() if found is None else found
+    for name in _references(schema):
+        if name not in found and name not in OWN:
+            found.add(name)
+            reached(components[name], components, found)
+    return found
+
+
+def _references(schema: Any) -> Iterator[str]:
+    if isinstance(schema, Mapping):
+        members = cast("Schema", schema)
+        if name := named(members):
+            yield name
+        for value in members.values():
+            yield from _references(value)
+    elif isinstance(schema, list):
+        for value in cast("list[Any]", schema):
+            yield from _references(value)
+
+
+def _values(schema: Schema) -> Schema:
+    """The schema of a mapping's values; any, where nothing is said."""
+    values: Any = schema.get("additionalProperties")
+    return cast("Schema", values) if isinstance(values, dict) else {}
+
+
+def _items(schema: Schema) -> Schema:
+    """The schema of a list's items; any, where nothing is said or each place has its own."""
+    items: Any = schema.get("items")
+    return cast("Schema", items) if isinstance(items, dict) else {}

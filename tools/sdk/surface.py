@@ -1,0 +1,183 @@
+"""Where each operation stands in the client and how it is called, from its path and its operationId."""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+PREFIX = "/api/v3/app"
+_PLACEHOLDER = re.compile(r"{(\w+)}")
+
+
+@dataclass
+class Operation:
+    """One operation of the API, with its place in the client."""
+
+    method: str
+    path: str
+    spec: Mapping[str, Any]
+    members: Mapping[str, Any] | None = None  # of a body that names them; a mapping's keys are the caller's own
+    chain: tuple[str, ...] = ()
+    name: str = ""
+
+    @property
+    def id(self) -> str:
+        return self.spec["operationId"]
+
+    @property
+    def placeholders(self) -> list[str]:
+        return _PLACEHOLDER.findall(self.path)
+
+    @property
+    def parameters(self) -> dict[str, Mapping[str, Any]]:
+        """Parameters of the query; `per_page` is `limit` once more."""
+        every = self.spec.get("parameters", [])
+        return {each["name"]: each for each in every if each["in"] == "query" and each["name"] != "per_page"}
+
+    @property
+    def headers(self) -> set[str]:
+        return {each["name"] for each in self.spec.get("parameters", []) if each["in"] == "header"}
+
+    @property
+    def success(self) -> Mapping[str, Any]:
+        """The schema of the answer's `data`; empty where there is none."""
+        found = min(status for status in self.spec["responses"] if status.startswith("2"))
+        content = self.spec["responses"][found].get("content", {})
+        return content.get("application/json", {}).get("schema", {}).get("properties", {}).get("data", {})
+
+    @property
+    def is_batch(self) -> bool:
+        return "207" in self.spec["responses"]
+
+    @property
+    def is_list(self) -> bool:
+        return self.success.get("type") == "array" and not self.is_batch and "cursor" in self.parameters
+
+    @property
+    def deletable(self) -> bool:
+        return "include_deleted" in self.parameters
+
+    @property
+    def item(self) -> Mapping[str, Any]:
+        """The schema of one resource in the answer."""
+        if self.is_batch:
+            return self.success["items"]["properties"]["resource"]["anyOf"][0]
+        if self.is_list:
+            items = self.success["items"]
+            return items["anyOf"][0] if "anyOf" in items else items
+        return self.success
+
+    @property
+    def body(self) -> Mapping[str, Any] | None:
+        """The schema of a JSON body."""
+        content = self.spec.get("requestBody", {}).get("content", {})
+        return None if self.uploads else content.get("application/json", {}).get("schema")
+
+    @property
+    def uploads(self) -> list[str]:
+        content = self.spec.get("requestBody", {}).get("content", {})
+        return list(content) if "application/x-ndjson" in content else []
+
+    @property
+    def codes(self) -> set[str]:
+        """The refusals that it may answer with."""
+        found: set[str] = set()
+        for answer in self.spec["responses"].values():
+            for part in (
+                answer.get("content", {}).get("application/problem+json", {}).get("schema", {}).get("allOf", [])
+            ):
+                found.update(part.get("properties", {}).get("code", {}).get("enum", []))
+        return found
+
+
+@dataclass
+class Group:
+    """A resource of the client: its own operations and the resources below it."""
+
+    chain: tuple[str, ...]
+    operations: list[Operation] = field(default_factory=list[Operation])
+    below: list["Group"] = field(default_factory=list["Group"])
+
+    @property
+    def name(self) -> str:
+        return self.chain[-1].replace("-", "_")
+
+    @property
+    def title(self) -> str:
+        return "".join(part.title() for each in self.chain for part in each.split("-"))
+
+
+def singular(word: str) -> str:
+    if word.endswith("ies"):
+        return word[:-3] + "y"
+    if word.endswith(("sses", "xes")):
+        return word[:-2]
+    return word[:-1] if word.endswith("s") and not word.endswith(("ss", "us")) else word
+
+
+def operations(document: Mapping[str, Any]) -> list[Operation]:
+    """Every operation, placed and named; two of one name are a fault of this generator, told here."""
+    found = [
+        Operation(method.upper(), path.removeprefix(PREFIX), spec)
+        for path, item in document["paths"].items()
+        for method, spec in item.items()
+        if method in ("get", "post", "put", "patch", "delete")
+    ]
+    for each in found:
+        body = each.body or {}
+        if "$ref" in body:
+            each.members = document["components"]["schemas"][body["$ref"].rsplit("/", 1)[1]].get("properties")
+    below: defaultdict[tuple[str, ...], list[Operation]] = defaultdict(list)
+    for each in found:
+        below[_segments(each)].append(each)
+    for each in found:
+        each.chain, each.name = _place(each, below)
+    _tell_apart(found)
+    places = Counter((each.chain, each.name) for each in found)
+    if twice := [place for place, times in places.items() if times > 1]:
+        raise SystemExit(f"two operations would have the same name: {twice}")
+    return found
+
+
+def _segments(operation: Operation) -> tuple[str, ...]:
+    return tuple(part for part in operation.path.strip("/").split("/") if not part.startswith("{"))
+
+
+def _place(operation: Operation, below: Mapping[tuple[str, ...], list[Operation]]) -> tuple[tuple[str, ...], str]:
+    """The last part of a path is a resource where several operations meet or a list lies; else it belongs to the verb."""
+    chain = _segments(operation)
+    words = operation.id.split("_")
+    nouns = {singular(word) for word in words[1:]}
+    last = {singular(word) for word in chain[-1].split("-")}
+    there = below[chain]
+    if len(chain) > 1 and (not (last & nouns) or not (len(there) > 1 or any(each.is_list for each in there))):
+        chain = chain[:-1]
+    known = {singular(word) for part in chain for word in part.split("-")}
+    rest = [word for word in words[1:] if singular(word) not in known]
+    return chain, "_".join([words[0], *rest])
+
+
+def _tell_apart(found: list[Operation]) -> None:
+    """Of two with one name, the one for many says so, and the one below a parent names the parent."""
+    places = Counter((each.chain, each.name) for each in found)
+    for each in found:
+        if places[each.chain, each.name] > 1:
+            if each.is_batch:
+                each.name += "_many"
+            elif each.is_list and each.placeholders:
+                each.name += f"_of_{each.placeholders[-1].removesuffix('_id')}"
+
+
+def tree(found: list[Operation]) -> list[Group]:
+    """The resources of the client, each with those below it."""
+    groups: dict[tuple[str, ...], Group] = {}
+    top: list[Group] = []
+    for each in found:
+        for depth in range(1, len(each.chain) + 1):
+            chain = each.chain[:depth]
+            if chain not in groups:
+                groups[chain] = Group(chain)
+                (groups[chain[:-1]].below if depth > 1 else top).append(groups[chain])
+        groups[each.chain].operations.append(each)
+    return top
