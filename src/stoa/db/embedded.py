@@ -27,7 +27,7 @@ SETTINGS = {
     "listen_addresses": "",
     "port": PORT,
     "unix_socket_permissions": "0700",
-    "max_connections": "100",
+    "max_connections": "300",  # several workers with a pool each, deliveries and imports beside them
     "shared_buffers": "128MB",
     "random_page_cost": "1.1",
     "jit": "off",
@@ -50,7 +50,8 @@ SETTINGS = {
     "log_parameter_max_length": "0",
     "log_parameter_max_length_on_error": "0",
 }
-NOT_DURABLE = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+# For tests, which also run many services on one server.
+NOT_DURABLE = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "max_connections": "800"}
 
 INITDB_OPTIONS = (
     "--username=postgres",
