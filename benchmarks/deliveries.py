@@ -1,6 +1,7 @@
 """`python -m benchmarks.deliveries`: how fast events reach their receivers, and what the queue in the database bears."""
 
 import asyncio
+import itertools
 import os
 import statistics
 import sys
@@ -144,9 +145,39 @@ async def throughput(folder: Path, count: int) -> tuple[float, float]:
     return count / (times[-1] - times[0]), count / spent
 
 
+async def capacity(folder: Path, seconds: float) -> float:
+    """Deliveries a second while others commit one event after the other as fast as they can."""
+    async with prepared(folder) as bench:
+        with _worker(bench):
+            await bench.database.execute(_EVENTS, LANES, "warm", DATA, 1, 500)
+            await _until(bench, 500)
+            started = time.time()
+            ends = time.monotonic() + seconds
+            numbers = itertools.count(1)
+
+            async def write() -> None:
+                while time.monotonic() < ends:
+                    await _commit_one(bench, next(numbers))
+
+            await asyncio.gather(*(write() for _ in range(4)))
+            times = [
+                moment for moment in _arrived(bench).values() if started + seconds / 3 < moment < started + seconds
+            ]
+    return len(times) / (seconds * 2 / 3)
+
+
+async def _commit_one(bench: Bench, number: int) -> tuple[str, float]:
+    """An event in a transaction of its own; says when it was committed."""
+    store = 1 + number % LANES
+    await bench.database.execute(_EVENTS.replace("1 + n % $1::integer", "$1"), store, "evt", DATA, number, number)
+    committed = time.time()
+    bench.nudge(store)
+    return f"evt{number}", committed
+
+
 async def latency(folder: Path, per_s: float, seconds: float, *, dead: int = 0) -> list[float]:
     """Milliseconds from commit to arrival, sorted, of events written at an even pace."""
-    sent: dict[str, float] = {}
+    writing: list[asyncio.Task[tuple[str, float]]] = []
     async with prepared(folder, dead=dead) as bench:
         with _worker(bench):
             await bench.database.execute(_EVENTS, LANES, "warm", DATA, 1, 500)
@@ -156,16 +187,12 @@ async def latency(folder: Path, per_s: float, seconds: float, *, dead: int = 0) 
             started, number = time.monotonic(), 0
             while time.monotonic() - started < seconds:
                 number += 1
-                store = 1 + number % LANES
-                await bench.database.execute(
-                    _EVENTS.replace("1 + n % $1::integer", "$1"), store, "evt", DATA, number, number
-                )
-                if store > dead:
-                    sent[f"evt{number}"] = time.time()
-                bench.nudge(store)
+                writing.append(asyncio.create_task(_commit_one(bench, number)))
                 await asyncio.sleep(max(0.0, started + number / per_s - time.monotonic()))
-            found = await _until(bench, len(sent))
-    return sorted((found[event] - moment) * 1000 for event, moment in sent.items() if event in found)
+            sent = dict(await asyncio.gather(*writing))
+            expected = [event for event in sent if 1 + int(event[3:]) % LANES > dead]
+            found = await _until(bench, len(expected))
+    return sorted((found[event] - sent[event]) * 1000 for event in expected if event in found)
 
 
 async def queue(folder: Path, pending: int, seconds: float) -> tuple[float, list[float]]:
@@ -256,10 +283,12 @@ async def run(seconds: float, pending: int) -> list[Mark]:
         wall, core = await throughput(folder(), int(1_500 * seconds))
         marks.append(Mark("a worker's core, plain HTTP", f"{core:,.0f}/s", "2,500/s", core >= 2_500))
         marks.append(Mark("one worker beside all else", f"{wall:,.0f}/s", "-", met=True))
-        times = await latency(folder(), wall / 2, seconds)
+        steady = await capacity(folder(), seconds)
+        marks.append(Mark("steady state, one event to a transaction", f"{steady:,.0f}/s", "-", met=True))
+        times = await latency(folder(), steady / 2, seconds)
         met = _meets(times, 10, 25, 50)
         marks.append(Mark("commit to arrival, half load", _spread(times), "10, 25, 50 ms", met))
-        times = await latency(folder(), wall / 4, seconds, dead=LANES // 4)
+        times = await latency(folder(), steady / 4, seconds, dead=LANES // 4)
         p99 = _percentile(times, 0.99)
         words = f"p50 {statistics.median(times):.1f} ms, p99 {p99:.1f} ms"
         marks.append(Mark("the healthy, a quarter dead", words, "p99 100 ms", p99 <= 100))

@@ -366,7 +366,8 @@ END $$;
 
 -- Records what became of deliveries (r_) and how their lanes (l_) stand; r_lane counts lanes of this call, from 1. A
 -- delivery that is done counts whoever reports it; all else only if the lane is still the reporter's, which the answer
--- tells for each lane. A lane that is let go is due when its next delivery is.
+-- tells for each lane: 0 it is not, 1 it is or was let go, 2 it was let go and has more to do at once. A lane that is let go is
+-- due when its next delivery is.
 CREATE FUNCTION settle_deliveries(
     in_owner text, in_lease interval, in_beat interval,
     l_bucket smallint[], l_webhook bigint[], l_epoch bigint[], l_release boolean[], l_idle boolean[], l_drain boolean[],
@@ -375,10 +376,11 @@ CREATE FUNCTION settle_deliveries(
     l_last_success_at timestamptz[], l_last_attempt_at timestamptz[], l_succeeded integer[], l_failed integer[],
     l_attempts integer[], l_failed_attempts integer[], l_duration_ms bigint[],
     r_lane integer[], r_sequence bigint[], r_status text[], r_due_at timestamptz[], r_count integer[], r_attempts text[]
-) RETURNS boolean[] LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $$
+) RETURNS integer[] LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     moment  timestamptz := clock_timestamp();
-    held    boolean[] := '{}';
+    states  integer[] := '{}';
+    held    boolean;
     lane    lanes;
     gone    integer;
     again   record;
@@ -387,8 +389,9 @@ DECLARE
 BEGIN
     FOR n IN 1..cardinality(l_bucket) LOOP
         SELECT l.* INTO lane FROM lanes l WHERE l.bucket = l_bucket[n] AND l.webhook_id = l_webhook[n] FOR UPDATE;
-        held[n] := FOUND AND lane.owner = in_owner AND lane.epoch = l_epoch[n];
-        CONTINUE WHEN NOT FOUND;
+        held := FOUND AND lane.owner = in_owner AND lane.epoch = l_epoch[n];
+        states[n] := held::integer;
+        CONTINUE WHEN lane.bucket IS NULL;
         WITH result AS MATERIALIZED (
             SELECT r.sequence, r.status, r.count, r.attempts FROM unnest(r_lane, r_sequence, r_status, r_count, r_attempts)
                    AS r (lane, sequence, status, count, attempts)
@@ -428,7 +431,7 @@ BEGIN
                 attempts = h.attempts + excluded.attempts, failed_attempts = h.failed_attempts + excluded.failed_attempts,
                 duration_ms = h.duration_ms + excluded.duration_ms;
         END IF;
-        IF NOT held[n] THEN
+        IF NOT held THEN
             IF gone > 0 THEN
                 UPDATE lanes l SET waiting = l.waiting - gone WHERE l.bucket = lane.bucket AND l.webhook_id = lane.webhook_id;
             END IF;
@@ -454,6 +457,7 @@ BEGIN
              WHERE p.bucket = lane.bucket AND p.webhook_id = lane.webhook_id;
             next_at := CASE WHEN l_breaker[n] = 'open' AND next_at IS NOT NULL THEN l_hold_until[n]
                             ELSE lane_due(next_at, l_hold_until[n]) END;
+            states[n] := CASE WHEN next_at <= clock_timestamp() THEN 2 ELSE 1 END;
         END IF;
         UPDATE lanes l
            SET waiting = l.waiting - gone, breaker = l_breaker[n], probes = l_probes[n], failures = l_failures[n],
@@ -465,7 +469,7 @@ BEGIN
                due_at = CASE WHEN l_release[n] THEN next_at ELSE moment + least(in_beat, in_lease) END
          WHERE l.bucket = lane.bucket AND l.webhook_id = lane.webhook_id;
     END LOOP;
-    RETURN held;
+    RETURN states;
 END $$;
 
 -- --- for those who change a subscription -------------------------------------------------------------------------------

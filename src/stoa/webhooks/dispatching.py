@@ -62,6 +62,7 @@ class Dispatcher:
         self._settling = asyncio.Event()
         self._emptied = asyncio.Event()
         self._stopping = False
+        self._mute = False  # what cannot be recorded would be sent again: until it can be, nothing more is sent
         self._beat_at = time.monotonic()
         self._ahead = 0.0  # of our clock, the database's
 
@@ -72,7 +73,7 @@ class Dispatcher:
         return datetime.fromtimestamp(time.time() + self._ahead, UTC)
 
     def may_send(self) -> bool:
-        return not self._stopping and time.monotonic() - self._beat_at < self.clock.stop_after
+        return not (self._stopping or self._mute) and time.monotonic() - self._beat_at < self.clock.stop_after
 
     def crowded(self) -> bool:
         return len(self._held) >= MOST_LANES
@@ -260,7 +261,7 @@ class Dispatcher:
         """Record all of it at once; what cannot be recorded for its own sake is given up to whoever comes next."""
         taken = [(held, held.letting_go, *hand_over(held)) for held in batch]
         try:
-            ours = await lanes.SETTLE.one(
+            states = await lanes.SETTLE.one(
                 self._database, self.owner, self.clock.lease, self.clock.claim_after, *columns_of(taken)
             )
         except Fault as error:
@@ -273,22 +274,30 @@ class Dispatcher:
                     structlog.get_logger().error("deliveries not recorded", error=type(error).__name__)
                     self._drop(batch[0])
                     return
-                for held in batch:
-                    await self._settle([held])
+                for held in self._keep(batch):
+                    await self._settle([self._dirty.pop(held.key, held)])
                 return
-            for held in batch:
-                self.settle(held)
+            self._mute = True
+            self._keep(batch)
             raise
+        self._mute = False
         again: set[int] = set()
-        for (held, released, results, *_), kept in zip(taken, ours, strict=True):
+        for (held, released, results, *_), state in zip(taken, states, strict=True):
             held.settled(result.sequence for result in results)
             if released:
                 self._drop(held)
-                again.add(held.lane.bucket)
-            elif not kept:
+                if state == lanes.DUE:
+                    again.add(held.lane.bucket)
+            elif state == lanes.LOST:
                 held.lose()
         if again and not self._stopping:
             self.look_at(again)
+
+    def _keep(self, batch: Sequence[Held]) -> Sequence[Held]:
+        """What is not recorded yet is tried again, whatever comes between."""
+        for held in batch:
+            self.settle(held)
+        return batch
 
     def _drop(self, held: Held) -> None:
         held.lose()

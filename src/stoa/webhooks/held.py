@@ -258,7 +258,9 @@ class Held:
         first = head.attempt_count == 0 and head.attempts == "[]"
         latency = max(0.0, (began - head.created_at).total_seconds()) if first and head.created_at else None
         outcome = self._note(head, answer, began, latency)
-        hands.settle(self)
+        # The last of a lane is recorded as the lane is let go.
+        if self._rows or len(self._running) > 1 or self.subscriber.ordered:
+            hands.settle(self)
         if outcome.opened or outcome.disable:
             await hands.tell(self, outcome)
 

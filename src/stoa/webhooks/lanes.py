@@ -131,7 +131,7 @@ RENEW = Query(
     unbound=_ALL_STORES,
 )
 SETTLE = Query(
-    list[bool],
+    list[int],
     """SELECT settle_deliveries(
            $1, make_interval(secs => $2), make_interval(secs => $3), $4::text[]::smallint[], $5::text[]::bigint[],
            $6::text[]::bigint[], $7::text[]::boolean[], $8::text[]::boolean[], $9::text[]::boolean[], $10,
@@ -142,6 +142,8 @@ SETTLE = Query(
            $26::text[]::integer[], $27::text[]::bigint[], $28, $29::text[]::timestamptz[], $30::text[]::integer[], $31)""",
     unbound=_ALL_STORES,
 )
+# What settling says of each lane.
+LOST, DUE = 0, 2
 NOW = Query(datetime, "SELECT clock_timestamp()", unbound="the time is the same everywhere")
 
 # --- chores -----------------------------------------------------------------------------------------------------------
