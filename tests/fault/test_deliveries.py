@@ -215,7 +215,8 @@ async def test_no_event_is_lost_when_workers_are_killed_and_the_database_restart
     print(f"{len(press.committed)} events, {crew.kills} kills, {repeated} repeated, recovered in {recovered:.1f} s")  # noqa: T201
     assert repeated <= MOST_REPEATED * len(press.committed), f"{repeated} of {len(press.committed)} came twice"
     assert deadlocks == 0
-    assert set(codes) == {0}, crew.said()[-2000:]
+    # One that replaced a killed one a moment ago may not have come so far as to hear the signal itself.
+    assert set(codes) <= {0, -SIGTERM}, crew.said()[-2000:]
     assert_gap_free(seen)
     assert_ordered(seen)
 
