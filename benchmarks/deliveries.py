@@ -19,13 +19,13 @@ from rich.console import Console
 from benchmarks.report import as_table, record
 from benchmarks.results import Mark, describe_machine
 from benchmarks.services import free_port, running
+from stoa.access.sealing import Sealer
 from stoa.db.embedded import MAJOR_VERSION, EmbeddedPostgres
 from stoa.db.migrate import migrate
 from stoa.db.pool import Database, connect
 from stoa.events.nudging import Nudger
 from stoa.settings import load, secret_key
 from stoa.webhooks import lanes
-from stoa.webhooks.sealing import Sealer
 from stoa.webhooks.signing import new_secret
 
 SECRET = "5e" * 32

@@ -17,6 +17,7 @@ from starlette.routing import Mount
 from stoa import site
 from stoa.access.admission import Admission
 from stoa.access.oauth import routes as oauth_routes
+from stoa.access.sealing import Sealer
 from stoa.api import ENDPOINTS
 from stoa.db.pool import Database
 from stoa.events.nudging import Nudger
@@ -30,7 +31,6 @@ from stoa.settings import Settings, load, secret_key
 from stoa.telemetry import Observer, configure_logging
 from stoa.usage.record import Recorder
 from stoa.webhooks.feed import stop_waiting
-from stoa.webhooks.sealing import Sealer
 
 _STORES = "/stores/"
 

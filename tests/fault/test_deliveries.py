@@ -13,12 +13,12 @@ from signal import SIGKILL, SIGTERM
 import msgspec
 import pytest
 
+from stoa.access.sealing import Sealer
 from stoa.db.errors import PostgresError, Unavailable
 from stoa.db.migrate import migrate
 from stoa.db.pool import Database
 from stoa.events.nudging import Nudger
 from stoa.settings import load, secret_key
-from stoa.webhooks.sealing import Sealer
 from stoa.webhooks.signing import new_secret
 from tests.conftest import SECRET_KEY
 from tests.fault.test_lost_database import Postgres

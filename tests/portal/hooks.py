@@ -6,13 +6,13 @@ from typing import Any
 import msgspec
 
 from stoa.access.operator import Operator
+from stoa.access.sealing import Sealer
 from stoa.db.pool import Database
 from stoa.events.outbox import Actor, emit
 from stoa.products.events import ProductCreated
 from stoa.settings import secret_key
 from stoa.webhooks.numbering import delivery_id
 from stoa.webhooks.routing import route_bucket
-from stoa.webhooks.sealing import Sealer
 from stoa.webhooks.signing import new_secret
 from tests.webhooks.hooks import FINISH
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import msgspec
 
+from stoa.access.sealing import Sealer
 from stoa.db.pool import Database
 from stoa.settings import Settings, secret_key
 from stoa.webhooks.courier import Courier
 from stoa.webhooks.held import Sent
 from stoa.webhooks.schedule import Clock
-from stoa.webhooks.sealing import Sealer
 from stoa.webhooks.signing import new_secret
 from tests.support.shops import Shop
 

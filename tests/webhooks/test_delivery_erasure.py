@@ -38,3 +38,35 @@ async def test_what_receivers_said_of_an_erased_customer_is_forgotten(shop: Shop
         entries = await log(shop.db, hook.id)
         assert all(attempt["response_body"] is None for entry in entries for attempt in entry["attempts"])
         assert [entry["attempts"][0]["response_status"] for entry in entries] == [200, 500]
+
+
+async def test_what_receivers_said_of_a_guests_order_and_its_comments_is_forgotten(
+    shop: Shop, settings: Settings
+) -> None:
+    canary = f"canary{secrets.token_hex(6)}"
+
+    async def echo(_request: web.Request, received: Received) -> web.StreamResponse:
+        return web.Response(body=received.body)
+
+    product = {"name": "Mug", "price": "9.00", "sku": f"MUG-{canary}", "stock": {"on_hand": 5}}
+    assert (await shop.client.post("/products", json=product)).status_code == 201
+    email = f"{canary}@example.com"
+    made = await shop.client.post("/customers", json={"email": email})
+    async with Receiver(echo) as receiver:
+        hook = await subscribe(shop, receiver.url, "order.*")
+        async with working(settings):
+            line = {"sku": product["sku"], "quantity": 1}
+            placed = await shop.client.post("/orders", json={"line_items": [line], "contact": {"email": email}})
+            order = placed.json()["data"]["id"]
+            comment = {"body": f"{canary} called", "visibility": "internal"}
+            assert (await shop.client.post(f"/orders/{order}/comments", json=comment)).status_code == 201
+
+            async def tried() -> bool:
+                entries = await log(shop.db, hook.id)
+                return len(entries) == 2 and all(entry["attempts"] for entry in entries)
+
+            await until(tried, "both were tried")
+        assert f"{canary} called" in str(await log(shop.db, hook.id))
+        assert (await shop.client.delete(f"/customers/{made.json()['data']['id']}")).status_code == 204
+        answers = [attempt["response_body"] for entry in await log(shop.db, hook.id) for attempt in entry["attempts"]]
+        assert answers == [None, None]

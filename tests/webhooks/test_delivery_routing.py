@@ -8,11 +8,11 @@ import pytest
 
 from stoa.access.apps import create_app, resume_app, suspend_app
 from stoa.access.grants import install, uninstall
+from stoa.access.sealing import Sealer
 from stoa.access.stores import resume_store, suspend_store
 from stoa.db.pool import Database
 from stoa.settings import Settings, secret_key
 from stoa.webhooks.routing import route_events
-from stoa.webhooks.sealing import Sealer
 from stoa.webhooks.signing import new_secret
 from tests.support.receivers import Receiver, answering
 from tests.support.shops import Shop

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from standardwebhooks import Webhook, WebhookVerificationError
 
+from stoa.access.sealing import Sealer, Unsealable
 from stoa.webhooks.numbering import delivery_id, parse_delivery_id
-from stoa.webhooks.sealing import Sealer, Unsealable
 from stoa.webhooks.signing import base_string, new_secret, sign
 
 BODY = '{"id":"evt_1","note":"Grüße, 東京"}'.encode()

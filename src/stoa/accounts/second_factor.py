@@ -6,6 +6,7 @@ from stoa.access.audit import SERVICE
 from stoa.access.authentication import address_of
 from stoa.access.credentials import keyed_hash
 from stoa.access.operator import Operator
+from stoa.access.sealing import Sealer
 from stoa.accounts.contract import FactorLocked, FactorOn, Opened, SignedIn, SignInAgain, WrongCode
 from stoa.accounts.queries import (
     ADD_CODES,
@@ -21,7 +22,6 @@ from stoa.accounts.queries import (
     Factor,
 )
 from stoa.accounts.rules import RECOVERY_CODES, matching_step, new_recovery_code, plain_code
-from stoa.accounts.sealing import seal, unseal
 from stoa.accounts.sessions import open_session
 from stoa.db.query import Executor
 
@@ -30,8 +30,14 @@ _ISSUER = "Stoa"
 _NO_SESSION = 0  # no session has this id
 
 
-def _place(account_id: int) -> str:
-    return f"accounts.totp_secret:{account_id}"
+def _kept(account_id: int) -> tuple[str, str, int, int]:
+    """Where a secret is bound to: the column of its account, which belongs to no store."""
+    return "accounts", "totp_secret", 0, account_id
+
+
+def _carried(account_id: int) -> tuple[str, str, int, int]:
+    """A secret on its way through the page that sets it up, good for nothing else."""
+    return "accounts", "totp_secret/new", 0, account_id
 
 
 def new_secret() -> str:
@@ -46,11 +52,11 @@ def address_for_app(secret: str, email: str) -> str:
 
 def carried(by: Operator, account_id: int, secret: str) -> str:
     """The secret as a form carries it while somebody scans it: of no use to anybody but us."""
-    return seal(by.key, f"{_place(account_id)}:new", secret).hex()
+    return Sealer(by.key).seal(secret, *_carried(account_id)).hex()
 
 
 def uncarried(by: Operator, account_id: int, text: str) -> str:
-    return unseal(by.key, f"{_place(account_id)}:new", bytes.fromhex(text))
+    return Sealer(by.key).open(bytes.fromhex(text), *_carried(account_id))
 
 
 async def turn_on(by: Operator, account_id: int, secret: str, code: str) -> list[str]:
@@ -63,7 +69,7 @@ async def turn_on(by: Operator, account_id: int, secret: str, code: str) -> list
         step = matching_step(secret, plain_code(code), factor.moment)
         if step is None:
             raise WrongCode
-        await SET_FACTOR.run(db, account_id, seal(by.key, _place(account_id), secret), step)
+        await SET_FACTOR.run(db, account_id, Sealer(by.key).seal(secret, *_kept(account_id)), step)
         codes = await _new_codes(by, db, account_id)
         ended = await END_SESSIONS.run(db, account_id, _NO_SESSION)
         await by.record(db, SERVICE, "account.second_factor_on", f"account:{account_id}", sessions_ended=ended)
@@ -125,7 +131,7 @@ async def _passes(by: Operator, db: Executor, account_id: int, factor: Factor, c
     """How the code proves the second factor, or nothing; either kind works once."""
     if factor.totp_secret is None:
         raise SignInAgain  # it was turned off meanwhile
-    step = matching_step(unseal(by.key, _place(account_id), factor.totp_secret), code, factor.moment)
+    step = matching_step(Sealer(by.key).open(factor.totp_secret, *_kept(account_id)), code, factor.moment)
     if step is not None and step > factor.totp_step:
         await FACTOR_PASSED.run(db, account_id, step)
         return "code"

@@ -6,10 +6,10 @@ import msgspec
 import segno
 from markupsafe import Markup
 
+from stoa.access.sealing import Unsealable
 from stoa.accounts import registration, second_factor, sessions
 from stoa.accounts.contract import FactorOn, WeakPassword, WrongCode, WrongPassword
 from stoa.accounts.queries import GET_ACCOUNT
-from stoa.accounts.sealing import SealBroken
 from stoa.portal.answering import SIGN_IN, not_found, sentence
 from stoa.portal.entry import Code, NewPassword, Password, Person
 from stoa.portal.forms import Wrong, text
@@ -105,7 +105,7 @@ async def second_factor_set_up(visit: Visit) -> View | Redirect:
     if visit.filled is not None:  # the code was mistyped: the phone has the old secret already
         try:
             secret = second_factor.uncarried(visit.by, me.account_id, visit.filled.values["sealed"][-1])
-        except (SealBroken, ValueError, KeyError):
+        except (Unsealable, ValueError, KeyError):
             visit.filled = None
     code = segno.make(second_factor.address_for_app(secret, me.email), error="m", micro=False)
     drawing = code.svg_inline(scale=5, border=2, dark="#14181b", light="#ffffff", omitsize=True)
@@ -126,7 +126,7 @@ async def turn_on_second_factor(visit: Visit, form: FirstCode) -> View | Redirec
     try:
         secret = second_factor.uncarried(visit.by, me.account_id, form.sealed)
         codes = await second_factor.turn_on(visit.by, me.account_id, secret, form.code)
-    except (SealBroken, ValueError) as error:
+    except (Unsealable, ValueError) as error:
         raise Wrong({"": "This page is too old. Scan the new code."}) from error
     except WrongCode as refusal:
         raise Wrong(code=sentence(refusal)) from refusal

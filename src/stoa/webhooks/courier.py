@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import structlog
 
+from stoa.access.sealing import Sealer
 from stoa.db.errors import PostgresError, Unavailable, sqlstate
 from stoa.db.pool import Database, connect
 from stoa.events.nudging import CHANNEL
@@ -23,7 +24,6 @@ from stoa.webhooks.lanes import Backlog
 from stoa.webhooks.redelivery import redeliver_some
 from stoa.webhooks.routing import AT_ONCE, UNROUTED, route_events
 from stoa.webhooks.schedule import Clock
-from stoa.webhooks.sealing import Sealer
 
 _AGAIN_S = 0.5
 _BACKLOG_S = 5.0

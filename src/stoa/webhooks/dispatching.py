@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 import msgspec
 import structlog
 
+from stoa.access.sealing import Sealer, Unsealable
 from stoa.db.errors import RETRYABLE, PostgresError, Unavailable, sqlstate
 from stoa.db.pool import Database
 from stoa.webhooks import lanes
@@ -19,7 +20,6 @@ from stoa.webhooks.disabling import tell
 from stoa.webhooks.held import PAGE, Held, Sent
 from stoa.webhooks.lanes import Head, Lane, Subscriber
 from stoa.webhooks.schedule import Clock, Outcome
-from stoa.webhooks.sealing import Sealer, Unsealable
 from stoa.webhooks.settling import add_up, columns_of, hand_over, texts
 
 MOST_LANES = 1000

@@ -6,6 +6,7 @@ from typing import cast
 
 import msgspec
 
+from stoa.access.sealing import Sealer
 from stoa.rest.endpoint import Call
 from stoa.settings import secret_key
 from stoa.webhooks.contract import (
@@ -20,7 +21,6 @@ from stoa.webhooks.contract import (
     WebhookStatus,
 )
 from stoa.webhooks.queries import Row
-from stoa.webhooks.sealing import Sealer
 
 _TABLE = "webhooks"
 

@@ -1,26 +1,28 @@
 """Forgetting a person in the delivery log: what receivers answered about them is emptied."""
 
-from stoa.customers.erasure import REACHES
-from stoa.db.query import Command
+from stoa.customers.erasure import SEARCHES, Person
+from stoa.db.query import Command, Executor
+from stoa.orders.erasure import ORDERS_OF
 
 # That it was sent, when and with which status stays; what the receiver said may quote the person.
 _EMPTIED = """SELECT coalesce(jsonb_agg(a || '{"response_body":null}'), '[]')::text FROM jsonb_array_elements(attempts::jsonb) a"""
-_ORDERS = "SELECT o.id FROM orders o WHERE o.store_id = $1 AND o.customer_id = $2"
+_ABOUT = """(resource_type = 'customer' AND resource_id = $2
+          OR resource_type = 'order' AND resource_id = ANY($3::bigint[])
+          OR resource_type = 'comment' AND resource_id IN (
+             SELECT c.id FROM order_comments c WHERE c.store_id = $1 AND c.order_id = ANY($3::bigint[])))"""
 
-ANSWERS_ABOUT_CUSTOMER = Command(
-    f"""UPDATE deliveries SET attempts = ({_EMPTIED})
-         WHERE store_id = $1 AND resource_type = 'customer' AND resource_id = $2"""
-)
-ANSWERS_ABOUT_ORDERS = Command(
-    f"""UPDATE deliveries SET attempts = ({_EMPTIED})
-         WHERE store_id = $1 AND resource_type = 'order' AND resource_id IN ({_ORDERS})"""
-)
-WAITING_ABOUT_CUSTOMER = Command(
+FINISHED = Command(f"UPDATE deliveries SET attempts = ({_EMPTIED}) WHERE store_id = $1 AND {_ABOUT}")
+WAITING = Command(
     f"""UPDATE pending_deliveries SET attempts = ({_EMPTIED})
          WHERE store_id = $1 AND bucket = ($1 % 64)::smallint AND attempts <> '[]'
-           AND webhook_id IN (SELECT w.id FROM webhooks w WHERE w.store_id = $1)
-           AND (resource_type = 'customer' AND resource_id = $2
-                OR resource_type = 'order' AND resource_id IN ({_ORDERS}))"""
+           AND webhook_id IN (SELECT w.id FROM webhooks w WHERE w.store_id = $1) AND {_ABOUT}"""
 )
-# Before an order forgets whose it was.
-REACHES[:0] = [ANSWERS_ABOUT_CUSTOMER, ANSWERS_ABOUT_ORDERS, WAITING_ABOUT_CUSTOMER]
+
+
+async def forget_in_deliveries(db: Executor, person: Person) -> None:
+    orders = await ORDERS_OF.all(db, person.store_id, person.customer_id, sorted(person.emails), sorted(person.phones))
+    for command in (FINISHED, WAITING):
+        await command.run(db, person.store_id, person.customer_id, orders)
+
+
+SEARCHES.insert(0, forget_in_deliveries)  # before an order forgets whose it was
