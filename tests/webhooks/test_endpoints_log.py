@@ -1,9 +1,11 @@
 """The log of deliveries: what was sent, what became of it, why an event was not sent, and sending it again."""
 
+import asyncio
 from typing import Any
 
 import pytest
 
+from stoa.access.grants import install
 from stoa.ids import new_id
 from tests.support.shops import Shop
 from tests.webhooks.hooks import deliveries, finish, route, sell, subscribe
@@ -260,3 +262,18 @@ async def test_only_so_many_redeliveries_wait_at_once(shop: Shop) -> None:
         assert (await redeliver(shop, hook["id"], status="failed"))[0] == 202
     status, told = await redeliver(shop, hook["id"], status="failed")
     assert (status, told["code"]) == (429, "rate_limited")
+
+
+async def test_what_the_store_no_longer_grants_is_not_shown_from_the_past(shop: Shop) -> None:
+    hook = await subscribe(shop)
+    await sell(shop, "Mug")
+    await install(shop.operator, shop.client_id, shop.store.handle, ["webhooks:write"])
+
+    async def hidden() -> bool:
+        (shown,) = (await deliveries(shop, hook["id"], include="payload"))["data"]
+        fed = await shop.client.get(f"/webhooks/{hook['id']}/deliveries", params={"after": 0, "include": "payload"})
+        return shown["payload"] is None and fed.json()["data"][0]["payload"] is None
+
+    async with asyncio.timeout(20):  # what was granted may be remembered for less than a second
+        while not await hidden():
+            await asyncio.sleep(0.05)
