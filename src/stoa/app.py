@@ -146,8 +146,7 @@ def _end_with_parent() -> None:
             loop.call_soon_threadsafe(stop_waiting)
 
         # The server hears of signals by its own wake-up; this is beside it, and lets nobody hold up the end by waiting.
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, told_to_stop)
+        signal.signal(signal.SIGTERM, told_to_stop)
 
 
 def _orphaned() -> None:

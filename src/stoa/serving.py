@@ -16,6 +16,7 @@ import time
 import urllib.request
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from multiprocessing import resource_tracker
 from typing import Any
 
 import msgspec
@@ -47,9 +48,11 @@ _claims: list[socket.socket] = []  # what this process holds for as long as it l
 
 class Wakeup:
     """What the main thread waits for. It looks by itself, because a signal that the system hands to another thread
-    would not wake a lock, and it holds none, because signal handlers set it."""
+    would not wake a lock, and it holds none, because signal handlers set it. It asks what signals left behind as well:
+    the server clears this after it looked at them, and would wait for ever for one that came in between."""
 
-    def __init__(self) -> None:
+    def __init__(self, told: Callable[[], bool]) -> None:
+        self._told = told
         self._set = False
 
     def set(self) -> None:
@@ -62,7 +65,7 @@ class Wakeup:
         return self._set
 
     def wait(self) -> None:
-        while not self._set:
+        while not self._set and not self._told():
             time.sleep(0.05)
 
 
@@ -70,6 +73,29 @@ class Server(MPServer):
     """Granian gives up when a worker dies twice in a row; this gives up only as long as nothing was answered yet."""
 
     answered = False
+
+    def _spawn_worker(self, *args: Any, **kwargs: Any) -> Any:
+        worker: Any = super()._spawn_worker(*args, **kwargs)  # pyright: ignore[reportUnknownMemberType]
+        start = worker.start
+
+        def start_deaf() -> None:
+            # A terminal's Ctrl-C reaches workers too, one that still starts would end in a traceback: it is for us alone.
+            resource_tracker.ensure_running()  # when it starts only now, it lets the signal through again
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+            try:
+                start()
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+        worker.start = start_deaf
+        return worker
+
+    def shutdown(self, exit_code: int = 0) -> None:
+        if self.interrupt_signal:  # a worker that died of the same signal, before it could hear it, is no failure
+            for worker in self.wrks:  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+                worker.interrupt_by_parent = True
+            self.interrupt_children.clear()  # pyright: ignore[reportUnknownMemberType]
+        super().shutdown(exit_code)  # pyright: ignore[reportUnknownMemberType]
 
     def _respawn_workers(self, *args: Any, **kwargs: Any) -> None:
         super()._respawn_workers(*args, **kwargs)  # pyright: ignore[reportUnknownMemberType]
@@ -191,7 +217,7 @@ def serve(settings: Settings, *, on_ready: Callable[[], None] = lambda: None) ->
         respawn_interval=RELOAD_PAUSE_S,
     )
 
-    server.main_loop_interrupt = Wakeup()  # pyright: ignore[reportAttributeAccessIssue]
+    server.main_loop_interrupt = Wakeup(lambda: server.interrupt_signal or server.reload_signal)  # pyright: ignore[reportAttributeAccessIssue]
     background = [Background(deliveries=deliveries) for deliveries in (True, False)]
 
     def answered() -> None:

@@ -8,6 +8,7 @@ from signal import SIGINT, SIGTERM, Signals
 
 import pytest
 
+from stoa.serving import Wakeup
 from tests.support.service import WITH_NOTES, Held, Service, alive, until
 
 
@@ -45,6 +46,26 @@ async def test_a_stop_finishes_running_requests_and_refuses_new_ones(folder: Pat
             assert await asyncio.gather(one.let_go(), two.let_go()) == [201, 201]
         assert service.wait() == 0
         assert not postgres_runs(service)
+        assert "Traceback" not in service.said()
+
+
+def test_a_signal_that_comes_while_the_server_is_busy_with_workers_still_wakes_it() -> None:
+    wakeup = Wakeup(told=lambda: True)
+    wakeup.set()
+    wakeup.clear()  # as the server does after it looked for signals and before it waits again
+    wakeup.wait()
+
+
+async def test_ctrl_c_while_workers_start_is_heard_by_the_main_process_alone(folder: Path) -> None:
+    with closing(Service(folder)) as service:
+        service.launch()
+        until(lambda: len(service.workers()) == 2, "workers start")
+        workers = service.workers()
+        for pid in workers:
+            os.kill(pid, SIGINT)
+        until(lambda: service.status("/ready") == 200, "it serves")
+        assert service.workers() == workers
+        assert service.stop() == 0
         assert "Traceback" not in service.said()
 
 
