@@ -75,15 +75,18 @@ BEGIN
           FROM unnest(i_variant, i_sku) WITH ORDINALITY AS t (variant, sku, n) ORDER BY t.n);
 
     -- Whoever changes a product, its variants or their stock holds the product's row first; several in the order of ids.
-    PERFORM 1 FROM products p
-      WHERE p.store_id = in_store_id
-        AND p.id IN (SELECT v.product_id FROM variants v WHERE v.store_id = in_store_id AND v.id = ANY (named))
-      ORDER BY p.id FOR NO KEY UPDATE;
+    -- Ids are joined one by one: for `= ANY` the planner may choose the index on updated_at and read all of the store.
+    PERFORM 1
+       FROM (SELECT DISTINCT v.product_id FROM unnest(named) AS t (id)
+                    JOIN variants v ON v.store_id = in_store_id AND v.id = t.id) t
+            JOIN products p ON p.store_id = in_store_id AND p.id = t.product_id
+      ORDER BY p.id FOR NO KEY UPDATE OF p;
     SELECT array_agg(v.id), array_agg(v.sku), array_agg(v.deleted_at IS NULL),
            array_agg(v.allow_backorder OR NOT v.track_inventory), array_agg(v.on_hand), array_agg(v.reserved)
       INTO held, skus, live, endless, hands, holds
-      FROM (SELECT * FROM variants v
-             WHERE v.store_id = in_store_id AND v.id = ANY (named) ORDER BY v.id FOR NO KEY UPDATE) v;
+      FROM (SELECT v.* FROM (SELECT DISTINCT t.id FROM unnest(named) AS t (id)) t
+                   JOIN variants v ON v.store_id = in_store_id AND v.id = t.id
+             ORDER BY v.id FOR NO KEY UPDATE OF v) v;
     old_hands := hands;
     old_holds := holds;
     moment := clock_timestamp();  -- after the wait for the locks, so that a row's times never run backwards
