@@ -39,6 +39,8 @@ CREATE TABLE products (
     CONSTRAINT products_price_check CHECK (price >= 0)
 ) WITH (fillfactor = 90, toast_tuple_target = 4080);
 ALTER TABLE products ALTER COLUMN head SET STORAGE MAIN;
+-- Nobody asks for a document by its text: to gather statistics of it would only take time.
+ALTER TABLE products ALTER COLUMN head SET STATISTICS 0, ALTER COLUMN tail SET STATISTICS 0;
 
 CREATE UNIQUE INDEX products_external_id_key ON products (store_id, external_id) WHERE deleted_at IS NULL;
 CREATE INDEX products_status_idx ON products (store_id, status, id) WHERE deleted_at IS NULL;
@@ -79,6 +81,7 @@ CREATE TABLE variants (
         reserved >= 0 AND (reserved <= on_hand OR allow_backorder OR NOT track_inventory))
 ) WITH (fillfactor = 85, toast_tuple_target = 4080);
 ALTER TABLE variants ALTER COLUMN head SET STORAGE MAIN;
+ALTER TABLE variants ALTER COLUMN head SET STATISTICS 0, ALTER COLUMN tail SET STATISTICS 0;
 
 CREATE UNIQUE INDEX variants_sku_key ON variants (store_id, sku) WHERE deleted_at IS NULL;
 CREATE UNIQUE INDEX variants_external_id_key ON variants (store_id, external_id) WHERE deleted_at IS NULL;

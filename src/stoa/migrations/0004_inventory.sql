@@ -44,13 +44,13 @@ CREATE FUNCTION new_event_id() RETURNS text LANGUAGE sql VOLATILE PARALLEL SAFE 
 CREATE FUNCTION move_stock(
     in_store_id bigint, in_atomic boolean, in_actor text, in_request_id text,
     i_variant bigint[], i_sku text[], i_kind text[], i_absolute boolean[], i_on_hand bigint[], i_reserved bigint[],
-    i_expected bigint[], i_reason text[], i_reference text[], i_order bigint[], i_key text[]
+    i_expected bigint[], i_reason text[], i_reference text[], i_order bigint[], i_key text[], in_told boolean DEFAULT true
 ) RETURNS TABLE (outcome text, movement_id bigint, on_hand bigint, reserved bigint, doc text)
 -- Arrays of every length want the same plans; planning them anew took most of the time.
 LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     named     bigint[];  -- the variant of each item; null where no variant has its SKU
-    held      bigint[];  -- the variants whose rows we hold, and in the same places:
+    held      bigint[];  -- the variants that we hold by their products, and in the same places:
     skus      text[];
     live      boolean[];
     endless   boolean[]; -- whether available may fall below 0
@@ -74,7 +74,8 @@ BEGIN
                                      WHERE v.store_id = in_store_id AND v.sku = t.sku AND v.deleted_at IS NULL))
           FROM unnest(i_variant, i_sku) WITH ORDINALITY AS t (variant, sku, n) ORDER BY t.n);
 
-    -- Whoever changes a product, its variants or their stock holds the product's row first; several in the order of ids.
+    -- Whoever changes a product, its variants or their stock holds the product's row; several in the order of ids. That
+    -- holds its variants too, so they need no lock of their own.
     -- Ids are joined one by one: for `= ANY` the planner may choose the index on updated_at and read all of the store.
     PERFORM 1
        FROM (SELECT DISTINCT v.product_id FROM unnest(named) AS t (id)
@@ -84,9 +85,8 @@ BEGIN
     SELECT array_agg(v.id), array_agg(v.sku), array_agg(v.deleted_at IS NULL),
            array_agg(v.allow_backorder OR NOT v.track_inventory), array_agg(v.on_hand), array_agg(v.reserved)
       INTO held, skus, live, endless, hands, holds
-      FROM (SELECT v.* FROM (SELECT DISTINCT t.id FROM unnest(named) AS t (id)) t
-                   JOIN variants v ON v.store_id = in_store_id AND v.id = t.id
-             ORDER BY v.id FOR NO KEY UPDATE OF v) v;
+      FROM (SELECT DISTINCT t.id FROM unnest(named) AS t (id)) t
+           JOIN variants v ON v.store_id = in_store_id AND v.id = t.id;
     old_hands := hands;
     old_holds := holds;
     moment := clock_timestamp();  -- after the wait for the locks, so that a row's times never run backwards
@@ -170,6 +170,11 @@ BEGIN
      WHERE e.happened AND v.deleted_at IS NULL AND (v.on_hand, v.reserved) <> (t.on_hand, t.reserved)
      ORDER BY v.id, e.place;
 
+    IF NOT in_told THEN  -- nobody will read the entries of the ledger
+        RETURN QUERY SELECT t.outcome, t.movement_id, t.on_hand, t.reserved, NULL
+                       FROM unnest(outcomes, movements, hands_at, holds_at) AS t (outcome, movement_id, on_hand, reserved);
+        RETURN;
+    END IF;
     RETURN QUERY
     SELECT t.outcome, t.movement_id, t.on_hand, t.reserved,
            movement_document(m.id, m.variant_id, m.sku, m.kind, m.delta_on_hand, m.delta_reserved, m.on_hand_after,

@@ -44,6 +44,9 @@ CREATE TABLE orders (
 ALTER TABLE orders ALTER COLUMN head SET STORAGE MAIN;
 ALTER TABLE orders ALTER COLUMN lines SET STORAGE MAIN;
 ALTER TABLE orders ALTER COLUMN person SET STORAGE MAIN;
+-- Nobody asks for a document by its text: to gather statistics of it would only take time.
+ALTER TABLE orders ALTER COLUMN head SET STATISTICS 0, ALTER COLUMN lines SET STATISTICS 0,
+    ALTER COLUMN person SET STATISTICS 0, ALTER COLUMN tail SET STATISTICS 0;
 
 CREATE UNIQUE INDEX orders_external_id_key ON orders (store_id, external_id) WHERE external_id IS NOT NULL;
 CREATE INDEX orders_status_idx ON orders (store_id, status, id);
@@ -200,6 +203,7 @@ CREATE FUNCTION save_order(
 DECLARE
     moment timestamptz := clock_timestamp();
     stored orders;
+    shown  text;
     many   integer := cardinality(m_variant);
 BEGIN
     IF o_customer_id IS NOT NULL THEN
@@ -236,6 +240,7 @@ BEGIN
          WHERE o.store_id = in_store_id AND o.id = o_id
         RETURNING * INTO stored;
     END IF;
+    shown := order_document(stored);
     IF l_id IS NOT NULL THEN
         IF NOT in_new THEN
             DELETE FROM order_lines l WHERE l.store_id = in_store_id AND l.order_id = o_id AND NOT l.id = ANY (l_id);
@@ -257,18 +262,18 @@ BEGIN
     SELECT in_store_id, o_id, t.type, 'internal', t.body, c_author, t.changes, moment
       FROM unnest(c_type, c_body, c_changes) AS t (type, body, changes);
     INSERT INTO events (store_id, id, type, resource_type, resource_id, resource_version, actor, changes, data, request_id)
-    SELECT in_store_id, t.id, t.type, 'order', stored.id, stored.version, in_actor, t.changes, order_document(stored),
-           in_request_id
+    SELECT in_store_id, t.id, t.type, 'order', stored.id, stored.version, in_actor, t.changes, shown, in_request_id
       FROM unnest(e_id, e_type, e_changes) WITH ORDINALITY AS t (id, type, changes, n) ORDER BY t.n;
     IF n_id <> '{}' THEN
         UPDATE orders o
            SET suspected_duplicates = o.suspected_duplicates + n_delta, updated_at = moment, version = o.version + 1
-         WHERE o.store_id = in_store_id AND o.id = ANY (n_id);
+          FROM unnest(n_id) AS t (id)
+         WHERE o.store_id = in_store_id AND o.id = t.id;
         INSERT INTO events (store_id, id, type, resource_type, resource_id, resource_version, actor, changes, data, request_id)
         SELECT in_store_id, new_event_id(), n_type, 'order', o.id, o.version, in_actor,
                '{"suspected_duplicates_count":[' || o.suspected_duplicates - n_delta || ',' || o.suspected_duplicates || ']}',
                order_document(o), in_request_id
-          FROM orders o WHERE o.store_id = in_store_id AND o.id = ANY (n_id) ORDER BY o.id;
+          FROM unnest(n_id) AS t (id) JOIN orders o ON o.store_id = in_store_id AND o.id = t.id ORDER BY o.id;
     END IF;
     IF many > 0 THEN
         SELECT array_agg(m.outcome), array_agg(coalesce(m.on_hand - m.reserved, 0)) INTO outcomes, available
@@ -277,10 +282,10 @@ BEGIN
                           ARRAY(SELECT CASE t.kind WHEN 'restock' THEN 'return' ELSE 'order' END
                                   FROM unnest(m_kind) WITH ORDINALITY AS t (kind, n) ORDER BY t.n),
                           array_fill(o_number::text, ARRAY[many]),
-                          array_fill(o_id, ARRAY[many]), m_key) m;
+                          array_fill(o_id, ARRAY[many]), m_key, false) m;
     END IF;
     version := stored.version;
-    doc := convert_to(order_document(stored), 'UTF8');
+    doc := convert_to(shown, 'UTF8');
 END $$;
 
 -- The purchase without what somebody wrote of why it was called off. In JSON no other quotation mark stands before a colon.

@@ -109,8 +109,8 @@ LOCK = Query(StoredOrder, f"{_STORED} FOR NO KEY UPDATE")
 # Whoever touches several orders holds them in the order of their ids.
 LOCK_LIVE = Query(
     int,
-    """SELECT id FROM orders WHERE store_id = $1 AND id = ANY($2::bigint[]) AND status <> 'cancelled'
-        ORDER BY id FOR NO KEY UPDATE""",
+    """SELECT o.id FROM unnest($2::bigint[]) AS t (id) JOIN orders o ON o.store_id = $1 AND o.id = t.id
+        WHERE o.status <> 'cancelled' ORDER BY o.id FOR NO KEY UPDATE OF o""",
 )
 SUSPECTED = Query(
     int,
@@ -158,8 +158,9 @@ OFFERS = Query(
     Offer,
     """SELECT v.id, v.product_id, v.sku, p.name, coalesce(v.price, p.price) AS price, v.on_hand - v.reserved AS available,
               v.allow_backorder OR NOT v.track_inventory AS endless, v.head
-         FROM variants v JOIN products p ON p.store_id = $1 AND p.id = v.product_id
-        WHERE v.store_id = $1 AND v.deleted_at IS NULL AND v.id = ANY($2::bigint[])
+         FROM (SELECT DISTINCT unnest($2::bigint[]) AS id) t
+              JOIN variants v ON v.store_id = $1 AND v.id = t.id AND v.deleted_at IS NULL
+              JOIN products p ON p.store_id = $1 AND p.id = v.product_id
         UNION ALL
        SELECT v.id, v.product_id, v.sku, p.name, coalesce(v.price, p.price), v.on_hand - v.reserved,
               v.allow_backorder OR NOT v.track_inventory, v.head
