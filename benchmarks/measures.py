@@ -11,11 +11,12 @@ from stoa.access.authentication import Try
 from stoa.access.contract import NewSecret
 from stoa.access.queries import CLIENT, KEEP_TOKEN
 from stoa.customers import queries as customer_queries
+from stoa.customers.documents import mark_of
 from stoa.db.listing import Listing, Shape
 from stoa.orders import queries as order_queries
 from stoa.products import queries
+from stoa.rest.cursors import Cursor
 from stoa.rest.dispatch import PREFIX
-from stoa.rest.lists import Cursor
 
 
 class Access(msgspec.Struct, frozen=True):
@@ -118,7 +119,7 @@ def of_trade(store: Loaded, trade: Trade, access: Access, *, baseline: bool = Tr
             name,
             f"50 of {count:,} {name}, with total",
             _get(store, access, f"/{name}"),
-            _listing(store, 50, listing=listing),
+            _listing(store, 50, listing=listing, caller=mark_of(access.app.app_id)),
             baseline=_get(store, access, f"/{name}") if baseline else None,
             wanted=wanted,
         )
@@ -171,11 +172,12 @@ def _listing(
     after: int | None = None,
     *,
     listing: Listing = queries.LISTING,
+    caller: str = "",
     to_the_letter: bool = False,
 ) -> Script:
     # Variables, not literals: they reach the server as parameters, and it plans as it does for the service.
     chosen = [f"\\set store {store.store_id}", f"\\set rows {limit + 1}"]
-    values = [":store", ":rows"]
+    values = [":store", ":rows", *([f"'{caller}'"] if listing.personal else [])]
     if after is not None:
         chosen.append(f"\\set after {after}")
         values.append(":after")

@@ -1,10 +1,12 @@
-"""`python -m benchmarks.receiver PORT FILE`: answers webhooks as fast as it can, and writes down when each arrived.
+"""`python -m benchmarks.receiver PORT FILE [CERTIFICATE]`: answers webhooks as fast as it can, and writes down when each
+arrived; with a certificate, over TLS.
 
 What is sent to a path that begins with /dead is never answered.
 """
 
 import asyncio
 import re
+import ssl
 import sys
 import time
 from typing import TextIO, cast
@@ -37,11 +39,15 @@ class Receiving(asyncio.Protocol):
                 self._transport.write(_ANSWER)
 
 
-async def main(port: int, file: str) -> None:
+async def main(port: int, file: str, certificate: str | None) -> None:
+    tls = None
+    if certificate is not None:
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        tls.load_cert_chain(certificate)
     with open(file, "w", buffering=1) as out:  # noqa: PTH123
-        server = await asyncio.get_running_loop().create_server(lambda: Receiving(out), "127.0.0.1", port)
+        server = await asyncio.get_running_loop().create_server(lambda: Receiving(out), "127.0.0.1", port, ssl=tls)
         await server.serve_forever()
 
 
 if __name__ == "__main__":
-    uvloop.run(main(int(sys.argv[1]), sys.argv[2]))
+    uvloop.run(main(int(sys.argv[1]), sys.argv[2], sys.argv[3] if len(sys.argv) > 3 else None))

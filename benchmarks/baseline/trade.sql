@@ -122,8 +122,7 @@ CREATE TABLE baseline.order_numbers (store_id bigint PRIMARY KEY, last bigint NO
 
 CREATE TEMPORARY TABLE people ON COMMIT DROP AS
 SELECT c.*, ('{' || substr(head, 2) || '}')::jsonb AS doc,
-       ('{' || coalesce((SELECT string_agg(substr(part, strpos(part, ':') + 1), ',')
-                           FROM unnest(string_to_array(trim(E'\x1e' FROM shown), E'\x1e')) part WHERE part <> ''), '') || '}')::jsonb AS noted
+       regexp_replace(substr(shown, length(',"metadata":') + 1), E'\x1e[0-9]+:|\x1f', '', 'g')::jsonb AS noted
   FROM customers c WHERE deleted_at IS NULL;
 
 INSERT INTO baseline.customers

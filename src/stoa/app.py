@@ -28,6 +28,7 @@ from stoa.rest.endpoint import Endpoint
 from stoa.rest.problems import HeadersTooLarge
 from stoa.rest.wire import Receive, Scope, Send, check_headers, look_past_proxies
 from stoa.settings import Settings, load, secret_key
+from stoa.shifts import LEAVE, take_no_more, until_all_left
 from stoa.telemetry import Observer, configure_logging
 from stoa.usage.record import Recorder
 from stoa.webhooks.feed import stop_waiting
@@ -58,7 +59,7 @@ class Application:
             committed=self.nudge,
         )
         tokens = oauth_routes(self.database, self.access, settings)
-        portal = portal_routes(self.database, settings)
+        portal = portal_routes(self.database, settings, self.nudge)
         routes = [*site.routes(self.database), *tokens, *portal]
         self._named = {route.path for route in routes if "{" not in route.path}
         self._site: Callable[[Scope, Receive, Send], Awaitable[None]] = Starlette(
@@ -66,6 +67,7 @@ class Application:
             exception_handlers=site.EXCEPTION_HANDLERS,
         )
         self._tasks: list[asyncio.Task[None]] = []
+        self._leaves = False
 
     async def close(self) -> None:
         """Give back every connection."""
@@ -81,6 +83,8 @@ class Application:
             return
         if self.settings.proxies:
             look_past_proxies(scope, self.settings.proxies)
+        if self._leaves:
+            send = _last_answer(send)
         path: str = scope["path"]
         if path.startswith(PREFIX):
             await self._dispatch(scope, receive, send, sub_path=path[len(PREFIX) :])
@@ -118,7 +122,7 @@ class Application:
         while True:
             message = await receive()
             if message["type"] == "lifespan.startup":
-                _end_with_parent()
+                self._end_with_parent()
                 self._tasks = [
                     asyncio.create_task(tidy_for_ever(self.database)),
                     asyncio.create_task(self.usage.flush_for_ever(self.database)),
@@ -134,19 +138,38 @@ class Application:
                 await send({"type": "lifespan.shutdown.complete"})
                 return
 
+    def _end_with_parent(self) -> None:
+        """A worker must not outlive the process that started it: kill -9 of that one leaves no other sign."""
+        parent = multiprocessing.parent_process()
+        if parent is not None:
+            loop = asyncio.get_running_loop()
+            loop.add_reader(parent.sentinel, _orphaned)
 
-def _end_with_parent() -> None:
-    """A worker must not outlive the process that started it: kill -9 of that one leaves no other sign."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        loop = asyncio.get_running_loop()
-        loop.add_reader(parent.sentinel, _orphaned)
+            def told_to_stop(*_: object) -> None:
+                loop.call_soon_threadsafe(stop_waiting)
 
-        def told_to_stop(*_: object) -> None:
-            loop.call_soon_threadsafe(stop_waiting)
+            # The server hears of signals by its own wake-up; this is beside it, and lets nobody hold up the end by waiting.
+            signal.signal(signal.SIGTERM, told_to_stop)
+            loop.add_signal_handler(LEAVE, lambda: self._tasks.append(asyncio.create_task(self._leave())))
 
-        # The server hears of signals by its own wake-up; this is beside it, and lets nobody hold up the end by waiting.
-        signal.signal(signal.SIGTERM, told_to_stop)
+    async def _leave(self) -> None:
+        """Make room for a new worker: no new connection, a last answer on each that there is, and then the end."""
+        self._leaves = True
+        ports = take_no_more()
+        stop_waiting()
+        await until_all_left(ports)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _last_answer(send: Send) -> Send:
+    """Tell the caller not to send anything more on this connection."""
+
+    async def closing(message: MutableMapping[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            message["headers"] = [*message["headers"], (b"connection", b"close")]
+        await send(message)
+
+    return closing
 
 
 def _orphaned() -> None:

@@ -1,17 +1,18 @@
 """The committed description of the API: what `openapi.json` holds and `/openapi.json` answers."""
 
+import json
 from functools import cache
-from typing import Any
-
-import msgspec
+from typing import Any, cast
 
 from stoa.access.contract import SCOPES
 from stoa.api import ENDPOINTS, EVENTS
 from stoa.rest.dispatch import PREFIX
 from stoa.rest.openapi import document
-from stoa.webhooks.schemas import described
+from stoa.rest.openapi_envelopes import REFS
+from stoa.webhooks.schemas import components, described
 
 VERSION = "3.0"
+_WIDTH = 116
 GROUPS = {
     "Products": "The catalogue: products, their variants, stock and bulk import.",
     "Orders": "What is bought: orders, their lines, status and payment, timeline and duplicates.",
@@ -23,11 +24,26 @@ GROUPS = {
 @cache
 def openapi() -> dict[str, Any]:
     told = document(ENDPOINTS, prefix=PREFIX, version=VERSION, scopes=SCOPES, groups=GROUPS)
-    told["webhooks"], schemas = described(EVENTS, "#/components/schemas/{name}")
-    told["components"]["schemas"] = dict(sorted({**schemas, **told["components"]["schemas"]}.items()))
+    told["webhooks"] = described(EVENTS, REFS)
+    for kind, more in components(EVENTS, REFS).items():
+        told["components"][kind] = dict(sorted({**more, **told["components"][kind]}.items()))
     return told
 
 
 @cache
 def openapi_bytes() -> bytes:
-    return msgspec.json.format(msgspec.json.encode(openapi()), indent=2) + b"\n"
+    return _lines(openapi(), "").encode() + b"\n"
+
+
+def _lines(value: Any, indent: str) -> str:
+    """JSON as people write it: what fits on a line stays on a line, so that a difference shows where it is."""
+    flat = json.dumps(value, ensure_ascii=False)
+    if not value or not isinstance(value, dict | list) or len(indent) + len(flat) <= _WIDTH:
+        return flat
+    deeper = indent + "  "
+    if isinstance(value, dict):
+        members = cast("dict[str, Any]", value)
+        parts = [f"{json.dumps(key, ensure_ascii=False)}: {_lines(each, deeper)}" for key, each in members.items()]
+    else:
+        parts = [_lines(each, deeper) for each in cast("list[Any]", value)]
+    return f"{flat[0]}\n{deeper}" + f",\n{deeper}".join(parts) + f"\n{indent}{flat[-1]}"

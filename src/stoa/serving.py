@@ -16,7 +16,6 @@ import time
 import urllib.request
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from multiprocessing import resource_tracker
 from typing import Any
 
 import msgspec
@@ -24,84 +23,24 @@ import structlog
 from granian.constants import HTTPModes, Interfaces, Loops  # pyright: ignore[reportMissingTypeStubs]
 from granian.http import HTTP1Settings  # pyright: ignore[reportMissingTypeStubs]
 from granian.log import LogLevels  # pyright: ignore[reportMissingTypeStubs]
-from granian.server.mp import MPServer  # pyright: ignore[reportMissingTypeStubs]
 
+from stoa.crew import RESPAWN_PAUSE_S, START_PATIENCE_S, Server, Wakeup
 from stoa.db.embedded import EmbeddedPostgres, EmbeddedPostgresFailed
 from stoa.db.errors import Unavailable
 from stoa.db.pool import connect
 from stoa.settings import PREFIX, Settings, WrongSetting, metrics_address, secret_key
+from stoa.shifts import HEADER_READ_MS
 from stoa.webhooks.guard import check_setting
 
-HEADER_READ_MS = 10_000  # a connection may idle as long: granian has one clock for both
 # Above our own limit of 16 KiB, so that it is we who answer 431.
 READ_BUFFER_BYTES = 128 * 1024
 # Of each worker, idle ones included: it is max_in_flight that limits requests, and answers those it turns away.
 MOST_CONNECTIONS = 10_000
 OLDEST_POSTGRES = 15
-RESPAWN_PAUSE_S = 0.5
-RELOAD_PAUSE_S = 4.0  # on SIGHUP, how long a new worker has to get ready before the old one ends
 PORT_PATIENCE_S = 2.0
 # Granian's own words go the way of all other log lines.
 _GRANIAN_LOG: dict[str, Any] = {"loggers": {"_granian": {"handlers": [], "propagate": True}}}
 _claims: list[socket.socket] = []  # what this process holds for as long as it lives
-
-
-class Wakeup:
-    """What the main thread waits for. It looks by itself, because a signal that the system hands to another thread
-    would not wake a lock, and it holds none, because signal handlers set it. It asks what signals left behind as well:
-    the server clears this after it looked at them, and would wait for ever for one that came in between."""
-
-    def __init__(self, told: Callable[[], bool]) -> None:
-        self._told = told
-        self._set = False
-
-    def set(self) -> None:
-        self._set = True
-
-    def clear(self) -> None:
-        self._set = False
-
-    def is_set(self) -> bool:
-        return self._set
-
-    def wait(self) -> None:
-        while not self._set and not self._told():
-            time.sleep(0.05)
-
-
-class Server(MPServer):
-    """Granian gives up when a worker dies twice in a row; this gives up only as long as nothing was answered yet."""
-
-    answered = False
-
-    def _spawn_worker(self, *args: Any, **kwargs: Any) -> Any:
-        worker: Any = super()._spawn_worker(*args, **kwargs)  # pyright: ignore[reportUnknownMemberType]
-        start = worker.start
-
-        def start_deaf() -> None:
-            # A terminal's Ctrl-C reaches workers too, one that still starts would end in a traceback: it is for us alone.
-            resource_tracker.ensure_running()  # when it starts only now, it lets the signal through again
-            before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-            try:
-                start()
-            finally:
-                signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-        worker.start = start_deaf
-        return worker
-
-    def shutdown(self, exit_code: int = 0) -> None:
-        if self.interrupt_signal:  # a worker that died of the same signal, before it could hear it, is no failure
-            for worker in self.wrks:  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-                worker.interrupt_by_parent = True
-            self.interrupt_children.clear()  # pyright: ignore[reportUnknownMemberType]
-        super().shutdown(exit_code)  # pyright: ignore[reportUnknownMemberType]
-
-    def _respawn_workers(self, *args: Any, **kwargs: Any) -> None:
-        super()._respawn_workers(*args, **kwargs)  # pyright: ignore[reportUnknownMemberType]
-        if self.answered:
-            time.sleep(RESPAWN_PAUSE_S)  # a worker that dies at once must not keep the machine busy
-            self.respawned_wrks.clear()  # pyright: ignore[reportUnknownMemberType] - granian's memory of who died
 
 
 @contextmanager
@@ -214,7 +153,7 @@ def serve(settings: Settings, *, on_ready: Callable[[], None] = lambda: None) ->
         http1_settings=HTTP1Settings(header_read_timeout=HEADER_READ_MS, max_buffer_size=READ_BUFFER_BYTES),
         workers_kill_timeout=settings.drain_seconds,
         respawn_failed_workers=True,
-        respawn_interval=RELOAD_PAUSE_S,
+        respawn_interval=START_PATIENCE_S,
     )
 
     server.main_loop_interrupt = Wakeup(lambda: server.interrupt_signal or server.reload_signal)  # pyright: ignore[reportAttributeAccessIssue]

@@ -18,6 +18,7 @@ from tests.support.service import Service, new_database
 
 CHROMIUM = Path("/usr/bin/chromium")
 PICTURES = Path(__file__).parents[2] / "artefacts" / "browser"
+NEAR = "localhost,127.0.0.0/8,::1"
 WIDE, PHONE = {"width": 1280, "height": 860}, {"width": 390, "height": 844}
 
 
@@ -55,8 +56,9 @@ class House:
 
 
 async def _open_house(folder: Path, name: str) -> AsyncIterator[House]:
+    """A service that anybody may sign up at, and that may send to this machine, as the demo may."""
     url = await new_database(name)
-    with Service(folder, database_url=url, workers=1, sign_up="open") as service:
+    with Service(folder, database_url=url, workers=1, sign_up="open", webhook_allow=NEAR) as service:
         db = Database(url, size=2)
         yield House(service, db, load(service.environment, database_url=url))
         await db.close()

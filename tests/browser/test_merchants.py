@@ -1,19 +1,15 @@
-"""What merchants and operators look at, in a real browser: an import that runs, files to take home, the operators' pages."""
+"""What merchants look at, in a real browser: an import that runs, files to take home, and a store without script."""
 
 from pathlib import Path
 
 import httpx
-import pytest
 
 from stoa.access.apps import create_app
 from stoa.access.grants import install
 from stoa.accounts.ownership import open_development_store
-from stoa.accounts.registration import create_account
-from stoa.portal.pages import Who
-from stoa.portal.site_map import PAGES
 from tests.browser.conftest import House, NewPage, enter, picture
-from tests.browser.test_accessibility import LOOKS, check
-from tests.portal.people import PASSWORD, as_operator, new_email
+from tests.browser.test_accessibility import check
+from tests.portal.people import as_operator
 from tests.portal.places import furnish
 
 ROWS = 3_000
@@ -72,20 +68,3 @@ async def test_a_merchant_without_script_browses_all_the_same(house: House, new_
     await page.get_by_role("heading", name="Timeline").wait_for()
     await page.get_by_role("link", name="Ada Byron").click()
     await page.get_by_role("heading", name="Ada Byron").wait_for()
-
-
-@pytest.mark.timeout(300)
-@pytest.mark.parametrize(("theme", "phone"), LOOKS)
-async def test_every_operators_page_is_open_to_everybody(
-    house: House, new_page: NewPage, theme: str, phone: bool
-) -> None:
-    page = await new_page(theme=theme, phone=phone)
-    by = as_operator(house.db, house.settings)
-    account = await create_account(by, new_email(), "Olive Run", PASSWORD, operator=True)
-    await enter(page, house, account)
-    places = await furnish(by, house.db, account.id)
-    for declared in PAGES:
-        if declared.who is Who.OPERATOR:
-            await page.goto(house.url + declared.address(places))
-            await check(page, declared.name)
-            await picture(page, f"{declared.name}-{theme}-{'phone' if phone else 'wide'}")

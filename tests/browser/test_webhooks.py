@@ -1,35 +1,18 @@
 """A newcomer's way to a verified webhook with the portal alone, in a real browser: subscribe, receive, follow, repeat."""
 
-import os
 import re
-import subprocess
-import sys
-from collections.abc import AsyncIterator, Generator
-from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import unquote
 
 import httpx
 import pytest
-from playwright.async_api import Browser, Page, expect
+from playwright.async_api import Page, expect
 
-from stoa.db.pool import Database
-from stoa.settings import load
 from tests.browser.conftest import House, NewPage, picture
+from tests.browser.receiving import running
 from tests.browser.test_accessibility import check
 from tests.browser.test_stories import sign_up
-from tests.support.service import Service, free_port, new_database, until
-
-
-@pytest.fixture
-async def near_house(chromium: Browser, tmp_path: Path, worker_id: str) -> AsyncIterator[House]:
-    """A service that may send to this machine, as the demo may."""
-    url = await new_database(f"near_house_{worker_id}_{os.getpid()}")
-    near = "localhost,127.0.0.0/8,::1"
-    with Service(tmp_path / "house", database_url=url, workers=1, sign_up="open", webhook_allow=near) as service:
-        db = Database(url, size=2)
-        yield House(service, db, load(service.environment, database_url=url))
-        await db.close()
+from tests.support.service import free_port, until
 
 
 async def register(page: Page, house: House) -> None:
@@ -52,44 +35,15 @@ async def environment(page: Page) -> dict[str, str]:
     return dict(line.split("=", 1) for line in lines if "=" in line)
 
 
-@contextmanager
-def running(code: str, line: str, folder: Path, port: int) -> Generator[Path]:
-    """The receiver that the page shows, started as it says; answers the file that holds what it prints."""
-    (folder / "receiver.py").write_text(code.replace("8787", str(port)))
-    secret, log = line.split(maxsplit=1)[0].partition("=")[2], folder / "receiver.log"
-    with log.open("wb") as out:
-        process = subprocess.Popen(
-            [sys.executable, "-u", "receiver.py"],
-            cwd=folder,
-            env={**os.environ, "WEBHOOK_SECRET": secret},
-            stdout=out,
-            stderr=out,
-        )
-        try:
-            until(lambda: _answers(port), "the receiver listens")
-            yield log
-        finally:
-            process.terminate()
-            process.wait()
-
-
-def _answers(port: int) -> bool:
-    try:
-        httpx.get(f"http://localhost:{port}/")
-    except httpx.HTTPError:
-        return False
-    return True
-
-
 @pytest.mark.timeout(240)
 async def test_a_newcomer_comes_to_a_verified_webhook_with_the_portal_alone(
-    near_house: House, new_page: NewPage, tmp_path: Path
+    new_house: House, new_page: NewPage, tmp_path: Path
 ) -> None:
     page = await new_page()
-    await sign_up(page, near_house)
-    await register(page, near_house)
+    await sign_up(page, new_house)
+    await register(page, new_house)
     variables = await environment(page)
-    await page.goto(f"{near_house.url}/portal/apps")
+    await page.goto(f"{new_house.url}/portal/apps")
     await page.get_by_role("link", name="Stock sync").click()
     app = page.url
     await page.get_by_role("link", name="Webhooks", exact=True).click()

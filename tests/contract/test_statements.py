@@ -134,6 +134,7 @@ def shapes(listing: Listing, sorts: list[str]) -> Iterator[Shape]:
     for name in names:
         yield Shape(filters=(name,))
         yield Shape(filters=(name,), joined=True)
+        yield Shape(filters=(name,), single=(name,))
     yield Shape(filters=tuple(names), sort=("id",), resumed=True)
     for sort in sorts:
         for sign, resumed, backwards, deleted in itertools.product(

@@ -4,7 +4,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,41 +12,13 @@ import msgspec
 import pytest
 
 from tests.docs.pages import GUIDES, ROOT, blocks
-from tests.support.service import Service, new_database, until
 
-# What the tests' service appends to its command is not read here: it is the demo that runs.
-DEMO = (sys.executable, "-c", "from stoa.cli import cli; cli(['demo'])")
 MARK = "--- next block ---"
 TOKEN = next(block.text for block in blocks(GUIDES / "quickstart.md", "bash") if "TOKEN=$(" in block.text)
 CALLING = [ROOT / "README.md", GUIDES / "quickstart.md", GUIDES / "authentication.md"]
 
 needs_curl = pytest.mark.skipif(shutil.which("curl") is None, reason="no curl here")
 needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="no Node here")
-
-
-@pytest.fixture(scope="module")
-async def folder(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Path]:
-    """Where `make demo` was called: `.stoa/demo.env` lies in it, and the service runs."""
-    here = tmp_path_factory.mktemp("demo")
-    url = await new_database(f"test_docs_{os.getpid()}")
-    with Service(here / ".stoa", database_url=url, command=DEMO, workers=1):
-        until((here / ".stoa/demo.env").exists, "the demo keeps its credentials")
-        yield here
-
-
-@pytest.fixture(scope="module")
-def variables(folder: Path) -> dict[str, str]:
-    lines = (folder / ".stoa/demo.env").read_text().splitlines()
-    return dict(line.removeprefix("export ").split("=", 1) for line in lines)
-
-
-@pytest.fixture(scope="module")
-def api(variables: dict[str, str]) -> Iterator[httpx.Client]:
-    credentials = (variables["STOA_CLIENT_ID"], variables["STOA_CLIENT_SECRET"])
-    asked = httpx.post(variables["STOA_AUTH_URL"], auth=credentials, data={"grant_type": "client_credentials"})
-    bearer = {"authorization": f"Bearer {asked.json()['access_token']}"}
-    with httpx.Client(base_url=variables["STOA_BASE_URL"] + "/api/v3/app", headers=bearer) as client:
-        yield client
 
 
 def alike(shown: Any, real: Any) -> bool:
@@ -126,3 +97,17 @@ def test_the_recipe_for_a_copy_in_step_fills_it_and_has_nothing_to_add_the_secon
     before = dict(copy)
     assert names["sync"](api, copy, since) == since
     assert copy == before
+
+
+def test_the_problem_on_the_page_about_errors_is_what_is_answered(api: httpx.Client) -> None:
+    (shown,) = blocks(GUIDES / "errors.md", "json")
+    problem, real = msgspec.json.decode(shown.text), api.get("/products", params={"status": "x", "limit": "0"}).json()
+    for name, start in (("type", "/problems/"), ("request_id", "req_")):
+        assert start in problem.pop(name)
+        assert start in real.pop(name)
+    assert problem == real
+
+
+def test_the_page_about_lists_shows_what_a_page_tells_of_itself(api: httpx.Client) -> None:
+    (shown,) = blocks(GUIDES / "pagination-and-sync.md", "json")
+    assert msgspec.json.decode(shown.text)["meta"] == api.get("/products").json()["meta"]

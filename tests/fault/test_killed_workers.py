@@ -3,12 +3,12 @@
 import asyncio
 import os
 from pathlib import Path
-from signal import SIGHUP, SIGKILL
+from signal import SIGKILL
 
 import httpx
 
 from stoa.db.pool import connect
-from tests.support.service import PATIENCE_S, WITH_NOTES, Account, Service, alive, new_database, until
+from tests.support.service import PATIENCE_S, WITH_NOTES, Account, Service, new_database, until
 
 WRITERS = 4
 KILLS = 6
@@ -59,18 +59,4 @@ async def test_workers_killed_again_and_again_take_nothing_down_and_lose_nothing
         await db.close()
         assert sorted(row[0] for row in rows) == sorted(written)
         assert service.said().count("Unexpected exit from worker") >= KILLS
-        assert service.stop() == 0
-
-
-async def test_a_reload_replaces_the_worker_and_keeps_nobody_waiting(tmp_path: Path) -> None:
-    with Service(tmp_path, database_url=await new_database(f"reload_{os.getpid()}"), workers=1) as service:
-        old = service.workers()
-        os.kill(service.pid, SIGHUP)
-        refused = 0
-        while alive(old[0]):
-            refused += service.status("/ready") != 200
-            await asyncio.sleep(0.01)
-        assert refused <= 1  # a connection may just have been waiting for the old worker to take it
-        assert service.status("/ready") == 200
-        assert len(service.workers()) == 1
         assert service.stop() == 0

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from stoa.db.errors import PostgresError, Unavailable
-from stoa.db.pool import Database
+from stoa.db.pool import MOST_WAITING, Database
 
 SIZE = 2
 
@@ -86,3 +86,15 @@ async def test_a_connection_that_the_server_ends_is_replaced(pool: Database, db:
     await asyncio.sleep(0.05)
     assert [tuple(row) for row in await pool.fetch("SELECT 1")] == [(1,)]
     await assert_whole(pool)
+
+
+async def test_a_pool_says_when_so_many_wait_that_newcomers_should_not(pool: Database) -> None:
+    async with contextlib.AsyncExitStack() as stack:
+        for _ in range(SIZE):
+            await stack.enter_async_context(pool.transaction())
+        waiting = [asyncio.create_task(pool.fetch("SELECT 1")) for _ in range(MOST_WAITING * SIZE)]
+        assert not pool.crowded
+        await asyncio.sleep(0)
+        assert pool.crowded
+    await asyncio.gather(*waiting)
+    assert not pool.crowded

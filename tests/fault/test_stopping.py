@@ -8,7 +8,7 @@ from signal import SIGINT, SIGTERM, Signals
 
 import pytest
 
-from stoa.serving import Wakeup
+from stoa.crew import Wakeup
 from tests.support.service import WITH_NOTES, Held, Service, alive, until
 
 

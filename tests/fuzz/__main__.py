@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -13,6 +14,7 @@ from typing import Any
 import click
 
 from stoa.api import ENDPOINTS
+from stoa.reference.document import inlined
 from tests.fuzz.goods import stock
 from tests.support.service import Account, Service
 
@@ -44,13 +46,18 @@ async def _run(folder: Path, seed: int, cases: int, minutes: int, only: tuple[st
         account = await service.account("fuzz", burst=100_000_000, refill=1_000_000)
         async with account.client() as client:
             ids = await stock(client)
-        (folder / "openapi.json").write_text(json.dumps(_harmless(json.loads(service.run("openapi").stdout))))
+        description = json.loads(service.run("openapi").stdout)
+        (folder / "codes.json").write_text(json.dumps(_codes(description)))
+        (folder / "openapi.json").write_text(json.dumps(_harmless(description)))
         (folder / "schemathesis.toml").write_text((HERE / "schemathesis.toml").read_text() + _dictionaries(ids))
         before = len(service.said())
         command = [str(word) for word in _command(folder, account, seed, cases, only)]
-        failed = subprocess.run(command, check=False, timeout=minutes * 60).returncode
+        told = {"STOA_FUZZ_CODES": f"{folder}/codes.json", "STOA_FUZZ_UNCOUNTED": f"{folder}/uncounted"}
+        failed = subprocess.run(command, check=False, timeout=minutes * 60, env={**os.environ, **told}).returncode
         statuses = _statuses(service.said()[before:])
-    return _tell(seed, statuses, only) or failed != 0
+    wrong = _tell(seed, statuses, only)
+    _tell_uncounted(folder / "uncounted")
+    return wrong or failed != 0
 
 
 def _command(folder: Path, account: Account, seed: int, cases: int, only: tuple[str, ...]) -> Iterable[str | Path]:
@@ -77,6 +84,25 @@ def _harmless(description: dict[str, Any]) -> dict[str, Any]:
         url["pattern"] = DEAF
         url.pop("format", None)
     return description
+
+
+def _codes(description: dict[str, Any]) -> dict[str, dict[str, list[str]]]:
+    """The codes of each operation by status."""
+    operations = [operation for item in description["paths"].values() for operation in item.values()]
+    return {
+        each["operationId"]: {
+            status: answer.get("x-problem-codes", [])
+            for status, answer in inlined(each["responses"], description).items()
+        }
+        for each in operations
+    }
+
+
+def _tell_uncounted(file: Path) -> None:
+    reasons = Counter(file.read_text().splitlines()) if file.exists() else Counter[str]()
+    click.echo(f"Not counted, for reasons in tests/fuzz/hooks.py: {reasons.total()}")
+    for reason, count in reasons.most_common():
+        click.echo(f"  {count:>6}  {reason}")
 
 
 def _dictionaries(ids: dict[str, list[Any]]) -> str:

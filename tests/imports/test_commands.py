@@ -89,7 +89,16 @@ async def test_a_file_that_cannot_be_used_is_one_clear_line(
 
 async def test_a_file_that_is_not_there_is_named(stoa: Stoa, shop: Shop) -> None:
     done = await stoa("products", "nowhere.csv", "--store", shop.store.handle)
-    assert (done.exit_code, "nowhere.csv cannot be read" in done.output) == (1, True)
+    assert done.exit_code == 1
+    assert "nowhere.csv cannot be read: No such file or directory\n" in done.output
+
+
+async def test_a_command_is_held_to_the_rules_of_a_request(stoa: Stoa, shop: Shop, tmp_path: Path) -> None:
+    file = tmp_path / "mugs.csv"
+    file.write_bytes(sheet("id name price", ["7", "x", "1"]))
+    done = await stoa("products", str(file), "--store", shop.store.handle, "--mode", "create", "--match-by", "id")
+    assert (done.exit_code, "match by something else" in done.output) == (1, True)
+    assert await catalogue(shop) == {}
 
 
 async def test_an_unknown_store_is_named(stoa: Stoa, tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ _hashes: list[str] = []
 _TOKEN = re.compile(r'name="_token" value="([^"]+)"')
 _FAULT = re.compile(r'<p class="fault" [^>]*data-field="([^"]+)">.*?</svg>(.*?)</p>', re.DOTALL)
 _BANNER = re.compile(r'<div class="notice bad" role="alert">.*?<p>(.*?)</p>', re.DOTALL)
-_NOTICE = re.compile(r'<div role="status"><div class="notice good">.*?<p>(.*?)</p>', re.DOTALL)
+_NOTICE = re.compile(r'<div role="status"><div class="notice (\w*)">.*?<p>(.*?)</p>', re.DOTALL)
 
 
 def new_email() -> str:
@@ -85,7 +85,13 @@ class Visitor:
     @property
     def notice(self) -> str:
         found = _NOTICE.search(self.text)
-        return found[1].strip() if found else ""
+        return found[2].strip() if found else ""
+
+    @property
+    def tone(self) -> str:
+        """How the notice is said."""
+        found = _NOTICE.search(self.text)
+        return found[1] if found else ""
 
     async def send(self, path: str, fields: Mapping[str, Any] | None = None, **more: Any) -> httpx.Response:
         """Send a form from the page that is open, as a browser does, and go where it leads."""
@@ -130,6 +136,10 @@ class Somebody:
     @property
     def notice(self) -> str:
         return self.visitor.notice
+
+    @property
+    def tone(self) -> str:
+        return self.visitor.tone
 
     async def open(self, path: str) -> httpx.Response:
         return await self.visitor.open(path)

@@ -14,14 +14,14 @@ from stoa.access.contract import NotInstalled
 from stoa.access.grants import install, list_installations, uninstall
 from stoa.access.operator import Operator
 from stoa.accounts import ownership, second_factor
-from stoa.accounts.asking import narrow
+from stoa.accounts.asking import narrow, refuse_pestering
 from stoa.accounts.contract import FactorOn, OwnedStore, TooManyStores, WeakPassword, WrongCredentials
 from stoa.accounts.registration import change_password, reset
 from stoa.accounts.rules import check_password
 from stoa.accounts.sessions import sign_in
 from stoa.app import Application
 from stoa.db.pool import Database
-from stoa.portal.guard import pack_notice
+from stoa.portal.guard import Notice, pack_notice
 from stoa.settings import Settings, secret_key
 from tests.portal.people import (
     FROM_HERE,
@@ -165,7 +165,20 @@ async def test_asking_again_and_again_does_not_fill_a_strangers_log(
         await zeno.send(f"/portal/apps/{made.app_id}/requests/{store.handle}/withdraw")
         await zeno.send(f"/portal/apps/{made.app_id}/requests", handle=store.handle, message="Please?")
     assert zeno.seen.status_code == 429
+    assert zeno.faults[""].startswith("You have asked ten times in a minute.")
     assert (await audit.head(db, store.id)).position < before.position + 25
+
+
+async def test_many_who_ask_do_not_keep_each_other_from_it(zeno: Somebody, db: Database, operator: Operator) -> None:
+    for other in range(10**9, 10**9 + 12):
+        for _ in range(9):
+            await refuse_pestering(operator, db, other)
+    store = await ownership.open_store(operator, zeno.account.id, f"asked-{zeno.account.id}", "Quiet", "EUR")
+    made = await ownership.register_app(operator, zeno.account.id, "Calm", "", {"products:read": "x"}, new_email())
+    for message in ("One", "Two", "Three"):
+        await zeno.open(f"/portal/apps/{made.app_id}/stores")
+        await zeno.send(f"/portal/apps/{made.app_id}/requests", handle=store.handle, message=message)
+        assert zeno.notice
 
 
 async def test_one_person_cannot_take_every_handle(maria: Somebody, operator: Operator, db: Database) -> None:
@@ -235,7 +248,7 @@ async def test_a_notice_is_for_the_session_it_was_said_to(maria: Somebody, zeno:
     assert said
     cookies = {"cookie": f"stoa_session={maria.client.cookies['stoa_session']}; stoa_notice={said[1]}"}
     assert "Your name is changed" not in (await maria.client.get("/portal/account", headers=cookies)).text
-    mine = pack_notice(secret_key(settings), maria.client.cookies["stoa_session"], "For me.")
+    mine = pack_notice(secret_key(settings), maria.client.cookies["stoa_session"], Notice("For me."))
     cookies = {"cookie": f"stoa_session={maria.client.cookies['stoa_session']}; stoa_notice={mine}"}
     assert "For me." in (await maria.client.get("/portal/account", headers=cookies)).text
 

@@ -80,7 +80,7 @@ async def near(settings: Settings, db: Database) -> AsyncIterator[Somebody]:
     person = await somebody(application, db)
     yield person
     await person.client.aclose()
-    await application.database.close()
+    await application.close()
 
 
 @pytest.fixture
@@ -537,7 +537,7 @@ async def test_a_service_that_is_to_stop_does_not_wait_for_tails(settings: Setti
     async with asyncio.timeout(10):
         await listener.task
     await person.client.aclose()
-    await application.database.close()
+    await application.close()
 
 
 async def test_a_person_may_keep_only_a_few_tails_open(place: Place) -> None:
@@ -567,3 +567,38 @@ async def test_without_script_the_tail_is_a_list_with_a_way_to_refresh(place: Pl
     assert f'id="t-{number}-1"' in place.person.text
     assert "<noscript>" in place.person.text
     assert "Refresh" in place.person.text
+
+
+# --- several stores --------------------------------------------------------------------------------------------------
+
+
+async def two_stores(at: Place) -> str:
+    """A second store for the app, whose name comes first and which grants less."""
+    store = await open_store(at.by, at.person.account.id, f"a-{at.handle}", "Second", "EUR")
+    await install(at.by, at.client_id, store.handle, ["webhooks:write"])
+    return store.handle
+
+
+async def test_at_first_the_store_is_chosen_that_has_had_the_app_for_longest(place: Place) -> None:
+    second = await two_stores(place)
+    await place.person.open(f"{place.path}/new-webhook")
+    assert f'<option value="{place.handle}" selected>' in place.person.text
+    assert f'<option value="{second}">' in place.person.text
+    await place.person.open(place.path)
+    assert f"/stores/{place.handle}\n" in place.person.text
+
+
+async def test_a_store_that_grants_less_says_so_and_stays_chosen(place: Place) -> None:
+    second = await two_stores(place)
+    await place.person.open(f"{place.path}/new-webhook")
+    given = {"store": second, "url": "https://hooks.example.com/", "events": ["product.created"]}
+    await place.person.send(f"{place.path}/new-webhook", given)
+    assert place.person.seen.status_code == 422
+    assert "products:read" in " ".join(place.person.faults.values())
+    assert f'<option value="{second}" selected>' in place.person.text
+
+
+async def test_the_receiver_on_the_page_listens_where_the_subscription_sends(near: Somebody, db: Database) -> None:
+    at = await furnished(near, db)
+    await subscribe(at, url="http://localhost:8790/hook")
+    assert 'HTTPServer(("", 8790), Receiver)' in near.text

@@ -141,7 +141,7 @@ async def test_variants_across_products_are_patched_in_one_call(shop: Shop) -> N
         {"sku": "NOPE", "data": {}},
         {"id": 999_999, "data": {}},
         {"data": {}},
-        {"sku": "LS-S", "data": {"price": "x", "stock": {"on_hand": 1}}},
+        {"sku": "LS-S", "data": {"price": "x", "shelf": 1}},
         {"sku": "MUG-1", "data": {"sku": "LS-S"}},
     ]
     answer = await shop.client.patch("/products/variants", json={"mode": "independent", "items": wrong})

@@ -168,3 +168,16 @@ async def test_a_gzip_body_is_unpacked(shop: Shop) -> None:
 async def test_a_bomb_or_a_broken_gzip_is_refused(shop: Shop, packed: bytes, encoding: str, status: int) -> None:
     answer = await shop.client.post("/notes", content=packed, headers={**JSON, "content-encoding": encoding})
     assert answer.status_code == status
+
+
+@pytest.mark.parametrize("number", [b"9.0", b"0.9e1", b"90E-1"])
+async def test_a_whole_number_is_an_integer_however_it_is_written(shop: Shop, number: bytes) -> None:
+    body = b'{"title":"a","price":"1.00","detail":{"pages":' + number + b"}}"
+    answer = await shop.client.post("/notes", content=body, headers=JSON)
+    assert (answer.status_code, answer.json()["data"]["detail"]["pages"]) == (201, 9)
+
+
+async def test_a_fraction_is_no_integer(shop: Shop) -> None:
+    body = b'{"title":"a","price":"1.00","detail":{"pages":9.5}}'
+    answer = await shop.client.post("/notes", content=body, headers=JSON)
+    assert (answer.status_code, answer.json()["errors"][0]["code"]) == (422, "invalid_type")

@@ -6,11 +6,14 @@ import pytest
 from tests.support.shops import Shop
 
 from stoa.description import openapi
+from stoa.reference.document import inlined
 from stoa.rest.requests import MOST_TAG_BYTES
 
 DESCRIPTION: dict[str, Any] = openapi()
-OPERATIONS = {
-    operation["operationId"]: operation for path in DESCRIPTION["paths"].values() for operation in path.values()
+OPERATIONS: dict[str, Any] = {
+    operation["operationId"]: inlined(operation, DESCRIPTION)
+    for path in DESCRIPTION["paths"].values()
+    for operation in path.values()
 }
 
 

@@ -193,3 +193,44 @@ async def test_deleted_rows_are_tombstones_when_asked_for(shop: Shop) -> None:
     tombstone = whole["data"][1]
     assert set(tombstone) == {"id", "deleted_at", "version"}
     assert tombstone["version"] == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [("colour", ["red", "blue"]), ("sort", ["-title", "id"]), ("fields", ["id", "title"])],
+)
+async def test_several_values_may_come_by_commas_or_by_the_name_again(shop: Shop, name: str, values: list[str]) -> None:
+    for title, colour in (("a", "red"), ("b", "green"), ("c", "blue")):
+        await shop.client.post("/notes", json={"title": title, "price": "1.00", "colour": colour})
+    joined = await shop.client.get("/notes", params={name: ",".join(values)})
+    repeated = await shop.client.get("/notes", params={name: values})
+    assert repeated.status_code == 200
+    assert repeated.json()["data"] == joined.json()["data"]
+
+
+async def test_a_cursor_goes_on_whichever_way_the_values_came(shop: Shop) -> None:
+    for title in ("a", "b", "c"):
+        await shop.client.post("/notes", json={"title": title, "price": "1.00"})
+    first = (await shop.client.get("/notes?colour=red&colour=blue&limit=2")).json()
+    again = await shop.client.get(f"/notes?colour=red,blue&limit=2&cursor={first['meta']['next_cursor']}")
+    assert [note["title"] for note in again.json()["data"]] == ["c"]
+
+
+async def test_two_hundred_and_fifty_ids_may_come_by_the_name_again(shop: Shop) -> None:
+    most = "&".join(f"ids={number}" for number in range(1, 251))
+    assert (await shop.client.get(f"/notes?{most}")).status_code == 200
+    answer = await shop.client.get(f"/notes?{most}&ids=251")
+    assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (400, "ids")
+
+
+async def test_a_single_value_stands_once(shop: Shop) -> None:
+    answer = await shop.client.get("/notes?limit=1&limit=2")
+    assert (answer.status_code, answer.json()["code"]) == (400, "invalid_parameter")
+    assert "stands twice" in answer.json()["detail"]
+
+
+async def test_a_name_is_shown_once_however_often_it_is_asked_for(shop: Shop) -> None:
+    await shop.client.post("/notes", json={"title": "a", "price": "1.00"})
+    answer = await shop.client.get("/notes?fields=id,title,title")
+    assert list(answer.json()["data"][0]) == ["id", "title"]
+    assert (await shop.client.get(f"/notes?fields={','.join(['id'] * 251)}")).status_code == 400

@@ -12,7 +12,7 @@ from stoa.access.sealing import Sealer
 from stoa.access.stores import resume_store, suspend_store
 from stoa.db.pool import Database
 from stoa.settings import Settings, secret_key
-from stoa.webhooks.routing import route_events
+from stoa.webhooks.routing import LOOK_OVER, route_events
 from stoa.webhooks.signing import new_secret
 from tests.support.receivers import Receiver, answering
 from tests.support.shops import Shop
@@ -264,3 +264,72 @@ async def test_an_ended_subscription_is_sent_nothing_more(shop: Shop, settings: 
 
             await until(gone, "the lane is cleared away")
         assert receiver.received == []
+
+
+# --- where nobody listens ---------------------------------------------------------------------------------------------
+
+
+async def waiting(shop: Shop) -> int:
+    [[count]] = await shop.db.fetch(
+        "SELECT count(*) FROM events WHERE store_id = $1 AND routed_on = 'infinity'", shop.store_id
+    )
+    return count
+
+
+async def looked_over(shop: Shop) -> bool | None:
+    """Look over all that waits; says whether somebody listens in this store, None when nothing waited there."""
+    told: bool | None = None
+    while found := await LOOK_OVER.all(shop.db, 10_000):
+        told = next((each.heard for each in found if each.store_id == shop.store_id), told)
+        if all(each.heard for each in found):
+            break
+    return told
+
+
+async def test_events_that_nobody_hears_are_passed_over_unread(shop: Shop) -> None:
+    await add_note(shop)
+    assert await looked_over(shop) is False
+    assert await waiting(shop) == 0
+    hook = await subscribe(shop, "http://127.0.0.1:1/")
+    assert await heard(shop, hook) == []
+
+
+async def test_events_that_somebody_hears_are_not_passed_over(shop: Shop) -> None:
+    await looked_over(shop)
+    hook = await subscribe(shop, "http://127.0.0.1:1/", "product.*")
+    await add_note(shop)
+    assert await looked_over(shop) is True
+    assert await heard(shop, hook) == ["product.created"]
+
+
+async def test_an_end_is_told_although_nobody_listens(shop: Shop) -> None:
+    await looked_over(shop)
+    await uninstall(shop.operator, shop.client_id, shop.store.handle)
+    assert await looked_over(shop) is True
+    await route(shop)
+    assert await waiting(shop) == 0
+
+
+async def test_stores_without_listeners_are_named_by_the_router_too(shop: Shop) -> None:
+    await add_note(shop)
+    routed = await route_events(shop.db, [shop.store_id % 64], at_once=10_000)
+    assert shop.store_id in routed.unheard
+    await subscribe(shop, "http://127.0.0.1:1/")
+    await add_note(shop)
+    assert shop.store_id not in (await route_events(shop.db, [shop.store_id % 64], at_once=10_000)).unheard
+
+
+async def test_whoever_subscribes_where_nobody_listened_hears_what_happens_next(shop: Shop, settings: Settings) -> None:
+    async with Receiver() as receiver, working(settings):
+        for n in range(3):
+            await add_note(shop, f"Unheard {n}")
+
+        async def passed_over() -> bool:
+            return await waiting(shop) == 0
+
+        await until(passed_over, "what nobody hears is passed over")
+        hook = await subscribe(shop, receiver.url, "product.created")
+        await add_note(shop, "Heard")
+        [got] = await receiver.until(1)
+        event = got.verify(hook.secret)
+        assert (event["sequence"], event["data"]["name"]) == (1, "Heard")

@@ -4,9 +4,9 @@ import ipaddress
 import socket
 
 import pytest
-from aiohttp.abc import AbstractResolver, ResolveResult
 
 from stoa.settings import Settings, WrongSetting, load
+from stoa.webhooks.connections import Infos, Resolve
 from stoa.webhooks.delivery import Sender, Target
 from stoa.webhooks.guard import Allowed, check_setting, is_public, may_dial, refuse_host, refuse_url
 from stoa.webhooks.schedule import Clock
@@ -115,27 +115,20 @@ async def test_a_name_with_private_addresses_alone_is_refused_once_it_is_looked_
     assert await refuse_host("https://no-such-name.invalid/", NOTHING) is None
 
 
-class MindChanged(AbstractResolver):
+def mind_changed(*addresses: str) -> Resolve:
     """A name server that said something else before; now every name is an address inside."""
 
-    def __init__(self, *addresses: str) -> None:
-        self.addresses = addresses
+    async def resolve(_host: str, port: int) -> Infos:
+        return [(socket.AF_INET, socket.SOCK_STREAM, 0, "", (address, port)) for address in addresses]
 
-    async def resolve(self, host: str, port: int = 0, family: int = socket.AF_INET) -> list[ResolveResult]:
-        return [
-            ResolveResult(hostname=host, host=address, port=port, family=socket.AF_INET, proto=0, flags=0)
-            for address in self.addresses
-        ]
-
-    async def close(self) -> None:
-        pass
+    return resolve
 
 
 @pytest.mark.parametrize("addresses", [("127.0.0.1",), ("127.0.0.1", "127.0.0.2"), ("169.254.169.254", "10.0.0.1")])
 async def test_an_address_is_judged_when_it_is_dialled_whatever_the_name_said_before(
     addresses: tuple[str, ...],
 ) -> None:
-    async with Receiver() as receiver, Sender(NOTHING, Clock(connect=1), MindChanged(*addresses)) as sender:
+    async with Receiver() as receiver, Sender(NOTHING, Clock(connect=1), mind_changed(*addresses)) as sender:
         url = f"https://hooks.example.com:{receiver.port}/"
         assert refuse_url(url, NOTHING) is None
         answer = await sender.send(Target(url, ["whsec_" + "A" * 44]), "evt_1", b"{}")

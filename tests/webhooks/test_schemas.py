@@ -10,6 +10,7 @@ from stoa.api import EVENTS
 from stoa.description import openapi
 from stoa.events.outbox import Event
 from stoa.imports.runner import run_pending
+from stoa.reference.document import inlined
 from stoa.webhooks.envelope import Event as StoredEvent
 from stoa.webhooks.envelope import body
 from stoa.webhooks.samples import sample
@@ -55,7 +56,7 @@ def test_an_event_is_described_among_the_webhooks(event: type[Event]) -> None:
     content = operation["requestBody"]["content"]["application/json"]
     whole = {**content["schema"], "components": document["components"]}
     jsonschema.validate(plain(content["example"]), whole, cls=jsonschema.Draft202012Validator)
-    assert {parameter["name"] for parameter in operation["parameters"]} == {
+    assert {parameter["name"] for parameter in inlined(operation["parameters"], document)} == {
         "webhook-id",
         "webhook-timestamp",
         "webhook-signature",

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from stoa.reference.document import inlined
+
 PREFIX = "/api/v3/app"
 _PLACEHOLDER = re.compile(r"{(\w+)}")
 
@@ -17,6 +19,7 @@ class Operation:
     method: str
     path: str
     spec: Mapping[str, Any]
+    schemas: Mapping[str, Any] = field(repr=False)
     members: Mapping[str, Any] | None = None  # of a body that names them; a mapping's keys are the caller's own
     chain: tuple[str, ...] = ()
     name: str = ""
@@ -44,7 +47,7 @@ class Operation:
         """The schema of the answer's `data`; empty where there is none."""
         found = min(status for status in self.spec["responses"] if status.startswith("2"))
         content = self.spec["responses"][found].get("content", {})
-        return content.get("application/json", {}).get("schema", {}).get("properties", {}).get("data", {})
+        return self._named(content.get("application/json", {}).get("schema", {})).get("properties", {}).get("data", {})
 
     @property
     def is_batch(self) -> bool:
@@ -62,7 +65,7 @@ class Operation:
     def item(self) -> Mapping[str, Any]:
         """The schema of one resource in the answer."""
         if self.is_batch:
-            return self.success["items"]["properties"]["resource"]["anyOf"][0]
+            return self._named(self.success["items"])["properties"]["resource"]["anyOf"][0]
         if self.is_list:
             items = self.success["items"]
             return items["anyOf"][0] if "anyOf" in items else items
@@ -82,13 +85,11 @@ class Operation:
     @property
     def codes(self) -> set[str]:
         """The refusals that it may answer with."""
-        found: set[str] = set()
-        for answer in self.spec["responses"].values():
-            for part in (
-                answer.get("content", {}).get("application/problem+json", {}).get("schema", {}).get("allOf", [])
-            ):
-                found.update(part.get("properties", {}).get("code", {}).get("enum", []))
-        return found
+        return {code for answer in self.spec["responses"].values() for code in answer.get("x-problem-codes", [])}
+
+    def _named(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The schema itself when this one only refers to it."""
+        return self.schemas[schema["$ref"].rsplit("/", 1)[1]] if "$ref" in schema else schema
 
 
 @dataclass
@@ -119,8 +120,8 @@ def singular(word: str) -> str:
 def operations(document: Mapping[str, Any]) -> list[Operation]:
     """Every operation, placed and named; two of one name are a fault of this generator, told here."""
     found = [
-        Operation(method.upper(), path.removeprefix(PREFIX), spec)
-        for path, item in document["paths"].items()
+        Operation(method.upper(), path.removeprefix(PREFIX), spec, document["components"]["schemas"])
+        for path, item in inlined(document["paths"], document).items()
         for method, spec in item.items()
         if method in ("get", "post", "put", "patch", "delete")
     ]

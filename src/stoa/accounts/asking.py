@@ -43,7 +43,7 @@ async def requests_to(by: Operator, account_id: int) -> list[InstallationRequest
 
 async def refuse_pestering(by: Operator, db: Database, account_id: int) -> None:
     """Let a person ask only so often in a minute: each time, a stranger's log gets an entry."""
-    attempt = Try("asking", f"account:{account_id}", "account")
+    attempt = Try(f"asking/{account_id}", f"account:{account_id}", "account")  # everybody counts for themselves
     refuse_guessing(await TRIES.one(db, attempt.subjects))
     await count_failure(db, attempt, by.request_id)
 

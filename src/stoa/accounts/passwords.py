@@ -18,6 +18,10 @@ _turns = asyncio.Semaphore(_AT_ONCE)
 _waiting = 0
 
 
+class Crowded(Unavailable):
+    """More passwords wait to be checked than can be in a moment; a little later there is room."""
+
+
 async def hashed(password: str) -> str:
     """What is stored in place of a password."""
     return await _in_turn(lambda: _HASHER.hash(_bytes(password)))
@@ -53,7 +57,7 @@ def _nobody() -> str:
 async def _in_turn(work: Callable[[], T]) -> T:
     global _waiting  # noqa: PLW0603 - one queue for the process, as there is one processor
     if _waiting >= _MOST_WAITING:
-        raise Unavailable("too many people sign in at once")
+        raise Crowded("too many people sign in at once")
     _waiting += 1
     try:
         async with _turns:

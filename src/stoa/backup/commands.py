@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Generator
@@ -49,6 +50,7 @@ def _database(settings: Settings, *, alone: bool) -> Generator[str]:
     if settings.database_url:
         yield settings.database_url
         return
+    settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     server = EmbeddedPostgres(settings.data_dir / "postgres")
     try:
         server.start()
@@ -93,6 +95,8 @@ def backup(console: Console, file: Path, *, overwrite: bool, as_json: bool) -> N
         if str(file) == "-":
             _save(console.settings, None, quiet=True)
             return
+        if file.exists() and not file.is_file():
+            raise Refused(f"{file} is no file; `-` writes to standard output")  # a device would be replaced by one
         if file.exists() and not overwrite:
             raise Refused(f"{file} exists already; choose another name, or --overwrite")
         done = _save(console.settings, file, quiet=as_json)
@@ -112,7 +116,11 @@ def _save(settings: Settings, file: Path | None, *, quiet: bool) -> Manifest:
             return asyncio.run(save(url, settings, sys.stdout.buffer))
         half = file.with_name(f".{file.name}.{os.getpid()}")
         try:
-            with os.fdopen(os.open(half, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as handle:
+            new = os.open(half, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        except OSError as error:
+            raise BackupRefused(f"{file} cannot be written: {error.strerror}") from error
+        try:
+            with os.fdopen(new, "wb") as handle:
                 done = _carried_out(lambda: save(url, settings, handle), "Saving", quiet=quiet)
                 handle.flush()
                 os.fsync(handle.fileno())
@@ -123,13 +131,13 @@ def _save(settings: Settings, file: Path | None, *, quiet: bool) -> Manifest:
 
 
 @click.command("restore")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
 @click.option("--replace", is_flag=True, help="Replace the stores that are there.")
 @click.option("--drill", is_flag=True, help="Only rehearse: into a database of the moment, checked and thrown away.")
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output with stable keys.")
 @click.pass_obj
 def restore_backup(console: Console, file: Path, *, replace: bool, drill: bool, as_json: bool) -> None:
-    """Put the backup FILE back, whole or not at all, and check what came of it.
+    """Put the backup FILE back, whole or not at all, and check what came of it; `-` reads standard input.
 
     The service must be stopped. What is there is replaced only with --replace. An older backup is brought to this release's
     schema. With --drill nothing of yours is touched.
@@ -138,13 +146,15 @@ def restore_backup(console: Console, file: Path, *, replace: bool, drill: bool, 
     Examples:
       stoa restore stoa-2026-11-15.backup --drill
       stoa restore stoa-2026-11-15.backup --replace
+      ssh vault.example.com 'cat stoa.backup' | stoa restore - --drill
     """
     try:
-        done = (
-            _drilled(console.settings.secret_key, file, quiet=as_json)
-            if drill
-            else _restored(console.settings, file, replace=replace, quiet=as_json)
-        )
+        with _readable(file) as whole:
+            done = (
+                _drilled(console.settings.secret_key, whole, quiet=as_json)
+                if drill
+                else _restored(console.settings, whole, replace=replace, quiet=as_json)
+            )
     except BackupRefused as refusal:
         raise Refused(str(refusal)) from refusal
     if as_json:
@@ -155,6 +165,18 @@ def restore_backup(console: Console, file: Path, *, replace: bool, drill: bool, 
     broken = [each.invariant for each in done.invariants if each.broken]
     if broken:
         raise Refused(f"this does not hold in what was put back: {'; '.join(broken)}")
+
+
+@contextmanager
+def _readable(file: Path) -> Generator[Path]:
+    """The backup as a file; from standard input it is first written to one, because it is read to its end beforehand."""
+    if str(file) != "-":
+        yield file
+        return
+    with tempfile.NamedTemporaryFile(prefix="stoa-", suffix=".backup") as handle:  # readable by its owner alone
+        shutil.copyfileobj(sys.stdin.buffer, handle)
+        handle.flush()
+        yield Path(handle.name)
 
 
 def _restored(settings: Settings, file: Path, *, replace: bool, quiet: bool) -> Restored:

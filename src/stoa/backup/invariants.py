@@ -50,6 +50,15 @@ LINES = Query(
         WHERE NOT EXISTS (SELECT FROM orders o WHERE o.store_id = l.store_id AND o.id = l.order_id)""",
     unbound=_EVERY_STORE,
 )
+SUMS = Query(
+    int,
+    """SELECT count(*) FROM (SELECT lines, ('{' || substr(head, 2) || '}')::json AS told FROM orders) o
+        WHERE (told ->> 'subtotal')::numeric
+              <> (SELECT coalesce(sum((line ->> 'total')::numeric), 0) FROM json_array_elements(o.lines::json) AS line)
+           OR (told ->> 'total')::numeric <> (told ->> 'subtotal')::numeric - (told ->> 'discount_total')::numeric
+              + (told ->> 'shipping_total')::numeric + (told ->> 'tax_total')::numeric""",
+    unbound=_EVERY_STORE,
+)
 CHAINS = Query(int, "SELECT DISTINCT store_id FROM audit_entries ORDER BY 1", unbound=_EVERY_STORE)
 
 _COUNTED = {
@@ -58,6 +67,7 @@ _COUNTED = {
     "nothing is sold that is not there": OVERSOLD,
     "what is reserved is what open orders wait for": PROMISED,
     "every line has its order": LINES,
+    "the sums of orders add up": SUMS,
 }
 
 

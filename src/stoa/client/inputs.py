@@ -602,6 +602,7 @@ class NewVariant(TypedDict):
     compare_at_price: NotRequired[Amount | None]
     cost_price: NotRequired[Amount | None]
     weight: NotRequired[float | None]
+    image_id: NotRequired[int | None]
     track_inventory: NotRequired[bool | None]
     allow_backorder: NotRequired[bool]
     low_stock_threshold: NotRequired[int | None]

@@ -342,8 +342,9 @@ class Products(Resource):
     ) -> models.Product:
         """Create a product.
 
-        Options and variants may stand inline; without variants the product gets one, and `sku`, `barcode` and
-        `stock` may stand on the product itself.
+        Options and variants may stand inline; without variants the product gets one, with the first value of
+        each option, and `sku`, `barcode` and `stock` may stand on the product itself. Images are numbered from
+        1 in the order sent: a variant's `image_id` may name one.
 
         Needs the scope `products:write`. Raises ExternalIdTaken, SkuTaken.
         """
@@ -357,7 +358,7 @@ class Products(Resource):
         /,
         *,
         fields: inputs.OneOrMore[inputs.ProductField] | None = None,
-        include: inputs.OneOrMore[Literal["inventory"]] | None = None,
+        include: inputs.OneOrMore[Literal["variants", "inventory"]] | None = None,
         if_none_match: int | str | Model | None = None,
     ) -> models.Product:
         """Get one product with its variants.
@@ -384,7 +385,10 @@ class Products(Resource):
     ) -> models.Product:
         """Change a product's own fields by merge patch.
 
-        Variants are changed at their own addresses, so that nothing is wiped by leaving it out.
+        Variants are changed at their own addresses, so that nothing is wiped by leaving it out. They follow
+        where `options` change: a value stays with its option, also under a new name at the same place, and an
+        option that is new begins with its first value. An option or a value goes only while the variants still
+        differ, and none has that value.
 
         Needs the scope `products:write`. Raises ExternalIdTaken, SkuTaken, VersionConflict.
         """

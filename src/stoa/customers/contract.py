@@ -35,7 +35,12 @@ SHARED = "shared."
 Status = Literal["active", "disabled"]
 Short = Annotated[str, Meta(max_length=255)]
 ExternalId = Annotated[str, Meta(min_length=1, max_length=255)]
-Email = Annotated[str, Meta(min_length=3, max_length=254, pattern=r"^[^@\s]+@[^@\s.]+(\.[^@\s.]+)+$")]
+# Languages differ in what is a blank; with control characters and the byte order mark added, they agree.
+_BLANK = r"\s\u0000-\u001f\u007f-\u009f\ufeff"
+Email = Annotated[
+    str,
+    Meta(min_length=3, max_length=254, pattern=rf"^[^@{_BLANK}]+@[^@.{_BLANK}]+(\.[^@.{_BLANK}]+)+$"),
+]
 Phone = Annotated[
     str, Meta(min_length=1, max_length=40, description="A number with its country code, as in +1 555 0100.")
 ]
@@ -43,7 +48,9 @@ Locale = Annotated[str, Meta(max_length=35, pattern=r"^[A-Za-z]{2,3}(-[A-Za-z0-9
 Tag = Annotated[str, Meta(min_length=1, max_length=64)]
 Tags = Annotated[list[Tag], Meta(max_length=250)]
 Note = Annotated[str, Meta(max_length=5000)]
-Country = Annotated[str, Meta(pattern=r"^[A-Za-z]{2}$", description="ISO 3166-1, two letters.")]
+Country = Annotated[
+    str, Meta(extra_json_schema={"maxLength": 2}, pattern=r"^[A-Za-z]{2}$", description="ISO 3166-1, two letters.")
+]
 Latitude = Annotated[Decimal, decimal_within(-90, 90)]
 Longitude = Annotated[Decimal, decimal_within(-180, 180)]
 MetadataKey = Annotated[str, Meta(pattern=r"^[a-z0-9_.-]{1,64}$")]
@@ -184,7 +191,7 @@ class NewCustomer(Profile, forbid_unknown_fields=True):
     status: Status = "active"
     tags: Tags = []
     note: Note | None = None
-    addresses: list[NewAddress] = []
+    addresses: Annotated[list[NewAddress], Meta(extra_json_schema={"maxItems": MOST_ADDRESSES})] = []
     metadata: dict[MetadataKey, MetadataValue] = {}
 
 

@@ -1,5 +1,6 @@
 """The stored form of customers: the document, its metadata by namespace, and search terms, made without a database."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -51,48 +52,61 @@ ADDRESS_DEFAULTS: dict[str, Any] = {
 
 SHARED_SPACE = 0
 Spaces = dict[int, dict[str, str]]  # namespace -> key -> value as JSON
-# JSON text never holds it bare, so it parts namespaces without a doubt.
-_MARK = "\x1e"
-_MARK_BYTES = _MARK.encode()
+# Around what is one app's own; JSON text never holds either bare.
+_BEGIN, _END = "\x1e", "\x1f"
+_OPENING = ',"metadata":{'
+_BEGIN_BYTES, _END_BYTES = _BEGIN.encode(), _END.encode()
+_part = re.compile(f"{_BEGIN}(\\d+):([^{_END}]*){_END}")
+_any_part = re.compile(b"%b[^%b]*%b" % (_BEGIN_BYTES, _END_BYTES, _END_BYTES))
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def shown_of(spaces: Spaces) -> str:
-    """Metadata as it stands between head and tail: each namespace's members, fit to be put into an object."""
-    parts = [
-        f"{space}:{','.join(f'{_json(key)}:{entries[key]}' for key in sorted(entries))}{_MARK}"
+    """Metadata as it stands between head and tail: the shared members, then each app's own, of which a caller sees one.
+
+    Whether a comma is needed before an app's own depends on the shared alone, so it is there already.
+    """
+    shared = _members_of(spaces.get(SHARED_SPACE, {}))
+    comma = "," if shared else ""
+    own = [
+        f"{mark_of(space)}{comma}{_members_of(entries)}{_END}"
         for space, entries in sorted(spaces.items())
-        if entries
+        if entries and space != SHARED_SPACE
     ]
-    return _MARK + "".join(parts)
+    return f"{_OPENING}{shared}{''.join(own)}}}"
+
+
+def _members_of(entries: Mapping[str, str]) -> str:
+    return ",".join(f"{_json(key)}:{entries[key]}" for key in sorted(entries))
 
 
 def spaces_of(shown: str) -> Spaces:
     """The namespaces of stored metadata."""
-    found: Spaces = {}
-    for part in shown.strip(_MARK).split(_MARK):
-        space, _, members = part.partition(":")
-        if space:
-            decoded = _members.decode("{" + members + "}")
-            found[int(space)] = {key: bytes(raw).decode() for key, raw in decoded.items()}
-    return found
+    members = shown[len(_OPENING) : -1]
+    found = {SHARED_SPACE: _part.sub("", members)} | {int(part[1]): part[2] for part in _part.finditer(members)}
+    return {
+        space: {key: bytes(raw).decode() for key, raw in _members.decode(f"{{{text.lstrip(',')}}}").items()}
+        for space, text in found.items()
+        if text
+    }
+
+
+def mark_of(app_id: int) -> str:
+    """What an app's own part begins with: once this is gone, the part is shown."""
+    return f"{_BEGIN}{app_id}:"
+
+
+def without_others(text: bytes) -> bytes:
+    """Stored documents, one or many, without any part that is still marked."""
+    # One byte is looked for quickly; most stores have no app whose metadata another must not see.
+    if _BEGIN_BYTES in text:
+        text = _any_part.sub(b"", text)
+    return text.replace(_END_BYTES, b"")
 
 
 def seen_by(text: bytes, app_id: int) -> bytes:
-    """Stored documents as one app may see them: with its own metadata and the shared, never another app's.
-
-    It may be one, or many with commas between: a namespace begins with a figure, a tail with a comma; a tombstone has none.
-    """
-    first, *parts = text.split(_MARK_BYTES)
-    visible = (b"%d:" % SHARED_SPACE, b"%d:" % app_id)
-    built, seen = [first], list[bytes]()
-    for part in parts:
-        if part.startswith(b","):
-            built += [b',"metadata":{', b",".join(seen), b"}", part]
-            seen.clear()
-        elif part.startswith(visible):
-            seen.append(part.partition(b":")[2])
-    return b"".join(built)
+    """A stored document as one app may see it: with its own metadata and the shared, never another app's."""
+    return without_others(text.replace(mark_of(app_id).encode(), b""))
 
 
 def value_of(text: str) -> Any:

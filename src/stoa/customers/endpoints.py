@@ -22,7 +22,7 @@ from stoa.customers.contract import (
     WrittenBy,
 )
 from stoa.customers.copies import CustomerCopy
-from stoa.customers.documents import SHARED_SPACE, entry_term, seen_by, value_of
+from stoa.customers.documents import SHARED_SPACE, entry_term, mark_of, seen_by, value_of, without_others
 from stoa.customers.erasure import erase, hold
 from stoa.customers.examples import ADDRESS_CHANGES, CUSTOMER_CHANGES, METADATA_CHANGES, NEW_ADDRESS, NEW_CUSTOMER
 from stoa.customers.phones import e164
@@ -48,8 +48,9 @@ async def list_customers(call: Call, query: ListQuery) -> Page[Customer]:
     shared ones. To keep a copy in step, ask for `updated_since` with `include_deleted=true`: one that was erased comes as
     `{id, deleted_at, version}`.
     """
-    page = await list_page(call.db, call.store_id, queries.LISTING, _own_metadata(query, call))
-    page.docs = [seen_by(doc, call.caller.app_id) for doc in page.docs]
+    own = mark_of(call.caller.app_id)
+    page = await list_page(call.db, call.store_id, queries.LISTING, _own_metadata(query, call), caller=own)
+    page.docs = [without_others(doc) for doc in page.docs]
     return page
 
 

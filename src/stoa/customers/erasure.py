@@ -91,7 +91,7 @@ class Erased(msgspec.Struct):
 ERASE = Command(
     """UPDATE customers
           SET external_id = NULL, email = NULL, email_key = NULL, phone = NULL, first_name = NULL, last_name = NULL,
-              status = 'erased', head = $3, shown = E'\\x1e', terms = '', deleted_at = greatest(updated_at, now()),
+              status = 'erased', head = $3, shown = ',"metadata":{}', terms = '', deleted_at = greatest(updated_at, now()),
               updated_at = greatest(updated_at, now()), version = version + 1
         WHERE store_id = $1 AND id = $2"""
 )

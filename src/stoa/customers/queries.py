@@ -11,7 +11,8 @@ _TERMS = "terms @@ ({}::text)::tsquery"
 
 LISTING = Listing(
     table="customers",
-    doc="""'{"id":' || id || head || shown || tail""",
+    # The caller's own metadata loses its mark here; what is left to be done is little.
+    doc="""'{"id":' || id || head || replace(shown, {caller}, '') || tail""",
     tombstone="""'{"id":' || id || ',"deleted_at":"' || rfc3339(deleted_at) || '","version":' || version || '}'""",
     counted_as="customers",
     deletable=True,

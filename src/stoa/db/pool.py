@@ -11,6 +11,7 @@ import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 from stoa.db.errors import Unavailable, is_busy, is_lost
 
 ACQUIRE_TIMEOUT_S = 2.0
+MOST_WAITING = 4  # for each connection, before newcomers are turned away
 CONNECT_TIMEOUT_S = 2
 
 
@@ -85,6 +86,11 @@ class Database:
         if self._aside is None:
             self._aside = Database(self._url, size=1, statement_timeout_ms=self._statement_timeout_ms)
         return self._aside
+
+    @property
+    def crowded(self) -> bool:
+        """Whether so many wait for a connection that whoever comes now would only keep the others waiting longer."""
+        return len(self._waiting) >= MOST_WAITING * self._size
 
     async def _acquire(self) -> Connection:
         if self._closed:

@@ -17,6 +17,8 @@ from stoa.access.contract import SCOPES
 from stoa.access.grants import install
 from stoa.access.operator import Operator
 from stoa.accounts.ownership import give
+from stoa.accounts.passwords import matches
+from stoa.accounts.queries import PROOF
 from stoa.accounts.registration import change_password, create_account, list_accounts
 from stoa.db import migrate
 from stoa.db.pool import Database
@@ -45,9 +47,7 @@ def run_demo(settings: Settings, serving: Serving) -> None:
     serving.check_port(settings)
     click.echo("Starting PostgreSQL ..." if not settings.database_url else "Connecting to PostgreSQL ...", err=True)
     with serving.database(settings) as ready:
-        credentials = asyncio.run(_prepare(ready))
-        lines = _lines(settings, *credentials)
-        _keep(settings.data_dir / "demo.env", lines)
+        lines = asyncio.run(prepare(ready))
         serving.serve(ready, on_ready=lambda: click.echo(_welcome(settings, lines)))
     click.echo("Stopped. The data is kept; `make demo` goes on with it.", err=True)
 
@@ -59,8 +59,8 @@ def _with_loopback(settings: Settings) -> Settings:
     return msgspec.structs.replace(settings, webhook_allow="localhost,127.0.0.0/8,::1")
 
 
-async def _prepare(settings: Settings) -> tuple[str, str, str]:
-    """Migrate and fill what is missing; answers the demo app's credentials and the demo account's password."""
+async def prepare(settings: Settings) -> dict[str, str]:
+    """Migrate and fill what is missing; answers what newcomers need to know, which is also kept in a file."""
     await migrate.migrate(settings.database_url)
     database = Database(settings.database_url, size=2, statement_timeout_ms=30_000)
     operator = Operator(database, settings, actor="operator:demo", request_id=new_id("req"))
@@ -68,7 +68,9 @@ async def _prepare(settings: Settings) -> tuple[str, str, str]:
         for name in CATALOGUES:
             await stock_up(operator, name)
         client_id, client_secret = await _credentials(operator, settings)
-        return client_id, client_secret, await _account(operator, settings, client_id)
+        lines = _lines(settings, client_id, client_secret, await _account(operator, settings, client_id))
+        _keep(settings.data_dir / "demo.env", lines)
+        return lines
     finally:
         await database.close()
 
@@ -89,11 +91,13 @@ async def _credentials(operator: Operator, settings: Settings) -> tuple[str, str
 
 
 async def _account(operator: Operator, settings: Settings, client_id: str) -> str:
-    """The password of the demo's own account, which owns both stores and the app; made anew where it is not known."""
-    kept = _kept(settings.data_dir / "demo.env").get("STOA_PORTAL_PASSWORD", "")
+    """The password of the demo's own account, which owns both stores and the app; made anew where the file is gone.
+    Nothing where its owner has chosen another: that one is not ours to know."""
+    kept = _kept(settings.data_dir / "demo.env")
     account = next((each for each in await list_accounts(operator) if each.email == EMAIL), None)
     if account is not None and kept:
-        return kept
+        proof, known = await PROOF.one(operator.db, account.id), kept.get("STOA_PORTAL_PASSWORD", "")
+        return known if known and await matches(proof.password_hash, known) else ""
     password = secrets.token_urlsafe(15)
     if account is None:
         await create_account(operator, EMAIL, "Demo Person", password, operator=True)
@@ -107,7 +111,7 @@ async def _account(operator: Operator, settings: Settings, client_id: str) -> st
 
 def _lines(settings: Settings, client_id: str, client_secret: str, password: str) -> dict[str, str]:
     service = settings.public_url or f"http://localhost:{settings.port}"
-    return {
+    lines = {
         "STOA_BASE_URL": f"{service}/stores/demo",
         "STOA_AUTH_URL": f"{service}/oauth/token",
         "STOA_CLIENT_ID": client_id,
@@ -116,6 +120,7 @@ def _lines(settings: Settings, client_id: str, client_secret: str, password: str
         "STOA_PORTAL_EMAIL": EMAIL,
         "STOA_PORTAL_PASSWORD": password,
     }
+    return {name: value for name, value in lines.items() if value}
 
 
 def _keep(file: Path, lines: dict[str, str]) -> None:
@@ -136,6 +141,7 @@ def _kept(file: Path) -> dict[str, str]:
 
 def _welcome(settings: Settings, lines: dict[str, str]) -> str:
     file = settings.data_dir / "demo.env"
+    password = lines.get("STOA_PORTAL_PASSWORD", "the password that you chose")
     variables = "\n".join(f"{name}={value}" for name, value in lines.items())
     return f"""
 # Stoa is ready. Two stores are open: demo, a town shop in USD, and atelier, a Tokyo workshop in JPY.
@@ -150,6 +156,6 @@ curl -s -H "Authorization: Bearer $TOKEN" -H "Accept: application/json" "$STOA_B
 # 3. Find the linen that is in stock, cheapest first
 curl -s -H "Authorization: Bearer $TOKEN" "$STOA_BASE_URL/api/v3/app/products?q=linen&in_stock=true&sort=price&fields=id,name,price"
 
-# Portal:    {lines["STOA_PORTAL_URL"]}    sign in as {EMAIL} with {lines["STOA_PORTAL_PASSWORD"]}
+# Portal:    {lines["STOA_PORTAL_URL"]}    sign in as {EMAIL} with {password}
 # Reference: {lines["STOA_PORTAL_URL"].removesuffix("portal")}docs    Stop with Ctrl-C.
 """

@@ -1,14 +1,15 @@
 """A word to the workers that events were committed, so that they need not wait for their next look."""
 
 import asyncio
+from itertools import islice
 
 from stoa.db.errors import PostgresError, Unavailable
 from stoa.db.pool import Database
 from stoa.db.query import Query
 
 CHANNEL = "stoa_events"
-BUCKETS = 64
 PAUSE_S = 0.004
+_MOST_STORES = 300  # in one word, which may have 8,000 bytes
 
 NOTIFY = Query(str, f"SELECT pg_notify('{CHANNEL}', $1)::text", unbound="workers listen for all stores")
 
@@ -18,12 +19,12 @@ class Nudger:
 
     def __init__(self, url: str) -> None:
         self._database = Database(url, size=1)
-        self._buckets: set[int] = set()
+        self._stores: set[int] = set()
         self._task: asyncio.Task[None] | None = None
 
     def __call__(self, store_id: int) -> None:
         """Something happened in this store; several at once are one word."""
-        self._buckets.add(store_id % BUCKETS)
+        self._stores.add(store_id)
         if self._task is None:
             self._task = asyncio.create_task(self._speak())
 
@@ -34,12 +35,12 @@ class Nudger:
 
     async def _speak(self) -> None:
         try:
-            while self._buckets:
-                words = ",".join(map(str, self._buckets))
-                self._buckets.clear()
-                await NOTIFY.one(self._database, words)
+            while self._stores:
+                told = list(islice(self._stores, _MOST_STORES))
+                self._stores.difference_update(told)
+                await NOTIFY.one(self._database, ",".join(map(str, told)))
                 await asyncio.sleep(PAUSE_S)
         except (PostgresError, Unavailable):
-            self._buckets.clear()  # workers look by themselves, a moment later
+            self._stores.clear()  # workers look by themselves, a moment later
         finally:
             self._task = None

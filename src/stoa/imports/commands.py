@@ -154,7 +154,8 @@ def _unpacked(file: Path) -> Generator[tuple[Path, str]]:
                     if plain.tell() > UPLOAD_BYTES:
                         raise Refused(f"{file.name} may have at most {UPLOAD_BYTES:,} bytes unpacked")
         except (OSError, EOFError) as error:
-            raise Refused(f"{file.name} cannot be read: {error}") from error
+            words = error.strerror if isinstance(error, OSError) else None
+            raise Refused(f"{file.name} cannot be read: {words or error}") from error
         plain.flush()
         yield Path(plain.name), media
 

@@ -28,7 +28,7 @@ from stoa.imports.jobs import document_of, new_import_id, start_import
 from stoa.imports.products import PRODUCTS
 from stoa.imports.queries import Job
 from stoa.rest.endpoint import Accepted, Call, One, Routes, Stream, Upload
-from stoa.rest.problems import InvalidParameter, MalformedJson, NotFound, UnsupportedMediaType, ValidationFailed
+from stoa.rest.problems import MalformedJson, NotFound, UnsupportedMediaType, ValidationFailed
 
 routes, customer_routes = Routes("Products"), Routes("Customers")
 UPLOADS, REPORTS = (NDJSON, CSV, JSON), (JSON, NDJSON, CSV)
@@ -37,7 +37,7 @@ REFUSALS = (MalformedJson, ValidationFailed, TooManyRows, TooManyImports)
 LONGEST_WAIT_S, LOOK_EVERY_S = 20, 0.05
 _ = forgetting  # importing it lets erasures reach what imports keep
 _ID = re.compile(r"imp_[0-9a-z]{20}\Z")
-_WAIT = re.compile(rb"(?:^|[,;\s])wait=(\d{1,4})(?:$|[,;\s])")
+_WAIT = re.compile(rb"""(?:^|[,;])\s*wait\s*=\s*"?(\d{1,9})"?\s*(?:$|[,;])""")
 
 
 @routes.post(
@@ -102,12 +102,10 @@ async def accept(call: Call, of: Importable, body: Upload) -> Accepted[Import]:
     """Keep the file and put its job into the queue."""
     _check_charset(call.headers)
     options = msgspec.convert({"match_by": of.match_by[0], **call.parameters}, Options)
-    if options.mode == "create" and options.match_by == "id":
-        raise InvalidParameter("mode=create makes new ones, whose ids are given by the store: match by something else.")
     task = Task(call.store, new_import_id(), call.caller.app_id, call.request_id, options)
     job = await start_import(call.db, task, of, body.file, body.media)
     path = f"/{of.resource}/imports/{job.id}"
-    seconds = _preferred_wait(call.headers)
+    seconds = preferred_wait(call.headers)
 
     async def settled() -> One[Any] | None:
         return await _finished(call.db, job, seconds)
@@ -138,7 +136,7 @@ def _check_charset(headers: Mapping[bytes, bytes]) -> None:
         raise UnsupportedMediaType("Send the file in UTF-8.")
 
 
-def _preferred_wait(headers: Mapping[bytes, bytes]) -> int:
+def preferred_wait(headers: Mapping[bytes, bytes]) -> int:
     """The seconds of `Prefer: wait` (RFC 7240), as many of them as a request may last."""
     found = _WAIT.search(headers.get(b"prefer", b"").lower())
     return min(int(found[1]), LONGEST_WAIT_S) if found else 0

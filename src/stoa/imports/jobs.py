@@ -21,13 +21,15 @@ from stoa.imports.contract import (
 from stoa.imports.importable import Importable, Task
 from stoa.imports.queries import FailedRow, Job
 from stoa.imports.reading import cut
-from stoa.rest.problems import Fault
+from stoa.rest.problems import Fault, InvalidParameter
 
 _RETRY_AFTER = [(b"retry-after", b"10")]
 
 
 async def start_import(db: Executor, task: Task, of: Importable, file: Path, media: str) -> Job:
     """Keep a file and put its job into the queue, inside the caller's transaction: all of it, or nothing."""
+    if task.options.mode == "create" and task.options.match_by == "id":
+        raise InvalidParameter("mode=create makes new ones, whose ids are given by the store: match by something else.")
     store_id, app_id = task.store.id, task.app_id or 0
     await _check_queue(db, store_id, app_id)
     total = number = 0

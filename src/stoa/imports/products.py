@@ -10,10 +10,9 @@ from stoa.imports import sheets
 from stoa.imports.contract import Outcome, ProductImportFinished
 from stoa.imports.importable import Importable, Result, Task, failed
 from stoa.imports.reading import Row
-from stoa.products.batch import keys_in
 from stoa.products.copies import ProductCopy
 from stoa.products.documents import json_of
-from stoa.products.rows import change_by_row, product_from_row
+from stoa.products.rows import Keys, change_by_row, pointing_into, product_from_row, skus_in, variants_in
 from stoa.products.saving import Cause, load, save
 from stoa.products.shelf import Shelf
 from stoa.rest.patch import changes_between
@@ -63,30 +62,26 @@ def keys(members: dict[str, Any]) -> Iterator[tuple[str, str]]:
     for name in ("id", "external_id", "sku"):
         if isinstance(members.get(name), (int, str)):
             yield f"/{name}", f"{name} {members[name]}"
-    nested = cast("list[Any]", members["variants"]) if isinstance(members.get("variants"), list) else []
-    for place, variant in enumerate(nested):
-        sku = cast("dict[str, Any]", variant).get("sku") if isinstance(variant, dict) else None
+    for place, variant in variants_in(members):
+        sku = variant.get("sku")
         if isinstance(sku, str) and sku != members.get("sku"):
             yield f"/variants/{place}/sku", f"sku {sku}"
 
 
 def key(members: dict[str, Any], by: str) -> dict[str, Any]:
-    named = next(iter(keys_in(members)[0]), None) if by == "sku" else members.get(by)
+    named = next(iter(skus_in(members)), None) if by == "sku" else members.get(by)
     return {by: named} if isinstance(named, (int, str)) else {}
 
 
 async def apply(db: Executor, task: Task, rows: Sequence[Row], *, write: bool) -> list[Result]:
     """Carry out rows on one shelf, and store what they changed in one call."""
     ids: set[int] = set()
-    skus: set[str] = set()
-    external_ids: set[str] = set()
+    named = Keys()
     for row in rows:
-        found = keys_in(row.members)
-        skus.update(found[0])
-        external_ids.update(found[1])
+        named.add(row.members)
         if isinstance(number := row.members.get("id"), int):
             ids.add(number)
-    loaded = await load(db, task.store.id, ids=ids, skus=skus, external_ids=external_ids)
+    loaded = await load(db, task.store.id, ids=ids, **msgspec.structs.asdict(named))
     shelf = Shelf(loaded)
     by_id = {product.id: product for product in loaded}
     planned: list[Planned | Result] = []
@@ -111,9 +106,10 @@ def _plan(shelf: Shelf, by_id: dict[int | None, ProductCopy], row: Row, task: Ta
     if product is None and mode == "update":
         raise _unknown(by)
     if product is None:
-        made = shelf.put(product_from_row({**row.creating, **row.members}, task.store))
+        made = shelf.put(product_from_row({**row.creating, **row.members}, task.store), pointing_into(row.members))
         return Planned(row, "created", made, None)
-    changed = shelf.edit(product, lambda tried: change_by_row(tried, row.members, task.store))
+    at = pointing_into(row.members)
+    changed = shelf.edit(product, lambda tried: change_by_row(tried, row.members, task.store), at)
     return Planned(row, "updated" if changed else "unchanged", product, _told(product) if tell and changed else None)
 
 
@@ -135,7 +131,7 @@ def _find(shelf: Shelf, by_id: dict[int | None, ProductCopy], members: dict[str,
         raise ValidationFailed(
             "The row's key cannot be read.", faults=[Fault(f"/{by}", "invalid_type", "must be a string")]
         )
-    wanted = keys_in(members)[0] if by == "sku" else [named] if named else []
+    wanted = skus_in(members) if by == "sku" else [named] if named else []
     if not wanted:
         raise ValidationFailed(
             "The row names no product.", faults=[Fault(f"/{by}", "required", "is required to match by")]

@@ -21,7 +21,8 @@ from stoa.rest.problems import InternalError, Refusal, ServiceUnavailable
 
 IMPORTABLE: tuple[Importable, ...] = (PRODUCTS, CUSTOMERS)
 MOST_CLAIMS = 5  # of a job whose next part takes every worker down
-MOST_TRIES = 8
+MOST_TRIES = 10
+LONGEST_PAUSE_S = 3.0  # within the lease
 LOOKED_AT_ONCE, RETIRED_AT_ONCE = 5_000, 500
 # Whoever keeps a copy in step looks back one minute: what is written at once must be visible within it.
 LONGEST_TRANSACTION_S = 50.0
@@ -183,5 +184,6 @@ async def _patiently(step: Callable[[], Awaitable[None]]) -> None:
         except (PostgresError, Unavailable) as error:
             if not left or (isinstance(error, PostgresError) and sqlstate(error) not in RETRYABLE):
                 raise
-        await asyncio.sleep(random.uniform(0.05, 0.2) * (MOST_TRIES - left))  # noqa: S311
+        # Doubling, so that of two who meet again and again one is through before the other comes back.
+        await asyncio.sleep(random.uniform(0.05, min(0.1 * 2 ** (MOST_TRIES - left), LONGEST_PAUSE_S)))  # noqa: S311
     return None

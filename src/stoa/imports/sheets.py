@@ -44,7 +44,7 @@ def images(cell: str) -> Any:
     return [{"url": url, "alt": alt.strip() or None} for url, _, alt in pairs]
 
 
-Target = Literal["own", "member", "option", "json", "nothing"]
+Target = Literal["own", "member", "option", "json", "nothing", "nameless"]
 
 
 class Header(msgspec.Struct):
@@ -81,7 +81,9 @@ class Columns(msgspec.Struct, frozen=True):
         names: list[str] = []
         for given in header.columns:
             name, column = self._column(given)
-            if column is None:
+            if not name:
+                column = Column("nameless")
+            elif column is None:
                 faults.append(unknown_field(given, "", [*self.own, *self.member, "option.", "json"]))
             elif name in names:
                 faults.append(Fault(f"/{shown(given)}", "invalid_format", "stands twice in the header"))
@@ -146,6 +148,9 @@ class Sheet(msgspec.Struct):
                 content = cell.strip()
                 if not content or column.of == "nothing":
                     continue  # an empty cell leaves as it is what it stands for
+                if column.of == "nameless":
+                    faults.append(Fault("", "invalid_format", "has a cell in a column without a name"))
+                    continue
                 if column.of == "json":
                     return msgspec.Raw(content.encode()), {}
                 value = None if content == "null" else column.read(content)

@@ -22,6 +22,7 @@ from stoa.imports.sheets import Header
 from stoa.rest.problems import AppNotInstalled, Fault, InternalError, Refusal, ValidationFailed
 
 LEASE_S = 5.0
+MOST_LOOKS = 3  # again at a row that somebody else got ahead of
 FIRST_LESSON = 500  # rows after which a table that was empty is measured for the planner
 
 
@@ -109,11 +110,15 @@ class Work:
         wrong = [self._failed(row, ValidationFailed(faults=faults[row.number])) for row in rows if row.number in faults]
         return sorted([*done, *wrong], key=lambda result: result.row)
 
-    async def _apply_one(self, db: Executor, row: Row, *, write: bool) -> Result:
+    async def _apply_one(self, db: Executor, row: Row, *, write: bool, looks_left: int = MOST_LOOKS) -> Result:
         await db.execute("SAVEPOINT row")
         try:
             [result] = await self.of.apply(db, self.task, [row], write=write)
         except Refusal as refusal:
+            # Without a fault of its own, the row lost what it names to somebody between our look and our write.
+            if looks_left and not refusal.faults:
+                await db.execute("ROLLBACK TO SAVEPOINT row")
+                return await self._apply_one(db, row, write=write, looks_left=looks_left - 1)
             result = self._failed(row, refusal)
         except Exception as error:
             if _is_passing(error):

@@ -76,7 +76,6 @@ BEGIN
 
     -- Whoever changes a product, its variants or their stock holds the product's row; several in the order of ids. That
     -- holds its variants too, so they need no lock of their own.
-    -- Ids are joined one by one: for `= ANY` the planner may choose the index on updated_at and read all of the store.
     PERFORM 1
        FROM (SELECT DISTINCT v.product_id FROM unnest(named) AS t (id)
                     JOIN variants v ON v.store_id = in_store_id AND v.id = t.id) t

@@ -1,5 +1,5 @@
 -- Customers. As in the catalogue, `head` and `tail` are the two ends of a resource's JSON; between them stands `shown`, the
--- metadata by namespace, of which a caller is given its own part and the shared one. The unit separator parts them.
+-- metadata: first what is shared, then what is each app's own between two separators, of which a caller is given its part.
 
 -- Minor units as the decimal string that callers see.
 CREATE FUNCTION amount_text(minor bigint, digits integer) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE RETURN
@@ -76,7 +76,7 @@ CREATE INDEX import_rows_result_idx ON import_rows (store_id, result_id) WHERE r
 -- A customer as an event carries it: of the metadata only what is shared. One that is erased is a tombstone.
 CREATE FUNCTION customer_document(c customers) RETURNS text LANGUAGE sql STABLE RETURN
     CASE WHEN c.deleted_at IS NULL THEN
-        '{"id":' || c.id || c.head || ',"metadata":{' || coalesce(substring(c.shown FROM E'\x1e0:([^\x1e]*)'), '') || '}' || c.tail
+        '{"id":' || c.id || c.head || regexp_replace(c.shown, E'\x1e[^\x1f]*\x1f', '', 'g') || c.tail
     ELSE '{"id":' || c.id || ',"deleted_at":"' || rfc3339(c.deleted_at) || '","version":' || c.version || '}' END;
 
 -- Stores customers (c_), metadata entries (m_) and events (e_) that were decided elsewhere. c_made marks new rows, whose id

@@ -187,41 +187,60 @@ SELECT make_day(t.name, current_date + d) FROM unnest(ARRAY['events', 'deliverie
 
 -- --- routing ---------------------------------------------------------------------------------------------------------
 
--- Buckets in which events wait to be routed. One probe of an index for each: their number does not grow with the wait.
-CREATE FUNCTION unrouted_buckets() RETURNS SETOF smallint LANGUAGE plpgsql AS $$
+-- Functions that work on many rows at once are planned while tables may still be empty, and keep that plan: they are told to
+-- go by the indexes, one row at a time.
+
+-- Looks at what waits to be routed, up to in_limit events: tells of each store whether anybody there listens. Where nobody
+-- does, the events are marked as routed right away, and nobody need read them; how an app's end is told is decided elsewhere.
+CREATE FUNCTION look_over_events(in_day date, in_limit integer) RETURNS TABLE (store_id bigint, heard boolean, count bigint)
+LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
-    b smallint;
+    mine smallint[] := ARRAY(
+        SELECT b.bucket FROM generate_series(0, 63) AS b (bucket)
+         WHERE (SELECT true FROM events e WHERE e.routed_on = 'infinity' AND e.store_id % 64 = b.bucket LIMIT 1));
 BEGIN
-    FOR b IN 0..63 LOOP
-        PERFORM 1 FROM events e WHERE e.routed_on = 'infinity' AND e.store_id % 64 = b LIMIT 1;
-        IF FOUND THEN
-            RETURN NEXT b;
-        END IF;
-    END LOOP;
+    IF mine = '{}' THEN
+        RETURN;
+    END IF;
+    -- In another order each time, so that one in which very many wait hides no other for long.
+    mine := ARRAY(SELECT x.bucket FROM buckets x JOIN unnest(mine) AS m (bucket) ON x.bucket = m.bucket
+                   ORDER BY random() FOR UPDATE OF x SKIP LOCKED);
+    RETURN QUERY
+    WITH next AS MATERIALIZED (
+        SELECT e.store_id, e.id, e.type = 'app.uninstalled' OR coalesce((
+               SELECT true FROM webhooks w WHERE w.store_id = e.store_id AND w.ended_at IS NULL LIMIT 1), false) AS heard
+          FROM unnest(mine) AS m (bucket) CROSS JOIN LATERAL (
+               SELECT x.store_id, x.id, x.type FROM events x WHERE x.routed_on = 'infinity' AND x.store_id % 64 = m.bucket
+                ORDER BY x.store_id % 64, x.position LIMIT in_limit) e
+         LIMIT in_limit),
+    passed AS (
+        UPDATE events e SET routed_on = in_day FROM next n
+         WHERE NOT n.heard AND e.store_id = n.store_id AND e.id = n.id AND e.routed_on = 'infinity')
+    SELECT n.store_id, bool_or(n.heard), count(*) FROM next n GROUP BY n.store_id;
 END $$;
 
--- The next events of these buckets, which are ours until the transaction ends; none of one that another routes now.
+-- The next events of these buckets, which are ours until the transaction ends; none of one that another routes now. Where
+-- nobody listens, data is left out.
 CREATE FUNCTION take_events(in_buckets smallint[], in_limit integer)
 RETURNS TABLE (store_id bigint, id text, type text, resource_type text, resource_id bigint, resource_version integer,
                actor text, changes text, data text, created_at timestamptz)
-LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $$
+LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
-    left_over integer := in_limit;
-    taken     integer;
-    b         smallint;
+    mine smallint[] := ARRAY(SELECT x.bucket FROM unnest(in_buckets) AS m (bucket) JOIN buckets x ON x.bucket = m.bucket
+                                FOR UPDATE OF x SKIP LOCKED);
 BEGIN
-    FOREACH b IN ARRAY in_buckets LOOP
-        EXIT WHEN left_over <= 0;
-        PERFORM 1 FROM buckets x WHERE x.bucket = b FOR UPDATE SKIP LOCKED;
-        CONTINUE WHEN NOT FOUND;
-        RETURN QUERY
-        SELECT e.store_id, e.id, e.type, e.resource_type, e.resource_id, e.resource_version, e.actor, e.changes, e.data,
-               e.created_at
-          FROM events e WHERE e.routed_on = 'infinity' AND e.store_id % 64 = b
-         ORDER BY e.store_id % 64, e.position LIMIT left_over;
-        GET DIAGNOSTICS taken = ROW_COUNT;
-        left_over := left_over - taken;
-    END LOOP;
+    RETURN QUERY
+    SELECT e.store_id, e.id, e.type, e.resource_type, e.resource_id, e.resource_version, e.actor, e.changes,
+           CASE WHEN e.type = 'app.uninstalled' OR (
+                     SELECT true FROM webhooks w WHERE w.store_id = e.store_id AND w.ended_at IS NULL LIMIT 1)
+                THEN e.data ELSE '' END,
+           e.created_at
+      FROM unnest(mine) AS m (bucket) CROSS JOIN LATERAL (
+           SELECT x.* FROM events x WHERE x.routed_on = 'infinity' AND x.store_id % 64 = m.bucket
+            ORDER BY x.store_id % 64, x.position LIMIT in_limit) e
+     LIMIT in_limit;
 END $$;
 
 -- When a lane should be looked at, now that something is due at in_due: not before its hold ends.
@@ -233,82 +252,72 @@ CREATE FUNCTION lane_due(in_due timestamptz, in_hold timestamptz) RETURNS timest
 CREATE FUNCTION route_events(
     in_day date, e_store bigint[], e_id text[], e_type text[], e_resource_type text[], e_resource_id bigint[],
     e_version integer[], d_event integer[], d_webhook bigint[], d_ordered boolean[], d_wake boolean[]
-) RETURNS integer LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $$
+) RETURNS integer LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
     moment timestamptz;
-    mine   bigint[];  -- the lanes of one bucket
-    total  integer := 0;
-    added  integer;
-    b      smallint;
+    added  integer := 0;
 BEGIN
-    FOR b IN SELECT DISTINCT (e_store[d.event] % 64)::smallint FROM unnest(d_event) AS d (event) ORDER BY 1 LOOP
+    IF d_event <> '{}' THEN
         -- Whoever holds several lanes takes them in the order of buckets and ids.
-        mine := ARRAY(SELECT DISTINCT d.webhook_id FROM unnest(d_event, d_webhook) AS d (event, webhook_id)
-                       WHERE e_store[d.event] % 64 = b);
-        PERFORM 1 FROM lanes l WHERE l.bucket = b AND l.webhook_id = ANY (mine) ORDER BY l.webhook_id FOR UPDATE;
+        PERFORM 1 FROM (SELECT DISTINCT (e_store[d.event] % 64)::smallint AS bucket, d.webhook_id
+                          FROM unnest(d_event, d_webhook) AS d (event, webhook_id)) t
+                       JOIN lanes l ON l.bucket = t.bucket AND l.webhook_id = t.webhook_id
+          ORDER BY l.bucket, l.webhook_id FOR UPDATE OF l;
         moment := clock_timestamp();
         INSERT INTO pending_deliveries (bucket, webhook_id, sequence, store_id, event_id, event_day, event_type,
                                         resource_type, resource_id, resource_version, ordered_by, due_at, created_at)
-        SELECT b, l.webhook_id, l.next_sequence + d.place - 1, l.store_id, d.event_id, in_day, d.event_type,
-               d.resource_type, d.resource_id, d.version, d.ordered_by,
+        SELECT l.bucket, l.webhook_id, l.next_sequence + d.place - 1, l.store_id, e_id[d.event], in_day, e_type[d.event],
+               e_resource_type[d.event], e_resource_id[d.event], e_version[d.event], d.ordered_by,
                CASE WHEN d.ordered_by IS NOT NULL AND (d.turn > 1 OR (
                          SELECT p.sequence FROM pending_deliveries p
-                          WHERE p.bucket = b AND p.webhook_id = d.webhook_id AND p.ordered_by = d.ordered_by
+                          WHERE p.bucket = d.bucket AND p.webhook_id = d.webhook_id AND p.ordered_by = d.ordered_by
                           ORDER BY p.ordered_by, p.sequence LIMIT 1) IS NOT NULL)
                     THEN 'infinity' ELSE moment END,
                moment
           FROM (SELECT t.*, row_number() OVER (PARTITION BY t.webhook_id ORDER BY t.n) AS place,
                        row_number() OVER (PARTITION BY t.webhook_id, t.ordered_by ORDER BY t.n) AS turn
-                  FROM (SELECT u.webhook_id, u.n, e_id[u.event] AS event_id, e_type[u.event] AS event_type,
-                               e_resource_type[u.event] AS resource_type, e_resource_id[u.event] AS resource_id,
-                               e_version[u.event] AS version,
+                  FROM (SELECT (e_store[u.event] % 64)::smallint AS bucket, u.webhook_id, u.event, u.n,
                                CASE WHEN u.ordered THEN e_resource_type[u.event] || ':' || e_resource_id[u.event] END
                                AS ordered_by
                           FROM unnest(d_event, d_webhook, d_ordered) WITH ORDINALITY
-                               AS u (event, webhook_id, ordered, n)
-                         WHERE e_store[u.event] % 64 = b) t) d
-               JOIN lanes l ON l.bucket = b AND l.webhook_id = d.webhook_id AND l.webhook_id = ANY (mine);
+                               AS u (event, webhook_id, ordered, n)) t) d
+               JOIN lanes l ON l.bucket = d.bucket AND l.webhook_id = d.webhook_id;
         GET DIAGNOSTICS added = ROW_COUNT;
-        total := total + added;
         UPDATE lanes l
            SET next_sequence = l.next_sequence + d.count, waiting = l.waiting + d.count,
                due_at = CASE WHEN l.owner <> '' OR NOT d.wake THEN l.due_at
                              ELSE lane_due(least(l.due_at, moment), l.hold_until) END
-          FROM (SELECT t.webhook_id, count(*) AS count, bool_or(t.wake) AS wake
-                  FROM unnest(d_event, d_webhook, d_wake) AS t (event, webhook_id, wake)
-                 WHERE e_store[t.event] % 64 = b GROUP BY t.webhook_id) d
-         WHERE l.bucket = b AND l.webhook_id = d.webhook_id AND l.webhook_id = ANY (mine);
-    END LOOP;
+          FROM (SELECT (e_store[t.event] % 64)::smallint AS bucket, t.webhook_id, count(*) AS count, bool_or(t.wake) AS wake
+                  FROM unnest(d_event, d_webhook, d_wake) AS t (event, webhook_id, wake) GROUP BY 1, 2) d
+         WHERE l.bucket = d.bucket AND l.webhook_id = d.webhook_id;
+    END IF;
     UPDATE events e SET routed_on = in_day FROM unnest(e_store, e_id) AS t (store_id, id)
-     WHERE e.store_id = t.store_id AND e.id = t.id AND e.routed_on = 'infinity' AND e.id = ANY (e_id);
-    RETURN total;
+     WHERE e.store_id = t.store_id AND e.id = t.id AND e.routed_on = 'infinity';
+    RETURN added;
 END $$;
 
 -- --- lanes -----------------------------------------------------------------------------------------------------------
 
 -- Takes up to in_limit lanes that are due, bucket by bucket in the order given.
 CREATE FUNCTION claim_lanes(in_buckets smallint[], in_owner text, in_limit integer, in_beat interval, in_lease interval)
-RETURNS SETOF lanes LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $$
+RETURNS SETOF lanes LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
     moment timestamptz := clock_timestamp();
-    seats  integer := in_limit;
-    taken  integer;
-    b      smallint;
 BEGIN
-    FOREACH b IN ARRAY in_buckets LOOP
-        EXIT WHEN seats <= 0;
-        RETURN QUERY
-        WITH due AS MATERIALIZED (
-            SELECT x.webhook_id FROM lanes x WHERE x.bucket = b AND x.due_at <= moment
-             ORDER BY x.due_at LIMIT seats FOR UPDATE SKIP LOCKED)
-        UPDATE lanes l
-           SET owner = in_owner, epoch = l.epoch + 1, lease_until = moment + in_lease,
-               due_at = moment + least(in_beat, in_lease)
-          FROM due WHERE l.bucket = b AND l.webhook_id = due.webhook_id
-        RETURNING l.*;
-        GET DIAGNOSTICS taken = ROW_COUNT;
-        seats := seats - taken;
-    END LOOP;
+    RETURN QUERY
+    WITH due AS MATERIALIZED (
+        SELECT d.bucket, d.webhook_id
+          FROM unnest(in_buckets) WITH ORDINALITY AS b (bucket, n) CROSS JOIN LATERAL (
+               SELECT x.bucket, x.webhook_id FROM lanes x WHERE x.bucket = b.bucket AND x.due_at <= moment
+                ORDER BY x.due_at LIMIT in_limit FOR UPDATE SKIP LOCKED) d
+         LIMIT in_limit)
+    UPDATE lanes l
+       SET owner = in_owner, epoch = l.epoch + 1, lease_until = moment + in_lease,
+           due_at = moment + least(in_beat, in_lease)
+      FROM due WHERE l.bucket = due.bucket AND l.webhook_id = due.webhook_id
+    RETURNING l.*;
 END $$;
 
 -- The deliveries that come next in each lane, with their events; of a lane that is probed, the first one, due or not.
@@ -316,28 +325,22 @@ CREATE FUNCTION lane_heads(l_bucket smallint[], l_webhook bigint[], l_limit inte
 RETURNS TABLE (webhook_id bigint, sequence bigint, attempt_count integer, attempts text, routed_at timestamptz,
                store_id bigint, id text, type text, resource_type text, resource_id bigint, resource_version integer,
                actor text, changes text, data text, created_at timestamptz)
-LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $$
+LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
     moment timestamptz := clock_timestamp();
-    head   record;
 BEGIN
-    FOR n IN 1..cardinality(l_bucket) LOOP
-        FOR head IN
-            SELECT p.* FROM pending_deliveries p
-             WHERE p.bucket = l_bucket[n] AND p.webhook_id = l_webhook[n]
-               AND p.due_at <= CASE WHEN l_probe[n] THEN 'infinity' ELSE moment END
-             ORDER BY p.due_at, p.sequence LIMIT l_limit[n]
-        LOOP
-            webhook_id := head.webhook_id; sequence := head.sequence; attempt_count := head.attempt_count;
-            attempts := head.attempts; routed_at := head.created_at; store_id := head.store_id; id := head.event_id;
-            type := head.event_type; resource_type := head.resource_type; resource_id := head.resource_id;
-            -- An event that is there no more leaves its data null.
-            SELECT e.resource_version, e.actor, e.changes, e.data, e.created_at
-              INTO resource_version, actor, changes, data, created_at
-              FROM events e WHERE e.store_id = head.store_id AND e.id = head.event_id AND e.routed_on = head.event_day;
-            RETURN NEXT;
-        END LOOP;
-    END LOOP;
+    RETURN QUERY
+    SELECT p.webhook_id, p.sequence, p.attempt_count, p.attempts, p.created_at, p.store_id, p.event_id, p.event_type,
+           p.resource_type, p.resource_id, e.resource_version, e.actor, e.changes, e.data, e.created_at
+      FROM unnest(l_bucket, l_webhook, l_limit, l_probe) WITH ORDINALITY AS t (bucket, webhook_id, most, probe, n)
+           CROSS JOIN LATERAL (
+           SELECT q.* FROM pending_deliveries q
+            WHERE q.bucket = t.bucket AND q.webhook_id = t.webhook_id
+              AND q.due_at <= CASE WHEN t.probe THEN 'infinity' ELSE moment END
+            ORDER BY q.due_at, q.sequence LIMIT t.most) p
+           -- An event that is there no more leaves its data null.
+           LEFT JOIN events e ON e.store_id = p.store_id AND e.id = p.event_id AND e.routed_on = p.event_day;
 END $$;
 
 -- Tells that the owner of these lanes lives; answers for each whether it is still the owner's. A lane that is locked just
@@ -376,98 +379,120 @@ CREATE FUNCTION settle_deliveries(
     l_last_success_at timestamptz[], l_last_attempt_at timestamptz[], l_succeeded integer[], l_failed integer[],
     l_attempts integer[], l_failed_attempts integer[], l_duration_ms bigint[],
     r_lane integer[], r_sequence bigint[], r_status text[], r_due_at timestamptz[], r_count integer[], r_attempts text[]
-) RETURNS integer[] LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $$
+) RETURNS integer[] LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
-    moment  timestamptz := clock_timestamp();
-    states  integer[] := '{}';
-    held    boolean;
-    lane    lanes;
-    gone    integer;
-    again   record;
-    ordered text[];
-    next_at timestamptz;
+    moment timestamptz;
+    there integer[];  -- the lanes that are there
+    stores bigint[] := array_fill(NULL::bigint, ARRAY[cardinality(l_bucket)]);
+    held   boolean[] := array_fill(false, ARRAY[cardinality(l_bucket)]);
+    gone   integer[] := array_fill(0, ARRAY[cardinality(l_bucket)]);
+    states integer[] := array_fill(0, ARRAY[cardinality(l_bucket)]);
+    a_store bigint[];
+    a_held  boolean[];
+    d_lane  integer[];  -- of each delivery that is done: its lane, and its resource where order is kept
+    d_key   text[];
+    s_lane  integer[];
+    s_state integer[];
+    n       integer;
 BEGIN
-    FOR n IN 1..cardinality(l_bucket) LOOP
-        SELECT l.* INTO lane FROM lanes l WHERE l.bucket = l_bucket[n] AND l.webhook_id = l_webhook[n] FOR UPDATE;
-        held := FOUND AND lane.owner = in_owner AND lane.epoch = l_epoch[n];
-        states[n] := held::integer;
-        CONTINUE WHEN lane.bucket IS NULL;
-        WITH result AS MATERIALIZED (
-            SELECT r.sequence, r.status, r.count, r.attempts FROM unnest(r_lane, r_sequence, r_status, r_count, r_attempts)
-                   AS r (lane, sequence, status, count, attempts)
-             WHERE r.lane = n AND r.status <> 'retrying'),
-        done AS (
-            DELETE FROM pending_deliveries p
-             WHERE p.bucket = lane.bucket AND p.webhook_id = lane.webhook_id
-               AND p.sequence = ANY (ARRAY(SELECT r.sequence FROM result r))
-            RETURNING p.sequence, p.event_id, p.event_day, p.event_type, p.resource_type, p.resource_id,
-                      p.resource_version, p.ordered_by, p.redelivery_of, p.created_at),
-        kept AS (
-            INSERT INTO deliveries (store_id, webhook_id, sequence, finished_on, event_id, event_day, event_type,
-                                    resource_type, resource_id, resource_version, redelivery_of, status, attempt_count,
-                                    attempts, created_at, finished_at)
-            SELECT lane.store_id, lane.webhook_id, d.sequence, moment::date, d.event_id, d.event_day, d.event_type,
-                   d.resource_type, d.resource_id, d.resource_version, d.redelivery_of, r.status, r.count, r.attempts,
-                   d.created_at, moment
-              FROM done d JOIN result r ON r.sequence = d.sequence)
-        SELECT count(*), array_agg(DISTINCT d.ordered_by) FILTER (WHERE d.ordered_by IS NOT NULL)
-          INTO gone, ordered FROM done d;
-        IF ordered IS NOT NULL THEN
-            -- The first that waits of each resource, found by one probe of the index each.
-            UPDATE pending_deliveries p SET due_at = moment
-             WHERE p.bucket = lane.bucket AND p.webhook_id = lane.webhook_id AND p.due_at = 'infinity'
-               AND p.sequence = ANY (ARRAY(
-                   SELECT (SELECT q.sequence FROM pending_deliveries q
-                            WHERE q.bucket = lane.bucket AND q.webhook_id = lane.webhook_id AND q.ordered_by = k.key
-                            ORDER BY q.ordered_by, q.sequence LIMIT 1)
-                     FROM unnest(ordered) AS k (key)));
-        END IF;
-        IF l_attempts[n] > 0 THEN
-            INSERT INTO delivery_hours AS h (store_id, webhook_id, hour, succeeded, failed, attempts, failed_attempts, duration_ms)
-            VALUES (lane.store_id, lane.webhook_id, date_trunc('hour', moment), l_succeeded[n], l_failed[n], l_attempts[n],
-                    l_failed_attempts[n], l_duration_ms[n])
-            ON CONFLICT (store_id, webhook_id, hour) DO UPDATE SET
-                succeeded = h.succeeded + excluded.succeeded, failed = h.failed + excluded.failed,
-                attempts = h.attempts + excluded.attempts, failed_attempts = h.failed_attempts + excluded.failed_attempts,
-                duration_ms = h.duration_ms + excluded.duration_ms;
-        END IF;
-        IF NOT held THEN
-            IF gone > 0 THEN
-                UPDATE lanes l SET waiting = l.waiting - gone WHERE l.bucket = lane.bucket AND l.webhook_id = lane.webhook_id;
-            END IF;
-            CONTINUE;
-        END IF;
-        FOR again IN
-            SELECT r.sequence, r.due_at, r.count, r.attempts
-              FROM unnest(r_lane, r_sequence, r_status, r_due_at, r_count, r_attempts)
-                   AS r (lane, sequence, status, due_at, count, attempts)
-             WHERE r.lane = n AND r.status = 'retrying'
-        LOOP
-            UPDATE pending_deliveries p SET due_at = again.due_at, attempt_count = again.count, attempts = again.attempts
-             WHERE p.bucket = lane.bucket AND p.webhook_id = lane.webhook_id AND p.sequence = again.sequence;
-        END LOOP;
-        IF l_drain[n] THEN  -- the receiver is back: what waited for its next try goes now
-            UPDATE pending_deliveries p SET due_at = moment
-             WHERE p.bucket = lane.bucket AND p.webhook_id = lane.webhook_id
-               AND p.due_at > moment AND p.due_at < 'infinity';
-        END IF;
-        next_at := NULL;
-        IF l_release[n] AND NOT l_idle[n] THEN
-            SELECT min(p.due_at) INTO next_at FROM pending_deliveries p
-             WHERE p.bucket = lane.bucket AND p.webhook_id = lane.webhook_id;
-            next_at := CASE WHEN l_breaker[n] = 'open' AND next_at IS NOT NULL THEN l_hold_until[n]
-                            ELSE lane_due(next_at, l_hold_until[n]) END;
-            states[n] := CASE WHEN next_at <= clock_timestamp() THEN 2 ELSE 1 END;
-        END IF;
+    -- All lanes first, in the order in which everybody takes them.
+    WITH mine AS MATERIALIZED (
+        SELECT t.n, l.store_id, l.owner = in_owner AND l.epoch = t.epoch AS held
+          FROM unnest(l_bucket, l_webhook, l_epoch) WITH ORDINALITY AS t (bucket, webhook_id, epoch, n)
+               JOIN lanes l ON l.bucket = t.bucket AND l.webhook_id = t.webhook_id
+         ORDER BY t.bucket, t.webhook_id FOR UPDATE OF l)
+    SELECT array_agg(m.n), array_agg(m.store_id), array_agg(m.held) INTO there, a_store, a_held FROM mine m;
+    FOR i IN 1..coalesce(cardinality(there), 0) LOOP
+        stores[there[i]] := a_store[i];
+        held[there[i]] := a_held[i];
+    END LOOP;
+    moment := clock_timestamp();
+    WITH result AS MATERIALIZED (
+        SELECT r.lane, l_bucket[r.lane] AS bucket, l_webhook[r.lane] AS webhook_id, r.sequence, r.status, r.count, r.attempts
+          FROM unnest(r_lane, r_sequence, r_status, r_count, r_attempts) AS r (lane, sequence, status, count, attempts)
+         WHERE r.status <> 'retrying' AND stores[r.lane] IS NOT NULL),
+    done AS (
+        DELETE FROM pending_deliveries p USING result r
+         WHERE p.bucket = r.bucket AND p.webhook_id = r.webhook_id AND p.sequence = r.sequence
+        RETURNING r.lane, r.status, r.count, r.attempts, p.store_id, p.webhook_id, p.sequence, p.event_id, p.event_day,
+                  p.event_type, p.resource_type, p.resource_id, p.resource_version, p.ordered_by, p.redelivery_of, p.created_at),
+    kept AS (
+        INSERT INTO deliveries (store_id, webhook_id, sequence, finished_on, event_id, event_day, event_type,
+                                resource_type, resource_id, resource_version, redelivery_of, status, attempt_count,
+                                attempts, created_at, finished_at)
+        SELECT d.store_id, d.webhook_id, d.sequence, moment::date, d.event_id, d.event_day, d.event_type,
+               d.resource_type, d.resource_id, d.resource_version, d.redelivery_of, d.status, d.count, d.attempts,
+               d.created_at, moment
+          FROM done d)
+    SELECT coalesce(array_agg(d.lane), '{}'), array_agg(d.ordered_by) INTO d_lane, d_key FROM done d;
+    FOREACH n IN ARRAY d_lane LOOP
+        gone[n] := gone[n] + 1;
+    END LOOP;
+    IF array_remove(d_key, NULL) <> '{}' THEN
+        -- The first that waits of each resource, found by one probe of the index each.
+        UPDATE pending_deliveries p SET due_at = moment
+          FROM (SELECT l_bucket[d.lane] AS bucket, l_webhook[d.lane] AS webhook_id,
+                       (SELECT q.sequence FROM pending_deliveries q
+                         WHERE q.bucket = l_bucket[d.lane] AND q.webhook_id = l_webhook[d.lane] AND q.ordered_by = d.key
+                         ORDER BY q.ordered_by, q.sequence LIMIT 1) AS sequence
+                  FROM (SELECT DISTINCT u.lane, u.key FROM unnest(d_lane, d_key) AS u (lane, key)
+                         WHERE u.key IS NOT NULL) d) t
+         WHERE p.bucket = t.bucket AND p.webhook_id = t.webhook_id AND p.sequence = t.sequence AND p.due_at = 'infinity';
+    END IF;
+    INSERT INTO delivery_hours AS h (store_id, webhook_id, hour, succeeded, failed, attempts, failed_attempts, duration_ms)
+    SELECT stores[t.n], t.webhook_id, date_trunc('hour', moment), t.succeeded, t.failed, t.attempts, t.failed_attempts,
+           t.duration_ms
+      FROM unnest(l_webhook, l_succeeded, l_failed, l_attempts, l_failed_attempts, l_duration_ms) WITH ORDINALITY
+           AS t (webhook_id, succeeded, failed, attempts, failed_attempts, duration_ms, n)
+     WHERE t.attempts > 0 AND stores[t.n] IS NOT NULL
+        ON CONFLICT (store_id, webhook_id, hour) DO UPDATE SET
+           succeeded = h.succeeded + excluded.succeeded, failed = h.failed + excluded.failed,
+           attempts = h.attempts + excluded.attempts, failed_attempts = h.failed_attempts + excluded.failed_attempts,
+           duration_ms = h.duration_ms + excluded.duration_ms;
+    IF 'retrying' = ANY (r_status) THEN
+        UPDATE pending_deliveries p SET due_at = r.due_at, attempt_count = r.count, attempts = r.attempts
+          FROM unnest(r_lane, r_sequence, r_status, r_due_at, r_count, r_attempts)
+               AS r (lane, sequence, status, due_at, count, attempts)
+         WHERE r.status = 'retrying' AND held[r.lane]
+           AND p.bucket = l_bucket[r.lane] AND p.webhook_id = l_webhook[r.lane] AND p.sequence = r.sequence;
+    END IF;
+    IF true = ANY (l_drain) THEN  -- the receiver is back: what waited for its next try goes now
+        UPDATE pending_deliveries p SET due_at = moment
+          FROM unnest(l_bucket, l_webhook, l_drain, held) AS t (bucket, webhook_id, drain, held)
+         WHERE t.drain AND t.held AND p.bucket = t.bucket AND p.webhook_id = t.webhook_id
+           AND p.due_at > moment AND p.due_at < 'infinity';
+    END IF;
+    IF false = ANY (held) THEN
+        UPDATE lanes l SET waiting = l.waiting - t.gone
+          FROM unnest(l_bucket, l_webhook, held, gone) AS t (bucket, webhook_id, held, gone)
+         WHERE NOT t.held AND t.gone > 0 AND l.bucket = t.bucket AND l.webhook_id = t.webhook_id;
+    END IF;
+    WITH moved AS (
         UPDATE lanes l
-           SET waiting = l.waiting - gone, breaker = l_breaker[n], probes = l_probes[n], failures = l_failures[n],
-               hold_until = l_hold_until[n], window_at = l_window_at[n], window_total = l_window_total[n],
-               window_failed = l_window_failed[n], failing_since = l_failing_since[n], told = l_told[n],
-               last_success_at = l_last_success_at[n], last_attempt_at = l_last_attempt_at[n],
-               owner = CASE WHEN l_release[n] THEN '' ELSE in_owner END,
-               lease_until = CASE WHEN l_release[n] THEN NULL ELSE moment + in_lease END,
-               due_at = CASE WHEN l_release[n] THEN next_at ELSE moment + least(in_beat, in_lease) END
-         WHERE l.bucket = lane.bucket AND l.webhook_id = lane.webhook_id;
+           SET waiting = l.waiting - gone[t.n], breaker = t.breaker, probes = t.probes, failures = t.failures,
+               hold_until = t.hold_until, window_at = t.window_at, window_total = t.window_total,
+               window_failed = t.window_failed, failing_since = t.failing_since, told = t.told,
+               last_success_at = t.last_success_at, last_attempt_at = t.last_attempt_at,
+               owner = CASE WHEN t.release THEN '' ELSE in_owner END,
+               lease_until = CASE WHEN t.release THEN NULL ELSE moment + in_lease END,
+               due_at = CASE WHEN NOT t.release THEN moment + least(in_beat, in_lease)
+                             WHEN t.breaker = 'open' AND t.next_at IS NOT NULL THEN t.hold_until
+                             ELSE lane_due(t.next_at, t.hold_until) END
+          FROM (SELECT u.*, CASE WHEN u.release AND NOT u.idle THEN (
+                       SELECT p.due_at FROM pending_deliveries p WHERE p.bucket = u.bucket AND p.webhook_id = u.webhook_id
+                        ORDER BY p.bucket, p.webhook_id, p.due_at LIMIT 1) END AS next_at
+                  FROM unnest(l_bucket, l_webhook, l_release, l_idle, l_breaker, l_probes, l_failures, l_hold_until,
+                              l_window_at, l_window_total, l_window_failed, l_failing_since, l_told, l_last_success_at,
+                              l_last_attempt_at) WITH ORDINALITY
+                       AS u (bucket, webhook_id, release, idle, breaker, probes, failures, hold_until, window_at,
+                             window_total, window_failed, failing_since, told, last_success_at, last_attempt_at, n)
+                 WHERE held[u.n]) t
+         WHERE l.bucket = t.bucket AND l.webhook_id = t.webhook_id
+        RETURNING t.n, CASE WHEN t.release AND l.due_at <= clock_timestamp() THEN 2 ELSE 1 END AS state)
+    SELECT coalesce(array_agg(m.n), '{}'), array_agg(m.state) INTO s_lane, s_state FROM moved m;
+    FOR i IN 1..cardinality(s_lane) LOOP
+        states[s_lane[i]] := s_state[i];
     END LOOP;
     RETURN states;
 END $$;

@@ -62,7 +62,7 @@ async def duplicate_order(call: Call, order_id: int, body: NewCopy = _PLAIN) -> 
     if faults:
         raise ValidationFailed("The order cannot be copied.", faults=faults)
     if order.status in HOLDING:
-        check_available(order.lines, offers)
+        check_available(order.lines, offers, sent=False)
     await number(call, order, None)
     told = Consequences(
         events=[(OrderCreated, {}), (OrderDuplicated, {"duplicate_of": (None, order_id)})],
@@ -90,7 +90,7 @@ async def _original(call: Call, order_id: int) -> OrderState:
 
 
 def copy_of(original: OrderState, body: NewCopy, offers: dict[int, Offer]) -> tuple[OrderState, list[dict[str, Any]]]:
-    """A new order like an old one, and the lines that could not come along."""
+    """A new order like an old one, its lines still with their old ids, and the lines that could not come along."""
     lines: list[LineState] = []
     skipped: list[dict[str, Any]] = []
     for line in original.lines:
@@ -99,7 +99,7 @@ def copy_of(original: OrderState, body: NewCopy, offers: dict[int, Offer]) -> tu
             told = {"id": line.id, "variant_id": line.variant_id, "sku": line.sku, "name": line.name}
             skipped.append({**told, "quantity": line.quantity, "reason": "variant_deleted"})
             continue
-        kept = msgspec.structs.replace(line, id=0, fulfilled_quantity=0, returned_quantity=0, sku=offer.sku)
+        kept = msgspec.structs.replace(line, fulfilled_quantity=0, returned_quantity=0, sku=offer.sku)
         if body.reprice:
             kept = msgspec.structs.replace(kept, unit_price=offer.price, discount_total=0, tax_total=0)
         lines.append(kept)

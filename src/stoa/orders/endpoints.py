@@ -69,7 +69,10 @@ async def create_order(call: Call, body: NewOrder) -> Created[Order]:
     if call.parameters.get("dry_run"):
         trial: Any = await try_out(call, body)
         return trial  # not Created, so it is answered 200
-    order, stored = await place(call, body)
+    try:
+        order, stored = await place(call, body)
+    except ExternalIdTaken as lost:
+        raise await _named(call, lost, body.external_id) from None
     return Created(stored.doc, stored.version, f"/orders/{order.id}")
 
 
@@ -104,7 +107,10 @@ async def update_order(call: Call, order_id: int, body: OrderChanges) -> One[Ord
     if faults:
         raise ValidationFailed("The order's amounts do not add up.", faults=faults)
     told = Consequences(events=events_of(changes), entries=[Entry("edit", None, changes)])
-    return await save(call.db, call.store, before, order, cause_of(call), told)
+    try:
+        return await save(call.db, call.store, before, order, cause_of(call), told)
+    except ExternalIdTaken as lost:
+        raise await _named(call, lost, order.external_id) from None
 
 
 @routes.put(
@@ -193,8 +199,20 @@ async def _check_external_id(call: Call, before: OrderState, order: OrderState) 
         return
     existing = await queries.BY_EXTERNAL_ID.maybe(call.db, call.store_id, order.external_id)
     if existing is not None:
-        fault = Fault("/external_id", ExternalIdTaken.code, "is another order's")
-        raise ExternalIdTaken("Another order has this external id.", faults=[fault], existing_id=existing)
+        raise _taken_by(existing)
+
+
+async def _named(call: Call, lost: ExternalIdTaken, external_id: str | None) -> ExternalIdTaken:
+    """Says whose an external id is, also when it was taken in the same moment; asked aside, because ours is undone."""
+    if "existing_id" in lost.members:
+        return lost
+    existing = await queries.BY_EXTERNAL_ID.maybe(call.aside, call.store_id, external_id)
+    return lost if existing is None else _taken_by(existing)
+
+
+def _taken_by(existing: int) -> ExternalIdTaken:
+    fault = Fault("/external_id", ExternalIdTaken.code, "is another order's")
+    return ExternalIdTaken("Another order has this external id.", faults=[fault], existing_id=existing)
 
 
 async def current_document(call: Call, order_id: int) -> dict[str, Any]:

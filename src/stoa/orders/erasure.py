@@ -19,31 +19,44 @@ NOBODY = (
     )[1:-1]
 )
 
-# The house's one order of locks: orders before their customer, those too that they placed as a guest.
+# The house's one order of locks: orders before their customer, those too whose contact they are.
 HOLD = Query(
     int,
     """SELECT id FROM orders WHERE store_id = $1 AND id IN (
               SELECT id FROM orders WHERE store_id = $1 AND customer_id = $2
               UNION SELECT o.id FROM orders o JOIN customers c ON c.store_id = $1 AND c.id = $2 AND c.email_key = o.email
-                     WHERE o.store_id = $1 AND o.customer_id IS NULL
+                     WHERE o.store_id = $1
               UNION SELECT o.id FROM orders o JOIN customers c ON c.store_id = $1 AND c.id = $2 AND c.phone = o.phone
-                     WHERE o.store_id = $1 AND o.customer_id IS NULL)
+                     WHERE o.store_id = $1)
         ORDER BY id FOR NO KEY UPDATE""",
 )
-# Their own orders, and those they placed as a guest.
+# Every order that tells of them: their own, those of which they are the contact, and those of which they once were, as
+# the timeline still says.
 ORDERS_OF = Query(
     int,
     """SELECT id FROM orders WHERE store_id = $1 AND customer_id = $2
-        UNION SELECT id FROM orders WHERE store_id = $1 AND customer_id IS NULL AND email = ANY($3::text[])
-        UNION SELECT id FROM orders WHERE store_id = $1 AND customer_id IS NULL AND phone = ANY($4::text[])
+        UNION SELECT id FROM orders WHERE store_id = $1 AND email = ANY($3::text[])
+        UNION SELECT id FROM orders WHERE store_id = $1 AND phone = ANY($4::text[])
+        UNION SELECT order_id FROM order_comments
+               WHERE store_id = $1 AND type = 'edit' AND changes LIKE '%"contact":%'
+                 AND (lower(changes::json #>> '{contact,0,email}') = ANY($3::text[])
+                      OR changes::json #>> '{contact,0,phone}' = ANY($4::text[]))
         ORDER BY id""",
+)
+# Of these the ones that are nobody else's by now; the others have only their past emptied.
+THEIRS = Query(
+    int,
+    """SELECT o.id FROM unnest($5::bigint[]) AS t (id) JOIN orders o ON o.store_id = $1 AND o.id = t.id
+        WHERE o.customer_id = $2 OR o.email = ANY($3::text[]) OR o.phone = ANY($4::text[])
+              OR o.customer_id IS NULL AND o.email IS NULL AND o.phone IS NULL
+        ORDER BY o.id""",
 )
 FORGET = Command(
     """UPDATE orders
           SET email = NULL, phone = NULL, address = NULL, person = $3, lines = lines_without_notes(lines),
               head = head_without_reason(head),
               terms = coalesce((SELECT array_to_tsvector(array_agg(each)) FROM unnest(tsvector_to_array(terms)) AS each
-                                 WHERE split_part(each, '/', 2) = 't'), ''),
+                                 WHERE split_part(each, '/', 2) = 't' OR each = $1 || '/w/' || number), ''),
               updated_at = greatest(updated_at, now()), version = version + 1
         WHERE store_id = $1 AND id = ANY($2::bigint[])"""
 )
@@ -92,14 +105,16 @@ FORGET_TRIALS = Command(
 
 async def forget_in_orders(db: Executor, person: Person) -> None:
     """Empty every place where orders name a person."""
-    await FORGET_TRIALS.run(db, person.store_id, sorted(person.emails), sorted(person.phones))
-    found = await ORDERS_OF.all(db, person.store_id, person.customer_id, sorted(person.emails), sorted(person.phones))
+    names = (person.store_id, person.customer_id, sorted(person.emails), sorted(person.phones))
+    await FORGET_TRIALS.run(db, person.store_id, *names[2:])
+    found = await ORDERS_OF.all(db, *names)
     if not found:
         return
-    await FORGET.run(db, person.store_id, found, NOBODY)
+    theirs = await THEIRS.all(db, *names, found)
+    await FORGET.run(db, person.store_id, theirs, NOBODY)
     for command in (FORGET_COMMENTS, FORGET_EVENTS, FORGET_COMMENT_EVENTS, FORGET_ANSWERS):
         await command.run(db, person.store_id, found)
-    await TELL.run(db, person.store_id, found, person.cause.actor, person.cause.request_id)
+    await TELL.run(db, person.store_id, theirs, person.cause.actor, person.cause.request_id)
 
 
 HOLDS.append(HOLD)

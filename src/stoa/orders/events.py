@@ -102,7 +102,7 @@ def events_of(changes: Changes) -> list[tuple[type[Event], Changes]]:
         rest.remove("tracking")  # a parcel's number that comes with the parcel is no news of its own
     told: list[tuple[type[Event], Changes]] = []
     for kind, names, along in (
-        (OrderStatusChanged, _OF_STATUS, _MOVES_ALONG | {"tracking"}),
+        (OrderStatusChanged, _OF_STATUS, _MOVES_ALONG | _SUMS | {"tracking"}),
         (OrderPaymentStatusChanged, _OF_PAYMENT, _SUMS),
         (OrderProductsChanged, _OF_LINES, _SUMS),
         (OrderUpdated, rest, _SUMS),

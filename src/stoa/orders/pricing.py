@@ -89,15 +89,19 @@ def _line(line: NewLine, offer: Offer, digits: int) -> LineState:
     )
 
 
-def check_available(lines: Sequence[LineState], offers: dict[int, Offer]) -> None:
-    """Refuse what is plainly not there, before anything is written; the last word is the database's."""
+def check_available(lines: Sequence[LineState], offers: dict[int, Offer], *, sent: bool = True) -> None:
+    """Refuse what is plainly not there, before anything is written; the last word is the database's.
+
+    Lines that the caller did not send are named by their ids.
+    """
     left = {offer.id: offer.available for offer in offers.values() if not offer.endless}
     faults: list[Fault] = []
     for place, line in enumerate(lines):
         if line.variant_id not in left:
             continue
         if line.quantity > left[line.variant_id]:
-            faults.append(short_fault(line, f"/line_items/{place}/quantity", left[line.variant_id]))
+            pointer = f"/line_items/{place}/quantity" if sent else None
+            faults.append(short_fault(line, pointer, left[line.variant_id]))
         else:
             left[line.variant_id] -= line.quantity
     if faults:

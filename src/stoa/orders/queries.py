@@ -65,7 +65,7 @@ _PAIRS = """(
            o.updated_at
       FROM order_duplicates d JOIN orders o ON o.store_id = $1 AND o.id = d.order_id WHERE d.store_id = $1
     UNION ALL
-    SELECT o.store_id, o.duplicate_of, o.id, 'copy', 100, '[]', extract(epoch FROM o.placed_at - s.placed_at)::bigint,
+    SELECT o.store_id, o.duplicate_of, o.id, 'copy', 100, '[]', abs(extract(epoch FROM o.placed_at - s.placed_at))::bigint,
            o.number, o.status, o.head, o.updated_at
       FROM orders o JOIN orders s ON s.store_id = $1 AND s.id = o.duplicate_of WHERE o.store_id = $1) pairs"""
 DUPLICATES = Listing(

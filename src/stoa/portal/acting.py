@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, Collection
 from contextlib import asynccontextmanager
+from datetime import datetime
 
 import msgspec
 
@@ -28,9 +29,10 @@ class There(msgspec.Struct):
     currency: str
     status: str
     granted: list[str]
+    installed_at: datetime
 
 
-_THERE = """SELECT s.id, s.handle, s.name, s.currency, s.status, i.scopes AS granted
+_THERE = """SELECT s.id, s.handle, s.name, s.currency, s.status, i.scopes AS granted, i.created_at AS installed_at
               FROM installations i JOIN stores s ON s.id = i.store_id WHERE i.app_id = $1"""
 STORES_OF_APP = Query(There, f"{_THERE} ORDER BY s.handle LIMIT $2", unbound=_OVERALL)
 STORE_OF_APP = Query(There, f"{_THERE} AND s.handle = $2", unbound=_OVERALL)
@@ -95,6 +97,7 @@ async def writing(visit: Visit, call: Acting, fields: Collection[str] = ()) -> A
     async with with_words, visit.db.transaction() as db:
         call.db = db
         yield call
+    visit.changed.add(call.store_id)
 
 
 @asynccontextmanager

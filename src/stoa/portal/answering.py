@@ -14,6 +14,7 @@ from starlette.routing import Route
 from stoa.access.addresses import is_handle
 from stoa.access.contract import AccessRefused, TooManyTries
 from stoa.accounts.ownership import owned_app, owned_store
+from stoa.accounts.passwords import Crowded
 from stoa.accounts.sessions import find_session
 from stoa.db.errors import RETRYABLE, Unavailable, sqlstate
 from stoa.db.pool import Database
@@ -21,7 +22,7 @@ from stoa.ids import new_id
 from stoa.portal.assets import PATH as ASSETS
 from stoa.portal.assets import serve_asset
 from stoa.portal.forms import TOKEN, Filled, Unreadable, Wrong, decode, read_form, shown_again
-from stoa.portal.guard import from_here, is_form_token, keep_notice, keep_theme, pack_notice, unpack_notice
+from stoa.portal.guard import Notice, from_here, is_form_token, keep_notice, keep_theme, pack_notice, unpack_notice
 from stoa.portal.pages import ROOT, Answer, Form, Page, Redirect, View, Who
 from stoa.portal.rendering import Renderer
 from stoa.portal.visit import Visit
@@ -74,12 +75,14 @@ class Portal:
         pages: Sequence[Page],
         forms: Sequence[Form],
         navigation: Callable[[Visit], Any],
+        committed: Callable[[int], None] = lambda _: None,
     ) -> None:
         self._db = database
         self._settings = settings
         self._key = secret_key(settings)
         self._pages = pages
         self._forms = forms
+        self._committed = committed  # is told the stores that a form has changed something in
         self._renderer = Renderer(pages, forms, navigation)
 
     def routes(self) -> list[Route]:
@@ -121,7 +124,7 @@ class Portal:
         if isinstance(target, Form) and not from_here(visit.request, self._settings.public_url):
             raise Refused(403, "Not from here", "This form was sent by another site, so nothing was done.")
         if visit.session:
-            visit.person = await find_session(self._db, self._key, visit.session)
+            visit.person = await find_session(self._db, self._key, visit.session, touch=not visit.unattended)
         if target is None:
             if visit.request.scope["path"] == f"{ROOT}/":
                 return Redirect(ROOT)
@@ -172,7 +175,10 @@ class Portal:
         try:
             fields = decode(form.fields, given)
             without = not msgspec.structs.fields(form.fields)
-            return await (form.handler(visit) if without else form.handler(visit, fields))
+            answer = await (form.handler(visit) if without else form.handler(visit, fields))
+            for store_id in visit.changed:
+                self._committed(store_id)
+            return answer
         except Wrong as wrong:
             faults, status = wrong.faults, wrong.status
         except TooManyTries as error:
@@ -181,6 +187,8 @@ class Portal:
                 429,
                 error.retry_in_s,
             )
+        except Crowded:
+            faults, status, retry_in_s = {"": "Many people come in at this moment. Try again in a few seconds."}, 503, 2
         except AccessRefused as error:
             faults, status = {"": sentence(error)}, 422
         visit.filled = Filled(visit.request.scope["path"], shown_again(form.fields, given), faults)
@@ -198,7 +206,7 @@ class Portal:
                 answer.headers.setdefault(name, value)
             return answer
         packed = visit.cookies.read("notice")
-        visit.notice = unpack_notice(self._key, visit.came_with, packed) if packed else ""
+        visit.notice = unpack_notice(self._key, visit.came_with, packed) if packed else None
         visit.here = page.address(visit.request.path_params) if page else ROOT
         visit.shows_secret = answer.secret
         body = self._renderer.html(visit, answer.template, answer.context, page.under if page else "").encode()
@@ -224,7 +232,7 @@ class Portal:
             visit.cookies.write(response, "session", answer.session)
         if answer.notice:
             session = visit.came_with if answer.session is None else answer.session
-            keep_notice(visit.cookies, response, pack_notice(self._key, session, answer.notice))
+            keep_notice(visit.cookies, response, pack_notice(self._key, session, Notice(answer.notice, answer.tone)))
         if answer.theme is not None:
             keep_theme(visit.cookies, response, answer.theme)
         return response
@@ -265,7 +273,7 @@ def _turned_away(visit: Visit, target: Page | Form) -> Answer | None:
             if halfway:
                 return Redirect(SECOND_FACTOR)
             if isinstance(target, Form):
-                return Redirect(SIGN_IN, "Your session has ended. Sign in again; nothing was changed.")
+                return Redirect(SIGN_IN, "Your session has ended. Sign in again; nothing was changed.", "warn")
             url = visit.request.scope["path"]
             return Redirect(SIGN_IN if url == ROOT else f"{SIGN_IN}?next={quote(url)}")
 

@@ -2,14 +2,14 @@
 
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Any
 from urllib.parse import quote, urlsplit
 
 import msgspec
 
 from stoa.access import apps as access_apps
-from stoa.access.contract import SCOPES, InvalidHandle, NewSecret, NoSuchStore
+from stoa.access.contract import SCOPES, Installation, InvalidHandle, NewSecret, NoSuchStore, TooManyTries
 from stoa.access.grants import revoke_all_tokens
 from stoa.access.queries import INSTALLATIONS_OF_APP
 from stoa.accounts import asking, ownership
@@ -98,7 +98,9 @@ async def register_app(visit: Visit, form: NewApp) -> View | Redirect:
             before = await ownership.registered(visit.by, registration)
         else:
             return await _welcome(visit, form, made)
-    return Redirect(f"{APPS}/{before}", "This app is registered already. Make a new secret if you have lost the first.")
+    return Redirect(
+        f"{APPS}/{before}", "This app is registered already. Make a new secret if you have lost the first.", ""
+    )
 
 
 async def _welcome(visit: Visit, form: NewApp, made: NewSecret) -> View:
@@ -151,7 +153,7 @@ def _is_web_address(address: str) -> bool:
 async def app_page(visit: Visit) -> View:
     installed = await INSTALLATIONS_OF_APP.all(visit.db, visit.app.id)
     owned = {store.handle for store in await ownership.owned_stores(visit.by, visit.me.account_id)}
-    handle = next((each.store for each in installed if each.store in owned), "")
+    handle = _to_call(installed, owned)
     context = {
         "listing": await ownership.listing_of(visit.db, visit.app.id),
         "installed": installed,
@@ -159,6 +161,12 @@ async def app_page(visit: Visit) -> View:
         "calling": Calling(visit.origin, visit.app.client_id, handle=handle),
     }
     return View("apps/overview.html", context)
+
+
+def _to_call(installed: Sequence[Installation], owned: Collection[str]) -> str:
+    """The person's own store that the lines to paste are for: the one that has had the app for longest."""
+    theirs = [each for each in installed if each.store in owned]
+    return min(theirs, key=lambda each: each.installed_at).store if theirs else ""
 
 
 @pages.page("/apps/{app_id:int}/credentials", under="list_apps")
@@ -172,7 +180,7 @@ async def rotate_secret(visit: Visit, form: Rotation) -> View:
     made = await access_apps.rotate_secret(visit.by, visit.app.client_id, grace_hours=form.grace_hours)
     installed = await INSTALLATIONS_OF_APP.all(visit.db, visit.app.id)
     owned = {store.handle for store in await ownership.owned_stores(visit.by, visit.me.account_id)}
-    handle = next((each.store for each in installed if each.store in owned), "")
+    handle = _to_call(installed, owned)
     return _secret_page(visit, made, visit.app.name, handle=handle)
 
 
@@ -185,8 +193,10 @@ async def end_old_secret(visit: Visit) -> Redirect:
 @pages.form("/apps/{app_id:int}/tokens/revoke", on=app_credentials)
 async def revoke_tokens(visit: Visit) -> Redirect:
     count = await revoke_all_tokens(visit.by, visit.app.client_id)
-    words = f"{count} access token{'' if count == 1 else 's'} ended." if count else "There was no live token."
-    return Redirect(f"{APPS}/{visit.app.id}/credentials", words)
+    here = f"{APPS}/{visit.app.id}/credentials"
+    if not count:
+        return Redirect(here, "There was no live token.", "")
+    return Redirect(here, f"{count} access token{'' if count == 1 else 's'} ended.")
 
 
 @pages.page("/apps/{app_id:int}/stores", under="list_apps")
@@ -210,9 +220,11 @@ async def open_development_store(visit: Visit) -> Redirect:
 async def ask_store(visit: Visit, form: Question) -> Redirect:
     found = _HANDLE_IN_URL.search(form.handle)
     handle = found[1] if found else form.handle.lower()
-    await asking.refuse_pestering(visit.by, visit.db, visit.me.account_id)
     try:
+        await asking.refuse_pestering(visit.by, visit.db, visit.me.account_id)
         await asking.ask(visit.by, visit.me.account_id, visit.app, handle, form.message)
+    except TooManyTries as refusal:
+        raise Wrong({"": "You have asked ten times in a minute. Wait for the next."}, status=429) from refusal
     except (NoSuchStore, InvalidHandle) as refusal:
         raise Wrong(handle="There is no store with this handle. Ask its owner what it is called.") from refusal
     except (AskedAlready, NothingToAsk) as refusal:
@@ -225,7 +237,7 @@ async def withdraw_request(visit: Visit) -> Redirect:
     try:
         await asking.withdraw(visit.by, visit.app, visit.place("asked"))
     except (NoSuchRequest, NoSuchStore) as refusal:
-        return Redirect(f"{APPS}/{visit.app.id}/stores", sentence(refusal))
+        return Redirect(f"{APPS}/{visit.app.id}/stores", sentence(refusal), "warn")
     return Redirect(f"{APPS}/{visit.app.id}/stores", "The request is withdrawn.")
 
 

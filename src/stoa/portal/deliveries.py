@@ -13,7 +13,8 @@ from stoa.portal.answering import not_found
 from stoa.portal.apps import APPS
 from stoa.portal.forms import Wrong, text
 from stoa.portal.pages import Pages, Redirect, View
-from stoa.portal.subscriptions import choices, subscription
+from stoa.portal.subscription import subscription
+from stoa.portal.subscriptions import choices
 from stoa.portal.visit import Visit
 from stoa.rest.lists import Page, read_list
 from stoa.rest.problems import Refusal
@@ -98,13 +99,11 @@ async def redeliver_range(visit: Visit, form: Again) -> Redirect:
         body.status = form.status
     async with writing(visit, call, ("since", "until")):
         accepted = await log.redeliver_webhook(call, visit.place("webhook_id"), body)
-    return Redirect(_log(visit), _counted(msgspec.json.decode(accepted.doc, type=Redelivery).matched))
-
-
-def _counted(number: int) -> str:
+    number = msgspec.json.decode(accepted.doc, type=Redelivery).matched
     if not number:
-        return "Nothing in this time was to be sent again."
-    return "1 delivery is being sent again." if number == 1 else f"{number} deliveries are being sent again."
+        return Redirect(_log(visit), "Nothing in this time was to be sent again.", "")
+    words = "1 delivery is being sent again." if number == 1 else f"{number:,} deliveries are being sent again."
+    return Redirect(_log(visit), words)
 
 
 def _moment(field: str, said: str) -> datetime | None:

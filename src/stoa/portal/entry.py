@@ -102,7 +102,7 @@ async def give_second_factor(visit: Visit, form: SecondFactor) -> Redirect:
         raise Wrong(code=sentence(refusal)) from refusal
     except (FactorLocked, SignInAgain) as refusal:
         await sessions.sign_out(visit.by, visit.session)
-        return Redirect(SIGN_IN, sentence(refusal), session="")
+        return Redirect(SIGN_IN, sentence(refusal), "warn", session="")
     return Redirect(local_path(form.next), session=opened.token)
 
 

@@ -7,6 +7,7 @@ import os
 from hashlib import sha256
 from urllib.parse import urlsplit
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -79,9 +80,16 @@ def from_here(request: Request, public_url: str = "") -> bool:
         return False
 
 
-def pack_notice(key: bytes, session: str, words: str) -> str:
-    """A sentence for the next page of this session, sealed so that nobody else can put words into our mouth."""
-    raw = words.encode()[:_LONGEST_NOTICE]
+class Notice(msgspec.Struct, frozen=True):
+    """A sentence that the next page says once: `good` is done, `warn` is not done, without a tone it is only told."""
+
+    words: str
+    tone: str = "good"
+
+
+def pack_notice(key: bytes, session: str, notice: Notice) -> str:
+    """A notice for the next page of this session, sealed so that nobody else can put words into our mouth."""
+    raw = f"{notice.tone} {notice.words}".encode()[:_LONGEST_NOTICE]
     return base64.urlsafe_b64encode(_notice_proof(key, session, raw) + raw).decode()
 
 
@@ -90,14 +98,16 @@ def _notice_proof(key: bytes, session: str, raw: bytes) -> bytes:
     return hmac.digest(key, words, sha256)[:_PROOF_BYTES]
 
 
-def unpack_notice(key: bytes, session: str, packed: str) -> str:
+def unpack_notice(key: bytes, session: str, packed: str) -> Notice | None:
     try:
         raw = base64.urlsafe_b64decode(packed.encode("ascii"))
     except (binascii.Error, ValueError):
-        return ""
-    proof, words = raw[:_PROOF_BYTES], raw[_PROOF_BYTES:]
-    known = hmac.compare_digest(proof, _notice_proof(key, session, words))
-    return words.decode("utf-8", "ignore") if known else ""
+        return None
+    proof, said = raw[:_PROOF_BYTES], raw[_PROOF_BYTES:]
+    if not hmac.compare_digest(proof, _notice_proof(key, session, said)):
+        return None
+    tone, _, words = said.decode("utf-8", "ignore").partition(" ")
+    return Notice(words, tone)
 
 
 def keep_notice(cookies: Cookies, answer: Response, packed: str) -> None:

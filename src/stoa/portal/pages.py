@@ -35,10 +35,12 @@ class View(msgspec.Struct):
 
 
 class Redirect(msgspec.Struct):
-    """Where the browser goes after a form; `notice` is said there once. A session or a theme goes along as a cookie."""
+    """Where the browser goes after a form; `notice` is said there once, in its tone. A session or a theme goes along
+    as a cookie."""
 
     to: str
     notice: str = ""
+    tone: str = "good"
     session: str | None = None
     theme: str | None = None
 

@@ -121,7 +121,7 @@ async def second_factor_set_up(visit: Visit) -> View | Redirect:
 async def turn_on_second_factor(visit: Visit, form: FirstCode) -> View | Redirect:
     me = visit.me
     if me.second_factor:
-        return Redirect(ACCOUNT, "Your second factor is on already.")
+        return Redirect(ACCOUNT, "Your second factor is on already.", "")
     await _confirm(visit, form.password, "password")
     try:
         secret = second_factor.uncarried(visit.by, me.account_id, form.sealed)
@@ -131,7 +131,7 @@ async def turn_on_second_factor(visit: Visit, form: FirstCode) -> View | Redirec
     except WrongCode as refusal:
         raise Wrong(code=sentence(refusal)) from refusal
     except FactorOn as refusal:
-        return Redirect(ACCOUNT, sentence(refusal))
+        return Redirect(ACCOUNT, sentence(refusal), "")
     opened = await sessions.open_session(
         visit.by, visit.db, me.account_id, complete=True, peer=visit.peer, agent=visit.agent
     )

@@ -1,6 +1,6 @@
 """Every page and form of the portal in order, and the navigation that leads to them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 from starlette.routing import Route
@@ -20,6 +20,7 @@ from stoa.portal import (
     products,
     profile,
     stores,
+    subscription,
     subscriptions,
     tail,
     usage,
@@ -35,6 +36,7 @@ PARTS: Sequence[Pages] = (
     apps.pages,
     usage.pages,
     subscriptions.pages,
+    subscription.pages,
     deliveries.pages,
     tail.pages,
     stores.pages,
@@ -113,5 +115,5 @@ def navigation(visit: Visit) -> Navigation:
     return Navigation([section for section in NAVIGATION if operator or not section.operators])
 
 
-def routes(database: Database, settings: Settings) -> list[Route]:
-    return Portal(database, settings, PAGES, FORMS, navigation).routes()
+def routes(database: Database, settings: Settings, committed: Callable[[int], None] = lambda _: None) -> list[Route]:
+    return Portal(database, settings, PAGES, FORMS, navigation, committed).routes()

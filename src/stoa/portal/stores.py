@@ -75,7 +75,8 @@ async def approve_request(visit: Visit, form: Grant) -> Redirect:
     try:
         done = await asking.approve(visit.by, visit.store, visit.place("asking_id"), form.scopes)
     except NoSuchRequest as refusal:
-        return Redirect(f"{STORES}/{visit.store.handle}", sentence(refusal))
+        return Redirect(f"{STORES}/{visit.store.handle}", sentence(refusal), "warn")
+    visit.changed.add(visit.store.id)
     return Redirect(f"{STORES}/{visit.store.handle}", f"{done.app_name} is installed.")
 
 
@@ -84,7 +85,7 @@ async def refuse_request(visit: Visit) -> Redirect:
     try:
         await asking.refuse(visit.by, visit.store, visit.place("asking_id"))
     except NoSuchRequest as refusal:
-        return Redirect(f"{STORES}/{visit.store.handle}", sentence(refusal))
+        return Redirect(f"{STORES}/{visit.store.handle}", sentence(refusal), "warn")
     return Redirect(f"{STORES}/{visit.store.handle}", "The request is refused.")
 
 
@@ -107,6 +108,7 @@ async def narrow_app(visit: Visit, form: Grant) -> Redirect:
     if not form.scopes:
         raise Wrong({"": "Leave the app at least one thing that it may do, or uninstall it."})
     await asking.narrow(visit.by, visit.store, visit.place("installed_id"), form.scopes)
+    visit.changed.add(visit.store.id)
     return Redirect(
         f"{STORES}/{visit.store.handle}/apps/{visit.place('installed_id')}", "Saved. In force within a second."
     )
@@ -116,6 +118,7 @@ async def narrow_app(visit: Visit, form: Grant) -> Redirect:
 async def uninstall_app(visit: Visit) -> Redirect:
     installation, _ = await _installed(visit)
     await uninstall(visit.by, installation.client_id, visit.store.handle)
+    visit.changed.add(visit.store.id)
     return Redirect(
         f"{STORES}/{visit.store.handle}", f"{installation.app_name} is off this store. Its tokens are refused."
     )

@@ -1,13 +1,14 @@
-"""An app's webhooks over its stores: subscribed, tried out, paused, given a new secret and ended from a page."""
+"""An app's webhooks over its stores: the list of them, and a new one with its secret."""
 
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 import msgspec
 
-from stoa.db.query import Executor, Query
+from stoa.db.query import Query
 from stoa.events.outbox import Event
 from stoa.portal.acting import (
     READ,
@@ -16,26 +17,22 @@ from stoa.portal.acting import (
     There,
     acting_at,
     in_force_there,
-    looking,
     stores_of,
     telling,
     writing,
 )
-from stoa.portal.answering import not_found
-from stoa.portal.apps import APPS
-from stoa.portal.forms import Wrong, text
-from stoa.portal.pages import Pages, Redirect, View
+from stoa.portal.forms import text
+from stoa.portal.pages import Pages, View
 from stoa.portal.visit import Visit
 from stoa.rest.endpoint import One
-from stoa.webhooks import endpoints, guard, queries, trying
-from stoa.webhooks.contract import NewSecret, NewTest, NewWebhook, TestResult, Webhook, WebhookChanges
+from stoa.webhooks import endpoints, guard, queries
+from stoa.webhooks.contract import NewWebhook, Webhook
 from stoa.webhooks.documents import shown
 from stoa.webhooks.events import WebhookTest
 
 pages = Pages()
 LISTED = 25
-_LONGEST_SHOWN = 8_000
-_FIELDS = ("url", "name", "events")
+FIELDS = ("url", "name", "events")
 _NOUNS = {
     "order": "Orders",
     "product": "Products and stock",
@@ -46,6 +43,7 @@ _NOUNS = {
 
 Address = Annotated[str, text("Give an address of at most 2048 characters.", most=2048)]
 Name = Annotated[str, text("Give a name of at most 100 characters.", most=100)]
+_PORT = 8787
 _WEB_ADDRESS = re.compile(r"https?://\S+")
 
 
@@ -77,22 +75,6 @@ class NewSubscription(Settings):
     store: Annotated[str, text("Choose a store.", most=200)] = ""
 
 
-class Resumption(msgspec.Struct):
-    what: Annotated[Literal["all", "now"], msgspec.Meta(extra={"say": "Choose one of these."})] = "all"
-
-
-class Rotation(msgspec.Struct):
-    grace_hours: Annotated[int, msgspec.Meta(ge=0, le=168, extra={"say": "Choose one of these."})]
-
-
-class Trial(msgspec.Struct):
-    event: Annotated[str, text("Choose an event.", most=64)] = WebhookTest.name
-
-
-class Ending(msgspec.Struct):
-    sure: bool = False
-
-
 class Choice(msgspec.Struct, frozen=True):
     """An event that may be ticked."""
 
@@ -114,9 +96,6 @@ SUBSCRIPTIONS_OF_APP = Query(
         ORDER BY w.id DESC LIMIT $4""",
     unbound="the developer of an app sees its webhooks in all stores",
 )
-
-
-# --- all of an app --------------------------------------------------------------------------------------------------
 
 
 @pages.page("/apps/{app_id:int}/webhooks", under="list_apps")
@@ -157,14 +136,17 @@ async def new_webhook(visit: Visit) -> View:
     stores = await stores_of(visit)
     able = [each for each in stores if WRITE in in_force_there(visit, each)]
     asked = visit.filled.values.get("store", [""])[-1] if visit.filled else visit.query("store")
-    chosen = next((each for each in able if each.handle == asked), able[0] if able else None)
+    # At first the one that has had the app for longest: its lines to paste call that store, too.
+    usual = min(able, key=lambda each: each.installed_at, default=None)
+    chosen = next((each for each in able if each.handle == asked), usual)
     context = {
         "stores": stores,
         "able": able,
         "chosen": chosen,
         "groups": choices(),
-        "granted": in_force_there(visit, chosen) if chosen else frozenset[str](),
-        "near": _near(visit),
+        # What one of them grants may be ticked; whether the chosen one does is told when it is sent.
+        "granted": frozenset[str]().union(*(in_force_there(visit, each) for each in able)),
+        "near": near(visit),
     }
     return View("apps/new_webhook.html", context)
 
@@ -174,23 +156,30 @@ async def create_subscription(visit: Visit, form: NewSubscription) -> View:
     call = await acting_at(visit, form.store)
     body = NewWebhook(form.wanted(), url=form.url or None, name=form.name or None)
     call.require(WRITE)
-    async with telling(_FIELDS):
+    async with telling(FIELDS):
         await endpoints.refuse_private_host(call, body)
-    async with writing(visit, call, _FIELDS):
+    async with writing(visit, call, FIELDS):
         made = await endpoints.create_webhook(call, body)
-    return _secret_page(visit, call, made, fresh=True)
+    return secret_page(visit, call, made, fresh=True)
 
 
-def _secret_page(visit: Visit, call: Acting, made: One[Webhook], *, fresh: bool = False) -> View:
+def secret_page(visit: Visit, call: Acting, made: One[Webhook], *, fresh: bool = False) -> View:
     """The one page that ever shows this secret."""
     hook = msgspec.json.decode(made.doc, type=Webhook)
-    return View("apps/webhook_secret.html", {"hook": hook, "at": call.store.handle, "fresh": fresh}, secret=True)
+    context = {"hook": hook, "at": call.store.handle, "fresh": fresh, "port": _port(hook.url or "")}
+    return View("apps/webhook_secret.html", context, secret=True)
 
 
-def _near(visit: Visit) -> bool:
+def _port(url: str) -> int:
+    """Where the receiver that we show listens: where a plain address leads; before TLS something else stands."""
+    parts = urlsplit(url)
+    return parts.port or 80 if parts.scheme == "http" else _PORT
+
+
+def near(visit: Visit) -> bool:
     """Whether events may be sent to a receiver on this very machine, as in the demo."""
     allowed = guard.Allowed.parse(visit.settings.webhook_allow)
-    return guard.refuse_url("http://localhost:8787/", allowed) is None
+    return guard.refuse_url(f"http://localhost:{_PORT}/", allowed) is None
 
 
 @cache
@@ -209,115 +198,3 @@ def _plain(event: type[Event]) -> str:
     """An event's description without what is only of use to whoever reads its document."""
     told = (event.__doc__ or "").strip().partition(";")[0]
     return told if told.endswith(".") else f"{told}."
-
-
-# --- one of them ----------------------------------------------------------------------------------------------------
-
-
-@pages.page("/apps/{app_id:int}/webhooks/{at}/{webhook_id:int}", under="list_apps")
-async def app_webhook(visit: Visit) -> View:
-    call = await looking(visit)
-    return await _page(visit, call)
-
-
-async def _page(visit: Visit, call: Acting, **more: Any) -> View:
-    hook = await subscription(visit.db, call, visit.place("webhook_id"))
-    tried = [WebhookTest.name, *(each.name for _, _, group in choices() for each in group)]
-    tried = [name for name in tried if call.caller.may(Event.known[name].scope)]
-    context = {"hook": hook, "store": call.store, "tried": tried, "result": None, "may_write": call.caller.may(WRITE)}
-    return View("apps/webhook.html", {**context, **more})
-
-
-async def subscription(db: Executor, call: Acting, webhook_id: int) -> Webhook:
-    """A subscription of this app at this store."""
-    row = await queries.GET.maybe(db, call.store_id, call.caller.app_id, webhook_id)
-    if row is None:
-        raise not_found()
-    return shown(row)
-
-
-@pages.form("/apps/{app_id:int}/webhooks/{at}/{webhook_id:int}/test", on=app_webhook)
-async def try_subscription(visit: Visit, form: Trial) -> View:
-    call = await looking(visit)
-    call.require(WRITE)
-    kind = Event.known.get(form.event)
-    if kind is not None and not call.caller.may(kind.scope):
-        raise Wrong(event="The store does not let this app hear of that.")
-    async with telling(("event",)):
-        sent = await trying.send_webhook_test(call, visit.place("webhook_id"), NewTest(form.event))
-    result = msgspec.json.decode(sent.doc, type=TestResult)
-    return await _page(visit, call, result=result, sent=_as_sent(result))
-
-
-def _as_sent(result: TestResult) -> str:
-    """The request of a test, as it went over the line."""
-    headers = "\n".join(f"{name}: {value}" for name, value in result.request_headers.items())
-    return f"POST {result.url}\n{headers}\n\n{result.request_body[:_LONGEST_SHOWN]}"
-
-
-@pages.form("/apps/{app_id:int}/webhooks/{at}/{webhook_id:int}/pause", on=app_webhook)
-async def pause_subscription(visit: Visit) -> Redirect:
-    await _change(visit, WebhookChanges(status="paused"))
-    return _back(visit, "Paused. Events are kept until you resume.")
-
-
-@pages.form("/apps/{app_id:int}/webhooks/{at}/{webhook_id:int}/resume", on=app_webhook)
-async def resume_subscription(visit: Visit, form: Resumption) -> Redirect:
-    await _change(visit, WebhookChanges(status="active", resume=form.what))
-    return _back(visit, "Active again.")
-
-
-@pages.form("/apps/{app_id:int}/webhooks/{at}/{webhook_id:int}/secret", on=app_webhook)
-async def rotate_subscription_secret(visit: Visit, form: Rotation) -> View:
-    call = await looking(visit)
-    async with writing(visit, call):
-        # Whoever presses the button means it, also while an older secret still signs.
-        body = NewSecret(form.grace_hours, force=True)
-        made = await trying.rotate_webhook_secret(call, visit.place("webhook_id"), body)
-    return _secret_page(visit, call, made)
-
-
-@pages.form("/apps/{app_id:int}/webhooks/{at}/{webhook_id:int}/delete", on=app_webhook)
-async def end_subscription(visit: Visit, form: Ending) -> Redirect:
-    call = await looking(visit)
-    if not form.sure:
-        raise Wrong(sure="Tick this first.")
-    async with writing(visit, call):
-        await endpoints.delete_webhook(call, visit.place("webhook_id"))
-    return Redirect(f"{APPS}/{visit.app.id}/webhooks", "The subscription is deleted.")
-
-
-@pages.page("/apps/{app_id:int}/webhooks/{at}/{webhook_id:int}/settings", under="list_apps")
-async def webhook_settings(visit: Visit) -> View:
-    call = await looking(visit)
-    hook = await subscription(visit.db, call, visit.place("webhook_id"))
-    context = {
-        "hook": hook,
-        "store": call.store,
-        "groups": choices(),
-        "granted": call.caller.scopes,
-        "near": _near(visit),
-    }
-    return View("apps/webhook_settings.html", context)
-
-
-@pages.form("/apps/{app_id:int}/webhooks/{at}/{webhook_id:int}/settings", on=webhook_settings)
-async def change_subscription(visit: Visit, form: Settings) -> Redirect:
-    changes = WebhookChanges(events=form.wanted(), url=form.url or None, name=form.name or None)
-    await _change(visit, changes)
-    return _back(visit, "Saved.")
-
-
-async def _change(visit: Visit, changes: WebhookChanges) -> None:
-    """What a merge patch with these members does."""
-    call = await looking(visit)
-    call.require(WRITE)
-    call.patch = {name: value for name, value in msgspec.structs.asdict(changes).items() if value is not msgspec.UNSET}
-    async with telling(_FIELDS):
-        await endpoints.refuse_private_host(call, changes)
-    async with writing(visit, call, _FIELDS):
-        await endpoints.update_webhook(call, visit.place("webhook_id"), changes)
-
-
-def _back(visit: Visit, words: str) -> Redirect:
-    return Redirect(f"{APPS}/{visit.app.id}/webhooks/{visit.place('at')}/{visit.place('webhook_id')}", words)

@@ -16,7 +16,7 @@ from stoa.db.query import Query
 from stoa.portal.acting import READ, There, in_force_there, stores_of
 from stoa.portal.apps import APPS
 from stoa.portal.pages import Pages, View
-from stoa.portal.visit import Visit
+from stoa.portal.visit import EVENT_STREAM, Visit
 from stoa.settings import secret_key
 from stoa.webhooks.feed import watch_of
 
@@ -25,7 +25,6 @@ LATEST = 25
 LOOK_EVERY_S, LONGEST_S = 1.0, 60.0
 MOST_OPEN, MOST_OF_ONE_PERSON = 100, 4
 _MOST_LANES, _MOST_UNSETTLED = 100, 100
-_STREAM = "text/event-stream"
 _open: Counter[int] = Counter()  # streams of this process, by person
 
 
@@ -163,7 +162,7 @@ def _state(row: Happened) -> str:
 
 @pages.page("/apps/{app_id:int}/tail", under="list_apps")
 async def app_tail(visit: Visit) -> View | Response:
-    if _STREAM in visit.request.headers.get("accept", ""):
+    if EVENT_STREAM in visit.request.headers.get("accept", ""):
         return _streamed(visit)
     told = await _tail(visit).look()
     return View("apps/tail.html", {"told": told[::-1], "stores": await _seen(visit)})
@@ -182,7 +181,7 @@ def _streamed(visit: Visit) -> Response:
     if _open.total() >= MOST_OPEN or _open[person] >= MOST_OF_ONE_PERSON:
         return Response(status_code=429, headers={"Retry-After": "30"})
     headers = {"X-Accel-Buffering": "no"}
-    return StreamingResponse(stream(visit, _tail(visit)), media_type=_STREAM, headers=headers)
+    return StreamingResponse(stream(visit, _tail(visit)), media_type=EVENT_STREAM, headers=headers)
 
 
 async def stream(visit: Visit, tail: Tail, seconds: float = LONGEST_S) -> AsyncGenerator[bytes]:

@@ -10,9 +10,11 @@ from stoa.access.operator import Operator
 from stoa.accounts.contract import OwnedApp, OwnedStore, SignedIn
 from stoa.db.pool import Database
 from stoa.portal.forms import Filled
-from stoa.portal.guard import Cookies, form_token
+from stoa.portal.guard import Cookies, Notice, form_token
 from stoa.settings import Settings
 
+EVENT_STREAM = "text/event-stream"
+UNATTENDED = "x-unattended"
 _LONGEST_PARAMETER = 500
 _PORT = re.compile(r":\d+\Z")
 _LOCAL = ("localhost", "127.0.0.1", "::1", "testserver")
@@ -33,11 +35,12 @@ class Visit:
         self.came_with = self.session = self.cookies.read("session")
         self.person: SignedIn | None = None
         self.filled: Filled | None = None
-        self.notice = ""
+        self.notice: Notice | None = None
         self.nonce = secrets.token_urlsafe(16)
         self.new_session = ""
         self.here = ""  # where a page that answers a form can be opened again
         self.shows_secret = False
+        self.changed: set[int] = set()  # the stores whose couriers are to hear of it
         self._key = key
 
     @property
@@ -65,6 +68,12 @@ class Visit:
     @property
     def agent(self) -> str:
         return self.request.headers.get("user-agent", "")
+
+    @property
+    def unattended(self) -> bool:
+        """Whether an open page asks by itself: that keeps nobody signed in."""
+        headers = self.request.headers
+        return UNATTENDED in headers or EVENT_STREAM in headers.get("accept", "")
 
     @property
     def exposed(self) -> bool:

@@ -1,23 +1,26 @@
 """Many products or variants in one request: each planned on the shelf, all stored together."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from stoa.products import queries
 from stoa.products.contract import BatchItem, Product, ProductBatch, Variant, VariantBatch, VariantChanges, VariantItem
 from stoa.products.copies import ProductCopy, VariantCopy
-from stoa.products.rows import change_by_row, product_from_row
+from stoa.products.documents import exactly
+from stoa.products.rows import Keys, change_by_row, pointing_into, product_from_row
 from stoa.products.rules import change_variant, delete_product
-from stoa.products.saving import Cause, load, save
+from stoa.products.saving import cause_of, load, save
 from stoa.products.shelf import MatchBy, Shelf
 from stoa.rest.batch import Batch, ItemResult, Mode, Outcome, check_size, done, failed, refuse_all
 from stoa.rest.body import convert
 from stoa.rest.endpoint import Call, Store
+from stoa.rest.patch import refuse_changed
 from stoa.rest.problems import Fault, Refusal, ValidationFailed, VersionConflict
 
 MOST_PRODUCTS, MOST_VARIANTS = 100, 250
+_READ_ONLY = frozenset(Variant.__struct_fields__) - frozenset(VariantChanges.__struct_fields__)
 Item = TypeVar("Item")
 
 
@@ -37,22 +40,25 @@ class Plan(msgspec.Struct, Generic[Item]):
 
 
 async def run(call: Call, plan: Plan[Item], items: Sequence[Item], mode: Mode) -> Batch[Any]:
-    """Carry out a batch. A race lost at the last moment fails the whole, or when independent, only its own item."""
-    if mode == "atomic":
-        return Batch(await _together(call, plan, list(enumerate(items)), mode))
+    """Carry out a batch together, or one by one where what is right in turn cannot be stored at once."""
+    numbered = list(enumerate(items))
     await call.db.execute("SAVEPOINT batch")
     try:
-        return Batch(await _together(call, plan, list(enumerate(items)), mode))
-    except Refusal:
+        return Batch(await _together(call, plan, numbered, mode))
+    except Refusal as refusal:
+        if mode == "atomic" and (refusal.faults or len(items) == 1):
+            raise
         await call.db.execute("ROLLBACK TO SAVEPOINT batch")
     results: list[ItemResult[msgspec.Raw]] = []
-    for numbered in enumerate(items):
+    for index, item in numbered:
         await call.db.execute("SAVEPOINT item")
         try:
-            results += await _together(call, plan, [numbered], mode)
+            results += await _together(call, plan, [(index, item)], mode)
         except Refusal as refusal:
+            if mode == "atomic":
+                raise refusal if refusal.faults else refuse_all([(index, refusal)]) from refusal
             await call.db.execute("ROLLBACK TO SAVEPOINT item")
-            results.append(failed(numbered[0], refusal))
+            results.append(failed(index, refusal))
     return Batch(results)
 
 
@@ -69,7 +75,7 @@ async def _together(
     refusals = [(index, each) for index, each in planned if isinstance(each, Refusal)]
     if refusals and mode == "atomic":
         raise refuse_all(refusals)
-    await save(call.db, call.store_id, shelf.products, Cause(call.caller.app_id, call.request_id))
+    await save(call.db, call.store_id, shelf.products, cause_of(call))
     kept = [each.copy.id or 0 for _, each in planned if isinstance(each, Planned) and each.outcome != "deleted"]
     documents = await plan.show(call, kept) if kept else {}
     return [
@@ -88,44 +94,56 @@ async def change_products(call: Call, body: ProductBatch) -> Batch[Product]:
     return await run(call, PRODUCTS, body.items, body.mode)
 
 
-def keys_in(row: dict[str, Any]) -> tuple[list[str], list[str]]:
-    """The SKUs and external ids that a row mentions, its variants' among them."""
-    skus: list[str] = []
-    nested = cast("list[Any]", row["variants"]) if isinstance(row.get("variants"), list) else []
-    for each in [row, *nested]:
-        if isinstance(each, dict) and isinstance(sku := cast("dict[str, Any]", each).get("sku"), str):
-            skus.append(sku)
-    return skus, [row["external_id"]] if isinstance(row.get("external_id"), str) else []
-
-
 async def _load_products(call: Call, items: Sequence[BatchItem]) -> Shelf:
-    ids = {item.id for item in items if item.id is not None}
-    skus = {item.sku for item in items if item.sku is not None}
-    external_ids = {item.external_id for item in items if item.external_id is not None}
+    ids: set[int] = set()
+    keys = Keys()
     for item in items:
-        found = keys_in(item.data)
-        skus.update(found[0])
-        external_ids.update(found[1])
-    return Shelf(await load(call.db, call.store_id, ids=ids, skus=skus, external_ids=external_ids))
+        keys.add(item.data)
+        keys.add({"sku": item.sku, "external_id": item.external_id})
+        ids.update(value for value in (item.id, item.data.get("id")) if type(value) is int)
+    return Shelf(await load(call.db, call.store_id, ids=ids, **msgspec.structs.asdict(keys)))
 
 
 def _apply_to_product(shelf: Shelf, item: BatchItem, store: Store) -> Planned:
     if item.op == "create":
-        return Planned("created", shelf.put(product_from_row(item.data, store)))
+        _refuse_name_of_new(item)
+        return _created(shelf, item, store)
     by, value = _key_of(item)
     product = shelf.find(by, value)
-    if product is None and item.op == "upsert" and by != "id":
-        return Planned("created", shelf.put(product_from_row({by: value, **item.data}, store)))
+    if product is None and item.op == "upsert" and by != "id" and item.if_version is None:
+        return _created(shelf, item, store)
     if product is None:
         fault = Fault(f"/{by}", "unknown_sku" if by == "sku" else "not_found", "names no product of this store")
         raise ValidationFailed("There is no such product.", faults=[fault])
-    if item.if_version is not None and item.if_version != product.version:
-        raise VersionConflict(f"The current version is {product.version}.", current_version=product.version)
+    _check_version(item.if_version, product.version)
     if item.op == "delete":
         shelf.edit(product, _delete)
         return Planned("deleted", product)
-    changed = shelf.edit(product, lambda tried: change_by_row(tried, item.data, store))
+    changed = shelf.edit(product, lambda tried: change_by_row(tried, item.data, store), pointing_into(item.data))
     return Planned("updated" if changed else "unchanged", product)
+
+
+def _created(shelf: Shelf, item: BatchItem, store: Store) -> Planned:
+    """A new product; what names it beside its data belongs to it."""
+    named = {name: value for name in ("sku", "external_id") if (value := getattr(item, name)) is not None}
+    return Planned("created", shelf.put(product_from_row({**named, **item.data}, store), pointing_into(item.data)))
+
+
+def _refuse_name_of_new(item: BatchItem) -> None:
+    sent = {"id": item.id, "if_version": item.if_version, "match_by": item.match_by}
+    faults = [
+        Fault(f"/{name}", "invalid_format", "cannot be said of a product that is to be created")
+        for name, value in sent.items()
+        if value is not None
+    ]
+    if faults:
+        raise ValidationFailed("A new product is not there yet to be named.", faults=faults)
+
+
+def _check_version(expected: int | None, current: int) -> None:
+    if expected not in (None, current):
+        fault = Fault("/if_version", VersionConflict.code, f"is not {current}", {"current_version": current})
+        raise VersionConflict(f"The current version is {current}.", faults=[fault], current_version=current)
 
 
 def _delete(product: ProductCopy) -> bool:
@@ -137,12 +155,13 @@ def _key_of(item: BatchItem) -> tuple[MatchBy, int | str]:
     """What an item names its product by: as it says, else by the first key that it has."""
     wanted: list[MatchBy] = [item.match_by] if item.match_by else ["id", "sku", "external_id"]
     for by in wanted:
-        value = getattr(item, by)
+        value: Any = getattr(item, by)
         if value is None and item.op == "upsert":
             value = item.data.get(by)
-        if isinstance(value, (int, str)):
+        if isinstance(value, (int, str)) and value is not True and value is not False:
             return by, value
-    raise ValidationFailed("The item names no product.", faults=[Fault(f"/{wanted[0]}", "required", "is required")])
+    words = "is required" if item.match_by else "is required, or sku, or external_id"
+    raise ValidationFailed("The item names no product.", faults=[Fault(f"/{wanted[0]}", "required", words)])
 
 
 async def _show_products(call: Call, ids: list[int]) -> dict[int, str]:
@@ -162,29 +181,39 @@ async def change_variants(call: Call, body: VariantBatch) -> Batch[Variant]:
 
 async def _load_variants(call: Call, items: Sequence[VariantItem]) -> Shelf:
     ids = [item.id for item in items if item.id is not None]
-    skus = {item.sku for item in items if item.sku is not None}
+    keys = Keys()
     for item in items:
-        skus.update(keys_in(item.data)[0])
+        keys.add({"sku": item.sku, "variants": [item.data]})
     products = await queries.PRODUCT_OF_VARIANTS.all(call.db, call.store_id, ids) if ids else []
-    return Shelf(await load(call.db, call.store_id, ids=products, skus=skus))
+    shelf = Shelf(await load(call.db, call.store_id, ids=products, **msgspec.structs.asdict(keys)))
+    echoing = [found[1].id or 0 for item in items if item.data.keys() & _READ_ONLY and (found := _named(shelf, item))]
+    if echoing:
+        shelf.documents = {id_: exactly(doc) for id_, doc in (await _show_variants(call, echoing)).items()}
+    return shelf
+
+
+def _named(shelf: Shelf, item: VariantItem) -> tuple[ProductCopy, VariantCopy] | None:
+    return shelf.find_variant(variant_id=item.id, sku=item.sku)
 
 
 def _apply_to_variant(shelf: Shelf, item: VariantItem, store: Store) -> Planned:
     if (item.id is None) == (item.sku is None):
         fault = Fault("/id", "required", "or sku is required, and only one of them")
         raise ValidationFailed("The item must name one variant.", faults=[fault])
-    found = shelf.find_variant(variant_id=item.id, sku=item.sku)
+    found = _named(shelf, item)
     if found is None:
         named = Fault("/id", "unknown_variant", "names no variant of this store")
         if item.sku is not None:
             named = Fault("/sku", "unknown_sku", "names no variant of this store")
         raise ValidationFailed("There is no such variant.", faults=[named])
     product, variant = found
-    if item.if_version is not None and item.if_version != variant.version:
-        raise VersionConflict(f"The current version is {variant.version}.", current_version=variant.version)
-    body = convert(item.data, VariantChanges, digits=store.digits)
+    _check_version(item.if_version, variant.version)
+    patch = {name: value for name, value in item.data.items() if name not in _READ_ONLY}
+    body = convert(patch, VariantChanges, digits=store.digits)
+    echoed = {name: value for name, value in item.data.items() if name in _READ_ONLY}
+    refuse_changed(echoed, shelf.documents.get(variant.id or 0, {}))
     place = product.variants.index(variant)
-    changed = shelf.edit(product, lambda tried: change_variant(tried, tried.variants[place], body, item.data, store))
+    changed = shelf.edit(product, lambda tried: change_variant(tried, tried.variants[place], body, patch, store))
     return Planned("updated" if changed else "unchanged", variant)
 
 

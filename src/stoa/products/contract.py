@@ -26,15 +26,30 @@ from stoa.rest.problems import Refusal
 
 Status = Literal["active", "draft", "archived"]
 WeightUnit = Literal["g", "kg", "oz", "lb"]
-Name = Annotated[str, Meta(min_length=1, max_length=255)]
+_SOMETHING = Meta(pattern=r"\S", extra={"words": "must hold more than space"})
+Name = Annotated[str, Meta(min_length=1, max_length=255), _SOMETHING]
 Short = Annotated[str, Meta(max_length=255)]
-Sku = Annotated[str, Meta(min_length=1, max_length=100)]
-Tag = Annotated[str, Meta(min_length=1, max_length=64)]
-Url = Annotated[str, Meta(min_length=1, max_length=2048, pattern=r"^https?://[^\s]+$")]
-Slug = Annotated[str, Meta(min_length=1, max_length=255, pattern=r"^[a-z0-9]+(?:-[a-z0-9]+)*$")]
+ExternalId = Annotated[str, Meta(min_length=1, max_length=255)]
+_TRIMMED = Meta(pattern=r"^\S(.*\S)?$", extra={"words": "must be one line, with no space at either end"})
+Sku = Annotated[str, Meta(min_length=1, max_length=100), _TRIMMED]
+Tag = Annotated[str, Meta(min_length=1, max_length=64), _SOMETHING]
+Url = Annotated[
+    str,
+    Meta(min_length=1, max_length=2048, pattern=r"^https?://[^\s\u0000-\u001f\u007f-\u009f\ufeff]+$"),
+    Meta(extra={"words": "must be an address that begins with http:// or https://"}),
+]
+Slug = Annotated[
+    str,
+    Meta(min_length=1, max_length=255, pattern=r"^[a-z0-9]+(?:-[a-z0-9]+)*$"),
+    Meta(extra={"words": "must be of a-z, 0-9 and hyphens between them, such as linen-shirt"}),
+]
 Weight = Annotated[Decimal, decimal_within(0, 1_000_000)]
 Quantity = Annotated[int, Meta(ge=-1_000_000_000, le=1_000_000_000)]
-MetadataKey = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.-]{1,64}$")]
+MetadataKey = Annotated[
+    str,
+    Meta(pattern=r"^[A-Za-z0-9_.-]{1,64}$"),
+    Meta(extra={"words": "must be a key of 1 to 64 letters, digits, dots, hyphens and underscores"}),
+]
 MetadataValue = Annotated[str, Meta(max_length=1000)] | int | float | bool
 Metadata = Annotated[dict[MetadataKey, MetadataValue], Meta(max_length=100)]
 MetadataChanges = Annotated[dict[MetadataKey, MetadataValue | None], Meta(max_length=100)]
@@ -55,14 +70,14 @@ class Image(msgspec.Struct):
     position: int
 
 
-class Option(msgspec.Struct):
+class Option(msgspec.Struct, forbid_unknown_fields=True):
     """What a product's variants differ in, such as Size, and the values it takes."""
 
     name: Annotated[str, Meta(min_length=1, max_length=64)]
-    values: Annotated[list[Name], Meta(min_length=1, max_length=200)]
+    values: Annotated[list[Name], Meta(min_length=1, max_length=200, extra_json_schema={"uniqueItems": True})]
 
 
-class Seo(msgspec.Struct, frozen=True):
+class Seo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     title: Short | None = None
     description: Annotated[str, Meta(max_length=1000)] | None = None
 
@@ -165,10 +180,11 @@ class NewVariant(msgspec.Struct, forbid_unknown_fields=True):
     compare_at_price: Money | None = None
     cost_price: Money | None = None
     weight: Weight | None = None
+    image_id: int | None = None
     track_inventory: bool | None = None
     allow_backorder: bool = False
     low_stock_threshold: Annotated[int, Meta(ge=0, le=1_000_000_000)] | None = None
-    external_id: Short | None = None
+    external_id: ExternalId | None = None
     metadata: Metadata = {}
     stock: NewStock = NewStock()
 
@@ -178,7 +194,7 @@ class NewProduct(msgspec.Struct, forbid_unknown_fields=True):
 
     name: Name
     price: Money
-    external_id: Short | None = None
+    external_id: ExternalId | None = None
     slug: Slug | None = None
     description: Annotated[str, Meta(max_length=65_535)] | None = None
     status: Status = "active"
@@ -199,7 +215,7 @@ class NewProduct(msgspec.Struct, forbid_unknown_fields=True):
     metadata: Metadata = {}
     sku: Sku | None = None
     barcode: Sku | None = None
-    stock: NewStock = NewStock()
+    stock: NewStock | UnsetType = UNSET
 
 
 class ChangedImage(NewImage, forbid_unknown_fields=True):
@@ -214,7 +230,7 @@ class ProductChanges(msgspec.Struct, forbid_unknown_fields=True):
 
     name: Name | UnsetType = UNSET
     price: Money | UnsetType = UNSET
-    external_id: Short | UnsetType | None = UNSET
+    external_id: ExternalId | UnsetType | None = UNSET
     slug: Slug | UnsetType | None = UNSET
     description: Annotated[str, Meta(max_length=65_535)] | UnsetType | None = UNSET
     status: Status | UnsetType = UNSET
@@ -248,7 +264,7 @@ class VariantChanges(msgspec.Struct, forbid_unknown_fields=True):
     track_inventory: bool | UnsetType = UNSET
     allow_backorder: bool | UnsetType = UNSET
     low_stock_threshold: Annotated[int, Meta(ge=0, le=1_000_000_000)] | UnsetType | None = UNSET
-    external_id: Short | UnsetType | None = UNSET
+    external_id: ExternalId | UnsetType | None = UNSET
     metadata: MetadataChanges | UnsetType | None = UNSET
 
 
@@ -258,7 +274,7 @@ class BatchItem(msgspec.Struct, forbid_unknown_fields=True):
     op: Literal["create", "update", "upsert", "delete"]
     id: int | None = None
     sku: Sku | None = None
-    external_id: Short | None = None
+    external_id: ExternalId | None = None
     match_by: Literal["id", "sku", "external_id"] | None = None
     if_version: int | None = None
     data: dict[str, Any] = {}
@@ -267,7 +283,7 @@ class BatchItem(msgspec.Struct, forbid_unknown_fields=True):
 class ProductBatch(msgspec.Struct, forbid_unknown_fields=True):
     """Up to 100 items; `atomic` writes all or nothing, `independent` each for itself."""
 
-    items: Annotated[list[BatchItem], Meta(min_length=1)]
+    items: Annotated[list[BatchItem], Meta(min_length=1, extra_json_schema={"maxItems": 100})]
     mode: Mode = "atomic"
 
 
@@ -283,7 +299,7 @@ class VariantItem(msgspec.Struct, forbid_unknown_fields=True):
 class VariantBatch(msgspec.Struct, forbid_unknown_fields=True):
     """Up to 250 items; `atomic` writes all or nothing, `independent` each for itself."""
 
-    items: Annotated[list[VariantItem], Meta(min_length=1)]
+    items: Annotated[list[VariantItem], Meta(min_length=1, extra_json_schema={"maxItems": 250})]
     mode: Mode = "atomic"
 
 

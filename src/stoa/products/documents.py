@@ -70,6 +70,11 @@ def head_of(fields: Mapping[str, Any]) -> str:
     return "," + _encoder.encode(fields)[1:-1].decode()
 
 
+def exactly(document: str | bytes) -> dict[str, Any]:
+    """A document read back with every digit of its numbers, to be compared with what a request says."""
+    return _decoder.decode(document)
+
+
 def fields_of(head: str) -> dict[str, Any]:
     """The members of a stored head."""
     return _decoder.decode("{" + head[1:] + "}")

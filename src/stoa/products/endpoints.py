@@ -1,6 +1,8 @@
 """What happens when products are asked for and changed."""
 
 from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Any
 
 import msgspec
 
@@ -16,9 +18,11 @@ from stoa.products.contract import (
     SkuTaken,
 )
 from stoa.products.copies import ProductCopy
+from stoa.products.documents import exactly
 from stoa.products.examples import NEW_SHIRT, PRODUCT_BATCH, SHIRT_CHANGES
+from stoa.products.rows import Keys, pointing_into
 from stoa.products.rules import change_product, new_product
-from stoa.products.saving import Cause, load, save
+from stoa.products.saving import cause_of, load, save
 from stoa.products.shelf import Shelf
 from stoa.rest.batch import Batch, BatchFailed, TooManyItems
 from stoa.rest.endpoint import Call, Created, NoContent, One, Page, Routes
@@ -39,7 +43,7 @@ async def list_products(call: Call, query: ListQuery) -> Page[Product]:
     """
     page = await list_page(call.db, call.store_id, queries.LISTING, query)
     if call.include and page.docs:
-        page.docs = await _with_members(call, page.docs, page.ids)
+        page.docs = await _with_members(call, page.docs, page.ids, call.include)
     return page
 
 
@@ -47,23 +51,24 @@ async def list_products(call: Call, query: ListQuery) -> Page[Product]:
 async def create_product(call: Call, body: NewProduct) -> Created[Product]:
     """Create a product.
 
-    Options and variants may stand inline; without variants the product gets one, and `sku`, `barcode` and `stock` may
-    stand on the product itself.
+    Options and variants may stand inline; without variants the product gets one, with the first value of each option,
+    and `sku`, `barcode` and `stock` may stand on the product itself. Images are numbered from 1 in the order sent:
+    a variant's `image_id` may name one.
     """
     product = new_product(body, call.store)
-    shelf = await shelf_with(call, [product])
-    shelf.put(product)
+    shelf = await _shelf_for(call, call.patch)
+    shelf.put(product, pointing_into(call.patch))
     await save(call.db, call.store_id, [product], cause_of(call))
     document = await queries.GET.one(call.db, call.store_id, product.id)
     return Created(document.doc, document.version, f"/products/{product.id}")
 
 
-@routes.get("/products/{product_id}", scope="products:read", includes=("inventory",))
+@routes.get("/products/{product_id}", scope="products:read", includes=PRODUCTS.includes)
 async def get_product(call: Call, product_id: int) -> One[Product]:
     """Get one product with its variants."""
     document = await _document(call, product_id)
     if "inventory" in call.include:
-        document.doc = (await _with_members(call, [document.doc], [product_id]))[0]
+        document.doc = (await _with_members(call, [document.doc], [product_id], {"inventory"}))[0]
     return document
 
 
@@ -73,10 +78,12 @@ async def get_product(call: Call, product_id: int) -> One[Product]:
 async def update_product(call: Call, product_id: int, body: ProductChanges) -> One[Product]:
     """Change a product's own fields by merge patch.
 
-    Variants are changed at their own addresses, so that nothing is wiped by leaving it out.
+    Variants are changed at their own addresses, so that nothing is wiped by leaving it out. They follow where `options`
+    change: a value stays with its option, also under a new name at the same place, and an option that is new begins
+    with its first value. An option or a value goes only while the variants still differ, and none has that value.
     """
     wanted = [body.external_id] if isinstance(body.external_id, str) else []
-    await change(
+    await _change(
         call,
         product_id,
         lambda product: change_product(product, body, call.patch, call.store),
@@ -96,7 +103,7 @@ async def delete_product(call: Call, product_id: int) -> NoContent:
         rules.delete_product(product)
         return True
 
-    await change(call, product_id, gone)
+    await _change(call, product_id, gone)
     return NoContent()
 
 
@@ -115,7 +122,7 @@ async def batch_products(call: Call, body: ProductBatch) -> Batch[Product]:
     return await change_products(call, body)
 
 
-async def change(
+async def _change(
     call: Call,
     product_id: int,
     edit: Callable[[ProductCopy], bool],
@@ -130,23 +137,18 @@ async def change(
         raise NotFound("There is no product with this id.")
     call.check_version(product.version)
     if call.echoed:
-        check_echoes(call, msgspec.json.decode((await _document(call, product_id)).doc))
+        check_echoes(call, exactly((await _document(call, product_id)).doc))
     if shelf.edit(product, edit):
         await save(call.db, call.store_id, [product], cause_of(call))
     return product
 
 
-async def shelf_with(call: Call, products: Sequence[ProductCopy]) -> Shelf:
-    """A shelf that holds whatever stands in the way of these new products' SKUs and external ids."""
-    skus = [v.fields["sku"] for p in products for v in p.live if v.fields["sku"]]
-    external_ids = [p.fields["external_id"] for p in products if p.fields["external_id"]]
-    return Shelf(
-        await load(call.db, call.store_id, skus=skus, external_ids=external_ids) if skus or external_ids else []
-    )
-
-
-def cause_of(call: Call) -> Cause:
-    return Cause(call.caller.app_id, call.request_id)
+async def _shelf_for(call: Call, sent: dict[str, Any]) -> Shelf:
+    """A shelf that holds whatever stands in the way of a new product's SKUs and external ids."""
+    keys = Keys()
+    keys.add(sent)
+    named = msgspec.structs.asdict(keys)
+    return Shelf(await load(call.db, call.store_id, **named) if any(named.values()) else [])
 
 
 async def _document(call: Call, product_id: int) -> One[Product]:
@@ -156,10 +158,10 @@ async def _document(call: Call, product_id: int) -> One[Product]:
     return One(found.doc, found.version)
 
 
-async def _with_members(call: Call, docs: list[bytes], ids: Sequence[int]) -> list[bytes]:
+async def _with_members(call: Call, docs: list[bytes], ids: Sequence[int], wanted: AbstractSet[str]) -> list[bytes]:
     """Put variants or stock levels into their products' documents, one statement for the whole page."""
     kinds = {"variants": queries.VARIANTS_OF, "inventory": queries.LEVELS_OF}
-    for name in sorted(call.include & kinds.keys()):
+    for name in sorted(wanted):
         members = {row.product_id: row.docs for row in await kinds[name].all(call.db, call.store_id, ids)}
         # A live product has at least one variant: what has none here is a tombstone and stays as it is.
         docs = [

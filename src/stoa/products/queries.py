@@ -168,6 +168,10 @@ GET_VARIANT = Query(
          WHERE store_id = $1 AND product_id = $2 AND id = $3 AND deleted_at IS NULL""",
 )
 EXISTS = Query(int, "SELECT id FROM products WHERE store_id = $1 AND id = $2 AND deleted_at IS NULL")
+PRODUCTS_OF_EXTERNAL_IDS = Query(
+    int,
+    "SELECT product_id FROM variants WHERE store_id = $1 AND external_id = ANY($2::text[]) AND deleted_at IS NULL",
+)
 PRODUCT_OF_VARIANTS = Query(
     int, "SELECT product_id FROM variants WHERE store_id = $1 AND id = ANY($2::bigint[]) AND deleted_at IS NULL"
 )

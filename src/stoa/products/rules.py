@@ -1,21 +1,24 @@
 """How a product may change, decided without a database: working copies, edits, and what follows from an edit."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from stoa import money
-from stoa.products.contract import NewProduct, NewVariant, ProductChanges, VariantChanges
+from stoa.products import options
+from stoa.products.contract import NewProduct, NewStock, NewVariant, ProductChanges, VariantChanges
 from stoa.products.copies import ProductCopy, VariantCopy
 from stoa.products.documents import PRODUCT_DEFAULTS, VARIANT_DEFAULTS, options_key, slug_of
+from stoa.rest.checks import MOST_FAULTS
 from stoa.rest.endpoint import Store
-from stoa.rest.patch import merge
+from stoa.rest.patch import is_same, merge
 from stoa.rest.problems import Fault, Refusal, ValidationFailed
 
 MOST_VARIANTS, MOST_METADATA = 200, 100
+_OWED = "leaves less than nothing to sell, and the variant takes no backorders"
 _AMOUNTS = ("price", "compare_at_price", "cost_price")
 
 
@@ -38,26 +41,39 @@ def new_product(new: NewProduct, store: Store) -> ProductCopy:
     fields["slug"] = new.slug or slug_of(new.name)
     fields["images"] = _images([], fields["images"])
     product = ProductCopy(None, fields, [], touched=True)
-    sent = new.variants or [NewVariant(sku=new.sku, barcode=new.barcode, stock=new.stock)]
-    faults: list[Fault] = []
-    if new.variants:
-        for name in ("sku", "barcode"):
-            if getattr(new, name) is not None:
-                faults.append(Fault(f"/{name}", "invalid_format", "belongs to the variants when they are sent"))
-    seen: dict[str, int] = {}
-    for place, each in enumerate(sent):
-        at = f"/variants/{place}"
-        faults += _option_faults(fields["options"], each.option_values, f"{at}/option_values")
-        if seen.setdefault(options_key(each.option_values), place) != place:
-            faults.append(Fault(f"{at}/option_values", "option_mismatch", "stands twice in this product"))
-        product.variants.append(_new_variant(product, each, store))
-    faults += [
-        f for place, v in enumerate(product.variants) for f in _stock_faults(v, f"/variants/{place}/stock/on_hand")
-    ]
-    if faults:
-        raise ValidationFailed(f"{len(faults)} fault(s) in the variants.", faults=faults)
+    _refuse([*options.faults_of_options(fields["options"]), *_faults_of_variants(new, fields)])
+    product.variants = [_new_variant(product, each, store) for each in _variants_of(new)]
     settle(product)
     return product
+
+
+def _variants_of(new: NewProduct) -> Sequence[NewVariant]:
+    """The variants that were sent, or the one whose fields stand on the product itself: the first of each option."""
+    stock = NewStock() if isinstance(new.stock, UnsetType) else new.stock
+    first = {option.name: option.values[0] for option in new.options}
+    return new.variants or [NewVariant(option_values=first, sku=new.sku, barcode=new.barcode, stock=stock)]
+
+
+def _faults_of_variants(new: NewProduct, fields: Mapping[str, Any]) -> list[Fault]:
+    faults: list[Fault] = []
+    if new.variants:
+        faults += [
+            Fault(f"/{name}", "invalid_format", "belongs to the variants when they are sent")
+            for name in ("sku", "barcode", "stock")
+            if getattr(new, name) not in (None, UNSET)
+        ]
+    images = {image["id"] for image in fields["images"]}
+    seen: dict[str, int] = {}
+    for place, each in enumerate(_variants_of(new)):
+        at = f"/variants/{place}" if new.variants else ""
+        faults += options.faults_of_values(fields["options"], each.option_values, f"{at}/option_values")
+        if seen.setdefault(options_key(each.option_values), place) != place:
+            faults.append(Fault(f"{at}/option_values", "option_mismatch", "stands twice in this product"))
+        faults += _image_faults(images, each.image_id, at)
+        tracked = new.track_inventory if each.track_inventory is None else each.track_inventory
+        if tracked and not each.allow_backorder and each.stock.on_hand < 0:
+            faults.append(Fault(f"{at}/stock/on_hand", "out_of_range", _OWED))
+    return faults
 
 
 def change_product(product: ProductCopy, body: ProductChanges, patch: Mapping[str, Any], store: Store) -> bool:
@@ -69,15 +85,13 @@ def change_product(product: ProductCopy, body: ProductChanges, patch: Mapping[st
     after["seo"] = {"title": None, "description": None, **after["seo"]}
     if not after["slug"]:
         after["slug"] = slug_of(after["name"])
-    if after == product.fields:
+    if is_same(after, product.fields):
         return False
     _refuse(_metadata_faults(after))
     if after["options"] != product.fields["options"]:
-        faults = [
-            f for v in product.live for f in _option_faults(after["options"], v.fields["option_values"], "/options")
-        ]
-        if faults:
-            raise ValidationFailed("The options no longer fit the variants.", faults=faults[:1])
+        _refit(product, after["options"])
+    if after["images"] != product.fields["images"]:
+        _let_go_of_images(product, {image["id"] for image in after["images"]})
     if after["track_inventory"] != product.fields["track_inventory"]:
         for variant in product.live:
             _set(variant, {"track_inventory": after["track_inventory"]})
@@ -86,6 +100,22 @@ def change_product(product: ProductCopy, body: ProductChanges, patch: Mapping[st
     product.touched = True
     settle(product)
     return True
+
+
+def _refit(product: ProductCopy, wanted: list[dict[str, Any]]) -> None:
+    """Bring the variants under changed options."""
+    _refuse(options.faults_of_options(wanted))
+    before = product.fields["options"]
+    fitted = [options.refitted(before, wanted, variant.fields["option_values"]) for variant in product.live]
+    _refuse(options.faults_of_refitting(wanted, fitted))
+    for variant, values in zip(product.live, fitted, strict=True):
+        _give_values(variant, values)
+
+
+def _let_go_of_images(product: ProductCopy, kept: set[int]) -> None:
+    for variant in product.live:
+        if variant.fields["image_id"] not in kept:
+            _set(variant, {"image_id": None})
 
 
 def delete_product(product: ProductCopy) -> None:
@@ -100,11 +130,11 @@ def add_variant(product: ProductCopy, new: NewVariant, store: Store) -> VariantC
         raise ValidationFailed(
             f"A product has at most {MOST_VARIANTS} variants.", faults=[Fault("", "too_long", "has too many variants")]
         )
-    faults = _option_faults(product.fields["options"], new.option_values, "/option_values", names_only=True)
-    if faults:
-        raise ValidationFailed("The option values do not fit the product's options.", faults=faults)
+    images = {image["id"] for image in product.fields["images"]}
+    faults = options.faults_of_names(product.fields["options"], new.option_values, "/option_values")
+    _refuse([*faults, *_image_faults(images, new.image_id, "")])
     _refuse_double(product, None, new.option_values)
-    product.fields = {**product.fields, "options": _extended(product.fields["options"], new.option_values)}
+    product.fields = {**product.fields, "options": options.extended(product.fields["options"], new.option_values)}
     variant = _new_variant(product, new, store)
     _refuse(_stock_faults(variant, "/stock/on_hand"))
     product.variants.append(variant)
@@ -120,20 +150,15 @@ def change_variant(
     wanted = {**patch, **{name: _text(patch[name], store) for name in _AMOUNTS if patch.get(name) is not None}}
     after = {**VARIANT_DEFAULTS, **merge(variant.fields, wanted)}
     if body.option_values is not UNSET:
-        after["option_values"] = body.option_values
-        faults = _option_faults(product.fields["options"], after["option_values"], "/option_values", names_only=True)
-        if faults:
-            raise ValidationFailed("The option values do not fit the product's options.", faults=faults)
+        _refuse(options.faults_of_names(product.fields["options"], after["option_values"], "/option_values"))
         _refuse_double(product, variant, after["option_values"])
-    images = {image["id"] for image in product.fields["images"]}
-    if after["image_id"] is not None and after["image_id"] not in images:
-        fault = Fault("/image_id", "invalid_format", "must be the id of one of the product's images")
-        raise ValidationFailed("The image is not the product's.", faults=[fault])
-    if after == variant.fields:
+        after["option_values"] = options.in_order(product.fields["options"], after["option_values"])
+    _refuse(_image_faults({image["id"] for image in product.fields["images"]}, after["image_id"], ""))
+    if is_same(after, variant.fields):
         return False
     _refuse(_metadata_faults(after))
     _refuse(_stock_faults(msgspec.structs.replace(variant, fields=after), "/allow_backorder"))
-    product.fields = {**product.fields, "options": _extended(product.fields["options"], after["option_values"])}
+    product.fields = {**product.fields, "options": options.extended(product.fields["options"], after["option_values"])}
     variant.fields = after
     variant.touched = product.touched = True
     settle(product)
@@ -178,20 +203,35 @@ def settle(product: ProductCopy) -> None:
 
 def _refuse(faults: list[Fault]) -> None:
     if faults:
-        raise ValidationFailed(f"{len(faults)} fault(s) found.", faults=faults)
+        raise ValidationFailed(
+            f"{len(faults)} fault{'s' if len(faults) > 1 else ''} found.", faults=faults[:MOST_FAULTS]
+        )
 
 
 def _stock_faults(variant: VariantCopy, at: str) -> list[Fault]:
     """Stock below what is promised needs backorder, or not to be counted at all."""
     owed = variant.on_hand < variant.reserved
     if owed and variant.fields["track_inventory"] and not variant.fields["allow_backorder"]:
-        return [Fault(at, "out_of_range", "leaves less than nothing to sell, and the variant takes no backorders")]
+        return [Fault(at, "out_of_range", _OWED)]
     return []
 
 
 def _metadata_faults(fields: Mapping[str, Any]) -> list[Fault]:
     too_many = len(fields["metadata"]) > MOST_METADATA
     return [Fault("/metadata", "metadata_limit", f"may hold at most {MOST_METADATA} keys")] if too_many else []
+
+
+def _image_faults(images: set[int], image_id: int | None, at: str) -> list[Fault]:
+    if image_id is None or image_id in images:
+        return []
+    return [Fault(f"{at}/image_id", "invalid_format", "must be the id of one of the product's images")]
+
+
+def _give_values(variant: VariantCopy, values: dict[str, str]) -> None:
+    # Two objects are equal whatever their order, and the order is what the title shows.
+    if list(variant.fields["option_values"].items()) != list(values.items()):
+        variant.fields = {**variant.fields, "option_values": values}
+        variant.touched = True
 
 
 def _set(variant: VariantCopy, members: Mapping[str, Any]) -> None:
@@ -202,6 +242,7 @@ def _set(variant: VariantCopy, members: Mapping[str, Any]) -> None:
 
 def _new_variant(product: ProductCopy, new: NewVariant, store: Store) -> VariantCopy:
     fields = {**VARIANT_DEFAULTS, **_sent(new, store, leave_out=("stock",))}
+    fields["option_values"] = options.in_order(product.fields["options"], new.option_values)
     if new.track_inventory is None:
         fields["track_inventory"] = product.fields["track_inventory"]
     return VariantCopy(None, fields, on_hand=new.stock.on_hand, touched=True)
@@ -235,33 +276,8 @@ def _images(before: list[dict[str, Any]], sent: list[dict[str, Any]]) -> list[di
     return found
 
 
-def _option_faults(
-    options: list[dict[str, Any]], values: Mapping[str, str], at: str, *, names_only: bool = False
-) -> list[Fault]:
-    wanted = {option["name"]: option["values"] for option in options}
-    if set(values) != set(wanted):
-        words = ", ".join(wanted) or "none, for the product has no options"
-        return [Fault(at, "option_mismatch", f"must name exactly these options: {words}")]
-    if names_only:
-        return []
-    return [
-        Fault(f"{at}/{name}" if at != "/options" else at, "option_mismatch", "is not among the option's values")
-        for name, value in values.items()
-        if value not in wanted[name]
-    ]
-
-
 def _refuse_double(product: ProductCopy, mine: VariantCopy | None, values: Mapping[str, str]) -> None:
     key = options_key(values)
     for other in product.live:
         if other is not mine and options_key(other.fields["option_values"]) == key:
             raise DuplicateVariant("Another variant has these option values.", existing_id=other.id)
-
-
-def _extended(options: list[dict[str, Any]], values: Mapping[str, str]) -> list[dict[str, Any]]:
-    return [
-        option
-        if values[option["name"]] in option["values"]
-        else {**option, "values": [*option["values"], values[option["name"]]]}
-        for option in options
-    ]

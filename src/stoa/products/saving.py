@@ -1,6 +1,6 @@
 """Working copies in and out of the database: loaded under lock, stored with their ledger and events in one call."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -14,6 +14,7 @@ from stoa.products.contract import ExternalIdTaken, SkuTaken
 from stoa.products.copies import ProductCopy, VariantCopy
 from stoa.products.documents import fields_of, head_of, json_of, minor, options_key, terms_of
 from stoa.products.events import events_of
+from stoa.rest.endpoint import Call
 
 
 class ProductRow(msgspec.Struct):
@@ -82,11 +83,24 @@ class Cause(msgspec.Struct, frozen=True):
         return msgspec.json.encode(Actor("app", self.app_id) if self.app_id else Actor("operator")).decode()
 
 
+def cause_of(call: Call) -> Cause:
+    return Cause(call.caller.app_id, call.request_id)
+
+
 async def load(
-    db: Executor, store_id: int, *, ids: Iterable[int] = (), skus: Iterable[str] = (), external_ids: Iterable[str] = ()
+    db: Executor,
+    store_id: int,
+    *,
+    ids: Iterable[int] = (),
+    skus: Iterable[str] = (),
+    external_ids: Iterable[str] = (),
+    variant_external_ids: Collection[str] = (),
 ) -> list[ProductCopy]:
     """Working copies of every product that these name, locked in the order of their ids."""
-    rows = await queries.LOCK.all(db, store_id, list(ids), list(external_ids), list(skus))
+    wanted = [*ids]
+    if variant_external_ids:
+        wanted += await queries.PRODUCTS_OF_EXTERNAL_IDS.all(db, store_id, list(variant_external_ids))
+    rows = await queries.LOCK.all(db, store_id, wanted, list(external_ids), list(skus))
     if not rows:
         return []
     products = {row.id: product_copy(row) for row in rows}

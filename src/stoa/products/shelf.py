@@ -1,13 +1,19 @@
 """The products that a request works on, found by what names them, with SKUs and external ids kept unique among them."""
 
-from collections.abc import Callable, Iterable
-from typing import Literal
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Literal
 
 from stoa.products.contract import ExternalIdTaken, SkuTaken
 from stoa.products.copies import ProductCopy, VariantCopy
 from stoa.rest.problems import Fault, Refusal
 
 MatchBy = Literal["id", "sku", "external_id"]
+Pointing = Callable[[str, str], str]  # from a field and its value to where a request says it
+
+
+def on_itself(name: str, value: str) -> str:
+    """In a request that is about one resource, a field stands at its top."""
+    return f"/{name}"
 
 
 class Shelf:
@@ -18,6 +24,7 @@ class Shelf:
         self._skus: dict[str, tuple[ProductCopy, VariantCopy]] = {}
         self._external_ids: dict[str, ProductCopy] = {}
         self._variant_external_ids: dict[str, VariantCopy] = {}
+        self.documents: dict[int, dict[str, Any]] = {}  # of variants, as those know them who send them back
         for product in products:
             self._add(product)
 
@@ -40,14 +47,14 @@ class Shelf:
                 return product, found
         return None
 
-    def edit(self, product: ProductCopy, change: Callable[[ProductCopy], bool]) -> bool:
+    def edit(self, product: ProductCopy, change: Callable[[ProductCopy], bool], at: Pointing = on_itself) -> bool:
         """Try a change on a copy and say whether it changed anything; when it is refused all is as before."""
         tried = product.copy()
         if not change(tried):
             return False
         self._remove(product)
         try:
-            self._check(tried)
+            self._check(tried, at)
         except Refusal:
             self._add(product)
             raise
@@ -55,42 +62,51 @@ class Shelf:
         self._add(product)
         return True
 
-    def put(self, product: ProductCopy) -> ProductCopy:
+    def put(self, product: ProductCopy, at: Pointing = on_itself) -> ProductCopy:
         """Add a new product."""
-        self._check(product)
+        self._check(product, at)
         self._add(product)
         return product
 
-    def _check(self, product: ProductCopy) -> None:
+    def _check(self, product: ProductCopy, at: Pointing) -> None:
         if product.deleted:
             return
-        taken: list[Fault] = []
-        own: set[str] = set()
-        existing: int | None = None
-        for place, variant in enumerate(product.live):
-            sku = variant.fields["sku"]
-            if sku is None:
-                continue
-            if sku in self._skus or sku in own:
-                existing = existing or (self._skus[sku][0].id if sku in self._skus else product.id)
-                at = "/sku" if len(product.live) == 1 else f"/variants/{place}/sku"
-                taken.append(Fault(at, "sku_taken", "is another variant's SKU", {"sku": sku}))
-            own.add(sku)
-        if taken:
-            raise SkuTaken("A SKU belongs to one variant of the store.", faults=taken, existing_id=existing)
-        external_id = product.fields["external_id"]
-        if external_id is not None and external_id in self._external_ids:
-            raise ExternalIdTaken(
-                "Another product has this external id.",
-                faults=[Fault("/external_id", "external_id_taken", "is another product's")],
-                existing_id=self._external_ids[external_id].id,
+        faults = list(self._taken_skus(product, at))
+        if faults:
+            raise SkuTaken(
+                "A SKU belongs to one variant of the store.", faults=faults, existing_id=_first_existing(faults)
             )
-        seen: set[str] = set()
-        for variant in product.live:
+        external_id = product.fields["external_id"]
+        if external_id in self._external_ids:
+            meta = _existing(self._external_ids[external_id].id)
+            faults = [Fault("/external_id", ExternalIdTaken.code, "is another product's", meta)]
+            raise ExternalIdTaken(
+                "Another product has this external id.", faults=faults, existing_id=_first_existing(faults)
+            )
+        faults = list(self._taken_external_ids(product, at))
+        if faults:
+            raise ExternalIdTaken(
+                "Another variant has this external id.", faults=faults, existing_id=_first_existing(faults)
+            )
+
+    def _taken_skus(self, product: ProductCopy, at: Pointing) -> Iterator[Fault]:
+        own: set[str] = set()
+        for sku in [variant.fields["sku"] for variant in product.live if variant.fields["sku"] is not None]:
+            if sku in self._skus or sku in own:
+                holder = self._skus[sku][0] if sku in self._skus else product
+                meta = {"sku": sku, **_existing(holder.id)}
+                yield Fault(at("sku", sku), SkuTaken.code, "is another variant's SKU", meta)
+            own.add(sku)
+
+    def _taken_external_ids(self, product: ProductCopy, at: Pointing) -> Iterator[Fault]:
+        own: dict[str, VariantCopy] = {}
+        for variant in [variant for variant in product.live if variant.fields["external_id"] is not None]:
             name = variant.fields["external_id"]
-            if name is not None and (name in self._variant_external_ids or name in seen):
-                raise ExternalIdTaken("Another variant has this external id.")
-            seen |= {name} if name else set()
+            holder = self._variant_external_ids.get(name) or own.get(name)
+            if holder is not None:
+                meta = _existing(holder.id)
+                yield Fault(at("external_id", name), ExternalIdTaken.code, "is another variant's", meta)
+            own[name] = variant
 
     def _add(self, product: ProductCopy) -> None:
         self.products.append(product)
@@ -110,3 +126,12 @@ class Shelf:
         for variant in product.live:
             self._skus.pop(variant.fields["sku"], None)
             self._variant_external_ids.pop(variant.fields["external_id"], None)
+
+
+def _existing(known: int | None) -> dict[str, int]:
+    """The id of who has it already; one that comes with the same request has none yet."""
+    return {} if known is None else {"existing_id": known}
+
+
+def _first_existing(faults: list[Fault]) -> int | None:
+    return next((fault.meta["existing_id"] for fault in faults if fault.meta and "existing_id" in fault.meta), None)

@@ -1,7 +1,5 @@
 """What happens when variants are asked for and changed, under their product or across the catalogue."""
 
-from typing import Any
-
 import msgspec
 
 from stoa.products import queries
@@ -17,16 +15,17 @@ from stoa.products.contract import (
     VariantChanges,
 )
 from stoa.products.copies import ProductCopy, VariantCopy
-from stoa.products.endpoints import cause_of
+from stoa.products.documents import exactly
 from stoa.products.examples import NEW_VARIANT, VARIANT_BATCH, VARIANT_CHANGES
+from stoa.products.rows import Keys
 from stoa.products.rules import DuplicateVariant, LastVariant, add_variant, change_variant, remove_variant
-from stoa.products.saving import load, save
+from stoa.products.saving import cause_of, load, save
 from stoa.products.shelf import Shelf
 from stoa.rest.batch import Batch, BatchFailed, TooManyItems
 from stoa.rest.endpoint import Call, Created, NoContent, One, Page, Routes
 from stoa.rest.lists import ListQuery, list_page
 from stoa.rest.patch import check_echoes
-from stoa.rest.problems import NotFound
+from stoa.rest.problems import NotFound, VersionConflict
 
 routes = Routes("Products")
 _TAKEN = [SkuTaken, ExternalIdTaken, DuplicateVariant]
@@ -44,7 +43,7 @@ async def list_variants(call: Call, query: ListQuery) -> Page[Variant]:
 @routes.patch(
     "/products/variants",
     scope="products:write",
-    errors=[*_TAKEN, BatchFailed, TooManyItems],
+    errors=[*_TAKEN, VersionConflict, BatchFailed, TooManyItems],
     example=VARIANT_BATCH,
 )
 async def update_variants(call: Call, body: VariantBatch) -> Batch[Variant]:
@@ -71,7 +70,7 @@ async def create_variant(call: Call, product_id: int, body: NewVariant) -> Creat
 
     Its option values name exactly the product's options; values that are new are appended to them.
     """
-    shelf, product = await _product(call, product_id, sku=body.sku)
+    shelf, product = await _product(call, product_id)
     call.check_version(product.version)
 
     def edit(tried: ProductCopy) -> bool:
@@ -99,13 +98,11 @@ async def update_variant(call: Call, product_id: int, variant_id: int, body: Var
 
     Stock is not changed here but by adjustments, so that every movement is in the ledger.
     """
-    sku = body.sku if isinstance(body.sku, str) else None
-    shelf, product = await _product(call, product_id, sku=sku)
+    shelf, product = await _product(call, product_id)
     variant = _live(product, variant_id)
     call.check_version(variant.version)
     if call.echoed:
-        current: dict[str, Any] = msgspec.json.decode((await _document(call, product_id, variant_id)).doc)
-        check_echoes(call, current)
+        check_echoes(call, exactly((await _document(call, product_id, variant_id)).doc))
 
     def edit(tried: ProductCopy) -> bool:
         return change_variant(tried, _live(tried, variant_id), body, call.patch, call.store)
@@ -130,8 +127,11 @@ async def delete_variant(call: Call, product_id: int, variant_id: int) -> NoCont
     return NoContent()
 
 
-async def _product(call: Call, product_id: int, *, sku: str | None = None) -> tuple[Shelf, ProductCopy]:
-    shelf = Shelf(await load(call.db, call.store_id, ids=[product_id], skus=[sku] if sku else []))
+async def _product(call: Call, product_id: int) -> tuple[Shelf, ProductCopy]:
+    """A product under lock, and whatever stands in the way of what is sent of its variant."""
+    keys = Keys()
+    keys.add({"variants": [call.patch]})
+    shelf = Shelf(await load(call.db, call.store_id, ids=[product_id], **msgspec.structs.asdict(keys)))
     product = shelf.find("id", product_id)
     if product is None:
         raise NotFound("There is no product with this id.")

@@ -31,6 +31,7 @@ class Answer(msgspec.Struct, frozen=True):
     description: str = ""
     headers: dict[str, Any] = {}
     content: dict[str, Media] = {}
+    codes: list[str] = msgspec.field(default_factory=list[str], name="x-problem-codes")
 
 
 class Body(msgspec.Struct, frozen=True):
@@ -70,12 +71,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     def codes(self) -> dict[str, str]:
         """Each error code that it can answer with, and its status."""
         failures = ((status, answer) for status, answer in self.responses.items() if status >= "400")
-        return {
-            code: status
-            for status, answer in failures
-            for media in answer.content.values()
-            for code in _codes(media.schema)
-        }
+        return {code: status for status, answer in failures for code in answer.codes}
 
 
 class Tag(msgspec.Struct, frozen=True):
@@ -244,26 +240,27 @@ def _references(node: Any) -> Iterator[str]:
 
 
 def read(document: Mapping[str, Any]) -> Document:
-    return msgspec.convert(_inlined(dict(document), document), Document)
+    whole = msgspec.convert(inlined(dict(document), document), Document)
+    for operation in whole.operations:
+        for answer in operation.successes.values():
+            for name, media in answer.content.items():
+                # What is around `data` needs no name to be understood.
+                answer.content[name] = msgspec.structs.replace(media, schema=whole.resolved(media.schema))
+    return whole
 
 
-def _inlined(node: Any, document: Mapping[str, Any]) -> Any:
-    """Shared parameters, answers and headers put where they are referred to; schemas keep their names."""
+def inlined(node: Any, document: Mapping[str, Any]) -> Any:
+    """Shared parameters, answers, headers and words put where they are referred to; schemas keep their names."""
     if isinstance(node, list):
-        return [_inlined(item, document) for item in cast("list[Any]", node)]
+        return [inlined(item, document) for item in cast("list[Any]", node)]
     if not isinstance(node, dict):
         return node
     members = cast("dict[str, Any]", node)
     target = str(members.get("$ref", ""))
-    if target.startswith("#/") and not target.startswith(_SCHEMAS):
+    if target.startswith("#/"):
         found: Any = document
         for key in target[2:].split("/"):
             found = found[key]
-        return _inlined(found, document)
-    return {key: _inlined(value, document) for key, value in members.items()}
-
-
-def _codes(schema: Schema) -> list[str]:
-    own: Schema = schema.get("properties", {}).get("code", {})
-    found = [*own.get("enum", []), *([own["const"]] if "const" in own else [])]
-    return found + [code for part in schema.get("allOf", []) for code in _codes(part)]
+        if not target.startswith(_SCHEMAS) or "enum" in found:
+            return inlined(found, document)
+    return {key: inlined(value, document) for key, value in members.items()}

@@ -33,11 +33,13 @@ def _integer(text: str) -> int:
     return number
 
 
-def _fraction(text: str) -> Decimal:
+def _fraction(text: str) -> Decimal | int:
+    """A number with a point or an exponent; 97.0 is the integer 97, as JSON Schema has it."""
     number = Decimal(text) if len(text) <= 64 else None
     if number is None or abs(number.adjusted()) > 30:
         raise MalformedJson("A number has too many digits.")
-    return number
+    whole = abs(number) < 2**63 and number == number.to_integral_value()
+    return int(number) if whole else number
 
 
 def _constant(text: str) -> None:

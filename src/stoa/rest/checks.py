@@ -15,6 +15,8 @@ from stoa import money
 from stoa.rest.problems import Fault, shown
 
 MOST_FAULTS = 100
+LONGEST_MONEY = 22  # with its sign and point
+LONGEST_TIME = 35  # with nine digits of a second and an offset
 
 Money = Annotated[
     Decimal,
@@ -61,7 +63,7 @@ def _build(info: inspect.Type, extra: dict[str, Any]) -> Check:
     if isinstance(info, inspect.DictType):
         return _dict(info)
     if isinstance(info, inspect.StrType):
-        return _str(info)
+        return _str(info, extra.get("words"))
     if isinstance(info, inspect.IntType):
         return _int(info)
     if isinstance(info, inspect.DecimalType):
@@ -140,7 +142,11 @@ def _union(info: inspect.UnionType, extra: dict[str, Any]) -> Check:
                 return
             tries.append(found)
         # The alternative that got furthest says most: a wrong type at the root says least.
-        faults.extend(max(tries, key=lambda found: found[0].code != "invalid_type"))
+        best = max(tries, key=lambda found: found[0].code != "invalid_type")
+        if all(found[0].code == "invalid_type" and found[0].pointer == at for found in tries):
+            words = " or ".join(dict.fromkeys(found[0].detail.removeprefix("must be ") for found in tries))
+            best = [Fault(at, "invalid_type", f"must be {words}")]
+        faults.extend(best)
 
     return check
 
@@ -158,7 +164,8 @@ def _list(info: inspect.ListType | inspect.SetType | inspect.FrozenSetType) -> C
             faults.append(Fault(at, "too_long", f"may have at most {most} items", {"max_items": most}))
             return
         if info.min_length and len(members) < info.min_length:
-            faults.append(Fault(at, "out_of_range", f"must have at least {info.min_length} items"))
+            words = "must not be empty" if info.min_length == 1 else f"must have at least {info.min_length} items"
+            faults.append(Fault(at, "out_of_range", words))
         for index, member in enumerate(members):
             item(member, f"{at}/{index}", faults, digits)
 
@@ -185,7 +192,7 @@ def _dict(info: inspect.DictType) -> Check:
     return check
 
 
-def _str(info: inspect.StrType) -> Check:
+def _str(info: inspect.StrType, words_of_pattern: str | None) -> Check:
     # A dollar would let a newline pass behind what it ends.
     pattern = re.compile(re.sub(r"\$\Z", r"\\Z", info.pattern)) if info.pattern else None
     least, most = info.min_length or 0, info.max_length
@@ -199,7 +206,7 @@ def _str(info: inspect.StrType) -> Check:
             words = "must not be empty" if least == 1 else f"must have at least {least} characters"
             faults.append(Fault(at, "invalid_format", words))
         elif pattern and not pattern.search(value):
-            faults.append(Fault(at, "invalid_format", f"must match {info.pattern}"))
+            faults.append(Fault(at, "invalid_format", words_of_pattern or f"must match {info.pattern}"))
 
     return check
 

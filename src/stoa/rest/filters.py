@@ -8,10 +8,11 @@ from typing import Any, ClassVar, Literal, Protocol
 import msgspec
 
 from stoa import money, terms
-from stoa.rest.checks import moment
+from stoa.rest.checks import LONGEST_TIME, moment
 from stoa.rest.problems import shown
+from stoa.rest.query_string import LARGEST_SET
 
-_LONGEST_SET = 250
+_LONGEST_ENTRY = 1000
 
 
 class InvalidValue(ValueError):
@@ -36,6 +37,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True, metaclass=_Kind):
 
     description: str = ""
     operators: ClassVar[tuple[str, ...]] = ()
+    several: ClassVar[bool] = False  # whether it takes more values than one
 
     @abstractmethod
     def read(self, text: str, reader: Reader) -> Any:
@@ -64,16 +66,20 @@ class Choices(Filter, frozen=True, kw_only=True):
     """One of a few words, or several of them with commas between."""
 
     values: tuple[str, ...]
+    several = True
 
     def read(self, text: str, reader: Reader) -> list[str]:
         chosen = text.split(",")
+        if len(chosen) > LARGEST_SET:
+            raise InvalidValue(f"may name at most {LARGEST_SET}")
         for each in chosen:
             if each not in self.values:
                 raise InvalidValue(f'"{shown(each)}" is not one of {", ".join(self.values)}')
         return chosen
 
     def schema(self) -> dict[str, Any]:
-        return {"type": "array", "items": {"type": "string", "enum": list(self.values)}}
+        items = {"type": "string", "enum": list(self.values)}
+        return {"type": "array", "minItems": 1, "maxItems": LARGEST_SET, "items": items}
 
 
 def _integer(text: str) -> int:
@@ -95,15 +101,17 @@ class Number(Filter, frozen=True, kw_only=True):
 class Ids(Filter, frozen=True, kw_only=True):
     """Ids with commas between."""
 
+    several = True
+
     def read(self, text: str, reader: Reader) -> list[int]:
         parts = text.split(",")
-        if len(parts) > _LONGEST_SET:
-            raise InvalidValue(f"may name at most {_LONGEST_SET} ids")
+        if len(parts) > LARGEST_SET:
+            raise InvalidValue(f"may name at most {LARGEST_SET} ids")
         return [_integer(part) for part in parts]
 
     def schema(self) -> dict[str, Any]:
         item = {"type": "integer", "format": "int64", "minimum": 0, "maximum": 10**18 - 1}
-        return {"type": "array", "minItems": 1, "maxItems": _LONGEST_SET, "items": item}
+        return {"type": "array", "minItems": 1, "maxItems": LARGEST_SET, "items": item}
 
 
 class Flag(Filter, frozen=True, kw_only=True):
@@ -129,7 +137,7 @@ class Moment(Filter, frozen=True, kw_only=True):
         return value
 
     def schema(self) -> dict[str, Any]:
-        return {"type": "string", "format": "date-time"}
+        return {"type": "string", "format": "date-time", "maxLength": LONGEST_TIME}
 
 
 class MomentRange(Moment, frozen=True, kw_only=True):
@@ -152,7 +160,8 @@ class MoneyRange(Filter, frozen=True, kw_only=True):
             raise InvalidValue("must be an amount such as 19.99") from error
 
     def schema(self) -> dict[str, Any]:
-        return {"type": "string", "format": "decimal", "pattern": r"^[0-9]{1,16}(\.[0-9]{1,4})?$"}
+        pattern = r"^[0-9]{1,16}(\.[0-9]{1,4})?$"
+        return {"type": "string", "format": "decimal", "maxLength": 21, "pattern": pattern}
 
 
 class Term(Filter, frozen=True, kw_only=True):
@@ -189,10 +198,16 @@ class Entries(Filter, frozen=True, kw_only=True):
     def read(self, text: str, reader: Reader) -> str:
         raise InvalidValue("needs a key in brackets, as in metadata[tier]=gold")
 
+    def read_value(self, text: str) -> str:
+        if len(text) > _LONGEST_ENTRY:
+            raise InvalidValue(f"may have at most {_LONGEST_ENTRY} characters")
+        return text
+
     def read_entries(self, entries: Mapping[str, str], reader: Reader) -> str:
         return terms.exactly(
             terms.lexeme(reader.store_id, "meta", terms.entry(key, value)) for key, value in sorted(entries.items())
         )
 
     def schema(self) -> dict[str, Any]:
-        return {"type": "object", "additionalProperties": {"type": "string", "maxLength": 1000}}
+        value = {"type": "string", "maxLength": _LONGEST_ENTRY}
+        return {"type": "object", "propertyNames": {"minLength": 1}, "additionalProperties": value}

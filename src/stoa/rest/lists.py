@@ -1,19 +1,16 @@
 """Lists: parameters in, a page out; cursors that carry their query, exact totals, links to the neighbours."""
 
-import base64
-import binascii
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from typing import Any, Generic, TypeVar
-from urllib.parse import parse_qsl
 
 import msgspec
 
 from stoa.db.listing import Listing, Rows, Shape
 from stoa.db.query import Executor
 from stoa.rest.checks import Time
-from stoa.rest.filters import Choices, Entries, Filter, Flag, InvalidValue, Moment, Number, Reader, Text
+from stoa.rest.cursors import Cursor, decode_cursor, encode_cursor, keys_after
+from stoa.rest.filters import Entries, Filter, Flag, InvalidValue, Number, Reader, Text
 from stoa.rest.problems import (
     CursorMismatch,
     Fault,
@@ -22,13 +19,13 @@ from stoa.rest.problems import (
     UnknownParameter,
     shown,
 )
+from stoa.rest.query_string import LARGEST_SET, pairs_of
 
 T = TypeVar("T")
 LARGEST_PAGE, DEFAULT_PAGE, DEEPEST_ROW = 250, 50, 10_000
-_MOST_PARAMETERS = 50
 
 
-class ListOf(msgspec.Struct, frozen=True, eq=False):
+class ListOf(msgspec.Struct, frozen=True, eq=False, dict=True):
     """What a list endpoint takes: its filters, the types of its sort keys, and what may be included."""
 
     filters: Mapping[str, Filter]
@@ -46,6 +43,11 @@ class ListOf(msgspec.Struct, frozen=True, eq=False):
             **_COMMON, **({"include_deleted": _DELETED} if self.deletable else {}), **self.filters, **self.options
         }  # fmt: skip
 
+    @cached_property
+    def sets(self) -> frozenset[str]:
+        """The parameters that take several values, by commas or by their name again."""
+        return _SHAPING | {name for name, kind in self.parameters().items() if kind.several}
+
 
 _COMMON: dict[str, Filter] = {
     "limit": Number(description=f"Rows on a page, 1 to {LARGEST_PAGE}; {DEFAULT_PAGE} unless given."),
@@ -57,6 +59,7 @@ _COMMON: dict[str, Filter] = {
     "include": Text(description="What else to put into each resource, with commas between."),
 }
 _DELETED = Flag(description="Also list deleted resources of the last 90 days, as `{id, deleted_at, version}`.")
+_SHAPING = frozenset({"sort", "fields", "include"})
 _FREE = frozenset({"limit", "per_page", "fields", "include"})
 
 
@@ -66,12 +69,6 @@ class Tombstone(msgspec.Struct):
     id: int
     deleted_at: Time
     version: int
-
-
-class Cursor(msgspec.Struct, array_like=True):
-    query: dict[str, str]
-    backwards: bool
-    keys: list[Any]
 
 
 class ListQuery(msgspec.Struct):
@@ -95,50 +92,17 @@ class ListQuery(msgspec.Struct):
         return msgspec.structs.replace(self, shape=shape, values=[filters[each] for each in names])
 
 
-def pairs_of(query_string: bytes) -> dict[str, str]:
-    """Read a query string; a name that stands twice, or too many of them, are refused."""
-    try:
-        pairs = parse_qsl(
-            query_string.decode("ascii"),
-            keep_blank_values=True,
-            errors="strict",
-            max_num_fields=_MOST_PARAMETERS,
-        )
-    except ValueError as error:
-        raise InvalidParameter(
-            f"The query must be percent-encoded UTF-8 with at most {_MOST_PARAMETERS} parameters."
-        ) from error
-    given = dict(pairs)
-    if len(given) != len(pairs):
-        seen: set[str] = set()
-        twice = next(name for name, _ in pairs if name in seen or seen.add(name))
-        raise InvalidParameter(f"The parameter {shown(twice)} stands twice.")
-    for name, value in pairs:
-        if "\x00" in name or "\x00" in value:
-            raise InvalidParameter("Parameters may not hold NUL.")
-    return given
-
-
-def no_parameters(query_string: bytes, allowed: Sequence[str] = ()) -> dict[str, str]:
-    """Read the parameters of an endpoint that is no list."""
-    given = pairs_of(query_string) if query_string else {}
-    for name in given:
-        if name not in allowed:
-            raise UnknownParameter(f"This endpoint has no parameter {shown(name)}.", parameter=shown(name))
-    return given
-
-
 def read_list(spec: ListOf, query_string: bytes, reader: Reader) -> ListQuery:
     """Read a list request; what is wrong is refused, all faults named at once."""
     if not query_string:
         return _plain(spec)
-    given = pairs_of(query_string)
+    given = pairs_of(query_string, spec.sets)
     if "per_page" in given and "limit" not in given:
         given["limit"] = given.pop("per_page")
     cursor_text = given.pop("cursor", None)
     if cursor_text is None:
         return _read(spec, given, reader, None)
-    cursor = _decode_cursor(cursor_text)
+    cursor = decode_cursor(cursor_text)
     if "page" in given:
         raise InvalidParameter("Give either a page or a cursor.")
     for name, value in given.items():
@@ -175,7 +139,7 @@ def _read(spec: ListOf, given: dict[str, str], reader: Reader, cursor: Cursor | 
             continue
         try:
             if isinstance(kind, Entries) and operator:
-                entries.setdefault(base, {})[operator] = text
+                entries.setdefault(base, {})[operator] = kind.read_value(text)
             else:
                 filters[name] = kind.read(text, reader)
         except InvalidValue as error:
@@ -193,8 +157,8 @@ def _read(spec: ListOf, given: dict[str, str], reader: Reader, cursor: Cursor | 
     limit = _whole("limit", given.get("limit"), DEFAULT_PAGE, LARGEST_PAGE, faults)
     page = _whole("page", given["page"], 1, 10**9, faults) if "page" in given else None
     sort = _sort(spec, given.get("sort"), faults)
-    fields = _subset("fields", given.get("fields"), spec.fields, faults)
-    include = _subset("include", given.get("include"), spec.includes, faults) or frozenset[str]()
+    fields = subset("fields", given.get("fields"), spec.fields, faults)
+    include = subset("include", given.get("include"), spec.includes, faults) or frozenset[str]()
     deleted = _flag(given.get("include_deleted"), faults)
     if "limit" in given and "per_page" in given:
         faults.append(Fault("per_page", "invalid_parameter", "is the same as limit; give one of them"))
@@ -206,7 +170,7 @@ def _read(spec: ListOf, given: dict[str, str], reader: Reader, cursor: Cursor | 
         )
     options = {name: filters.pop(name) for name in spec.options if name in filters}
     names = tuple(sorted(filters))
-    after = _after(spec, sort, cursor) if cursor else []
+    after = keys_after(cursor, [spec.sorts[name.lstrip("-")] for name in sort]) if cursor else []
     shape = Shape(
         filters=names,
         sort=sort,
@@ -216,7 +180,8 @@ def _read(spec: ListOf, given: dict[str, str], reader: Reader, cursor: Cursor | 
         deleted=deleted,
     )
     kept = {name: value for name, value in given.items() if name != "page"}
-    # What is included was asked for by name, so it is among the fields that stay.
+    # What is included was asked for by name, so it is among the fields that stay; and the other way round.
+    include |= (fields or frozenset()) & frozenset(spec.includes)
     shown_fields = None if fields is None else fields | include
     return ListQuery(shape, [filters[name] for name in names], after, limit, page, shown_fields, include, kept, options)
 
@@ -252,11 +217,14 @@ def _sort(spec: ListOf, text: str | None, faults: list[Fault]) -> tuple[str, ...
     return (*keys, "-id" if keys[-1].startswith("-") else "id")
 
 
-def _subset(name: str, text: str | None, allowed: Sequence[str], faults: list[Fault]) -> frozenset[str] | None:
+def subset(name: str, text: str | None, allowed: Sequence[str], faults: list[Fault]) -> frozenset[str] | None:
+    """Words with commas between, each of them known here."""
     if text is None:
         return None
-    chosen = frozenset(text.split(","))
-    if not chosen <= frozenset(allowed):
+    chosen = frozenset(words := text.split(","))
+    if len(words) > LARGEST_SET:
+        faults.append(Fault(name, "invalid_parameter", f"may name at most {LARGEST_SET}"))
+    elif not chosen <= frozenset(allowed):
         wrong = shown(", ".join(sorted(chosen - frozenset(allowed))))
         faults.append(
             Fault(
@@ -267,43 +235,6 @@ def _subset(name: str, text: str | None, allowed: Sequence[str], faults: list[Fa
         )
         return None
     return chosen
-
-
-# --- cursors -------------------------------------------------------------------------------------------------------
-
-
-def _encode_cursor(query: dict[str, str], keys: list[Any], *, backwards: bool) -> str:
-    return base64.urlsafe_b64encode(msgspec.json.encode(Cursor(query, backwards, keys))).rstrip(b"=").decode()
-
-
-def _decode_cursor(text: str) -> Cursor:
-    try:
-        raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
-        cursor = msgspec.json.decode(raw, type=Cursor)
-        raw.decode()
-    except (ValueError, binascii.Error, msgspec.MsgspecError, RecursionError) as error:
-        raise InvalidParameter("The cursor is not one of ours.", faults=[_CURSOR_FAULT]) from error
-    return cursor
-
-
-_CURSOR_FAULT = Fault("cursor", "invalid_parameter", "must be a cursor that a page gave")
-
-
-def _after(spec: ListOf, sort: tuple[str, ...], cursor: Cursor) -> list[Any]:
-    try:
-        return [_key(key, spec.sorts[name.lstrip("-")]) for name, key in zip(sort, cursor.keys, strict=True)]
-    except (ValueError, OverflowError, msgspec.ValidationError) as error:
-        raise InvalidParameter("The cursor is not one of ours.", faults=[_CURSOR_FAULT]) from error
-
-
-def _key(key: Any, kind: type[Any]) -> Any:
-    """A sort key as a cursor carries it; what the database could not take is none of ours."""
-    value: Any = msgspec.convert(key, kind, strict=True)
-    if isinstance(value, int) and not -(2**63) <= value < 2**63:
-        raise ValueError(value)
-    if isinstance(value, str) and "\x00" in value:
-        raise ValueError(value)
-    return value.astimezone(UTC) if isinstance(value, datetime) else value
 
 
 # --- the page ------------------------------------------------------------------------------------------------------
@@ -339,14 +270,17 @@ class Page(msgspec.Struct, Generic[T]):
 
 
 async def list_page(
-    db: Executor, store_id: int, listing: Listing, query: ListQuery, *, apart: bool = False
+    db: Executor, store_id: int, listing: Listing, query: ListQuery, *, apart: bool = False, caller: str = ""
 ) -> Page[Any]:
-    """Run a list request against a table; `apart` for a handler that puts something into each document."""
+    """Run a list request against a table; `apart` for a handler that puts something into each document.
+
+    `caller` is what a listing's documents must know of who asks.
+    """
     skip = (query.page - 1) * query.limit if query.page else 0
     shape = query.shape
     if not (apart or query.fields is not None or query.include or shape.backwards):
         shape = _joined(shape)
-    rows = await listing.page(db, store_id, shape, query.values, query.after, query.limit, skip)
+    rows = await listing.page(db, store_id, shape, query.values, query.after, query.limit, skip, caller)
     return paged(rows, query)
 
 
@@ -363,12 +297,8 @@ def paged(rows: Rows, query: ListQuery) -> Page[Any]:
     next_cursor = prev_cursor = None
     if rows.docs:
         if has_next:
-            next_cursor = _encode_cursor(query.given, [column[-1] for column in rows.keys], backwards=False)
+            next_cursor = encode_cursor(query.given, [column[-1] for column in rows.keys], backwards=False)
         if has_prev:
-            prev_cursor = _encode_cursor(query.given, [column[0] for column in rows.keys], backwards=True)
+            prev_cursor = encode_cursor(query.given, [column[0] for column in rows.keys], backwards=True)
     page = query.page or (1 if first else None)
     return Page(rows.docs, rows.keys[-1], rows.total, query.limit, page, next_cursor, prev_cursor)
-
-
-SORT_TYPES: dict[type, str] = {int: "bigint", str: "text", datetime: "timestamptz"}
-__all__ = ["Choices", "ListOf", "ListQuery", "Moment", "Page", "list_page", "read_list"]

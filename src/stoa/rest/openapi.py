@@ -2,15 +2,16 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
-
-import msgspec
+from typing import Any
 
 from stoa.rest import problems
 from stoa.rest.endpoint import Endpoint
-from stoa.rest.openapi_answers import REFS, answers_of
+from stoa.rest.openapi_answers import HEADERS, answers_of
+from stoa.rest.openapi_envelopes import REFS
 from stoa.rest.openapi_parameters import parameters_of
-from stoa.rest.problems import Problem, Refusal
+from stoa.rest.openapi_schemas import body_name, schemas_of
+from stoa.rest.openapi_sharing import share
+from stoa.rest.problems import Refusal
 
 _ALWAYS: tuple[type[Refusal], ...] = (
     problems.MissingToken,
@@ -66,29 +67,27 @@ def document(
     groups: Mapping[str, str],
 ) -> dict[str, Any]:
     """The whole description of the API."""
-    types: list[Any] = [Problem]
-    for endpoint in endpoints:
-        types += [t for t in (endpoint.resource, endpoint.body) if t is not None and t not in types]
-    _, components = msgspec.json.schema_components(types, ref_template=REFS)
-    for endpoint in endpoints:
-        if endpoint.body is not None and not _is_struct(endpoint.body):
-            components[_free_keys(endpoint)] = msgspec.json.schema(endpoint.body)
-    _mend(components)
+    schemas = schemas_of(endpoints)
     paths: dict[str, dict[str, Any]] = defaultdict(dict)
     for endpoint in endpoints:
-        paths[prefix + endpoint.path][endpoint.method.lower()] = _operation(endpoint)
+        paths[prefix + endpoint.path][endpoint.method.lower()] = _operation(endpoint, schemas)
+    shared = share(paths)
     return {
         "openapi": "3.1.0",
         "info": {
             "title": "Stoa app API",
             "version": version,
             "summary": "One interface through which apps reach the products, orders, customers and webhooks of many stores.",
+            "description": "Every answer holds `data` and `meta`, or is a problem as RFC 9457 describes it. The guides at `/docs/guides` tell of "
+            "paging, retries, webhooks and imports.",
+            "contact": {"name": "The operator of the service"},
             "license": {"name": "Apache 2.0", "identifier": "Apache-2.0"},
         },
         "servers": [
             {
                 "url": "{base_url}",
-                "description": "A store, by its path or its host.",
+                "description": "A store, by its path or its host; the default is the demo's, a local one.",
+                "x-internal": False,
                 "variables": {"base_url": {"default": "http://localhost:8000/stores/demo"}},
             }
         ],
@@ -96,7 +95,9 @@ def document(
         "security": [{"app": []}],
         "paths": dict(paths),
         "components": {
-            "schemas": dict(sorted(components.items())),
+            "schemas": dict(sorted(schemas.items())),
+            **shared,
+            "headers": HEADERS,
             "securitySchemes": {
                 "app": {
                     "type": "oauth2",
@@ -108,7 +109,7 @@ def document(
     }
 
 
-def _operation(endpoint: Endpoint) -> dict[str, Any]:
+def _operation(endpoint: Endpoint, schemas: dict[str, Any]) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "operationId": endpoint.name,
         "tags": [endpoint.group],
@@ -116,11 +117,10 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
         "description": endpoint.description or endpoint.summary + ".",
         "security": [{"app": [endpoint.scope]}],
         "parameters": parameters_of(endpoint),
-        "responses": answers_of(endpoint, errors_of(endpoint)),
+        "responses": answers_of(endpoint, errors_of(endpoint), schemas),
     }
     if endpoint.body is not None:
-        name = endpoint.body.__name__ if _is_struct(endpoint.body) else _free_keys(endpoint)
-        content: dict[str, Any] = {"schema": {"$ref": REFS.format(name=name)}}
+        content: dict[str, Any] = {"schema": {"$ref": REFS.format(name=body_name(endpoint))}}
         if endpoint.example is not None:
             content["example"] = endpoint.example
         media = ["application/json"] + (["application/merge-patch+json"] if endpoint.method == "PATCH" else [])
@@ -135,34 +135,10 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
     return operation
 
 
-def _is_struct(kind: Any) -> bool:
-    return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
-
-
-def _free_keys(endpoint: Endpoint) -> str:
-    """The name of a body whose keys are the caller's own, which has none by itself."""
-    return "".join(word.title() for word in endpoint.name.split("_")) + "Body"
-
-
 def _upload(media: str) -> dict[str, Any]:
     """A file, or the same rows as the items of a JSON object."""
     if media != "application/json":
         return {"schema": {"type": "string", "format": "binary"}}
     rows = {"type": "array", "minItems": 1, "maxItems": 1000, "items": {"type": "object"}}
-    return {"schema": {"type": "object", "required": ["items"], "properties": {"items": rows}}}
-
-
-def _mend(schema: Any) -> None:
-    """Put right what msgspec says of pairs, whose length it says twice, and of exact numbers, which it calls strings."""
-    if isinstance(schema, dict):
-        members = cast("dict[str, Any]", schema)
-        if members.get("items") is False:
-            del members["items"]
-        if members.get("format") == "decimal" and "minimum" in members:  # money has a pattern instead
-            members["type"] = "number"
-            del members["format"]
-        for each in members.values():
-            _mend(each)
-    elif isinstance(schema, list):
-        for each in cast("list[Any]", schema):
-            _mend(each)
+    whole = {"type": "object", "required": ["items"], "properties": {"items": rows}, "additionalProperties": False}
+    return {"schema": whole}

@@ -6,128 +6,92 @@ from typing import Any
 
 from stoa.rest.batch import Batch
 from stoa.rest.endpoint import Created, Endpoint, NoContent, Page
-from stoa.rest.problems import Refusal
+from stoa.rest.openapi_envelopes import batch_of, one_of, page_of
+from stoa.rest.problems import Problem, Refusal
 
-REFS = "#/components/schemas/{name}"
+CODES = "x-problem-codes"
+_TEXT = {"type": "string"}
+HEADERS: dict[str, dict[str, Any]] = {
+    "X-Request-Id": {"description": "Names this request, in our log too.", "schema": _TEXT},
+    "API-Version": {"description": "The version that answered, `3.` and a number that grows.", "schema": _TEXT},
+    "RateLimit-Policy": {"description": "How much the app may ask of this store (IETF draft 10).", "schema": _TEXT},
+    "RateLimit": {"description": "How much of it is left, and when there will be more.", "schema": _TEXT},
+    "X-RateLimit-Limit": {"description": "The most requests at once.", "schema": _TEXT},
+    "X-RateLimit-Remaining": {"description": "Those left at this moment.", "schema": _TEXT},
+    "X-RateLimit-Reset": {"description": "Seconds until all of them are there again.", "schema": _TEXT},
+    "ETag": {"description": "The version of what is answered, for `If-Match` and `If-None-Match`.", "schema": _TEXT},
+    "Location": {"description": "Where to find what was made.", "schema": _TEXT},
+    "Link": {"description": "The pages next to this one (RFC 8288).", "schema": _TEXT},
+    "Retry-After": {"description": "Seconds to wait before the next try.", "schema": {"type": "integer"}},
+    "WWW-Authenticate": {"description": "What is wrong with the token (RFC 6750).", "schema": _TEXT},
+    "Allow": {"description": "The methods that this address takes.", "schema": _TEXT},
+}
+_EVERY = list(HEADERS)[:7]
+_OF_STATUS = {
+    401: ["WWW-Authenticate"],
+    403: ["WWW-Authenticate"],
+    405: ["Allow"],
+    409: ["Retry-After"],
+    429: ["Retry-After"],
+    503: ["Retry-After"],
+}
 
 
-def answers_of(endpoint: Endpoint, errors: Iterable[type[Refusal]]) -> dict[str, Any]:
-    return {**_success(endpoint), **_failures(errors)}
+def answers_of(endpoint: Endpoint, errors: Iterable[type[Refusal]], schemas: dict[str, Any]) -> dict[str, Any]:
+    """Every answer by its status; what their bodies are called is added to the schemas."""
+    return {**_success(endpoint, schemas), **_failures(errors)}
 
 
-def _success(endpoint: Endpoint) -> dict[str, Any]:
+def _success(endpoint: Endpoint, schemas: dict[str, Any]) -> dict[str, Any]:
     if issubclass(endpoint.answer, NoContent):
-        return {"204": {"description": "Done.", "headers": _answer_headers([])}}
-    resource = {"$ref": REFS.format(name=endpoint.resource.__name__)} if endpoint.resource else {}
+        return {"204": _answer("Done.", [])}
     if issubclass(endpoint.answer, Batch):
-        return _batch(resource)
+        schema = batch_of(endpoint, schemas)
+        return {
+            "200": _answer("Every item was carried out.", [], schema),
+            "207": _answer("Some items failed; each says why.", [], schema),
+        }
     if issubclass(endpoint.answer, Page):
-        meta = {
-            "type": "object",
-            "required": ["total", "limit", "page", "next_cursor", "prev_cursor"],
-            "properties": {
-                "total": {"type": "integer", "description": "How many there are in all, exactly."},
-                "limit": {"type": "integer"},
-                "page": {"type": ["integer", "null"]},
-                "next_cursor": {"type": ["string", "null"]},
-                "prev_cursor": {"type": ["string", "null"]},
-                **(endpoint.lists.meta if endpoint.lists else {}),
-            },
-        }
-        tombstone = {
-            "type": "object",
-            "description": "A deleted one, when asked for.",
-            "required": ["id", "deleted_at", "version"],
-            "properties": {
-                "id": {"type": "integer"},
-                "deleted_at": {"type": "string", "format": "date-time"},
-                "version": {"type": "integer"},
-            },
-            "additionalProperties": False,
-        }
-        item = {"anyOf": [resource, tombstone]} if endpoint.lists and endpoint.lists.deletable else resource
-        data: dict[str, Any] = {"type": "array", "maxItems": 250, "items": item}
-        headers, description = ["Link"], "A page."
+        schema, description, headers = page_of(endpoint, schemas), "A page.", ["Link"]
     else:
-        meta, data = {"type": "object"}, resource
-        headers, description = ["ETag"], "The resource."
+        schema, description, headers = one_of(endpoint, schemas), "The resource.", ["ETag"]
         if issubclass(endpoint.answer, Created):
-            headers, description = ["ETag", "Location"], "Created."
-    schema = {"type": "object", "required": ["data", "meta"], "properties": {"data": data, "meta": meta}}
-    found: dict[str, Any] = {
-        str(endpoint.status): {
-            "description": description,
-            "headers": _answer_headers(headers),
-            "content": {
-                "application/json": {"schema": schema},
-                **{media: {"schema": {"type": "string"}} for media in endpoint.produces[1:]},
-            },
-        }
-    }
+            description, headers = "Created.", ["ETag", "Location"]
+    found = {str(endpoint.status): _answer(description, headers, schema, endpoint.produces[1:])}
     asked_in_body = "dry_run" in getattr(endpoint.body, "__struct_fields__", ())
     if asked_in_body or (endpoint.status == 201 and "dry_run" in endpoint.parameters):
-        tried = {"description": "What would come of it; nothing was done.", "headers": _answer_headers(["ETag"])}
-        found["200"] = {**tried, "content": {"application/json": {"schema": schema}}}
+        found["200"] = _answer("What would come of it; nothing was done.", ["ETag"], schema)
     if endpoint.method == "GET" and endpoint.lists is None:
-        found["304"] = {"description": "Not changed since that `ETag`.", "headers": _answer_headers(["ETag"])}
+        found["304"] = _answer("Not changed since that `ETag`.", ["ETag"])
     return found
 
 
-def _batch(resource: dict[str, Any]) -> dict[str, Any]:
-    error = {
-        "type": "object",
-        "required": ["code", "title", "status", "detail"],
-        "properties": {
-            "code": {"type": "string"},
-            "title": {"type": "string"},
-            "status": {"type": "integer"},
-            "detail": {"type": "string"},
-            "errors": {"type": "array", "items": {"$ref": REFS.format(name="Fault")}},
-        },
-    }
-    item = {
-        "type": "object",
-        "required": ["index", "status", "id", "resource", "error"],
-        "properties": {
-            "index": {"type": "integer"},
-            "status": {"enum": ["created", "updated", "unchanged", "deleted", "failed"]},
-            "id": {"type": ["integer", "null"]},
-            "resource": {"anyOf": [resource, {"type": "null"}]},
-            "error": {"anyOf": [error, {"type": "null"}]},
-        },
-    }
-    counts = {name: {"type": "integer"} for name in ("total", "succeeded", "failed")}
-    meta = {"type": "object", "required": list(counts), "properties": counts}
-    data = {"type": "array", "items": item}
-    schema = {"type": "object", "required": ["data", "meta"], "properties": {"data": data, "meta": meta}}
-    answer = {"headers": _answer_headers([]), "content": {"application/json": {"schema": schema}}}
-    return {
-        "200": {"description": "Every item was carried out.", **answer},
-        "207": {"description": "Some items failed; each says why.", **answer},
-    }
+def _answer(
+    description: str, headers: Iterable[str], schema: dict[str, Any] | None = None, other_media: Iterable[str] = ()
+) -> dict[str, Any]:
+    answer: dict[str, Any] = {"description": description, "headers": _headers(headers)}
+    if schema is not None:
+        others = {media: {"schema": {"type": "string"}} for media in other_media}
+        answer["content"] = {"application/json": {"schema": schema}, **others}
+    return answer
 
 
-def _answer_headers(names: Iterable[str]) -> dict[str, Any]:
-    every = ["X-Request-Id", "API-Version", "RateLimit-Policy", "RateLimit", "X-RateLimit-Limit"]
-    every += ["X-RateLimit-Remaining", "X-RateLimit-Reset", *names]
-    return {name: {"schema": {"type": "string"}} for name in every}
+def _headers(names: Iterable[str]) -> dict[str, Any]:
+    return {name: {"$ref": f"#/components/headers/{name}"} for name in (*_EVERY, *names)}
 
 
 def _failures(errors: Iterable[type[Refusal]]) -> dict[str, Any]:
-    by_status: dict[int, list[type[Refusal]]] = defaultdict(list)
+    by_status: dict[int, dict[str, str]] = defaultdict(dict)
     for error in errors:
-        if error not in by_status[error.status]:
-            by_status[error.status].append(error)
-    found: dict[str, Any] = {}
-    for status, kinds in sorted(by_status.items()):
-        codes = [kind.code for kind in kinds]
-        narrowed = {"properties": {"code": {"enum": codes}}}
-        found[str(status)] = {
-            "description": "; ".join(f"`{kind.code}`: {kind.title}" for kind in kinds) + ".",
-            "content": {
-                "application/problem+json": {"schema": {"allOf": [{"$ref": REFS.format(name="Problem")}, narrowed]}}
-            },
-        }
-        if status in (429, 503):
-            found[str(status)]["headers"] = {"Retry-After": {"schema": {"type": "integer"}}}
-    return found
+        by_status[error.status][error.code] = error.title
+    return {str(status): _failure(status, titles) for status, titles in sorted(by_status.items())}
+
+
+def _failure(status: int, titles: dict[str, str]) -> dict[str, Any]:
+    """One schema for all, because codes may be added; those of today are listed beside it."""
+    return {
+        "description": "; ".join(f"`{code}`: {title}" for code, title in titles.items()) + ".",
+        "headers": _headers(_OF_STATUS.get(status, [])),
+        "content": {"application/problem+json": {"schema": {"$ref": f"#/components/schemas/{Problem.__name__}"}}},
+        CODES: list(titles),
+    }

@@ -1,13 +1,14 @@
 """OpenAPI's parameters: what an endpoint takes in its path, its query and its headers."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
-
-import msgspec
 
 from stoa.rest.batch import Batch
 from stoa.rest.endpoint import Endpoint
 from stoa.rest.filters import Filter
+from stoa.rest.openapi_envelopes import REFS
+from stoa.rest.openapi_schemas import field_name
+from stoa.rest.query_string import LARGEST_SET
 from stoa.rest.requests import MOST_TAG_BYTES
 
 _TAGS = {"type": "string", "maxLength": MOST_TAG_BYTES}
@@ -34,36 +35,46 @@ def _path(endpoint: Endpoint) -> list[dict[str, Any]]:
 def _query(endpoint: Endpoint) -> list[dict[str, Any]]:
     if endpoint.lists is None:
         found = (
-            [_list_parameter("fields", "Only these fields, with commas between.", _fields(endpoint))]
+            [_several("fields", "Only these fields, with commas between.", _fields(endpoint))]
             if endpoint.shows_fields
             else []
         )
         if endpoint.includes:
-            found.append(_list_parameter("include", "What else to put into the answer.", endpoint.includes))
+            found.append(_several("include", "What else to put into the answer.", _one_of(endpoint.includes)))
         return found + [p for name, kind in endpoint.parameters.items() for p in _filter(name, kind)]
     parameters: list[dict[str, Any]] = []
-    sorts = [sign + name for name in endpoint.lists.sorts for sign in ("", "-")]
-    known: dict[str, Sequence[str]] = {
-        "sort": sorts,
-        "fields": endpoint.lists.fields,
-        "include": endpoint.lists.includes,
-    }
     for name, kind in endpoint.lists.parameters().items():
-        if name in known:
-            if known[name]:
-                parameters.append(_list_parameter(name, kind.description, known[name]))
-        else:
+        if name == "sort":
+            parameters.append(_sort(endpoint.lists.sorts, kind.description))
+        elif name == "fields":
+            parameters.append(_several(name, kind.description, _fields(endpoint)))
+        elif name != "include":
             parameters += _filter(name, kind)
+        elif endpoint.lists.includes:
+            parameters.append(_several(name, kind.description, _one_of(endpoint.lists.includes)))
     return parameters
 
 
-def _fields(endpoint: Endpoint) -> Sequence[str]:
-    return [f.encode_name for f in msgspec.structs.fields(endpoint.resource)] if endpoint.resource else []
+def _fields(endpoint: Endpoint) -> dict[str, Any]:
+    return {"$ref": REFS.format(name=field_name(endpoint))}
 
 
-def _list_parameter(name: str, description: str, values: Sequence[str]) -> dict[str, Any]:
-    items = {"type": "string", "enum": list(values)}
-    schema = {"type": "array", "items": items, "minItems": 1, "maxItems": len(values), "uniqueItems": True}
+def _one_of(words: Sequence[str]) -> dict[str, Any]:
+    return {"type": "string", "enum": list(words)}
+
+
+def _sort(keys: Collection[str], description: str) -> dict[str, Any]:
+    """Each key once, upwards or downwards."""
+    words = _one_of([sign + key for key in keys for sign in ("", "-")])
+    # A minus is no name in most languages.
+    words["x-enum-varnames"] = [key.upper() + way for key in keys for way in ("", "_DESCENDING")]
+    parameter = _several("sort", description, words)
+    parameter["schema"] |= {"maxItems": len(keys), "uniqueItems": True}
+    return parameter
+
+
+def _several(name: str, description: str, items: dict[str, Any]) -> dict[str, Any]:
+    schema = {"type": "array", "items": items, "minItems": 1, "maxItems": LARGEST_SET}
     return {
         "name": name,
         "in": "query",
@@ -77,9 +88,14 @@ def _list_parameter(name: str, description: str, values: Sequence[str]) -> dict[
 def _filter(name: str, kind: Filter) -> list[dict[str, Any]]:
     schema = kind.schema()
     if name in ("limit", "per_page"):
-        schema = {"type": "integer", "minimum": 1, "maximum": 250}  # a default would be sent for both names
+        schema = {
+            "type": "integer",
+            "format": "int32",
+            "minimum": 1,
+            "maximum": 250,
+        }  # a default would be sent for both names
     elif name == "page":
-        schema = {"type": "integer", "minimum": 1, "maximum": 10_000}
+        schema = {"type": "integer", "format": "int32", "minimum": 1, "maximum": 10_000}
     style: dict[str, Any] = {}
     if schema["type"] == "array":
         style = {"style": "form", "explode": False}

@@ -1,5 +1,6 @@
 """Merge patch (RFC 7396): what is left out stays, null clears, arrays are replaced, objects are merged."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from stoa.rest.endpoint import Call
@@ -23,14 +24,30 @@ def merge(target: Any, patch: Any) -> Any:
 def changes_between(before: dict[str, Any], after: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
     """Old and new value of every member that differs; empty when nothing changed."""
     names = [*before, *(name for name in after if name not in before)]
-    return {name: (before.get(name), after.get(name)) for name in names if before.get(name) != after.get(name)}
+    return {
+        name: (before.get(name), after.get(name)) for name in names if not is_same(before.get(name), after.get(name))
+    }
+
+
+def is_same(one: Any, other: Any) -> bool:
+    """Whether two values are the same JSON, objects in any order; Python alone would take true for 1."""
+    if one != other:
+        return False
+    if isinstance(one, dict):
+        members: dict[str, Any] = one  # pyright: ignore[reportUnknownVariableType]
+        return all(is_same(value, other[name]) for name, value in members.items())
+    return isinstance(one, bool) == isinstance(other, bool)
 
 
 def check_echoes(call: Call, current: dict[str, Any]) -> None:
     """Read-only fields may be sent back as they are; a changed one is refused."""
+    refuse_changed(call.echoed, current)
+
+
+def refuse_changed(echoed: Mapping[str, Any], current: Mapping[str, Any]) -> None:
     faults = [
         Fault(f"/{name}", "read_only_field", "cannot be changed")
-        for name, value in call.echoed.items()
+        for name, value in echoed.items()
         if current.get(name) != value
     ]
     if faults:

@@ -11,7 +11,7 @@ from stoa.rest.body import convert, parse
 from stoa.rest.endpoint import Call, Caller, Endpoint, Store
 from stoa.rest.filters import InvalidValue
 from stoa.rest.limits import Allowance
-from stoa.rest.lists import no_parameters
+from stoa.rest.lists import subset
 from stoa.rest.problems import (
     Fault,
     HeadersTooLarge,
@@ -22,6 +22,7 @@ from stoa.rest.problems import (
     UnsupportedMediaType,
     ValidationFailed,
 )
+from stoa.rest.query_string import known_only
 from stoa.rest.wire import Receive, Scope
 
 MOST_TAG_BYTES = 4096
@@ -81,8 +82,9 @@ def read_parameters(request: Request, endpoint: Endpoint, call: Call) -> None:
     """`fields`, `include` and the own parameters of an endpoint that is no list."""
     if not request.query:
         return
-    allowed = [*(["fields"] if endpoint.shows_fields else []), *(["include"] if endpoint.includes else [])]
-    given = no_parameters(request.query, [*allowed, *endpoint.parameters])
+    shaping = [*(["fields"] if endpoint.shows_fields else []), *(["include"] if endpoint.includes else [])]
+    sets = [*shaping, *(name for name, kind in endpoint.parameters.items() if kind.several)]
+    given = known_only(request.query, [*shaping, *endpoint.parameters], sets)
     faults: list[Fault] = []
     for name, kind in endpoint.parameters.items():
         if name in given:
@@ -90,19 +92,14 @@ def read_parameters(request: Request, endpoint: Endpoint, call: Call) -> None:
                 call.parameters[name] = kind.read(given[name], call.store)
             except InvalidValue as error:
                 faults.append(Fault(name, "invalid_parameter", str(error)))
+    known = [field.encode_name for field in msgspec.structs.fields(endpoint.resource)] if endpoint.resource else []
+    call.fields = subset("fields", given.get("fields"), known, faults)
+    call.include = subset("include", given.get("include"), endpoint.includes, faults) or frozenset()
     if faults:
         raise InvalidParameter(f"{len(faults)} parameter(s) cannot be read.", faults=faults)
-    if "fields" in given and endpoint.resource is not None:
-        known = {field.encode_name for field in msgspec.structs.fields(endpoint.resource)}
-        call.fields = frozenset(given["fields"].split(","))
-        if not call.fields <= known:
-            raise InvalidParameter(f"fields knows {', '.join(sorted(known))}.")
-    if "include" in given:
-        call.include = frozenset(given["include"].split(","))
-        if not call.include <= set(endpoint.includes):
-            raise InvalidParameter(f"include knows {', '.join(endpoint.includes)}.")
-        if call.fields is not None:
-            call.fields |= call.include
+    if call.fields is not None:
+        call.include |= call.fields & frozenset(endpoint.includes)
+        call.fields |= call.include
 
 
 _BODY_TYPES = {b"application/json"}

@@ -8,7 +8,7 @@ import msgspec
 
 from stoa.rest.batch import Batch
 from stoa.rest.endpoint import Call, Created, Endpoint, NoContent, One, Stream
-from stoa.rest.lists import Page
+from stoa.rest.lists import Page, Tombstone
 from stoa.rest.problems import InsufficientScope, MissingToken, Refusal
 from stoa.rest.requests import Request, tags
 from stoa.rest.wire import Headers, Response, accepts_gzip
@@ -68,8 +68,13 @@ def _listed(header: bytes | None, tag: bytes) -> bool:
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
+_TOMBSTONE = frozenset(Tombstone.__struct_fields__)
+
+
 def _only_fields(doc: bytes, fields: frozenset[str]) -> bytes:
     members = _members.decode(doc)
+    if members.keys() == _TOMBSTONE:
+        return doc  # narrowed, it would look like a resource that lives
     return msgspec.json.encode({name: raw for name, raw in members.items() if name in fields})
 
 

@@ -21,17 +21,24 @@ Breaker = Literal["closed", "open"]
 DeliveryStatus = Literal["pending", "retrying", "succeeded", "failed", "skipped", "cancelled", "held"]
 
 WebhookName = Annotated[str, Meta(min_length=1, max_length=100)]
-Url = Annotated[str, Meta(min_length=1, max_length=2048, pattern=r"^https?://[^\s]+$")]
+Url = Annotated[str, Meta(min_length=1, max_length=2048, pattern=r"^https?://[^\s\u0000-\u001f\u007f-\u009f\ufeff]+$")]
 Pattern = Annotated[str, Meta(min_length=1, max_length=64)]
-Patterns = Annotated[list[Pattern], Meta(min_length=1, max_length=100)]
-FilterKey = Annotated[str, Meta(min_length=1, max_length=160)]
-FilterValue = Annotated[str, Meta(max_length=1000)] | int | float | bool
+Patterns = Annotated[list[Pattern], Meta(min_length=1, max_length=100, extra_json_schema={"uniqueItems": True})]
+FilterKey = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=160,
+        extra_json_schema={"pattern": r"^[a-z0-9_]{1,64}(\.[a-z0-9_]{1,64}){0,3}(\[[^\[\]]{1,64}\])?$"},
+    ),
+]
+FilterValue = Annotated[str, Meta(max_length=1000, extra_json_schema={"minLength": 1})] | int | float | bool
 Fields = Annotated[list[Annotated[str, Meta(min_length=1, max_length=64)]], Meta(max_length=100)]
 HeaderName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}$")]
 HeaderValue = Annotated[str, Meta(max_length=1024, pattern=r"^[\x21-\x7e]([\x20-\x7e\t]*[\x21-\x7e])?$")]
 InFlight = Annotated[int, Meta(ge=1, le=100)]
 Rate = Annotated[int, Meta(ge=1, le=1000)]
-DeliveryId = Annotated[str, Meta(pattern=r"^dlv_[0-9]{1,19}_[0-9]{1,19}$")]
+DeliveryId = Annotated[str, Meta(extra_json_schema={"maxLength": 43}, pattern=r"^dlv_[0-9]{1,19}_[0-9]{1,19}$")]
 Ended = Literal["succeeded", "failed", "skipped", "cancelled"]
 
 
@@ -85,7 +92,7 @@ class Webhook(msgspec.Struct):
 # What moves by itself, so that sending it back changed is no mistake.
 VOLATILE = frozenset(
     {"health", "pending", "oldest_pending_age_s", "breaker", "stats_24h", "last_sequence", "last_delivery_at",
-     "disabled_reason", "secret_expires_at", "secret", "updated_at", "version"}
+     "disabled_reason", "secret_expires_at", "updated_at", "version"}
 )  # fmt: skip
 
 
@@ -210,7 +217,9 @@ class Delivery(msgspec.Struct):
 class NewRedelivery(msgspec.Struct, forbid_unknown_fields=True):
     """Which deliveries to send again: by their ids, or all of a time and status."""
 
-    delivery_ids: list[DeliveryId] | None = None
+    delivery_ids: (
+        Annotated[list[DeliveryId], Meta(extra_json_schema={"minItems": 1, "maxItems": MOST_REDELIVERED})] | None
+    ) = None
     since: Time | None = None
     until: Time | None = None
     status: Ended | None = None

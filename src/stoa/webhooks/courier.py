@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import random
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import Any, cast
 
@@ -20,14 +20,16 @@ from stoa.webhooks.delivery import Sender
 from stoa.webhooks.dispatching import Dispatcher
 from stoa.webhooks.guard import Allowed
 from stoa.webhooks.held import Sent
-from stoa.webhooks.lanes import Backlog
+from stoa.webhooks.lanes import BUCKETS, Backlog
 from stoa.webhooks.redelivery import redeliver_some
-from stoa.webhooks.routing import AT_ONCE, UNROUTED, route_events
+from stoa.webhooks.routing import AT_ONCE, LOOK_OVER, LOOKED_OVER, route_events
 from stoa.webhooks.schedule import Clock
 
 _AGAIN_S = 0.5
 _BACKLOG_S = 5.0
 _STATEMENT_MS = 30_000
+_UNHEARD_S = 1.0  # for which a store in which nobody listened is taken for one in which nobody does
+_MOST_UNHEARD = 10_000
 _NO_PARTITION = "23514"
 _Fault = (PostgresError, Unavailable, OSError)
 
@@ -68,6 +70,7 @@ class Courier:
         sealer = Sealer(secret_key(settings))
         self.dispatcher = Dispatcher(self._working, sealer, self._sender, self.clock, observe=observe)
         self._nudged: set[int] = set()
+        self._unheard: dict[int, float] = {}
         self._news = asyncio.Event()
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -86,7 +89,7 @@ class Courier:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            await self._sender.close()
+            self._sender.close()
             await self._routing.close()
             await self._working.close()
 
@@ -103,7 +106,7 @@ class Courier:
     # --- news ---------------------------------------------------------------------------------------------------
 
     async def _listen(self) -> None:
-        """Hear which buckets have news; while that fails, looking now and then has to do."""
+        """Hear which stores have news; while that fails, looking now and then has to do."""
         while True:
             with contextlib.suppress(*_Fault):
                 connection = cast("Any", await connect(self._url, statement_timeout_ms=0))
@@ -117,8 +120,12 @@ class Courier:
             await asyncio.sleep(_AGAIN_S)
 
     def _heard(self, _connection: Any, _pid: int, _channel: str, words: str) -> None:
-        self._nudged.update(int(word) for word in words.split(",") if word.isdigit())
-        self._news.set()
+        """Where nobody listens, events wait for the next look, to be passed over many at once."""
+        recent = time.monotonic() - _UNHEARD_S
+        stores = [int(word) for word in words.split(",") if word.isdigit()]
+        if news := {store % BUCKETS for store in stores if self._unheard.get(store, 0) < recent}:
+            self._nudged |= news
+            self._news.set()
 
     # --- routing ------------------------------------------------------------------------------------------------
 
@@ -127,8 +134,7 @@ class Courier:
         while True:
             try:
                 if time.monotonic() - looked >= self.clock.poll:
-                    looked = time.monotonic()
-                    self._nudged.update(await UNROUTED.all(self._routing))
+                    looked = time.monotonic() if await self._look_over() else 0.0
                 if self._nudged:
                     await self._route()
             except Exception as error:  # noqa: BLE001 - events must go on being routed, whatever one of them brings
@@ -143,10 +149,25 @@ class Courier:
                         await self._news.wait()
             self._news.clear()
 
+    async def _look_over(self) -> bool:
+        """Look at what waits, and pass over what nobody hears; says whether that was all of it."""
+        # Should a crash undo it, they are only passed over again: no commit waits for the disk.
+        found = await LOOK_OVER.all(self._working, LOOKED_OVER)
+        self._nudged |= {waiting.store_id % BUCKETS for waiting in found if waiting.heard}
+        unheard = {waiting.store_id for waiting in found if not waiting.heard}
+        self._note_unheard(unheard)
+        return not unheard or sum(waiting.count for waiting in found) < LOOKED_OVER
+
+    def _note_unheard(self, stores: Iterable[int]) -> None:
+        if len(self._unheard) > _MOST_UNHEARD:
+            self._unheard.clear()
+        self._unheard.update(dict.fromkeys(stores, time.monotonic()))
+
     async def _route(self) -> None:
         """Route what waits in the buckets that were named; meanwhile others gather, to be routed together."""
         buckets, self._nudged = self._nudged, set()
         routed = await route_events(self._routing, random.sample(sorted(buckets), len(buckets)))
+        self._note_unheard(routed.unheard)
         if routed.deliveries:
             self.dispatcher.look_at(buckets)
         if routed.events == AT_ONCE:

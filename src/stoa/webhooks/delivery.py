@@ -5,26 +5,22 @@ import ssl
 import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from functools import partial
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 from urllib.parse import urlsplit
 
-import aiohttp
 import msgspec
-from aiohttp.abc import AbstractResolver
-from yarl import URL
 
-from stoa.webhooks.guard import AddressRefused, Allowed, host_of, open_socket, refuse_url
+from stoa.webhooks.answers import InvalidAnswer, Reading
+from stoa.webhooks.connections import Connection, Connections, NameUnknown, Origin, Resolve, Steps, Unreachable
+from stoa.webhooks.guard import AddressRefused, Allowed, host_of, refuse_url
 from stoa.webhooks.schedule import Clock, read_retry_after
-from stoa.webhooks.signing import base_string, sign
+from stoa.webhooks.signing import base_string, key_of, marks
 
-MOST_ANSWER_BYTES = 4096
-_KEEP_ALIVE_S = 4.0  # less than the five seconds after which many servers hang up
-_DNS_S = 10
-_AGENT = "Stoa-Webhooks/3"
-_AGAIN_WITHIN_S = 1.0
+_AGENT_LINE = b"user-agent: Stoa-Webhooks/3\r\n"
+_OURS = {"content-type": "application/json", "accept": "*/*", "accept-encoding": "identity"}
+_PORTS = {"https": 443, "http": 80}
 _MOST_PLACES = 10_000
-_HEADERS = {"content-type": "application/json", "accept-encoding": "identity"}
+_MOST_VALUE = 1024
 
 
 class Target(msgspec.Struct):
@@ -33,6 +29,10 @@ class Target(msgspec.Struct):
     url: str
     secrets: Sequence[str]
     headers: Mapping[str, str] = {}
+    keys: list[bytes] = []
+
+    def __post_init__(self) -> None:
+        self.keys = [key_of(secret) for secret in self.secrets]
 
 
 class Timings(msgspec.Struct):
@@ -65,116 +65,90 @@ def unanswered(error: str) -> Answer:
 
 
 class _Place(NamedTuple):
-    url: URL
-    trusted: bool
+    """What is known of a URL: where connections lead, and the lines that every request to it begins with."""
+
+    origin: Origin
+    head: bytes
     refused: str | None
 
 
 class Sender:
     """The HTTP client of deliveries: connections are kept alive, redirects are not followed, nothing is believed."""
 
-    def __init__(self, allowed: Allowed, clock: Clock, resolver: AbstractResolver | None = None) -> None:
+    def __init__(self, allowed: Allowed, clock: Clock, resolve: Resolve | None = None) -> None:
         self._allowed = allowed
-        self._resolver = resolver
-        self._timeout = aiohttp.ClientTimeout(total=clock.request, sock_connect=clock.connect)
-        self._tls = ssl.create_default_context()
-        self._tls.minimum_version = ssl.TLSVersion.TLSv1_2
+        self._request_s = clock.request
+        self._connections = Connections(allowed, clock.connect, resolve)
         self._places: dict[str, _Place] = {}
-        self._sessions: dict[tuple[bool, bool], aiohttp.ClientSession] = {}
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self.close()
+        self.close()
 
-    async def close(self) -> None:
-        for session in self._sessions.values():
-            await session.close()
-        self._sessions.clear()
+    def close(self) -> None:
+        self._connections.close()
 
     async def send(self, target: Target, event_id: str, body: bytes, *, traced: bool = False) -> Answer:
-        """Send it now; whatever happens is an answer."""
+        """Send it now; whatever happens is an answer. One that is traced has a connection of its own."""
         timestamp = int(time.time())
-        signed = sign(target.secrets, event_id, timestamp, body)
+        signature = marks(target.keys, event_id, timestamp, body)
         started = time.perf_counter()
-        timings = Timings() if traced else None
+        signed = {"webhook-id": event_id, "webhook-timestamp": str(timestamp), "webhook-signature": signature}
+        answer = Answer(None, None, {}, None, 0, None, signed, timestamp)
         place = self._places.get(target.url) or self._look_up(target.url)
-        answer = Answer(None, None, {}, None, 0, None, signed, timestamp, timings)
         if place.refused is not None:
             answer.error = f"address_refused: {place.refused}"
             return answer
-        headers = {**target.headers, **signed, **_HEADERS}
-        session = self._session(trusted=place.trusted, traced=traced)
-        for last in (False, True):
-            try:
-                await self._ask(session, place.url, headers, body, answer, started)
-            except (TimeoutError, aiohttp.ClientError, OSError, ValueError, ssl.SSLError) as error:
-                answer.error = _told(error)
-                # A kept connection that the receiver closed meanwhile says nothing about the receiver.
-                stale = answer.status is None and isinstance(error, (aiohttp.ServerDisconnectedError, ConnectionError))
-                if stale and not last and time.perf_counter() - started < _AGAIN_WITHIN_S:
-                    continue
-            break
+        steps = Steps() if traced else None
+        try:
+            request = b"%bwebhook-id: %b\r\nwebhook-timestamp: %d\r\nwebhook-signature: %b\r\ncontent-length: %d\r\n%b\r\n%b" % (
+                place.head, event_id.encode(), timestamp, signature.encode(), len(body), _own(target.headers, close=traced), body
+            )  # fmt: skip
+            reading = await self._exchange(place.origin, request, steps)
+        except (TimeoutError, OSError, ValueError) as error:
+            answer.error = _told(error)
+        else:
+            _tell(answer, reading, traced=traced)
         answer.seconds = time.perf_counter() - started
-        if timings is not None:
-            timings.total_ms = _ms(started)
+        if steps is not None:
+            answer.timings = _timings(steps, started, answer.seconds)
         return answer
 
-    def _look_up(self, url: str) -> "_Place":
+    def _look_up(self, url: str) -> _Place:
         if len(self._places) >= _MOST_PLACES:
             self._places.clear()
-        trusted = host_of(urlsplit(url)) in self._allowed.hosts
-        place = self._places[url] = _Place(URL(url, encoded=True), trusted, refuse_url(url, self._allowed))
+        place = self._places[url] = _place(url, self._allowed)
         return place
 
-    async def _ask(
-        self,
-        session: aiohttp.ClientSession,
-        url: URL,
-        headers: dict[str, str],
-        body: bytes,
-        answer: Answer,
-        started: float,
-    ) -> None:
-        answer.error = None
-        context = {"started": started, "timings": answer.timings}
-        async with session.post(
-            url, data=body, headers=headers, allow_redirects=False, trace_request_ctx=context
-        ) as response:
-            answer.status = response.status
-            if answer.timings is not None:
-                answer.timings.first_byte_ms = _ms(started)
-                answer.headers = {name.lower(): value[:1024] for name, value in response.headers.items()}
-            answer.retry_after = read_retry_after(response.headers.get("retry-after"), datetime.now(UTC))
+    async def _exchange(self, origin: Origin, request: bytes, steps: Steps | None) -> Reading:
+        deadline = asyncio.get_running_loop().time() + self._request_s
+        kept = self._connections.take(origin) if steps is None else None
+        if kept is not None:
             try:
-                answer.body = await _read(response)
-            except BaseException:
-                answer.status = None  # half an answer is none
-                raise
+                return await self._ask(origin, kept, request, deadline)
+            except ConnectionError:
+                # One that the receiver closed meanwhile says nothing about the receiver; one that began to answer does.
+                if kept.answered_at is not None:
+                    raise
+        async with asyncio.timeout_at(deadline):
+            fresh = await self._connections.dial(origin, steps)
+        try:
+            return await self._ask(origin, fresh, request, deadline, keep=steps is None)
+        finally:
+            if steps is not None:
+                steps.answered = fresh.answered_at
 
-    def _session(self, *, trusted: bool, traced: bool) -> aiohttp.ClientSession:
-        session = self._sessions.get((trusted, traced))
-        if session is None:
-            connector = aiohttp.TCPConnector(
-                limit=0,
-                ssl=self._tls,
-                ttl_dns_cache=_DNS_S,
-                keepalive_timeout=None if traced else _KEEP_ALIVE_S,
-                force_close=traced,
-                resolver=self._resolver,
-                socket_factory=None if trusted else partial(open_socket, allowed=self._allowed),
-            )
-            session = self._sessions[trusted, traced] = aiohttp.ClientSession(
-                connector=connector,
-                timeout=self._timeout,
-                auto_decompress=False,
-                trust_env=False,
-                cookie_jar=aiohttp.DummyCookieJar(),
-                headers={"user-agent": _AGENT},
-                trace_configs=[_tracing()] if traced else [],
-            )
-        return session
+    async def _ask(
+        self, origin: Origin, connection: Connection, request: bytes, deadline: float, *, keep: bool = True
+    ) -> Reading:
+        reading = await connection.ask(request, deadline)
+        if keep and reading.reusable:
+            self._connections.keep(origin, connection)
+        else:
+            connection.close()
+        return reading
 
 
 async def send_once(sender: Sender, target: Target, event_id: str, body: bytes) -> tuple[Answer, str]:
@@ -183,56 +157,67 @@ async def send_once(sender: Sender, target: Target, event_id: str, body: bytes) 
     return answer, base_string(event_id, answer.timestamp, body).decode()
 
 
-async def _read(response: aiohttp.ClientResponse) -> str:
-    """The beginning of the body; a longer one is cut, and its connection with it."""
-    read = b""
-    while len(read) < MOST_ANSWER_BYTES:
-        part = await response.content.read(MOST_ANSWER_BYTES - len(read))
-        if not part:
-            break
-        read += part
-    if not response.content.at_eof():
-        response.close()
-    return read.decode("utf-8", "replace").replace("\x00", "\ufffd")
+def _place(url: str, allowed: Allowed) -> _Place:
+    refused = refuse_url(url, allowed)
+    if refused is not None:
+        return _Place(Origin("", 0, tls=False, trusted=False), b"", refused)
+    parts = urlsplit(url)
+    host, port = host_of(parts), parts.port or _PORTS[parts.scheme]
+    named = f"[{host}]" if ":" in host else host
+    named = named if port == _PORTS[parts.scheme] else f"{named}:{port}"
+    path = f"{parts.path or '/'}{'?' if parts.query else ''}{parts.query}"
+    lines = [f"POST {path} HTTP/1.1", f"host: {named}", *(f"{name}: {value}" for name, value in _OURS.items())]
+    origin = Origin(host, port, tls=parts.scheme == "https", trusted=host in allowed.hosts)
+    return _Place(origin, "".join(f"{line}\r\n" for line in lines).encode("ascii"), None)
+
+
+def _own(headers: Mapping[str, str], *, close: bool) -> bytes:
+    """The subscriber's lines, and those that it may have its own word on."""
+    if not headers and not close:
+        return _AGENT_LINE
+    lines = {name.lower(): f"{name}: {value}\r\n" for name, value in headers.items() if name.lower() not in _OURS}
+    if close:
+        lines["connection"] = "connection: close\r\n"
+    text = "".join(lines.values()).encode()
+    if text.count(b"\n") != len(lines) or text.count(b"\r") != len(lines) or b"\x00" in text:
+        raise ValueError("a header cannot be sent")
+    return text if "user-agent" in lines else _AGENT_LINE + text
+
+
+def _tell(answer: Answer, reading: Reading, *, traced: bool) -> None:
+    answer.status = reading.status
+    answer.body = _text(reading.body)
+    waits = reading.all(b"retry-after")
+    if waits:
+        answer.retry_after = read_retry_after(_text(waits[0]), datetime.now(UTC))
+    if traced:
+        answer.headers = {_text(name): _text(value)[:_MOST_VALUE] for name, value in reading.fields}
+
+
+def _text(told: bytes) -> str:
+    return told.decode("utf-8", "replace").replace("\x00", "\ufffd")
 
 
 _WORDS: list[tuple[type[BaseException], str]] = [
     (TimeoutError, "timeout"),
-    (aiohttp.ClientConnectorDNSError, "dns_failed"),
-    (aiohttp.ClientConnectorCertificateError, "tls_failed"),
-    (aiohttp.ClientSSLError, "tls_failed"),
+    (AddressRefused, "address_refused: the address is not public"),
+    (NameUnknown, "dns_failed"),
     (ssl.SSLError, "tls_failed"),
-    (aiohttp.ClientConnectorError, "connection_refused"),
-    (aiohttp.ClientResponseError, "invalid_answer"),
-    (aiohttp.InvalidURL, "invalid_url"),
-    (aiohttp.ClientError, "connection_lost"),
+    (Unreachable, "connection_refused"),
+    (InvalidAnswer, "invalid_answer"),
     (OSError, "connection_lost"),
 ]
 
 
 def _told(error: BaseException) -> str:
     """A word for what went wrong; the exception's own text may say more of our network than a subscriber may know."""
-    inner = getattr(error, "os_error", None)
-    if isinstance(inner, AddressRefused) or isinstance(error, AddressRefused):
-        return "address_refused: the address is not public"
-    if isinstance(inner, asyncio.TimeoutError):
-        return "timeout"
     return next((word for kind, word in _WORDS if isinstance(error, kind)), "invalid_url")
 
 
-def _tracing() -> aiohttp.TraceConfig:
-    tracing = aiohttp.TraceConfig()
+def _timings(steps: Steps, started: float, seconds: float) -> Timings:
+    def ms(moment: float | None) -> float | None:
+        return None if moment is None else round((moment - started) * 1000, 2)
 
-    async def resolved(_session: Any, context: Any, _params: Any) -> None:
-        context.trace_request_ctx["timings"].dns_ms = _ms(context.trace_request_ctx["started"])
-
-    async def connected(_session: Any, context: Any, _params: Any) -> None:
-        context.trace_request_ctx["timings"].connect_ms = _ms(context.trace_request_ctx["started"])
-
-    tracing.on_dns_resolvehost_end.append(resolved)
-    tracing.on_connection_create_end.append(connected)
-    return tracing
-
-
-def _ms(started: float) -> float:
-    return round((time.perf_counter() - started) * 1000, 2)
+    return Timings(
+        ms(steps.resolved), ms(steps.connected), ms(steps.secured), ms(steps.answered), round(seconds * 1000, 2)
+    )

@@ -11,6 +11,7 @@ from stoa.db.query import Query
 _PREFIX = "/api/v3/app"
 _PLACES = {"product": "products", "order": "orders", "customer": "customers", "webhook": "webhooks"}
 _PRODUCT_ID = re.compile(r'"product_id":(\d+)')
+_ORDER_ID = re.compile(r'"order_id":(\d+)')
 _IMPORT = re.compile(r'"id":"(imp_\w+)"')
 
 
@@ -63,6 +64,8 @@ def _address(event: Event) -> str | None:
         return f"{place}/{event.resource_id}"
     if event.resource_type == "variant" and (found := _PRODUCT_ID.search(event.data)):
         return f"products/{found[1]}/variants/{event.resource_id}"
+    if event.resource_type == "comment" and (found := _ORDER_ID.search(event.data)):
+        return f"orders/{found[1]}/comments"  # else one who gets thin events would not know which order
     if event.resource_type == "import" and (found := _IMPORT.search(event.data)):
         return f"{event.type.partition('.')[0]}s/imports/{found[1]}"
     return None

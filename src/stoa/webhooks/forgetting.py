@@ -4,9 +4,11 @@ from stoa.customers.erasure import SEARCHES, Person
 from stoa.db.query import Command, Executor
 from stoa.orders.erasure import ORDERS_OF
 
-# That it was sent, when and with which status stays; what the receiver said may quote the person.
+# That it was sent, when and with which status stays; what the receiver said may quote the person, also of an import
+# whose report named them.
 _EMPTIED = """SELECT coalesce(jsonb_agg(a || '{"response_body":null}'), '[]')::text FROM jsonb_array_elements(attempts::jsonb) a"""
 _ABOUT = """(resource_type = 'customer' AND resource_id = $2
+          OR event_type = 'customer.import_finished'
           OR resource_type = 'order' AND resource_id = ANY($3::bigint[])
           OR resource_type = 'comment' AND resource_id IN (
              SELECT c.id FROM order_comments c WHERE c.store_id = $1 AND c.order_id = ANY($3::bigint[])))"""

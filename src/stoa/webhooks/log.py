@@ -48,6 +48,8 @@ async def list_webhook_deliveries(call: Call, webhook_id: int, query: ListQuery)
         return await _feed(call, row, query)
     if "wait" in query.options:
         raise InvalidParameter("wait goes with after, which makes the list a feed.")
+    if "event" in query.given and query.given["event"] not in Announced.known:
+        raise InvalidParameter("event must be the name of an event; GET /webhooks lists them.")
     page = await list_page(
         call.db, call.store_id, queries.DELIVERIES, _narrowed(query, row).with_filter("webhook_id", row.id), apart=True
     )

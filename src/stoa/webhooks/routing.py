@@ -18,7 +18,16 @@ from stoa.webhooks.envelope import Event
 from stoa.webhooks.filters import matches
 
 AT_ONCE = 500
+LOOKED_OVER = 1000
 _ALL_STORES = "the router goes over the stores of a bucket"
+
+
+class Waiting(msgspec.Struct):
+    """Events of a store that waited; where nobody listens, they wait no longer."""
+
+    store_id: int
+    heard: bool
+    count: int
 
 
 class Subscription(msgspec.Struct):
@@ -36,7 +45,7 @@ class Subscription(msgspec.Struct):
     granted: list[str] | None
 
 
-UNROUTED = Query(int, "SELECT unrouted_buckets()", unbound=_ALL_STORES)
+LOOK_OVER = Query(Waiting, "SELECT store_id, heard, count FROM look_over_events(current_date, $1)", unbound=_ALL_STORES)
 TAKE = Query(
     Event,
     """SELECT store_id, id, type, resource_type, resource_id, resource_version, actor, changes, data, created_at
@@ -72,10 +81,11 @@ END_SUBSCRIPTIONS = Command(
 
 
 class Routed(msgspec.Struct):
-    """What one go brought: how many events were taken, and how many deliveries they became."""
+    """What one go brought: how many events were taken, how many deliveries they became, and where nobody listens."""
 
     events: int
     deliveries: int
+    unheard: frozenset[int] = frozenset()
 
 
 async def route_events(database: Database, buckets: Iterable[int], *, at_once: int = AT_ONCE) -> Routed:
@@ -84,13 +94,14 @@ async def route_events(database: Database, buckets: Iterable[int], *, at_once: i
         events = await TAKE.all(db, [str(bucket) for bucket in buckets], at_once)
         if not events:
             return Routed(0, 0)
+        heard = {event.store_id for event in events if event.data}
         # Read after the events: what was subscribed to before an event was committed is seen here.
-        found = await SUBSCRIPTIONS.all(db, [str(store_id) for store_id in {event.store_id for event in events}])
+        found = await SUBSCRIPTIONS.all(db, [str(store_id) for store_id in heard]) if heard else []
         added = await _store(db, events, match(events, found))
         for event in events:
             if event.type == AppUninstalled.name:
                 await END_SUBSCRIPTIONS.run(db, event.store_id, event.resource_id, event.created_at)
-    return Routed(len(events), added)
+    return Routed(len(events), added, frozenset({event.store_id for event in events} - heard))
 
 
 async def route_bucket(database: Database, bucket: int) -> Routed:
@@ -104,7 +115,8 @@ def match(events: Sequence[Event], found: Sequence[Subscription]) -> list[tuple[
         by_store.setdefault(subscription.store_id, []).append(subscription)
     pairs: list[tuple[int, Subscription]] = []
     for place, event in enumerate(events, 1):
-        there = by_store.get(event.store_id, ())
+        # An event that came without its data was taken when nobody listened: who does since is owed only what follows.
+        there = by_store.get(event.store_id, ()) if event.data else ()
         owners = {each.id: each.app_id for each in there} if event.resource_type == "webhook" else {}
         pairs += [(place, each) for each in there if why_not(each, event, owners) is None]
     return pairs

@@ -135,7 +135,7 @@ _IDS = {
     "import": 64,
 }
 _ADDRESSES = {"product": "products/812", "variant": "products/812/variants/2041", "order": "orders/512",
-              "customer": "customers/77", "webhook": "webhooks/9",
+              "comment": "orders/512/comments", "customer": "customers/77", "webhook": "webhooks/9",
               "import": "products/imports/imp_2c7w4m9k1v6x3q8t5n0b"}  # fmt: skip
 _CHANGES: dict[str, dict[str, Any]] = {
     "product.updated": {"price": ["64.00", "59.00"]},

@@ -35,11 +35,15 @@ def schema(event: type[Event]) -> dict[str, Any]:
     }
 
 
-def described(events: Mapping[str, type[Event]], reference: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """OpenAPI's `webhooks`, an operation for each event, and the schemas of their documents."""
-    return {name: {"post": _operation(event, reference)} for name, event in events.items()}, _parts(
-        list(events.values()), reference
-    )
+def described(events: Mapping[str, type[Event]], reference: str) -> dict[str, Any]:
+    """OpenAPI's `webhooks`, an operation for each event."""
+    return {name: {"post": _operation(event, reference)} for name, event in events.items()}
+
+
+def components(events: Mapping[str, type[Event]], reference: str) -> dict[str, dict[str, Any]]:
+    """What these operations refer to: the envelope, the documents within, the header fields."""
+    schemas = {"Event": _any_event(), **_parts(list(events.values()), reference)}
+    return {"schemas": schemas, "parameters": {name: _header(name, text) for name, text in _HEADERS.items()}}
 
 
 def _parts(events: list[type[Event]], reference: str) -> dict[str, Any]:
@@ -48,20 +52,59 @@ def _parts(events: list[type[Event]], reference: str) -> dict[str, Any]:
     return dict(components)
 
 
-def _envelope(event: type[Event], reference: str) -> dict[str, Any]:
+def _data(event: type[Event], reference: str) -> dict[str, Any]:
     data: dict[str, Any] = {"type": "object"}
     if event.resource is not None:
         data = {"$ref": reference.format(name=event.resource.__name__)}
     if event.resource_type == "customer":
         data = {"anyOf": [data, _ERASED]}
-    pair = {"type": "array", "minItems": 2, "maxItems": 2}
-    properties: dict[str, Any] = {
+    return {
+        **data,
+        "description": "The resource after the change; left out with `payload: thin`, narrowed by `fields`.",
+    }
+
+
+def _envelope(event: type[Event], reference: str) -> dict[str, Any]:
+    properties = _common({"const": event.name}, {"const": event.resource_type}, _data(event, reference))
+    return {"title": event.name, "description": event.__doc__ or "", **_object(properties)}
+
+
+def _narrowed(event: type[Event], reference: str) -> dict[str, Any]:
+    """The same envelope, by what it has of its own beside that of every event."""
+    own = {
+        "type": {"const": event.name},
+        "resource": {"type": "object", "properties": {"type": {"const": event.resource_type}}},
+        "data": _data(event, reference),
+    }
+    every = {"$ref": reference.format(name="Event")}
+    return {
+        "title": event.name,
+        "description": event.__doc__ or "",
+        "allOf": [every, {"type": "object", "properties": own}],
+    }
+
+
+def _any_event() -> dict[str, Any]:
+    properties = _common({"type": "string"}, {"type": "string"}, {"type": "object"})
+    return {"description": "What a subscription is sent, whatever happened.", **_object(properties)}
+
+
+def _object(properties: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "required": [name for name in properties if name != "data"],
+        "properties": properties,
+    }
+
+
+def _common(name: dict[str, Any], resource_type: dict[str, Any], data: dict[str, Any]) -> dict[str, Any]:
+    return {
         "id": {
             "type": "string",
             "pattern": _EVENT_ID,
             "description": "Equal over retries, replays and subscriptions; also the `webhook-id` header.",
         },
-        "type": {"const": event.name},
+        "type": name,
         "timestamp": {"type": "string", "format": "date-time", "description": "When it happened, in UTC."},
         "api_version": {"const": "v3"},
         "store": {"type": "object", "required": ["id"], "properties": {"id": {"type": "integer"}}},
@@ -74,7 +117,7 @@ def _envelope(event: type[Event], reference: str) -> dict[str, Any]:
             "type": "object",
             "required": ["type", "id", "version", "url"],
             "properties": {
-                "type": {"const": event.resource_type},
+                "type": resource_type,
                 "id": {"type": "integer"},
                 "version": {"type": "integer", "description": "Drop news of a version older than the one you have."},
                 "url": {"type": ["string", "null"], "description": "The resource below the store's address."},
@@ -89,19 +132,9 @@ def _envelope(event: type[Event], reference: str) -> dict[str, Any]:
         "changes": {
             "type": "object",
             "description": "Old and new value of each field that changed.",
-            "additionalProperties": pair,
+            "additionalProperties": {"type": "array", "minItems": 2, "maxItems": 2, "items": {}},
         },
-        "data": {
-            **data,
-            "description": "The resource after the change; left out with `payload: thin`, narrowed by `fields`.",
-        },
-    }
-    return {
-        "title": event.name,
-        "description": event.__doc__ or "",
-        "type": "object",
-        "required": [name for name in properties if name != "data"],
-        "properties": properties,
+        "data": data,
     }
 
 
@@ -111,10 +144,10 @@ def _operation(event: type[Event], reference: str) -> dict[str, Any]:
         "tags": ["Webhooks"],
         "summary": (event.__doc__ or event.name).strip().splitlines()[0].rstrip("."),
         "description": f"Sent to subscriptions of apps with `{event.scope}`; signed as Standard Webhooks.",
-        "parameters": [_header(name, text) for name, text in _HEADERS.items()],
+        "parameters": [{"$ref": f"#/components/parameters/{name}"} for name in _HEADERS],
         "requestBody": {
             "required": True,
-            "content": {"application/json": {"schema": _envelope(event, reference), "example": sample(event)}},
+            "content": {"application/json": {"schema": _narrowed(event, reference), "example": sample(event)}},
         },
         "responses": {
             "2XX": {"description": "Received; anything else is tried again."},

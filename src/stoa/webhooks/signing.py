@@ -21,12 +21,22 @@ def base_string(event_id: str, timestamp: int, body: bytes) -> bytes:
     return b"%s.%d.%s" % (event_id.encode(), timestamp, body)
 
 
-def sign(secrets: Sequence[str], event_id: str, timestamp: int, body: bytes) -> dict[str, str]:
-    """The headers of a delivery: a signature for each secret, newest first, with one space between."""
+def key_of(secret: str) -> bytes:
+    """The bytes that a secret stands for."""
+    return base64.b64decode(secret.removeprefix(PREFIX))
+
+
+def marks(keys: Sequence[bytes], event_id: str, timestamp: int, body: bytes) -> str:
+    """A signature for each key, newest first, with one space between."""
     signed = base_string(event_id, timestamp, body)
-    marks = [hmac.digest(base64.b64decode(secret.removeprefix(PREFIX)), signed, "sha256") for secret in secrets]
+    found = [base64.b64encode(hmac.digest(key, signed, "sha256")).decode() for key in keys]
+    return " ".join(f"v1,{mark}" for mark in found)
+
+
+def sign(secrets: Sequence[str], event_id: str, timestamp: int, body: bytes) -> dict[str, str]:
+    """The headers of a delivery."""
     return {
         "webhook-id": event_id,
         "webhook-timestamp": str(timestamp),
-        "webhook-signature": " ".join(f"v1,{base64.b64encode(mark).decode()}" for mark in marks),
+        "webhook-signature": marks([key_of(secret) for secret in secrets], event_id, timestamp, body),
     }

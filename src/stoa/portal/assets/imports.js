@@ -6,7 +6,7 @@ async function look() {
   if (!job?.hasAttribute("data-running")) return;
   if (!document.hidden) {
     try {
-      const answer = await fetch(location.href, { headers: { accept: "text/html" } });
+      const answer = await fetch(location.href, { headers: { accept: "text/html", "x-unattended": "1" } });
       if (answer.redirected) return location.reload(); // signed out meanwhile
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
       const now = page.getElementById("job");

@@ -1,0 +1,111 @@
+"""OpenAPI's envelopes: `data` and `meta` around one resource, a page of them, or the outcome of a batch, each with a name."""
+
+from typing import Any
+
+from stoa.rest.endpoint import Endpoint
+
+Schemas = dict[str, Any]
+REFS = "#/components/schemas/{name}"
+_NUMBER = {"type": "integer"}
+_WORDS = {"type": ["string", "null"]}
+PARTS: Schemas = {
+    "Meta": {"type": "object", "description": "Empty, unless the operation tells what it holds."},
+    "PageMeta": {
+        "type": "object",
+        "description": "How large the whole list is, and where this page lies in it.",
+        "required": ["total", "limit", "page", "next_cursor", "prev_cursor"],
+        "properties": {
+            "total": {"type": "integer", "description": "How many there are in all, exactly."},
+            "limit": _NUMBER,
+            "page": {"type": ["integer", "null"]},
+            "next_cursor": _WORDS,
+            "prev_cursor": _WORDS,
+        },
+    },
+    "Tombstone": {
+        "type": "object",
+        "description": "A deleted one, when asked for.",
+        "required": ["id", "deleted_at", "version"],
+        "properties": {
+            "id": _NUMBER,
+            "deleted_at": {"type": "string", "format": "date-time"},
+            "version": _NUMBER,
+        },
+        "additionalProperties": False,
+    },
+    "BatchMeta": {
+        "type": "object",
+        "description": "How many items there were, and what became of them.",
+        "required": ["total", "succeeded", "failed"],
+        "properties": {"total": _NUMBER, "succeeded": _NUMBER, "failed": _NUMBER},
+    },
+    "BatchError": {
+        "type": "object",
+        "description": "Why an item of a batch failed.",
+        "required": ["code", "title", "status", "detail"],
+        "properties": {
+            "code": {"type": "string"},
+            "title": {"type": "string"},
+            "status": _NUMBER,
+            "detail": {"type": "string"},
+            "errors": {"type": "array", "items": {"$ref": REFS.format(name="Fault")}},
+        },
+    },
+}
+
+
+def one_of(endpoint: Endpoint, schemas: Schemas) -> dict[str, Any]:
+    return _named(f"{_resource(endpoint)}Answer", endpoint, _enveloped(_data(endpoint), _part("Meta")), schemas)
+
+
+def page_of(endpoint: Endpoint, schemas: Schemas) -> dict[str, Any]:
+    item, meta = _data(endpoint), _part("PageMeta")
+    if endpoint.lists and endpoint.lists.deletable:
+        item = {"anyOf": [item, _part("Tombstone")]}
+    if endpoint.lists and endpoint.lists.meta:
+        whole = PARTS["PageMeta"]
+        meta = {**whole, "properties": {**whole["properties"], **endpoint.lists.meta}}
+        meta = _named(f"{_resource(endpoint)}PageMeta", endpoint, meta, schemas)
+    data = {"type": "array", "maxItems": 250, "items": item}
+    return _named(f"{_resource(endpoint)}Page", endpoint, _enveloped(data, meta), schemas)
+
+
+def batch_of(endpoint: Endpoint, schemas: Schemas) -> dict[str, Any]:
+    item = {
+        "type": "object",
+        "description": "What became of one item.",
+        "required": ["index", "status", "id", "resource", "error"],
+        "properties": {
+            "index": _NUMBER,
+            "status": {"enum": ["created", "updated", "unchanged", "deleted", "failed"]},
+            "id": {"type": ["integer", "null"]},
+            "resource": {"anyOf": [_data(endpoint), {"type": "null"}]},
+            "error": {"anyOf": [_part("BatchError"), {"type": "null"}]},
+        },
+    }
+    data = {"type": "array", "items": _named(f"{_resource(endpoint)}Outcome", endpoint, item, schemas)}
+    return _named(f"{_resource(endpoint)}Outcomes", endpoint, _enveloped(data, _part("BatchMeta")), schemas)
+
+
+def _resource(endpoint: Endpoint) -> str:
+    return endpoint.resource.__name__ if endpoint.resource else ""
+
+
+def _data(endpoint: Endpoint) -> dict[str, Any]:
+    return _part(_resource(endpoint)) if endpoint.resource else {}
+
+
+def _part(name: str) -> dict[str, Any]:
+    return {"$ref": REFS.format(name=name)}
+
+
+def _enveloped(data: dict[str, Any], meta: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "required": ["data", "meta"], "properties": {"data": data, "meta": meta}}
+
+
+def _named(name: str, endpoint: Endpoint, schema: dict[str, Any], schemas: Schemas) -> dict[str, Any]:
+    """A reference to it; where the same name already stands for something else, the operation tells them apart."""
+    if schemas.setdefault(name, schema) != schema:
+        name = "".join(word.title() for word in endpoint.name.split("_")) + name
+        schemas[name] = schema
+    return _part(name)

@@ -1,0 +1,197 @@
+"""What names a few rows touches a few rows, however many a store has: no plan falls back on reading all of them."""
+
+import os
+import re
+from collections.abc import AsyncIterator
+
+import msgspec
+import pytest
+from tests.support.crowd import gather, name_of
+from tests.support.service import new_database
+from tests.support.shops import Shop, api_client, open_shop
+
+from stoa.api import ENDPOINTS
+from stoa.app import Application
+from stoa.db.migrate import migrate
+from stoa.db.pool import Connection, Database, connect
+from stoa.settings import Settings
+
+pytestmark = pytest.mark.timeout(600)
+
+# For each row that is named. A change goes down every index of its tables, a few blocks each, and an order changes many; to
+# look through only one index of the crowd takes more than a hundred, and as many rows as there are.
+MOST_ROWS, MOST_READ, MOST_WRITTEN = 50, 25, 250
+FAR = 5_000  # between the rows that one request names
+PLANS = ("force_generic_plan", "force_custom_plan")  # the server chooses between the two by itself
+
+NOT_ASKED = {
+    "DELETE /customers/{customer_id}": "it must look for the person in texts that no index knows",
+    "DELETE /products/{product_id}/variants/{variant_id}": "the last one stays; the statements are those of a change",
+    "POST /products/imports": "the runner's statements are those of a batch",
+    "GET /products/imports/{import_id}": "a store has few jobs",
+    "POST /customers/imports": "as with products",
+    "GET /customers/imports/{import_id}": "as with products",
+}
+# <name> is an id or another name of a row of the crowd, <name 2> that of one far from it.
+ASKED = """
+GET /products/<product_id>
+GET /products?ids=<product_id>,<product_id 2>,<product_id 3>
+GET /products?ids=<product_id>,<product_id 2>,<product_id 3>&sort=-updated_at
+GET /products?ids=<product_id>,<product_id 2>&include=variants,inventory
+GET /products?ids=<product_id>,<product_id 2>&include_deleted=true
+GET /products?sku=<sku>
+GET /products?barcode=<barcode>
+GET /products?external_id=<product>
+POST /products {"name":"New","price":"3.00","sku":"<new>","external_id":"<new>"}
+PATCH /products/<product_id> {"price":"3.00"}
+PATCH /products/<product_id> {"external_id":"<new>"}
+DELETE /products/<product_id>
+POST /products/batch {"items":[{"op":"update","id":<product_id>,"data":{"price":"3.00"}},{"op":"update","match_by":"sku","sku":"<sku 2>","data":{"price":"3.00"}},{"op":"upsert","match_by":"external_id","external_id":"<product>","data":{"name":"Mug","price":"3.00"}}]}
+GET /products/variants?ids=<variant_id>,<variant_id 2>,<variant_id 3>
+GET /products/variants?product_id=<product_id>,<product_id 2>,<product_id 3>
+GET /products/variants?sku=<sku>
+GET /products/variants?barcode=<barcode>
+PATCH /products/variants {"items":[{"id":<variant_id>,"data":{"price":"3.00"}},{"sku":"<sku 2>","data":{"price":"3.00"}}]}
+GET /products/<product_id>/variants
+GET /products/<product_id>/variants/<variant_id>
+PATCH /products/<product_id>/variants/<variant_id> {"price":"3.00"}
+POST /products/<product_id>/variants {"option_values":{"Size":"M"}}
+GET /products/inventory?variant_id=<variant_id>,<variant_id 2>,<variant_id 3>
+GET /products/inventory?product_id=<product_id>,<product_id 2>,<product_id 3>
+GET /products/inventory?sku=<sku>
+POST /products/inventory/adjustments {"reason":"correction","items":[{"sku":"<sku>","op":"adjust","quantity":-1}]}
+POST /products/inventory/adjustments {"reason":"correction","items":[{"variant_id":<variant_id>,"op":"adjust","quantity":-1},{"variant_id":<variant_id 2>,"op":"set","quantity":7}]}
+GET /products/inventory/adjustments?variant_id=<variant_id>,<variant_id 2>
+GET /products/inventory/adjustments?product_id=<product_id>,<product_id 2>
+GET /products/inventory/adjustments?order_id=<order_id>,<order_id 2>
+GET /products/inventory/adjustments?sku=<sku>
+GET /orders/<order_id>
+GET /orders?ids=<order_id>,<order_id 2>,<order_id 3>
+GET /orders?ids=<order_id>,<order_id 2>,<order_id 3>&sort=-placed_at
+GET /orders?customer_id=<customer_id>,<customer_id 2>
+GET /orders?email=<email>
+GET /orders?phone=<phone>
+GET /orders?sku=<sku>
+GET /orders?number=<number>
+GET /orders?external_id=<order>
+POST /orders {"customer_id":<customer_id>,"line_items":[{"sku":"<sku>","quantity":1},{"sku":"<sku 2>","quantity":1},{"variant_id":<variant_id 3>,"quantity":1}]}
+POST /orders {"customer":{"email":"<email>"},"line_items":[{"sku":"<sku>","quantity":1}]}
+PATCH /orders/<order_id> {"note":"Ring twice"}
+PUT /orders/<order_id>/status {"status":"processing"}
+PUT /orders/<order_id>/status {"status":"cancelled"}
+POST /orders/<order_id>/products {"line_items":[{"sku":"<sku 2>","quantity":1}]}
+PATCH /orders/<order_id>/products/<line_id> {"quantity":2}
+GET /orders/<order_id>/comments
+POST /orders/<order_id>/comments {"body":"Called back"}
+GET /orders/<order_id>/duplicates
+POST /orders/<order_id>/duplicates {"status":"pending"}
+GET /customers/<customer_id>
+GET /customers?ids=<customer_id>,<customer_id 2>,<customer_id 3>
+GET /customers?ids=<customer_id>,<customer_id 2>,<customer_id 3>&sort=-updated_at
+GET /customers?email=<email>
+GET /customers?phone=<phone>
+GET /customers?external_id=<customer>
+POST /customers {"email":"<new>@example.com"}
+PATCH /customers/<customer_id> {"note":"Likes mugs"}
+PATCH /customers/<customer_id> {"email":"<new>@example.com","external_id":"<new>"}
+POST /customers/<customer_id>/addresses {"address1":"2 Mill Lane","country_code":"BE"}
+PATCH /customers/<customer_id>/addresses/<address_id> {"city":"Leuven"}
+DELETE /customers/<customer_id>/addresses/<address_id>
+PATCH /customers/<customer_id>/metadata {"tier":"silver"}
+"""
+ASKS = ASKED.strip().splitlines()
+# Nobody of the crowd is like that.
+RARE = """
+GET /products?status=draft
+GET /products?q=unheard
+GET /products?tag=unheard
+GET /orders?status=shipped
+GET /orders?payment_status=refunded
+GET /orders?fulfillment_status=returned
+GET /orders?tag=unheard
+GET /customers?status=disabled
+GET /customers?q=unheard
+GET /customers?metadata[tier]=unheard
+""".strip().splitlines()
+_NAME = re.compile(r"<([a-z_]+) ?(\d?)>")
+_FLUSH = "SELECT pg_stat_force_next_flush()"
+_TOUCHED = """
+SELECT (SELECT sum(idx_blks_hit + idx_blks_read) FROM pg_statio_user_indexes)::bigint,
+       (SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0)) FROM pg_stat_user_tables)::bigint"""
+
+
+class Watched:
+    """The crowded store, and a service that makes its plans in one way."""
+
+    def __init__(self, shop: Shop, application: Application, db: Connection, first: int) -> None:
+        self._application, self._db, self._next = application, db, first
+        self._client = api_client(application, shop.store.handle, shop.token)
+
+    async def ask(self, text: str) -> tuple[int, int]:
+        """Send a request, and say how many blocks of indexes and rows of tables were touched."""
+        self._next += 10  # whom nobody has named yet
+        named = _NAME.sub(lambda name: name_of(name[1], self._next + FAR * int(name[2] or 0)), text)
+        method, path, body = f"{named} ".split(" ", 2)
+        media = {"content-type": "application/json"} if body else {}
+        before = await self._touched()
+        answer = await self._client.request(method, path, content=body.encode(), headers=media)
+        after = await self._touched()
+        assert answer.is_success, answer.text
+        assert "?" not in path or (answer.json()["meta"]["total"] > 0) == ("<" in text)
+        return after[0] - before[0], after[1] - before[1]
+
+    async def _touched(self) -> tuple[int, int]:
+        for database in (self._application.database, self._application.database.aside):
+            await database.fetch(_FLUSH)
+        [[blocks, rows]] = await self._db.fetch(_TOUCHED)
+        return blocks, rows
+
+
+@pytest.fixture(scope="module")
+async def crowded(settings: Settings) -> AsyncIterator[Shop]:
+    url = await new_database(f"test_plans_{os.getpid()}")
+    await migrate(url)
+    database, db = Database(url, size=1), await connect(url, statement_timeout_ms=0)
+    application = Application(msgspec.structs.replace(settings, database_url=url))
+    shop = await open_shop(application, database)
+    await gather(shop, db)
+    yield shop
+    await db.close()
+    await database.close()
+    await application.close()
+
+
+@pytest.fixture(scope="module", params=PLANS)
+async def watched(request: pytest.FixtureRequest, crowded: Shop) -> AsyncIterator[Watched]:
+    settings = crowded.application.settings
+    url = f"{settings.database_url}{'&' if '?' in settings.database_url else '?'}plan_cache_mode={request.param}"
+    # One connection, so that it can be told to say what it did.
+    application = Application(msgspec.structs.replace(settings, database_url=url, database_pool=1))
+    db = await connect(settings.database_url)
+    yield Watched(crowded, application, db, first=PLANS.index(request.param) * FAR // 2)
+    await db.close()
+    await application.close()
+
+
+@pytest.mark.parametrize("asked", ASKS)
+async def test_a_request_that_names_rows_touches_few_others(watched: Watched, asked: str) -> None:
+    await watched.ask(asked)  # what is learnt once, such as whose token it is, is not counted
+    blocks, rows = await watched.ask(asked)
+    names = len(set(_NAME.findall(asked)))
+    assert rows <= MOST_ROWS * names
+    assert blocks <= (MOST_READ if asked.startswith("GET ") else MOST_WRITTEN) * names
+
+
+@pytest.mark.parametrize("asked", RARE)
+async def test_a_list_of_what_is_rare_does_not_look_for_it_among_all(watched: Watched, asked: str) -> None:
+    await watched.ask(asked)
+    blocks, rows = await watched.ask(asked)
+    assert rows <= MOST_ROWS
+    assert blocks <= MOST_READ
+
+
+def test_every_operation_that_names_rows_is_asked() -> None:
+    asked = {_NAME.sub(lambda name: f"{{{name[1]}}}", " ".join(line.split(" ")[:2]).split("?")[0]) for line in ASKS}
+    asked |= {line.replace("{line_id}", "{line_item_id}") for line in asked}
+    every = {f"{each.method} {each.path}" for each in ENDPOINTS if each.group in ("Products", "Orders", "Customers")}
+    assert every - asked == set(NOT_ASKED)

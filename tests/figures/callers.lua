@@ -1,0 +1,39 @@
+-- Sends the requests of a file, one a line (method, path, token, body, divided by tabs), each after a thought of so many
+-- milliseconds on average, and tells in one line what came of it.
+local made, turn, threads = {}, 0, {}
+ok, refused, rude, other = 0, 0, 0, 0
+
+function setup(thread) threads[#threads + 1] = thread end
+
+function init(args)
+  think = tonumber(args[2])
+  for line in io.lines(args[1]) do
+    local method, path, token, body = line:match("^(.-)\t(.-)\t(.-)\t(.*)$")
+    local headers = {["authorization"] = "Bearer " .. token, ["host"] = "localhost"}
+    if body ~= "" then headers["content-type"] = "application/json" end
+    made[#made + 1] = wrk.format(method, path, headers, body ~= "" and body or nil)
+  end
+  if think == 0 then delay = nil end
+end
+
+function delay() return math.random(0, 2 * think) end
+
+function request()
+  turn = turn % #made + 1
+  return made[turn]
+end
+
+function response(status, headers)
+  if status < 300 then ok = ok + 1
+  elseif status == 429 or status == 503 then
+    refused = refused + 1
+    if not (headers["retry-after"] or headers["Retry-After"]) then rude = rude + 1 end
+  else other = other + 1 end
+end
+
+function done(summary, latency)
+  local errors, thread = summary.errors, threads[1]
+  io.write(string.format("RESULT %d %d %d %d %d %d %.0f %.0f\n", summary.duration, thread:get("ok"), thread:get("refused"),
+    thread:get("rude"), thread:get("other"), errors.connect + errors.read + errors.write + errors.timeout,
+    latency:percentile(50), latency:percentile(99)))
+end

@@ -1,0 +1,85 @@
+"""Three times as many callers as can be served: as much good work as before, polite refusals, and soon normal again."""
+
+import asyncio
+import json
+import random
+import time
+from pathlib import Path
+
+import click
+
+from stoa.settings import Settings
+from tests.figures.calling import Line, call
+from tests.support.service import Account, Service
+
+STORES = 60  # so many apps that it is the worker's limit that is met, not that of one of them
+THINK_MS = 1000
+WORKERS, IN_FLIGHT = 2, Settings().max_in_flight
+TIMES = 3
+NORMAL_WITHIN_S = 10
+LEAST_GOOD = 0.8
+MOST_CALLERS = 12_000
+
+
+async def overload(folder: Path, seconds: float) -> bool:
+    """Find the peak, ask for three times as much, and see how long it takes to recover."""
+    with Service(folder, workers=WORKERS, access_log=False, log_level="error") as service:
+        lines = [line for n in range(STORES) for line in await _stock(service, f"busy-{n}")]
+        random.Random(7).shuffle(lines)
+        peak = 0.0
+        for callers in (16, 32, 64):
+            peak = max(peak, (await call(folder, lines, callers=callers, seconds=8)).good_per_s)
+        before = await _probe(lines[0].account, 3)
+        # As many as may be inside at once, and beyond them three times as many a second as can be served.
+        callers = min(MOST_CALLERS, WORKERS * IN_FLIGHT + int(TIMES * peak * THINK_MS / 1000))
+        crowd = await call(folder, lines, callers=callers, seconds=seconds, think_ms=THINK_MS)
+        usual = sorted(before)[int(len(before) * 0.95)]
+        normal_s = await _seconds_until_normal(lines[0].account, 2 * usual)
+        clean = service.stop() == 0
+    share = crowd.good_per_s / peak
+    click.echo(
+        f"overload: peak {peak:.0f}/s; {callers} callers asked {crowd.asked_per_s:.0f}/s ({crowd.asked_per_s / peak:.1f} times)"
+        f" for {seconds:.0f} s: {crowd.good_per_s:.0f}/s served ({share:.0%}), {crowd.refused} refused, {crowd.rude} of them"
+        f" without Retry-After, {crowd.other} other, {crowd.broken} broken; p50 {crowd.p50_ms:.0f} ms, p99 {crowd.p99_ms:.0f} ms;"
+        f" normal after {normal_s:.1f} s; ended with 0: {clean}"
+    )
+    faultless = not (crowd.rude or crowd.other or crowd.broken)
+    return faultless and clean and share >= LEAST_GOOD and normal_s <= NORMAL_WITHIN_S
+
+
+async def _stock(service: Service, handle: str) -> list[Line]:
+    """A store with an app, and what the app asks for: three reads to one order."""
+    account = await service.account(handle, burst=100_000_000, refill=1_000_000)
+    product = {"name": "Mug", "price": "9.90", "sku": "MUG", "stock": {"on_hand": 100_000_000}}
+    async with account.client() as client:
+        made = (await client.post("/products", json=product)).json()["data"]["id"]
+    order = json.dumps({"line_items": [{"sku": "MUG", "quantity": 1}]})
+    return [
+        Line(account, f"/products/{made}"),
+        Line(account, "/products?limit=20"),
+        Line(account, f"/products/{made}"),
+        Line(account, "/orders", "POST", order),
+    ]
+
+
+async def _probe(account: Account, seconds: float) -> list[float]:
+    """How long single requests take, one after the other; one that is refused counts as for ever."""
+    took: list[float] = []
+    ends = time.monotonic() + seconds
+    async with account.client() as client:
+        while time.monotonic() < ends:
+            started = time.monotonic()
+            answer = await client.get("/products?limit=20")
+            took.append(time.monotonic() - started if answer.status_code == 200 else float("inf"))
+            await asyncio.sleep(0.02)
+    return took
+
+
+async def _seconds_until_normal(account: Account, usual_s: float) -> float:
+    """When a second began in which nineteen of twenty requests took at most twice as long as usual."""
+    started = time.monotonic()
+    while (begun := time.monotonic() - started) < 60:
+        took = sorted(await _probe(account, 1))
+        if took[int(len(took) * 0.95)] <= max(usual_s, 0.05):
+            return begun
+    return 60

@@ -1,0 +1,250 @@
+"""Apps that write all the time and keep a ledger of what was acknowledged, and the look afterwards at what became of it."""
+
+import asyncio
+import itertools
+import json
+import random
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import httpx
+import msgspec
+
+from stoa.backup import invariants
+from stoa.db.pool import Connection, connect
+from tests.support.service import Account
+
+SKUS = [f"MUG-{n}" for n in range(8)]
+ON_HAND = 10_000_000
+REPLAYED = 200
+WRITE_PATIENCE_S = 180  # only a fault lasts so long: a database that was killed recovers in seconds
+_PAUSE_S = 0.05
+_AGAIN = {409: "idempotency_in_progress", 429: "rate_limited", 503: "unavailable"}
+
+
+class Write(msgspec.Struct):
+    """A write that was acknowledged, and with what."""
+
+    kind: str
+    method: str
+    path: str
+    body: dict[str, Any]
+    key: str
+    status: int = 0
+    answer: bytes = b""
+
+
+class Trade:
+    """Writers of one store; each write has a key and is sent again under it until it is acknowledged."""
+
+    def __init__(self, account: Account) -> None:
+        self.account = account
+        self.ledger: list[Write] = []
+        self.trouble: Counter[str] = Counter()  # each try that was not acknowledged, by what came instead
+        self.wrong: list[str] = []  # answers that no fault of ours excuses
+        self.reads = 0
+        self.over = asyncio.Event()
+        self._numbers = itertools.count(1)
+
+    async def stock_up(self) -> None:
+        async with self.account.client() as client:
+            for sku in SKUS:
+                body = {"name": f"Mug {sku}", "price": "9.90", "sku": sku, "stock": {"on_hand": ON_HAND}}
+                assert (await client.post("/products", json=body)).status_code == 201
+
+    async def write_on(self, *, fresh: bool = False, think_s: float = 0.0) -> None:
+        """Write until it is over: on one connection kept open, or on a new one each time; at once, or after a thought."""
+        client = self.account.client()
+        placed: list[int] = []
+        while not self.over.is_set():
+            write = self._next(placed)
+            await self._carry_out(client, write)
+            self.ledger.append(write)
+            if write.kind == "order":
+                placed.append(json.loads(write.answer)["data"]["id"])
+            if fresh:
+                await client.aclose()
+                client = self.account.client()
+            if think_s:
+                await asyncio.sleep(random.uniform(0, 2 * think_s))
+        await client.aclose()
+
+    async def read_on(self, *, fresh: bool = False) -> None:
+        """Read until it is over; a read that fails is asked again, and noted."""
+        client = self.account.client()
+        while not self.over.is_set():
+            path = random.choice(("/products?limit=5", "/orders?limit=5&sort=-id", "/products/1"))
+            answer = await self._try(client, Write("read", "GET", path, {}, ""))
+            self.reads += answer is not None
+            if fresh:
+                await client.aclose()
+                client = self.account.client()
+        await client.aclose()
+
+    def _next(self, placed: list[int]) -> Write:
+        key = f"key-{next(self._numbers)}"
+        kind = random.choice(("product", "order", "order", "adjust", "cancel" if placed else "order"))
+        sku, units = random.choice(SKUS), random.randint(1, 3)
+        match kind:
+            case "product":
+                return Write(
+                    kind, "POST", "/products", {"name": key, "price": "4.00", "stock": {"on_hand": units}}, key
+                )
+            case "order":
+                lines = [{"sku": sku, "quantity": units}, {"sku": random.choice(SKUS), "quantity": 1}]
+                body = {"line_items": lines if lines[1]["sku"] != sku else lines[:1], "metadata": {"mark": key}}
+                return Write(kind, "POST", "/orders", body, key)
+            case "adjust":
+                body = {"items": [{"sku": sku, "quantity": units}], "reference": key}
+                return Write(kind, "POST", "/products/inventory/adjustments", body, key)
+            case _:
+                order = placed.pop(random.randrange(len(placed)))
+                return Write("cancel", "PUT", f"/orders/{order}/status", {"status": "cancelled"}, key)
+
+    async def _carry_out(self, client: httpx.AsyncClient, write: Write) -> None:
+        async with asyncio.timeout(WRITE_PATIENCE_S):
+            while (answer := await self._try(client, write)) is None:
+                await asyncio.sleep(_PAUSE_S)
+        write.status, write.answer = answer.status_code, answer.content
+
+    async def _try(self, client: httpx.AsyncClient, write: Write) -> httpx.Response | None:
+        try:
+            answer = await send(client, write)
+        except httpx.TransportError as error:
+            self.trouble[type(error).__name__] += 1
+            return None
+        if answer.is_success:
+            return answer
+        expected = f'"code":"{_AGAIN.get(answer.status_code)}"' in answer.text
+        self.trouble[str(answer.status_code)] += 1
+        self.wrong += [] if expected else [answer.text]
+        return None
+
+
+async def send(client: httpx.AsyncClient, write: Write) -> httpx.Response:
+    if write.method == "GET":
+        return await client.get(write.path)
+    headers = {"idempotency-key": write.key}
+    return await client.request(write.method, write.path, json=write.body, headers=headers)
+
+
+class Reckoning(msgspec.Struct):
+    """What became of the acknowledged writes; everything but the first is a fault."""
+
+    acknowledged: int
+    lost: int = 0
+    doubled: int = 0
+    unasked: int = 0
+    answered_otherwise: int = 0
+    broken: list[str] = []
+
+    @property
+    def whole(self) -> bool:
+        return not (self.lost or self.doubled or self.unasked or self.answered_otherwise or self.broken)
+
+    def __str__(self) -> str:
+        faults = f"{self.lost} lost, {self.doubled} done twice, {self.unasked} done unasked"
+        rest = "; ".join(self.broken) or "every invariant holds"
+        return f"{self.acknowledged} writes acknowledged: {faults}, {self.answered_otherwise} replays differ, {rest}"
+
+
+async def reckon(trade: Trade) -> Reckoning:
+    """Compare the ledger with the database, once everything is still."""
+    db = await connect(trade.account.service.database_url, statement_timeout_ms=0)
+    try:
+        found = Reckoning(len(trade.ledger))
+        for kind, effects in (await _effects(db)).items():
+            asked = {_mark(write) for write in trade.ledger if write.kind == kind}
+            found.lost += len(asked - effects.keys())
+            found.unasked += len(effects.keys() - asked)
+            found.doubled += sum(times - 1 for times in effects.values())
+        found.answered_otherwise = await _replay(trade)
+        checks = await invariants.check(db)
+        found.broken = [f"{check.invariant}: {check.broken}" for check in checks if check.broken]
+        found.broken += await _arithmetic(db)
+        found.broken += await _events(db)
+        found.broken += _told({"nothing but a refusal to try again": len(trade.wrong)}) + trade.wrong[:3]
+        return found
+    finally:
+        await db.close()
+
+
+def _mark(write: Write) -> str:
+    return write.path.split("/")[2] if write.kind == "cancel" else write.key
+
+
+async def _effects(db: Connection) -> dict[str, dict[str, int]]:
+    """What there is of each kind, by its mark, and how often."""
+    statements = {
+        "product": "SELECT name, count(*) FROM products WHERE name LIKE 'key-%' GROUP BY 1",
+        "order": "SELECT order_document(o)::json->'metadata'->>'mark', count(*) FROM orders o GROUP BY 1",
+        "adjust": "SELECT reference, count(*) FROM stock_movements WHERE kind = 'adjust' GROUP BY 1",
+        "cancel": """SELECT resource_id::text, count(*) FROM events
+                      WHERE type = 'order.status_changed' AND changes::json->'status'->>1 = 'cancelled' GROUP BY 1""",
+    }
+    return {kind: {row[0]: row[1] for row in await db.fetch(text)} for kind, text in statements.items()}
+
+
+async def _replay(trade: Trade) -> int:
+    """Send some of the writes again under their keys; answers how many were not answered as the first time."""
+    some = random.sample(trade.ledger, min(REPLAYED, len(trade.ledger)))
+    differ = 0
+    async with trade.account.client() as client:
+        for write in some:
+            answer = await send(client, write)
+            same = (answer.status_code, answer.content) == (write.status, write.answer)
+            differ += not same or answer.headers.get("idempotent-replayed") != "true"
+    return differ
+
+
+async def _arithmetic(db: Connection) -> list[str]:
+    """Numbers are unique, and what an order costs is the sum of its lines."""
+    wrong = 0
+    numbers: Counter[int] = Counter()
+    for row in await db.fetch("SELECT order_document(o) FROM orders o"):
+        order = json.loads(row[0])
+        numbers[order["number"]] += 1
+        lines = sum(_cents(line["total"]) for line in order["line_items"])
+        units = sum(line["quantity"] * _cents(line["unit_price"]) for line in order["line_items"])
+        wrong += not lines == units == _cents(order["subtotal"]) == _cents(order["total"])
+    twice = sum(times - 1 for times in numbers.values())
+    return _told({"order numbers are unique": twice, "totals add up": wrong})
+
+
+def _cents(text: str) -> int:
+    return int(text.replace(".", ""))
+
+
+_HEARD = {
+    "each version of an order has one event": """
+        SELECT count(*) FROM orders o FULL JOIN (
+            SELECT store_id, resource_id, count(*) AS told, count(DISTINCT resource_version) AS versions,
+                   max(resource_version) AS last FROM events WHERE resource_type = 'order' GROUP BY 1, 2) e
+            ON e.store_id = o.store_id AND e.resource_id = o.id
+         WHERE (e.told, e.versions, e.last) IS DISTINCT FROM (o.version::bigint, o.version::bigint, o.version)""",
+    "each change of stock has one event": """
+        SELECT count(*) FROM variants v LEFT JOIN (
+            SELECT store_id, resource_id, count(*) AS told, count(DISTINCT resource_version) AS versions
+              FROM events WHERE type = 'product.inventory_changed' GROUP BY 1, 2) e
+            ON e.store_id = v.store_id AND e.resource_id = v.id
+         WHERE (coalesce(e.told, 0), coalesce(e.versions, 0)) <> (v.version - 1, v.version - 1)""",
+    "each product has one event of its creation": """
+        SELECT count(*) FROM products p FULL JOIN (
+            SELECT store_id, resource_id, count(*) AS told FROM events WHERE type = 'product.created' GROUP BY 1, 2) e
+            ON e.store_id = p.store_id AND e.resource_id = p.id WHERE e.told IS DISTINCT FROM 1 OR p.id IS NULL""",
+}
+
+
+async def _events(db: Connection) -> list[str]:
+    return _told({rule: (await db.fetch(text))[0][0] for rule, text in _HEARD.items()})
+
+
+def _told(broken: dict[str, int]) -> list[str]:
+    return [f"{rule}: {times} times not" for rule, times in broken.items() if times]
+
+
+async def finish(trade: Trade, writers: Sequence[asyncio.Task[None]]) -> None:
+    """Let the writers finish what they began."""
+    trade.over.set()
+    await asyncio.gather(*writers)

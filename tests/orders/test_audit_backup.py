@@ -1,0 +1,60 @@
+"""Backups of a shop with orders, by the commands as an operator types them."""
+
+import os
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from stoa.access.console import Console
+from stoa.backup import invariants
+from stoa.backup.commands import backup, restore_backup
+from stoa.db.pool import Database
+from stoa.settings import Settings
+from tests.orders.counter import ADA, Counter
+
+
+def run(settings: Settings, *words: str, sent: bytes = b"") -> Result:
+    command = backup if words[0] == "backup" else restore_backup
+
+    @asynccontextmanager
+    async def database() -> AsyncGenerator[Database]:
+        yield Database(settings.database_url, size=1)
+
+    return CliRunner().invoke(command, list(words[1:]), obj=Console(settings, database), input=sent)
+
+
+def test_a_device_is_not_replaced_by_a_backup(settings: Settings, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for place in (tmp_path, tmp_path / "pipe"):
+        refused = run(settings, "backup", str(place), "--overwrite")
+        assert (refused.exit_code, "is no file" in refused.output) == (1, True), refused.output
+    assert not (tmp_path / "pipe").is_file()
+
+
+def test_a_place_that_cannot_be_written_is_named(settings: Settings, tmp_path: Path) -> None:
+    refused = run(settings, "backup", str(tmp_path / "nowhere" / "stoa.backup"))
+    assert (refused.exit_code, refused.output.strip()) == (
+        1,
+        f"error: {tmp_path}/nowhere/stoa.backup cannot be written: No such file or directory",
+    )
+
+
+def test_what_comes_from_elsewhere_and_is_no_backup_is_refused(settings: Settings) -> None:
+    refused = run(settings, "restore", "-", "--drill", sent=b"hello")
+    assert (refused.exit_code, "is no backup, or is damaged" in refused.output) == (1, True), refused.output
+
+
+@pytest.mark.parametrize("wrong", ['"total":"1.00"', '"subtotal":"1.00"'])
+async def test_an_order_whose_sums_do_not_add_up_is_found(counter: Counter, wrong: str) -> None:
+    order = await counter.place(("TEA", 2), ("POT-B", 1), customer=ADA, discount_total="3.00", shipping_total="4.50")
+    assert await invariants.SUMS.one(counter.shop.db) == 0
+    name = wrong.partition(":")[0]
+    change = "UPDATE orders SET head = regexp_replace(head, $3, $4) WHERE store_id = $1 AND id = $2"
+    await counter.shop.db.fetch(change, counter.shop.store_id, order["id"], name + ':"[0-9.]+"', wrong)
+    assert await invariants.SUMS.one(counter.shop.db) == 1
+    await counter.shop.db.fetch(
+        change, counter.shop.store_id, order["id"], name + ':"[0-9.]+"', f'{name}:"{order[name[1:-1]]}"'
+    )

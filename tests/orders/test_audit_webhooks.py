@@ -1,0 +1,58 @@
+"""What a hostile reader of the contract found in the interface to webhooks."""
+
+import msgspec
+from aiohttp import web
+
+from stoa.imports.runner import run_pending
+from stoa.settings import Settings
+from tests.orders.counter import Counter
+from tests.support.canaries import traces
+from tests.support.receivers import Received, Receiver
+from tests.webhooks.couriers import log, subscribe, until, working
+
+HOOK = {"url": "https://hooks.example.com/stoa", "events": ["order.*"]}
+
+
+async def test_a_secret_cannot_be_set_by_sending_one(counter: Counter) -> None:
+    hook = (await counter.client.post("/webhooks", json=HOOK)).json()["data"]
+    path = f"/webhooks/{hook['id']}"
+    chosen = await counter.client.patch(path, json={"secret": "whsec_" + "A" * 44})
+    assert chosen.status_code == 422
+    assert [(fault["pointer"], fault["code"]) for fault in chosen.json()["errors"]] == [("/secret", "read_only_field")]
+    assert (await counter.client.patch(path, json=hook)).status_code == 200
+
+
+async def test_a_log_is_not_asked_for_events_that_there_are_not(counter: Counter) -> None:
+    hook = (await counter.client.post("/webhooks", json=HOOK)).json()["data"]
+    path = f"/webhooks/{hook['id']}/deliveries"
+    for name, status in (("order.created", 200), ("order.*", 400), ("order.creatd", 400)):
+        answer = await counter.client.get(path, params={"event": name})
+        assert answer.status_code == status, name
+    assert answer.json()["code"] == "invalid_parameter"
+
+
+async def test_what_receivers_said_of_an_import_is_forgotten_with_whom_it_named(
+    counter: Counter, settings: Settings
+) -> None:
+    async def echo(_request: web.Request, received: Received) -> web.StreamResponse:
+        return web.Response(body=received.body)
+
+    person = {"email": "whimbrel@aviary.example", "first_name": "Whimbrel"}
+    shop, media = counter.shop, {"content-type": "application/x-ndjson"}
+    async with Receiver(echo) as receiver:
+        hook = await subscribe(shop, receiver.url, "customer.import_finished")
+        async with working(settings):
+            rows = b"".join(msgspec.json.encode(each) + b"\n" for each in (person, {**person, "phone": "whimbrel"}))
+            done = await shop.client.post("/customers/imports?match_by=email", content=rows, headers=media)
+            assert done.status_code == 202, done.text
+            await run_pending(shop.db)
+            await receiver.until(1)
+
+            async def noted() -> bool:
+                return any(entry["attempts"] for entry in await log(shop.db, hook.id))
+
+            await until(noted, "it was tried")
+        assert "whimbrel" in str(await log(shop.db, hook.id)).lower()
+    found = (await shop.client.get("/customers", params={"email": person["email"]})).json()["data"]
+    assert (await shop.client.delete(f"/customers/{found[0]['id']}")).status_code == 204
+    assert await traces(shop.db, ["whimbrel"]) == []

@@ -1,0 +1,213 @@
+"""The README's pictures, taken anew of a demo that is started for them: `make pictures`."""
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import click
+import httpx
+import msgspec
+from playwright.sync_api import Page, sync_playwright
+
+from stoa.access.grants import install
+from stoa.access.operator import Operator, find_store
+from stoa.accounts.asking import ask
+from stoa.accounts.contract import OwnedApp
+from stoa.accounts.ownership import owned_app, register_app
+from stoa.accounts.registration import find_account
+from stoa.client import Client
+from stoa.db.embedded import EmbeddedPostgres
+from stoa.db.pool import Database
+from stoa.demo.run import EMAIL
+from stoa.settings import load
+from stoa.usage.queries import ADD_DAYS
+from stoa.usage.rules import FIGURES
+
+HERE = Path(__file__).parents[1] / "docs" / "pictures"
+CHROMIUM = "/usr/bin/chromium"
+SIZE: Any = {"width": 1180, "height": 760}
+LARGEST = 120_000
+PATIENCE_S = 120
+
+APP, ASKING = "Stock sync", "Parcel post"
+REASONS = {
+    "products:read": "To show your goods in the warehouse.",
+    "orders:write": "To pick, pack and ship what was ordered.",
+    "webhooks:write": "To hear of each order as it comes.",
+}
+PARCELS = {
+    "orders:write": "To mark what has left the house as shipped.",
+    "customers:read": "To print the address on the parcel.",
+}
+WORDS = "We bring your parcels within two days. Your neighbours at Atelier use us, too."
+ORDERS = ("TS-LIN-S-NAT", "MG-CAF-MOS", "BD-OLV-45", "KN-MER-M-OAT", "KT-ENM-CRM", "MG-CAF-INK")
+# Requests of an app's month by endpoint: on a working day, and how many milliseconds most of them take.
+TRADE = {"list_products": (640, 10), "get_order": (310, 5), "create_order": (90, 20), "update_order_status": (75, 20)}
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory(prefix="stoa-pictures-") as name:
+        folder = Path(name)
+        port = _free_port()
+        with _demo(folder, port) as password, _receiver() as hook:
+            app_id, secret = asyncio.run(_furnish(folder))
+            webhook_id = _trade(f"http://localhost:{port}", *secret, hook)
+            _take(f"http://localhost:{port}/portal", password, app_id, webhook_id)
+    for file in sorted(HERE.glob("*.png")):
+        size = file.stat().st_size
+        click.echo(f"{file.name}: {size:,} bytes")
+        if size >= LARGEST:
+            sys.exit(f"{file.name} is larger than {LARGEST:,} bytes")
+
+
+def _free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return taken.getsockname()[1]
+
+
+@contextmanager
+def _demo(folder: Path, port: int) -> Generator[str]:
+    """A demo of its own; says the password that it made."""
+    # The address is shown on the pages, and is to be the one that newcomers see.
+    ours = {
+        "STOA_DATA_DIR": str(folder),
+        "STOA_PUBLIC_URL": "http://localhost:8000",
+        "STOA_METRICS": "off",
+        "STOA_LOG_LEVEL": "error",
+    }
+    command = [sys.executable, "-m", "stoa", "demo", "--port", str(port)]
+    process = subprocess.Popen(  # noqa: S603 - our own command
+        command, env={**os.environ, **ours}, stdout=subprocess.DEVNULL, start_new_session=True
+    )
+    try:
+        ends = time.monotonic() + PATIENCE_S
+        while not _is_ready(port):
+            if process.poll() is not None or time.monotonic() > ends:
+                sys.exit("the demo does not start")
+            time.sleep(0.2)
+        lines = (folder / "demo.env").read_text().splitlines()
+        yield dict(line.split("=", 1) for line in lines)["STOA_PORTAL_PASSWORD"]
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait()
+
+
+def _is_ready(port: int) -> bool:
+    try:
+        return httpx.get(f"http://localhost:{port}/ready").status_code == 200
+    except httpx.HTTPError:
+        return False
+
+
+@contextmanager
+def _receiver() -> Generator[str]:
+    """Somebody who hears the app's webhooks, and is busy when somebody comments."""
+
+    class Receiver(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["content-length"]))
+            self.send_response(502 if b'"order.comment_created"' in body else 204)
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://localhost:{server.server_address[1]}/stoa"
+    server.shutdown()
+
+
+async def _furnish(folder: Path) -> tuple[int, tuple[str, str]]:
+    """An app with a month behind it, and another one that asks to be let in."""
+    url = EmbeddedPostgres(folder / "postgres").dsn
+    db = Database(url, size=2)
+    by = Operator(db, load({}, database_url=url, data_dir=folder), actor="operator:demo", request_id="req_pictures")
+    me = (await find_account(db, EMAIL)).id
+    made = await register_app(by, me, APP, "https://sync.example.com", REASONS, f"{me}:pictures")
+    await install(by, made.client_id, "demo")
+    second = await register_app(by, me, ASKING, "https://parcels.example.com", PARCELS, f"{me}:asking")
+    asking = await owned_app(db, me, second.app_id)
+    assert isinstance(asking, OwnedApp)  # noqa: S101 - it was registered a line above
+    await ask(by, me, asking, "demo", WORDS)
+    await ADD_DAYS.run(db, msgspec.json.encode(_month((await find_store(db, "demo")).id, made.app_id)).decode())
+    await db.close()
+    return made.app_id, (made.client_id, made.client_secret)
+
+
+def _month(store_id: int, app_id: int) -> list[dict[str, Any]]:
+    """Figures of thirty days: weeks with their quiet ends, a slow growth, a bad day."""
+    today, rows = datetime.now(UTC), list[dict[str, Any]]()
+    for ago in range(1, 31):
+        day = today - timedelta(days=ago)
+        much = (0.45 if day.weekday() >= 5 else 1) * (1.25 - ago / 60) * (0.9 + (ago * 7 % 5) / 20)
+        bad = ago == 9
+        for operation, (usual, fast) in TRADE.items():
+            number = int(usual * much)
+            slow = number // (6 if bad else 40)
+            figures = {**dict.fromkeys(FIGURES, 0), "requests": number, f"ms_{fast}": number - slow, "ms_100": slow}
+            figures |= {
+                "client_errors": number // 90,
+                "server_errors": 9 if bad else 0,
+                "rate_limited": 14 if bad else 0,
+            }
+            rows.append({"store_id": store_id, "app_id": app_id, "day": f"{day:%Y-%m-%d}", "operation": operation, **figures})  # fmt: skip
+    return rows
+
+
+def _trade(service: str, client_id: str, client_secret: str, hook: str) -> int:
+    """A morning's orders, told to the receiver; answers the subscription."""
+    with Client(f"{service}/stores/demo", client_id=client_id, client_secret=client_secret) as stoa:
+        made = stoa.webhooks.create(name="Orders to the warehouse", url=hook, events=["order.*"])
+        for number, sku in enumerate(ORDERS):
+            line: Any = {"sku": sku, "quantity": 1 + number % 2}
+            order = stoa.orders.create(line_items=[line], customer={"email": f"guest-{number}@example.com"})
+            if number % 2 == 0:
+                stoa.orders.update_status(order.id, status="processing")
+            if number == 3:
+                stoa.orders.comments.create(order.id, body="Leave it with the neighbours.")
+        ends = time.monotonic() + PATIENCE_S
+        while any(each.attempt_count == 0 for each in stoa.webhooks.deliveries.list(made.id)):
+            if time.monotonic() > ends:
+                sys.exit("the deliveries do not arrive")
+            time.sleep(0.2)
+    return made.id
+
+
+def _take(portal: str, password: str, app_id: int, webhook_id: int) -> None:
+    HERE.mkdir(parents=True, exist_ok=True)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        page = browser.new_page(viewport=SIZE, color_scheme="light")
+        page.goto(f"{portal}/sign-in")
+        page.get_by_label("E-mail address").fill(EMAIL)
+        page.get_by_label("Password").fill(password)
+        page.get_by_role("button", name="Sign in").click()
+        page.get_by_role("heading", name="Good to see you").wait_for()
+        _picture(page, f"{portal}/apps/{app_id}", "app")
+        _picture(page, f"{portal}/apps/{app_id}/webhooks/demo/{webhook_id}/deliveries", "deliveries")
+        _picture(page, f"{portal}/apps/{app_id}/usage?days=30", "usage")
+        _picture(page, f"{portal}/stores/demo", "consent")
+        browser.close()
+
+
+def _picture(page: Page, address: str, name: str) -> None:
+    page.goto(address)
+    page.screenshot(path=HERE / f"{name}.png")
+
+
+if __name__ == "__main__":
+    main()
