@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator
+from typing import Any, cast
 
 import pytest
 from tests.support import notes
@@ -134,3 +135,26 @@ async def test_what_was_taken_ahead_and_not_needed_goes_back(shop: Shop, db: Dat
     async with asyncio.timeout(20):
         while (await other.take(*key, 0, RICH, 1)).remaining < RICH - 4:
             await asyncio.sleep(0.1)
+
+
+async def test_whoever_goes_on_asking_an_empty_bucket_does_not_trouble_the_database(shop: Shop, db: Database) -> None:
+    class Counted:
+        asked = 0
+
+        async def fetch(self, sql: str, *args: Any) -> Any:
+            self.asked += 1
+            return await db.fetch(sql, *args)
+
+    counted = Counted()
+    limiter = RateLimiter(cast("Any", counted))
+    key = (shop.store.id, shop.app_id + 1_000_002)
+    for _ in range(3):
+        assert (await limiter.take(*key, 1, 3, 1)).allowed
+    asked = counted.asked
+    refused = [await limiter.take(*key, 1, 3, 1) for _ in range(50)]
+    assert not any(each.allowed for each in refused)
+    assert all(each.retry_in_s == 1 and each.remaining == 0 for each in refused)
+    assert counted.asked <= asked + 1
+    async with asyncio.timeout(20):
+        while not (await limiter.take(*key, 1, 3, 1)).allowed:
+            await asyncio.sleep(0.05)

@@ -25,7 +25,8 @@ from stoa.access.grants import install
 from stoa.access.operator import Operator
 from stoa.access.stores import create_store
 from stoa.db.embedded import EmbeddedPostgres
-from stoa.db.pool import Database, connect
+from stoa.db.errors import PostgresError, sqlstate
+from stoa.db.pool import Connection, Database, connect
 from stoa.settings import load
 from tests.conftest import SECRET_KEY, SERVER
 from tests.support import notes
@@ -72,10 +73,26 @@ async def new_database(name: str, server: str = "") -> str:
     """An empty database, on the server of this test run unless another is given."""
     server = server or os.environ[SERVER]
     admin = await connect(server, statement_timeout_ms=0)
-    await admin.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
-    await admin.execute(f'CREATE DATABASE "{name}"')
-    await admin.close()
+    try:
+        await _drop(admin, name)
+        await admin.execute(f'CREATE DATABASE "{name}"')
+    finally:
+        await admin.close()
     return sibling(server, name)
+
+
+async def _drop(admin: Connection, name: str) -> None:
+    """Drop a database of an earlier test; while the server tidies it up by itself, nobody but its owner may."""
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            try:
+                await admin.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+            except PostgresError as error:
+                if sqlstate(error) != "42501":
+                    raise
+                await asyncio.sleep(0.1)
+            else:
+                return
 
 
 @dataclass(frozen=True)

@@ -60,6 +60,7 @@ class RateLimiter:
         self._running: dict[tuple[int, int], asyncio.Task[None]] = {}
         self._ahead: dict[tuple[int, int], Ahead] = {}
         self._returning: set[asyncio.Task[None]] = set()
+        self._empty: dict[tuple[int, int], float] = {}  # until when a bucket has no whole token, whoever asks
 
     async def take(self, store_id: int, app_id: int, cost: float, burst: int, refill: int) -> Allowance:
         key = (store_id, app_id)
@@ -67,7 +68,11 @@ class RateLimiter:
         if ahead is not None and ahead.tokens >= cost:
             ahead.tokens -= cost
             return _allowance(cost, ahead.tokens + ahead.remaining, burst, refill, allowed=True)
-        answer: asyncio.Future[Allowance] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        if cost >= 1 and key in self._empty:
+            left = max(0.0, 1 - (self._empty[key] - loop.time()) * refill)
+            return _allowance(cost, min(left, 0.99), burst, refill, allowed=False)
+        answer: asyncio.Future[Allowance] = loop.create_future()
         self._waiting[key].append((cost, answer))
         if key not in self._running:
             self._running[key] = asyncio.create_task(self._serve(key, burst, refill))
@@ -105,6 +110,11 @@ class RateLimiter:
                 taken -= cost
             if not answer.done():
                 answer.set_result(_allowance(cost, taken + grant.remaining, burst, refill, allowed=allowed))
+        left = taken + grant.remaining
+        if left < 1:  # so nobody need ask again before one came back: a flood of refusals costs the database nothing
+            loop = asyncio.get_running_loop()
+            self._empty[key] = loop.time() + (1 - left) / refill
+            loop.call_at(self._empty[key], self._empty.pop, key, None)
         if taken or _spare(grant.remaining):
             keep_s = AHEAD_S if grant.granted == wanted else 0
             later = asyncio.get_running_loop().call_later(keep_s, self._return, key, burst, refill)
