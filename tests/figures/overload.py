@@ -8,13 +8,12 @@ from pathlib import Path
 
 import click
 
-from stoa.settings import Settings
 from tests.figures.calling import Line, call
 from tests.support.service import Account, Service
 
 STORES = 60  # so many apps that it is the worker's limit that is met, not that of one of them
 THINK_MS = 1000
-WORKERS, IN_FLIGHT = 2, Settings().max_in_flight
+WORKERS = 2
 TIMES = 3
 NORMAL_WITHIN_S = 10
 LEAST_GOOD = 0.8
@@ -30,8 +29,8 @@ async def overload(folder: Path, seconds: float) -> bool:
         for callers in (16, 32, 64):
             peak = max(peak, (await call(folder, lines, callers=callers, seconds=8)).good_per_s)
         before = await _probe(lines[0].account, 3)
-        # As many as may be inside at once, and beyond them three times as many a second as can be served.
-        callers = min(MOST_CALLERS, WORKERS * IN_FLIGHT + int(TIMES * peak * THINK_MS / 1000))
+        # Each comes back a second after its answer: together they ask for three times what can be served.
+        callers = min(MOST_CALLERS, int(TIMES * peak * THINK_MS / 1000))
         crowd = await call(folder, lines, callers=callers, seconds=seconds, think_ms=THINK_MS)
         usual = sorted(before)[int(len(before) * 0.95)]
         normal_s = await _seconds_until_normal(lines[0].account, 2 * usual)
