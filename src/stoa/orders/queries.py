@@ -155,17 +155,7 @@ class Offer(msgspec.Struct):
 
 
 OFFERS = Query(
-    Offer,
-    """SELECT v.id, v.product_id, v.sku, p.name, coalesce(v.price, p.price) AS price, v.on_hand - v.reserved AS available,
-              v.allow_backorder OR NOT v.track_inventory AS endless, v.head
-         FROM (SELECT DISTINCT unnest($2::bigint[]) AS id) t
-              JOIN variants v ON v.store_id = $1 AND v.id = t.id AND v.deleted_at IS NULL
-              JOIN products p ON p.store_id = $1 AND p.id = v.product_id
-        UNION ALL
-       SELECT v.id, v.product_id, v.sku, p.name, coalesce(v.price, p.price), v.on_hand - v.reserved,
-              v.allow_backorder OR NOT v.track_inventory, v.head
-         FROM variants v JOIN products p ON p.store_id = $1 AND p.id = v.product_id
-        WHERE v.store_id = $1 AND v.deleted_at IS NULL AND v.sku = ANY($3::text[])""",
+    Offer, "SELECT id, product_id, sku, name, price, available, endless, head FROM offers($1, $2::bigint[], $3::text[])"
 )
 
 

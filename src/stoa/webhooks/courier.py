@@ -166,10 +166,12 @@ class Courier:
     async def _route(self) -> None:
         """Route what waits in the buckets that were named; meanwhile others gather, to be routed together."""
         buckets, self._nudged = self._nudged, set()
-        routed = await route_events(self._routing, random.sample(sorted(buckets), len(buckets)))
+        with self.dispatcher.taker(AT_ONCE) as taker:
+            routed = await route_events(self._routing, random.sample(sorted(buckets), len(buckets)), taker)
+            await self.dispatcher.take_over(routed.lanes, routed.heads)
         self._note_unheard(routed.unheard)
-        if routed.deliveries:
-            self.dispatcher.look_at(buckets)
+        if routed.waiting:
+            self.dispatcher.look_at(routed.waiting)
         if routed.events == AT_ONCE:
             self._nudged |= buckets
 

@@ -5,7 +5,7 @@ import contextlib
 import random
 import secrets
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from datetime import UTC, datetime
 
 import msgspec
@@ -19,6 +19,7 @@ from stoa.webhooks.delivery import Sender, Target
 from stoa.webhooks.disabling import tell
 from stoa.webhooks.held import PAGE, Held, Sent
 from stoa.webhooks.lanes import Head, Lane, Subscriber
+from stoa.webhooks.routing import NOBODY, Taker
 from stoa.webhooks.schedule import Clock, Outcome
 from stoa.webhooks.settling import add_up, columns_of, hand_over, texts
 
@@ -56,6 +57,7 @@ class Dispatcher:
         self._sealer = sealer
         self._held: dict[tuple[int, int], Held] = {}
         self._dirty: dict[tuple[int, int], Held] = {}
+        self._promised = 0  # seats for lanes that are being filled
         self._driving: set[asyncio.Task[None]] = set()
         self._hinted: set[int] = set()
         self._hint = asyncio.Event()
@@ -103,6 +105,22 @@ class Dispatcher:
         self._hinted.update(buckets)
         self._hint.set()
 
+    @contextlib.contextmanager
+    def taker(self, most: int) -> Generator[Taker]:
+        """Who takes lanes while they are filled, so many at most; nobody, where there are no seats for them."""
+        free = self.may_send() and len(self._held) + self._promised + most <= MOST_LANES
+        self._promised += most
+        try:
+            yield Taker(self.owner, self.clock.claim_after, self.clock.lease) if free else NOBODY
+        finally:
+            self._promised -= most
+            self._emptied.set()
+
+    async def take_over(self, found: Sequence[Lane], heads: Sequence[Head]) -> None:
+        """Lanes that were taken while they were filled, with what comes first in them."""
+        if found:
+            self._hold(found, await self._subscribers(found), heads)
+
     async def run(self, stop: asyncio.Event) -> None:
         """Work until told to stop; then finish what is in flight and give every lane back."""
         await self._set_clock()
@@ -123,7 +141,7 @@ class Dispatcher:
         """Wait for what is in flight; each lane lets itself go when it has nothing more to wait for."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self.clock.request + 2):
-                while self._held:
+                while self._held or self._promised:
                     self._emptied.clear()
                     await self._emptied.wait()
 
@@ -181,7 +199,7 @@ class Dispatcher:
 
     async def _claim(self) -> bool:
         """Take lanes of the buckets that were pointed out; says whether there may be more."""
-        seats = min(MOST_LANES - len(self._held), CLAIMED_AT_ONCE)
+        seats = min(MOST_LANES - len(self._held) - self._promised, CLAIMED_AT_ONCE)
         if seats <= 0 or not self.may_send():
             return False
         buckets, self._hinted = self._hinted, set()
@@ -197,21 +215,25 @@ class Dispatcher:
 
     async def _take(self, found: Sequence[Lane]) -> None:
         limits = [1 if lane.breaker == "open" else PAGE for lane in found]
+        subscribers, heads = await asyncio.gather(self._subscribers(found), self._heads(found, limits))
+        self._hold(found, subscribers, heads)
+
+    async def _subscribers(self, found: Sequence[Lane]) -> list[Subscriber]:
         stores, webhooks = texts([(lane.store_id, lane.webhook_id) for lane in found], 2)
-        subscribers, heads = await asyncio.gather(
-            lanes.SUBSCRIBERS.all(self._database, stores, webhooks), self._heads(found, limits)
-        )
+        return await lanes.SUBSCRIBERS.all(self._database, stores, webhooks)
+
+    def _hold(self, found: Sequence[Lane], subscribers: Sequence[Subscriber], heads: Sequence[Head]) -> None:
         by_id = {subscriber.id: subscriber for subscriber in subscribers}
         rows: dict[int, list[Head]] = {}
         for head in heads:
             rows.setdefault(head.webhook_id, []).append(head)
-        for lane, limit in zip(found, limits, strict=True):
+        for lane in found:
             subscriber = by_id.get(lane.webhook_id)
             if subscriber is None:
                 continue  # removed meanwhile, and its lane with it
             held = Held(self, lane, subscriber, self._target(subscriber))
             mine = rows.get(lane.webhook_id, [])
-            held.add(mine, exhausted=len(mine) < limit)
+            held.add(mine, exhausted=len(mine) < PAGE)
             self._held[held.key] = held
             task = asyncio.create_task(held.drive())
             self._driving.add(task)

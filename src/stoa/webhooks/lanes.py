@@ -1,6 +1,6 @@
 """What the database does for delivery: lanes taken and given back, what waits in them, and what became of it."""
 
-from datetime import datetime
+from datetime import UTC, datetime
 
 import msgspec
 
@@ -58,6 +58,13 @@ class Head(msgspec.Struct):
     changes: str | None
     data: str | None
     created_at: datetime | None
+
+    @classmethod
+    def first(cls, webhook_id: int, sequence: int, event: Event) -> "Head":
+        """A delivery that was routed this moment."""
+        told = (event.actor, event.changes, event.data, event.created_at)
+        of = (event.resource_type, event.resource_id, event.resource_version)
+        return cls(webhook_id, sequence, 0, "[]", datetime.now(UTC), event.store_id, event.id, event.type, *of, *told)
 
     def event(self) -> Event:
         """The event of a delivery that still has one."""

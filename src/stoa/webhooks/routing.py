@@ -1,5 +1,6 @@
 """From the outbox to the lanes: which subscriptions hear of an event, decided once, bucket by bucket and in order."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
@@ -16,6 +17,7 @@ from stoa.events.outbox import Actor
 from stoa.events.outbox import Event as Announced
 from stoa.webhooks.envelope import Event
 from stoa.webhooks.filters import matches
+from stoa.webhooks.lanes import BUCKETS, Head, Lane
 
 AT_ONCE = 500
 LOOKED_OVER = 1000
@@ -68,9 +70,11 @@ SUBSCRIPTIONS_OF = Query(
         WHERE w.store_id = $1 AND w.ended_at IS NULL ORDER BY w.id""",
 )
 ROUTE = Query(
-    int,
-    """SELECT route_events(current_date, $1::text[]::bigint[], $2, $3, $4, $5::text[]::bigint[], $6::text[]::integer[],
-                           $7::text[]::integer[], $8::text[]::bigint[], $9::text[]::boolean[], $10::text[]::boolean[])""",
+    Lane,
+    """SELECT * FROM route_events(current_date, $1, make_interval(secs => $2), make_interval(secs => $3),
+                                  $4::text[]::bigint[], $5, $6, $7, $8::text[]::bigint[], $9::text[]::integer[],
+                                  $10::text[]::integer[], $11::text[]::bigint[], $12::text[]::boolean[],
+                                  $13::text[]::boolean[])""",
     unbound=_ALL_STORES,
 )
 # Those made after the app had gone belong to its next installation.
@@ -80,32 +84,74 @@ END_SUBSCRIPTIONS = Command(
 )
 
 
+class Taker(msgspec.Struct, frozen=True):
+    """Who takes a lane in which nothing waited as it is filled, and for how long; nobody, unless there is an owner."""
+
+    owner: str = ""
+    beat_s: float = 0
+    lease_s: float = 0
+
+
+NOBODY = Taker()
+
+
 class Routed(msgspec.Struct):
-    """What one go brought: how many events were taken, how many deliveries they became, and where nobody listens."""
+    """What one go brought: how many events were taken, and where nobody listens; the lanes that the taker has now, with
+    what comes first in them; and the buckets in which others wait to be taken."""
 
-    events: int
-    deliveries: int
+    events: int = 0
     unheard: frozenset[int] = frozenset()
+    lanes: Sequence[Lane] = ()
+    heads: Sequence[Head] = ()
+    waiting: frozenset[int] = frozenset()
 
 
-async def route_events(database: Database, buckets: Iterable[int], *, at_once: int = AT_ONCE) -> Routed:
+async def route_events(
+    database: Database, buckets: Iterable[int], taker: Taker = NOBODY, *, at_once: int = AT_ONCE
+) -> Routed:
     """Route the next events of these buckets in one transaction; none of one that another worker is at."""
     async with database.transaction() as db:
         events = await TAKE.all(db, [str(bucket) for bucket in buckets], at_once)
         if not events:
-            return Routed(0, 0)
+            return Routed()
         heard = {event.store_id for event in events if event.data}
         # Read after the events: what was subscribed to before an event was committed is seen here.
         found = await SUBSCRIPTIONS.all(db, [str(store_id) for store_id in heard]) if heard else []
-        added = await _store(db, events, match(events, found))
+        pairs = match(events, found)
+        taken = await _store(db, taker, events, pairs)
         for event in events:
             if event.type == AppUninstalled.name:
                 await END_SUBSCRIPTIONS.run(db, event.store_id, event.resource_id, event.created_at)
-    return Routed(len(events), added, frozenset({event.store_id for event in events} - heard))
+    ours = {lane.webhook_id for lane in taken}
+    return Routed(
+        len(events),
+        frozenset({event.store_id for event in events} - heard),
+        taken,
+        _heads(events, pairs, taken),
+        frozenset(each.store_id % BUCKETS for _, each in pairs if each.id not in ours),
+    )
 
 
 async def route_bucket(database: Database, bucket: int) -> Routed:
     return await route_events(database, [bucket])
+
+
+def _heads(events: Sequence[Event], pairs: Sequence[tuple[int, Subscription]], taken: Sequence[Lane]) -> list[Head]:
+    """What comes first in the lanes that were taken: all that was put there, but where order is kept one of a resource."""
+    numbers = Counter(each.id for _, each in pairs)
+    following = {lane.webhook_id: lane.next_sequence - numbers[lane.webhook_id] for lane in taken}
+    begun: set[tuple[int, str, int]] = set()
+    heads: list[Head] = []
+    for place, each in pairs:
+        if each.id not in following:
+            continue
+        event, sequence = events[place - 1], following[each.id]
+        following[each.id] += 1
+        resource = (each.id, event.resource_type, event.resource_id)
+        if not each.ordered or resource not in begun:
+            begun.add(resource)
+            heads.append(Head.first(each.id, sequence, event))
+    return heads
 
 
 def match(events: Sequence[Event], found: Sequence[Subscription]) -> list[tuple[int, Subscription]]:
@@ -173,9 +219,14 @@ def _document(data: str) -> dict[str, Any]:
     return msgspec.json.decode(data, type=dict[str, Any])
 
 
-async def _store(db: Executor, events: Sequence[Event], pairs: Sequence[tuple[int, Subscription]]) -> int:
-    return await ROUTE.one(
+async def _store(
+    db: Executor, taker: Taker, events: Sequence[Event], pairs: Sequence[tuple[int, Subscription]]
+) -> list[Lane]:
+    return await ROUTE.all(
         db,
+        taker.owner,
+        taker.beat_s,
+        taker.lease_s,
         [str(event.store_id) for event in events],
         [event.id for event in events],
         [event.type for event in events],
