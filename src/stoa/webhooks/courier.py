@@ -168,7 +168,7 @@ class Courier:
         buckets, self._nudged = self._nudged, set()
         with self.dispatcher.taker(AT_ONCE) as taker:
             routed = await route_events(self._routing, random.sample(sorted(buckets), len(buckets)), taker)
-            await self.dispatcher.take_over(routed.lanes, routed.heads)
+            self.dispatcher.take_over(routed)
         self._note_unheard(routed.unheard)
         if routed.waiting:
             self.dispatcher.look_at(routed.waiting)

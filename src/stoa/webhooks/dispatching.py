@@ -19,7 +19,7 @@ from stoa.webhooks.delivery import Sender, Target
 from stoa.webhooks.disabling import tell
 from stoa.webhooks.held import PAGE, Held, Sent
 from stoa.webhooks.lanes import Head, Lane, Subscriber
-from stoa.webhooks.routing import NOBODY, Taker
+from stoa.webhooks.routing import NOBODY, Routed, Taker
 from stoa.webhooks.schedule import Clock, Outcome
 from stoa.webhooks.settling import add_up, columns_of, hand_over, texts
 
@@ -116,10 +116,9 @@ class Dispatcher:
             self._promised -= most
             self._emptied.set()
 
-    async def take_over(self, found: Sequence[Lane], heads: Sequence[Head]) -> None:
+    def take_over(self, routed: Routed) -> None:
         """Lanes that were taken while they were filled, with what comes first in them."""
-        if found:
-            self._hold(found, await self._subscribers(found), heads)
+        self._hold(routed.lanes, routed.subscribers, routed.heads)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until told to stop; then finish what is in flight and give every lane back."""
@@ -215,12 +214,11 @@ class Dispatcher:
 
     async def _take(self, found: Sequence[Lane]) -> None:
         limits = [1 if lane.breaker == "open" else PAGE for lane in found]
-        subscribers, heads = await asyncio.gather(self._subscribers(found), self._heads(found, limits))
-        self._hold(found, subscribers, heads)
-
-    async def _subscribers(self, found: Sequence[Lane]) -> list[Subscriber]:
         stores, webhooks = texts([(lane.store_id, lane.webhook_id) for lane in found], 2)
-        return await lanes.SUBSCRIBERS.all(self._database, stores, webhooks)
+        subscribers, heads = await asyncio.gather(
+            lanes.SUBSCRIBERS.all(self._database, stores, webhooks), self._heads(found, limits)
+        )
+        self._hold(found, subscribers, heads)
 
     def _hold(self, found: Sequence[Lane], subscribers: Sequence[Subscriber], heads: Sequence[Head]) -> None:
         by_id = {subscriber.id: subscriber for subscriber in subscribers}

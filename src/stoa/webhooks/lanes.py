@@ -84,12 +84,22 @@ class Head(msgspec.Struct):
         )
 
 
-class Subscriber(msgspec.Struct):
-    """A subscription as the dispatcher needs it: where to send, how fast, and whether it may hear at all."""
+class Subscription(msgspec.Struct):
+    """A subscription as far as it decides what it hears; `granted` is what the store grants its app now."""
 
     store_id: int
     id: int
     app_id: int
+    events: list[str]
+    filter: str
+    skip_own: bool
+    ordered: bool
+    granted: list[str] | None
+
+
+class Subscriber(Subscription):
+    """A subscription as the dispatcher needs it: where to send, how fast, and whether it may hear at all."""
+
     url: str | None
     payload: str
     fields: list[str]
@@ -101,10 +111,23 @@ class Subscriber(msgspec.Struct):
     rate_per_s: int | None
     skip_before: datetime | None
     ended: bool
-    granted: list[str] | None
     suspended: bool
-    ordered: bool
 
+    @property
+    def wakes(self) -> bool:
+        """Whether its lane is to be looked at when something comes."""
+        return self.status == "active" and self.url is not None
+
+
+SUBSCRIBER = """SELECT w.store_id, w.id, w.app_id, w.events, w.filter, w.skip_own, w.ordering = 'resource' AS ordered,
+       i.scopes AS granted, w.url, w.payload, w.fields, w.sealed_headers, w.sealed_secret,
+       CASE WHEN w.old_secret_expires_at > now() THEN w.sealed_old_secret END AS sealed_old_secret,
+       w.status, w.max_in_flight, w.rate_per_s, w.skip_before, w.ended_at IS NOT NULL AS ended,
+       a.status <> 'active' OR s.status <> 'active' AS suspended
+  FROM webhooks w
+       JOIN apps a ON a.id = w.app_id
+       JOIN stores s ON s.id = w.store_id
+       LEFT JOIN installations i ON i.store_id = w.store_id AND i.app_id = w.app_id"""
 
 CLAIM = Query(
     Lane,
@@ -119,16 +142,9 @@ HEADS = Query(
 )
 SUBSCRIBERS = Query(
     Subscriber,
-    """SELECT w.store_id, w.id, w.app_id, w.url, w.payload, w.fields, w.sealed_headers, w.sealed_secret,
-              CASE WHEN w.old_secret_expires_at > now() THEN w.sealed_old_secret END AS sealed_old_secret,
-              w.status, w.max_in_flight, w.rate_per_s, w.skip_before, w.ended_at IS NOT NULL AS ended,
-              i.scopes AS granted, a.status <> 'active' OR s.status <> 'active' AS suspended,
-              w.ordering = 'resource' AS ordered
-         FROM unnest($1::text[]::bigint[], $2::text[]::bigint[]) AS lane (store_id, webhook_id)
-              JOIN webhooks w ON w.store_id = lane.store_id AND w.id = lane.webhook_id
-              JOIN apps a ON a.id = w.app_id
-              JOIN stores s ON s.id = w.store_id
-              LEFT JOIN installations i ON i.store_id = w.store_id AND i.app_id = w.app_id""",
+    f"""{SUBSCRIBER}
+       JOIN unnest($1::text[]::bigint[], $2::text[]::bigint[]) AS lane (store_id, webhook_id)
+         ON w.store_id = lane.store_id AND w.id = lane.webhook_id""",
     unbound=_ALL_STORES,
 )
 RENEW = Query(

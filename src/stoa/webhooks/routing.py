@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
@@ -17,7 +16,7 @@ from stoa.events.outbox import Actor
 from stoa.events.outbox import Event as Announced
 from stoa.webhooks.envelope import Event
 from stoa.webhooks.filters import matches
-from stoa.webhooks.lanes import BUCKETS, Head, Lane
+from stoa.webhooks.lanes import BUCKETS, SUBSCRIBER, Head, Lane, Subscriber, Subscription
 
 AT_ONCE = 500
 LOOKED_OVER = 1000
@@ -32,21 +31,6 @@ class Waiting(msgspec.Struct):
     count: int
 
 
-class Subscription(msgspec.Struct):
-    """A subscription as far as it decides what it hears; `granted` is what the store grants its app now."""
-
-    store_id: int
-    id: int
-    app_id: int
-    events: list[str]
-    filter: str
-    skip_own: bool
-    ordered: bool
-    wake: bool
-    created_at: datetime
-    granted: list[str] | None
-
-
 LOOK_OVER = Query(Waiting, "SELECT store_id, heard, count FROM look_over_events(current_date, $1)", unbound=_ALL_STORES)
 TAKE = Query(
     Event,
@@ -54,18 +38,15 @@ TAKE = Query(
          FROM take_events($1::text[]::smallint[], $2)""",
     unbound=_ALL_STORES,
 )
-_SUBSCRIPTION = """SELECT w.store_id, w.id, w.app_id, w.events, w.filter, w.skip_own, w.ordering = 'resource' AS ordered,
-       w.status = 'active' AND w.url IS NOT NULL AS wake, w.created_at, i.scopes AS granted
-  FROM webhooks w LEFT JOIN installations i ON i.store_id = w.store_id AND i.app_id = w.app_id"""
-SUBSCRIPTIONS = Query(
-    Subscription,
-    f"{_SUBSCRIPTION} WHERE w.store_id = ANY ($1::text[]::bigint[]) AND w.ended_at IS NULL ORDER BY w.id",
+SUBSCRIBERS = Query(
+    Subscriber,
+    f"{SUBSCRIBER} WHERE w.store_id = ANY ($1::text[]::bigint[]) AND w.ended_at IS NULL ORDER BY w.id",
     unbound=_ALL_STORES,
 )
 SUBSCRIPTIONS_OF = Query(
     Subscription,
     """SELECT w.store_id, w.id, w.app_id, w.events, w.filter, w.skip_own, w.ordering = 'resource' AS ordered,
-              w.status = 'active' AND w.url IS NOT NULL AS wake, w.created_at, i.scopes AS granted
+              i.scopes AS granted
          FROM webhooks w LEFT JOIN installations i ON i.store_id = $1 AND i.app_id = w.app_id
         WHERE w.store_id = $1 AND w.ended_at IS NULL ORDER BY w.id""",
 )
@@ -97,11 +78,12 @@ NOBODY = Taker()
 
 class Routed(msgspec.Struct):
     """What one go brought: how many events were taken, and where nobody listens; the lanes that the taker has now, with
-    what comes first in them; and the buckets in which others wait to be taken."""
+    who listens there and what comes first; and the buckets in which others wait to be taken."""
 
     events: int = 0
     unheard: frozenset[int] = frozenset()
     lanes: Sequence[Lane] = ()
+    subscribers: Sequence[Subscriber] = ()
     heads: Sequence[Head] = ()
     waiting: frozenset[int] = frozenset()
 
@@ -116,7 +98,7 @@ async def route_events(
             return Routed()
         heard = {event.store_id for event in events if event.data}
         # Read after the events: what was subscribed to before an event was committed is seen here.
-        found = await SUBSCRIPTIONS.all(db, [str(store_id) for store_id in heard]) if heard else []
+        found = await SUBSCRIBERS.all(db, [str(store_id) for store_id in heard]) if heard else []
         pairs = match(events, found)
         taken = await _store(db, taker, events, pairs)
         for event in events:
@@ -127,6 +109,7 @@ async def route_events(
         len(events),
         frozenset({event.store_id for event in events} - heard),
         taken,
+        found,
         _heads(events, pairs, taken),
         frozenset(each.store_id % BUCKETS for _, each in pairs if each.id not in ours),
     )
@@ -136,7 +119,7 @@ async def route_bucket(database: Database, bucket: int) -> Routed:
     return await route_events(database, [bucket])
 
 
-def _heads(events: Sequence[Event], pairs: Sequence[tuple[int, Subscription]], taken: Sequence[Lane]) -> list[Head]:
+def _heads(events: Sequence[Event], pairs: Sequence[tuple[int, Subscriber]], taken: Sequence[Lane]) -> list[Head]:
     """What comes first in the lanes that were taken: all that was put there, but where order is kept one of a resource."""
     numbers = Counter(each.id for _, each in pairs)
     following = {lane.webhook_id: lane.next_sequence - numbers[lane.webhook_id] for lane in taken}
@@ -154,12 +137,12 @@ def _heads(events: Sequence[Event], pairs: Sequence[tuple[int, Subscription]], t
     return heads
 
 
-def match(events: Sequence[Event], found: Sequence[Subscription]) -> list[tuple[int, Subscription]]:
+def match(events: Sequence[Event], found: Sequence[Subscriber]) -> list[tuple[int, Subscriber]]:
     """Who hears what: the place of an event, from 1, and a subscription."""
-    by_store: dict[int, list[Subscription]] = {}
+    by_store: dict[int, list[Subscriber]] = {}
     for subscription in found:
         by_store.setdefault(subscription.store_id, []).append(subscription)
-    pairs: list[tuple[int, Subscription]] = []
+    pairs: list[tuple[int, Subscriber]] = []
     for place, event in enumerate(events, 1):
         # An event that came without its data was taken when nobody listened: who does since is owed only what follows.
         there = by_store.get(event.store_id, ()) if event.data else ()
@@ -220,7 +203,7 @@ def _document(data: str) -> dict[str, Any]:
 
 
 async def _store(
-    db: Executor, taker: Taker, events: Sequence[Event], pairs: Sequence[tuple[int, Subscription]]
+    db: Executor, taker: Taker, events: Sequence[Event], pairs: Sequence[tuple[int, Subscriber]]
 ) -> list[Lane]:
     return await ROUTE.all(
         db,
@@ -236,5 +219,5 @@ async def _store(
         [str(place) for place, _ in pairs],
         [str(each.id) for _, each in pairs],
         [str(each.ordered) for _, each in pairs],
-        [str(each.wake) for _, each in pairs],
+        [str(each.wakes) for _, each in pairs],
     )
