@@ -4,7 +4,7 @@ import importlib
 import itertools
 import pkgutil
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import date, datetime
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin
@@ -41,7 +41,7 @@ OF_CALLER = {"/webhooks": {"app_id"}}
 TYPES: dict[str, Any] = {
     "int8": int, "int4": int, "int2": int, "text": str, "varchar": str, "bool": bool, "bytea": bytes, "float8": float,
     "timestamptz": datetime, "date": date, "text[]": list[str], "bytea[]": list[bytes], "int4[]": list[int], "int8[]": list[int],
-    "float8[]": list[float], "bool[]": list[bool],
+    "float8[]": list[float], "bool[]": list[bool], "waiting_event": Sequence[Any], "subscribers": Sequence[Any],
 }  # fmt: skip
 
 

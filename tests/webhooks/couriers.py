@@ -105,11 +105,11 @@ async def log(db: Database, webhook: int) -> list[dict[str, Any]]:
 
 async def lane(db: Database, webhook: int) -> dict[str, Any]:
     [row] = await db.fetch(
-        "SELECT waiting, due_at, owner, breaker, probes, failures, hold_until, next_sequence, failing_since, told "
+        "SELECT waiting, due_at, owner, epoch, breaker, probes, failures, hold_until, next_sequence, failing_since, told "
         "FROM lanes WHERE webhook_id = $1",
         webhook,
     )
-    names = "waiting due_at owner breaker probes failures hold_until next_sequence failing_since told".split()
+    names = "waiting due_at owner epoch breaker probes failures hold_until next_sequence failing_since told".split()
     return dict(zip(names, row, strict=True))
 
 

@@ -183,6 +183,20 @@ class Database:
         return word
 
     @asynccontextmanager
+    async def session(self) -> AsyncGenerator[Connection]:
+        """Lend a connection for several statements, each its own transaction; whoever takes locks gives them back."""
+        connection = await self._acquire()
+        try:
+            yield connection
+        except BaseException as error:
+            # What it holds, nobody may know: it ends with the connection.
+            self._release(connection, broken=True)
+            if is_lost(error):
+                raise Unavailable("the database connection was lost") from error
+            raise
+        self._release(connection)
+
+    @asynccontextmanager
     async def transaction(self) -> AsyncGenerator[Connection]:
         """Lend a connection inside one transaction: committed at the end, rolled back on any error."""
         connection = await self._acquire()

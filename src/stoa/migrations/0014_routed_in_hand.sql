@@ -63,3 +63,89 @@ BEGIN
     UPDATE events e SET routed_on = in_day FROM unnest(e_store, e_id) AS t (store_id, id)
      WHERE e.store_id = t.store_id AND e.id = t.id AND e.routed_on = 'infinity';
 END $$;
+
+-- A bucket is routed by one worker at a time, which holds it by a lock of its session, from the look at its events until they
+-- are committed in their lanes: no transaction has to be kept open for it. Class 64 of the advisory locks is theirs.
+
+-- Looks at what waits to be routed, up to in_limit events: tells of each store whether anybody there listens. Where nobody
+-- does, the events are marked as routed right away, and nobody need read them; how an app's end is told is decided elsewhere.
+CREATE OR REPLACE FUNCTION look_over_events(in_day date, in_limit integer)
+RETURNS TABLE (store_id bigint, heard boolean, count bigint)
+LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+DECLARE
+    mine smallint[] := ARRAY(
+        SELECT b.bucket FROM generate_series(0, 63) AS b (bucket)
+         WHERE (SELECT true FROM events e WHERE e.routed_on = 'infinity' AND e.store_id % 64 = b.bucket LIMIT 1));
+BEGIN
+    IF mine = '{}' THEN
+        RETURN;
+    END IF;
+    -- In another order each time, so that one in which very many wait hides no other for long.
+    mine := ARRAY(SELECT m.bucket FROM unnest(mine) AS m (bucket)
+                   WHERE pg_try_advisory_xact_lock(64, m.bucket) ORDER BY random());
+    RETURN QUERY
+    WITH next AS MATERIALIZED (
+        SELECT e.store_id, e.id, e.type = 'app.uninstalled' OR coalesce((
+               SELECT true FROM webhooks w WHERE w.store_id = e.store_id AND w.ended_at IS NULL LIMIT 1), false) AS heard
+          FROM unnest(mine) AS m (bucket) CROSS JOIN LATERAL (
+               SELECT x.store_id, x.id, x.type FROM events x WHERE x.routed_on = 'infinity' AND x.store_id % 64 = m.bucket
+                ORDER BY x.store_id % 64, x.position LIMIT in_limit) e
+         LIMIT in_limit),
+    passed AS (
+        UPDATE events e SET routed_on = in_day FROM next n
+         WHERE NOT n.heard AND e.store_id = n.store_id AND e.id = n.id AND e.routed_on = 'infinity')
+    SELECT n.store_id, bool_or(n.heard), count(*) FROM next n GROUP BY n.store_id;
+END $$;
+
+-- A subscription as those who route and send need it: what it hears, where to send, how fast, and whether it may hear at all.
+CREATE VIEW subscribers AS
+    SELECT w.store_id, w.id, w.app_id, w.events, w.filter, w.skip_own, w.ordering = 'resource' AS ordered,
+           i.scopes AS granted, w.url, w.payload, w.fields, w.sealed_headers, w.sealed_secret,
+           CASE WHEN w.old_secret_expires_at > now() THEN w.sealed_old_secret END AS sealed_old_secret,
+           w.status, w.max_in_flight, w.rate_per_s, w.skip_before, w.ended_at IS NOT NULL AS ended,
+           a.status <> 'active' OR s.status <> 'active' AS suspended
+      FROM webhooks w
+           JOIN apps a ON a.id = w.app_id
+           JOIN stores s ON s.id = w.store_id
+           LEFT JOIN installations i ON i.store_id = w.store_id AND i.app_id = w.app_id;
+
+CREATE TYPE waiting_event AS (
+    store_id bigint, id text, type text, resource_type text, resource_id bigint, resource_version integer, actor text,
+    changes text, data text, created_at timestamptz);
+
+-- The next events of these buckets, which are this session's until it gives them back, none of one that another routes now;
+-- and then who listens in their stores. Where nobody does, data is left out.
+DROP FUNCTION take_events(smallint[], integer);
+CREATE FUNCTION take_events(in_buckets smallint[], in_limit integer)
+RETURNS TABLE (event waiting_event, listener subscribers)
+LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+DECLARE
+    mine   smallint[] := ARRAY(SELECT m.bucket FROM unnest(in_buckets) AS m (bucket) WHERE pg_try_advisory_lock(64, m.bucket));
+    stores bigint[] := '{}';
+    size   bigint := 0;
+BEGIN
+    FOR event IN
+        SELECT e.store_id, e.id, e.type, e.resource_type, e.resource_id, e.resource_version, e.actor, e.changes,
+               CASE WHEN e.type = 'app.uninstalled' OR (
+                         SELECT true FROM webhooks w WHERE w.store_id = e.store_id AND w.ended_at IS NULL LIMIT 1)
+                    THEN e.data ELSE '' END, e.created_at
+          FROM unnest(mine) AS m (bucket) CROSS JOIN LATERAL (
+               SELECT x.* FROM events x WHERE x.routed_on = 'infinity' AND x.store_id % 64 = m.bucket
+                ORDER BY x.store_id % 64, x.position LIMIT in_limit) e
+         LIMIT in_limit
+    LOOP
+        RETURN NEXT;
+        IF event.data <> '' AND NOT event.store_id = ANY (stores) THEN
+            stores := stores || event.store_id;
+        END IF;
+        -- A worker has room for so much at once; what is left comes with the next look.
+        size := size + length(event.data);
+        EXIT WHEN size > 16000000;
+    END LOOP;
+    -- Read after the events: what was subscribed to before an event was committed is seen here.
+    RETURN QUERY SELECT NULL::waiting_event, s FROM subscribers s WHERE s.store_id = ANY (stores) AND NOT s.ended ORDER BY s.id;
+END $$;
+
+DROP TABLE buckets;

@@ -22,7 +22,7 @@ from stoa.webhooks.guard import Allowed
 from stoa.webhooks.held import Sent
 from stoa.webhooks.lanes import BUCKETS, Backlog
 from stoa.webhooks.redelivery import redeliver_some
-from stoa.webhooks.routing import AT_ONCE, LOOK_OVER, LOOKED_OVER, route_events
+from stoa.webhooks.routing import AT_ONCE, GIVE_BACK, LOOK_OVER, LOOKED_OVER, routed_events
 from stoa.webhooks.schedule import Clock
 
 _AGAIN_S = 0.5
@@ -64,7 +64,10 @@ class Courier:
         # The same few statements all day long: to plan them anew each time took longer than to run them.
         planned = f"{url}{'&' if '?' in url else '?'}plan_cache_mode=force_generic_plan"
         # What is routed must survive; what was delivered may be forgotten in a crash: it is sent again, never lost.
-        self._routing = Database(planned, size=4, statement_timeout_ms=_STATEMENT_MS)
+        self._routing = Database(planned, size=3, statement_timeout_ms=_STATEMENT_MS)
+        # Holds buckets by its session: of a worker that stands still the database ends it, and others go on.
+        silence = f"{planned}&idle_session_timeout={self.clock.claim_after * 1000:.0f}"
+        self._router = Database(silence, size=1, statement_timeout_ms=_STATEMENT_MS)
         self._working = Database(f"{planned}&synchronous_commit=off", size=8, statement_timeout_ms=_STATEMENT_MS)
         self._sender = Sender(Allowed.parse(settings.webhook_allow), self.clock)
         sealer = Sealer(secret_key(settings))
@@ -78,6 +81,7 @@ class Courier:
         works = (
             self._listen,
             self._route_for_ever,
+            self._stay_for_ever,
             self._redeliver_for_ever,
             self._tidy_for_ever,
             self._measure_for_ever,
@@ -90,6 +94,7 @@ class Courier:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             self._sender.close()
+            await self._router.close()
             await self._routing.close()
             await self._working.close()
 
@@ -166,14 +171,19 @@ class Courier:
     async def _route(self) -> None:
         """Route what waits in the buckets that were named; meanwhile others gather, to be routed together."""
         buckets, self._nudged = self._nudged, set()
+        shuffled = random.sample(sorted(buckets), len(buckets))
         with self.dispatcher.taker(AT_ONCE) as taker:
-            routed = await route_events(self._routing, random.sample(sorted(buckets), len(buckets)), taker)
-            self.dispatcher.take_over(routed)
+            async with routed_events(self._router, shuffled, taker) as routed:
+                self.dispatcher.take_over(routed)
         self._note_unheard(routed.unheard)
         if routed.waiting:
             self.dispatcher.look_at(routed.waiting)
         if routed.events == AT_ONCE:
             self._nudged |= buckets
+
+    async def _stay_for_ever(self) -> None:
+        """Let the database know that the router is there, however little happens."""
+        await self._now_and_then(lambda: GIVE_BACK.one(self._router), self.clock.beat)
 
     # --- chores -------------------------------------------------------------------------------------------------
 

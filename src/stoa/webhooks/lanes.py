@@ -119,16 +119,6 @@ class Subscriber(Subscription):
         return self.status == "active" and self.url is not None
 
 
-SUBSCRIBER = """SELECT w.store_id, w.id, w.app_id, w.events, w.filter, w.skip_own, w.ordering = 'resource' AS ordered,
-       i.scopes AS granted, w.url, w.payload, w.fields, w.sealed_headers, w.sealed_secret,
-       CASE WHEN w.old_secret_expires_at > now() THEN w.sealed_old_secret END AS sealed_old_secret,
-       w.status, w.max_in_flight, w.rate_per_s, w.skip_before, w.ended_at IS NOT NULL AS ended,
-       a.status <> 'active' OR s.status <> 'active' AS suspended
-  FROM webhooks w
-       JOIN apps a ON a.id = w.app_id
-       JOIN stores s ON s.id = w.store_id
-       LEFT JOIN installations i ON i.store_id = w.store_id AND i.app_id = w.app_id"""
-
 CLAIM = Query(
     Lane,
     "SELECT * FROM claim_lanes($1::text[]::smallint[], $2, $3, make_interval(secs => $4), make_interval(secs => $5))",
@@ -142,9 +132,8 @@ HEADS = Query(
 )
 SUBSCRIBERS = Query(
     Subscriber,
-    f"""{SUBSCRIBER}
-       JOIN unnest($1::text[]::bigint[], $2::text[]::bigint[]) AS lane (store_id, webhook_id)
-         ON w.store_id = lane.store_id AND w.id = lane.webhook_id""",
+    """SELECT s.* FROM unnest($1::text[]::bigint[], $2::text[]::bigint[]) AS lane (store_id, webhook_id)
+              JOIN subscribers s ON s.store_id = lane.store_id AND s.id = lane.webhook_id""",
     unbound=_ALL_STORES,
 )
 RENEW = Query(

@@ -1,7 +1,8 @@
 """From the outbox to the lanes: which subscriptions hear of an event, decided once, bucket by bucket and in order."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from functools import lru_cache
 from typing import Any
 
@@ -16,7 +17,7 @@ from stoa.events.outbox import Actor
 from stoa.events.outbox import Event as Announced
 from stoa.webhooks.envelope import Event
 from stoa.webhooks.filters import matches
-from stoa.webhooks.lanes import BUCKETS, SUBSCRIBER, Head, Lane, Subscriber, Subscription
+from stoa.webhooks.lanes import BUCKETS, Head, Lane, Subscriber, Subscription
 
 AT_ONCE = 500
 LOOKED_OVER = 1000
@@ -31,18 +32,15 @@ class Waiting(msgspec.Struct):
     count: int
 
 
+class Taken(msgspec.Struct):
+    """An event that waits to be routed, or one of those who listen in the stores of the events before it."""
+
+    event: Sequence[Any] | None
+    listener: Sequence[Any] | None
+
+
 LOOK_OVER = Query(Waiting, "SELECT store_id, heard, count FROM look_over_events(current_date, $1)", unbound=_ALL_STORES)
-TAKE = Query(
-    Event,
-    """SELECT store_id, id, type, resource_type, resource_id, resource_version, actor, changes, data, created_at
-         FROM take_events($1::text[]::smallint[], $2)""",
-    unbound=_ALL_STORES,
-)
-SUBSCRIBERS = Query(
-    Subscriber,
-    f"{SUBSCRIBER} WHERE w.store_id = ANY ($1::text[]::bigint[]) AND w.ended_at IS NULL ORDER BY w.id",
-    unbound=_ALL_STORES,
-)
+TAKE = Query(Taken, "SELECT event, listener FROM take_events($1::text[]::smallint[], $2)", unbound=_ALL_STORES)
 SUBSCRIPTIONS_OF = Query(
     Subscription,
     """SELECT w.store_id, w.id, w.app_id, w.events, w.filter, w.skip_own, w.ordering = 'resource' AS ordered,
@@ -58,6 +56,7 @@ ROUTE = Query(
                                   $13::text[]::boolean[])""",
     unbound=_ALL_STORES,
 )
+GIVE_BACK = Query(bool, "SELECT pg_advisory_unlock_all() IS NULL", unbound="locks are of no store")
 # Those made after the app had gone belong to its next installation.
 END_SUBSCRIPTIONS = Command(
     """UPDATE webhooks SET ended_at = now(), updated_at = now(), version = version + 1
@@ -88,31 +87,46 @@ class Routed(msgspec.Struct):
     waiting: frozenset[int] = frozenset()
 
 
-async def route_events(
+@asynccontextmanager
+async def routed_events(
     database: Database, buckets: Iterable[int], taker: Taker = NOBODY, *, at_once: int = AT_ONCE
-) -> Routed:
-    """Route the next events of these buckets in one transaction; none of one that another worker is at."""
-    async with database.transaction() as db:
-        events = await TAKE.all(db, [str(bucket) for bucket in buckets], at_once)
-        if not events:
-            return Routed()
-        heard = {event.store_id for event in events if event.data}
-        # Read after the events: what was subscribed to before an event was committed is seen here.
-        found = await SUBSCRIBERS.all(db, [str(store_id) for store_id in heard]) if heard else []
-        pairs = match(events, found)
-        taken = await _store(db, taker, events, pairs)
-        for event in events:
-            if event.type == AppUninstalled.name:
-                await END_SUBSCRIPTIONS.run(db, event.store_id, event.resource_id, event.created_at)
+) -> AsyncGenerator[Routed]:
+    """Route the next events of these buckets, but none of one that another worker is at; what came of it is told while the
+    buckets are still held, since nobody has to wait for their being given back."""
+    async with database.session() as db:
+        found = await TAKE.all(db, [str(bucket) for bucket in buckets], at_once)
+        events = [Event(*taken.event) for taken in found if taken.event is not None]
+        listeners = [Subscriber(*taken.listener) for taken in found if taken.listener is not None]
+        yield await _route(db, taker, events, listeners) if events else Routed()
+        await GIVE_BACK.one(db)
+
+
+async def _route(db: Executor, taker: Taker, events: Sequence[Event], listeners: Sequence[Subscriber]) -> Routed:
+    pairs = match(events, listeners)
+    ends = [event for event in events if event.type == AppUninstalled.name]
+    if ends:
+        await db.execute("BEGIN")
+    taken = await _store(db, taker, events, pairs)
+    for event in ends:
+        await END_SUBSCRIPTIONS.run(db, event.store_id, event.resource_id, event.created_at)
+    if ends:
+        await db.execute("COMMIT")
     ours = {lane.webhook_id for lane in taken}
     return Routed(
         len(events),
-        frozenset({event.store_id for event in events} - heard),
+        frozenset({event.store_id for event in events} - {event.store_id for event in events if event.data}),
         taken,
-        found,
+        listeners,
         _heads(events, pairs, taken),
         frozenset(each.store_id % BUCKETS for _, each in pairs if each.id not in ours),
     )
+
+
+async def route_events(
+    database: Database, buckets: Iterable[int], taker: Taker = NOBODY, *, at_once: int = AT_ONCE
+) -> Routed:
+    async with routed_events(database, buckets, taker, at_once=at_once) as routed:
+        return routed
 
 
 async def route_bucket(database: Database, bucket: int) -> Routed:
