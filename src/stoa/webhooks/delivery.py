@@ -30,9 +30,11 @@ class Target(msgspec.Struct):
     secrets: Sequence[str]
     headers: Mapping[str, str] = {}
     keys: list[bytes] = []
+    host: str = ""
 
     def __post_init__(self) -> None:
         self.keys = [key_of(secret) for secret in self.secrets]
+        self.host = urlsplit(self.url).netloc
 
 
 class Timings(msgspec.Struct):

@@ -19,12 +19,12 @@ from stoa.webhooks.delivery import Sender, Target
 from stoa.webhooks.disabling import tell
 from stoa.webhooks.held import PAGE, Held, Sent
 from stoa.webhooks.lanes import Head, Lane, Subscriber
+from stoa.webhooks.places import Places
 from stoa.webhooks.routing import NOBODY, Routed, Taker
 from stoa.webhooks.schedule import Clock, Outcome
 from stoa.webhooks.settling import add_up, columns_of, hand_over, texts
 
 MOST_LANES = 1000
-MOST_IN_FLIGHT = 2000
 CLAIMED_AT_ONCE = 100
 _AGAIN_S = 0.2
 
@@ -50,7 +50,7 @@ class Dispatcher:
         self.clock = clock
         self.sender = sender
         self.observe = observe
-        self.slots = asyncio.Semaphore(MOST_IN_FLIGHT)
+        self.places = Places()
         self.paces: dict[int, float] = {}
         self.owner = secrets.token_hex(8)
         self._database = database
@@ -108,10 +108,12 @@ class Dispatcher:
     @contextlib.contextmanager
     def taker(self, most: int) -> Generator[Taker]:
         """Who takes lanes while they are filled, so many at most; nobody, where there are no seats for them."""
-        free = self.may_send() and len(self._held) + self._promised + most <= MOST_LANES
+        if not self.may_send() or len(self._held) + self._promised + most > MOST_LANES:
+            yield NOBODY
+            return
         self._promised += most
         try:
-            yield Taker(self.owner, self.clock.claim_after, self.clock.lease) if free else NOBODY
+            yield Taker(self.owner, self.clock.claim_after, self.clock.lease)
         finally:
             self._promised -= most
             self._emptied.set()

@@ -1,6 +1,7 @@
 """A lane in hand: its deliveries sent side by side as far as its subscriber allows, and what became of them noted."""
 
 import asyncio
+import random
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
@@ -14,6 +15,7 @@ from stoa.events.outbox import Event as Announced
 from stoa.webhooks import envelope, schedule
 from stoa.webhooks.delivery import Answer, Sender, Target, unanswered
 from stoa.webhooks.lanes import Head, Lane, Subscriber
+from stoa.webhooks.places import Places
 from stoa.webhooks.routing import may_hear
 from stoa.webhooks.schedule import Clock, Outcome, Verdict
 
@@ -68,7 +70,7 @@ class Hands(Protocol):
 
     clock: Clock
     sender: Sender
-    slots: asyncio.Semaphore
+    places: Places
     paces: dict[int, float]
     observe: Callable[[Sent], None]
 
@@ -97,6 +99,7 @@ class Held:
         self.known: set[int] = set()  # read, and not yet settled
         self._hands = hands
         self._target = target
+        self._host = target.host if target else ""
         self._rows: deque[Head] = deque()
         self._exhausted = False
         self._running: set[asyncio.Task[None]] = set()
@@ -169,7 +172,17 @@ class Held:
             and self._hands.may_send()
             and (self.probing or (self.standing.breaker == "closed" and (hold is None or hold <= self._hands.now())))
             and not (self._hands.crowded() and time.monotonic() - self._since > self._hands.clock.turn)
+            and not self._stands_aside()
         )
+
+    def _stands_aside(self) -> bool:
+        """Whether the host has as much to answer as it may; a lane that waits for nothing else is let go for a while."""
+        if self.probing or not self._hands.places.full(self._host):
+            return False
+        if not self._running:
+            aside = self._hands.clock.aside * random.uniform(0.5, 1.5)  # noqa: S311 - not to come back all at once
+            self.standing.hold_until = self._hands.now() + timedelta(seconds=aside)
+        return True
 
     def _start_some(self) -> float | None:
         """Begin as many requests as may run; says how long to wait where only the pace forbids more."""
@@ -182,6 +195,7 @@ class Held:
             if wait > 0:
                 return wait
             task = asyncio.create_task(self._deliver(self._rows.popleft()))
+            self._hands.places.take(self._host)
             self._running.add(task)
             task.add_done_callback(self._ended)
         return None
@@ -236,13 +250,14 @@ class Held:
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._running.discard(task)
+        self._hands.places.give_back(self._host)
         self._changed.set()
         if not task.cancelled() and task.exception() is not None:
             self.lose()  # nothing is known of that delivery; the lease runs out and it is tried again
 
     async def _deliver(self, head: Head) -> None:
         hands, target = self._hands, self._target
-        async with hands.slots:
+        async with hands.places.slots:
             if self.lost or target is None or not hands.may_send():
                 self.known.discard(head.sequence)
                 return

@@ -32,6 +32,7 @@ class Clock(msgspec.Struct, frozen=True):
     stop_after: float = 8  # without a beat of our own that arrived
     poll: float = 0.25
     turn: float = 3  # that a lane may keep its seat while others wait for one
+    aside: float = 2  # before a lane is looked at again whose host has too much to answer already
     hold: float = 60  # before a lane is looked at again whose store or app is suspended
     sweep: float = 30
     keep_days: int = 30
