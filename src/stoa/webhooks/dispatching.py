@@ -8,21 +8,21 @@ import time
 from collections.abc import Callable, Generator, Iterable, Sequence
 from datetime import UTC, datetime
 
-import msgspec
 import structlog
 
-from stoa.access.sealing import Sealer, Unsealable
+from stoa.access.sealing import Sealer
 from stoa.db.errors import RETRYABLE, PostgresError, Unavailable, sqlstate
 from stoa.db.pool import Database
 from stoa.webhooks import lanes
-from stoa.webhooks.delivery import Sender, Target
+from stoa.webhooks.delivery import Sender
 from stoa.webhooks.disabling import tell
 from stoa.webhooks.held import PAGE, Held, Sent
-from stoa.webhooks.lanes import Head, Lane, Subscriber
+from stoa.webhooks.lanes import Head, Lane
 from stoa.webhooks.places import Places
 from stoa.webhooks.routing import NOBODY, Routed, Taker
 from stoa.webhooks.schedule import Clock, Outcome
 from stoa.webhooks.settling import add_up, columns_of, hand_over, texts
+from stoa.webhooks.subscribers import SUBSCRIBERS, Subscriber, target_of
 
 MOST_LANES = 1000
 CLAIMED_AT_ONCE = 100
@@ -218,7 +218,7 @@ class Dispatcher:
         limits = [1 if lane.breaker == "open" else PAGE for lane in found]
         stores, webhooks = texts([(lane.store_id, lane.webhook_id) for lane in found], 2)
         subscribers, heads = await asyncio.gather(
-            lanes.SUBSCRIBERS.all(self._database, stores, webhooks), self._heads(found, limits)
+            SUBSCRIBERS.all(self._database, stores, webhooks), self._heads(found, limits)
         )
         self._hold(found, subscribers, heads)
 
@@ -231,7 +231,7 @@ class Dispatcher:
             subscriber = by_id.get(lane.webhook_id)
             if subscriber is None:
                 continue  # removed meanwhile, and its lane with it
-            held = Held(self, lane, subscriber, self._target(subscriber))
+            held = Held(self, lane, subscriber, target_of(subscriber, self._sealer))
             mine = rows.get(lane.webhook_id, [])
             held.add(mine, exhausted=len(mine) < PAGE)
             self._held[held.key] = held
@@ -245,23 +245,6 @@ class Dispatcher:
             for lane, limit in zip(found, limits, strict=True)
         ]
         return await lanes.HEADS.all(self._database, *texts(rows, 4))
-
-    def _target(self, subscriber: Subscriber) -> Target | None:
-        """Where to send, with the secrets in clear; None where there is no address."""
-        if subscriber.url is None:
-            return None
-        place = (subscriber.store_id, subscriber.id)
-        try:
-            sealed = [subscriber.sealed_secret, subscriber.sealed_old_secret]
-            opened = [self._sealer.open(each, "webhooks", "secret", *place) for each in sealed if each is not None]
-            headers: dict[str, str] = {}
-            if subscriber.sealed_headers is not None:
-                text = self._sealer.open(subscriber.sealed_headers, "webhooks", "headers", *place)
-                headers = msgspec.json.decode(text, type=dict[str, str])
-        except Unsealable as error:
-            structlog.get_logger().error("webhook", store_id=subscriber.store_id, error=type(error).__name__)
-            return None
-        return Target(subscriber.url, opened, headers)
 
     # --- giving back --------------------------------------------------------------------------------------------
 

@@ -14,10 +14,11 @@ import structlog
 from stoa.events.outbox import Event as Announced
 from stoa.webhooks import envelope, schedule
 from stoa.webhooks.delivery import Answer, Sender, Target, unanswered
-from stoa.webhooks.lanes import Head, Lane, Subscriber
+from stoa.webhooks.lanes import Head, Lane
 from stoa.webhooks.places import Places
 from stoa.webhooks.routing import may_hear
 from stoa.webhooks.schedule import Clock, Outcome, Verdict
+from stoa.webhooks.subscribers import Subscriber
 
 PAGE = 50
 # Requests at once: few at first, some to a receiver that is quick, and as many as it allows to one that takes its time.

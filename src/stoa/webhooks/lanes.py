@@ -84,41 +84,6 @@ class Head(msgspec.Struct):
         )
 
 
-class Subscription(msgspec.Struct):
-    """A subscription as far as it decides what it hears; `granted` is what the store grants its app now."""
-
-    store_id: int
-    id: int
-    app_id: int
-    events: list[str]
-    filter: str
-    skip_own: bool
-    ordered: bool
-    granted: list[str] | None
-
-
-class Subscriber(Subscription):
-    """A subscription as the dispatcher needs it: where to send, how fast, and whether it may hear at all."""
-
-    url: str | None
-    payload: str
-    fields: list[str]
-    sealed_headers: bytes | None
-    sealed_secret: bytes
-    sealed_old_secret: bytes | None
-    status: str
-    max_in_flight: int
-    rate_per_s: int | None
-    skip_before: datetime | None
-    ended: bool
-    suspended: bool
-
-    @property
-    def wakes(self) -> bool:
-        """Whether its lane is to be looked at when something comes."""
-        return self.status == "active" and self.url is not None
-
-
 CLAIM = Query(
     Lane,
     "SELECT * FROM claim_lanes($1::text[]::smallint[], $2, $3, make_interval(secs => $4), make_interval(secs => $5))",
@@ -128,12 +93,6 @@ DUE_BUCKETS = Query(int, "SELECT DISTINCT bucket FROM lanes WHERE due_at <= cloc
 HEADS = Query(
     Head,
     "SELECT * FROM lane_heads($1::text[]::smallint[], $2::text[]::bigint[], $3::text[]::integer[], $4::text[]::boolean[])",
-    unbound=_ALL_STORES,
-)
-SUBSCRIBERS = Query(
-    Subscriber,
-    """SELECT s.* FROM unnest($1::text[]::bigint[], $2::text[]::bigint[]) AS lane (store_id, webhook_id)
-              JOIN subscribers s ON s.store_id = lane.store_id AND s.id = lane.webhook_id""",
     unbound=_ALL_STORES,
 )
 RENEW = Query(

@@ -17,7 +17,8 @@ from stoa.events.outbox import Actor
 from stoa.events.outbox import Event as Announced
 from stoa.webhooks.envelope import Event
 from stoa.webhooks.filters import matches
-from stoa.webhooks.lanes import BUCKETS, Head, Lane, Subscriber, Subscription
+from stoa.webhooks.lanes import BUCKETS, Head, Lane
+from stoa.webhooks.subscribers import Subscriber, Subscription
 
 AT_ONCE = 500
 LOOKED_OVER = 1000
