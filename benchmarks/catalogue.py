@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 
 from stoa.db.pool import Connection
-from stoa.products.contract import NewImage, NewProduct, NewStock, NewVariant, Option, Seo
+from stoa.products.bodies import NewImage, NewProduct, NewStock, NewVariant
+from stoa.products.contract import Option, Seo
 from stoa.products.rules import new_product
 from stoa.products.saving import product_row, variant_row
 from stoa.rest.endpoint import Store

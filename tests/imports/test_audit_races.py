@@ -1,39 +1,111 @@
 """Rows that others get ahead of while they are written."""
 
 import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
 
+import pytest
+
+from stoa.customers.rows import customer_from_row
+from stoa.customers.saving import save as save_customers
+from stoa.db.pool import Database
 from stoa.db.query import Executor
-from stoa.imports.runner import run_pending
-from stoa.products.contract import NewProduct
+from stoa.imports.runner import claim_import, run_import, run_pending
+from stoa.products.bodies import NewProduct
 from stoa.products.rules import new_product
 from stoa.products.saving import Cause, save
 from stoa.rest.body import convert
-from tests.imports.files import catalogue, job_of, lines, mug, send
+from tests.imports.files import NDJSON, catalogue, job_of, lines, mug, send
+from tests.support.races import until_somebody_waits
 from tests.support.shops import Shop
 
-WAITING = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+
+async def deadlocks(workers: list[Database]) -> int:
+    """How many there were so far, with what these workers know of."""
+    for worker in workers:
+        await worker.fetch("SELECT pg_stat_force_next_flush()")
+    [[count]] = await workers[0].fetch("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
+    return count
 
 
-async def until_somebody_waits(shop: Shop) -> None:
-    while not await shop.db.fetch(WAITING):
-        await asyncio.sleep(0.01)
-
-
-async def put(shop: Shop, db: Executor, number: int) -> None:
-    product = new_product(convert(mug(number), NewProduct, digits=shop.store.digits), shop.store)
+async def put(shop: Shop, db: Executor, row: dict[str, Any]) -> None:
+    product = new_product(convert(row, NewProduct, digits=shop.store.digits), shop.store)
     await save(db, shop.store_id, [product], Cause(shop.app_id, "req_tests"))
 
 
 async def test_rows_that_lose_one_race_after_another_find_what_won(shop: Shop) -> None:
     job = await send(shop, lines([mug(1, brand="Orravale"), mug(2, brand="Orravale")]))
     async with shop.db.transaction() as second:
-        await put(shop, second, 2)
+        await put(shop, second, mug(2))
         async with shop.db.transaction() as first:
-            await put(shop, first, 1)
+            await put(shop, first, mug(1))
             running = asyncio.create_task(run_pending(shop.db))
-            await until_somebody_waits(shop)
-        await until_somebody_waits(shop)
+            await until_somebody_waits(shop.db)
+        await until_somebody_waits(shop.db)
     await running
     counts = (await job_of(shop, job["id"]))["counts"]
     assert (counts["updated"], counts["failed"]) == (2, 0)
     assert {product["brand"] for product in (await catalogue(shop)).values()} == {"Orravale"}
+
+
+@pytest.fixture
+async def workers(database_url: str) -> AsyncIterator[list[Database]]:
+    """Two who carry out imports, each with a connection of its own."""
+    databases = [Database(database_url, size=1) for _ in range(2)]
+    yield databases
+    for database in databases:
+        await database.close()
+
+
+@pytest.mark.parametrize("key", ["sku", "external_id"])
+async def test_two_files_with_the_same_products_in_opposite_order_do_not_deadlock(
+    shop: Shop, workers: list[Database], key: str
+) -> None:
+    rows = [mug(number, **{key: f"K-{number}"}) for number in (1, 2, 3)]
+    await check_that_none_deadlocks(shop, workers, "products", rows, key, put)
+
+
+@pytest.mark.parametrize("key", ["email", "phone", "external_id"])
+async def test_two_files_with_the_same_customers_in_opposite_order_do_not_deadlock(
+    shop: Shop, workers: list[Database], key: str
+) -> None:
+    values = {"email": "k{}@example.com", "phone": "+1555010012{}", "external_id": "K-{}"}
+    rows = [{"email": f"{number}@example.com", key: values[key].format(number)} for number in (1, 2, 3)]
+    if key == "phone":
+        rows = [{"phone": row["phone"]} for row in rows]
+    await check_that_none_deadlocks(shop, workers, "customers", rows, key, put_person)
+
+
+async def put_person(shop: Shop, db: Executor, row: dict[str, Any]) -> None:
+    customer = customer_from_row(row, shop.app_id, shop.store.digits)
+    await save_customers(db, shop.store_id, shop.store.digits, [customer], Cause(shop.app_id, "req_tests"))
+
+
+async def check_that_none_deadlocks(
+    shop: Shop,
+    workers: list[Database],
+    resource: str,
+    rows: list[dict[str, Any]],
+    key: str,
+    put: Callable[[Shop, Executor, dict[str, Any]], Awaitable[None]],
+) -> None:
+    """Both workers come to stand at a row that is undone in the end, with what they wrote before it in their hands."""
+    address, media = f"/{resource}/imports", {"content-type": NDJSON}
+    jobs = [
+        (await shop.client.post(address, content=lines(file), headers=media, params={"match_by": key})).json()["data"]
+        for file in (rows, reversed(rows))
+    ]
+    before = await deadlocks(workers)
+    async with shop.db.session() as middle:
+        await middle.execute("BEGIN")
+        await put(shop, middle, rows[1])
+        claims = [
+            (worker, await claim_import(worker, owner), owner) for worker, owner in zip(workers, "ab", strict=True)
+        ]
+        running = asyncio.gather(*(run_import(worker, claim, owner) for worker, claim, owner in claims if claim))
+        await until_somebody_waits(shop.db, 2)
+        await middle.execute("ROLLBACK")
+    await running
+    ends = [(await shop.client.get(f"{address}/{job['id']}")).json()["data"]["counts"] for job in jobs]
+    assert sorted((counts["created"], counts["unchanged"]) for counts in ends) == [(0, 3), (3, 0)]
+    assert await deadlocks(workers) == before

@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
+from stoa.api import EVENTS
 from stoa.imports.runner import run_pending
+from stoa.webhooks.samples import sample
 from tests.imports.files import NDJSON, catalogue, job_of, lines, mug, send
 from tests.support.shops import Shop
 
@@ -80,3 +82,10 @@ async def test_twenty_two_imports_of_an_app_may_be_unfinished(shop: Shop, other_
     job = await send(shop, lines([mug(1)]))
     assert (await job_of(shop, job["id"]))["status"] == "queued"
     await run_pending(shop.db)
+
+
+@pytest.mark.parametrize(("resource", "by"), [("products", "sku"), ("customers", "email")])
+def test_the_sample_of_an_end_is_of_the_resource_that_was_imported(resource: str, by: str) -> None:
+    told = sample(EVENTS[f"{resource.removesuffix('s')}.import_finished"])
+    assert told["resource"]["url"] == f"/api/v3/app/{resource}/imports/{told['data']['id']}"
+    assert (told["data"]["resource"], told["data"]["options"]["match_by"]) == (resource, by)

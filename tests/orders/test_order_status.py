@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from tests.orders.counter import Counter, codes
 
 
@@ -119,6 +121,17 @@ async def test_portions_that_cannot_be_shipped_are_named(counter: Counter) -> No
     assert codes(answer) == [("/line_items/0/quantity", "out_of_range"), ("/line_items/1/id", "not_found")]
     answer = await counter.put(order, status="on_hold", line_items=[{"id": line, "quantity": 1}])
     assert codes(answer) == [("/line_items", "invalid_format")]
+
+
+@pytest.mark.parametrize("status", ["shipped", "returned"])
+async def test_an_empty_list_of_lines_moves_nothing(counter: Counter, status: str) -> None:
+    order = await counter.place(("TEA", 2), status="processing")
+    if status == "returned":
+        await counter.move(order, "shipped")
+    answer = await counter.put(order, status=status, line_items=[])
+    assert (answer.status_code, codes(answer)) == (422, [("/line_items", "out_of_range")])
+    assert "leave it out" in answer.json()["errors"][0]["detail"]
+    assert (await counter.get(order))["status"] != status
 
 
 async def test_what_comes_back_broken_is_not_put_back(counter: Counter) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from tests.orders.counter import ADA, HOME, Counter, codes
 from tests.support.canaries import traces
+from tests.support.races import until_somebody_waits
 
 
 async def test_an_order_keeps_what_its_buyer_gave_not_what_the_customer_was_known_by(counter: Counter) -> None:
@@ -108,10 +109,7 @@ async def test_an_erasure_waits_for_an_order_that_is_being_stored_and_reaches_it
 
 
 async def waits_for_a_row(counter: Counter, many: int = 1) -> None:
-    """Until so many wait for a lock in this database."""
-    waiting = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-    while len(await counter.shop.db.fetch(waiting)) < many:
-        await asyncio.sleep(0.01)
+    await until_somebody_waits(counter.shop.db, many)
 
 
 async def test_orders_of_a_backordered_variant_can_be_cancelled_when_backorders_end(counter: Counter) -> None:

@@ -12,7 +12,7 @@ from stoa.imports.jobs import new_import_id, start_import
 from stoa.imports.products import PRODUCTS
 from stoa.orders.bodies import NewOrder
 from stoa.orders.placing import place
-from stoa.products.contract import NewProduct
+from stoa.products.bodies import NewProduct
 from stoa.products.rules import new_product
 from stoa.products.saving import Cause, save
 from stoa.rest.body import convert

@@ -15,7 +15,7 @@ from stoa.access.operator import Operator
 from stoa.access.stores import create_store
 from stoa.app import Application
 from stoa.db.pool import Database
-from stoa.products.contract import NewProduct
+from stoa.products.bodies import NewProduct
 from stoa.products.rules import new_product
 from stoa.products.saving import Cause, save
 from stoa.rest.body import convert

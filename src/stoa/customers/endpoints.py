@@ -8,19 +8,8 @@ import msgspec
 
 from stoa import terms
 from stoa.customers import queries, rules
-from stoa.customers.contract import (
-    CUSTOMERS,
-    Address,
-    AddressChanges,
-    Customer,
-    CustomerChanges,
-    CustomerExists,
-    MetadataChanges,
-    MetadataEntry,
-    NewAddress,
-    NewCustomer,
-    WrittenBy,
-)
+from stoa.customers.bodies import AddressChanges, CustomerChanges, MetadataChanges, NewAddress, NewCustomer
+from stoa.customers.contract import CUSTOMERS, Address, Customer, CustomerExists, MetadataEntry, WrittenBy
 from stoa.customers.copies import CustomerCopy
 from stoa.customers.documents import SHARED_SPACE, entry_term, mark_of, seen_by, value_of, without_others
 from stoa.customers.erasure import erase, hold
@@ -30,7 +19,7 @@ from stoa.customers.register import Register
 from stoa.customers.saving import load, save_or_refuse
 from stoa.products.contract import ExternalIdTaken
 from stoa.products.documents import json_of
-from stoa.products.saving import Cause
+from stoa.products.saving import cause_of
 from stoa.rest.endpoint import Call, Created, NoContent, One, Page, Routes
 from stoa.rest.lists import ListQuery, list_page
 from stoa.rest.patch import check_echoes
@@ -63,7 +52,7 @@ async def create_customer(call: Call, body: NewCustomer) -> Created[Customer]:
     with `shared.`.
     """
     customer = rules.new_customer(body, call.patch.get("metadata") or {}, call.caller.app_id)
-    register = Register(await _others(call, customer.fields))
+    register = Register(await load(call.db, call.store_id, **_names(customer.fields)))
     register.put(customer)
     made = (await _stored(call, customer)).id or 0
     found = await _document(call, made)
@@ -89,7 +78,7 @@ async def update_customer(call: Call, customer_id: int, body: CustomerChanges) -
     so that nothing is wiped by leaving it out.
     """
     wanted = {"email": body.email, "phone": body.phone, "external_id": body.external_id}
-    register = Register(await _others(call, wanted, customer_id))
+    register = Register(await load(call.db, call.store_id, ids=[customer_id], **_names(wanted)))
     customer = _found(register, customer_id)
     call.check_version(customer.version)
     if call.echoed:
@@ -182,10 +171,6 @@ async def update_customer_metadata(call: Call, customer_id: int, body: MetadataC
     return Page(docs, [], len(docs), max(len(docs), 1), 1, None, None)
 
 
-def cause_of(call: Call) -> Cause:
-    return Cause(call.caller.app_id, call.request_id)
-
-
 async def _document(call: Call, customer_id: int) -> One[Customer]:
     found = await queries.GET.maybe(call.db, call.store_id, customer_id)
     if found is None:
@@ -194,18 +179,15 @@ async def _document(call: Call, customer_id: int) -> One[Customer]:
     return One(seen_by(found.doc, call.caller.app_id), found.version)
 
 
-async def _others(call: Call, wanted: Mapping[str, Any], *ids: int) -> list[CustomerCopy]:
-    """The customers with these ids, and whoever stands in the way of these names."""
+def _names(wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """What `load` is to look for: whoever has one of the names that are wanted."""
     email, phone, external_id = (wanted[name] for name in ("email", "phone", "external_id"))
     number = e164(phone) if isinstance(phone, str) else None
-    return await load(
-        call.db,
-        call.store_id,
-        ids=ids,
-        emails=[email] if isinstance(email, str) else [],
-        phones=[number] if number else [],
-        external_ids=[external_id] if isinstance(external_id, str) else [],
-    )
+    return {
+        "emails": [email] if isinstance(email, str) else [],
+        "phones": [number] if number else [],
+        "external_ids": [external_id] if isinstance(external_id, str) else [],
+    }
 
 
 async def _edited(call: Call, customer_id: int, edit: Callable[[CustomerCopy], CustomerCopy]) -> CustomerCopy:
@@ -215,8 +197,15 @@ async def _edited(call: Call, customer_id: int, edit: Callable[[CustomerCopy], C
 
 
 async def _stored(call: Call, customer: CustomerCopy) -> CustomerCopy:
+    """Store a customer; where another took one of its names after our look, the refusal says who."""
     call.concerns = customer.id
-    [stored] = await save_or_refuse(call.db, call.store_id, call.store.digits, [customer], cause_of(call))
+    try:
+        [stored] = await save_or_refuse(call.db, call.store_id, call.store.digits, [customer], cause_of(call))
+    except (CustomerExists, ExternalIdTaken):
+        # Asked aside, because ours is undone.
+        named = await load(call.aside, call.store_id, **_names(customer.fields), lock=False)
+        Register(other for other in named if other.id != customer.id).put(customer)
+        raise
     return stored
 
 

@@ -2,7 +2,8 @@
 
 from stoa import money
 from stoa.customers import queries
-from stoa.customers.contract import NewCustomer, Profile, email_key
+from stoa.customers.bodies import NewCustomer, Profile
+from stoa.customers.contract import email_key
 from stoa.customers.phones import e164
 from stoa.customers.queries import FoundCustomer
 from stoa.customers.rules import new_customer, profile_faults, refuse

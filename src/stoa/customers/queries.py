@@ -75,7 +75,7 @@ class StoredCustomer(msgspec.Struct):
 
 
 # Every customer that is named, by whatever names it, in the order of ids.
-LOCK = Query(
+LOOK = Query(
     StoredCustomer,
     """SELECT id, version, head, shown FROM customers
         WHERE store_id = $1 AND deleted_at IS NULL AND id IN (
@@ -83,8 +83,9 @@ LOCK = Query(
               UNION SELECT id FROM customers WHERE store_id = $1 AND email_key = ANY($3::text[]) AND deleted_at IS NULL
               UNION SELECT id FROM customers WHERE store_id = $1 AND phone = ANY($4::text[]) AND deleted_at IS NULL
               UNION SELECT id FROM customers WHERE store_id = $1 AND external_id = ANY($5::text[]) AND deleted_at IS NULL)
-        ORDER BY id FOR NO KEY UPDATE""",
+        ORDER BY id""",
 )
+LOCK = Query(StoredCustomer, f"{LOOK.sql} FOR NO KEY UPDATE")
 
 
 class Drawn(msgspec.Struct):
@@ -147,10 +148,5 @@ FIND = Query(
         WHERE store_id = $1 AND deleted_at IS NULL AND id = coalesce(
               (SELECT id FROM customers WHERE store_id = $1 AND email_key = $2 AND deleted_at IS NULL),
               (SELECT id FROM customers WHERE store_id = $1 AND phone = $3 AND deleted_at IS NULL))""",
-)
-IN_THE_WAY = Query(
-    int,
-    """SELECT id FROM customers
-        WHERE store_id = $1 AND deleted_at IS NULL AND (email_key = $2 OR phone = $3 OR external_id = $4) LIMIT 1""",
 )
 CURRENCY = Query(str, "SELECT currency FROM stores WHERE id = $1")

@@ -16,13 +16,8 @@ class Register:
 
     def __init__(self, customers: Iterable[CustomerCopy]) -> None:
         self._named: dict[tuple[str, int | str], CustomerCopy] = {}
-        self._all: dict[int, CustomerCopy] = {}
         for customer in customers:
             self._add(customer)
-
-    @property
-    def customers(self) -> list[CustomerCopy]:
-        return list(self._all.values())
 
     def find(self, by: MatchBy, value: int | str) -> CustomerCopy | None:
         """By a value as it is compared: an e-mail address lowered, a phone number in E.164."""
@@ -48,11 +43,9 @@ class Register:
         return customer
 
     def _add(self, customer: CustomerCopy) -> None:
-        self._all[id(customer)] = customer
         self._named |= dict.fromkeys(_names(customer), customer)
 
     def _remove(self, customer: CustomerCopy) -> None:
-        del self._all[id(customer)]
         for name in _names(customer):
             del self._named[name]
 

@@ -5,7 +5,8 @@ from typing import Any, cast
 
 import msgspec
 
-from stoa.customers.contract import Address, AddressChanges, Customer, CustomerChanges, NewAddress, NewCustomer
+from stoa.customers.bodies import AddressChanges, CustomerChanges, NewAddress, NewCustomer
+from stoa.customers.contract import Address, Customer
 from stoa.customers.copies import CustomerCopy
 from stoa.customers.rules import add_address, change_address, change_customer, new_customer, same_place
 from stoa.rest.body import convert

@@ -6,16 +6,8 @@ from typing import Any
 
 import msgspec
 
-from stoa.customers.contract import (
-    MOST_ADDRESSES,
-    MOST_KEYS,
-    SHARED,
-    AddressChanges,
-    CustomerChanges,
-    NewAddress,
-    NewCustomer,
-    Profile,
-)
+from stoa.customers.bodies import AddressChanges, CustomerChanges, NewAddress, NewCustomer, Profile
+from stoa.customers.contract import MOST_ADDRESSES, MOST_KEYS, SHARED
 from stoa.customers.copies import CustomerCopy
 from stoa.customers.documents import ADDRESS_DEFAULTS, CUSTOMER_DEFAULTS, SHARED_SPACE, Spaces
 from stoa.customers.phones import e164

@@ -16,7 +16,7 @@ from stoa.db.query import Executor
 from stoa.ids import new_id
 from stoa.products.contract import ExternalIdTaken
 from stoa.products.documents import fields_of, head_of, json_of
-from stoa.products.saving import Cause
+from stoa.products.saving import Cause, columns
 
 
 class CustomerRow(msgspec.Struct):
@@ -60,10 +60,13 @@ async def load(
     emails: Iterable[str] = (),
     phones: Iterable[str] = (),
     external_ids: Iterable[str] = (),
+    lock: bool = True,
 ) -> list[CustomerCopy]:
-    """Working copies of every customer that these name, locked in the order of their ids."""
+    """Working copies of every customer that these name, locked in the order of their ids unless only looked at."""
     keys = [email_key(email) for email in emails]
-    rows = await queries.LOCK.all(db, store_id, list(ids), keys, list(phones), list(external_ids))
+    rows = await (queries.LOCK if lock else queries.LOOK).all(
+        db, store_id, list(ids), keys, list(phones), list(external_ids)
+    )
     return [_copy(row) for row in rows]
 
 
@@ -94,9 +97,9 @@ async def save(
             cause.app_id,
             cause.actor,
             cause.request_id,
-            *_columns(CustomerRow, rows),
-            *_columns(EntryRow, entries),
-            *_columns(EventRow, events),
+            *columns(CustomerRow, rows),
+            *columns(EntryRow, entries),
+            *columns(EventRow, events),
         )
     except PostgresError as error:
         # Another request took it between our look and our write; the first look names the rest.
@@ -116,15 +119,12 @@ async def save(
 async def save_or_refuse(
     db: Executor, store_id: int, digits: int, customers: Sequence[CustomerCopy], cause: Cause
 ) -> list[CustomerCopy]:
-    """Store, or refuse naming whoever came first."""
+    """Store all, or refuse."""
     stored = await save(db, store_id, digits, customers, cause)
-    for customer, kept in zip(customers, stored, strict=True):
-        if kept is None:
-            fields = customer.fields
-            key = email_key(fields["email"]) if fields["email"] else None
-            found = await queries.IN_THE_WAY.maybe(db, store_id, key, fields["phone"], fields["external_id"])
-            raise CustomerExists("Another request made this customer in the same moment.", existing_id=found)
-    return [kept for kept in stored if kept is not None]
+    kept = [customer for customer in stored if customer is not None]
+    if len(kept) < len(customers):
+        raise CustomerExists("Another request made this customer in the same moment.")
+    return kept
 
 
 async def _identified(db: Executor, customers: list[CustomerCopy]) -> list[CustomerCopy]:
@@ -171,10 +171,3 @@ def _row(customer: CustomerCopy, store_id: int) -> CustomerRow:
         shown=shown_of(customer.spaces),
         terms=terms_of(fields, customer.spaces, store_id),
     )
-
-
-def _columns(kind: type[msgspec.Struct], rows: Sequence[msgspec.Struct]) -> list[list[Any]]:
-    """Rows turned into one array for each column."""
-    if not rows:
-        return [[] for _ in msgspec.structs.fields(kind)]
-    return [list(column) for column in zip(*(msgspec.structs.astuple(row) for row in rows), strict=True)]

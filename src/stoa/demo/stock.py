@@ -7,12 +7,12 @@ import msgspec
 from stoa.access.operator import Operator
 from stoa.access.queries import STORE_BY_HANDLE
 from stoa.access.stores import create_store
-from stoa.customers.contract import NewCustomer
+from stoa.customers.bodies import NewCustomer
 from stoa.customers.rules import new_customer
 from stoa.customers.saving import save as save_customers
 from stoa.db.query import Executor
 from stoa.demo.sales import sell
-from stoa.products.contract import NewProduct
+from stoa.products.bodies import NewProduct
 from stoa.products.rules import new_product
 from stoa.products.saving import Cause, save
 from stoa.rest.body import convert, parse

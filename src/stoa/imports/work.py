@@ -99,24 +99,32 @@ class Work:
         """Carry out rows together; when they fail together, each by itself, so that only the guilty one fails."""
         faults = {row.number: found for row in rows if (found := self._faults_of(row))}
         right = [row for row in rows if row.number not in faults]
-        await db.execute("SAVEPOINT part")
-        try:
-            done = await self.of.apply(db, self.task, right, write=write) if right else []
-        except Exception as error:
-            if _is_passing(error):
-                raise
-            await db.execute("ROLLBACK TO SAVEPOINT part")
+        done = await self._apply_together(db, right, write=write)
+        if done is None:
             done = [await self._apply_one(db, row, write=write) for row in right]
         wrong = [self._failed(row, ValidationFailed(faults=faults[row.number])) for row in rows if row.number in faults]
         return sorted([*done, *wrong], key=lambda result: result.row)
+
+    async def _apply_together(self, db: Executor, rows: Sequence[Row], *, write: bool) -> list[Result] | None:
+        """Carry out rows in one call, which takes what they name in one order; None when that cannot be done."""
+        await db.execute("SAVEPOINT part")
+        for _ in range(MOST_LOOKS):
+            try:
+                return await self.of.apply(db, self.task, rows, write=write) if rows else []
+            except Exception as error:
+                if _is_passing(error):
+                    raise
+                await db.execute("ROLLBACK TO SAVEPOINT part")
+                if not _is_overtaken(error):
+                    break
+        return None
 
     async def _apply_one(self, db: Executor, row: Row, *, write: bool, looks_left: int = MOST_LOOKS) -> Result:
         await db.execute("SAVEPOINT row")
         try:
             [result] = await self.of.apply(db, self.task, [row], write=write)
         except Refusal as refusal:
-            # Without a fault of its own, the row lost what it names to somebody between our look and our write.
-            if looks_left and not refusal.faults:
+            if looks_left and _is_overtaken(refusal):
                 await db.execute("ROLLBACK TO SAVEPOINT row")
                 return await self._apply_one(db, row, write=write, looks_left=looks_left - 1)
             result = self._failed(row, refusal)
@@ -195,13 +203,19 @@ class Work:
         self._created = 0
         await db.execute("SAVEPOINT lesson")
         try:
-            await db.execute(f"ANALYZE {', '.join(self.of.tables)}")
-        except PostgresError:  # somebody else is measuring
+            # Nobody waits for somebody else who is measuring, with rows in hand that others want.
+            await db.execute(f"ANALYZE (SKIP_LOCKED) {', '.join(self.of.tables)}")
+        except PostgresError:  # the rows are worth more than the lesson
             await db.execute("ROLLBACK TO SAVEPOINT lesson")
 
 
 def _json(value: Any) -> str:
     return msgspec.json.encode(value).decode()
+
+
+def _is_overtaken(error: BaseException) -> bool:
+    """Whether rows without a fault of their own lost what they name to somebody between our look and our write."""
+    return isinstance(error, Refusal) and not error.faults
 
 
 def _is_passing(error: BaseException) -> bool:

@@ -111,7 +111,9 @@ class StatusChange(msgspec.Struct, forbid_unknown_fields=True):
     comment: Annotated[str, Meta(min_length=1, max_length=5_000)] | None = None
     reason: Short | None = None
     restock: bool = True
-    line_items: Annotated[list[Portion], Meta(max_length=MOST_LINES)] = []
+    line_items: Annotated[list[Portion], Meta(max_length=MOST_LINES, extra_json_schema={"minItems": 1})] | UnsetType = (
+        UNSET
+    )
 
 
 class AddedLines(msgspec.Struct, forbid_unknown_fields=True):

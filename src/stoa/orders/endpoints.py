@@ -134,7 +134,7 @@ async def update_order_status(call: Call, order_id: int, body: StatusChange) -> 
     if body.payment_status is not None:
         change_payment(order, body.payment_status, refunded)
     if body.status is not None:
-        change_status(order, body.status, body.line_items, time_text(moment), body.reason)
+        change_status(order, body.status, body.line_items or [], time_text(moment), body.reason)
     if body.tracking is not None:
         _track(order, body.tracking, moment)
     if order == before:
@@ -230,6 +230,8 @@ def _check_body(body: StatusChange) -> None:
         faults.append(Fault("/status", "required", "or payment_status is required"))
     if body.line_items and body.status not in ("shipped", "returned"):
         faults.append(Fault("/line_items", "invalid_format", "goes with shipped or returned only"))
+    if body.line_items == []:
+        faults.append(Fault("/line_items", "out_of_range", "must not be empty: leave it out to move every line"))
     if body.amount_refunded is not None and body.payment_status is None:
         faults.append(Fault("/amount_refunded", "invalid_format", "goes with payment_status only"))
     if body.tracking is not None and not any(msgspec.structs.astuple(body.tracking)):

@@ -6,7 +6,8 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from stoa.products import queries
-from stoa.products.contract import BatchItem, Product, ProductBatch, Variant, VariantBatch, VariantChanges, VariantItem
+from stoa.products.bodies import BatchItem, ProductBatch, VariantBatch, VariantChanges, VariantItem
+from stoa.products.contract import Product, Variant
 from stoa.products.copies import ProductCopy, VariantCopy
 from stoa.products.documents import exactly
 from stoa.products.rows import Keys, change_by_row, pointing_into, product_from_row
@@ -46,7 +47,7 @@ async def run(call: Call, plan: Plan[Item], items: Sequence[Item], mode: Mode) -
     try:
         return Batch(await _together(call, plan, numbered, mode))
     except Refusal as refusal:
-        if mode == "atomic" and (refusal.faults or len(items) == 1):
+        if mode == "atomic" and refusal.faults:
             raise
         await call.db.execute("ROLLBACK TO SAVEPOINT batch")
     results: list[ItemResult[msgspec.Raw]] = []
@@ -117,7 +118,7 @@ def _apply_to_product(shelf: Shelf, item: BatchItem, store: Store) -> Planned:
         raise ValidationFailed("There is no such product.", faults=[fault])
     _check_version(item.if_version, product.version)
     if item.op == "delete":
-        shelf.edit(product, _delete)
+        shelf.edit(product, delete_product)
         return Planned("deleted", product)
     changed = shelf.edit(product, lambda tried: change_by_row(tried, item.data, store), pointing_into(item.data))
     return Planned("updated" if changed else "unchanged", product)
@@ -144,11 +145,6 @@ def _check_version(expected: int | None, current: int) -> None:
     if expected not in (None, current):
         fault = Fault("/if_version", VersionConflict.code, f"is not {current}", {"current_version": current})
         raise VersionConflict(f"The current version is {current}.", faults=[fault], current_version=current)
-
-
-def _delete(product: ProductCopy) -> bool:
-    delete_product(product)
-    return True
 
 
 def _key_of(item: BatchItem) -> tuple[MatchBy, int | str]:

@@ -1,4 +1,4 @@
-"""Products and variants as callers see them: the resources, what may be sent, and how lists are filtered."""
+"""Products and variants as callers see them: the resources, how lists are filtered, and what is refused."""
 
 from datetime import datetime
 from decimal import Decimal
@@ -7,7 +7,6 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from stoa.rest.batch import Mode
 from stoa.rest.checks import Money, Time, decimal_within
 from stoa.rest.filters import (
     Choices,
@@ -82,11 +81,6 @@ class Seo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     description: Annotated[str, Meta(max_length=1000)] | None = None
 
 
-class SeoChanges(msgspec.Struct, forbid_unknown_fields=True):
-    title: Short | UnsetType | None = UNSET
-    description: Annotated[str, Meta(max_length=1000)] | UnsetType | None = UNSET
-
-
 class Variant(msgspec.Struct):
     """One sellable form of a product; its id is stable for ever."""
 
@@ -159,148 +153,6 @@ class Product(msgspec.Struct):
     deleted_at: Time | None
     variants: list[Variant] | UnsetType = UNSET
     inventory: list[Level] | UnsetType = UNSET
-
-
-class NewStock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    on_hand: Quantity = 0
-
-
-class NewImage(msgspec.Struct, forbid_unknown_fields=True):
-    url: Url
-    alt: Short | None = None
-
-
-class NewVariant(msgspec.Struct, forbid_unknown_fields=True):
-    """A variant as it is sent; what is left out is inherited or empty."""
-
-    option_values: dict[str, Name] = {}
-    sku: Sku | None = None
-    barcode: Sku | None = None
-    price: Money | None = None
-    compare_at_price: Money | None = None
-    cost_price: Money | None = None
-    weight: Weight | None = None
-    image_id: int | None = None
-    track_inventory: bool | None = None
-    allow_backorder: bool = False
-    low_stock_threshold: Annotated[int, Meta(ge=0, le=1_000_000_000)] | None = None
-    external_id: ExternalId | None = None
-    metadata: Metadata = {}
-    stock: NewStock = NewStock()
-
-
-class NewProduct(msgspec.Struct, forbid_unknown_fields=True):
-    """A product as it is sent, its options and variants inline; without variants it gets one."""
-
-    name: Name
-    price: Money
-    external_id: ExternalId | None = None
-    slug: Slug | None = None
-    description: Annotated[str, Meta(max_length=65_535)] | None = None
-    status: Status = "active"
-    compare_at_price: Money | None = None
-    cost_price: Money | None = None
-    brand: Short | None = None
-    category: Short | None = None
-    tags: Annotated[list[Tag], Meta(max_length=250)] = []
-    images: Annotated[list[NewImage], Meta(max_length=250)] = []
-    options: Annotated[list[Option], Meta(max_length=3)] = []
-    variants: Annotated[list[NewVariant], Meta(max_length=200)] = []
-    weight: Weight | None = None
-    weight_unit: WeightUnit = "kg"
-    requires_shipping: bool = True
-    taxable: bool = True
-    track_inventory: bool = True
-    seo: Seo = Seo()
-    metadata: Metadata = {}
-    sku: Sku | None = None
-    barcode: Sku | None = None
-    stock: NewStock | UnsetType = UNSET
-
-
-class ChangedImage(NewImage, forbid_unknown_fields=True):
-    """An image as it is sent in a change; one that keeps its id or address keeps its identity."""
-
-    id: int | None = None
-    position: int | None = None
-
-
-class ProductChanges(msgspec.Struct, forbid_unknown_fields=True):
-    """What may be changed of a product; what is left out stays, null clears."""
-
-    name: Name | UnsetType = UNSET
-    price: Money | UnsetType = UNSET
-    external_id: ExternalId | UnsetType | None = UNSET
-    slug: Slug | UnsetType | None = UNSET
-    description: Annotated[str, Meta(max_length=65_535)] | UnsetType | None = UNSET
-    status: Status | UnsetType = UNSET
-    compare_at_price: Money | UnsetType | None = UNSET
-    cost_price: Money | UnsetType | None = UNSET
-    brand: Short | UnsetType | None = UNSET
-    category: Short | UnsetType | None = UNSET
-    tags: Annotated[list[Tag], Meta(max_length=250)] | UnsetType | None = UNSET
-    images: Annotated[list[ChangedImage], Meta(max_length=250)] | UnsetType | None = UNSET
-    options: Annotated[list[Option], Meta(max_length=3)] | UnsetType | None = UNSET
-    weight: Weight | UnsetType | None = UNSET
-    weight_unit: WeightUnit | UnsetType = UNSET
-    requires_shipping: bool | UnsetType = UNSET
-    taxable: bool | UnsetType = UNSET
-    track_inventory: bool | UnsetType = UNSET
-    seo: SeoChanges | UnsetType | None = UNSET
-    metadata: MetadataChanges | UnsetType | None = UNSET
-
-
-class VariantChanges(msgspec.Struct, forbid_unknown_fields=True):
-    """What may be changed of a variant; stock moves by adjustments, so that every movement is in the ledger."""
-
-    option_values: dict[str, Name] | UnsetType = UNSET
-    sku: Sku | UnsetType | None = UNSET
-    barcode: Sku | UnsetType | None = UNSET
-    price: Money | UnsetType | None = UNSET
-    compare_at_price: Money | UnsetType | None = UNSET
-    cost_price: Money | UnsetType | None = UNSET
-    weight: Weight | UnsetType | None = UNSET
-    image_id: int | UnsetType | None = UNSET
-    track_inventory: bool | UnsetType = UNSET
-    allow_backorder: bool | UnsetType = UNSET
-    low_stock_threshold: Annotated[int, Meta(ge=0, le=1_000_000_000)] | UnsetType | None = UNSET
-    external_id: ExternalId | UnsetType | None = UNSET
-    metadata: MetadataChanges | UnsetType | None = UNSET
-
-
-class BatchItem(msgspec.Struct, forbid_unknown_fields=True):
-    """One product to create, update, upsert or delete, named by `id`, `sku` or `external_id`."""
-
-    op: Literal["create", "update", "upsert", "delete"]
-    id: int | None = None
-    sku: Sku | None = None
-    external_id: ExternalId | None = None
-    match_by: Literal["id", "sku", "external_id"] | None = None
-    if_version: int | None = None
-    data: dict[str, Any] = {}
-
-
-class ProductBatch(msgspec.Struct, forbid_unknown_fields=True):
-    """Up to 100 items; `atomic` writes all or nothing, `independent` each for itself."""
-
-    items: Annotated[list[BatchItem], Meta(min_length=1, extra_json_schema={"maxItems": 100})]
-    mode: Mode = "atomic"
-
-
-class VariantItem(msgspec.Struct, forbid_unknown_fields=True):
-    """A merge patch of one variant, named by `id` or `sku`."""
-
-    data: dict[str, Any]
-    id: int | None = None
-    sku: Sku | None = None
-    if_version: int | None = None
-
-
-class VariantBatch(msgspec.Struct, forbid_unknown_fields=True):
-    """Up to 250 items; `atomic` writes all or nothing, `independent` each for itself."""
-
-    items: Annotated[list[VariantItem], Meta(min_length=1, extra_json_schema={"maxItems": 250})]
-    mode: Mode = "atomic"
 
 
 class SkuTaken(Refusal):

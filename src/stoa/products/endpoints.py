@@ -8,21 +8,14 @@ import msgspec
 
 from stoa.products import queries, rules
 from stoa.products.batch import change_products
-from stoa.products.contract import (
-    PRODUCTS,
-    ExternalIdTaken,
-    NewProduct,
-    Product,
-    ProductBatch,
-    ProductChanges,
-    SkuTaken,
-)
+from stoa.products.bodies import NewProduct, ProductBatch, ProductChanges
+from stoa.products.contract import PRODUCTS, ExternalIdTaken, Product, SkuTaken
 from stoa.products.copies import ProductCopy
 from stoa.products.documents import exactly
 from stoa.products.examples import NEW_SHIRT, PRODUCT_BATCH, SHIRT_CHANGES
 from stoa.products.rows import Keys, pointing_into
 from stoa.products.rules import change_product, new_product
-from stoa.products.saving import cause_of, load, save
+from stoa.products.saving import load, store
 from stoa.products.shelf import Shelf
 from stoa.rest.batch import Batch, BatchFailed, TooManyItems
 from stoa.rest.endpoint import Call, Created, NoContent, One, Page, Routes
@@ -57,8 +50,9 @@ async def create_product(call: Call, body: NewProduct) -> Created[Product]:
     """
     product = new_product(body, call.store)
     shelf = await _shelf_for(call, call.patch)
-    shelf.put(product, pointing_into(call.patch))
-    await save(call.db, call.store_id, [product], cause_of(call))
+    at = pointing_into(call.patch)
+    shelf.put(product, at)
+    await store(call, product, at)
     document = await queries.GET.one(call.db, call.store_id, product.id)
     return Created(document.doc, document.version, f"/products/{product.id}")
 
@@ -98,12 +92,7 @@ async def delete_product(call: Call, product_id: int) -> NoContent:
 
     Its variants go with it and their SKUs are free again; orders keep what they recorded. A tombstone stays for 90 days.
     """
-
-    def gone(product: ProductCopy) -> bool:
-        rules.delete_product(product)
-        return True
-
-    await _change(call, product_id, gone)
+    await _change(call, product_id, rules.delete_product)
     return NoContent()
 
 
@@ -127,11 +116,10 @@ async def _change(
     product_id: int,
     edit: Callable[[ProductCopy], bool],
     *,
-    skus: Iterable[str] = (),
     external_ids: Iterable[str] = (),
-) -> ProductCopy:
+) -> None:
     """Lock a product, check the version that the caller knows, edit it, and store it if anything changed."""
-    shelf = Shelf(await load(call.db, call.store_id, ids=[product_id], skus=skus, external_ids=external_ids))
+    shelf = Shelf(await load(call.db, call.store_id, ids=[product_id], external_ids=external_ids))
     product = shelf.find("id", product_id)
     if product is None:
         raise NotFound("There is no product with this id.")
@@ -139,8 +127,7 @@ async def _change(
     if call.echoed:
         check_echoes(call, exactly((await _document(call, product_id)).doc))
     if shelf.edit(product, edit):
-        await save(call.db, call.store_id, [product], cause_of(call))
-    return product
+        await store(call, product)
 
 
 async def _shelf_for(call: Call, sent: dict[str, Any]) -> Shelf:

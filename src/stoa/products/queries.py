@@ -108,8 +108,7 @@ class StoredProduct(msgspec.Struct):
     head: str
 
 
-# The house's one order of locks: products first, by id; then whatever belongs to them.
-LOCK = Query(
+LOOK = Query(
     StoredProduct,
     """SELECT id, version, head FROM products
         WHERE store_id = $1 AND deleted_at IS NULL AND id IN (
@@ -118,8 +117,10 @@ LOCK = Query(
                      WHERE store_id = $1 AND external_id = ANY($3::text[]) AND deleted_at IS NULL
               UNION SELECT product_id FROM variants
                      WHERE store_id = $1 AND sku = ANY($4::text[]) AND deleted_at IS NULL)
-        ORDER BY id FOR NO KEY UPDATE""",
+        ORDER BY id""",
 )
+# The house's one order of locks: products first, by id; then whatever belongs to them.
+LOCK = Query(StoredProduct, f"{LOOK.sql} FOR NO KEY UPDATE")
 
 
 class StoredVariant(msgspec.Struct):

@@ -5,7 +5,8 @@ from typing import Any, cast
 
 import msgspec
 
-from stoa.products.contract import NewProduct, NewVariant, Product, ProductChanges, Variant, VariantChanges
+from stoa.products.bodies import NewProduct, NewVariant, ProductChanges, VariantChanges
+from stoa.products.contract import Product, Variant
 from stoa.products.copies import ProductCopy, VariantCopy
 from stoa.products.rules import add_variant, change_product, change_variant, new_product, set_stock
 from stoa.products.shelf import Pointing, on_itself

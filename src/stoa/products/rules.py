@@ -9,7 +9,7 @@ from msgspec import UNSET, UnsetType
 
 from stoa import money
 from stoa.products import options
-from stoa.products.contract import NewProduct, NewStock, NewVariant, ProductChanges, VariantChanges
+from stoa.products.bodies import NewProduct, NewStock, NewVariant, ProductChanges, VariantChanges
 from stoa.products.copies import ProductCopy, VariantCopy
 from stoa.products.documents import PRODUCT_DEFAULTS, VARIANT_DEFAULTS, options_key, slug_of
 from stoa.rest.checks import MOST_FAULTS
@@ -118,10 +118,12 @@ def _let_go_of_images(product: ProductCopy, kept: set[int]) -> None:
             _set(variant, {"image_id": None})
 
 
-def delete_product(product: ProductCopy) -> None:
+def delete_product(product: ProductCopy) -> bool:
+    """Delete a product with its variants; says, as every edit does, that something changed."""
     product.deleted = product.touched = True
     for variant in product.live:
         variant.deleted = variant.touched = True
+    return True
 
 
 def add_variant(product: ProductCopy, new: NewVariant, store: Store) -> VariantCopy:

@@ -14,6 +14,8 @@ from stoa.products.contract import ExternalIdTaken, SkuTaken
 from stoa.products.copies import ProductCopy, VariantCopy
 from stoa.products.documents import fields_of, head_of, json_of, minor, options_key, terms_of
 from stoa.products.events import events_of
+from stoa.products.rows import Keys
+from stoa.products.shelf import Pointing, Shelf, on_itself
 from stoa.rest.endpoint import Call
 
 
@@ -95,12 +97,13 @@ async def load(
     skus: Iterable[str] = (),
     external_ids: Iterable[str] = (),
     variant_external_ids: Collection[str] = (),
+    lock: bool = True,
 ) -> list[ProductCopy]:
-    """Working copies of every product that these name, locked in the order of their ids."""
+    """Working copies of every product that these name, locked in the order of their ids unless only looked at."""
     wanted = [*ids]
     if variant_external_ids:
         wanted += await queries.PRODUCTS_OF_EXTERNAL_IDS.all(db, store_id, list(variant_external_ids))
-    rows = await queries.LOCK.all(db, store_id, wanted, list(external_ids), list(skus))
+    rows = await (queries.LOCK if lock else queries.LOOK).all(db, store_id, wanted, list(external_ids), list(skus))
     if not rows:
         return []
     products = {row.id: product_copy(row) for row in rows}
@@ -119,6 +122,19 @@ def variant_copy(row: queries.StoredVariant) -> VariantCopy:
     return VariantCopy(
         row.id, fields, row.on_hand, row.reserved, row.version, before=fields, on_hand_before=row.on_hand
     )
+
+
+async def store(call: Call, product: ProductCopy, at: Pointing = on_itself) -> None:
+    """Store one product; where another took one of its names after our look, the refusal says who."""
+    try:
+        await save(call.db, call.store_id, [product], cause_of(call))
+    except (SkuTaken, ExternalIdTaken):
+        names = Keys()
+        names.add({**product.fields, "variants": [variant.fields for variant in product.live]})
+        # Asked aside, because ours is undone.
+        named = await load(call.aside, call.store_id, **msgspec.structs.asdict(names), lock=False)
+        Shelf(other for other in named if other.id != product.id).check(product, at)
+        raise
 
 
 async def save(db: Executor, store_id: int, products: Sequence[ProductCopy], cause: Cause) -> None:
@@ -153,10 +169,10 @@ async def save(db: Executor, store_id: int, products: Sequence[ProductCopy], cau
             store_id,
             cause.actor,
             cause.request_id,
-            *_columns(ProductRow, product_rows),
-            *_columns(VariantRow, variant_rows),
-            *_columns(MovementRow, movements),
-            *_columns(EventRow, events),
+            *columns(ProductRow, product_rows),
+            *columns(VariantRow, variant_rows),
+            *columns(MovementRow, movements),
+            *columns(EventRow, events),
         )
     except PostgresError as error:
         # Another request took it between our look and our write; the first look names the rest.
@@ -209,7 +225,7 @@ def variant_row(variant: VariantCopy, product: int) -> VariantRow:
     )
 
 
-def _columns(kind: type[msgspec.Struct], rows: Sequence[msgspec.Struct]) -> list[list[Any]]:
+def columns(kind: type[msgspec.Struct], rows: Sequence[msgspec.Struct]) -> list[list[Any]]:
     """Rows turned into one array for each column."""
     if not rows:
         return [[] for _ in msgspec.structs.fields(kind)]

@@ -54,7 +54,7 @@ class Shelf:
             return False
         self._remove(product)
         try:
-            self._check(tried, at)
+            self.check(tried, at)
         except Refusal:
             self._add(product)
             raise
@@ -64,11 +64,12 @@ class Shelf:
 
     def put(self, product: ProductCopy, at: Pointing = on_itself) -> ProductCopy:
         """Add a new product."""
-        self._check(product, at)
+        self.check(product, at)
         self._add(product)
         return product
 
-    def _check(self, product: ProductCopy, at: Pointing) -> None:
+    def check(self, product: ProductCopy, at: Pointing) -> None:
+        """Refuse a product that takes what is another's."""
         if product.deleted:
             return
         faults = list(self._taken_skus(product, at))

@@ -4,22 +4,14 @@ import msgspec
 
 from stoa.products import queries
 from stoa.products.batch import change_variants
-from stoa.products.contract import (
-    PRODUCT_VARIANTS,
-    VARIANTS,
-    ExternalIdTaken,
-    NewVariant,
-    SkuTaken,
-    Variant,
-    VariantBatch,
-    VariantChanges,
-)
+from stoa.products.bodies import NewVariant, VariantBatch, VariantChanges
+from stoa.products.contract import PRODUCT_VARIANTS, VARIANTS, ExternalIdTaken, SkuTaken, Variant
 from stoa.products.copies import ProductCopy, VariantCopy
 from stoa.products.documents import exactly
 from stoa.products.examples import NEW_VARIANT, VARIANT_BATCH, VARIANT_CHANGES
 from stoa.products.rows import Keys
 from stoa.products.rules import DuplicateVariant, LastVariant, add_variant, change_variant, remove_variant
-from stoa.products.saving import cause_of, load, save
+from stoa.products.saving import load, store
 from stoa.products.shelf import Shelf
 from stoa.rest.batch import Batch, BatchFailed, TooManyItems
 from stoa.rest.endpoint import Call, Created, NoContent, One, Page, Routes
@@ -78,7 +70,7 @@ async def create_variant(call: Call, product_id: int, body: NewVariant) -> Creat
         return True
 
     shelf.edit(product, edit)
-    await save(call.db, call.store_id, [product], cause_of(call))
+    await store(call, product)
     variant_id = product.variants[-1].id or 0
     document = await _document(call, product_id, variant_id)
     return Created(document.doc, document.version, f"/products/{product_id}/variants/{variant_id}")
@@ -108,7 +100,7 @@ async def update_variant(call: Call, product_id: int, variant_id: int, body: Var
         return change_variant(tried, _live(tried, variant_id), body, call.patch, call.store)
 
     if shelf.edit(product, edit):
-        await save(call.db, call.store_id, [product], cause_of(call))
+        await store(call, product)
     return await _document(call, product_id, variant_id)
 
 
@@ -123,7 +115,7 @@ async def delete_variant(call: Call, product_id: int, variant_id: int) -> NoCont
         return True
 
     shelf.edit(product, edit)
-    await save(call.db, call.store_id, [product], cause_of(call))
+    await store(call, product)
     return NoContent()
 
 

@@ -1,14 +1,14 @@
 """The sample request of an operation in other languages than curl; `code.js` writes the same once it runs."""
 
-import inspect
+import ast
 import json
 import re
+from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import Any, cast
+from importlib.resources import files
 
 import msgspec
 
-from stoa.client.resources import Resources
 from stoa.reference.document import Document, Operation
 from stoa.reference.samples import example, pretty, sample_body, sample_path
 
@@ -26,21 +26,24 @@ class SdkCall(msgspec.Struct, frozen=True):
 @cache
 def sdk_calls() -> dict[str, SdkCall]:
     """The calls of the SDK by the summary of their operation, which is the first line of their docstring."""
-    # The resources only keep the connection; none is opened here.
-    return dict(_calls(Resources(cast("Any", None)), ""))
+    # Read, not imported: the SDK would bring its HTTP client into every worker.
+    module = ast.parse((files("stoa") / "client" / "resources.py").read_text())
+    resources = {node.name: node for node in module.body if isinstance(node, ast.ClassDef)}
+    return dict(_calls(resources, "Resources", ()))
 
 
-def _calls(resource: object, place: str) -> list[tuple[str, SdkCall]]:
-    found: list[tuple[str, SdkCall]] = []
-    for name, method in inspect.getmembers(type(resource), inspect.isfunction):
-        summary = (inspect.getdoc(method) or "").partition("\n")[0].rstrip(".")
-        if place and not name.startswith("_"):
-            spreads = any(each.kind is each.VAR_KEYWORD for each in inspect.signature(method).parameters.values())
-            found.append((summary, SdkCall(f"{place}.{name}", spreads)))
-    for name, below in vars(resource).items():
-        if not name.startswith("_"):
-            found += _calls(below, f"{place}.{name}" if place else name)
-    return found
+def _calls(resources: Mapping[str, ast.ClassDef], name: str, place: tuple[str, ...]) -> Iterator[tuple[str, SdkCall]]:
+    """The calls of a resource and of those that its `__init__` puts below it."""
+    for method in [node for node in resources[name].body if isinstance(node, ast.FunctionDef)]:
+        summary = (ast.get_docstring(method) or "").partition("\n")[0].rstrip(".")
+        if summary and not method.name.startswith("_"):
+            yield summary, SdkCall(".".join([*place, method.name]), method.args.kwarg is not None)
+    for node in ast.walk(resources[name]):
+        match node:
+            case ast.Assign([ast.Attribute(attr=below)], ast.Call(ast.Name(kind))) if kind in resources:
+                yield from _calls(resources, kind, (*place, below))
+            case _:
+                pass
 
 
 def python(operation: Operation, document: Document) -> str:

@@ -1,0 +1,102 @@
+"""What may be sent of customers: each body with its limits, so that whatever passes can be stored."""
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from stoa.customers.contract import MOST_ADDRESSES, Country, Email, Latitude, Longitude, Phone, Short
+
+Status = Literal["active", "disabled"]
+ExternalId = Annotated[str, Meta(min_length=1, max_length=255)]
+Locale = Annotated[str, Meta(max_length=35, pattern=r"^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*$")]
+Tag = Annotated[str, Meta(min_length=1, max_length=64)]
+Tags = Annotated[list[Tag], Meta(max_length=250)]
+Note = Annotated[str, Meta(max_length=5000)]
+MetadataKey = Annotated[str, Meta(pattern=r"^[a-z0-9_.-]{1,64}$")]
+MetadataValue = Annotated[str, Meta(max_length=1000)] | int | float | bool
+MetadataChanges = dict[MetadataKey, MetadataValue | None]
+
+
+class NewAddress(msgspec.Struct, forbid_unknown_fields=True):
+    """An address as it is sent."""
+
+    address1: Annotated[str, Meta(min_length=1, max_length=255)]
+    country_code: Country
+    label: Annotated[str, Meta(max_length=64)] | None = None
+    first_name: Short | None = None
+    last_name: Short | None = None
+    company: Short | None = None
+    phone: Phone | None = None
+    address2: Short | None = None
+    city: Short | None = None
+    district: Short | None = None
+    province: Short | None = None
+    province_code: Annotated[str, Meta(max_length=10)] | None = None
+    postal_code: Annotated[str, Meta(max_length=20)] | None = None
+    latitude: Latitude | None = None
+    longitude: Longitude | None = None
+    is_default_shipping: bool = False
+    is_default_billing: bool = False
+
+
+class AddressChanges(msgspec.Struct, forbid_unknown_fields=True):
+    """What may be changed of an address; what is left out stays, null clears."""
+
+    address1: Annotated[str, Meta(min_length=1, max_length=255)] | UnsetType = UNSET
+    country_code: Country | UnsetType = UNSET
+    label: Annotated[str, Meta(max_length=64)] | UnsetType | None = UNSET
+    first_name: Short | UnsetType | None = UNSET
+    last_name: Short | UnsetType | None = UNSET
+    company: Short | UnsetType | None = UNSET
+    phone: Phone | UnsetType | None = UNSET
+    address2: Short | UnsetType | None = UNSET
+    city: Short | UnsetType | None = UNSET
+    district: Short | UnsetType | None = UNSET
+    province: Short | UnsetType | None = UNSET
+    province_code: Annotated[str, Meta(max_length=10)] | UnsetType | None = UNSET
+    postal_code: Annotated[str, Meta(max_length=20)] | UnsetType | None = UNSET
+    latitude: Latitude | UnsetType | None = UNSET
+    longitude: Longitude | UnsetType | None = UNSET
+    is_default_shipping: bool | UnsetType = UNSET
+    is_default_billing: bool | UnsetType = UNSET
+
+
+class Profile(msgspec.Struct, forbid_unknown_fields=True):
+    """What is known of a person, whoever sends it; `email` or `phone` is needed."""
+
+    email: Email | None = None
+    phone: Phone | None = None
+    first_name: Short | None = None
+    last_name: Short | None = None
+    company: Short | None = None
+    locale: Locale | None = None
+    accepts_marketing: bool = False
+
+
+class NewCustomer(Profile, forbid_unknown_fields=True):
+    """A customer as it is sent, addresses and metadata inline; `email` or `phone` is needed."""
+
+    external_id: ExternalId | None = None
+    status: Status = "active"
+    tags: Tags = []
+    note: Note | None = None
+    addresses: Annotated[list[NewAddress], Meta(extra_json_schema={"maxItems": MOST_ADDRESSES})] = []
+    metadata: dict[MetadataKey, MetadataValue] = {}
+
+
+class CustomerChanges(msgspec.Struct, forbid_unknown_fields=True):
+    """What may be changed of a customer; what is left out stays, null clears. Addresses have their own addresses."""
+
+    external_id: ExternalId | UnsetType | None = UNSET
+    email: Email | UnsetType | None = UNSET
+    phone: Phone | UnsetType | None = UNSET
+    first_name: Short | UnsetType | None = UNSET
+    last_name: Short | UnsetType | None = UNSET
+    company: Short | UnsetType | None = UNSET
+    locale: Locale | UnsetType | None = UNSET
+    status: Status | UnsetType = UNSET
+    accepts_marketing: bool | UnsetType = UNSET
+    tags: Tags | UnsetType | None = UNSET
+    note: Note | UnsetType | None = UNSET
+    metadata: MetadataChanges | UnsetType | None = UNSET
