@@ -1,6 +1,7 @@
 """Lanes that are taken as they are filled: who gets them, with what, and who does not."""
 
 import asyncio
+import contextlib
 from typing import Any
 
 import msgspec
@@ -9,7 +10,7 @@ import pytest
 from stoa.db.pool import Database
 from stoa.settings import Settings
 from stoa.webhooks.envelope import Event
-from stoa.webhooks.routing import NOBODY, Routed, Taker, route_events, routed_events
+from stoa.webhooks.routing import GIVE_BACK, NOBODY, Routed, Taker, route_events, route_on
 from tests.support.receivers import Receiver
 from tests.support.shops import Shop
 from tests.webhooks.couriers import Subscribed, add_note, lane, log, subscribe, until, working
@@ -98,23 +99,26 @@ async def test_a_subscription_that_is_not_to_be_sent_to_is_only_filled(shop: Sho
 
 async def test_a_bucket_is_routed_by_one_at_a_time_and_given_back(shop: Shop) -> None:
     await hooked(shop)
+    bucket = shop.store_id % 64
     await add_note(shop)
-    async with routed_events(shop.db, [shop.store_id % 64], US) as routed:
-        assert routed.events == 1
+    async with shop.db.session() as db:
+        assert (await route_on(db, [bucket], US)).events == 1
         await add_note(shop)
         assert (await route(shop)).events == 0
-    assert (await route(shop)).events == 1
+        await route_on(db, [(bucket + 1) % 64], US)  # which gives back what it had before
+        assert (await route(shop)).events == 1
+        await GIVE_BACK.one(db)
 
 
 async def test_a_bucket_whose_router_dies_is_free_again(shop: Shop) -> None:
     await hooked(shop)
-    await add_note(shop)
-    with pytest.raises(asyncio.CancelledError):
-        async with routed_events(shop.db, [shop.store_id % 64], US):
+    with contextlib.suppress(asyncio.CancelledError):
+        async with shop.db.session() as db:
+            await route_on(db, [shop.store_id % 64], US)
             raise asyncio.CancelledError
+    await add_note(shop)
 
     async def free() -> bool:
-        await add_note(shop)
         return (await route(shop)).events > 0
 
     await until(free, "the bucket can be routed")

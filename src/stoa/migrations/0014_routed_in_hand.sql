@@ -114,18 +114,20 @@ CREATE TYPE waiting_event AS (
     store_id bigint, id text, type text, resource_type text, resource_id bigint, resource_version integer, actor text,
     changes text, data text, created_at timestamptz);
 
--- The next events of these buckets, which are this session's until it gives them back, none of one that another routes now;
--- and then who listens in their stores. Where nobody does, data is left out.
+-- The next events of these buckets, none of one that another routes now, and then who listens in their stores. The buckets are
+-- this session's until it takes others or gives them back. Where nobody listens, data is left out.
 DROP FUNCTION take_events(smallint[], integer);
 CREATE FUNCTION take_events(in_buckets smallint[], in_limit integer)
 RETURNS TABLE (event waiting_event, listener subscribers)
 LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
-    mine   smallint[] := ARRAY(SELECT m.bucket FROM unnest(in_buckets) AS m (bucket) WHERE pg_try_advisory_lock(64, m.bucket));
+    mine   smallint[];
     stores bigint[] := '{}';
     size   bigint := 0;
 BEGIN
+    PERFORM pg_advisory_unlock_all();
+    mine := ARRAY(SELECT m.bucket FROM unnest(in_buckets) AS m (bucket) WHERE pg_try_advisory_lock(64, m.bucket));
     FOR event IN
         SELECT e.store_id, e.id, e.type, e.resource_type, e.resource_id, e.resource_version, e.actor, e.changes,
                CASE WHEN e.type = 'app.uninstalled' OR (

@@ -22,7 +22,7 @@ from stoa.webhooks.guard import Allowed
 from stoa.webhooks.held import Sent
 from stoa.webhooks.lanes import BUCKETS, Backlog
 from stoa.webhooks.redelivery import redeliver_some
-from stoa.webhooks.routing import AT_ONCE, GIVE_BACK, LOOK_OVER, LOOKED_OVER, routed_events
+from stoa.webhooks.routing import AT_ONCE, GIVE_BACK, LOOK_OVER, LOOKED_OVER, route_on
 from stoa.webhooks.schedule import Clock
 
 _AGAIN_S = 0.5
@@ -173,13 +173,16 @@ class Courier:
         buckets, self._nudged = self._nudged, set()
         shuffled = random.sample(sorted(buckets), len(buckets))
         with self.dispatcher.taker(AT_ONCE) as taker:
-            async with routed_events(self._router, shuffled, taker) as routed:
-                self.dispatcher.take_over(routed)
+            async with self._router.session() as db:
+                routed = await route_on(db, shuffled, taker)
+            self.dispatcher.take_over(routed)
         self._note_unheard(routed.unheard)
         if routed.waiting:
             self.dispatcher.look_at(routed.waiting)
         if routed.events == AT_ONCE:
             self._nudged |= buckets
+        if not self._nudged:
+            await GIVE_BACK.one(self._router)
 
     async def _stay_for_ever(self) -> None:
         """Let the database know that the router is there, however little happens."""

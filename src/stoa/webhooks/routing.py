@@ -1,8 +1,7 @@
 """From the outbox to the lanes: which subscriptions hear of an event, decided once, bucket by bucket and in order."""
 
 from collections import Counter
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -88,18 +87,22 @@ class Routed(msgspec.Struct):
     waiting: frozenset[int] = frozenset()
 
 
-@asynccontextmanager
-async def routed_events(
+async def route_events(
     database: Database, buckets: Iterable[int], taker: Taker = NOBODY, *, at_once: int = AT_ONCE
-) -> AsyncGenerator[Routed]:
-    """Route the next events of these buckets, but none of one that another worker is at; what came of it is told while the
-    buckets are still held, since nobody has to wait for their being given back."""
+) -> Routed:
+    """Route the next events of these buckets, but none of one that another worker is at, and give the buckets back."""
     async with database.session() as db:
-        found = await TAKE.all(db, [str(bucket) for bucket in buckets], at_once)
-        events = [Event(*taken.event) for taken in found if taken.event is not None]
-        listeners = [Subscriber(*taken.listener) for taken in found if taken.listener is not None]
-        yield await _route(db, taker, events, listeners) if events else Routed()
+        routed = await route_on(db, buckets, taker, at_once=at_once)
         await GIVE_BACK.one(db)
+    return routed
+
+
+async def route_on(db: Executor, buckets: Iterable[int], taker: Taker, *, at_once: int = AT_ONCE) -> Routed:
+    """The same on a session that keeps the buckets until its next go, so that nobody waits for their being given back."""
+    found = await TAKE.all(db, [str(bucket) for bucket in buckets], at_once)
+    events = [Event(*taken.event) for taken in found if taken.event is not None]
+    listeners = [Subscriber(*taken.listener) for taken in found if taken.listener is not None]
+    return await _route(db, taker, events, listeners) if events else Routed()
 
 
 async def _route(db: Executor, taker: Taker, events: Sequence[Event], listeners: Sequence[Subscriber]) -> Routed:
@@ -121,13 +124,6 @@ async def _route(db: Executor, taker: Taker, events: Sequence[Event], listeners:
         _heads(events, pairs, taken),
         frozenset(each.store_id % BUCKETS for _, each in pairs if each.id not in ours),
     )
-
-
-async def route_events(
-    database: Database, buckets: Iterable[int], taker: Taker = NOBODY, *, at_once: int = AT_ONCE
-) -> Routed:
-    async with routed_events(database, buckets, taker, at_once=at_once) as routed:
-        return routed
 
 
 async def route_bucket(database: Database, bucket: int) -> Routed:
