@@ -99,13 +99,15 @@ class Application:
     async def _page(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer what is not the app API, under the same limit on headers and noted in the same log and metrics."""
         started = time.perf_counter()
-        status, request_id = 0, ""
+        status, request_id, streamed = 0, "", 0.0
 
         async def noting(message: MutableMapping[str, Any]) -> None:
-            nonlocal status, request_id
+            nonlocal status, request_id, streamed
             if message["type"] == "http.response.start":
-                status = message["status"]
-                request_id = dict(message["headers"]).get(b"x-request-id", b"").decode()
+                status, headers = message["status"], dict(message["headers"])
+                request_id = headers.get(b"x-request-id", b"").decode()
+                if headers.get(b"content-type", b"").startswith(b"text/event-stream"):
+                    streamed = time.perf_counter()  # it stays open for as long as somebody watches
             await send(message)
 
         with contextlib.suppress(Exception):  # Starlette raises again what its handler has answered and logged
@@ -115,7 +117,7 @@ class Application:
             except HeadersTooLarge as refusal:
                 await site.problem_response(Request(scope), refusal)(scope, receive, noting)
         operation = scope["path"] if scope["path"] in self._named else "page"
-        seconds = time.perf_counter() - started
+        seconds = (streamed or time.perf_counter()) - started
         self._observe(Observed(request_id, scope["method"], operation, status, "", seconds, None, None, None))
 
     async def _live(self, receive: Receive, send: Send) -> None:

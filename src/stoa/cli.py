@@ -113,6 +113,7 @@ def serve(console: Console, host: str | None, port: int | None, workers: int | N
     for line in settings_module.unknown():
         click.echo(f"warning: {line}", err=True)
     serving.check_port(settings)
+    serving.check_metrics(settings)
     with serving.database(settings) as ready:
         asyncio.run(migrations.migrate(ready.database_url))
         lines = [f"Stoa is ready at http://{settings.host}:{settings.port}", asyncio.run(say_set_up(ready))]

@@ -5,6 +5,7 @@ from functools import cache
 from typing import Any, cast
 
 from stoa.access.contract import SCOPES
+from stoa.answers.whole import answers, resources
 from stoa.api import ENDPOINTS, EVENTS
 from stoa.rest.dispatch import PREFIX
 from stoa.rest.openapi import document
@@ -23,7 +24,15 @@ GROUPS = {
 
 @cache
 def openapi() -> dict[str, Any]:
-    told = document(ENDPOINTS, prefix=PREFIX, version=VERSION, scopes=SCOPES, groups=GROUPS)
+    told = document(
+        ENDPOINTS,
+        prefix=PREFIX,
+        version=VERSION,
+        scopes=SCOPES,
+        groups=GROUPS,
+        resources=resources(),
+        answers=answers(),
+    )
     told["webhooks"] = described(EVENTS, REFS)
     for kind, more in components(EVENTS, REFS).items():
         told["components"][kind] = dict(sorted({**more, **told["components"][kind]}.items()))

@@ -29,12 +29,16 @@ def digits(currency: str) -> int:
     return _DIGITS.get(currency, 2)
 
 
+def too_large(fraction_digits: int) -> str:
+    return f"is too large: an amount is at most {to_text(LARGEST - 1, fraction_digits)}"
+
+
 def to_minor(amount: Decimal, fraction_digits: int) -> int:
     """Turn an amount into minor units; refuses what would need rounding."""
     if not amount.is_finite():
         raise InvalidMoney("must be a finite number")
     if amount.adjusted() > 20:
-        raise InvalidMoney("is too large")
+        raise InvalidMoney(too_large(fraction_digits))
     scaled = amount.scaleb(fraction_digits)
     minor = int(scaled)
     if minor != scaled:
@@ -42,7 +46,7 @@ def to_minor(amount: Decimal, fraction_digits: int) -> int:
     if minor < 0:
         raise InvalidMoney("must not be negative")
     if minor >= LARGEST:
-        raise InvalidMoney("is too large")
+        raise InvalidMoney(too_large(fraction_digits))
     return minor
 
 

@@ -124,6 +124,30 @@ def check_port(settings: Settings) -> None:
             return
 
 
+def check_metrics(settings: Settings) -> None:
+    """Take the address of the metrics for this process too, before anything runs that a refusal would have to end."""
+    if settings.metrics == "off":
+        return
+    claim = socket.socket(socket.AF_UNIX)
+    try:
+        host, port = metrics_address(settings.metrics)
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        claim.bind(f"\0stoa {address[0]}:{port}")
+        with socket.socket(family) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+            probe.listen(1)
+    except (OSError, UnicodeError) as error:
+        claim.close()
+        raise _no_metrics(settings, error) from error
+    _claims.append(claim)
+
+
+def _no_metrics(settings: Settings, error: Exception) -> WrongSetting:
+    why = error.strerror if isinstance(error, OSError) else "no such host"
+    return WrongSetting(f"STOA_METRICS={settings.metrics} cannot be used ({why}); choose another, or off")
+
+
 def serve(settings: Settings, *, on_ready: Callable[[], None] = lambda: None) -> None:
     """Serve until told to stop; the database must be up and migrated."""
     secret_key(settings)  # made before there are several who would make it
@@ -254,9 +278,7 @@ def _serve_metrics(settings: Settings) -> None:
     try:
         start_http_server(port, host, registry)
     except OSError as error:
-        raise WrongSetting(
-            f"STOA_METRICS={settings.metrics} cannot be used ({error.strerror}); choose another, or off"
-        ) from error
+        raise _no_metrics(settings, error) from error
 
 
 def _text(value: Any) -> str:

@@ -25,7 +25,7 @@ _LOUD = 500  # and above: somebody should look
 REQUESTS = Counter("stoa_requests", "Requests answered", ["operation", "method", "status"])
 SECONDS = Histogram(
     "stoa_request_seconds",
-    "Time to answer a request",
+    "Time to answer a request, without what its caller asked to wait",
     ["operation"],
     buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5),
 )
@@ -41,9 +41,9 @@ LATENCY = Histogram(
     "Time from an event to the first byte of its first attempt",
     buckets=(0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 30, 300),
 )
-PENDING = Gauge("stoa_webhook_pending", "Deliveries that wait", multiprocess_mode="mostrecent")
+PENDING = Gauge("stoa_webhook_pending", "Deliveries that ought to go out and wait", multiprocess_mode="mostrecent")
 UNROUTED = Gauge("stoa_webhook_unrouted", "Events that no router has seen yet", multiprocess_mode="mostrecent")
-OLDEST = Gauge("stoa_webhook_oldest_pending_seconds", "Age of the oldest that waits", multiprocess_mode="mostrecent")
+OLDEST = Gauge("stoa_webhook_oldest_pending_seconds", "Age of the oldest of these", multiprocess_mode="mostrecent")
 BREAKERS = Gauge("stoa_webhook_open_breakers", "Receivers left alone for now", multiprocess_mode="mostrecent")
 
 

@@ -153,6 +153,23 @@ async def test_what_programs_read_is_json_and_nothing_else(
     json.loads(done.stdout)
 
 
+async def test_what_people_read_is_no_programs_notation(stoa: Run, shop: Shop, tmp_path: Path) -> None:
+    (tmp_path / "goods.csv").write_text("external_id,name,price\nerp-3,Tray,much\n")
+    person = f"reader-{shop.app_id}@example.com"
+    await stoa("account", "create", person, "--name", "Reader", "--operator", "--generate")
+    words = ("import", "products", str(tmp_path / "goods.csv"), "--store", shop.store.handle)
+    told = {
+        "account": (await stoa("account", "list")).stdout,
+        "import": (await stoa(*words, "--match-by", "external_id")).stdout,
+        "audit": (await stoa("audit", "list", "--store", shop.store.handle)).stdout,
+    }
+    assert re.search(rf"{person} +Reader .*\byes\b.*\bno\b", told["account"]), told["account"]
+    assert re.search(r"external_id: erp-3 +/price +invalid_money", told["import"]), told["import"]
+    assert "scopes: " in told["audit"], told["audit"]
+    for name, text in told.items():
+        assert not re.search(r"\b(True|False|None)\b|[{}\[\]]", text), f"{name}: {text}"
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_a_shell_can_take_the_completion_in(shell: str) -> None:
     script = CliRunner().invoke(cli, ["completion", shell]).stdout

@@ -3,7 +3,7 @@
 import pytest
 
 from stoa.api import ENDPOINTS
-from stoa.client import ApiError, Client, codes, errors
+from stoa.client import ApiError, AsyncClient, Client, codes, errors
 from stoa.rest.openapi import errors_of
 
 
@@ -46,3 +46,19 @@ def test_an_unknown_argument_is_refused_by_the_service_with_a_hint(client: Clien
     [fault] = refused.value.errors
     assert fault.code == "unknown_field"
     assert (fault.meta or {})["did_you_mean"] == "status"
+    assert "/statsu: is not a field here (did you mean status?)" in str(refused.value)
+
+
+def test_an_unknown_filter_is_told_what_was_meant(client: Client) -> None:
+    with pytest.raises(codes.UnknownParameter) as refused:
+        client.request("GET", "/orders", query={"statsu": "pending"})
+    assert "statsu: is not a parameter here (did you mean status?)" in str(refused.value)
+
+
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+@pytest.mark.parametrize("address", ["", "localhost:8000/stores/demo", "shop.example.com", "ftp://shop.example.com"])
+def test_an_address_without_a_scheme_is_refused_at_once(kind: type[Client | AsyncClient], address: str) -> None:
+    with pytest.raises(ValueError, match="base_url must begin with https:// or http://"):
+        kind(address, token="t")
+    with pytest.raises(ValueError, match="auth_url must begin with"):
+        kind("https://shop.example.com", client_id="a", client_secret="b", auth_url=address or "/oauth/token")

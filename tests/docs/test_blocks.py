@@ -63,6 +63,7 @@ TRIALS = [
         "",
         "docs/test_examples.py::test_the_recipe_for_a_copy_in_step_fills_it_and_has_nothing_to_add_the_second_time",
     ),
+    Trial("products.md", "http json", "", "products/test_guide.py::test_every_example_of_the_guide_is_true"),
     Trial("python-sdk.md", "python", "", "client/test_guide.py::test_the_guide_runs_from_top_to_bottom"),
     Trial(
         "python-sdk.md",

@@ -70,6 +70,20 @@ def test_every_make_target_is_in_the_readme() -> None:
     assert sorted(written) == sorted(targets)
 
 
+def test_every_command_is_in_the_operators_table() -> None:
+    written = {
+        word for cells in rows(OPERATIONS / "command-line.md") for word in re.findall(r"stoa ([\w-]+)", cells[0])
+    }
+    assert written == set(cli.commands)
+
+
+def test_every_command_is_named_in_the_changelog() -> None:
+    (line,) = re.findall(
+        r"^- \*\*The `stoa` command\*\*: (.+?)\.$", prose(ROOT / "CHANGELOG.md"), re.MULTILINE | re.DOTALL
+    )
+    assert set(_INLINE.findall(line)) == set(cli.commands)
+
+
 def test_the_metrics_and_log_fields_that_operators_read_of_are_those_that_exist() -> None:
     page = OPERATIONS / "running.md"
     metrics = {value for value in vars(telemetry).values() if isinstance(value, Counter | Gauge | Histogram)}

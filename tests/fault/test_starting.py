@@ -1,13 +1,18 @@
 """A start that cannot be says so in one line that names what to change."""
 
 import os
+import socket
 import subprocess
-from contextlib import closing
+import sys
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 
 import pytest
 
+from stoa.settings import Settings, metrics_address
 from tests.support.service import Service, free_port, new_database, until
+
+DEMO = (sys.executable, "-c", "from stoa.cli import cli; cli(['demo'])")
 
 
 def refusal(ended: subprocess.CompletedProcess[str], code: int = 2) -> str:
@@ -46,6 +51,33 @@ def test_a_second_service_on_the_same_port_is_refused(service: Service, tmp_path
     assert f"STOA_PORT={service.port}" in line
     assert "choose another port" in line
     assert service.status("/ready") == 200
+
+
+@pytest.mark.parametrize("command", ["serve", "demo"])
+def test_an_address_of_metrics_that_is_taken_is_refused_before_anything_is_started(
+    tmp_path: Path, command: str
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        line = refusal(Service(tmp_path).run(command, metrics=f"127.0.0.1:{port}"))
+    assert f"STOA_METRICS=127.0.0.1:{port} cannot be used (Address already in use); choose another, or off" in line
+    assert not (tmp_path / "postgres").exists()
+
+
+def test_a_host_of_metrics_that_is_none_is_named(tmp_path: Path) -> None:
+    line = refusal(Service(tmp_path).run("serve", metrics=f"{'x' * 80}:9464"))
+    assert "cannot be used (no such host)" in line
+
+
+async def test_a_demo_goes_on_where_another_service_shows_its_metrics(tmp_path: Path) -> None:
+    url = await new_database(f"second_demo_{os.getpid()}")
+    usual = metrics_address(Settings().metrics)
+    with ExitStack() as stack:
+        with suppress(OSError):  # where somebody has it already, all the better
+            stack.enter_context(socket.create_server(usual))
+        demo = stack.enter_context(Service(tmp_path, database_url=url, command=DEMO, workers=1, metrics=""))
+        assert demo.status("/ready") == 200
+        assert "Metrics are off: 127.0.0.1:9464 is taken. STOA_METRICS chooses another address." in demo.said()
 
 
 def test_a_second_service_on_the_same_folder_is_refused(embedded: Service) -> None:

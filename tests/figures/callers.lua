@@ -32,8 +32,10 @@ function response(status, headers)
 end
 
 function done(summary, latency)
-  local errors, thread = summary.errors, threads[1]
-  io.write(string.format("RESULT %d %d %d %d %d %d %.0f %.0f\n", summary.duration, thread:get("ok"), thread:get("refused"),
-    thread:get("rude"), thread:get("other"), errors.connect + errors.read + errors.write + errors.timeout,
-    latency:percentile(50), latency:percentile(99)))
+  local errors, sums = summary.errors, {0, 0, 0, 0}
+  for _, thread in ipairs(threads) do
+    for place, name in ipairs({"ok", "refused", "rude", "other"}) do sums[place] = sums[place] + thread:get(name) end
+  end
+  io.write(string.format("RESULT %d %d %d %d %d %d %.0f %.0f\n", summary.duration, sums[1], sums[2], sums[3], sums[4],
+    errors.connect + errors.read + errors.write + errors.timeout, latency:percentile(50), latency:percentile(99)))
 end

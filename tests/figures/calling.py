@@ -11,6 +11,7 @@ import msgspec
 
 from tests.support.service import Account
 
+_CALLERS_TO_A_THREAD = 200
 _SCRIPT = Path(__file__).with_name("callers.lua")
 
 
@@ -57,7 +58,9 @@ async def call(
         raise click.ClickException("wrk is missing: install it with your system's package manager")
     file = folder / f"{name}.txt"
     file.write_text("".join(f"{line}\n" for line in lines))
-    options = ["-t1", f"-c{callers}", f"-d{seconds:g}s", "--timeout", "30s", "-s", str(_SCRIPT)]
+    # wrk looks through all thoughts of a thread at each step: among very many, that would take most of a core.
+    threads = 1 + callers // _CALLERS_TO_A_THREAD
+    options = [f"-t{threads}", f"-c{callers}", f"-d{seconds:g}s", "--timeout", "30s", "-s", str(_SCRIPT)]
     origin = lines[0].account.service.url
     process = await asyncio.create_subprocess_exec(
         wrk, *options, origin, "--", str(file), str(think_ms), stdout=asyncio.subprocess.PIPE

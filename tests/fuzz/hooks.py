@@ -23,7 +23,7 @@ _OF_THE_STORE = {"unknown_sku", "unknown_variant", "unknown_customer", "unknown_
 _OF_THE_STORE |= {"currency_mismatch", "total_mismatch", "metadata_limit", "address_limit", "invalid_money"}
 # and rules between fields, or formats that only a table knows, by place and by the words that say what would be right.
 _RULES = [
-    ("required", r".*/(email|id|variant_id|status|since|number)", r"\bor\b|unless sku is given"),
+    ("required", r".*/(email|id|variant_id|status|since|number)", r"\bor\b|unless .+ is given"),
     # What an item of a batch must hold depends on its `op`.
     ("required", r"/items/\d+/(id|name|price|data)", r"is required"),
     ("invalid_format", r".*/country_code", r"must be a country code of ISO 3166-1"),

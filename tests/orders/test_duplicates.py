@@ -88,6 +88,8 @@ async def test_whoever_asks_is_refused_instead(counter: Counter) -> None:
     answer = await counter.post(("TEA", 1), customer=ADA, reject_suspected_duplicates=True)
     assert (answer.status_code, answer.json()["code"]) == (409, "duplicate_order_suspected")
     assert (answer.json()["existing_id"], answer.json()["score"]) == (first["id"], 0.85)
+    assert answer.json()["existing_number"] == first["number"]
+    assert f"Order number {first['number']}" in answer.json()["detail"]
     assert (await counter.get(first), await counter.events("")) == (first, [])
     assert (await counter.place(("POT-B", 1), customer=ADA, reject_suspected_duplicates=True))["number"] == 1002
 

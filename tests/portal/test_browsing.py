@@ -183,6 +183,42 @@ async def test_the_timeline_tells_what_happened(shop: Shop, maria: Somebody, hom
     assert maria.text.index("Picked by Ben.") < maria.text.index("Call <first>.")
 
 
+def link_to(placed: dict[str, Any]) -> str:
+    return rf'<a href="[^"]*/orders/{placed["id"]}">#{placed["number"]}</a>'
+
+
+async def test_an_order_that_may_be_a_double_names_the_other_on_both_pages(
+    shop: Shop, maria: Somebody, home: str
+) -> None:
+    await shop.add(SHIRT)
+    first, second, third = [await order(shop) for _ in range(3)]
+    for here, others in ((first, (third, second)), (second, (third, first))):
+        await maria.open(f"{home}/orders/{here['id']}")
+        why = r" \(same email, customer, address, basket, total\)"
+        told = f"the same purchase as {link_to(others[0])}{why} or {link_to(others[1])}{why}. Compare"
+        assert re.search(told, maria.text), maria.text
+
+
+async def test_a_settled_pair_warns_nobody_and_is_still_linked(shop: Shop, maria: Somebody, home: str) -> None:
+    await shop.add(SHIRT)
+    kept, dropped = [await order(shop) for _ in range(2)]
+    await shop.client.put(f"/orders/{dropped['id']}/status", json={"status": "cancelled"})
+    for here, other in ((kept, dropped), (dropped, kept)):
+        await maria.open(f"{home}/orders/{here['id']}")
+        assert "the same purchase" not in maria.text
+        assert re.search(f"Looked like</dt><dd>{link_to(other)}", maria.text), maria.text
+
+
+async def test_an_order_and_its_copy_link_each_other_by_number(shop: Shop, maria: Somebody, home: str) -> None:
+    await shop.add(SHIRT)
+    original = await order(shop)
+    copied = (await shop.client.post(f"/orders/{original['id']}/duplicates", json={})).json()["data"]
+    await maria.open(f"{home}/orders/{original['id']}")
+    assert re.search(f"Copied to</dt><dd>{link_to(copied)}", maria.text)
+    await maria.open(f"{home}/orders/{copied['id']}")
+    assert re.search(f"Copied from</dt><dd>{link_to(original)}", maria.text)
+
+
 @pytest.mark.parametrize(
     ("query", "count"),
     [

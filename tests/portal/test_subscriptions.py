@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import re
+import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +23,7 @@ from stoa.events.outbox import Event
 from stoa.portal.deliveries import fitting
 from stoa.portal.subscriptions import choices
 from stoa.settings import Settings
+from stoa.telemetry import SECONDS
 from stoa.webhooks.feed import watch_of
 from tests.portal.hooks import CANARY, ended, happened, subscribed
 from tests.portal.people import Somebody, as_operator, somebody
@@ -500,6 +502,33 @@ async def test_the_tail_tells_of_what_happens_and_how_it_ends(place: Place) -> N
     assert last["address"] == place.hook(number, "/deliveries/2")
     assert "Cup" not in listener.text
     await listener.leave()
+
+
+def seconds_of_pages() -> float:
+    return next(
+        sample.value
+        for metric in SECONDS.collect()
+        for sample in metric.samples
+        if sample.name == "stoa_request_seconds_sum" and sample.labels["operation"] == "page"
+    )
+
+
+async def test_how_long_somebody_watches_is_not_how_long_the_page_took(settings: Settings, db: Database) -> None:
+    application = Application(msgspec.structs.replace(settings, metrics="127.0.0.1:1"))
+    person = await somebody(application, db)
+    at = await furnished(person, db)
+    await at.delivered("Mug")
+    await person.open(f"{at.path}/tail")
+    before, started = seconds_of_pages(), time.perf_counter()
+    listener = Listener(person, f"{at.path}/tail")
+    await listener.until("product.created")
+    watched = time.perf_counter()
+    await listener.until(":\n\n")
+    watched = time.perf_counter() - watched
+    await listener.leave()
+    assert seconds_of_pages() - before <= time.perf_counter() - started - watched
+    await person.client.aclose()
+    await application.close()
 
 
 async def test_the_tail_ends_with_the_session(place: Place) -> None:

@@ -96,7 +96,7 @@ FAULTY: list[tuple[dict[str, Any], dict[str, str]]] = [
         {"variants": [{"option_values": {"Size": "S"}, "stock": {"on_hand": -1}}]},
         {"/variants/0/stock/on_hand": "out_of_range"},
     ),
-    ({"id": 7, "version": 3}, {"/id": "unknown_field", "/version": "unknown_field"}),
+    ({"id": 7, "version": 3}, {"/id": "read_only_field", "/version": "read_only_field"}),
 ]
 
 

@@ -54,6 +54,7 @@ class Receiver:
     behave: Behaviour = accept
     tls: ssl.SSLContext | None = None
     host: str = "127.0.0.1"
+    at_port: int = 0  # whichever is free
     received: list[Received] = field(default_factory=list[Received])
     _more: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -62,7 +63,7 @@ class Receiver:
         app.router.add_route("*", "/{path:.*}", self._handle)
         self._runner = web.AppRunner(app, shutdown_timeout=0.1, access_log=None)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, self.host, 0, ssl_context=self.tls)
+        site = web.TCPSite(self._runner, self.host, self.at_port, ssl_context=self.tls)
         await site.start()
         self.port: int = self._runner.addresses[0][1]
         return self

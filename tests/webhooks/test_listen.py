@@ -7,12 +7,15 @@ import re
 import signal
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
 import pytest
+from aiohttp import web
+from standardwebhooks import Webhook
 
-from tests.support.receivers import Receiver, answering
+from stoa.webhooks.listen import FRESH_S, Store, follow, signed_anew, subscribe
+from tests.support.receivers import Received, Receiver, answering
 from tests.support.service import PATIENCE_S, STOA, Account, Service, free_port, new_database
 
 NAMES = ("STOA_BASE_URL", "STOA_AUTH_URL", "STOA_CLIENT_ID", "STOA_CLIENT_SECRET")
@@ -51,6 +54,12 @@ class Listener:
         assert self.process.stdout is not None
         async with asyncio.timeout(PATIENCE_S):
             return (await self.process.stdout.readline()).decode().strip()
+
+    async def remark(self) -> str:
+        """The next line that is not for programs."""
+        assert self.process.stderr is not None
+        async with asyncio.timeout(PATIENCE_S):
+            return (await self.process.stderr.readline()).decode().strip()
 
     async def stop(self) -> int:
         self.process.send_signal(signal.SIGINT)
@@ -93,8 +102,9 @@ async def test_each_event_is_posted_on_signed_and_told_in_one_line(service: Serv
         assert (event["type"], event["resource"]["id"]) == ("product.created", mug)
         assert event["data"]["name"] == "Café Mug"
         line = await listener.line()
-        assert re.fullmatch(rf"\d\d:\d\d:\d\d  product\.created +product {mug} +200  \d+ ms", line), line
+        assert re.fullmatch(rf"\d\d:\d\d:\d\d +1  product\.created +product {mug} +200  \d+ ms", line), line
         assert await listener.stop() == 0
+        assert await listener.remark() == "Stopped. --after 1 goes on from here."
 
 
 async def test_lines_for_programs_are_json(service: Service) -> None:
@@ -114,15 +124,64 @@ async def test_lines_for_programs_are_json(service: Service) -> None:
     }  # fmt: skip
 
 
-async def test_nobody_at_the_address_is_told_and_the_next_event_comes(service: Service) -> None:
+async def test_while_nobody_is_at_the_address_events_wait_in_order(service: Service) -> None:
     account = await service.account("three")
-    async with listening(variables(account), f"http://127.0.0.1:{free_port()}/hook", "--json") as listener:
+    port = free_port()
+    async with listening(variables(account), f"http://127.0.0.1:{port}/hook", "--json") as listener:
+        await add(account, "A")
+        await add(account, "B")
+        said = await listener.remark()
+        assert said.startswith(f"Nobody is there at http://127.0.0.1:{port}/hook (")
+        assert said.endswith("; waiting with event 1 ...")
+        async with Receiver(at_port=port) as receiver:
+            await receiver.until(2)
+            told = [json.loads(await listener.line()) for _ in range(2)]
+        assert [(each["sequence"], each["status"], each["error"]) for each in told] == [(1, 200, None), (2, 200, None)]
+        assert [each.verify(listener.secret)["data"]["name"] for each in receiver.received] == ["A", "B"]
+        await add(account, "C")
+        assert (await listener.remark()).endswith("; waiting with event 3 ...")
+        assert await listener.stop() == 0
+        assert await listener.remark() == "Stopped. --after 2 goes on from here."
+
+
+async def test_a_program_that_hangs_up_gets_the_event_once_more(service: Service) -> None:
+    account = await service.account("hanging-up")
+    tries = 0
+
+    async def hang_up_thrice(request: web.Request, _received: Received) -> web.StreamResponse:
+        nonlocal tries
+        tries += 1
+        if tries <= 3 and request.transport is not None:
+            request.transport.abort()
+        return web.Response()
+
+    async with (
+        Receiver(hang_up_thrice) as receiver,
+        listening(variables(account), receiver.url, "--json") as listener,
+    ):
         await add(account, "A")
         await add(account, "B")
         told = [json.loads(await listener.line()) for _ in range(2)]
-    assert [each["status"] for each in told] == [None, None]
-    assert [each["sequence"] for each in told] == [1, 2]
-    assert all(each["error"] for each in told)
+    assert [(each["sequence"], each["status"]) for each in told] == [(1, None), (2, 200)]
+    assert told[0]["error"]
+    assert [each.event["data"]["name"] for each in receiver.received] == ["A", "A", "B", "B"]
+
+
+async def test_an_event_whose_signature_is_getting_old_is_pulled_once_more(service: Service) -> None:
+    account = await service.account("signed-anew")
+    with closing(Store(variables(account))) as store:
+        webhook, _ = await asyncio.to_thread(subscribe, store, "mine", ["product.*"])
+        for name in ("A", "B", "C"):
+            await add(account, name)
+        events = follow(store, webhook["id"], 0)
+        await asyncio.to_thread(next, events)
+        item = await asyncio.to_thread(next, events)
+        assert signed_anew(store, webhook["id"], item) is item
+        item.pulled_at -= FRESH_S
+        again = await asyncio.to_thread(signed_anew, store, webhook["id"], item)
+    assert (again.sequence, again.event_id) == (2, item.event_id)
+    assert again.pulled_at > item.pulled_at
+    assert Webhook(webhook["secret"]).verify(bytes(again.payload), again.headers)["data"]["name"] == "B"
 
 
 async def test_the_next_run_finds_the_subscription_and_begins_with_what_is_new(service: Service) -> None:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
 from datetime import datetime
-from typing import IO, Any, TypeVar
+from typing import IO, Any, TypeVar, cast
 
 import click
 import msgspec
@@ -134,10 +134,18 @@ def _heading(name: str) -> str:
 
 
 def _words(value: Any) -> str:
-    if value is None or value == []:
+    """A value as people write it."""
+    if isinstance(value, msgspec.Raw):
+        value = msgspec.json.decode(value)
+    if value is None or value in ([], {}, ""):
         return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if isinstance(value, datetime):
         return value.strftime("%Y-%m-%d %H:%M:%SZ")
+    if isinstance(value, dict):
+        pairs = cast("dict[str, Any]", value).items()
+        return "; ".join(f"{name}: {_words(inner)}" for name, inner in pairs)
     if isinstance(value, list):
-        return ", ".join(map(str, value))  # pyright: ignore[reportUnknownArgumentType]
-    return bytes(value).decode() if isinstance(value, msgspec.Raw) else str(value)
+        return ", ".join(map(_words, cast("list[Any]", value)))
+    return str(value)

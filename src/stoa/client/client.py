@@ -1,6 +1,7 @@
 """The clients: who calls, which store, and how patiently."""
 
 import os
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Self, TypedDict, Unpack
 
@@ -13,6 +14,8 @@ from stoa.client.connection import AsyncConnection, Connection
 from stoa.client.requests import PREFIX
 from stoa.client.resources import Resources
 from stoa.client.tokens import AsyncKeeper, Credentials, Keeper, asking
+
+_ADDRESS = re.compile(r"https?://[^/\s]", re.IGNORECASE)
 
 
 class Options(TypedDict, total=False):
@@ -56,7 +59,10 @@ class _Account(msgspec.Struct, frozen=True):
 
 
 def _account(base_url: str, given: Options) -> _Account:
-    base = base_url.rstrip("/").removesuffix(PREFIX)
+    base = base_url.strip().rstrip("/").removesuffix(PREFIX)
+    for name, address in (("base_url", base), ("auth_url", given.get("auth_url") or base)):
+        if not _ADDRESS.match(address):
+            raise ValueError(f"{name} must begin with https:// or http://, as in https://shop.example.com: {address!r}")
     client_id, client_secret = given.get("client_id", ""), given.get("client_secret", "")
     if bool(given.get("token")) == bool(client_id and client_secret):
         raise ValueError("give client_id and client_secret, or a token")
@@ -89,9 +95,9 @@ class Client(Resources):
     def __init__(
         self, base_url: str, *, timeout_s: float = 30.0, http: httpx.Client | None = None, **options: Unpack[Options]
     ) -> None:
+        self._account = _account(base_url, options)
         self._own = http is None
         self._http = http or httpx.Client(timeout=timeout_s)
-        self._account = _account(base_url, options)
         self._token = self._keeper()
         self._connection = Connection(self._http, self._account.root, self._account.patience, self._token)
         super().__init__(self._connection)
@@ -146,9 +152,9 @@ class AsyncClient(AsyncResources):
         http: httpx.AsyncClient | None = None,
         **options: Unpack[Options],
     ) -> None:
+        self._account = _account(base_url, options)
         self._own = http is None
         self._http = http or httpx.AsyncClient(timeout=timeout_s)
-        self._account = _account(base_url, options)
         self._token = self._keeper()
         self._connection = AsyncConnection(self._http, self._account.root, self._account.patience, self._token)
         super().__init__(self._connection)

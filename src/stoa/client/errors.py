@@ -44,7 +44,9 @@ class Fault(msgspec.Struct):
     meta: dict[str, Any] | None = None
 
     def __str__(self) -> str:
-        return f"{self.pointer}: {self.detail}"
+        meant = (self.meta or {}).get("did_you_mean")
+        hint = f" (did you mean {meant}?)" if meant else ""
+        return f"{self.pointer}: {self.detail}{hint}" if self.pointer else f"{self.detail}{hint}"
 
 
 class ApiError(StoaError):

@@ -6,14 +6,23 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from stoa.customers.contract import MOST_ADDRESSES, Country, Email, Latitude, Longitude, Phone, Short
+from stoa.rest.checks import worded
 
 Status = Literal["active", "disabled"]
 ExternalId = Annotated[str, Meta(min_length=1, max_length=255)]
-Locale = Annotated[str, Meta(max_length=35, pattern=r"^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*$")]
+Locale = Annotated[
+    str,
+    Meta(max_length=35, pattern=r"^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*$"),
+    worded("must be a language tag, such as en or en-US"),
+]
 Tag = Annotated[str, Meta(min_length=1, max_length=64)]
 Tags = Annotated[list[Tag], Meta(max_length=250)]
 Note = Annotated[str, Meta(max_length=5000)]
-MetadataKey = Annotated[str, Meta(pattern=r"^[a-z0-9_.-]{1,64}$")]
+MetadataKey = Annotated[
+    str,
+    Meta(pattern=r"^[a-z0-9_.-]{1,64}$"),
+    worded("must be a key of 1 to 64 small letters, digits, dots, hyphens and underscores"),
+]
 MetadataValue = Annotated[str, Meta(max_length=1000)] | int | float | bool
 MetadataChanges = dict[MetadataKey, MetadataValue | None]
 
@@ -83,6 +92,13 @@ class NewCustomer(Profile, forbid_unknown_fields=True):
     note: Note | None = None
     addresses: Annotated[list[NewAddress], Meta(extra_json_schema={"maxItems": MOST_ADDRESSES})] = []
     metadata: dict[MetadataKey, MetadataValue] = {}
+
+
+# Where a field is changed that a merge patch of the customer leaves alone.
+CUSTOMER_ELSEWHERE: dict[str, str] = dict.fromkeys(
+    ("addresses", "default_shipping_address_id", "default_billing_address_id"),
+    "PATCH /customers/{customer_id}/addresses/{address_id}",
+)
 
 
 class CustomerChanges(msgspec.Struct, forbid_unknown_fields=True):

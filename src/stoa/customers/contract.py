@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from stoa import terms
 from stoa.customers.phones import e164
-from stoa.rest.checks import Money, Time, decimal_within
+from stoa.rest.checks import Money, Time, decimal_within, worded
 from stoa.rest.filters import (
     Choices,
     Entries,
@@ -38,12 +38,15 @@ _BLANK = r"\s\u0000-\u001f\u007f-\u009f\ufeff"
 Email = Annotated[
     str,
     Meta(min_length=3, max_length=254, pattern=rf"^[^@{_BLANK}]+@[^@.{_BLANK}]+(\.[^@.{_BLANK}]+)+$"),
+    worded("must be an e-mail address, such as maya@example.com"),
 ]
 Phone = Annotated[
     str, Meta(min_length=1, max_length=40, description="A number with its country code, as in +1 555 0100.")
 ]
 Country = Annotated[
-    str, Meta(extra_json_schema={"maxLength": 2}, pattern=r"^[A-Za-z]{2}$", description="ISO 3166-1, two letters.")
+    str,
+    Meta(extra_json_schema={"maxLength": 2}, pattern=r"^[A-Za-z]{2}$", description="ISO 3166-1, two letters."),
+    worded("must be a country's two letters of ISO 3166-1, such as GR"),
 ]
 Latitude = Annotated[Decimal, decimal_within(-90, 90)]
 Longitude = Annotated[Decimal, decimal_within(-180, 180)]

@@ -8,7 +8,14 @@ import msgspec
 
 from stoa import terms
 from stoa.customers import queries, rules
-from stoa.customers.bodies import AddressChanges, CustomerChanges, MetadataChanges, NewAddress, NewCustomer
+from stoa.customers.bodies import (
+    CUSTOMER_ELSEWHERE,
+    AddressChanges,
+    CustomerChanges,
+    MetadataChanges,
+    NewAddress,
+    NewCustomer,
+)
 from stoa.customers.contract import CUSTOMERS, Address, Customer, CustomerExists, MetadataEntry, WrittenBy
 from stoa.customers.copies import CustomerCopy
 from stoa.customers.documents import SHARED_SPACE, entry_term, mark_of, seen_by, value_of, without_others
@@ -82,7 +89,7 @@ async def update_customer(call: Call, customer_id: int, body: CustomerChanges) -
     customer = _found(register, customer_id)
     call.check_version(customer.version)
     if call.echoed:
-        check_echoes(call, _exact.decode((await _document(call, customer_id)).doc))
+        check_echoes(call, _exact.decode((await _document(call, customer_id)).doc), CUSTOMER_ELSEWHERE)
     changed = rules.change_customer(customer, body, call.patch, call.caller.app_id)
     register.put(changed, before=customer)
     await _stored(call, changed)

@@ -13,7 +13,7 @@ from stoa.customers.documents import ADDRESS_DEFAULTS, CUSTOMER_DEFAULTS, SHARED
 from stoa.customers.phones import e164
 from stoa.products.documents import json_of
 from stoa.rest.patch import merge
-from stoa.rest.problems import Fault, ValidationFailed, shown
+from stoa.rest.problems import Fault, ValidationFailed, counted, shown
 
 _FLAGS = ("is_default_shipping", "is_default_billing")
 _BOOKS = ("id", "customer_id", "created_at", "updated_at", "version")
@@ -62,7 +62,7 @@ def change_customer(
         after["phone"] = e164(body.phone)
         faults += _phone_faults(body.phone, "/phone")
     if after["email"] is None and after["phone"] is None and not faults:
-        faults.append(Fault("/email", "required", "or a phone number is needed"))
+        faults.append(Fault("/email", "required", "is required, unless a phone number is given"))
     sent: Mapping[str, Any] | None = patch.get("metadata", {})
     metadata = sent if sent is not None else dict.fromkeys(_visible(customer.spaces, app_id))
     spaces, wrong = merged(customer.spaces, metadata, app_id, "/metadata")
@@ -73,7 +73,7 @@ def change_customer(
 def profile_faults(profile: Profile, at: str = "") -> list[Fault]:
     """What is wrong with a person's own data beyond its form."""
     if profile.email is None and profile.phone is None:
-        return [Fault(f"{at}/email", "required", "or a phone number is needed")]
+        return [Fault(f"{at}/email", "required", "is required, unless a phone number is given")]
     return _phone_faults(profile.phone, f"{at}/phone")
 
 
@@ -230,7 +230,7 @@ def _phone_faults(phone: Any, at: str) -> list[Fault]:
 
 def refuse(faults: list[Fault]) -> None:
     if faults:
-        raise ValidationFailed(f"{len(faults)} fault(s) found.", faults=faults)
+        raise ValidationFailed(f"{counted(len(faults), 'fault')} found.", faults=faults)
 
 
 def _plain(body: msgspec.Struct) -> dict[str, Any]:

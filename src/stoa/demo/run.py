@@ -24,7 +24,7 @@ from stoa.db import migrate
 from stoa.db.pool import Database
 from stoa.demo.stock import stock_up
 from stoa.ids import new_id
-from stoa.settings import Settings, unknown
+from stoa.settings import PREFIX, Settings, WrongSetting, unknown
 
 APP_NAME = "Demo app"
 EMAIL = "demo@example.com"
@@ -35,6 +35,7 @@ class Serving(Protocol):
     """What runs a service: the module `stoa.serving`, which stands above this one."""
 
     def check_port(self, settings: Settings) -> None: ...
+    def check_metrics(self, settings: Settings) -> None: ...
     def database(self, settings: Settings) -> AbstractContextManager[Settings]: ...
     def serve(self, settings: Settings, *, on_ready: Callable[[], None]) -> None: ...
 
@@ -45,6 +46,7 @@ def run_demo(settings: Settings, serving: Serving) -> None:
         click.echo(f"warning: {line}", err=True)
     settings = _with_loopback(settings)
     serving.check_port(settings)
+    settings = _with_metrics(settings, serving)
     click.echo("Starting PostgreSQL ..." if not settings.database_url else "Connecting to PostgreSQL ...", err=True)
     with serving.database(settings) as ready:
         lines = asyncio.run(prepare(ready))
@@ -57,6 +59,18 @@ def _with_loopback(settings: Settings) -> Settings:
     if settings.webhook_allow or not ipaddress.ip_address(settings.host).is_loopback:
         return settings
     return msgspec.structs.replace(settings, webhook_allow="localhost,127.0.0.0/8,::1")
+
+
+def _with_metrics(settings: Settings, serving: Serving) -> Settings:
+    """Leave the metrics out where another service has their usual address; one that was chosen must be had."""
+    try:
+        serving.check_metrics(settings)
+    except WrongSetting:
+        if os.environ.get(f"{PREFIX}METRICS"):
+            raise
+        click.echo(f"Metrics are off: {settings.metrics} is taken. STOA_METRICS chooses another address.", err=True)
+        return msgspec.structs.replace(settings, metrics="off")
+    return settings
 
 
 async def prepare(settings: Settings) -> dict[str, str]:

@@ -10,8 +10,8 @@ import msgspec
 
 # The order in which a newcomer reads; a guide that is not named here comes after them, by its name.
 _FIRST = (
-    "quickstart", "authentication", "python-sdk", "pagination-and-sync", "idempotency", "errors", "inventory", "imports",
-    "order-lifecycle", "duplicates", "customers", "webhooks", "versioning",
+    "quickstart", "authentication", "python-sdk", "pagination-and-sync", "idempotency", "errors", "products", "inventory",
+    "imports", "order-lifecycle", "duplicates", "customers", "webhooks", "versioning",
 )  # fmt: skip
 _TITLE = re.compile(r"\A# (.+)\n+((?:[^\n#].*\n?)+)")
 _LONGEST_SUMMARY = 160

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from stoa.rest.checks import unknown_field
-from stoa.rest.problems import Fault, ValidationFailed, shown
+from stoa.rest.problems import Fault, ValidationFailed, counted, shown
 
 MOST_COLUMNS = 500
 REPORT_COLUMNS = ("error_code", "error_detail")
@@ -93,7 +93,9 @@ class Columns(msgspec.Struct, frozen=True):
             words_ = f"is the column by which rows are matched, and is missing; there are {', '.join(names[:20])}"
             faults.append(Fault(f"/{match_by}", "required", shown(words_, 200)))
         if faults:
-            raise ValidationFailed(f"{len(faults)} column(s) of the header cannot be used.", faults=faults[:100])
+            raise ValidationFailed(
+                f"{counted(len(faults), 'column')} of the header cannot be used.", faults=faults[:100]
+            )
         return Sheet(self, names, found, self._group(names, found))
 
     def _column(self, given: str) -> tuple[str, Column | None]:
@@ -165,7 +167,7 @@ class Sheet(msgspec.Struct):
                     values += [content] if content not in values else []
             listed.append(member)
         if faults:
-            raise ValidationFailed(f"{len(faults)} cell(s) cannot be used.", faults=faults)
+            raise ValidationFailed(f"{counted(len(faults), 'cell')} cannot be used.", faults=faults)
         if len(listed) == 1 and listed[0].keys() <= self.columns.flat:
             return {**own, **listed[0]}, {}
         return (

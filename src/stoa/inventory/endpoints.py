@@ -17,7 +17,7 @@ from stoa.inventory.queries import Move, Moved
 from stoa.rest.batch import Batch, BatchFailed, TooManyItems, check_size, done, failed, refuse_all
 from stoa.rest.endpoint import Call, Page, Routes
 from stoa.rest.lists import ListQuery, list_page
-from stoa.rest.problems import Fault, Refusal, ValidationFailed
+from stoa.rest.problems import Fault, Refusal, ValidationFailed, counted
 
 routes = Routes("Products")
 
@@ -99,7 +99,7 @@ def _check_names(items: list[Adjustment]) -> None:
         elif item.variant_id is not None and item.sku is not None:
             faults.append(Fault(f"/items/{index}/sku", "invalid_format", "give either variant_id or sku, not both"))
     if faults:
-        raise ValidationFailed(f"{len(faults)} item(s) must name one variant.", faults=faults)
+        raise ValidationFailed(f"{counted(len(faults), 'item')} must name one variant.", faults=faults)
 
 
 def _move(item: Adjustment, body: Adjustments) -> Move:

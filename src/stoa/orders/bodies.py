@@ -88,6 +88,14 @@ class OrderChanges(msgspec.Struct, forbid_unknown_fields=True):
     external_id: Name | UnsetType | None = UNSET
 
 
+_MOVES = "PUT /orders/{order_id}/status"
+# Where a field is changed that a merge patch of the order leaves alone.
+ORDER_ELSEWHERE = {
+    **dict.fromkeys(("status", "payment_status", "tracking", "cancel_reason", "amount_refunded"), _MOVES),
+    "line_items": "PATCH /orders/{order_id}/products/{line_item_id}",
+}
+
+
 class NewTracking(msgspec.Struct, forbid_unknown_fields=True):
     carrier: Short | None = None
     number: Short | None = None

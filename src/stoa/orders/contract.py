@@ -248,6 +248,6 @@ class OrderNotPaid(Refusal):
 
 
 class DuplicateOrderSuspected(Refusal):
-    """This looks like an order that was placed before, `existing_id`, and you asked to refuse such."""
+    """This looks like an order that was placed before, `existing_id` (`existing_number`), and you asked to refuse such."""
 
     status, code, title = 409, "duplicate_order_suspected", "This order may have been placed already"

@@ -9,7 +9,7 @@ import msgspec
 from stoa import money
 from stoa.inventory.contract import InsufficientStock
 from stoa.orders import erasure, queries
-from stoa.orders.bodies import NewOrder, NewTracking, OrderChanges, StatusChange
+from stoa.orders.bodies import ORDER_ELSEWHERE, NewOrder, NewTracking, OrderChanges, StatusChange
 from stoa.orders.contract import (
     ORDERS,
     Contact,
@@ -33,7 +33,7 @@ from stoa.rest.endpoint import Call, Created, One, Page, Routes
 from stoa.rest.filters import Flag
 from stoa.rest.lists import ListQuery, list_page
 from stoa.rest.patch import check_echoes, merge
-from stoa.rest.problems import Fault, NotFound, ValidationFailed
+from stoa.rest.problems import Fault, NotFound, ValidationFailed, counted
 
 MOST_PARCELS = 100
 routes = Routes("Orders")
@@ -95,7 +95,7 @@ async def update_order(call: Call, order_id: int, body: OrderChanges) -> One[Ord
     Status, payment and lines have their own addresses.
     """
     before, _ = await load(call, order_id)
-    check_echoes(call, await current_document(call, order_id))
+    check_echoes(call, await current_document(call, order_id), ORDER_ELSEWHERE)
     order = before.copy()
     _apply(call, order, body)
     if order == before:
@@ -191,7 +191,7 @@ def _apply(call: Call, order: OrderState, body: OrderChanges) -> None:
         else:
             setattr(order, name, value)
     if faults:
-        raise ValidationFailed(f"{len(faults)} fault(s) found.", faults=faults)
+        raise ValidationFailed(f"{counted(len(faults), 'fault')} found.", faults=faults)
 
 
 async def _check_external_id(call: Call, before: OrderState, order: OrderState) -> None:
@@ -227,7 +227,7 @@ def _check_body(body: StatusChange) -> None:
     """What a move may say together."""
     faults: list[Fault] = []
     if body.status is None and body.payment_status is None and body.tracking is None:
-        faults.append(Fault("/status", "required", "or payment_status is required"))
+        faults.append(Fault("/status", "required", "is required, unless payment_status is given"))
     if body.line_items and body.status not in ("shipped", "returned"):
         faults.append(Fault("/line_items", "invalid_format", "goes with shipped or returned only"))
     if body.line_items == []:
@@ -235,9 +235,9 @@ def _check_body(body: StatusChange) -> None:
     if body.amount_refunded is not None and body.payment_status is None:
         faults.append(Fault("/amount_refunded", "invalid_format", "goes with payment_status only"))
     if body.tracking is not None and not any(msgspec.structs.astuple(body.tracking)):
-        faults.append(Fault("/tracking/number", "required", "or carrier or url is required"))
+        faults.append(Fault("/tracking/number", "required", "is required, unless carrier or url is given"))
     if faults:
-        raise ValidationFailed(f"{len(faults)} fault(s) found.", faults=faults)
+        raise ValidationFailed(f"{counted(len(faults), 'fault')} found.", faults=faults)
 
 
 def _track(order: OrderState, given: NewTracking, moment: datetime) -> None:

@@ -17,7 +17,7 @@ from stoa.orders.saving import Consequences, Entry, cause_of, document_of, load,
 from stoa.orders.states import LineState, OrderState
 from stoa.rest.endpoint import Call, Created, One, Routes
 from stoa.rest.patch import check_echoes, merge
-from stoa.rest.problems import Fault, NotFound, ValidationFailed, VersionConflict
+from stoa.rest.problems import Fault, NotFound, ValidationFailed, VersionConflict, counted
 
 routes = Routes("Orders")
 
@@ -38,7 +38,7 @@ async def add_order_products(call: Call, order_id: int, body: AddedLines) -> Cre
     check_editable(before, ["line_items"])
     priced = await price(call.db, call.store, body.line_items)
     if priced.faults:
-        raise ValidationFailed(f"{len(priced.faults)} line(s) name nothing.", faults=priced.faults)
+        raise ValidationFailed(f"Nothing was found for {counted(len(priced.faults), 'line')}.", faults=priced.faults)
     order = before.copy()
     pointers = _join(order, body.line_items, priced.lines)
     fresh = [line for line in order.lines if not line.id]
@@ -129,7 +129,7 @@ def _apply(call: Call, order: OrderState, line: LineState, body: LineChanges) ->
         else:
             setattr(line, name, money.to_minor(getattr(body, name), call.store.digits))
     if faults:
-        raise ValidationFailed(f"{len(faults)} fault(s) found.", faults=faults)
+        raise ValidationFailed(f"{counted(len(faults), 'fault')} found.", faults=faults)
     if not line.quantity:
         order.lines.remove(line)
 

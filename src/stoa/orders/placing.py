@@ -30,7 +30,7 @@ from stoa.products import saving as catalogue
 from stoa.products.contract import ExternalIdTaken
 from stoa.rest.checks import MOST_FAULTS
 from stoa.rest.endpoint import Call, One
-from stoa.rest.problems import Fault, ValidationFailed
+from stoa.rest.problems import Fault, ValidationFailed, counted
 
 MOST_SUSPECTS = 10
 NOBODY_KNOWN = 0  # an answer about somebody who is known by the contact in it alone
@@ -62,7 +62,7 @@ async def try_out(call: Call, body: NewOrder) -> One[Any]:
     # The answer may be remembered: whoever it tells of is held, so that an erasure finds it.
     if order.customer_id and await hold_contact(call.db, call.store_id, order.customer_id) is None:
         if body.customer is None:
-            raise ValidationFailed("1 fault(s) found.", faults=[_unknown_customer()])
+            raise ValidationFailed(f"{counted(1, 'fault')} found.", faults=[_unknown_customer()])
         order.customer_id = None  # one whom the real order would make
         order.contact = merged_contact(_known(body.customer), body.contact)
     call.concerns = order.customer_id or NOBODY_KNOWN
@@ -127,7 +127,7 @@ async def _drafted(call: Call, body: NewOrder) -> OrderState:
             order.customer_id = found.id
             order.contact = _known(found)
     if faults:
-        raise ValidationFailed(f"{len(faults)} fault(s) found.", faults=faults[:MOST_FAULTS])
+        raise ValidationFailed(f"{counted(len(faults), 'fault')} found.", faults=faults[:MOST_FAULTS])
     order.contact = merged_contact(order.contact, body.contact)
     change_payment(order, body.payment_status, None)
     await _refuse_early(call, order, priced)
@@ -245,8 +245,13 @@ async def _compare(call: Call, body: NewOrder, order: OrderState) -> list[Suspec
     suspects = _suspects(traits, placed_at, neighbours)
     if suspects and body.reject_suspected_duplicates:
         best = suspects[0]
+        number = await queries.NUMBER.one(call.db, call.store_id, best.id)
         raise DuplicateOrderSuspected(
-            f"Order {best.id} looks the same.", existing_id=best.id, score=best.score / 100, reasons=best.reasons
+            f"Order number {number}, with the id {best.id}, may be the same purchase.",
+            existing_id=best.id,
+            existing_number=number,
+            score=best.score / 100,
+            reasons=best.reasons,
         )
     if suspects:
         # One that was cancelled while we waited for it is no double any more.

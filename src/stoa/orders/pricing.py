@@ -13,7 +13,7 @@ from stoa.orders.queries import Offer
 from stoa.orders.saving import short_fault
 from stoa.orders.states import LineState
 from stoa.rest.endpoint import Store
-from stoa.rest.problems import Fault
+from stoa.rest.problems import Fault, counted
 
 
 class Described(msgspec.Struct):
@@ -105,4 +105,4 @@ def check_available(lines: Sequence[LineState], offers: dict[int, Offer], *, sen
         else:
             left[line.variant_id] -= line.quantity
     if faults:
-        raise InsufficientStock(f"{len(faults)} line(s) cannot be had.", faults=faults)
+        raise InsufficientStock(f"{counted(len(faults), 'line')} cannot be had.", faults=faults)

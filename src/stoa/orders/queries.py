@@ -117,6 +117,7 @@ SUSPECTED = Query(
     """SELECT other_id AS id FROM order_duplicates WHERE store_id = $1 AND order_id = $2
         UNION SELECT order_id FROM order_duplicates WHERE store_id = $1 AND other_id = $2""",
 )
+NUMBER = Query(int, "SELECT number FROM orders WHERE store_id = $1 AND id = $2")
 BY_EXTERNAL_ID = Query(int, "SELECT id FROM orders WHERE store_id = $1 AND external_id = $2")
 
 

@@ -18,7 +18,7 @@ from stoa.orders.contract import (
     Status,
 )
 from stoa.orders.states import LineState, OrderState
-from stoa.rest.problems import Fault, ValidationFailed
+from stoa.rest.problems import Fault, ValidationFailed, counted
 
 TRANSITIONS: Mapping[Status, tuple[Status, ...]] = {
     "draft": ("pending", "processing", "cancelled"),
@@ -105,7 +105,7 @@ def _portions(
         else:
             found[portion.id] = line, portion.quantity
     if faults:
-        raise ValidationFailed(f"{len(faults)} line(s) cannot be moved like this.", faults=faults)
+        raise ValidationFailed(f"{counted(len(faults), 'line')} cannot be moved like this.", faults=faults)
     return list(found.values())
 
 

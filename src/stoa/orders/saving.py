@@ -21,7 +21,7 @@ from stoa.orders.states import LineState, OrderState
 from stoa.products.contract import ExternalIdTaken
 from stoa.products.documents import json_of
 from stoa.rest.endpoint import Call, One, Store
-from stoa.rest.problems import Fault, NotFound, ValidationFailed
+from stoa.rest.problems import Fault, NotFound, ValidationFailed, counted
 
 MOST_LINES_TEXT = 2_000_000  # metadata that grows line by line must not make an order that nobody can read
 
@@ -200,7 +200,7 @@ def _check_stock(
         if outcome != "updated"
     ]
     if faults:
-        raise InsufficientStock(f"{len(faults)} line(s) cannot be had.", faults=faults)
+        raise InsufficientStock(f"{counted(len(faults), 'line')} cannot be had.", faults=faults)
 
 
 def short_fault(line: LineState, pointer: str | None, available: int) -> Fault:

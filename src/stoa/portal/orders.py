@@ -3,18 +3,20 @@
 import msgspec
 
 from stoa.orders import queries
-from stoa.orders.contract import COMMENTS, ORDERS, Comment, Order
+from stoa.orders.contract import COMMENTS, DUPLICATES, ORDERS, Comment, Duplicate, Order
 from stoa.portal.answering import not_found
 from stoa.portal.listed import NEWEST, Kind, Shown, part, shown
 from stoa.portal.pages import Pages, View
+from stoa.portal.queries import ORDER_NUMBER
 from stoa.portal.visit import Visit
 
 pages = Pages()
 ORDERS_SHOWN = Kind(ORDERS, queries.LISTING, Order)
 _TIMELINE = Kind(COMMENTS, queries.COMMENTS, Comment)
+_DOUBLES = Kind(DUPLICATES, queries.DUPLICATES, Duplicate)
 _SORTS = (("-placed_at", "Newest first"), ("placed_at", "Oldest first"), ("-total", "Largest first"))
 _FILTERS = ("status", "payment_status", "fulfillment_status", "customer_id", "has_suspected_duplicates")
-_MOST_LINES, _MOST_ENTRIES = 50, 15
+_MOST_LINES, _MOST_ENTRIES, _MOST_DOUBLES = 50, 15, 25
 # What a viewer may read of the timeline: where the order went, and nothing of what anybody wrote.
 _IMPERSONAL = frozenset({"status", "payment_status", "fulfillment_status", "total"})
 
@@ -38,13 +40,25 @@ async def store_order(visit: Visit) -> View:
     )
     if not visit.may_change():
         _leave_out_people(timeline)
+    suspected, copies = [await _doubles(visit, order.id, kind) for kind in ("suspected", "copy")]
+    # A pair of which one is cancelled is settled, and no longer counts.
+    settled = [each for each in suspected.rows if "cancelled" in (order.status, each.status)]
     context = {
         "order": order,
+        "suspects": [each for each in suspected.rows if each not in settled],
+        "settled": settled,
+        "copies": copies,
+        "original": await ORDER_NUMBER.maybe(visit.db, visit.store.id, order.duplicate_of or 0),
         "lines": part(visit, order.line_items, "lines", _MOST_LINES),
         "units": sum(line.quantity for line in order.line_items),
         "timeline": timeline,
     }
     return View("stores/order.html", context)
+
+
+async def _doubles(visit: Visit, order_id: int, kind: str) -> Shown[Duplicate]:
+    of = {"order_id": order_id}
+    return await shown(visit, _DOUBLES, sorts=NEWEST, always={"kind": kind}, at=of, cursor=kind, rows=_MOST_DOUBLES)
 
 
 def _leave_out_people(timeline: Shown[Comment]) -> None:

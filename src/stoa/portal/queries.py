@@ -10,6 +10,10 @@ _OPERATOR = "operators see every store, app and account"
 _SERVICE = "the service's health belongs to no store"
 _FOUND = "($2 = '' OR strpos(lower({0}), $2) > 0 OR strpos(lower({1}), $2) > 0)"
 
+# --- a store's orders --------------------------------------------------------------------------------------
+
+ORDER_NUMBER = Query(int, "SELECT number FROM orders WHERE store_id = $1 AND id = $2")
+
 # --- a store's imports -------------------------------------------------------------------------------------
 
 

@@ -6,7 +6,14 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from stoa.products import queries
-from stoa.products.bodies import BatchItem, ProductBatch, VariantBatch, VariantChanges, VariantItem
+from stoa.products.bodies import (
+    VARIANT_ELSEWHERE,
+    BatchItem,
+    ProductBatch,
+    VariantBatch,
+    VariantChanges,
+    VariantItem,
+)
 from stoa.products.contract import Product, Variant
 from stoa.products.copies import ProductCopy, VariantCopy
 from stoa.products.documents import exactly
@@ -156,7 +163,7 @@ def _key_of(item: BatchItem) -> tuple[MatchBy, int | str]:
             value = item.data.get(by)
         if isinstance(value, (int, str)) and value is not True and value is not False:
             return by, value
-    words = "is required" if item.match_by else "is required, or sku, or external_id"
+    words = "is required" if item.match_by else "is required, unless sku or external_id is given"
     raise ValidationFailed("The item names no product.", faults=[Fault(f"/{wanted[0]}", "required", words)])
 
 
@@ -194,7 +201,7 @@ def _named(shelf: Shelf, item: VariantItem) -> tuple[ProductCopy, VariantCopy] |
 
 def _apply_to_variant(shelf: Shelf, item: VariantItem, store: Store) -> Planned:
     if (item.id is None) == (item.sku is None):
-        fault = Fault("/id", "required", "or sku is required, and only one of them")
+        fault = Fault("/id", "required", "give either id or sku, and only one of them")
         raise ValidationFailed("The item must name one variant.", faults=[fault])
     found = _named(shelf, item)
     if found is None:
@@ -207,7 +214,7 @@ def _apply_to_variant(shelf: Shelf, item: VariantItem, store: Store) -> Planned:
     patch = {name: value for name, value in item.data.items() if name not in _READ_ONLY}
     body = convert(patch, VariantChanges, digits=store.digits)
     echoed = {name: value for name, value in item.data.items() if name in _READ_ONLY}
-    refuse_changed(echoed, shelf.documents.get(variant.id or 0, {}))
+    refuse_changed(echoed, shelf.documents.get(variant.id or 0, {}), VARIANT_ELSEWHERE)
     place = product.variants.index(variant)
     changed = shelf.edit(product, lambda tried: change_variant(tried, tried.variants[place], body, patch, store))
     return Planned("updated" if changed else "unchanged", variant)

@@ -138,6 +138,16 @@ class VariantChanges(msgspec.Struct, forbid_unknown_fields=True):
     metadata: MetadataChanges | UnsetType | None = UNSET
 
 
+_STOCK = "POST /products/inventory/adjustments"
+# Where a field is changed that a merge patch of its resource leaves alone.
+PRODUCT_ELSEWHERE = {
+    "stock": _STOCK,
+    "inventory": _STOCK,
+    **dict.fromkeys(("variants", "sku", "barcode"), "PATCH /products/{product_id}/variants/{variant_id}"),
+}
+VARIANT_ELSEWHERE = {"stock": _STOCK}
+
+
 class BatchItem(msgspec.Struct, forbid_unknown_fields=True):
     """One product to create, update, upsert or delete, named by `id`, `sku` or `external_id`."""
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from stoa.rest.checks import Money, Time, decimal_within
+from stoa.rest.checks import Money, Time, decimal_within, worded
 from stoa.rest.filters import (
     Choices,
     Entries,
@@ -25,29 +25,29 @@ from stoa.rest.problems import Refusal
 
 Status = Literal["active", "draft", "archived"]
 WeightUnit = Literal["g", "kg", "oz", "lb"]
-_SOMETHING = Meta(pattern=r"\S", extra={"words": "must hold more than space"})
+_SOMETHING = worded("must hold more than space", pattern=r"\S")
 Name = Annotated[str, Meta(min_length=1, max_length=255), _SOMETHING]
 Short = Annotated[str, Meta(max_length=255)]
 ExternalId = Annotated[str, Meta(min_length=1, max_length=255)]
-_TRIMMED = Meta(pattern=r"^\S(.*\S)?$", extra={"words": "must be one line, with no space at either end"})
+_TRIMMED = worded("must be one line, with no space at either end", pattern=r"^\S(.*\S)?$")
 Sku = Annotated[str, Meta(min_length=1, max_length=100), _TRIMMED]
 Tag = Annotated[str, Meta(min_length=1, max_length=64), _SOMETHING]
 Url = Annotated[
     str,
     Meta(min_length=1, max_length=2048, pattern=r"^https?://[^\s\u0000-\u001f\u007f-\u009f\ufeff]+$"),
-    Meta(extra={"words": "must be an address that begins with http:// or https://"}),
+    worded("must be an address that begins with http:// or https://"),
 ]
 Slug = Annotated[
     str,
     Meta(min_length=1, max_length=255, pattern=r"^[a-z0-9]+(?:-[a-z0-9]+)*$"),
-    Meta(extra={"words": "must be of a-z, 0-9 and hyphens between them, such as linen-shirt"}),
+    worded("must be of a-z, 0-9 and hyphens between them, such as linen-shirt"),
 ]
 Weight = Annotated[Decimal, decimal_within(0, 1_000_000)]
 Quantity = Annotated[int, Meta(ge=-1_000_000_000, le=1_000_000_000)]
 MetadataKey = Annotated[
     str,
     Meta(pattern=r"^[A-Za-z0-9_.-]{1,64}$"),
-    Meta(extra={"words": "must be a key of 1 to 64 letters, digits, dots, hyphens and underscores"}),
+    worded("must be a key of 1 to 64 letters, digits, dots, hyphens and underscores"),
 ]
 MetadataValue = Annotated[str, Meta(max_length=1000)] | int | float | bool
 Metadata = Annotated[dict[MetadataKey, MetadataValue], Meta(max_length=100)]

@@ -8,7 +8,7 @@ import msgspec
 
 from stoa.products import queries, rules
 from stoa.products.batch import change_products
-from stoa.products.bodies import NewProduct, ProductBatch, ProductChanges
+from stoa.products.bodies import PRODUCT_ELSEWHERE, NewProduct, ProductBatch, ProductChanges
 from stoa.products.contract import PRODUCTS, ExternalIdTaken, Product, SkuTaken
 from stoa.products.copies import ProductCopy
 from stoa.products.documents import exactly
@@ -125,7 +125,7 @@ async def _change(
         raise NotFound("There is no product with this id.")
     call.check_version(product.version)
     if call.echoed:
-        check_echoes(call, exactly((await _document(call, product_id)).doc))
+        check_echoes(call, exactly((await _document(call, product_id)).doc), PRODUCT_ELSEWHERE)
     if shelf.edit(product, edit):
         await store(call, product)
 

@@ -15,7 +15,7 @@ from stoa.products.documents import PRODUCT_DEFAULTS, VARIANT_DEFAULTS, options_
 from stoa.rest.checks import MOST_FAULTS
 from stoa.rest.endpoint import Store
 from stoa.rest.patch import is_same, merge
-from stoa.rest.problems import Fault, Refusal, ValidationFailed
+from stoa.rest.problems import Fault, Refusal, ValidationFailed, counted
 
 MOST_VARIANTS, MOST_METADATA = 200, 100
 _OWED = "leaves less than nothing to sell, and the variant takes no backorders"
@@ -205,9 +205,7 @@ def settle(product: ProductCopy) -> None:
 
 def _refuse(faults: list[Fault]) -> None:
     if faults:
-        raise ValidationFailed(
-            f"{len(faults)} fault{'s' if len(faults) > 1 else ''} found.", faults=faults[:MOST_FAULTS]
-        )
+        raise ValidationFailed(f"{counted(len(faults), 'fault')} found.", faults=faults[:MOST_FAULTS])
 
 
 def _stock_faults(variant: VariantCopy, at: str) -> list[Fault]:

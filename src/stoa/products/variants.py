@@ -4,7 +4,7 @@ import msgspec
 
 from stoa.products import queries
 from stoa.products.batch import change_variants
-from stoa.products.bodies import NewVariant, VariantBatch, VariantChanges
+from stoa.products.bodies import VARIANT_ELSEWHERE, NewVariant, VariantBatch, VariantChanges
 from stoa.products.contract import PRODUCT_VARIANTS, VARIANTS, ExternalIdTaken, SkuTaken, Variant
 from stoa.products.copies import ProductCopy, VariantCopy
 from stoa.products.documents import exactly
@@ -94,7 +94,7 @@ async def update_variant(call: Call, product_id: int, variant_id: int, body: Var
     variant = _live(product, variant_id)
     call.check_version(variant.version)
     if call.echoed:
-        check_echoes(call, exactly((await _document(call, product_id, variant_id)).doc))
+        check_echoes(call, exactly((await _document(call, product_id, variant_id)).doc), VARIANT_ELSEWHERE)
 
     def edit(tried: ProductCopy) -> bool:
         return change_variant(tried, _live(tried, variant_id), body, call.patch, call.store)

@@ -11,17 +11,18 @@ _DEEPEST = 5
 _WIDTH = 58
 # What a field of this name usually holds; the last word of the name decides when the whole is not here.
 _WORDS: dict[str, Any] = {
-    "address1": "12 Ermou Street", "amount": "19.99", "available": 38, "barcode": "5201234567890",
+    "address1": "12 Ermou Street", "address_id": 302, "amount": "19.99", "available": 38, "barcode": "5201234567890",
     "body": "Please leave it at the door.", "brand": "Agora", "carrier": "ELTA", "category": "Clothing/Shirts",
-    "city": "Athens", "country_code": "GR", "currency": "EUR", "description": "Woven on Naxos, washed soft.",
+    "city": "Athens", "country_code": "GR", "currency": "EUR", "customer_id": 77, "description": "Woven on Naxos, washed soft.",
     "email": "thea@example.com", "event": "order.created", "event_type": "order.created",
     "events": ["order.*"], "failed": 0, "first_name": "Thea", "handle": "demo", "id": 1, "index": 0,
-    "instance": "/api/v3/app/products", "last_name": "Pappas", "limit": 50, "locale": "el-GR",
+    "instance": "/api/v3/app/products", "last_name": "Pappas", "limit": 50, "line_item_id": 1801, "locale": "el-GR",
     "metadata": {"material": "linen"}, "name": "Linen shirt",
-    "number": 1001, "on_hand": 40, "option_values": {"Size": "M"}, "page": 1, "phone": "+302101234567",
-    "postal_code": "105 63", "position": 1, "price": "39.00", "quantity": 2, "reserved": 2, "score": 0.92,
+    "number": 1001, "on_hand": 40, "option_values": {"Size": "M"}, "order_id": 512, "page": 1, "phone": "+302101234567",
+    "postal_code": "105 63", "position": 1, "price": "39.00", "product_id": 812, "quantity": 2, "reserved": 2, "score": 0.92,
     "sku": "LS-M", "slug": "linen-shirt", "succeeded": 1, "tags": ["linen", "summer"], "title": "Linen shirt",
-    "total": 1, "url": "https://example.com/linen-shirt", "values": ["S", "M", "L"], "version": 3, "weight": 0.25,
+    "total": 1, "url": "https://example.com/linen-shirt", "values": ["S", "M", "L"], "variant_id": 2042, "version": 3,
+    "webhook_id": 9, "weight": 0.25,
 }  # fmt: skip
 _USUAL = ("active", "pending", "paid", "unfulfilled", "succeeded", "upsert", "kg", "comment", "full", "healthy")
 _PREFIXES = {"import_id": "imp_", "event_id": "evt_", "delivery_id": "dlv_", "request_id": "req_"}
@@ -82,7 +83,7 @@ def _word(name: str, schema: Schema) -> Any:
     if given == "string" and (name.endswith(("_at", "since", "until")) or schema.get("format") == "date-time"):
         return _MOMENT
     if given == "string" and (name == "id" or name in _PREFIXES):
-        return _PREFIXES.get(name, "imp_") + "5Zq0c1"
+        return _PREFIXES.get(name, "imp_") + "2c7w4m9k1v6x3q8t5n0b"
     if given == "string" and schema.get("format") == "decimal":
         return "39.00"
     word: Any = _WORDS.get(name, _WORDS.get(name.rpartition("_")[2]))

@@ -5,7 +5,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
 
-from stoa.rest.problems import Fault, Refusal
+from stoa.rest.problems import Fault, Refusal, counted
 
 T = TypeVar("T")
 Mode = Literal["atomic", "independent"]
@@ -78,7 +78,7 @@ def refuse_all(refusals: Sequence[tuple[int, Refusal]]) -> Refusal:
         else:
             faults.append(Fault(f"/items/{index}", refusal.code, refusal.detail, refusal.members or None))
     kinds = {type(refusal) for _, refusal in refusals}
-    words = f"{len(refusals)} item(s) have faults; nothing was written."
+    words = f"Faults in {counted(len(refusals), 'item')}; nothing was written."
     if len(kinds) == 1:
         return next(iter(kinds))(words, faults=faults)
     return BatchFailed(words, faults=faults)

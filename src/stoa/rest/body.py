@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from stoa.rest.checks import MOST_FAULTS, checker
-from stoa.rest.problems import Fault, MalformedJson, ValidationFailed, shown
+from stoa.rest.problems import Fault, MalformedJson, ValidationFailed, counted, shown
 
 T = TypeVar("T")
 
@@ -92,13 +92,28 @@ def _plain_text(text: str) -> None:
         raise MalformedJson("Text may hold neither NUL nor half of a surrogate pair.")
 
 
-def convert(value: Any, type_: type[T], *, digits: int, read_only: frozenset[str] = frozenset()) -> T:
-    """Turn plain values into the declared type, or refuse naming all faults."""
+def convert(
+    value: Any,
+    type_: type[T],
+    *,
+    digits: int,
+    read_only: frozenset[str] = frozenset(),
+    answered: frozenset[str] = frozenset(),
+) -> T:
+    """Turn plain values into the declared type, or refuse naming all faults.
+
+    Of fields that are no part of the type, `read_only` ones are left out, and `answered` ones refused as what they are.
+    """
     faults: list[Fault] = []
     checker(type_)(value, "", faults, digits)
     if faults:
         kept = [f for f in faults if not (f.code == "unknown_field" and f.pointer[1:] in read_only)]
         if kept:
-            raise ValidationFailed(f"{len(kept)} fault{'s' if len(kept) > 1 else ''} found.", faults=kept[:MOST_FAULTS])
+            kept = [_not_yours(f) if f.code == "unknown_field" and f.pointer[1:] in answered else f for f in kept]
+            raise ValidationFailed(f"{counted(len(kept), 'fault')} found.", faults=kept[:MOST_FAULTS])
         value = {key: member for key, member in value.items() if key not in read_only}
     return msgspec.convert(value, type_, strict=False)
+
+
+def _not_yours(fault: Fault) -> Fault:
+    return Fault(fault.pointer, "read_only_field", "stands in answers and cannot be set here; leave it out")

@@ -1,6 +1,5 @@
 """Every fault of a value against its declared type, found at once and named with its pointer."""
 
-import difflib
 import functools
 import re
 from collections.abc import Callable
@@ -12,7 +11,7 @@ import msgspec
 from msgspec import inspect
 
 from stoa import money
-from stoa.rest.problems import Fault, shown
+from stoa.rest.problems import Fault, did_you_mean, shown
 
 MOST_FAULTS = 100
 LONGEST_MONEY = 22  # with its sign and point
@@ -40,6 +39,11 @@ def decimal_within(least: int, most: int) -> msgspec.Meta:
     """Bounds of an exact number, such as a weight; msgspec itself bounds only binary ones."""
     schema = {"type": "number", "minimum": least, "maximum": most}
     return msgspec.Meta(extra={"bounds": (least, most)}, extra_json_schema=schema)
+
+
+def worded(words: str, pattern: str | None = None) -> msgspec.Meta:
+    """What a refusal says instead of showing people the pattern, which is for programs."""
+    return msgspec.Meta(pattern=pattern, extra={"words": words})
 
 
 Check = Callable[[Any, str, list[Fault], int], None]
@@ -119,9 +123,8 @@ def _struct(info: inspect.StructType) -> Check:
 
 
 def unknown_field(name: str, at: str, known: list[str]) -> Fault:
-    close = difflib.get_close_matches(name[:64], known, n=1)
     token = shown(name).replace("~", "~0").replace("/", "~1")
-    return Fault(f"{at}/{token}", "unknown_field", "is not a field here", {"did_you_mean": close[0]} if close else None)
+    return Fault(f"{at}/{token}", "unknown_field", "is not a field here", did_you_mean(name, known))
 
 
 def _union(info: inspect.UnionType, extra: dict[str, Any]) -> Check:
@@ -206,7 +209,7 @@ def _str(info: inspect.StrType, words_of_pattern: str | None) -> Check:
             words = "must not be empty" if least == 1 else f"must have at least {least} characters"
             faults.append(Fault(at, "invalid_format", words))
         elif pattern and not pattern.search(value):
-            faults.append(Fault(at, "invalid_format", words_of_pattern or f"must match {info.pattern}"))
+            faults.append(Fault(at, "invalid_format", words_of_pattern or "is not of the right form"))
 
     return check
 
@@ -262,12 +265,14 @@ def _literal(values: tuple[Any, ...]) -> Check:
 
 
 _AMOUNT = re.compile(r"-?[0-9]{1,16}(\.[0-9]{1,16})?\Z")
+_HUGE = re.compile(r"-?[0-9]{17,}(\.[0-9]+)?\Z")
 
 
 def _money(value: Any, at: str, faults: list[Fault], digits: int) -> None:
     if type(value) is str:
         if not _AMOUNT.match(value):
-            faults.append(Fault(at, "invalid_money", 'must be an amount such as "19.99"'))
+            such = f'must be an amount such as "{money.to_text(1999, digits)}"'
+            faults.append(Fault(at, "invalid_money", money.too_large(digits) if _HUGE.match(value) else such))
             return
         amount = Decimal(value)
     elif type(value) is int or type(value) is Decimal:

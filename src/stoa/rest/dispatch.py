@@ -57,7 +57,7 @@ class Observed(msgspec.Struct):
     operation: str
     status: int
     code: str
-    seconds: float
+    seconds: float  # without what the caller asked to wait
     store_id: int | None
     app_id: int | None
     error: BaseException | None
@@ -115,7 +115,7 @@ class Dispatcher:
                 request.endpoint.name if request.endpoint else "",
                 response.status,
                 request.code,
-                time.perf_counter() - started,
+                time.perf_counter() - started - (request.call.waited_s if request.call else 0.0),
                 request.store.id if request.store else None,
                 request.caller.app_id if request.caller else None,
                 request.error,
@@ -194,7 +194,7 @@ class Dispatcher:
         accepted = acceptable(headers.get(b"accept"), [media.encode() for media in endpoint.produces])
         if accepted is None:
             raise NotAcceptable(f"This endpoint answers {', '.join(endpoint.produces)}.")
-        call = Call(self._database, store, caller, request.request_id, request.base)
+        call = request.call = Call(self._database, store, caller, request.request_id, request.base)
         call.accepted, call.headers = accepted.decode(), headers
         call.aside, call.settings = self._database.aside, self._settings
         if endpoint.lists is not None:
@@ -257,7 +257,8 @@ class Dispatcher:
                 self._committed(call.store_id)
                 if isinstance(answer, Accepted) and answer.settled is not None:
                     call.db = self._database
-                    settled = await answer.settled()
+                    with call.waiting():
+                        settled = await answer.settled()
                     return render(request, endpoint, call, settled, status=200) if settled else response
                 return response
             except PostgresError as error:

@@ -2,7 +2,9 @@
 
 import inspect
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import date
 from typing import Any, Generic, Protocol, TypeVar, get_args, get_origin, get_type_hints
 
@@ -83,6 +85,7 @@ class Call:
         "request_id",
         "settings",
         "store",
+        "waited_s",
     )
 
     def __init__(self, db: Executor, store: Store, caller: Caller, request_id: str, base: str) -> None:
@@ -102,6 +105,7 @@ class Call:
         self.headers: Mapping[bytes, bytes] = {}
         self.fields: frozenset[str] | None = None
         self.concerns: int | None = None  # the person whose data the answer carries, so that erasing finds it
+        self.waited_s = 0.0  # because the caller asked to wait
 
     @property
     def store_id(self) -> int:
@@ -111,6 +115,15 @@ class Call:
     def actor(self) -> str:
         """Who acts, as the audit log names them."""
         return f"app:{self.caller.app_id}"
+
+    @contextmanager
+    def waiting(self) -> Generator[None]:
+        """Around what the caller asked to wait for: that time is not counted as time that the answer took."""
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.waited_s += time.perf_counter() - began
 
     def check_version(self, current: int) -> None:
         """Refuse when If-Match names other versions than the current one."""
@@ -202,7 +215,15 @@ class Endpoint(msgspec.Struct, frozen=True, eq=False):
     @property
     def read_only(self) -> frozenset[str]:
         """Fields that callers see but a merge patch of them is ignored or refused."""
-        if self.method != "PATCH" or self.resource is None or self.body is None:
+        return self._not_sent() if self.method == "PATCH" else frozenset()
+
+    @property
+    def answered(self) -> frozenset[str]:
+        """Fields that the answer to what is created shows, and that nobody can send."""
+        return self._not_sent() if issubclass(self.answer, Created) else frozenset()
+
+    def _not_sent(self) -> frozenset[str]:
+        if self.resource is None or self.body is None:
             return frozenset()
         if not (isinstance(self.body, type) and issubclass(self.body, msgspec.Struct)):  # pyright: ignore[reportUnnecessaryIsInstance]
             return frozenset()  # an object of free keys

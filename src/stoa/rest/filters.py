@@ -153,7 +153,10 @@ class MoneyRange(Filter, frozen=True, kw_only=True):
 
     def read(self, text: str, reader: Reader) -> int:
         try:
-            return money.to_minor(Decimal(text if len(text) < 32 else "NaN"), reader.digits)
+            amount = Decimal(text if len(text) < 32 else "NaN")
+            if not amount.is_finite():
+                raise InvalidValue("must be an amount such as 19.99")
+            return money.to_minor(amount, reader.digits)
         except money.InvalidMoney as error:
             raise InvalidValue(str(error)) from error
         except InvalidOperation as error:

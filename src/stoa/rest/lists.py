@@ -16,10 +16,10 @@ from stoa.rest.problems import (
     Fault,
     InvalidParameter,
     PageTooDeep,
-    UnknownParameter,
+    counted,
     shown,
 )
-from stoa.rest.query_string import LARGEST_SET, pairs_of
+from stoa.rest.query_string import LARGEST_SET, pairs_of, unknown_parameters
 
 T = TypeVar("T")
 LARGEST_PAGE, DEFAULT_PAGE, DEEPEST_ROW = 250, 50, 10_000
@@ -40,8 +40,12 @@ class ListOf(msgspec.Struct, frozen=True, eq=False, dict=True):
     def parameters(self) -> dict[str, Filter]:
         """Every parameter this list takes, for reading and for the documentation."""
         return {
-            **_COMMON, **({"include_deleted": _DELETED} if self.deletable else {}), **self.filters, **self.options
-        }  # fmt: skip
+            **_COMMON,
+            **({"include": _INCLUDE} if self.includes else {}),
+            **({"include_deleted": _DELETED} if self.deletable else {}),
+            **self.filters,
+            **self.options,
+        }
 
     @cached_property
     def sets(self) -> frozenset[str]:
@@ -56,11 +60,12 @@ _COMMON: dict[str, Filter] = {
     "cursor": Text(description="Where to go on: `next_cursor` or `prev_cursor` of a page before.", longest=4000),
     "sort": Text(description="Sort keys with commas between; a leading minus sorts downwards."),
     "fields": Text(description="Only these fields of each resource, with commas between.", longest=1000),
-    "include": Text(description="What else to put into each resource, with commas between."),
 }
+_INCLUDE = Text(description="What else to put into each resource, with commas between.")
 _DELETED = Flag(description="Also list deleted resources of the last 90 days, as `{id, deleted_at, version}`.")
 _SHAPING = frozenset({"sort", "fields", "include"})
 _FREE = frozenset({"limit", "per_page", "fields", "include"})
+_OWN = frozenset({*_COMMON, "include", "include_deleted"})  # read by the list itself
 
 
 class Tombstone(msgspec.Struct):
@@ -135,7 +140,7 @@ def _read(spec: ListOf, given: dict[str, str], reader: Reader, cursor: Cursor | 
         if kind is None or (bracket and operator not in kind.operators and "*" not in kind.operators):
             unknown.append(name)
             continue
-        if base in _COMMON or base == "include_deleted":
+        if base in _OWN:
             continue
         try:
             if isinstance(kind, Entries) and operator:
@@ -149,11 +154,8 @@ def _read(spec: ListOf, given: dict[str, str], reader: Reader, cursor: Cursor | 
         if isinstance(kind, Entries):
             filters[base] = kind.read_entries(pairs, reader)
     if unknown:
-        raise UnknownParameter(
-            f"This list has no parameter {', '.join(shown(name) for name in unknown[:5])}.",
-            parameters=[shown(name) for name in unknown[:5]],
-            available=sorted(known),
-        )
+        operators = {name: kind.operators for name, kind in known.items()}
+        raise unknown_parameters("list", unknown, operators)
     limit = _whole("limit", given.get("limit"), DEFAULT_PAGE, LARGEST_PAGE, faults)
     page = _whole("page", given["page"], 1, 10**9, faults) if "page" in given else None
     sort = _sort(spec, given.get("sort"), faults)
@@ -163,7 +165,7 @@ def _read(spec: ListOf, given: dict[str, str], reader: Reader, cursor: Cursor | 
     if "limit" in given and "per_page" in given:
         faults.append(Fault("per_page", "invalid_parameter", "is the same as limit; give one of them"))
     if faults:
-        raise InvalidParameter(f"{len(faults)} parameter(s) cannot be read.", faults=faults)
+        raise InvalidParameter(f"{counted(len(faults), 'parameter')} cannot be read.", faults=faults)
     if page is not None and page * limit > DEEPEST_ROW:
         raise PageTooDeep(
             f"Numbered pages reach {DEEPEST_ROW:,} rows. To go further, follow meta.next_cursor from the first page."

@@ -65,12 +65,19 @@ def document(
     version: str,
     scopes: Mapping[str, str],
     groups: Mapping[str, str],
+    resources: Mapping[str, Any] | None = None,
+    answers: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The whole description of the API."""
+    """The whole description of the API; with examples of `resources` by their type, and of `answers` by operation."""
     schemas = schemas_of(endpoints)
     paths: dict[str, dict[str, Any]] = defaultdict(dict)
     for endpoint in endpoints:
-        paths[prefix + endpoint.path][endpoint.method.lower()] = _operation(endpoint, schemas)
+        operation = paths[prefix + endpoint.path][endpoint.method.lower()] = _operation(endpoint, schemas)
+        if answers and endpoint.name in answers:
+            content = operation["responses"][str(endpoint.status)]["content"]
+            content["application/json"]["example"] = answers[endpoint.name]
+    for name, example in (resources or {}).items():
+        schemas[name]["examples"] = [example]
     shared = share(paths)
     return {
         "openapi": "3.1.0",

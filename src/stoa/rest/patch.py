@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from stoa.rest.endpoint import Call
-from stoa.rest.problems import Fault, ValidationFailed
+from stoa.rest.problems import Fault, ValidationFailed, counted
 
 
 def merge(target: Any, patch: Any) -> Any:
@@ -39,16 +39,21 @@ def is_same(one: Any, other: Any) -> bool:
     return isinstance(one, bool) == isinstance(other, bool)
 
 
-def check_echoes(call: Call, current: dict[str, Any]) -> None:
+def check_echoes(call: Call, current: dict[str, Any], elsewhere: Mapping[str, str] = {}) -> None:
     """Read-only fields may be sent back as they are; a changed one is refused."""
-    refuse_changed(call.echoed, current)
+    refuse_changed(call.echoed, current, elsewhere)
 
 
-def refuse_changed(echoed: Mapping[str, Any], current: Mapping[str, Any]) -> None:
+def refuse_changed(echoed: Mapping[str, Any], current: Mapping[str, Any], elsewhere: Mapping[str, str] = {}) -> None:
+    """`elsewhere` says of a field where it is changed instead."""
     faults = [
-        Fault(f"/{name}", "read_only_field", "cannot be changed")
+        Fault(f"/{name}", "read_only_field", _cannot(elsewhere.get(name)))
         for name, value in echoed.items()
         if current.get(name) != value
     ]
     if faults:
-        raise ValidationFailed(f"{len(faults)} read-only field(s) would change.", faults=faults)
+        raise ValidationFailed(f"{counted(len(faults), 'read-only field')} would change.", faults=faults)
+
+
+def _cannot(elsewhere: str | None) -> str:
+    return f"cannot be changed here; use {elsewhere}" if elsewhere else "cannot be changed"

@@ -1,6 +1,7 @@
 """Refusals: each a class with its status, code and title, answered as problem+json (RFC 9457)."""
 
-from collections.abc import Sequence
+import difflib
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 import msgspec
@@ -36,6 +37,7 @@ class Refusal(Exception):
     code: ClassVar[str] = ""
     title: ClassVar[str] = ""
     retryable: ClassVar[bool] = False
+    advice: ClassVar[str] = ""  # the detail, where whoever refuses knows no more
     known: ClassVar[dict[str, type["Refusal"]]] = {}
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -51,8 +53,8 @@ class Refusal(Exception):
         headers: Sequence[tuple[bytes, bytes]] = (),
         **members: Any,
     ) -> None:
-        super().__init__(detail or self.title)
-        self.detail = detail or self.title
+        self.detail = detail or self.advice or self.title
+        super().__init__(self.detail)
         self.faults = list(faults)
         self.headers = list(headers)
         self.members = members
@@ -81,6 +83,17 @@ def shown(value: Any, most: int = 80) -> str:
     return safe + "…" if len(text) > most else safe
 
 
+def did_you_mean(name: str, known: Iterable[str]) -> dict[str, Any] | None:
+    """What a fault tells of a name that nobody knows: the known one that is most like it, if any is."""
+    close = difflib.get_close_matches(name[:64], list(known), n=1)
+    return {"did_you_mean": close[0]} if close else None
+
+
+def counted(number: int, noun: str) -> str:
+    """So many of a thing: "1 fault", "2 faults"."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 class MalformedJson(Refusal):
     """The body is not JSON, or is JSON that different readers would understand differently."""
 
@@ -88,7 +101,7 @@ class MalformedJson(Refusal):
 
 
 class UnknownParameter(Refusal):
-    """A query parameter that this endpoint does not have; none is ever silently ignored."""
+    """A query parameter that this endpoint does not have; none is ever silently ignored. `available` lists those it has."""
 
     status, code, title = 400, "unknown_parameter", "Unknown query parameter"
 
@@ -127,12 +140,14 @@ class InvalidToken(Refusal):
     """The token is unknown, mistyped, revoked, or made for another store."""
 
     status, code, title = 401, "invalid_token", "The token is not valid"
+    advice = "Get a new token at the token endpoint, POST /oauth/token, and send it whole, as it came."
 
 
 class ExpiredToken(Refusal):
     """The token's hour is over; ask for a new one."""
 
     status, code, title = 401, "expired_token", "The token has expired"
+    advice = "A token lives one hour. Get a new one at the token endpoint, POST /oauth/token, and repeat the request."
 
 
 class InsufficientScope(Refusal):

@@ -21,6 +21,7 @@ from stoa.rest.problems import (
     MissingToken,
     UnsupportedMediaType,
     ValidationFailed,
+    counted,
 )
 from stoa.rest.query_string import known_only
 from stoa.rest.wire import Receive, Scope
@@ -31,7 +32,7 @@ MOST_TAG_BYTES = 4096
 class Request:
     """A request on its way through the dispatcher, and what is known of it so far."""
 
-    __slots__ = ("allowance", "caller", "code", "endpoint", "error", "fault", "headers", "method", "origin", "path", "query",
+    __slots__ = ("allowance", "call", "caller", "code", "endpoint", "error", "fault", "headers", "method", "origin", "path", "query",
                  "receive", "request_id", "store", "sub_path")  # fmt: skip
 
     def __init__(self, scope: Scope, receive: Receive, sub_path: str) -> None:
@@ -47,6 +48,7 @@ class Request:
         self.caller: Caller | None = None
         self.endpoint: Endpoint | None = None
         self.allowance: Allowance | None = None
+        self.call: Call | None = None  # once the handler has it
         self.code = ""
         self.error: BaseException | None = None
         self.fault: Fault | None = None
@@ -96,7 +98,7 @@ def read_parameters(request: Request, endpoint: Endpoint, call: Call) -> None:
     call.fields = subset("fields", given.get("fields"), known, faults)
     call.include = subset("include", given.get("include"), endpoint.includes, faults) or frozenset()
     if faults:
-        raise InvalidParameter(f"{len(faults)} parameter(s) cannot be read.", faults=faults)
+        raise InvalidParameter(f"{counted(len(faults), 'parameter')} cannot be read.", faults=faults)
     if call.fields is not None:
         call.include |= call.fields & frozenset(endpoint.includes)
         call.fields |= call.include
@@ -128,14 +130,18 @@ def decode(raw: bytes, headers: Mapping[bytes, bytes], endpoint: Endpoint, call:
         raise ValidationFailed("The body must be a JSON object.")
     members = cast("dict[str, Any]", value)
     body: Any = convert(
-        members, cast("type[Any]", endpoint.body), digits=call.store.digits, read_only=endpoint.read_only
+        members,
+        cast("type[Any]", endpoint.body),
+        digits=call.store.digits,
+        read_only=endpoint.read_only,
+        answered=endpoint.answered,
     )
     call.echoed = {name: member for name, member in members.items() if name in endpoint.read_only}
     call.patch = {name: member for name, member in members.items() if name not in endpoint.read_only}
     return body
 
 
-_VERSION = re.compile(rb'"(\d{1,9})[^"]*"\Z')
+_VERSION = re.compile(rb'(?:"(\d{1,9})[^"]*"|(\d{1,9}))\Z')
 
 
 def tags(headers: Mapping[bytes, bytes], name: bytes) -> bytes | None:
@@ -147,8 +153,10 @@ def tags(headers: Mapping[bytes, bytes], name: bytes) -> bytes | None:
 
 
 def versions_allowed(headers: Mapping[bytes, bytes]) -> frozenset[int] | None:
-    """The versions that If-Match allows; what is no version of ours matches nothing."""
+    """The versions that If-Match allows, quotes or not; what is no version of ours matches nothing."""
     header = tags(headers, b"if-match")
     if header is None or header.strip() == b"*":
         return None
-    return frozenset(int(match[1]) for part in header.split(b",") if (match := _VERSION.match(part.strip())))
+    return frozenset(
+        int(match[1] or match[2]) for part in header.split(b",") if (match := _VERSION.match(part.strip()))
+    )

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from stoa.rest.endpoint import Endpoint
-from stoa.rest.problems import MethodNotAllowed, NotFound
+from stoa.rest.problems import MethodNotAllowed, NotFound, shown
 
 _LONGEST_ID = 18
 
@@ -34,17 +34,25 @@ class Router:
 
     def find(self, method: str, path: str) -> tuple[Endpoint, dict[str, Any]]:
         """The endpoint and its path's values; HEAD is served by GET."""
-        asked = "GET" if method == "HEAD" else method
+        found = self._at(path)
+        if found is None:
+            if path.endswith("/") and self._at(path[:-1]) is not None:
+                raise NotFound(f"There is no such address: it ends without a slash, as in {shown(path[:-1])}.")
+            raise NotFound("There is no such address.")
+        methods, values = found
+        return self._pick(methods, "GET" if method == "HEAD" else method), values
+
+    def _at(self, path: str) -> tuple[dict[str, Endpoint], dict[str, Any]] | None:
         methods = self._literal.get(path)
         if methods is not None:
-            return self._pick(methods, asked), {}
+            return methods, {}
         segments = path.split("/")
         for pattern, methods in self._patterns.get(len(segments), ()):
             if all(want == got or want[:1] == "{" for want, got in zip(pattern, segments, strict=True)):
                 values = _values(next(iter(methods.values())), pattern, segments)
                 if values is not None:
-                    return self._pick(methods, asked), values
-        raise NotFound("There is no such address.")
+                    return methods, values
+        return None
 
     def _pick(self, methods: dict[str, Endpoint], asked: str) -> Endpoint:
         endpoint = methods.get(asked)

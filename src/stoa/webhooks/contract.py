@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from stoa.rest.checks import Time
+from stoa.rest.checks import Time, worded
 from stoa.rest.problems import Refusal
 
 MOST_WEBHOOKS = 100
@@ -21,7 +21,11 @@ Breaker = Literal["closed", "open"]
 DeliveryStatus = Literal["pending", "retrying", "succeeded", "failed", "skipped", "cancelled", "held"]
 
 WebhookName = Annotated[str, Meta(min_length=1, max_length=100)]
-Url = Annotated[str, Meta(min_length=1, max_length=2048, pattern=r"^https?://[^\s\u0000-\u001f\u007f-\u009f\ufeff]+$")]
+Url = Annotated[
+    str,
+    Meta(min_length=1, max_length=2048, pattern=r"^https?://[^\s\u0000-\u001f\u007f-\u009f\ufeff]+$"),
+    worded("must be an address that begins with http:// or https://"),
+]
 Pattern = Annotated[str, Meta(min_length=1, max_length=64)]
 Patterns = Annotated[list[Pattern], Meta(min_length=1, max_length=100, extra_json_schema={"uniqueItems": True})]
 FilterKey = Annotated[
@@ -34,11 +38,23 @@ FilterKey = Annotated[
 ]
 FilterValue = Annotated[str, Meta(max_length=1000, extra_json_schema={"minLength": 1})] | int | float | bool
 Fields = Annotated[list[Annotated[str, Meta(min_length=1, max_length=64)]], Meta(max_length=100)]
-HeaderName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}$")]
-HeaderValue = Annotated[str, Meta(max_length=1024, pattern=r"^[\x21-\x7e]([\x20-\x7e\t]*[\x21-\x7e])?$")]
+HeaderName = Annotated[
+    str,
+    Meta(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}$"),
+    worded("must be the name of a header field, such as X-Warehouse, of at most 64 characters"),
+]
+HeaderValue = Annotated[
+    str,
+    Meta(max_length=1024, pattern=r"^[\x21-\x7e]([\x20-\x7e\t]*[\x21-\x7e])?$"),
+    worded("must be one line of visible ASCII characters, with no space at either end"),
+]
 InFlight = Annotated[int, Meta(ge=1, le=100)]
 Rate = Annotated[int, Meta(ge=1, le=1000)]
-DeliveryId = Annotated[str, Meta(extra_json_schema={"maxLength": 43}, pattern=r"^dlv_[0-9]{1,19}_[0-9]{1,19}$")]
+DeliveryId = Annotated[
+    str,
+    Meta(extra_json_schema={"maxLength": 43}, pattern=r"^dlv_[0-9]{1,19}_[0-9]{1,19}$"),
+    worded("must be the id of a delivery, which begins with dlv_"),
+]
 Ended = Literal["succeeded", "failed", "skipped", "cancelled"]
 
 

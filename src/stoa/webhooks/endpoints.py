@@ -12,7 +12,7 @@ from stoa.events.outbox import Event
 from stoa.rest.endpoint import Call, Created, NoContent, One, Page, Routes
 from stoa.rest.lists import ListQuery, list_page
 from stoa.rest.patch import check_echoes, merge
-from stoa.rest.problems import AppNotInstalled, Fault, ValidationFailed
+from stoa.rest.problems import AppNotInstalled, Fault, ValidationFailed, counted
 from stoa.webhooks import filters, guard, queries, rules
 from stoa.webhooks.contract import (
     MOST_WEBHOOKS,
@@ -240,7 +240,7 @@ def _checked(call: Call, body: NewWebhook, given: Collection[str]) -> dict[str, 
         if why is not None:
             faults.append(_not_allowed(why))
     if faults:
-        raise ValidationFailed(f"{len(faults)} fault{'s' if len(faults) > 1 else ''} found.", faults=faults)
+        raise ValidationFailed(f"{counted(len(faults), 'fault')} found.", faults=faults)
     if "events" in given:
         rules.check_scopes(body.events, Event.known, call.caller)
     return kept

@@ -148,14 +148,19 @@ class Backlog(msgspec.Struct):
     oldest_seconds: float
 
 
+# What ought to be going out: what is kept to be pulled, and what waits while its receiver is paused or disabled, is at rest.
 BACKLOG = Query(
     Backlog,
     """SELECT coalesce(sum(l.waiting), 0)::bigint AS pending,
               (SELECT count(*) FROM (SELECT 1 FROM events WHERE routed_on = 'infinity' LIMIT 100000) e) AS unrouted,
               count(*) FILTER (WHERE l.breaker = 'open') AS open_breakers,
               coalesce(extract(epoch FROM clock_timestamp() - min(p.created_at)), 0)::float8 AS oldest_seconds
-         FROM lanes l LEFT JOIN LATERAL (
+         FROM lanes l
+         JOIN webhooks w ON w.store_id = l.store_id AND w.id = l.webhook_id
+          AND w.status = 'active' AND w.url IS NOT NULL AND w.ended_at IS NULL
+         LEFT JOIN LATERAL (
               SELECT q.created_at FROM pending_deliveries q
-               WHERE q.bucket = l.bucket AND q.webhook_id = l.webhook_id ORDER BY q.sequence LIMIT 1) p ON l.waiting > 0""",
+               WHERE q.bucket = l.bucket AND q.webhook_id = l.webhook_id ORDER BY q.sequence LIMIT 1) p ON l.waiting > 0
+        WHERE l.waiting > 0 OR l.breaker = 'open'""",
     unbound=_ALL_STORES,
 )

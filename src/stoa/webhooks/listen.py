@@ -4,8 +4,9 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,9 @@ from stoa.access.console import Console, Refused
 
 PAGE, WAIT_S = 100, 20
 FORWARD_SECONDS = 30.0
+FRESH_S = 60.0  # receivers refuse a signature that is some minutes old
 SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 10.0
+SHORTEST_REST_S, LONGEST_REST_S = 0.2, 2.0  # between two looks whether a program on this machine is up
 VARIABLES = ("STOA_BASE_URL", "STOA_AUTH_URL", "STOA_CLIENT_ID", "STOA_CLIENT_SECRET")
 
 
@@ -35,6 +38,7 @@ class Item(msgspec.Struct):
     resource: Resource
     payload: msgspec.Raw = msgspec.Raw()
     headers: dict[str, str] = {}
+    pulled_at: float = 0.0  # by this machine's clock
 
 
 class Page(msgspec.Struct):
@@ -63,6 +67,7 @@ class Store:
         base = variables["STOA_BASE_URL"].rstrip("/") + "/api/v3/app"
         self._http = httpx.Client(base_url=base, timeout=httpx.Timeout(10.0, read=WAIT_S + 15.0))
         self._token = ""
+        self.close = self._http.close
 
     def call(self, method: str, path: str, **given: Any) -> httpx.Response:
         """The answer to a call, however often it must be tried; a refusal ends the command."""
@@ -143,24 +148,51 @@ def subscribe(store: Store, name: str, events: list[str]) -> tuple[dict[str, Any
 
 
 def follow(store: Store, webhook_id: int, after: int) -> Iterator[Item]:
-    """Every event past a sequence, in order, for as long as anybody listens."""
+    """Every event past a sequence, in order, for as long as anybody listens; each with a signature of now."""
     while True:
-        query = {"after": after, "wait": WAIT_S, "limit": PAGE, "include": "payload"}
-        answer = store.call("GET", f"/webhooks/{webhook_id}/deliveries", params=query)
-        for item in msgspec.json.decode(answer.content, type=Page).data:
-            yield item
+        for item in _pull(store, webhook_id, after, PAGE, WAIT_S):
             after = item.sequence
+            yield item
 
 
-def forward(http: httpx.Client, url: str, item: Item) -> Forwarded:
-    """Post one event on; that nobody takes it is told, not tried again."""
-    started = time.perf_counter()
-    status, error = None, None if item.headers else "it is no longer kept"
-    if item.headers:
+def _pull(store: Store, webhook_id: int, after: int, limit: int, wait_s: int) -> list[Item]:
+    query = {"after": after, "wait": wait_s, "limit": limit, "include": "payload"}
+    answer = store.call("GET", f"/webhooks/{webhook_id}/deliveries", params=query)
+    items = msgspec.json.decode(answer.content, type=Page).data
+    for item in items:
+        item.pulled_at = time.monotonic()
+    return items
+
+
+def signed_anew(store: Store, webhook_id: int, item: Item) -> Item:
+    """The same event, pulled once more if its signature is getting old."""
+    if time.monotonic() - item.pulled_at < FRESH_S:
+        return item
+    return next(iter(_pull(store, webhook_id, item.sequence - 1, 1, 0)), item)
+
+
+def forward(http: httpx.Client, url: str, item: Item, fresh: Callable[[Item], Item]) -> Forwarded:
+    """Post one event on. A program that is not there is waited for; whatever it answers, the next event comes."""
+    broken, rest = False, SHORTEST_REST_S
+    while True:
+        item = fresh(item)
+        status, error, started = None, None if item.headers else "it is no longer kept", time.perf_counter()
         try:
-            status = http.post(url, content=bytes(item.payload), headers=item.headers).status_code
+            if item.headers:
+                status = http.post(url, content=bytes(item.payload), headers=item.headers).status_code
+            break
+        except (httpx.ConnectError, httpx.ConnectTimeout) as trouble:
+            if rest == SHORTEST_REST_S:
+                why = str(trouble) or type(trouble).__name__
+                click.echo(f"Nobody is there at {url} ({why}); waiting with event {item.sequence} ...", err=True)
+            time.sleep(rest)
+            rest = min(LONGEST_REST_S, rest * 2)
         except httpx.HTTPError as trouble:
             error = str(trouble) or type(trouble).__name__
+            # Somebody who hung up may just be restarting, and has hardly dealt with it; one who is slow may have.
+            if broken or isinstance(trouble, httpx.TimeoutException):
+                break
+            broken = True
     return Forwarded(
         time=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         sequence=item.sequence,
@@ -176,7 +208,7 @@ def forward(http: httpx.Client, url: str, item: Item) -> Forwarded:
 def _line(done: Forwarded) -> str:
     local = datetime.now().astimezone().strftime("%H:%M:%S")
     outcome = f"{done.status}" if done.error is None else f"failed: {done.error}"
-    return f"{local}  {done.type:<32} {done.resource:<18} {outcome}  {done.ms} ms"
+    return f"{local}  {done.sequence:>6}  {done.type:<32} {done.resource:<18} {outcome}  {done.ms} ms"
 
 
 @click.command()
@@ -185,7 +217,7 @@ def _line(done: Forwarded) -> str:
 )
 @click.option("--events", default="*", show_default=True, help="Events or wildcards, with commas between.")
 @click.option("--name", default=lambda: f"stoa listen on {socket.gethostname()}"[:100], help="The subscription's name.")
-@click.option("--after", type=int, help="Begin after this sequence; new events only unless given.")
+@click.option("--after", type=int, help="Begin after this sequence, the number in each line; what is new unless given.")
 @click.option("--new-secret", is_flag=True, help="Give a known subscription a new secret, and print it.")
 @click.option("--delete", "forget", is_flag=True, help="Delete the subscription at the end.")
 @click.option("--base-url", help="The store's address; STOA_BASE_URL unless given.")
@@ -208,19 +240,21 @@ def listen(
 ) -> None:
     """Bring a store's events to an address on this machine, signed as a webhook would be.
 
-    Nothing needs to be reachable from outside: the events are pulled. The subscription stays when the command ends, and
-    with it its secret; the next run finds it by its name.
+    Nothing needs to be reachable from outside: the events are pulled. While nobody is at the address they wait, so that a
+    program may be restarted. The subscription stays when the command ends, and with it its secret; the next run finds it
+    by its name.
 
     \b
     Examples:
       stoa listen --forward-to http://localhost:3000/hook
       stoa listen --forward-to http://localhost:3000/hook --events order.*,product.updated --json
+      stoa listen --forward-to http://localhost:3000/hook --after 41
     """
     if not url.startswith(("http://", "https://")):
         raise Refused("--forward-to must begin with http:// or https://")
     given = {f"STOA_{option.upper()}": value for option, value in options.items()}
     store = Store(variables_from(given, console.settings.data_dir / "demo.env"))
-    webhook_id = 0
+    webhook_id, last = 0, 0
     try:
         webhook, new = subscribe(store, name, [word.strip() for word in events.split(",") if word.strip()])
         webhook_id = webhook["id"]
@@ -231,14 +265,17 @@ def listen(
         # This machine's own address is not for a proxy to find.
         with httpx.Client(timeout=FORWARD_SECONDS, trust_env=False) as http:
             for item in follow(store, webhook_id, webhook["last_sequence"] if after is None else after):
-                done = forward(http, url, item)
+                done = forward(http, url, item, partial(signed_anew, store, webhook_id))
                 click.echo(msgspec.json.encode(done).decode() if as_json else _line(done))
                 sys.stdout.flush()
+                last = done.sequence
     except KeyboardInterrupt:
-        click.echo("Stopped.", err=True)
+        onwards = f" --after {last} goes on from here." if last and not forget else ""
+        click.echo(f"Stopped.{onwards}", err=True)
     finally:
         if forget and webhook_id:
             store.call("DELETE", f"/webhooks/{webhook_id}")
+        store.close()
 
 
 def _introduce(webhook: Mapping[str, Any], url: str) -> None:

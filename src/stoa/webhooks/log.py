@@ -10,7 +10,7 @@ from stoa.events.outbox import Event as Announced
 from stoa.rest.batch import TooManyItems
 from stoa.rest.endpoint import Accepted, Call, One, Page, Routes
 from stoa.rest.lists import ListQuery, list_page
-from stoa.rest.problems import Fault, InvalidParameter, RateLimited, ValidationFailed
+from stoa.rest.problems import Fault, InvalidParameter, RateLimited, ValidationFailed, counted
 from stoa.webhooks import envelope, queries, routing
 from stoa.webhooks.contract import (
     LONGEST_WAIT_S,
@@ -87,7 +87,8 @@ async def _feed(call: Call, row: Row, query: ListQuery) -> Page[Delivery]:
     given = (call.store_id, row.id, after, query.limit + 1)
     fed = await queries.FEED.all(call.db, *given)
     if not fed and wait:
-        await watch_of(call.db).until_after(call.store_id, call.caller.app_id, row.id, after, wait)
+        with call.waiting():
+            await watch_of(call.db).until_after(call.store_id, call.caller.app_id, row.id, after, wait)
         fed = await queries.FEED.all(call.db, *given)
         row = await found(call, row.id)
     # Sequences have no gaps: how many there are follows from the first and the last, without counting.
@@ -195,7 +196,7 @@ async def _sequences(call: Call, row: Row, body: NewRedelivery) -> list[int] | N
     ]
     if faults or not wanted:
         faults = faults[:100] or [Fault("/delivery_ids", "out_of_range", "must have at least 1 item")]
-        raise ValidationFailed(f"{len(faults)} delivery ids cannot be used.", faults=faults)
+        raise ValidationFailed(f"{counted(len(faults), 'delivery id')} cannot be used.", faults=faults)
     return sorted(known)
 
 
