@@ -8,7 +8,7 @@ from stoa.db.pool import Database
 from stoa.db.query import Query
 
 CHANNEL = "stoa_events"
-PAUSE_S = 0.001
+PAUSE_S = 0.004
 _MOST_STORES = 300  # in one word, which may have 8,000 bytes
 
 NOTIFY = Query(str, f"SELECT pg_notify('{CHANNEL}', $1)::text", unbound="workers listen for all stores")
