@@ -266,9 +266,9 @@ def listen(
         with httpx.Client(timeout=FORWARD_SECONDS, trust_env=False) as http:
             for item in follow(store, webhook_id, webhook["last_sequence"] if after is None else after):
                 done = forward(http, url, item, partial(signed_anew, store, webhook_id))
+                last = done.sequence
                 click.echo(msgspec.json.encode(done).decode() if as_json else _line(done))
                 sys.stdout.flush()
-                last = done.sequence
     except KeyboardInterrupt:
         onwards = f" --after {last} goes on from here." if last and not forget else ""
         click.echo(f"Stopped.{onwards}", err=True)
