@@ -12,7 +12,7 @@ from stoa.events.outbox import Actor, emit
 from stoa.products.events import ProductCreated
 from stoa.settings import secret_key
 from stoa.webhooks.numbering import delivery_id
-from stoa.webhooks.routing import route_bucket
+from stoa.webhooks.routing import route_events
 from stoa.webhooks.signing import new_secret
 from tests.webhooks.hooks import FINISH
 
@@ -52,7 +52,7 @@ async def happened(by: Operator, store_id: int, *names: str) -> None:
         async with by.db.transaction() as db:
             await emit(db, store_id, event, actor=Actor("operator"), request_id="req_tests")
     assert isinstance(by.db, Database)
-    while (await route_bucket(by.db, store_id % 64)).events:
+    while (await route_events(by.db, [store_id % 64])).events:
         pass
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from stoa.webhooks.routing import route_bucket
+from stoa.webhooks.routing import route_events
 from tests.support.shops import Shop
 
 HOOK: dict[str, Any] = {"url": "https://hooks.example.com/stoa", "events": ["product.*"]}
@@ -25,7 +25,7 @@ async def subscribe(shop: Shop, **given: Any) -> dict[str, Any]:
 
 async def route(shop: Shop) -> None:
     """Bring every event of the store that was told so far to its subscriptions."""
-    while (await route_bucket(shop.db, shop.store_id % 64)).events:
+    while (await route_events(shop.db, [shop.store_id % 64])).events:
         pass
 
 

@@ -126,10 +126,6 @@ async def _route(db: Executor, taker: Taker, events: Sequence[Event], listeners:
     )
 
 
-async def route_bucket(database: Database, bucket: int) -> Routed:
-    return await route_events(database, [bucket])
-
-
 def _heads(events: Sequence[Event], pairs: Sequence[tuple[int, Subscriber]], taken: Sequence[Lane]) -> list[Head]:
     """What comes first in the lanes that were taken: all that was put there, but where order is kept one of a resource."""
     numbers = Counter(each.id for _, each in pairs)
