@@ -23,7 +23,7 @@ FIRST_NEW_ID = 10**9
 _SHORT = 200  # characters of a text that may name an id; what is longer is a document
 _EVENT_ID = re.compile(r"\bevt_[0-9a-z]{18}(?=[0-9a-z]{2}\b)")
 _CHOOSE = f"\\set number random({10**17}, {10**18 - 1})"
-_ARRAYS = {int: "bigint[]", bool: "boolean[]", str: "text[]"}
+_ARRAYS = {int: "bigint[]", bool: "boolean[]", str: "text[]", datetime: "timestamptz[]", bytes: "bytea[]"}
 
 
 class Statement(msgspec.Struct):
@@ -175,6 +175,9 @@ def _parameter(
             return known[value]
         case int() if -value in known:
             return f"-{known[-value]}"
+        case [*each] if each and all(_names(one, known) for one in each):
+            made = (_parameter(one, name, variables, varied, known) for one in each)
+            return f"ARRAY[{', '.join(made)}]::{_kind(value)}"
         case _:
             text = _EVENT_ID.sub(f"evt_{NUMBER}", _text(value))
     if not text:
@@ -186,9 +189,16 @@ def _parameter(
     for wanted, instead in {**varied, **named}.items():
         if wanted in text:
             found = f"replace({found}::text, '{wanted}', {instead})"
+    if found.startswith("replace") and _kind(value) == "bytea[]":
+        return f"(SELECT array_agg(convert_to(b, 'UTF8')) FROM unnest({found}::text[]) b)"
     if found.startswith("replace") and not isinstance(value, str | bytes):
         found += f"::{_kind(value)}"
     return f"convert_to({found}, 'UTF8')" if isinstance(value, bytes) and not text.startswith("\\x") else found
+
+
+def _names(value: Any, known: Mapping[Any, str]) -> bool:
+    """Whether a value is one that an earlier statement made."""
+    return isinstance(value, int | datetime) and (value in known or (isinstance(value, int) and -value in known))
 
 
 def _kind(value: Any) -> str:

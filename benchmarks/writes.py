@@ -128,12 +128,13 @@ def post(store: Loaded, access: Access, path: str, body: dict[str, Any], name: s
 
 
 def _chosen(store: Loaded) -> tuple[dict[str, str], list[str]]:
-    """The SKUs and variants of up to three products, chosen as for the service."""
+    """The SKUs, variants and ids of up to three products, chosen as for the service."""
     recorded = Request("", first_id=store.first_id, last_id=store.last_id)
     varied: dict[str, str] = {}
     for name in "def":
         number = recorded.text(f"%{name}")
         varied[f'"SKU-{number}-1"'] = f"""'"SKU-' || :{name}::text || '-1"'"""
+        varied[f'"{number}"'] = f"""'"' || :{name}::text || '"'"""  # the product, and its first variant
         varied[f'"{number}1"'] = f"""'"' || :{name}::text || '1"'"""
     first, span = store.first_id, store.products
     choose = [f"\\set d random({first}, {store.last_id})"]

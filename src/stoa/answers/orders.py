@@ -10,6 +10,7 @@ from stoa.orders.bodies import NewCopy, NewOrder
 from stoa.orders.documents import NO_CONTACT
 from stoa.orders.duplicates import copy_of
 from stoa.orders.placing import snapshot
+from stoa.orders.pricing import Offers
 from stoa.orders.queries import Offer
 from stoa.orders.rules import change_payment, change_status, likeness
 from stoa.orders.saving import document_of, traits_of
@@ -129,7 +130,7 @@ def _line_changed() -> OrderState:
 
 def _copied() -> OrderState:
     wanted = convert(examples.NEW_COPY, NewCopy, digits=STORE.digits)
-    order, _ = copy_of(_placed(), wanted, {_SHIRT.id: _SHIRT})
+    order, _ = copy_of(_placed(), wanted, Offers([_SHIRT]))
     order.id, order.number, order.source, order.placed_at = ORDER_ID + 1, NUMBER + 1, _SOURCE, CHANGED
     for line in order.lines:
         line.id += len(order.lines)

@@ -1,5 +1,7 @@
 """Customers as orders need them: found, or made from what a buyer gave."""
 
+from collections.abc import Sequence
+
 from stoa import money
 from stoa.customers import queries
 from stoa.customers.bodies import NewCustomer, Profile
@@ -30,10 +32,9 @@ async def find_or_create(db: Executor, store_id: int, wanted: InlineCustomer, ca
     What is known of one that is found stays as it is.
     """
     refuse(inline_faults(wanted))
-    key = email_key(wanted.email) if wanted.email else None
     phone = e164(wanted.phone) if wanted.phone else None
     for _ in range(_TRIES):
-        found = await queries.FIND.maybe(db, store_id, key, phone)
+        [found] = await find(db, store_id, [wanted])
         if found is not None:
             return found
         digits = money.digits(await queries.CURRENCY.one(db, store_id))
@@ -43,6 +44,21 @@ async def find_or_create(db: Executor, store_id: int, wanted: InlineCustomer, ca
             return FoundCustomer(made.id, wanted.email, phone, wanted.first_name, wanted.last_name)
     # Made and erased again by others, each time in between.
     raise ServiceUnavailable("The customer is being changed by others.", headers=[(b"retry-after", b"1")])
+
+
+async def find(db: Executor, store_id: int, wanted: Sequence[InlineCustomer]) -> list[FoundCustomer | None]:
+    """Those who are known already, each by e-mail address, else by phone number."""
+    keys = [email_key(each.email) if each.email else None for each in wanted]
+    phones = [e164(each.phone) if each.phone else None for each in wanted]
+    found: list[FoundCustomer | None] = [None] * len(wanted)
+    for each in await queries.FIND.all(db, store_id, keys, phones):
+        found[each.place - 1] = FoundCustomer(each.id, each.email, each.phone, each.first_name, each.last_name)
+    return found
+
+
+async def get_contacts(db: Executor, store_id: int, customer_ids: Sequence[int]) -> dict[int, FoundCustomer]:
+    """Customers by their ids, as far as there are any."""
+    return {found.id: found for found in await queries.CONTACTS.all(db, store_id, list(customer_ids))}
 
 
 async def get_contact(db: Executor, store_id: int, customer_id: int) -> FoundCustomer | None:
@@ -55,4 +71,13 @@ async def hold_contact(db: Executor, store_id: int, customer_id: int) -> FoundCu
     return await queries.HOLD.maybe(db, store_id, customer_id)
 
 
-__all__ = ["FoundCustomer", "InlineCustomer", "find_or_create", "get_contact", "hold_contact", "inline_faults"]
+__all__ = [
+    "FoundCustomer",
+    "InlineCustomer",
+    "find",
+    "find_or_create",
+    "get_contact",
+    "get_contacts",
+    "hold_contact",
+    "inline_faults",
+]

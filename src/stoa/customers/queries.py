@@ -135,6 +135,11 @@ class FoundCustomer(msgspec.Struct):
 
 
 # Not held: whoever stores the order holds its customer first, and finds out who was erased since.
+CONTACTS = Query(
+    FoundCustomer,
+    """SELECT id, email, phone, first_name, last_name FROM customers
+        WHERE store_id = $1 AND id = ANY($2::bigint[]) AND deleted_at IS NULL""",
+)
 CONTACT = Query(
     FoundCustomer,
     """SELECT id, email, phone, first_name, last_name FROM customers
@@ -142,11 +147,24 @@ CONTACT = Query(
 )
 # Held against an erasure, for what is written of the customer and is no order.
 HOLD = Query(FoundCustomer, f"{CONTACT.sql} FOR KEY SHARE")
+
+
+class MetCustomer(msgspec.Struct):
+    place: int
+    id: int
+    email: str | None
+    phone: str | None
+    first_name: str | None
+    last_name: str | None
+
+
+# Several at once, by e-mail address, else by phone number.
 FIND = Query(
-    FoundCustomer,
-    """SELECT id, email, phone, first_name, last_name FROM customers
-        WHERE store_id = $1 AND deleted_at IS NULL AND id = coalesce(
-              (SELECT id FROM customers WHERE store_id = $1 AND email_key = $2 AND deleted_at IS NULL),
-              (SELECT id FROM customers WHERE store_id = $1 AND phone = $3 AND deleted_at IS NULL))""",
+    MetCustomer,
+    """SELECT t.place::integer, c.id, c.email, c.phone, c.first_name, c.last_name
+         FROM unnest($2::text[], $3::text[]) WITH ORDINALITY AS t (email_key, phone, place)
+              JOIN customers c ON c.store_id = $1 AND c.deleted_at IS NULL AND c.id = coalesce(
+                  (SELECT e.id FROM customers e WHERE e.store_id = $1 AND e.email_key = t.email_key AND e.deleted_at IS NULL),
+                  (SELECT p.id FROM customers p WHERE p.store_id = $1 AND p.phone = t.phone AND p.deleted_at IS NULL))""",
 )
 CURRENCY = Query(str, "SELECT currency FROM stores WHERE id = $1")

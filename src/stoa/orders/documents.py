@@ -39,6 +39,11 @@ def parts_of(order: OrderState, digits: int) -> Parts:
     )
 
 
+def tail_of(suspected_duplicates: int, now: str, version: int) -> str:
+    """What moves by itself, of an order that is new; the database renders the same."""
+    return f',"suspected_duplicates_count":{suspected_duplicates},"created_at":"{now}","updated_at":"{now}","version":{version}}}'
+
+
 def purchase(order: OrderState, digits: int) -> dict[str, Any]:
     """What concerns the purchase itself, in the order that callers see."""
 

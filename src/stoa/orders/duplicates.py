@@ -5,19 +5,20 @@ from typing import Any
 import msgspec
 
 from stoa.customers.finding import get_contact
+from stoa.events.outbox import Event
 from stoa.inventory.contract import InsufficientStock
 from stoa.orders import queries
 from stoa.orders.bodies import NewCopy
 from stoa.orders.contract import DUPLICATES, Duplicate, Order
 from stoa.orders.documents import NO_CONTACT
-from stoa.orders.events import OrderCreated, OrderDuplicated
+from stoa.orders.events import Changes, OrderCreated, OrderDuplicated
 from stoa.orders.examples import NEW_COPY
-from stoa.orders.placing import number
-from stoa.orders.pricing import check_available, offers_for
-from stoa.orders.queries import Offer
+from stoa.orders.placing import place_alone
+from stoa.orders.pricing import Offers, check_available, offers_for
 from stoa.orders.rules import HOLDING, sum_faults
-from stoa.orders.saving import Consequences, Entry, cause_of, order_in, save
+from stoa.orders.saving import cause_of, order_in
 from stoa.orders.states import LineState, OrderState
+from stoa.orders.storing import Placement
 from stoa.rest.endpoint import Call, Created, Page, Routes
 from stoa.rest.lists import ListQuery, list_page
 from stoa.rest.problems import Fault, NotFound, ValidationFailed, VersionConflict
@@ -62,14 +63,13 @@ async def duplicate_order(call: Call, order_id: int, body: NewCopy = _PLAIN) -> 
     if faults:
         raise ValidationFailed("The order cannot be copied.", faults=faults)
     if order.status in HOLDING:
-        check_available(order.lines, offers, sent=False)
-    await number(call, order, None)
-    told = Consequences(
-        events=[(OrderCreated, {}), (OrderDuplicated, {"duplicate_of": (None, order_id)})],
-        entries=[Entry("system", f"Copied from order {original.number}.")],
-        pointers={line.id: "/status" for line in order.lines},
-    )
-    stored = await save(call.db, call.store, None, order, cause_of(call), told)
+        check_available(order.lines, offers.left(), sent=False)
+    told: list[tuple[type[Event], Changes]] = [
+        (OrderCreated, {}),
+        (OrderDuplicated, {"duplicate_of": (None, order_id)}),
+    ]
+    new = Placement(order, cause_of(call), f"Copied from order {original.number}.", told)
+    stored = await place_alone(call, new, sent=False)
     words = f"Copied to order {order.number}."
     author = cause_of(call).author
     await queries.ADD_COMMENT.one(call.db, call.store_id, order_id, "system", "internal", words, author)
@@ -89,12 +89,12 @@ async def _original(call: Call, order_id: int) -> OrderState:
     return original
 
 
-def copy_of(original: OrderState, body: NewCopy, offers: dict[int, Offer]) -> tuple[OrderState, list[dict[str, Any]]]:
+def copy_of(original: OrderState, body: NewCopy, offers: Offers) -> tuple[OrderState, list[dict[str, Any]]]:
     """A new order like an old one, its lines still with their old ids, and the lines that could not come along."""
     lines: list[LineState] = []
     skipped: list[dict[str, Any]] = []
     for line in original.lines:
-        offer = offers.get(line.variant_id)
+        offer = offers.by_id.get(line.variant_id)
         if offer is None:
             told = {"id": line.id, "variant_id": line.variant_id, "sku": line.sku, "name": line.name}
             skipped.append({**told, "quantity": line.quantity, "reason": "variant_deleted"})

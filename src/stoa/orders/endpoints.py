@@ -27,6 +27,7 @@ from stoa.orders.placing import country_faults, merged_contact, phone_faults, pl
 from stoa.orders.rules import change_payment, change_status, check_editable, sum_faults
 from stoa.orders.saving import Consequences, Entry, cause_of, document_of, load, save
 from stoa.orders.states import OrderState
+from stoa.orders.together import place_together
 from stoa.products.contract import ExternalIdTaken
 from stoa.rest.body import convert
 from stoa.rest.endpoint import Call, Created, One, Page, Routes
@@ -57,6 +58,7 @@ async def list_orders(call: Call, query: ListQuery) -> Page[Order]:
     errors=[InsufficientStock, ExternalIdTaken, DuplicateOrderSuspected],
     parameters={"dry_run": DRY_RUN},
     example=NEW_ORDER,
+    together=place_together,
 )
 async def create_order(call: Call, body: NewOrder) -> Created[Order]:
     """Place an order and reserve its stock.

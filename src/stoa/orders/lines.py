@@ -11,7 +11,7 @@ from stoa.orders.documents import line_document
 from stoa.orders.endpoints import current_document
 from stoa.orders.events import differences, events_of
 from stoa.orders.examples import ADDED_LINES, LINE_CHANGES
-from stoa.orders.pricing import price
+from stoa.orders.pricing import offers_of, price
 from stoa.orders.rules import check_editable, sum_faults
 from stoa.orders.saving import Consequences, Entry, cause_of, document_of, load, save
 from stoa.orders.states import LineState, OrderState
@@ -36,7 +36,7 @@ async def add_order_products(call: Call, order_id: int, body: AddedLines) -> Cre
     """
     before, _ = await load(call, order_id)
     check_editable(before, ["line_items"])
-    priced = await price(call.db, call.store, body.line_items)
+    priced = price(call.store, body.line_items, await offers_of(call.db, call.store, body.line_items))
     if priced.faults:
         raise ValidationFailed(f"Nothing was found for {counted(len(priced.faults), 'line')}.", faults=priced.faults)
     order = before.copy()

@@ -17,15 +17,17 @@ from stoa.customers.finding import (
 )
 from stoa.customers.phones import e164
 from stoa.customers.rules import COUNTRIES
-from stoa.orders import queries
+from stoa.db.errors import PostgresError
+from stoa.orders import queries, storing
 from stoa.orders.bodies import NewOrder
 from stoa.orders.contract import Contact, DuplicateOrderSuspected, OrderAddress
-from stoa.orders.documents import NO_CONTACT, parts_of, time_text
-from stoa.orders.events import Changes, OrderCreated, OrderDuplicateSuspected
-from stoa.orders.pricing import Priced, check_available, price
+from stoa.orders.documents import NO_CONTACT, parts_of, tail_of, time_text
+from stoa.orders.events import OrderCreated, OrderDuplicateSuspected
+from stoa.orders.pricing import Offers, check_available, offers_of, price
 from stoa.orders.rules import HOLDING, Traits, change_payment, likeness, line_faults, sum_faults
-from stoa.orders.saving import Consequences, Entry, Suspect, cause_of, concern, save, traits_of
+from stoa.orders.saving import cause_of, concern, explain, traits_of
 from stoa.orders.states import OrderState
+from stoa.orders.storing import Placement, Suspect
 from stoa.products import saving as catalogue
 from stoa.products.contract import ExternalIdTaken
 from stoa.rest.checks import MOST_FAULTS
@@ -42,14 +44,33 @@ async def place(call: Call, body: NewOrder) -> tuple[OrderState, One[Any]]:
     order = await _drafted(call, body)
     await _give_to_customer(call, body, order)
     suspects = await _compare(call, body, order)
-    await number(call, order, body.placed_at)
-    told = Consequences(
-        events=[(OrderCreated, {}), *_suspicion(suspects)],
-        entries=[Entry("system", f"Placed by {call.caller.app_name}.")],
-        suspects=suspects,
-        pointers={line.id: f"/line_items/{n}/quantity" for n, line in enumerate(order.lines)},
-    )
-    return order, await save(call.db, call.store, None, order, cause_of(call), told)
+    new = placement(call, body, order)
+    if suspects:
+        new.events = [*new.events, (OrderDuplicateSuspected, {"suspected_duplicates_count": (0, len(suspects))})]
+    stored = await place_alone(call, new)
+    if suspects:
+        await storing.suspect(call.db, call.store_id, new, suspects)
+    return order, stored
+
+
+def placement(call: Call, body: NewOrder, order: OrderState) -> Placement:
+    entry = f"Placed by {call.caller.app_name}."
+    return Placement(order, cause_of(call), entry, [(OrderCreated, {})], body.placed_at)
+
+
+async def place_alone(call: Call, new: Placement, *, sent: bool = True) -> One[Any]:
+    """Number and store one order; says what stands in its way, lines that the caller did not send by their ids."""
+    moment = await storing.number(call.aside, call.store_id, [new])
+    call.concerns = concern(new.order.id)
+    try:
+        [stored] = await storing.store(call.db, call.store, moment, [new])
+    except storing.Short as short:
+        check_available(new.order.lines, short.left, sent=sent)
+        raise
+    except PostgresError as error:
+        explain(error)
+        raise
+    return stored
 
 
 async def try_out(call: Call, body: NewOrder) -> One[Any]:
@@ -68,9 +89,7 @@ async def try_out(call: Call, body: NewOrder) -> One[Any]:
     call.concerns = order.customer_id or NOBODY_KNOWN
     now = time_text(datetime.now(UTC))
     order.placed_at = time_text(body.placed_at) if body.placed_at else now
-    parts = parts_of(order, call.store.digits)
-    tail = f',"suspected_duplicates_count":{len(suspects)},"created_at":"{now}","updated_at":"{now}","version":0}}'
-    doc = f'{{"id":0{parts.head},"line_items":{parts.lines}{parts.person}{tail}'.encode()
+    doc = storing.document(order, parts_of(order, call.store.digits), tail_of(len(suspects), now, 0))
     doubles = [
         {"order_id": each.id, "score": each.score / 100, "reasons": each.reasons, "seconds_apart": each.seconds_apart}
         for each in suspects
@@ -78,23 +97,30 @@ async def try_out(call: Call, body: NewOrder) -> One[Any]:
     return One(doc, 0, meta=msgspec.json.encode({"dry_run": True, "suspected_duplicates": doubles}))
 
 
-async def number(call: Call, order: OrderState, placed_at: datetime | None) -> None:
-    """Give an order its number and ids, in a statement of its own, so that nobody waits for this one to be stored."""
-    taken = await queries.TAKE_NUMBER.one(call.aside, call.store_id, len(order.lines))
-    order.id, order.number = taken.order_id, taken.number
-    call.concerns = concern(order.id)
-    for line, line_id in zip(order.lines, taken.line_ids, strict=True):
-        line.id = line_id
-    order.placed_at = time_text(placed_at or taken.moment)
-
-
 # --- what is asked for ---------------------------------------------------------------------------------------------
 
 
 async def _drafted(call: Call, body: NewOrder) -> OrderState:
-    """The order that a body describes, once all of it is found right."""
+    """The order that a body describes, once all of it is found right and nothing is in its way."""
+    offers = await offers_of(call.db, call.store, body.line_items)
+    customer_id = body.customer_id
+    customer = await get_contact(call.db, call.store_id, customer_id) if customer_id is not None else None
+    order = draft(call, body, offers, customer)
+    # What would fail anyway fails before a number is taken.
+    if order.external_id is not None:
+        existing = await queries.BY_EXTERNAL_ID.maybe(call.db, call.store_id, order.external_id)
+        if existing is not None:
+            fault = Fault("/external_id", ExternalIdTaken.code, "is another order's")
+            raise ExternalIdTaken("Another order has this external id.", faults=[fault], existing_id=existing)
+    if order.status in HOLDING:
+        check_available(order.lines, offers.left())
+    return order
+
+
+def draft(call: Call, body: NewOrder, offers: Offers, customer: FoundCustomer | None) -> OrderState:
+    """The order that a body describes, or every fault in it; `customer` is whom `customer_id` names."""
     digits = call.store.digits
-    priced = await price(call.db, call.store, body.line_items)
+    priced = price(call.store, body.line_items, offers)
     faults = [*priced.faults, *_plain_faults(call, body)]
     order = OrderState(
         status=body.status,
@@ -120,17 +146,15 @@ async def _drafted(call: Call, body: NewOrder) -> OrderState:
         total = money.to_minor(body.total, digits) if body.total is not None else None
         faults += sum_faults(order, priced.pointers, digits, total)
     if body.customer_id is not None:
-        found = await get_contact(call.db, call.store_id, body.customer_id)
-        if found is None:
+        if customer is None:
             faults.append(_unknown_customer())
         else:
-            order.customer_id = found.id
-            order.contact = _known(found)
+            order.customer_id = customer.id
+            order.contact = _known(customer)
     if faults:
         raise ValidationFailed(f"{counted(len(faults), 'fault')} found.", faults=faults[:MOST_FAULTS])
     order.contact = merged_contact(order.contact, body.contact)
     change_payment(order, body.payment_status, None)
-    await _refuse_early(call, order, priced)
     return order
 
 
@@ -166,17 +190,6 @@ def country_faults(address: OrderAddress | None, at: str) -> list[Fault]:
     return [Fault(f"{at}/country_code", "invalid_format", "must be a country code of ISO 3166-1, as in US")]
 
 
-async def _refuse_early(call: Call, order: OrderState, priced: Priced) -> None:
-    """What would fail anyway fails before a number is taken."""
-    if order.external_id is not None:
-        existing = await queries.BY_EXTERNAL_ID.maybe(call.db, call.store_id, order.external_id)
-        if existing is not None:
-            fault = Fault("/external_id", ExternalIdTaken.code, "is another order's")
-            raise ExternalIdTaken("Another order has this external id.", faults=[fault], existing_id=existing)
-    if order.status in HOLDING:
-        check_available(order.lines, priced.offers)
-
-
 def _minor(amount: Any, digits: int) -> int:
     return money.to_minor(amount, digits) if amount is not None else 0
 
@@ -198,9 +211,13 @@ async def _give_to_customer(call: Call, body: NewOrder, order: OrderState) -> No
     if body.customer is None:
         return
     cause = catalogue.Cause(call.caller.app_id, call.request_id)
-    found = await find_or_create(call.db, call.store_id, body.customer, cause)
+    give_to(order, await find_or_create(call.db, call.store_id, body.customer, cause), body)
+
+
+def give_to(order: OrderState, found: FoundCustomer, body: NewOrder) -> None:
+    """Let an order be of the customer that was given with it; what was said of them now goes before what was known."""
     order.customer_id = found.id
-    given = {name: value for name, value in _known(body.customer).items() if value is not None}
+    given = {name: value for name, value in _known(body.customer).items() if value is not None} if body.customer else {}
     order.contact = merged_contact(_known(found) | given, body.contact)
 
 
@@ -271,9 +288,3 @@ def _suspects(traits: Traits, placed_at: datetime, neighbours: Sequence[queries.
             apart = abs(int((placed_at - other.placed_at).total_seconds()))
             found.append(Suspect(other.id, alike[0], alike[1], apart))
     return sorted(found, key=lambda suspect: -suspect.score)[:MOST_SUSPECTS]
-
-
-def _suspicion(suspects: Sequence[Suspect]) -> list[tuple[type[OrderDuplicateSuspected], Changes]]:
-    if not suspects:
-        return []
-    return [(OrderDuplicateSuspected, {"suspected_duplicates_count": (0, len(suspects))})]

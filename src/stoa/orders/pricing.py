@@ -26,17 +26,38 @@ class Described(msgspec.Struct):
 _described = msgspec.json.Decoder(Described)
 
 
+class Offers:
+    """What can be bought now."""
+
+    def __init__(self, found: Sequence[Offer]) -> None:
+        self.by_id = {offer.id: offer for offer in found}
+        self.by_sku: dict[str | None, Offer] = {offer.sku: offer for offer in found}
+
+    def left(self) -> dict[int, int]:
+        """How many units there are of each variant that may run out."""
+        return {offer.id: offer.available for offer in self.by_id.values() if not offer.endless}
+
+
 class Priced(msgspec.Struct):
-    """Lines with what is on offer for each, as far as it could be found."""
+    """Lines as far as something was found for them."""
 
     lines: list[LineState]
     pointers: dict[int, str]  # where in the body a line stands, by its place
-    offers: dict[int, Offer]
     faults: list[Fault]
 
 
-async def price(db: Executor, store: Store, wanted: Sequence[NewLine]) -> Priced:
-    """Find what is wanted; lines that name nothing are faults, and the others are priced all the same."""
+async def offers_of(db: Executor, store: Store, wanted: Sequence[NewLine]) -> Offers:
+    """What is on offer of all that lines name."""
+    return await offers_for(
+        db,
+        store,
+        [line.variant_id for line in wanted if line.variant_id is not None],
+        [line.sku for line in wanted if line.sku is not None],
+    )
+
+
+def price(store: Store, wanted: Sequence[NewLine], offers: Offers) -> Priced:
+    """Price what is wanted; lines that name nothing are faults, and the others are priced all the same."""
     faults: list[Fault] = []
     for place, line in enumerate(wanted):
         if line.variant_id is None and line.sku is None:
@@ -45,17 +66,10 @@ async def price(db: Executor, store: Store, wanted: Sequence[NewLine]) -> Priced
             faults.append(
                 Fault(f"/line_items/{place}/sku", "invalid_format", "give either variant_id or sku, not both")
             )
-    offers = await offers_for(
-        db,
-        store,
-        [line.variant_id for line in wanted if line.variant_id is not None],
-        [line.sku for line in wanted if line.sku is not None],
-    )
-    by_sku = {offer.sku: offer for offer in offers.values()}
     lines: list[LineState] = []
     pointers: dict[int, str] = {}
     for place, line in enumerate(wanted):
-        offer = offers.get(line.variant_id) if line.variant_id is not None else by_sku.get(line.sku)
+        offer = offers.by_id.get(line.variant_id) if line.variant_id is not None else offers.by_sku.get(line.sku)
         if offer is not None:
             pointers[len(lines)] = f"/line_items/{place}"
             lines.append(_line(line, offer, store.digits))
@@ -64,11 +78,11 @@ async def price(db: Executor, store: Store, wanted: Sequence[NewLine]) -> Priced
         elif line.variant_id is not None:
             words = "no variant of this store has this id"
             faults.append(Fault(f"/line_items/{place}/variant_id", "unknown_variant", words))
-    return Priced(lines, pointers, offers, faults)
+    return Priced(lines, pointers, faults)
 
 
-async def offers_for(db: Executor, store: Store, variant_ids: Sequence[int], skus: Sequence[str]) -> dict[int, Offer]:
-    return {offer.id: offer for offer in await queries.OFFERS.all(db, store.id, list(variant_ids), list(skus))}
+async def offers_for(db: Executor, store: Store, variant_ids: Sequence[int], skus: Sequence[str]) -> Offers:
+    return Offers(await queries.OFFERS.all(db, store.id, list(variant_ids), list(skus)))
 
 
 def _line(line: NewLine, offer: Offer, digits: int) -> LineState:
@@ -89,12 +103,11 @@ def _line(line: NewLine, offer: Offer, digits: int) -> LineState:
     )
 
 
-def check_available(lines: Sequence[LineState], offers: dict[int, Offer], *, sent: bool = True) -> None:
-    """Refuse what is plainly not there, before anything is written; the last word is the database's.
+def check_available(lines: Sequence[LineState], left: dict[int, int], *, sent: bool = True) -> None:
+    """Take what lines need of what is left, or refuse, naming every line that there is not enough for.
 
     Lines that the caller did not send are named by their ids.
     """
-    left = {offer.id: offer.available for offer in offers.values() if not offer.endless}
     faults: list[Fault] = []
     for place, line in enumerate(lines):
         if line.variant_id not in left:

@@ -122,13 +122,27 @@ BY_EXTERNAL_ID = Query(int, "SELECT id FROM orders WHERE store_id = $1 AND exter
 
 
 class Taken(msgspec.Struct):
-    number: int
-    order_id: int
+    last: int
+    order_ids: list[int]
     line_ids: list[int]
     moment: datetime
 
 
-TAKE_NUMBER = Query(Taken, "SELECT number, order_id, line_ids, moment FROM take_order_number($1, $2)")
+TAKE_NUMBERS = Query(Taken, "SELECT last, order_ids, line_ids, moment FROM take_order_numbers($1, $2, $3)")
+APART = Query(
+    list[int],
+    """SELECT orders_apart($1, $2::text[], $3::bigint[], $4::text[], $5::text[], $6::bytea[], $7::bytea[],
+                           $8::timestamptz[], $9::timestamptz[])""",
+)
+
+
+class Shortage(msgspec.Struct):
+    short: list[int] | None
+    available: list[int] | None
+
+
+PLACE = Query(Shortage, f"SELECT short, available FROM place_orders({', '.join(f'${n}' for n in range(1, 53))})")
+SUSPECT = Query(int, "SELECT suspect_order($1, $2, $3, $4, $5, $6, $7, $8)")
 
 
 class LineIds(msgspec.Struct):

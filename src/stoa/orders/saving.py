@@ -13,7 +13,7 @@ from stoa.events.outbox import Actor, Event
 from stoa.ids import new_id
 from stoa.inventory.contract import InsufficientStock
 from stoa.orders import queries
-from stoa.orders.contract import DuplicateReason, EntryType
+from stoa.orders.contract import EntryType
 from stoa.orders.documents import Parts, line_document, order_of, parts_of, person, purchase, terms_of
 from stoa.orders.events import Changes
 from stoa.orders.rules import Effect, Traits, address_digest, basket_digest, contribution, stock_effects
@@ -23,6 +23,7 @@ from stoa.products.documents import json_of
 from stoa.rest.endpoint import Call, One, Store
 from stoa.rest.problems import Fault, NotFound, ValidationFailed, counted
 
+_NEW = False  # new orders are stored elsewhere
 MOST_LINES_TEXT = 2_000_000  # metadata that grows line by line must not make an order that nobody can read
 
 
@@ -50,21 +51,11 @@ class Entry(msgspec.Struct):
     changes: Changes = {}
 
 
-class Suspect(msgspec.Struct):
-    """An order that the new one may double."""
-
-    id: int
-    score: int  # in hundredths
-    reasons: list[DuplicateReason]
-    seconds_apart: int
-
-
 class Consequences(msgspec.Struct, kw_only=True):
     """What is written beside an order."""
 
     events: Sequence[tuple[type[Event], Changes]] = ()
     entries: Sequence[Entry] = ()
-    suspects: Sequence[Suspect] = ()
     settled: Sequence[int] = ()  # orders that are suspected of one double less
     restock: bool = True
     pointers: Mapping[int, str] = {}  # where in the body a line stands, by its id
@@ -112,23 +103,35 @@ def traits_of(order: OrderState) -> Traits:
     )
 
 
-async def save(
-    db: Executor, store: Store, before: OrderState | None, order: OrderState, cause: Cause, told: Consequences
-) -> One[Any]:
-    """Store an order with all that follows from the change; refuses, to be rolled back, where stock is short."""
-    effects = stock_effects(before, order, restock=told.restock)
-    parts, traits = parts_of(order, store.digits), traits_of(order)
+def check_size(parts: Parts) -> None:
     if len(parts.lines) > MOST_LINES_TEXT:
         fault = Fault("/line_items", "too_long", f"may hold at most {MOST_LINES_TEXT} characters in all")
         raise ValidationFailed("The order's lines hold too much.", faults=[fault])
-    unmoved = before is not None and before.lines == order.lines
+
+
+def explain(error: Exception) -> None:
+    """Refuse with what an order's constraints mean."""
+    if violates(error, "orders_external_id_key"):
+        raise ExternalIdTaken("Another order has taken this external id.") from error
+    if sqlstate(error) == OUT_OF_RANGE:
+        fault = Fault("/customer_id", "out_of_range", "has spent more than can be counted")
+        raise ValidationFailed("The customer's sum cannot hold this.", faults=[fault]) from error
+
+
+async def save(
+    db: Executor, store: Store, before: OrderState, order: OrderState, cause: Cause, told: Consequences
+) -> One[Any]:
+    """Store a changed order with all that follows; refuses, to be rolled back, where stock is short."""
+    effects = stock_effects(before, order, restock=told.restock)
+    parts, traits = parts_of(order, store.digits), traits_of(order)
+    check_size(parts)
     try:
         saved = await queries.SAVE.one(
             db,
             store.id,
             cause.actor,
             cause.request_id,
-            before is None,
+            _NEW,
             order.id,
             order.number,
             order.external_id,
@@ -149,18 +152,15 @@ async def save(
             parts.person,
             terms_of(order, store.id),
             *_credit(before, order),
-            *([None] * 6 if unmoved else _line_columns(order)),
+            *([None] * 6 if before.lines == order.lines else _line_columns(order)),
             [entry.type for entry in told.entries],
             [entry.body for entry in told.entries],
             [json_of(entry.changes) for entry in told.entries],
             cause.author,
-            [suspect.id for suspect in told.suspects],
-            [suspect.score for suspect in told.suspects],
-            [json_of(suspect.reasons) for suspect in told.suspects],
-            [suspect.seconds_apart for suspect in told.suspects],
-            [suspect.id for suspect in told.suspects] or list(told.settled),
-            1 if told.suspects else -1,
-            "order.duplicate_suspected" if told.suspects else "order.updated",
+            *([[]] * 4),  # an order that changes is compared with no other
+            list(told.settled),
+            -1,
+            "order.updated",
             [new_id("evt") for _ in told.events],
             [event.name for event, _ in told.events],
             [json_of(changes) for _, changes in told.events],
@@ -171,11 +171,7 @@ async def save(
             [f"order/{order.id}/{effect.line_id}/{effect.kind}/{order.version + 1}" for effect in effects],
         )
     except PostgresError as error:
-        if violates(error, "orders_external_id_key"):
-            raise ExternalIdTaken("Another order has taken this external id.") from error
-        if sqlstate(error) == OUT_OF_RANGE:
-            fault = Fault("/customer_id", "out_of_range", "has spent more than can be counted")
-            raise ValidationFailed("The customer's sum cannot hold this.", faults=[fault]) from error
+        explain(error)
         raise
     _check_stock(order, effects, saved, told.pointers)
     return One(saved.doc, saved.version)

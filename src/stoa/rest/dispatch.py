@@ -28,6 +28,7 @@ from stoa.rest.problems import (
 from stoa.rest.requests import Request, bearer_token, decode, read_parameters, upload_type, versions_allowed
 from stoa.rest.responses import deprecation_headers, refused, render
 from stoa.rest.routing import Router
+from stoa.rest.together import Together, Turn
 from stoa.rest.wire import (
     SAFE_HEADERS,
     ClientGone,
@@ -92,6 +93,7 @@ class Dispatcher:
         self._max_in_flight = max_in_flight
         self._observe = observe
         self._committed = committed  # is told the store of each write that was carried out
+        self._together = Together(database, committed)
         self._in_flight: dict[tuple[int, int], int] = {}
         self._busy = 0
 
@@ -238,6 +240,10 @@ class Dispatcher:
             return await self._act(request, endpoint, call, values, key, mark)
         if endpoint.before is not None:
             await endpoint.before(call, **values)
+        if endpoint.together is not None:
+            response = await self._together.join(endpoint, Turn(request, call, values["body"], key, mark))
+            if response is not None:
+                return response
         names = (call.store_id, call.caller.app_id)
         # An answer that shows a secret is kept sealed, or not at all.
         seal = self._seal if endpoint.secret else None

@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date
+from functools import cache
 from typing import Any, Generic, Protocol, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -202,6 +203,9 @@ class Endpoint(msgspec.Struct, frozen=True, eq=False):
     transaction: bool = True  # False for a handler that waits for others, and must hold no connection meanwhile
     before: Callable[..., Awaitable[None]] | None = None  # what takes its time, done before the transaction begins
     secret: bool = False  # whether the answer shows a secret: what is remembered of it is sealed
+    together: Callable[..., Awaitable[Sequence[Any]]] | None = (
+        None  # carries out several calls at once, as far as it can
+    )
 
     @property
     def status(self) -> int:
@@ -223,13 +227,18 @@ class Endpoint(msgspec.Struct, frozen=True, eq=False):
         return self._not_sent() if issubclass(self.answer, Created) else frozenset()
 
     def _not_sent(self) -> frozenset[str]:
-        if self.resource is None or self.body is None:
-            return frozenset()
-        if not (isinstance(self.body, type) and issubclass(self.body, msgspec.Struct)):  # pyright: ignore[reportUnnecessaryIsInstance]
-            return frozenset()  # an object of free keys
-        return frozenset(_field_names(self.resource)) - frozenset(_field_names(self.body))
+        return _only_shown(self.resource, self.body) if self.resource is not None else frozenset()
 
 
+@cache
+def _only_shown(resource: type[Any], body: type[Any] | None) -> frozenset[str]:
+    """Fields of a resource that its body has not; an object of free keys may hold all."""
+    if not (isinstance(body, type) and issubclass(body, msgspec.Struct)):
+        return frozenset()
+    return frozenset(_field_names(resource)) - frozenset(_field_names(body))
+
+
+@cache
 def _field_names(type_: type) -> tuple[str, ...]:
     return tuple(field.encode_name for field in msgspec.structs.fields(type_))
 
@@ -276,6 +285,7 @@ class Routes:
         transaction: bool = True,
         before: Callable[..., Awaitable[None]] | None = None,
         secret: bool = False,
+        together: Callable[..., Awaitable[Sequence[Any]]] | None = None,
     ) -> Callable[[Handler], Handler]:
         def declare(handler: Handler) -> Handler:
             hints = get_type_hints(handler, include_extras=True)
@@ -313,6 +323,7 @@ class Routes:
                     transaction=transaction,
                     before=before,
                     secret=secret,
+                    together=together,
                 )
             )
             return handler

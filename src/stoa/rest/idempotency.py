@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from collections.abc import Sequence
 from typing import Protocol
 
 import msgspec
@@ -39,6 +40,15 @@ REMEMBER = Command(
     """UPDATE idempotency_keys SET status = $4, headers = $5, body = $6, person_id = $7
         WHERE store_id = $1 AND app_id = $2 AND key = $3"""
 )
+
+
+class UsedKey(msgspec.Struct):
+    app_id: int
+    key: str
+
+
+USED = Query(UsedKey, "SELECT app_id, key FROM keys_used($1, $2, $3)")
+KEEP = Query(int, "SELECT keep_answers($1, $2, $3, $4, $5, $6, $7, $8)")
 FORGET_OLD = Command(
     """DELETE FROM idempotency_keys WHERE (store_id, app_id, key) IN (
            SELECT store_id, app_id, key FROM idempotency_keys
@@ -96,8 +106,45 @@ async def remember(
     db: Executor, store_id: int, app_id: int, key: str, response: Response, person_id: int | None = None
 ) -> None:
     """Keep the answer beside the work; only successes come this far. Erasing the person it tells of finds it."""
-    headers = msgspec.json.encode([(n.decode("latin-1"), v.decode("latin-1")) for n, v in response.headers]).decode()
+    headers = _text(response.headers)
     await REMEMBER.run(db, store_id, app_id, key, response.status, headers, response.body, person_id)
+
+
+def _text(headers: Headers) -> str:
+    return msgspec.json.encode([(n.decode("latin-1"), v.decode("latin-1")) for n, v in headers]).decode()
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """One of several answers that are kept at once, with the key that it was given under."""
+
+    app_id: int
+    key: str
+    mark: bytes
+    response: Response
+    person_id: int | None
+
+
+async def used(db: Executor, store_id: int, keys: Sequence[tuple[int, str]]) -> set[tuple[int, str]]:
+    """Which of several keys were answered before; nothing is claimed."""
+    if not keys:
+        return set()
+    found = await USED.all(db, store_id, [app_id for app_id, _ in keys], [key for _, key in keys])
+    return {(each.app_id, each.key) for each in found}
+
+
+async def keep(db: Executor, store_id: int, kept: Sequence[Kept]) -> None:
+    """Claim the keys of several writes with their answers, at the end of the one transaction that did them all."""
+    await KEEP.one(
+        db,
+        store_id,
+        [each.app_id for each in kept],
+        [each.key for each in kept],
+        [each.mark for each in kept],
+        [each.response.status for each in kept],
+        [_text(each.response.headers) for each in kept],
+        [each.response.body for each in kept],
+        [each.person_id for each in kept],
+    )
 
 
 def sealed(response: Response, seal: Seal, store_id: int, app_id: int, key: str) -> Response:

@@ -2,13 +2,14 @@
 
 import asyncio
 import math
-from collections import defaultdict
+from collections.abc import Sequence
 from contextlib import suppress
 
 import msgspec
 
 from stoa.db.errors import PostgresError, Unavailable
 from stoa.db.query import Executor, Query
+from stoa.rest.gathering import Gathering
 
 
 class Grant(msgspec.Struct):
@@ -51,13 +52,20 @@ class Ahead(msgspec.Struct):
     return_later: asyncio.TimerHandle
 
 
+class Wish(msgspec.Struct, frozen=True):
+    """What one request wants of a bucket."""
+
+    cost: float
+    burst: int
+    refill: int
+
+
 class RateLimiter:
     """Requests that wait for the same bucket share one statement; from a rich bucket it takes for the next ones too."""
 
     def __init__(self, db: Executor) -> None:
         self._db = db
-        self._waiting: dict[tuple[int, int], list[tuple[float, asyncio.Future[Allowance]]]] = defaultdict(list)
-        self._running: dict[tuple[int, int], asyncio.Task[None]] = {}
+        self._gathering = Gathering[tuple[int, int], Wish, Allowance](self._grant)
         self._ahead: dict[tuple[int, int], Ahead] = {}
         self._returning: set[asyncio.Task[None]] = set()
         self._empty: dict[tuple[int, int], float] = {}  # until when a bucket has no whole token, whoever asks
@@ -72,44 +80,22 @@ class RateLimiter:
         if cost >= 1 and key in self._empty:
             left = max(0.0, 1 - (self._empty[key] - loop.time()) * refill)
             return _allowance(cost, min(left, 0.99), burst, refill, allowed=False)
-        answer: asyncio.Future[Allowance] = loop.create_future()
-        self._waiting[key].append((cost, answer))
-        if key not in self._running:
-            self._running[key] = asyncio.create_task(self._serve(key, burst, refill))
-        return await answer
+        return await self._gathering.join(key, Wish(cost, burst, refill))
 
-    async def _serve(self, key: tuple[int, int], burst: int, refill: int) -> None:
-        try:
-            while batch := self._waiting.pop(key, None):
-                await self._settle(key, batch, burst, refill)
-        finally:
-            del self._running[key]
-
-    async def _settle(
-        self,
-        key: tuple[int, int],
-        batch: list[tuple[float, asyncio.Future[Allowance]]],
-        burst: int,
-        refill: int,
-    ) -> None:
+    async def _grant(self, key: tuple[int, int], wishes: Sequence[Wish]) -> list[Allowance]:
+        burst, refill = wishes[0].burst, wishes[0].refill
         before = self._ahead.pop(key, None)
         if before is not None:
             before.return_later.cancel()
-        wanted = sum(cost for cost, _ in batch) + (_spare(before.remaining) if before else 0)
-        try:
-            grant = await TAKE.one(self._db, *key, wanted, float(burst), float(refill))
-        except Exception as error:  # noqa: BLE001 - each waiting request answers for itself
-            for _, answer in batch:
-                if not answer.done():
-                    answer.set_exception(error)
-            return
+        wanted = sum(wish.cost for wish in wishes) + (_spare(before.remaining) if before else 0)
+        grant = await TAKE.one(self._db, *key, wanted, float(burst), float(refill))
         taken = grant.granted + (before.tokens if before else 0)
-        for cost, answer in batch:
-            allowed = cost <= taken
+        answers: list[Allowance] = []
+        for wish in wishes:
+            allowed = wish.cost <= taken
             if allowed:
-                taken -= cost
-            if not answer.done():
-                answer.set_result(_allowance(cost, taken + grant.remaining, burst, refill, allowed=allowed))
+                taken -= wish.cost
+            answers.append(_allowance(wish.cost, taken + grant.remaining, burst, refill, allowed=allowed))
         left = taken + grant.remaining
         if left < 1:  # so nobody need ask again before one came back: a flood of refusals costs the database nothing
             loop = asyncio.get_running_loop()
@@ -119,6 +105,7 @@ class RateLimiter:
             keep_s = AHEAD_S if grant.granted == wanted else 0
             later = asyncio.get_running_loop().call_later(keep_s, self._return, key, burst, refill)
             self._ahead[key] = Ahead(taken, grant.remaining, later)
+        return answers
 
     def _return(self, key: tuple[int, int], burst: int, refill: int) -> None:
         """What was not needed within a moment goes back, so that other workers may have it."""
