@@ -138,4 +138,4 @@ def terms_of(order: OrderState, store_id: int) -> str:
 
 def time_text(moment: datetime) -> str:
     """RFC 3339 in UTC with microseconds, as the database writes it too."""
-    return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%f}Z"
+    return moment.astimezone(UTC).isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"

@@ -16,7 +16,7 @@ from stoa.orders.examples import NEW_COPY
 from stoa.orders.placing import place_alone
 from stoa.orders.pricing import Offers, check_available, offers_for
 from stoa.orders.rules import HOLDING, sum_faults
-from stoa.orders.saving import cause_of, order_in
+from stoa.orders.saving import cause_of, order_in, traits_of
 from stoa.orders.states import LineState, OrderState
 from stoa.orders.storing import Placement
 from stoa.rest.endpoint import Call, Created, Page, Routes
@@ -68,7 +68,7 @@ async def duplicate_order(call: Call, order_id: int, body: NewCopy = _PLAIN) -> 
         (OrderCreated, {}),
         (OrderDuplicated, {"duplicate_of": (None, order_id)}),
     ]
-    new = Placement(order, cause_of(call), f"Copied from order {original.number}.", told)
+    new = Placement(order, traits_of(order), cause_of(call), f"Copied from order {original.number}.", told)
     stored = await place_alone(call, new, sent=False)
     words = f"Copied to order {order.number}."
     author = cause_of(call).author

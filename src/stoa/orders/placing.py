@@ -43,8 +43,8 @@ async def place(call: Call, body: NewOrder) -> tuple[OrderState, One[Any]]:
     """Place an order for good."""
     order = await _drafted(call, body)
     await _give_to_customer(call, body, order)
-    suspects = await _compare(call, body, order)
     new = placement(call, body, order)
+    suspects = await _compare(call, body, new)
     if suspects:
         new.events = [*new.events, (OrderDuplicateSuspected, {"suspected_duplicates_count": (0, len(suspects))})]
     stored = await place_alone(call, new)
@@ -55,7 +55,7 @@ async def place(call: Call, body: NewOrder) -> tuple[OrderState, One[Any]]:
 
 def placement(call: Call, body: NewOrder, order: OrderState) -> Placement:
     entry = f"Placed by {call.caller.app_name}."
-    return Placement(order, cause_of(call), entry, [(OrderCreated, {})], body.placed_at)
+    return Placement(order, traits_of(order), cause_of(call), entry, [(OrderCreated, {})], body.placed_at)
 
 
 async def place_alone(call: Call, new: Placement, *, sent: bool = True) -> One[Any]:
@@ -78,7 +78,7 @@ async def try_out(call: Call, body: NewOrder) -> One[Any]:
     order = await _drafted(call, body)
     await call.db.execute("SAVEPOINT trial")
     await _give_to_customer(call, body, order)
-    suspects = await _compare(call, body, order)
+    suspects = await _compare(call, body, placement(call, body, order))
     await call.db.execute("ROLLBACK TO SAVEPOINT trial")
     # The answer may be remembered: whoever it tells of is held, so that an erasure finds it.
     if order.customer_id and await hold_contact(call.db, call.store_id, order.customer_id) is None:
@@ -242,9 +242,9 @@ def merged_contact(known: dict[str, Any], given: Contact | None) -> dict[str, An
 # --- what it may double --------------------------------------------------------------------------------------------
 
 
-async def _compare(call: Call, body: NewOrder, order: OrderState) -> list[Suspect]:
+async def _compare(call: Call, body: NewOrder, new: Placement) -> list[Suspect]:
     """Look for orders that this one may double, and hold them; refuses where the caller asked for that."""
-    traits = traits_of(order)
+    traits = new.traits
     if traits.customer_id is None and traits.email is None and traits.phone is None:
         return []
     placed_at = body.placed_at or datetime.now(UTC)
@@ -274,7 +274,7 @@ async def _compare(call: Call, body: NewOrder, order: OrderState) -> list[Suspec
         # One that was cancelled while we waited for it is no double any more.
         held = await queries.LOCK_LIVE.all(call.db, call.store_id, [suspect.id for suspect in suspects])
         suspects = [suspect for suspect in suspects if suspect.id in held]
-    order.suspected_duplicates = len(suspects)
+    new.order.suspected_duplicates = len(suspects)
     return suspects
 
 

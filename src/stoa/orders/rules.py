@@ -202,13 +202,13 @@ def sum_faults(order: OrderState, pointers: Mapping[int, str], digits: int, tota
     faults = line_faults(order.lines, pointers)
     if faults:
         return faults
-    largest = max(order.subtotal, order.subtotal + order.shipping_total + order.tax_total)
-    if largest >= money.LARGEST:
+    subtotal, own = order.subtotal, order.total
+    if max(subtotal, subtotal + order.shipping_total + order.tax_total) >= money.LARGEST:
         return [Fault("/line_items", "out_of_range", "cost more than can be counted")]
-    if order.total < 0:
+    if own < 0:
         return [Fault("/discount_total", "out_of_range", "is more than the order costs")]
-    if total is not None and total != order.total:
-        expected = money.to_text(order.total, digits)
+    if total is not None and total != own:
+        expected = money.to_text(own, digits)
         return [Fault("/total", "total_mismatch", f"must be {expected}, or be left out", {"expected": expected})]
     return []
 

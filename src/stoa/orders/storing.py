@@ -15,7 +15,7 @@ from stoa.orders.contract import DuplicateReason
 from stoa.orders.documents import Parts, parts_of, tail_of, terms_of, time_text
 from stoa.orders.events import Changes
 from stoa.orders.rules import Traits, contribution, stock_effects
-from stoa.orders.saving import Cause, check_size, traits_of
+from stoa.orders.saving import Cause, check_size
 from stoa.orders.states import OrderState
 from stoa.products.documents import json_of
 from stoa.rest.endpoint import One, Store
@@ -27,6 +27,7 @@ class Placement(msgspec.Struct):
     """An order on its way into the database, and what is told of it."""
 
     order: OrderState
+    traits: Traits
     cause: Cause
     entry: str  # of its timeline
     events: Sequence[tuple[type[Event], Changes]]
@@ -71,7 +72,7 @@ async def store(db: Executor, shop: Store, moment: datetime, new: Sequence[Place
         db,
         shop.id,
         moment,
-        *_columns([_row(each, part, traits_of(each.order), shop) for each, part in zip(new, parts, strict=True)], 22),
+        *_columns([_row(each, part, shop) for each, part in zip(new, parts, strict=True)], 22),
         *_columns(_customers(new), 4),
         *_columns([(place, line.id, line.variant_id, line.sku, line.quantity)
                    for place, each in enumerate(new, 1) for line in each.order.lines], 5),
@@ -108,8 +109,8 @@ def document(order: OrderState, part: Parts, tail: str) -> bytes:
     return f'{{"id":{order.id}{part.head},"line_items":{part.lines}{part.person}{tail}'.encode()
 
 
-def _row(each: Placement, part: Parts, traits: Traits, shop: Store) -> tuple[Any, ...]:
-    order = each.order
+def _row(each: Placement, part: Parts, shop: Store) -> tuple[Any, ...]:
+    order, traits = each.order, each.traits
     return (
         order.id,
         order.number,
@@ -119,7 +120,7 @@ def _row(each: Placement, part: Parts, traits: Traits, shop: Store) -> tuple[Any
         order.customer_id,
         traits.email,
         traits.phone,
-        order.total,
+        traits.total,
         datetime.fromisoformat(order.placed_at),
         order.duplicate_of,
         order.suspected_duplicates,

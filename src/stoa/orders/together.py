@@ -12,8 +12,8 @@ from stoa.orders.contract import Order
 from stoa.orders.placing import draft, give_to, placement
 from stoa.orders.pricing import check_available, offers_of
 from stoa.orders.rules import HOLDING
-from stoa.orders.saving import concern, traits_of
-from stoa.orders.states import OrderState
+from stoa.orders.saving import concern
+from stoa.orders.storing import Placement
 from stoa.rest.endpoint import Call, Created
 from stoa.rest.problems import Refusal
 
@@ -32,7 +32,7 @@ async def place_together(db: Executor, asked: Sequence[Asked]) -> list[Created[O
     if not plain:
         return answers
     call = asked[0][0]
-    new = [placement(*asked[place], drafts[place]) for place in plain]
+    new = [drafts[place] for place in plain]
     moment = await storing.number(call.aside, call.store_id, new)
     try:
         stored = await storing.store(db, call.store, moment, new)
@@ -44,7 +44,7 @@ async def place_together(db: Executor, asked: Sequence[Asked]) -> list[Created[O
     return answers
 
 
-async def _drafts(db: Executor, asked: Sequence[Asked]) -> dict[int, OrderState]:
+async def _drafts(db: Executor, asked: Sequence[Asked]) -> dict[int, Placement]:
     """The orders that are found right, by their places, with their customers."""
     store = asked[0][0].store
     lines = 0
@@ -58,7 +58,7 @@ async def _drafts(db: Executor, asked: Sequence[Asked]) -> dict[int, OrderState]
     offers = await offers_of(db, store, [line for _, body in chosen.values() for line in body.line_items])
     customers = await _customers(db, store.id, chosen)
     left = offers.left()
-    drafts: dict[int, OrderState] = {}
+    drafts: dict[int, Placement] = {}
     for place, (call, body) in chosen.items():
         found = customers.get(place)
         if (body.customer_id or body.customer) and found is None:
@@ -71,7 +71,7 @@ async def _drafts(db: Executor, asked: Sequence[Asked]) -> dict[int, OrderState]
             continue  # told when it goes alone, unless its key was used before
         if body.customer is not None and found is not None:
             give_to(order, found, body)
-        drafts[place] = order
+        drafts[place] = placement(call, body, order)
     return drafts
 
 
@@ -89,14 +89,14 @@ async def _customers(db: Executor, store_id: int, chosen: dict[int, Asked]) -> d
     return found
 
 
-async def _plain(db: Executor, asked: Sequence[Asked], drafts: dict[int, OrderState]) -> list[int]:
+async def _plain(db: Executor, asked: Sequence[Asked], drafts: dict[int, Placement]) -> list[int]:
     """The places of orders that double no other and whose external ids are free, their contacts held."""
     places: list[int] = []
     met: set[object] = set()
     now = datetime.now(UTC)
     rows: list[tuple[object, ...]] = []
-    for place, order in drafts.items():
-        traits, body = traits_of(order), asked[place][1]
+    for place, each in drafts.items():
+        order, traits, body = each.order, each.traits, asked[place][1]
         own = {
             ("external_id", order.external_id),
             ("customer_id", traits.customer_id),

@@ -132,6 +132,13 @@ def _union(info: inspect.UnionType, extra: dict[str, Any]) -> Check:
     members = [t for t in info.types if not isinstance(t, inspect.NoneType)]
     checks = [_build(t, extra) for t in members]
 
+    def optional(value: Any, at: str, faults: list[Fault], digits: int) -> None:
+        if value is not None:
+            checks[0](value, at, faults, digits)
+
+    if nullable and len(checks) == 1:
+        return optional
+
     def check(value: Any, at: str, faults: list[Fault], digits: int) -> None:
         if value is None:
             if not nullable:
