@@ -5,12 +5,11 @@ from typing import Any
 
 import msgspec
 
-from stoa.db.errors import PostgresError, Unavailable, is_lost
+from stoa.db.errors import Unavailable, is_lost
 from stoa.db.pool import Connection, Database
 from stoa.rest import idempotency
 from stoa.rest.endpoint import Call, Endpoint
 from stoa.rest.gathering import Gathering
-from stoa.rest.problems import Refusal
 from stoa.rest.requests import Request
 from stoa.rest.responses import render
 from stoa.rest.wire import Response
@@ -51,12 +50,12 @@ class Together:
         try:
             async with self._database.transaction() as db:
                 answered = await self._answer(db, endpoint, store_id, turns)
-        except (PostgresError, Refusal):
-            return [None] * len(turns)
         except Unavailable as error:
             # What was lost on the way may have been done: only the callers know whether to ask again.
             if error.__cause__ is None or is_lost(error.__cause__):
                 raise
+            return [None] * len(turns)
+        except Exception:  # noqa: BLE001 - nobody fails for another: whoever is at fault is told so alone
             return [None] * len(turns)
         self._committed(store_id)
         return answered
