@@ -124,7 +124,8 @@ BEGIN
       FROM unnest(o_id, o_number, o_external_id, o_status, o_payment_status, o_customer_id, o_email, o_phone, o_total,
                   o_placed_at, o_duplicate_of, o_suspected_duplicates, o_basket, o_address, o_head, o_lines, o_person, o_terms)
            AS t (id, number, external_id, status, payment_status, customer_id, email, phone, total,
-                 placed_at, duplicate_of, suspected_duplicates, basket, address, head, lines, person, terms);
+                 placed_at, duplicate_of, suspected_duplicates, basket, address, head, lines, person, terms)
+     ORDER BY t.external_id;  -- whoever waits for one that another has just given does so in one order
     INSERT INTO row_counts (store_id, resource, delta) VALUES (in_store_id, 'orders', cardinality(o_id));
     INSERT INTO order_lines (store_id, order_id, id, variant_id, sku, quantity, fulfilled_quantity, returned_quantity)
     SELECT in_store_id, o_id[t.place], t.id, t.variant_id, t.sku, t.quantity, 0, 0
@@ -162,9 +163,10 @@ BEGIN
          ORDER BY t.n;
         UPDATE products p
            SET reserved = p.reserved + t.units, updated_at = moment, version = p.version + 1,
-               in_stock = EXISTS (
-                   SELECT 1 FROM variants v WHERE v.store_id = in_store_id AND v.product_id = t.id AND v.deleted_at IS NULL
-                      AND (v.allow_backorder OR NOT v.track_inventory OR v.on_hand > v.reserved))
+               in_stock = (
+                   SELECT true FROM variants v
+                    WHERE v.store_id = in_store_id AND v.product_id = t.id AND v.deleted_at IS NULL
+                      AND (v.allow_backorder OR NOT v.track_inventory OR v.on_hand > v.reserved) LIMIT 1) IS TRUE
           FROM unnest(p_id, p_units) AS t (id, units)
          WHERE p.store_id = in_store_id AND p.id = t.id;
     END IF;

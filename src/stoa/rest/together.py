@@ -57,7 +57,8 @@ class Together:
             return [None] * len(turns)
         except Exception:  # noqa: BLE001 - nobody fails for another: whoever is at fault is told so alone
             return [None] * len(turns)
-        self._committed(store_id)
+        if any(answered):
+            self._committed(store_id)
         return answered
 
     async def _answer(
