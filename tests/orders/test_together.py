@@ -1,15 +1,20 @@
 """Orders that are placed together: to their buyers, the shelves and the listeners as if each had come alone."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
 import pytest
 
+from stoa.app import Application
+from stoa.db.pool import Database
+from stoa.settings import Settings
 from tests.orders.counter import ADA, HOME, Counter
+from tests.support.company import Company
 from tests.support.races import until_somebody_waits
-from tests.support.shops import Shop
+from tests.support.shops import Shop, open_shop
 
 CUP: dict[str, Any] = {
     "name": "Cup",
@@ -26,21 +31,33 @@ BASKETS: list[list[tuple[str, int]]] = [
 ]
 
 
-@pytest.fixture
-async def counters(shop: Shop, other_shop: Shop) -> tuple[Counter, Counter]:
-    here, there = Counter(shop), Counter(other_shop)
-    for counter in (here, there):
-        await counter.open(CUP, JUG, BARRIER)
-    return here, there
+@dataclass
+class Busy(Counter):
+    """A counter at which orders wait for one another."""
+
+    company: Company = field(kw_only=True)
 
 
 @pytest.fixture
-def here(counters: tuple[Counter, Counter]) -> Counter:
-    return counters[0]
+async def here(settings: Settings, db: Database, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Busy]:
+    company = Company(monkeypatch)
+    application = Application(settings)
+    shop = await open_shop(application, db)
+    counter = Busy(shop, company=company)
+    await counter.open(CUP, JUG, BARRIER)
+    yield counter
+    await shop.client.aclose()
+    await application.close()
 
 
-async def at_once(counter: Counter, bodies: Sequence[dict[str, Any]]) -> list[httpx.Response]:
+@pytest.fixture
+async def there(other_shop: Shop) -> Counter:
+    return await Counter(other_shop).open(CUP, JUG, BARRIER)
+
+
+async def at_once(counter: Busy, bodies: Sequence[dict[str, Any]]) -> list[httpx.Response]:
     """Send one ahead that waits for a row, and the others meanwhile, so that they go together."""
+    before = counter.company.come
     async with counter.shop.db.transaction() as db:
         await db.fetch(
             "SELECT id FROM products WHERE store_id = $1 AND name = 'Barrier' FOR UPDATE", counter.shop.store_id
@@ -48,16 +65,16 @@ async def at_once(counter: Counter, bodies: Sequence[dict[str, Any]]) -> list[ht
         first = asyncio.create_task(counter.post(("BARRIER", 1)))
         await until_somebody_waits(counter.shop.db)
         sent = [asyncio.create_task(counter.post(**body)) for body in bodies]
-        answers = [await each for each in sent]
+        await counter.company.until(before + 1 + len(sent))
     assert (await first).status_code == 201
-    return answers
+    return [await each for each in sent]
 
 
 def lines(*wanted: tuple[str, int]) -> list[dict[str, Any]]:
     return [{"sku": sku, "quantity": quantity} for sku, quantity in wanted]
 
 
-async def transactions(counter: Counter, answers: Sequence[httpx.Response]) -> int:
+async def transactions(counter: Busy, answers: Sequence[httpx.Response]) -> int:
     ids = [answer.json()["data"]["id"] for answer in answers if answer.status_code == 201]
     rows = await counter.shop.db.fetch(
         "SELECT count(DISTINCT xmin::text) FROM orders WHERE store_id = $1 AND id = ANY($2)", counter.shop.store_id, ids
@@ -87,19 +104,17 @@ async def books(counter: Counter) -> dict[str, Any]:
     }
 
 
-async def test_they_leave_what_one_after_the_other_would_have_left(counters: tuple[Counter, Counter]) -> None:
-    here, there = counters
+async def test_they_leave_what_one_after_the_other_would_have_left(here: Busy, there: Counter) -> None:
     answers = await at_once(here, [{"line_items": lines(*basket)} for basket in BASKETS])
     assert [answer.status_code for answer in answers] == [201] * len(BASKETS)
     assert await transactions(here, answers) == 1
-    for basket in BASKETS:
+    for basket in [[("BARRIER", 1)], *BASKETS]:
         await there.place(*basket)
-    await there.place(("BARRIER", 1))  # the one that was sent ahead was written last
     assert await books(here) == await books(there)
     await here.assert_books_balance()
 
 
-async def test_their_numbers_follow_one_another(here: Counter) -> None:
+async def test_their_numbers_follow_one_another(here: Busy) -> None:
     answers = await at_once(here, [{"line_items": lines(("JUG", 1))} for _ in range(4)])
     numbers = [answer.json()["data"]["number"] for answer in answers]
     assert numbers == list(range(numbers[0], numbers[0] + 4))
@@ -110,7 +125,7 @@ async def test_their_numbers_follow_one_another(here: Counter) -> None:
     assert [row[0] for row in references] == [str(number) for number in numbers]
 
 
-async def test_each_answer_is_the_stored_order(here: Counter) -> None:
+async def test_each_answer_is_the_stored_order(here: Busy) -> None:
     bodies = [{"line_items": lines(("JUG", 1)), "note": "Ünïcode", "metadata": {"n": n}} for n in range(3)]
     for answer in await at_once(here, bodies):
         there = await here.client.get(answer.headers["location"])
@@ -120,7 +135,7 @@ async def test_each_answer_is_the_stored_order(here: Counter) -> None:
         assert entry["body"].startswith("Placed by ")
 
 
-async def test_one_that_cannot_be_had_leaves_the_others_alone(here: Counter) -> None:
+async def test_one_that_cannot_be_had_leaves_the_others_alone(here: Busy) -> None:
     bodies = [{"line_items": lines(("CUP", 5), ("JUG", 1))} for _ in range(3)] + [{"line_items": lines(("NONE", 1))}]
     answers = await at_once(here, bodies)
     assert [answer.status_code for answer in answers] == [201, 201, 409, 422]
@@ -131,7 +146,7 @@ async def test_one_that_cannot_be_had_leaves_the_others_alone(here: Counter) -> 
     await here.assert_books_balance()
 
 
-async def test_doubles_that_come_together_are_seen(here: Counter) -> None:
+async def test_doubles_that_come_together_are_seen(here: Busy) -> None:
     body = {"line_items": lines(("JUG", 1)), "contact": {"email": "ada@example.com"}, "shipping_address": HOME}
     answers = await at_once(here, [body, body, {**body, "reject_suspected_duplicates": True}])
     refused = [answer for answer in answers if answer.status_code == 409]
@@ -140,7 +155,7 @@ async def test_doubles_that_come_together_are_seen(here: Counter) -> None:
     assert [(await here.get(order))["suspected_duplicates_count"] for order in placed] == [1, 1]
 
 
-async def test_an_external_id_is_given_once(here: Counter) -> None:
+async def test_an_external_id_is_given_once(here: Busy) -> None:
     body = {"line_items": lines(("JUG", 1)), "external_id": "web-1"}
     answers = await at_once(here, [body, body, {"line_items": lines(("JUG", 1)), "external_id": "web-2"}])
     assert sorted(answer.status_code for answer in answers) == [201, 201, 409]
@@ -149,7 +164,7 @@ async def test_an_external_id_is_given_once(here: Counter) -> None:
     assert refused.json()["existing_id"] == won.json()["data"]["id"]
 
 
-async def test_customers_are_found_and_counted(here: Counter) -> None:
+async def test_customers_are_found_and_counted(here: Busy) -> None:
     known = (await here.client.post("/customers", json=ADA)).json()["data"]
     paid = {"payment_status": "paid", "line_items": lines(("JUG", 1))}
     answers = await at_once(
@@ -170,7 +185,7 @@ async def test_customers_are_found_and_counted(here: Counter) -> None:
     assert (await here.client.get(f"/customers/{new}")).json()["data"]["orders_count"] == 1
 
 
-async def test_a_draft_takes_nothing_and_leaves_its_customer_as_it_was(here: Counter) -> None:
+async def test_a_draft_takes_nothing_and_leaves_its_customer_as_it_was(here: Busy) -> None:
     known = (await here.client.post("/customers", json=ADA)).json()["data"]
     draft = {"status": "draft", "line_items": lines(("CUP", 3)), "customer_id": known["id"]}
     answers = await at_once(here, [draft, {"line_items": lines(("CUP", 1))}])

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import pytest
+from tests.support.company import Company
 from tests.support.notes import GET, INSERT, NewNote, Note, create_note
 from tests.support.shops import Shop, open_shop
 
@@ -19,7 +20,8 @@ BODY = '"price":"5.00","colour":"red","pinned":false,"detail":{"author":null,"pa
 class Desk:
     """What was asked of the two ways to write, by titles."""
 
-    def __init__(self) -> None:
+    def __init__(self, company: Company) -> None:
+        self.company = company
         self.groups: list[list[str]] = []
         self.alone: list[str] = []
         self.held = asyncio.Event()
@@ -51,8 +53,8 @@ class Desk:
 
 
 @pytest.fixture
-def desk() -> Desk:
-    return Desk()
+def desk(monkeypatch: pytest.MonkeyPatch) -> Desk:
+    return Desk(Company(monkeypatch))
 
 
 @pytest.fixture
@@ -71,17 +73,16 @@ async def write(shop: Shop, title: str, key: str | None = None) -> Any:
 
 async def at_once(shop: Shop, desk: Desk, *titles: str, keys: Sequence[str | None] | None = None) -> list[Any]:
     """Send one ahead, and the others while it is held, so that they go together."""
-    before = len(desk.groups)
+    before = desk.company.come
     desk.held.clear()
     first = asyncio.create_task(write(shop, "ahead"))
-    while len(desk.groups) == before:
+    while desk.groups[-1:] != [["ahead"]]:
         await asyncio.sleep(0.001)
     sent = [
         asyncio.create_task(write(shop, title, key))
         for title, key in zip(titles, keys or [None] * len(titles), strict=True)
     ]
-    while len(desk.groups) < before + 2:  # the held one is not waited for longer than a moment
-        await asyncio.sleep(0.001)
+    await desk.company.until(before + 1 + len(sent))
     desk.held.set()
     assert (await first).status_code == 201
     return [await each for each in sent]
