@@ -22,7 +22,7 @@ class _Queue(Generic[Item, Answer]):
 class Gathering(Generic[Key, Item, Answer]):
     """Serves those who wait under one key together; nobody waits for company, only for the group before.
 
-    A group that takes longer than `patience_s` is not waited for.
+    A group that takes longer than `patience_s`, where that is given, is not waited for.
     """
 
     def __init__(
@@ -30,7 +30,7 @@ class Gathering(Generic[Key, Item, Answer]):
         serve: Callable[[Key, Sequence[Item]], Awaitable[Sequence[Answer]]],
         *,
         most: int = 1_000,
-        patience_s: float = 5.0,
+        patience_s: float | None = None,
     ) -> None:
         self._serve = serve
         self._most = most
@@ -64,11 +64,13 @@ class Gathering(Generic[Key, Item, Answer]):
         try:
             while queue.waiting and not late:
                 group = [queue.waiting.popleft() for _ in range(min(self._most, len(queue.waiting)))]
-                timer = asyncio.get_running_loop().call_later(self._patience_s, give_way)
+                patience = self._patience_s
+                timer = asyncio.get_running_loop().call_later(patience, give_way) if patience is not None else None
                 try:
                     await self._settle(key, group)
                 finally:
-                    timer.cancel()
+                    if timer is not None:
+                        timer.cancel()
         finally:
             queue.groups -= 1
             queue.late -= late
