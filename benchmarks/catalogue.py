@@ -105,6 +105,10 @@ _FROM_STAGE = f"""INSERT INTO products ({", ".join(_PRODUCT_COLUMNS)})
                   SELECT {", ".join(_PRODUCT_COLUMNS[:-1])}, terms::tsvector FROM stage ORDER BY id"""
 
 
+_TERMS_FROM_STAGE = """INSERT INTO product_terms (store_id, product_id, terms)
+                       SELECT store_id, id, terms::tsvector FROM stage ORDER BY id"""
+
+
 async def load(db: Connection) -> Loaded:
     """Load every store with its products; answers the large one."""
     random_ = random.Random(1)  # the same catalogue in every run
@@ -143,6 +147,7 @@ async def _add_products(db: Connection, random_: random.Random, store: Store, id
         products = [product for product, _ in rows]
         await db.copy_records_to_table("stage", records=products, columns=_PRODUCT_COLUMNS)
         await db.execute(_FROM_STAGE)
+        await db.execute(_TERMS_FROM_STAGE)
         variants = [variant for _, members in rows for variant in members]
         await db.copy_records_to_table("variants", records=variants, columns=_VARIANT_COLUMNS)
     await _count(db, store.id, len(ids))
@@ -187,6 +192,10 @@ async def load_million(db: Connection, large: Loaded) -> Loaded:
     store = await _add_store(db, "million")
     first = (await db.fetch("SELECT nextval('product_ids')"))[0][0] + 1
     await db.execute(_MULTIPLY, store.id, first, MILLION, large.store_id, large.first_id, large.products)
+    await db.execute(
+        "INSERT INTO product_terms (store_id, product_id, terms) SELECT store_id, id, terms FROM products WHERE store_id = $1",
+        store.id,
+    )
     await _count(db, store.id, MILLION)
-    await db.execute("VACUUM ANALYZE products")
+    await db.execute("VACUUM ANALYZE products, product_terms")
     return Loaded(store.id, store.handle, first, first + MILLION - 1)

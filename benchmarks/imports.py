@@ -40,7 +40,7 @@ from stoa.imports.runner import claim_this, run_import
 from stoa.rest.endpoint import Store
 from stoa.settings import Settings, load
 
-TABLES = ("products", "variants", "stock_movements", "events")
+TABLES = ("products", "product_terms", "variants", "stock_movements", "events")
 SHIFT = 1_000_000_000  # between the ids of a row and of its copy
 LEAST_SHARE = 0.25  # of COPY's rate
 MOST_GROWTH_MB = 100

@@ -74,3 +74,27 @@ async def test_a_name_that_is_given_back_is_free(shop: Shop) -> None:
         await until_somebody_waits(shop.db)
         await db.execute("ROLLBACK")
     assert (await waiting).status_code == 201
+
+
+async def test_what_a_product_is_found_by_is_written_when_it_changes_and_not_when_stock_moves(shop: Shop) -> None:
+    made = await shop.client.post("/products", json={"name": "Oak tray", "price": "5.00", "sku": "T-1"})
+    product_id = made.json()["data"]["id"]
+
+    async def place() -> str:
+        rows = await shop.db.fetch(
+            "SELECT ctid::text FROM product_terms WHERE store_id = $1 AND product_id = $2", shop.store_id, product_id
+        )
+        return rows[0][0]
+
+    async def found(word: str) -> int:
+        return (await shop.client.get("/products", params={"q": word})).json()["meta"]["total"]
+
+    first = await place()
+    item = {"sku": "T-1", "op": "set", "quantity": 9}
+    moved = await shop.client.post("/products/inventory/adjustments", json={"reason": "restock", "items": [item]})
+    assert moved.status_code == 200
+    assert (await shop.client.post("/orders", json={"line_items": [{"sku": "T-1", "quantity": 1}]})).status_code == 201
+    await shop.client.patch(f"/products/{product_id}", json={"price": "6.00"})
+    assert (await place(), await found("oak"), await found("elm")) == (first, 1, 0)
+    await shop.client.patch(f"/products/{product_id}", json={"name": "Elm tray"})
+    assert (await place() != first, await found("oak"), await found("elm")) == (True, 0, 1)

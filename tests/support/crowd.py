@@ -42,6 +42,7 @@ _PHONE = "'+' || substr(t.phone, 2)::bigint + n"
 # What is different in copy n of the first: the ids, of which each first one is 1, by table; then names and times.
 _IDS: dict[str, dict[str, str]] = {
     "products": {"id": "1 + n"},
+    "product_terms": {"product_id": "1 + n"},
     "variants": {"id": "1 + n", "product_id": "1 + n"},
     "stock_movements": {
         "id": "t.id + 10 * n",

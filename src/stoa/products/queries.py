@@ -6,7 +6,7 @@ from stoa.db.documents import TOMBSTONE
 from stoa.db.listing import Listing
 from stoa.db.query import Query
 
-_TERMS = "terms @@ ({}::text)::tsquery"
+_TERMS = "id IN (SELECT product_id FROM product_terms WHERE store_id = $1 AND terms @@ ({}::text)::tsquery)"
 _VARIANT = """'{"id":' || id || ',"product_id":' || product_id || head || tail"""
 # A product `p` with its variants.
 _PRODUCT = f"""'{{"id":' || id || head || ',"variants":[' || coalesce(
