@@ -28,7 +28,6 @@ SETTINGS = {
     "port": PORT,
     "unix_socket_permissions": "0700",
     "max_connections": "300",  # several workers with a pool each, deliveries and imports beside them
-    "shared_buffers": "128MB",
     "random_page_cost": "1.1",
     "jit": "off",
     "max_logical_replication_workers": "0",
@@ -80,6 +79,12 @@ _info = logging.getLogger(__name__).info
 
 class DataFolderInUse(Exception):
     """Another process owns the server of this folder."""
+
+
+def _buffers_mb() -> int:
+    """A sixteenth of the machine's memory, within reason: a container may have less than its machine tells."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return max(128, min(512, memory // 16 // 1024**2))
 
 
 class EmbeddedPostgresFailed(Exception):
@@ -191,7 +196,7 @@ class EmbeddedPostgres:
         # After a crash the process ids in these may be strangers', for whose sake PostgreSQL would not start.
         (self._data / "postmaster.pid").unlink(missing_ok=True)
         (self._socket_folder / f".s.PGSQL.{PORT}.lock").unlink(missing_ok=True)
-        settings = SETTINGS | ({} if self._durable else NOT_DURABLE)
+        settings = SETTINGS | {"shared_buffers": f"{_buffers_mb()}MB"} | ({} if self._durable else NOT_DURABLE)
         settings["unix_socket_directories"] = str(self._socket_folder)
         conf = self._folder / "postgresql.conf"
         conf.write_text(
