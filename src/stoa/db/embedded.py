@@ -81,14 +81,14 @@ class DataFolderInUse(Exception):
     """Another process owns the server of this folder."""
 
 
+class EmbeddedPostgresFailed(Exception):
+    """The server did not start, or does not end."""
+
+
 def _buffers_mb() -> int:
     """A sixteenth of the machine's memory, within reason: a container may have less than its machine tells."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return max(128, min(512, memory // 16 // 1024**2))
-
-
-class EmbeddedPostgresFailed(Exception):
-    """The server did not start, or does not end."""
 
 
 def binary(name: str) -> Path:
