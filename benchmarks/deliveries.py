@@ -23,7 +23,7 @@ from stoa.access.sealing import Sealer
 from stoa.db.embedded import MAJOR_VERSION, EmbeddedPostgres
 from stoa.db.migrate import migrate
 from stoa.db.pool import Database, connect
-from stoa.events.nudging import Nudger
+from stoa.events.notify import Notifier
 from stoa.settings import load, secret_key
 from stoa.webhooks import lanes
 from stoa.webhooks.signing import new_secret
@@ -38,7 +38,7 @@ class Bench(msgspec.Struct):
     """A database with subscriptions, and the receiver that they lead to."""
 
     database: Database
-    nudge: Nudger
+    nudge: Notifier
     url: str
     arrivals: Path
     folder: Path
@@ -62,7 +62,7 @@ async def prepared(folder: Path, *, dead: int = 0, tls: bool = False) -> AsyncGe
     scheme = "https" if tls else "http"
     with EmbeddedPostgres(folder / "postgres") as server, running(receiver, {}, folder / "receiver.log"):
         await migrate(server.dsn)
-        database, nudge = Database(server.dsn, size=4, statement_timeout_ms=0), Nudger(server.dsn)
+        database, nudge = Database(server.dsn, size=4, statement_timeout_ms=0), Notifier(server.dsn)
         sealer = Sealer(secret_key(load({}, secret_key=SECRET)))
         for number in range(1, LANES + 1):
             path = "dead" if number <= dead else "hook"

@@ -195,7 +195,7 @@ async def listing_meanwhile(
             while (job := await GET.one(database, other.id, "products", import_id)).finished_at is None:
                 taken = [await page() for _ in range(20)]
                 meanwhile += taken if job.processed else []
-    await application.nudge.close()
+    await application.notifier.close()
     await application.database.close()
     return alone, statistics.median(meanwhile)
 

@@ -32,24 +32,24 @@ class Statement(msgspec.Struct):
     sql: str
     values: Sequence[Any]
     rows: list[dict[str, Any]]
-    aside: bool  # on a connection of its own, committed by itself
+    autocommit: bool  # on a connection of its own, committed by itself
 
 
 class _Recorder:
     """What runs statements, and notes what passes through it."""
 
-    def __init__(self, db: Executor, noted: list[Statement], *, aside: bool = False) -> None:
+    def __init__(self, db: Executor, noted: list[Statement], *, autocommit: bool = False) -> None:
         self._db = db
         self._noted = noted
-        self._aside = aside
+        self._autocommit = autocommit
 
     async def fetch(self, sql: str, *args: Any) -> Sequence[Sequence[Any]]:
         rows = await self._db.fetch(sql, *args)
-        self._noted.append(Statement(sql, args, [dict(cast("Any", row)) for row in rows], self._aside))
+        self._noted.append(Statement(sql, args, [dict(cast("Any", row)) for row in rows], self._autocommit))
         return rows
 
     async def execute(self, sql: str, *args: Any) -> str:
-        self._noted.append(Statement(sql, args, [], self._aside))
+        self._noted.append(Statement(sql, args, [], self._autocommit))
         return await self._db.execute(sql, *args)
 
 
@@ -61,8 +61,8 @@ class _Database(Database):
         self.noted: list[Statement] = []
 
     @property
-    def aside(self) -> Database:
-        return cast("Database", _Recorder(super().aside, self.noted, aside=True))
+    def autocommit(self) -> Database:
+        return cast("Database", _Recorder(super().autocommit, self.noted, autocommit=True))
 
     @asynccontextmanager
     async def transaction(self) -> AsyncGenerator[Connection]:
@@ -103,8 +103,8 @@ def as_transaction(noted: Sequence[Statement], varied: Mapping[str, str], choose
     ran beside the transaction runs before it.
     """
     varied = {**varied, NUMBER: ":number::text"}
-    noted = sorted(noted, key=lambda statement: not statement.aside)
-    before = sum(statement.aside for statement in noted)
+    noted = sorted(noted, key=lambda statement: not statement.autocommit)
+    before = sum(statement.autocommit for statement in noted)
     lines = [_CHOOSE, *choose]
     variables: dict[str, str] = {}
     known: dict[Any, str] = {}

@@ -114,7 +114,7 @@ async def _make_templates(settings: Settings, store: Loaded, app: NewSecret, sku
             customer = await _post(client, "/customers", _customer(n))
             lines = [{"sku": sku, "quantity": 1 + n % 2} for sku in skus[n * _LINES : (n + 1) * _LINES]]
             await _post(client, "/orders", {**_order(n), "customer_id": customer, "line_items": lines})
-    await application.nudge.close()
+    await application.notifier.close()
     await application.database.close()
 
 

@@ -20,7 +20,7 @@ from stoa.access.oauth import routes as oauth_routes
 from stoa.access.sealing import Sealer
 from stoa.api import ENDPOINTS
 from stoa.db.pool import Database
-from stoa.events.nudging import Nudger
+from stoa.events.notify import Notifier
 from stoa.housekeeping import tidy_for_ever
 from stoa.portal.site_map import routes as portal_routes
 from stoa.rest.dispatch import PREFIX, Dispatcher, Observed
@@ -45,7 +45,7 @@ class Application:
         self.access = Admission(self.database, settings)
         self.usage = Recorder()
         self._observe = Observer(settings, self.usage)
-        self.nudge = Nudger(settings.database_url)
+        self.notifier = Notifier(settings.database_url)
         self._dispatch = Dispatcher(
             endpoints,
             database=self.database,
@@ -56,10 +56,10 @@ class Application:
             app_concurrency=settings.app_concurrency,
             max_in_flight=settings.max_in_flight,
             observe=self._observe,
-            committed=self.nudge,
+            committed=self.notifier,
         )
         tokens = oauth_routes(self.database, self.access, settings)
-        portal = portal_routes(self.database, settings, self.nudge)
+        portal = portal_routes(self.database, settings, self.notifier)
         routes = [*site.routes(self.database), *tokens, *portal]
         self._named = {route.path for route in routes if "{" not in route.path}
         self._site: Callable[[Scope, Receive, Send], Awaitable[None]] = Starlette(
@@ -71,7 +71,7 @@ class Application:
 
     async def close(self) -> None:
         """Give back every connection."""
-        await self.nudge.close()
+        await self.notifier.close()
         await self.database.close()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -141,7 +141,7 @@ class Watched:
         return after[0] - before[0], after[1] - before[1]
 
     async def _touched(self) -> tuple[int, int]:
-        for database in (self._application.database, self._application.database.aside):
+        for database in (self._application.database, self._application.database.autocommit):
             await database.fetch(_FLUSH)
         [[blocks, rows]] = await self._db.fetch(_TOUCHED)
         return blocks, rows

@@ -17,7 +17,7 @@ from stoa.access.sealing import Sealer
 from stoa.db.errors import PostgresError, Unavailable
 from stoa.db.migrate import migrate
 from stoa.db.pool import Database
-from stoa.events.nudging import Nudger
+from stoa.events.notify import Notifier
 from stoa.settings import load, secret_key
 from stoa.webhooks.signing import new_secret
 from tests.conftest import SECRET_KEY
@@ -36,7 +36,7 @@ DATA = '{"id":1,"name":"Mug","description":"' + "x" * 500 + '"}'
 class Press:
     """Writes events at an even pace, and knows which of them were committed."""
 
-    def __init__(self, database: Database, nudge: Nudger) -> None:
+    def __init__(self, database: Database, nudge: Notifier) -> None:
         self.committed: dict[str, int] = {}  # event -> store
         self._database = database
         self._nudge = nudge
@@ -195,7 +195,7 @@ async def until_drained(database: Database, receiver: Receiver, press: Press) ->
 async def test_no_event_is_lost_when_workers_are_killed_and_the_database_restarts(tmp_path: Path) -> None:
     with Postgres(tmp_path / "postgres") as server:
         await migrate(server.dsn)
-        database, nudge = Database(server.dsn, size=4), Nudger(server.dsn)
+        database, nudge = Database(server.dsn, size=4), Notifier(server.dsn)
         async with Receiver() as receiver:
             await open_stores(database, receiver.url)
             crew, press, stop = Crew(server.dsn, tmp_path), Press(database, nudge), asyncio.Event()
@@ -231,7 +231,7 @@ async def test_no_event_is_lost_when_workers_are_killed_and_the_database_restart
 async def test_what_a_worker_that_stands_still_has_in_hand_is_taken_over(tmp_path: Path) -> None:
     with Postgres(tmp_path / "postgres") as server:
         await migrate(server.dsn)
-        database, nudge = Database(server.dsn, size=4), Nudger(server.dsn)
+        database, nudge = Database(server.dsn, size=4), Notifier(server.dsn)
         async with Receiver() as receiver:
             await open_stores(database, receiver.url)
             crew, press = Crew(server.dsn, tmp_path), Press(database, nudge)

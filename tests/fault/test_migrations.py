@@ -39,7 +39,7 @@ async def test_a_migration_that_was_edited_after_it_was_applied_is_refused(tmp_p
     for command in ("migrate", "serve"):
         ended = service.run(command)
         assert (ended.returncode, ended.stdout) == (1, "")
-        assert ended.stderr.startswith("error: migration 0001 (access) differs")
+        assert ended.stderr.startswith("error: Migration 0001 (initial) differs")
         assert len(ended.stderr.splitlines()) == 1
 
 

@@ -90,7 +90,7 @@ async def test_three_thousand_buyers_get_a_thousand_units(busy: Shop, settings: 
     await counter.assert_books_balance()
     for client, service in zip(clients[1:], services, strict=True):
         await client.aclose()
-        await service.nudge.close()
+        await service.notifier.close()
         await service.database.close()
 
 

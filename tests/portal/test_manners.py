@@ -12,7 +12,7 @@ from stoa.access.operator import Operator
 from stoa.accounts.ownership import open_store, register_app
 from stoa.app import Application
 from stoa.db.pool import Database, connect
-from stoa.events.nudging import CHANNEL
+from stoa.events.notify import CHANNEL
 from tests.portal.hooks import ended, happened, subscribed
 from tests.portal.people import Somebody, Visitor, browser
 

@@ -185,7 +185,7 @@ class Desk:
     async def run(self, handler: Callable[..., Awaitable[Any]], kind: type, body: dict[str, Any], *path: int) -> Any:
         store = self.shop.store
         call = Call(self.shop.db, store, Caller(self.shop.app_id, "Desk", frozenset(), 1, 1), "req_desk", "")
-        call.aside, call.patch = self.shop.db.aside, body
+        call.autocommit, call.patch = self.shop.db.autocommit, body
         async with self.shop.db.transaction() as db:
             call.db = db
             return await handler(call, *path, convert(body, kind, digits=store.digits))

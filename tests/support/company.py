@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from stoa.rest import together
+from stoa.rest import group_commit
 from stoa.rest.endpoint import Endpoint
-from stoa.rest.together import Together, Turn
+from stoa.rest.group_commit import GroupCommit, Turn
 from stoa.rest.wire import Response
 
 
@@ -15,14 +15,14 @@ class Company:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.come = 0
-        join = Together.join
+        join = GroupCommit.join
 
-        async def counted(there: Together, endpoint: Endpoint, turn: Turn) -> Response | None:
+        async def counted(there: GroupCommit, endpoint: Endpoint, turn: Turn) -> Response | None:
             self.come += 1
             return await join(there, endpoint, turn)
 
-        monkeypatch.setattr(Together, "join", counted)
-        monkeypatch.setattr(together, "PATIENCE_S", 60.0)
+        monkeypatch.setattr(GroupCommit, "join", counted)
+        monkeypatch.setattr(group_commit, "PATIENCE_S", 60.0)
 
     async def until(self, many: int) -> None:
         while self.come < many:

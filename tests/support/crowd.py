@@ -62,7 +62,7 @@ _IDS: dict[str, dict[str, str]] = {
         "routed_on": "current_date",
         "position": "nextval('event_positions')",
     },
-    "idempotency_keys": {"key": "t.key || n", "person_id": "t.person_id + sign(t.person_id) * n"},
+    "idempotency_keys": {"key": "t.key || n", "subject_id": "t.subject_id + n"},
 }
 _NAMES = frozenset("external_id sku barcode slug name email email_key last_name head lines person".split())
 _TIMES = frozenset("created_at updated_at placed_at last_order_at".split())

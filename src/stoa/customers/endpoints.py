@@ -27,7 +27,7 @@ from stoa.customers.saving import load, save_or_refuse
 from stoa.products.contract import ExternalIdTaken
 from stoa.products.documents import json_of
 from stoa.products.saving import cause_of
-from stoa.rest.endpoint import Call, Created, NoContent, One, Page, Routes
+from stoa.rest.endpoint import Call, Created, NoContent, One, Page, Routes, Subject
 from stoa.rest.lists import ListQuery, list_page
 from stoa.rest.patch import check_echoes
 from stoa.rest.problems import NotFound
@@ -182,7 +182,7 @@ async def _document(call: Call, customer_id: int) -> One[Customer]:
     found = await queries.GET.maybe(call.db, call.store_id, customer_id)
     if found is None:
         raise _no_customer()
-    call.concerns = customer_id
+    call.subject = Subject("customer", customer_id)
     return One(seen_by(found.doc, call.caller.app_id), found.version)
 
 
@@ -205,12 +205,12 @@ async def _edited(call: Call, customer_id: int, edit: Callable[[CustomerCopy], C
 
 async def _stored(call: Call, customer: CustomerCopy) -> CustomerCopy:
     """Store a customer; where another took one of its names after our look, the refusal says who."""
-    call.concerns = customer.id
+    call.subject = Subject("customer", customer.id) if customer.id else None
     try:
         [stored] = await save_or_refuse(call.db, call.store_id, call.store.digits, [customer], cause_of(call))
     except (CustomerExists, ExternalIdTaken):
-        # Asked aside, because ours is undone.
-        named = await load(call.aside, call.store_id, **_names(customer.fields), lock=False)
+        # Uses another connection, because this transaction is rolled back.
+        named = await load(call.autocommit, call.store_id, **_names(customer.fields), lock=False)
         Register(other for other in named if other.id != customer.id).put(customer)
         raise
     return stored

@@ -49,8 +49,8 @@ EVENTS_OF_CUSTOMER = Command(
 )
 # A replay answers the same status, and says only that the person is gone.
 REMEMBERED_ANSWERS = Command(
-    """UPDATE idempotency_keys SET body = convert_to('{"data":{"id":' || person_id || '},"meta":{}}', 'UTF8')
-        WHERE store_id = $1 AND person_id = $2 AND length(body) > 0"""
+    """UPDATE idempotency_keys SET body = convert_to('{"data":{"id":' || subject_id || '},"meta":{}}', 'UTF8')
+        WHERE store_id = $1 AND subject_type = 'customer' AND subject_id = $2 AND length(body) > 0"""
 )
 METADATA = Command("DELETE FROM customer_metadata WHERE store_id = $1 AND customer_id = $2")
 

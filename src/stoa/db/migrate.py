@@ -1,22 +1,23 @@
-"""Forward-only migrations: numbered SQL files, applied once, in order, by whichever process comes first."""
+"""Brings a database to this release's schema: numbered migrations, applied once, and functions, applied when they change."""
 
 import hashlib
+from collections.abc import Iterator
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 
 import msgspec
 
-from stoa.db.pool import connect
+from stoa.db.pool import Connection, connect
 from stoa.db.query import Command, Executor, Query
 
-_EVERYWHERE = "the schema belongs to no store"
-_LOCK = Query(str, "SELECT pg_advisory_lock(7306217)::text", unbound=_EVERYWHERE)
-_UNLOCK = Query(bool, "SELECT pg_advisory_unlock(7306217)", unbound=_EVERYWHERE)
-_CREATE = Command(
-    """CREATE TABLE IF NOT EXISTS schema_migrations (
-           version integer PRIMARY KEY, name text NOT NULL, digest text NOT NULL,
-           applied_at timestamptz NOT NULL DEFAULT now())""",
-    unbound=_EVERYWHERE,
-)
+_SCHEMA = "the schema belongs to no store"
+_LOCK = Query(str, "SELECT pg_advisory_xact_lock(7306217)::text", unbound=_SCHEMA)
+_CREATE = """
+CREATE TABLE IF NOT EXISTS schema_migrations (
+    version integer PRIMARY KEY, name text NOT NULL, digest text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now());
+CREATE TABLE IF NOT EXISTS schema_functions (name text PRIMARY KEY, digest text NOT NULL);
+COMMENT ON TABLE schema_migrations IS 'local';
+COMMENT ON TABLE schema_functions IS 'local'"""
 
 
 class Applied(msgspec.Struct):
@@ -25,9 +26,27 @@ class Applied(msgspec.Struct):
     digest: str
 
 
-_APPLIED = Query(Applied, "SELECT version, name, digest FROM schema_migrations ORDER BY version", unbound=_EVERYWHERE)
-_RECORD = Command("INSERT INTO schema_migrations (version, name, digest) VALUES ($1, $2, $3)", unbound=_EVERYWHERE)
-_EXISTS = Query(bool, "SELECT to_regclass('schema_migrations') IS NOT NULL", unbound=_EVERYWHERE)
+class AppliedFunction(msgspec.Struct):
+    name: str
+    digest: str
+
+
+_EXISTS = Query(bool, "SELECT to_regclass('schema_migrations') IS NOT NULL", unbound=_SCHEMA)
+_APPLIED = Query(Applied, "SELECT version, name, digest FROM schema_migrations ORDER BY version", unbound=_SCHEMA)
+_RECORD = Command("INSERT INTO schema_migrations (version, name, digest) VALUES ($1, $2, $3)", unbound=_SCHEMA)
+_FUNCTIONS = Query(AppliedFunction, "SELECT name, digest FROM schema_functions", unbound=_SCHEMA)
+_SIGNATURES = Query(
+    str,
+    """SELECT oid::regprocedure::text FROM pg_proc
+        WHERE pronamespace = current_schema()::regnamespace AND proname = ANY ($1::text[])""",
+    unbound=_SCHEMA,
+)
+_REPLACE_FUNCTION = Command(
+    """INSERT INTO schema_functions (name, digest) VALUES ($1, $2)
+           ON CONFLICT (name) DO UPDATE SET digest = excluded.digest""",
+    unbound=_SCHEMA,
+)
+_FORGET_FUNCTIONS = Command("DELETE FROM schema_functions WHERE name = ANY ($1::text[])", unbound=_SCHEMA)
 
 
 class MigrationRefused(Exception):
@@ -41,21 +60,55 @@ class Migration(msgspec.Struct, frozen=True):
 
     @property
     def digest(self) -> str:
-        return hashlib.sha256(self.sql.encode()).hexdigest()
+        return _digest(self.sql)
+
+
+class Function(msgspec.Struct, frozen=True):
+    """A stored function. A pure one reads no table; generated columns may call it, so it exists before the tables."""
+
+    name: str
+    package: str
+    sql: str
+
+    @property
+    def pure(self) -> bool:
+        return self.package == "db"
+
+    @property
+    def digest(self) -> str:
+        return _digest(self.sql)
+
+
+def _digest(sql: str) -> str:
+    return hashlib.sha256(sql.encode()).hexdigest()
 
 
 def known() -> list[Migration]:
-    """All migrations this release carries, in order."""
-    folder = files("stoa") / "migrations"
-    names = sorted(item.name for item in folder.iterdir() if item.name.endswith(".sql"))
+    """All migrations of this release, in order."""
+    folder = files("stoa") / "schema"
+    names = sorted(item.name for item in folder.iterdir() if item.name[:4].isdigit())
     return [Migration(int(name[:4]), name[5:-4], (folder / name).read_text(encoding="utf-8")) for name in names]
+
+
+def functions() -> list[Function]:
+    """All stored functions of this release: each `<package>/functions/<name>.sql` holds one."""
+    return sorted(_functions_below(files("stoa"), ""), key=lambda function: (not function.pure, function.name))
+
+
+def _functions_below(folder: Traversable, package: str) -> Iterator[Function]:
+    for item in folder.iterdir():
+        if item.is_dir() and item.name == "functions":
+            for file in item.iterdir():
+                yield Function(file.name.removesuffix(".sql"), package, file.read_text(encoding="utf-8"))
+        elif item.is_dir() and item.name != "__pycache__":
+            yield from _functions_below(item, f"{package}.{item.name}" if package else item.name)
 
 
 LATEST = max(migration.version for migration in known())
 
 
 async def version(db: Executor) -> int:
-    """The schema version of a database; 0 when it was never migrated."""
+    """The schema version of a database; 0 if it was never migrated."""
     if not await _EXISTS.one(db):
         return 0
     applied = await _APPLIED.all(db)
@@ -63,28 +116,58 @@ async def version(db: Executor) -> int:
 
 
 async def migrate(url: str) -> list[Migration]:
-    """Bring a database to this release's schema and say what was applied."""
+    """Apply what is missing in one transaction, and return the migrations applied. Concurrent callers wait for each other."""
     db = await connect(url, statement_timeout_ms=0, lock_timeout_ms=0, timeout_s=10)
     try:
+        await db.execute("BEGIN")
         await _LOCK.one(db)
-        await _CREATE.run(db)
-        applied = {row.version: row for row in await _APPLIED.all(db)}
-        done: list[Migration] = []
-        for migration in known():
-            before = applied.get(migration.version)
-            if before is None:
-                await db.execute("BEGIN")
-                await db.execute("SET LOCAL lock_timeout = '5s'")
-                await db.execute(migration.sql)
-                await _RECORD.run(db, migration.version, migration.name, migration.digest)
-                await db.execute("COMMIT")
-                done.append(migration)
-            elif before.digest != migration.digest:
-                raise MigrationRefused(
-                    f"migration {migration.version:04} ({migration.name}) differs from the one this database "
-                    "was migrated with: files once applied are never edited, add a new one"
-                )
-        await _UNLOCK.one(db)
-        return done
+        await db.execute("SET LOCAL lock_timeout = '5s'")
+        await db.execute(_CREATE)
+        pending = await _pending(db)
+        changed = await _changed_functions(db)
+        for function in changed:
+            if function.pure:
+                await db.execute(function.sql)
+        for migration in pending:
+            await db.execute(migration.sql)
+            await _RECORD.run(db, migration.version, migration.name, migration.digest)
+        await _replace_functions(db, changed)
+        await db.execute("COMMIT")
+        return pending
     finally:
         await db.close()
+
+
+async def _pending(db: Executor) -> list[Migration]:
+    applied = {row.version: row for row in await _APPLIED.all(db)}
+    for migration in known():
+        before = applied.get(migration.version)
+        if before is not None and before.digest != migration.digest:
+            raise MigrationRefused(
+                f"Migration {migration.version:04} ({migration.name}) differs from the one applied to this database. "
+                "Never edit an applied migration; add a new one."
+            )
+    return [migration for migration in known() if migration.version not in applied]
+
+
+async def _changed_functions(db: Executor) -> list[Function]:
+    applied = {row.name: row.digest for row in await _FUNCTIONS.all(db)}
+    return [function for function in functions() if applied.get(function.name) != function.digest]
+
+
+async def _replace_functions(db: Connection, changed: list[Function]) -> None:
+    """Drop every overload of a changed or removed function, then create the current definitions.
+
+    Pure functions are replaced in place, because generated columns depend on them.
+    """
+    recorded = {row.name for row in await _FUNCTIONS.all(db)}
+    removed = recorded - {function.name for function in functions()}
+    outdated = [function.name for function in changed if not function.pure and function.name in recorded]
+    signatures = await _SIGNATURES.all(db, [*outdated, *removed])
+    if signatures:
+        await db.execute(f"DROP FUNCTION {', '.join(signatures)}")
+    await _FORGET_FUNCTIONS.run(db, list(removed))
+    for function in changed:
+        if not function.pure:
+            await db.execute(function.sql)
+        await _REPLACE_FUNCTION.run(db, function.name, function.digest)

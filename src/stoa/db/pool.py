@@ -78,14 +78,14 @@ class Database:
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._open = 0
         self._closed = False
-        self._aside: Database | None = None
+        self._autocommit: Database | None = None
 
     @property
-    def aside(self) -> "Database":
+    def autocommit(self) -> "Database":
         """One connection more, for a single statement beside a transaction: those who hold one may wait for it."""
-        if self._aside is None:
-            self._aside = Database(self._url, size=1, statement_timeout_ms=self._statement_timeout_ms)
-        return self._aside
+        if self._autocommit is None:
+            self._autocommit = Database(self._url, size=1, statement_timeout_ms=self._statement_timeout_ms)
+        return self._autocommit
 
     @property
     def crowded(self) -> bool:
@@ -222,8 +222,8 @@ class Database:
     async def close(self) -> None:
         """Close what is idle now and what is lent when it comes back; from here on nothing is lent."""
         self._closed = True
-        if self._aside is not None:
-            await self._aside.close()
+        if self._autocommit is not None:
+            await self._autocommit.close()
         while self._idle:
             connection = self._idle.pop()
             self._open -= 1

@@ -33,7 +33,7 @@ async def sell(operator: Operator, store: Store, name: str) -> None:
 def _call(operator: Operator, store: Store, db: Executor) -> Call:
     call = Call(db, store, _NOBODY, operator.request_id, "")
     if isinstance(operator.db, Database):
-        call.aside = operator.db.aside
+        call.autocommit = operator.db.autocommit
     return call
 
 

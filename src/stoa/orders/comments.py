@@ -6,8 +6,8 @@ from stoa.orders.bodies import NewComment
 from stoa.orders.contract import COMMENTS, Comment
 from stoa.orders.events import OrderCommentCreated
 from stoa.orders.examples import NEW_COMMENT
-from stoa.orders.saving import cause_of, concern
-from stoa.rest.endpoint import Call, Created, Page, Routes
+from stoa.orders.saving import cause_of
+from stoa.rest.endpoint import Call, Created, Page, Routes, Subject
 from stoa.rest.lists import ListQuery, list_page
 from stoa.rest.problems import NotFound
 
@@ -34,7 +34,7 @@ async def create_order_comment(call: Call, order_id: int, body: NewComment) -> C
     """
     if await queries.HOLD.maybe(call.db, call.store_id, order_id) is None:
         raise NotFound("There is no order with this id.")
-    call.concerns = concern(order_id)
+    call.subject = Subject("order", order_id)
     author = cause_of(call).author
     added = await queries.ADD_COMMENT.one(
         call.db, call.store_id, order_id, "comment", body.visibility, body.body, author

@@ -58,7 +58,7 @@ async def list_orders(call: Call, query: ListQuery) -> Page[Order]:
     errors=[InsufficientStock, ExternalIdTaken, DuplicateOrderSuspected],
     parameters={"dry_run": DRY_RUN},
     example=NEW_ORDER,
-    together=place_together,
+    grouped=place_together,
 )
 async def create_order(call: Call, body: NewOrder) -> Created[Order]:
     """Place an order and reserve its stock.
@@ -208,7 +208,7 @@ async def _named(call: Call, lost: ExternalIdTaken, external_id: str | None) -> 
     """Says whose an external id is, also when it was taken in the same moment; asked aside, because ours is undone."""
     if "existing_id" in lost.members:
         return lost
-    existing = await queries.BY_EXTERNAL_ID.maybe(call.aside, call.store_id, external_id)
+    existing = await queries.BY_EXTERNAL_ID.maybe(call.autocommit, call.store_id, external_id)
     return lost if existing is None else _taken_by(existing)
 
 

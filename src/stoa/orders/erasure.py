@@ -77,14 +77,13 @@ FORGET_COMMENT_EVENTS = Command(
         WHERE e.store_id = $1 AND e.resource_type = 'comment' AND e.resource_id = c.id
           AND c.store_id = $1 AND c.order_id = ANY($2::bigint[])"""
 )
-# A replay answers the same status, and only which order or entry it was. An order's answers are kept as concerning a
-# person below zero, minus its id, because an order need not have a customer.
+# A replay answers the same status, and only which order or entry it was.
 FORGET_ANSWERS = Command(
     """UPDATE idempotency_keys
           SET body = convert_to('{"data":{"id":' || coalesce(
-                  substring(encode(substr(body, 1, 64), 'escape') FROM '^.{9}"id":([0-9]+)'), (-person_id)::text)
+                  substring(encode(substr(body, 1, 64), 'escape') FROM '^.{9}"id":([0-9]+)'), subject_id::text)
               || '},"meta":{}}', 'UTF8')
-        WHERE store_id = $1 AND person_id = ANY(SELECT -unnest($2::bigint[])) AND length(body) > 0"""
+        WHERE store_id = $1 AND subject_type = 'order' AND subject_id = ANY($2::bigint[]) AND length(body) > 0"""
 )
 
 
@@ -97,7 +96,7 @@ TELL = Command(
 # A trial leaves no order: it is known by the contact in what was answered.
 FORGET_TRIALS = Command(
     """UPDATE idempotency_keys SET body = convert_to('{"data":{"id":0},"meta":{}}', 'UTF8')
-        WHERE store_id = $1 AND person_id = 0 AND CASE WHEN person_id = 0 THEN
+        WHERE store_id = $1 AND subject_type = 'contact' AND CASE WHEN subject_type = 'contact' THEN
               lower(convert_from(body, 'UTF8')::json #>> '{data,contact,email}') = ANY($2::text[])
               OR convert_from(body, 'UTF8')::json #>> '{data,contact,phone}' = ANY($3::text[]) END"""
 )

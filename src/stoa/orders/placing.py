@@ -25,17 +25,16 @@ from stoa.orders.documents import NO_CONTACT, parts_of, tail_of, time_text
 from stoa.orders.events import OrderCreated, OrderDuplicateSuspected
 from stoa.orders.pricing import Offers, check_available, offers_of, price
 from stoa.orders.rules import HOLDING, Traits, change_payment, likeness, line_faults, sum_faults
-from stoa.orders.saving import cause_of, concern, explain, traits_of
+from stoa.orders.saving import cause_of, explain, traits_of
 from stoa.orders.states import OrderState
 from stoa.orders.storing import Placement, Suspect
 from stoa.products import saving as catalogue
 from stoa.products.contract import ExternalIdTaken
 from stoa.rest.checks import MOST_FAULTS
-from stoa.rest.endpoint import Call, One
+from stoa.rest.endpoint import Call, One, Subject
 from stoa.rest.problems import Fault, ValidationFailed, counted
 
 MOST_SUSPECTS = 10
-NOBODY_KNOWN = 0  # an answer about somebody who is known by the contact in it alone
 _EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -60,8 +59,8 @@ def placement(call: Call, body: NewOrder, order: OrderState) -> Placement:
 
 async def place_alone(call: Call, new: Placement, *, sent: bool = True) -> One[Any]:
     """Number and store one order; says what stands in its way, lines that the caller did not send by their ids."""
-    moment = await storing.number(call.aside, call.store_id, [new])
-    call.concerns = concern(new.order.id)
+    moment = await storing.number(call.autocommit, call.store_id, [new])
+    call.subject = Subject("order", new.order.id)
     try:
         [stored] = await storing.store(call.db, call.store, moment, [new])
     except storing.Short as short:
@@ -86,7 +85,7 @@ async def try_out(call: Call, body: NewOrder) -> One[Any]:
             raise ValidationFailed(f"{counted(1, 'fault')} found.", faults=[_unknown_customer()])
         order.customer_id = None  # one whom the real order would make
         order.contact = merged_contact(_known(body.customer), body.contact)
-    call.concerns = order.customer_id or NOBODY_KNOWN
+    call.subject = Subject("customer", order.customer_id) if order.customer_id else Subject("contact")
     now = time_text(datetime.now(UTC))
     order.placed_at = time_text(body.placed_at) if body.placed_at else now
     doc = storing.document(order, parts_of(order, call.store.digits), tail_of(len(suspects), now, 0))

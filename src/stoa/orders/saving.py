@@ -20,7 +20,7 @@ from stoa.orders.rules import Effect, Traits, address_digest, basket_digest, con
 from stoa.orders.states import LineState, OrderState
 from stoa.products.contract import ExternalIdTaken
 from stoa.products.documents import json_of
-from stoa.rest.endpoint import Call, One, Store
+from stoa.rest.endpoint import Call, One, Store, Subject
 from stoa.rest.problems import Fault, NotFound, ValidationFailed, counted
 
 _NEW = False  # new orders are stored elsewhere
@@ -71,13 +71,8 @@ async def load(call: Call, order_id: int) -> tuple[OrderState, datetime]:
     if row is None:
         raise NotFound("There is no order with this id.")
     call.check_version(row.version)
-    call.concerns = concern(order_id)
+    call.subject = Subject("order", order_id)
     return order_in(row, call.store), row.moment
-
-
-def concern(order_id: int) -> int:
-    """Whom an answer about an order concerns: whoever placed it, known by the order alone."""
-    return -order_id
 
 
 def order_in(row: queries.StoredOrder, store: Store) -> OrderState:

@@ -51,10 +51,10 @@ class Short(Exception):
         self.left = left  # how much there is of each
 
 
-async def number(aside: Executor, store_id: int, new: Sequence[Placement]) -> datetime:
+async def number(autocommit: Executor, store_id: int, new: Sequence[Placement]) -> datetime:
     """Give orders their numbers and ids, in a statement of its own, so that nobody waits for them to be stored."""
     lines = [line for each in new for line in each.order.lines]
-    taken = await queries.TAKE_NUMBERS.one(aside, store_id, len(new), len(lines))
+    taken = await queries.TAKE_NUMBERS.one(autocommit, store_id, len(new), len(lines))
     for line, line_id in zip(lines, taken.line_ids, strict=True):
         line.id = line_id
     for place, (each, order_id) in enumerate(zip(new, taken.order_ids, strict=True), 1):

@@ -12,9 +12,8 @@ from stoa.orders.contract import Order
 from stoa.orders.placing import draft, give_to, placement
 from stoa.orders.pricing import check_available, offers_of
 from stoa.orders.rules import HOLDING
-from stoa.orders.saving import concern
 from stoa.orders.storing import Placement
-from stoa.rest.endpoint import Call, Created
+from stoa.rest.endpoint import Call, Created, Subject
 from stoa.rest.problems import Refusal
 
 MOST_LINES = 200  # in all: large orders take their time, and others would wait for it
@@ -33,13 +32,13 @@ async def place_together(db: Executor, asked: Sequence[Asked]) -> list[Created[O
         return answers
     call = asked[0][0]
     new = [drafts[place] for place in plain]
-    moment = await storing.number(call.aside, call.store_id, new)
+    moment = await storing.number(call.autocommit, call.store_id, new)
     try:
         stored = await storing.store(db, call.store, moment, new)
     except storing.Short as short:
         raise InsufficientStock from short
     for place, each, one in zip(plain, new, stored, strict=True):
-        asked[place][0].concerns = concern(each.order.id)
+        asked[place][0].subject = Subject("order", each.order.id)
         answers[place] = Created(one.doc, one.version, f"/orders/{each.order.id}")
     return answers
 

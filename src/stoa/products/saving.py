@@ -131,8 +131,8 @@ async def store(call: Call, product: ProductCopy, at: Pointing = on_itself) -> N
     except (SkuTaken, ExternalIdTaken):
         names = Keys()
         names.add({**product.fields, "variants": [variant.fields for variant in product.live]})
-        # Asked aside, because ours is undone.
-        named = await load(call.aside, call.store_id, **msgspec.structs.asdict(names), lock=False)
+        # Uses another connection, because this transaction is rolled back.
+        named = await load(call.autocommit, call.store_id, **msgspec.structs.asdict(names), lock=False)
         Shelf(other for other in named if other.id != product.id).check(product, at)
         raise
 

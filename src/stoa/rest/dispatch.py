@@ -13,6 +13,7 @@ from stoa.db.errors import RETRYABLE, PostgresError, Unavailable, sqlstate
 from stoa.db.pool import Database
 from stoa.rest import idempotency
 from stoa.rest.endpoint import Accepted, Access, Call, Caller, Endpoint
+from stoa.rest.group_commit import GroupCommit, Turn
 from stoa.rest.limits import Allowance, RateLimiter
 from stoa.rest.lists import read_list
 from stoa.rest.problems import (
@@ -28,7 +29,6 @@ from stoa.rest.problems import (
 from stoa.rest.requests import Request, bearer_token, decode, read_parameters, upload_type, versions_allowed
 from stoa.rest.responses import deprecation_headers, refused, render
 from stoa.rest.routing import Router
-from stoa.rest.together import Together, Turn
 from stoa.rest.wire import (
     SAFE_HEADERS,
     ClientGone,
@@ -93,7 +93,7 @@ class Dispatcher:
         self._max_in_flight = max_in_flight
         self._observe = observe
         self._committed = committed  # is told the store of each write that was carried out
-        self._together = Together(database, committed)
+        self._group_commit = GroupCommit(database, committed)
         self._in_flight: dict[tuple[int, int], int] = {}
         self._busy = 0
 
@@ -198,7 +198,7 @@ class Dispatcher:
             raise NotAcceptable(f"This endpoint answers {', '.join(endpoint.produces)}.")
         call = request.call = Call(self._database, store, caller, request.request_id, request.base)
         call.accepted, call.headers = accepted.decode(), headers
-        call.aside, call.settings = self._database.aside, self._settings
+        call.autocommit, call.settings = self._database.autocommit, self._settings
         if endpoint.lists is not None:
             query = read_list(endpoint.lists, request.query, store)
             values["query"] = query
@@ -240,8 +240,8 @@ class Dispatcher:
             return await self._act(request, endpoint, call, values, key, mark)
         if endpoint.before is not None:
             await endpoint.before(call, **values)
-        if endpoint.together is not None:
-            response = await self._together.join(endpoint, Turn(request, call, values["body"], key, mark))
+        if endpoint.grouped is not None:
+            response = await self._group_commit.join(endpoint, Turn(request, call, values["body"], key, mark))
             if response is not None:
                 return response
         names = (call.store_id, call.caller.app_id)
@@ -259,7 +259,7 @@ class Dispatcher:
                     response = render(request, endpoint, call, answer)
                     if key and (seal or not endpoint.secret):
                         kept = idempotency.sealed(response, seal, *names, key) if seal else response
-                        await idempotency.remember(db, *names, key, kept, call.concerns)
+                        await idempotency.remember(db, *names, key, kept, call.subject)
                 self._committed(call.store_id)
                 if isinstance(answer, Accepted) and answer.settled is not None:
                     call.db = self._database

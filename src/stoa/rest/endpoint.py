@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mappi
 from contextlib import contextmanager
 from datetime import date
 from functools import cache
-from typing import Any, Generic, Protocol, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Generic, Literal, Protocol, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -66,15 +66,21 @@ class Access(Protocol):
     async def caller(self, store: Store, token: str) -> Caller: ...
 
 
+class Subject(msgspec.Struct, frozen=True):
+    """The person that a response is about: a customer, the buyer of an order, or a contact known only by the response."""
+
+    type: Literal["customer", "order", "contact"]
+    id: int | None = None
+
+
 class Call:
     """One request in the hands of its handler."""
 
     __slots__ = (
         "accepted",
-        "aside",
+        "autocommit",
         "base",
         "caller",
-        "concerns",
         "db",
         "echoed",
         "expected",
@@ -86,12 +92,13 @@ class Call:
         "request_id",
         "settings",
         "store",
+        "subject",
         "waited_s",
     )
 
     def __init__(self, db: Executor, store: Store, caller: Caller, request_id: str, base: str) -> None:
         self.db = db
-        self.aside = db  # for a statement of its own beside the transaction; never waits for one who holds `db`
+        self.autocommit = db  # runs single statements outside the transaction; never waits for `db`
         self.settings = _SETTINGS
         self.store = store
         self.caller = caller
@@ -105,7 +112,7 @@ class Call:
         self.accepted = ""  # the media type to answer in, where there is a choice
         self.headers: Mapping[bytes, bytes] = {}
         self.fields: frozenset[str] | None = None
-        self.concerns: int | None = None  # the person whose data the answer carries, so that erasing finds it
+        self.subject: Subject | None = None  # whose personal data the response carries, so that erasure finds it
         self.waited_s = 0.0  # because the caller asked to wait
 
     @property
@@ -203,7 +210,7 @@ class Endpoint(msgspec.Struct, frozen=True, eq=False):
     transaction: bool = True  # False for a handler that waits for others, and must hold no connection meanwhile
     before: Callable[..., Awaitable[None]] | None = None  # what takes its time, done before the transaction begins
     secret: bool = False  # whether the answer shows a secret: what is remembered of it is sealed
-    together: Callable[..., Awaitable[Sequence[Any]]] | None = (
+    grouped: Callable[..., Awaitable[Sequence[Any]]] | None = (
         None  # carries out several calls at once, as far as it can
     )
 
@@ -285,7 +292,7 @@ class Routes:
         transaction: bool = True,
         before: Callable[..., Awaitable[None]] | None = None,
         secret: bool = False,
-        together: Callable[..., Awaitable[Sequence[Any]]] | None = None,
+        grouped: Callable[..., Awaitable[Sequence[Any]]] | None = None,
     ) -> Callable[[Handler], Handler]:
         def declare(handler: Handler) -> Handler:
             hints = get_type_hints(handler, include_extras=True)
@@ -323,7 +330,7 @@ class Routes:
                     transaction=transaction,
                     before=before,
                     secret=secret,
-                    together=together,
+                    grouped=grouped,
                 )
             )
             return handler

@@ -9,6 +9,7 @@ import msgspec
 
 from stoa.db.errors import LOCK_TIMEOUT, PostgresError, sqlstate
 from stoa.db.query import Command, Executor, Query
+from stoa.rest.endpoint import Subject
 from stoa.rest.problems import IdempotencyInProgress, IdempotencyKeyReused, InvalidIdempotencyKey
 from stoa.rest.wire import Headers, Response
 
@@ -37,7 +38,7 @@ LOOK = Query(
         WHERE store_id = $1 AND app_id = $2 AND key = $3""",
 )
 REMEMBER = Command(
-    """UPDATE idempotency_keys SET status = $4, headers = $5, body = $6, person_id = $7
+    """UPDATE idempotency_keys SET status = $4, headers = $5, body = $6, subject_type = $7, subject_id = $8
         WHERE store_id = $1 AND app_id = $2 AND key = $3"""
 )
 
@@ -48,7 +49,7 @@ class UsedKey(msgspec.Struct):
 
 
 USED = Query(UsedKey, "SELECT app_id, key FROM keys_used($1, $2, $3)")
-KEEP = Query(int, "SELECT keep_answers($1, $2, $3, $4, $5, $6, $7, $8)")
+KEEP = Query(int, "SELECT keep_answers($1, $2, $3, $4, $5, $6, $7, $8, $9)")
 FORGET_OLD = Command(
     """DELETE FROM idempotency_keys WHERE (store_id, app_id, key) IN (
            SELECT store_id, app_id, key FROM idempotency_keys
@@ -103,11 +104,15 @@ def _again(found: Claim, mark: bytes) -> Response:
 
 
 async def remember(
-    db: Executor, store_id: int, app_id: int, key: str, response: Response, person_id: int | None = None
+    db: Executor, store_id: int, app_id: int, key: str, response: Response, subject: Subject | None = None
 ) -> None:
     """Keep the answer beside the work; only successes come this far. Erasing the person it tells of finds it."""
     headers = _text(response.headers)
-    await REMEMBER.run(db, store_id, app_id, key, response.status, headers, response.body, person_id)
+    await REMEMBER.run(db, store_id, app_id, key, response.status, headers, response.body, *_columns(subject))
+
+
+def _columns(subject: Subject | None) -> tuple[str | None, int | None]:
+    return (subject.type, subject.id) if subject else (None, None)
 
 
 def _text(headers: Headers) -> str:
@@ -121,7 +126,7 @@ class Kept(msgspec.Struct, frozen=True):
     key: str
     mark: bytes
     response: Response
-    person_id: int | None
+    subject: Subject | None
 
 
 async def used(db: Executor, store_id: int, keys: Sequence[tuple[int, str]]) -> set[tuple[int, str]]:
@@ -143,7 +148,8 @@ async def keep(db: Executor, store_id: int, kept: Sequence[Kept]) -> None:
         [each.response.status for each in kept],
         [_text(each.response.headers) for each in kept],
         [each.response.body for each in kept],
-        [each.person_id for each in kept],
+        [each.subject.type if each.subject else None for each in kept],
+        [each.subject.id if each.subject else None for each in kept],
     )
 
 

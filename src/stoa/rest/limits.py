@@ -9,7 +9,7 @@ import msgspec
 
 from stoa.db.errors import PostgresError, Unavailable
 from stoa.db.query import Executor, Query
-from stoa.rest.gathering import Gathering
+from stoa.rest.coalescing import Coalescer
 
 
 class Grant(msgspec.Struct):
@@ -65,7 +65,7 @@ class RateLimiter:
 
     def __init__(self, db: Executor) -> None:
         self._db = db
-        self._gathering = Gathering[tuple[int, int], Wish, Allowance](self._grant)
+        self._coalescer = Coalescer[tuple[int, int], Wish, Allowance](self._grant)
         self._ahead: dict[tuple[int, int], Ahead] = {}
         self._returning: set[asyncio.Task[None]] = set()
         self._empty: dict[tuple[int, int], float] = {}  # until when a bucket has no whole token, whoever asks
@@ -80,7 +80,7 @@ class RateLimiter:
         if cost >= 1 and key in self._empty:
             left = max(0.0, 1 - (self._empty[key] - loop.time()) * refill)
             return _allowance(cost, min(left, 0.99), burst, refill, allowed=False)
-        return await self._gathering.join(key, Wish(cost, burst, refill))
+        return await self._coalescer.join(key, Wish(cost, burst, refill))
 
     async def _grant(self, key: tuple[int, int], wishes: Sequence[Wish]) -> list[Allowance]:
         burst, refill = wishes[0].burst, wishes[0].refill

@@ -13,7 +13,7 @@ import structlog
 from stoa.access.sealing import Sealer
 from stoa.db.errors import PostgresError, Unavailable, sqlstate
 from stoa.db.pool import Database, connect
-from stoa.events.nudging import CHANNEL
+from stoa.events.notify import CHANNEL
 from stoa.settings import Settings, secret_key
 from stoa.webhooks import lanes, upkeep
 from stoa.webhooks.delivery import Sender

@@ -1,0 +1,3 @@
+CREATE OR REPLACE FUNCTION times_tail(created_at timestamptz, updated_at timestamptz, version integer) RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE RETURN
+    ',"created_at":"' || rfc3339(created_at) || '","updated_at":"' || rfc3339(updated_at) || '","version":' || version;

@@ -1,0 +1,14 @@
+-- Takes numbers for several orders, and the ids of all of them and their lines. Called in a transaction of its own, so that
+-- nobody waits for an order to be written; that one's commit, later in the log, makes this durable too.
+CREATE FUNCTION take_order_numbers(
+    in_store_id bigint, in_orders integer, in_lines integer,
+    OUT last bigint, OUT order_ids bigint[], OUT line_ids bigint[], OUT moment timestamptz
+) LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM set_config('synchronous_commit', 'off', true);
+    INSERT INTO order_numbers AS n (store_id, last) VALUES (in_store_id, 1000 + in_orders)
+        ON CONFLICT ON CONSTRAINT order_numbers_pkey DO UPDATE SET last = n.last + in_orders RETURNING n.last INTO last;
+    order_ids := ARRAY(SELECT nextval('order_ids') FROM generate_series(1, in_orders));
+    line_ids := ARRAY(SELECT nextval('order_line_ids') FROM generate_series(1, in_lines));
+    moment := clock_timestamp();
+END $$;

@@ -1,0 +1,22 @@
+-- Takes up to `wanted` tokens and says how many were there to take; one row lock makes it exact for every worker.
+CREATE FUNCTION take_tokens(
+    in_store_id bigint, in_app_id bigint, wanted double precision, burst double precision, refill double precision,
+    OUT granted double precision, OUT remaining double precision
+) LANGUAGE plpgsql AS $$
+DECLARE
+    moment timestamptz := clock_timestamp();
+BEGIN
+    LOOP
+        UPDATE rate_buckets b
+           SET level = least(burst, b.tokens + refill * greatest(0, extract(epoch FROM moment - b.refilled_at))),
+               tokens = least(burst, b.tokens + refill * greatest(0, extract(epoch FROM moment - b.refilled_at)))
+                      - least(wanted, floor(
+                        least(burst, b.tokens + refill * greatest(0, extract(epoch FROM moment - b.refilled_at))))),
+               refilled_at = greatest(moment, b.refilled_at)
+         WHERE b.store_id = in_store_id AND b.app_id = in_app_id
+        RETURNING b.level - b.tokens, b.tokens INTO granted, remaining;
+        EXIT WHEN FOUND;
+        INSERT INTO rate_buckets (store_id, app_id, level, tokens, refilled_at)
+        VALUES (in_store_id, in_app_id, burst, burst, moment) ON CONFLICT DO NOTHING;
+    END LOOP;
+END $$;

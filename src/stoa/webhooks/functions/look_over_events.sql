@@ -1,0 +1,30 @@
+-- Looks at what waits to be routed, up to in_limit events: tells of each store whether anybody there listens. Where nobody
+-- does, the events are marked as routed right away, and nobody need read them; how an app's end is told is decided elsewhere.
+CREATE FUNCTION look_over_events(in_day date, in_limit integer)
+RETURNS TABLE (store_id bigint, heard boolean, count bigint)
+LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+DECLARE
+    mine smallint[] := ARRAY(
+        SELECT b.bucket FROM generate_series(0, 63) AS b (bucket)
+         WHERE (SELECT true FROM events e WHERE e.routed_on = 'infinity' AND e.store_id % 64 = b.bucket LIMIT 1));
+BEGIN
+    IF mine = '{}' THEN
+        RETURN;
+    END IF;
+    -- In another order each time, so that one in which very many wait hides no other for long.
+    mine := ARRAY(SELECT m.bucket FROM unnest(mine) AS m (bucket)
+                   WHERE pg_try_advisory_xact_lock(64, m.bucket) ORDER BY random());
+    RETURN QUERY
+    WITH next AS MATERIALIZED (
+        SELECT e.store_id, e.id, e.type = 'app.uninstalled' OR coalesce((
+               SELECT true FROM webhooks w WHERE w.store_id = e.store_id AND w.ended_at IS NULL LIMIT 1), false) AS heard
+          FROM unnest(mine) AS m (bucket) CROSS JOIN LATERAL (
+               SELECT x.store_id, x.id, x.type FROM events x WHERE x.routed_on = 'infinity' AND x.store_id % 64 = m.bucket
+                ORDER BY x.store_id % 64, x.position LIMIT in_limit) e
+         LIMIT in_limit),
+    passed AS (
+        UPDATE events e SET routed_on = in_day FROM next n
+         WHERE NOT n.heard AND e.store_id = n.store_id AND e.id = n.id AND e.routed_on = 'infinity')
+    SELECT n.store_id, bool_or(n.heard), count(*) FROM next n GROUP BY n.store_id;
+END $$;
