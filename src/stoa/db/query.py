@@ -1,7 +1,7 @@
 """A statement and the type of its rows, kept together as one constant."""
 
 from collections.abc import Sequence
-from typing import Any, Generic, Protocol, TypeVar, cast
+from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
 
 import msgspec
 
@@ -18,6 +18,25 @@ class Executor(Protocol):
 
 class NoRow(Exception):
     """A statement that always answers one row answered none."""
+
+
+class InputRow(msgspec.Struct):
+    """A row that a stored function reads with json_to_recordset; its fields are the columns, by name and type.
+
+    `arguments` names the functions and their arguments, as in "place_orders.in_lines". A contract test compares the fields
+    with the column lists in those functions.
+    """
+
+    arguments: ClassVar[tuple[str, ...]] = ()
+
+
+def json_rows(rows: Sequence[InputRow]) -> str:
+    """Rows as the one JSON argument that a stored function takes. Bytes are passed as text in PostgreSQL's hex format."""
+    return msgspec.json.encode(rows).decode()
+
+
+def hex_bytes(value: bytes) -> str:
+    return f"\\x{value.hex()}"
 
 
 class Query(Generic[Row]):
