@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq install
 
-.PHONY: demo test deep deep-deliveries check format bench bench-million bench-million-orders bench-imports fuzz lint-openapi audit cut faults lock openapi sdk pictures clean help bench-deliveries bench-pending
+.PHONY: demo test deep deep-deliveries check format bench bench-million bench-million-orders bench-imports fuzz lint-openapi audit cut faults lock openapi schema sdk pictures clean help bench-deliveries bench-pending
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 24
@@ -84,6 +84,7 @@ check: $(VENV)/.bench ## the rest of the gate: format, lint, types, import rules
 	@$(BIN)/lint-imports
 	@$(BIN)/stoa openapi | diff -u openapi.json - || { echo 'openapi.json is out of date: run make openapi'; exit 1; }
 	@$(BIN)/python -m tools.sdk --check
+	@$(BIN)/python -m tools.schema --check
 
 format: $(VENV)/.dev ## format and mend what can be mended
 	@$(BIN)/ruff format .
@@ -91,6 +92,9 @@ format: $(VENV)/.dev ## format and mend what can be mended
 
 openapi: $(VENV)/.runtime ## write openapi.json anew from the declarations
 	@$(BIN)/stoa openapi > openapi.json.new && mv openapi.json.new openapi.json
+
+schema: $(VENV)/.dev ## write schema.sql from the migrations
+	@$(BIN)/python -m tools.schema
 
 sdk: $(VENV)/.dev openapi ## write openapi.json and the generated half of the Python SDK anew
 	@$(BIN)/python -m tools.sdk
