@@ -15,7 +15,7 @@ from stoa.api import ENDPOINTS
 from stoa.db.pool import Connection, Database
 from stoa.db.query import Executor
 from stoa.rest.dispatch import PREFIX, Dispatcher
-from stoa.rest.wire import Receive, Scope, Send
+from stoa.rest.request import Receive, Scope, Send
 from stoa.settings import Settings
 
 # Ids made while recording are larger than any other number, so that they are known again where they return.

@@ -26,7 +26,7 @@ from stoa.portal.site_map import routes as portal_routes
 from stoa.rest.dispatch import PREFIX, Dispatcher, Observed
 from stoa.rest.endpoint import Endpoint
 from stoa.rest.problems import HeadersTooLarge
-from stoa.rest.wire import Receive, Scope, Send, check_headers, look_past_proxies
+from stoa.rest.request import Receive, Scope, Send, check_headers, trust_proxies
 from stoa.settings import Settings, load, secret_key
 from stoa.shifts import LEAVE, take_no_more, until_all_left
 from stoa.telemetry import Observer, configure_logging
@@ -82,7 +82,7 @@ class Application:
         if kind != "http":
             return
         if self.settings.proxies:
-            look_past_proxies(scope, self.settings.proxies)
+            trust_proxies(scope, self.settings.proxies)
         if self._leaves:
             send = _last_answer(send)
         path: str = scope["path"]

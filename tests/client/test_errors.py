@@ -52,7 +52,7 @@ def test_an_unknown_argument_is_refused_by_the_service_with_a_hint(client: Clien
 def test_an_unknown_filter_is_told_what_was_meant(client: Client) -> None:
     with pytest.raises(codes.UnknownParameter) as refused:
         client.request("GET", "/orders", query={"statsu": "pending"})
-    assert "statsu: is not a parameter here (did you mean status?)" in str(refused.value)
+    assert "statsu: is not a parameter of this endpoint (did you mean status?)" in str(refused.value)
 
 
 @pytest.mark.parametrize("kind", [Client, AsyncClient])

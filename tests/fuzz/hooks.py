@@ -60,7 +60,7 @@ _WHOLE = [
     (400, "invalid_parameter", r"mode=create makes new ones"),
     (400, "invalid_parameter", r"Parameters may not hold NUL"),
     # NUL in any text, and digits that nobody has a number for: to say so would be a pattern at every string.
-    (400, "malformed_json", r"Text may hold neither NUL|A number has too many digits|A number is beyond 64 bits"),
+    (400, "malformed_json", r"Text must not contain NUL|A number has too many digits|A number exceeds 64 bits"),
     (400, "invalid_parameter", r"Give either a page or a cursor"),
     # An import's file is a string to the description.
     (422, "validation_failed", r"The file has no header"),

@@ -97,7 +97,7 @@ async def test_a_deprecated_endpoint_announces_its_end(shop: Shop) -> None:
 
 
 async def test_a_dripping_body_is_cut_off(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stoa.rest.wire.BODY_SECONDS", 0.2)
+    monkeypatch.setattr("stoa.rest.body.BODY_SECONDS", 0.2)
 
     async def dripping() -> AsyncIterator[bytes]:
         for _ in range(100):

@@ -226,7 +226,7 @@ async def test_two_hundred_and_fifty_ids_may_come_by_the_name_again(shop: Shop) 
 async def test_a_single_value_stands_once(shop: Shop) -> None:
     answer = await shop.client.get("/notes?limit=1&limit=2")
     assert (answer.status_code, answer.json()["code"]) == (400, "invalid_parameter")
-    assert "stands twice" in answer.json()["detail"]
+    assert "given more than once" in answer.json()["detail"]
 
 
 async def test_a_name_is_shown_once_however_often_it_is_asked_for(shop: Shop) -> None:

@@ -127,7 +127,7 @@ async def test_an_unknown_operator_is_told_those_there_are(shop: Shop) -> None:
     assert fault["meta"] == {"operators": ["gte", "gt", "lte", "lt"]}
     assert "price[gte], price[gt], price[lte], price[lt]" in fault["detail"]
     [fault] = (await shop.client.get("/products", params={"status[gte]": "draft"})).json()["errors"]
-    assert "status takes nothing in brackets" in fault["detail"]
+    assert "status takes no brackets" in fault["detail"]
 
 
 # --- tokens, addresses, versions -----------------------------------------------------------------------------------

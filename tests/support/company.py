@@ -7,7 +7,7 @@ import pytest
 from stoa.rest import group_commit
 from stoa.rest.endpoint import Endpoint
 from stoa.rest.group_commit import GroupCommit, Turn
-from stoa.rest.wire import Response
+from stoa.rest.response import Response
 
 
 class Company:

@@ -5,7 +5,7 @@ import os
 from stoa import app
 from stoa.api import ENDPOINTS
 from stoa.cli import main
-from stoa.rest import wire
+from stoa.rest import body
 from stoa.settings import load
 from stoa.telemetry import configure_logging
 from tests.support import notes
@@ -19,7 +19,7 @@ def create() -> app.Application:
 
 # Workers import this file too, before they ask for the application.
 app.create = create
-wire.BODY_SECONDS = float(os.environ.get("BODY_SECONDS", wire.BODY_SECONDS))
+body.BODY_SECONDS = float(os.environ.get("BODY_SECONDS", body.BODY_SECONDS))
 
 if __name__ == "__main__":
     main()

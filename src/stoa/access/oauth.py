@@ -28,10 +28,11 @@ from stoa.access.rules import as_listed, expanded, ordered
 from stoa.db.errors import Unavailable
 from stoa.db.pool import Database
 from stoa.ids import new_id
+from stoa.rest.body import read_body
 from stoa.rest.dispatch import PREFIX
 from stoa.rest.endpoint import Access
 from stoa.rest.problems import Refusal
-from stoa.rest.wire import ClientGone, read_body
+from stoa.rest.request import ClientGone
 from stoa.settings import Settings, secret_key
 
 _MOST_BYTES = 16 * 1024

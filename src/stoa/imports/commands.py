@@ -25,7 +25,7 @@ from stoa.imports.products import PRODUCTS
 from stoa.imports.queries import Job
 from stoa.imports.runner import claim_this, run_import
 from stoa.rest.problems import Refusal
-from stoa.rest.wire import UPLOAD_BYTES
+from stoa.rest.uploads import UPLOAD_BYTES
 
 MEDIA = {".ndjson": NDJSON, ".jsonl": NDJSON, ".csv": CSV, ".json": JSON}
 LOOK_EVERY_S = 0.2

@@ -26,7 +26,7 @@ from stoa.portal.guard import Notice, from_here, is_form_token, keep_notice, kee
 from stoa.portal.pages import ROOT, Answer, Form, Page, Redirect, View, Who
 from stoa.portal.rendering import Renderer
 from stoa.portal.visit import Visit
-from stoa.rest.wire import ClientGone, accepts_gzip
+from stoa.rest.request import ClientGone, accepts_gzip
 from stoa.settings import Settings, secret_key
 from stoa.telemetry import fault
 

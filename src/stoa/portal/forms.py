@@ -8,8 +8,8 @@ import msgspec
 from msgspec import Meta
 from starlette.requests import Request
 
+from stoa.rest.body import read_body
 from stoa.rest.problems import Refusal
-from stoa.rest.wire import read_body
 
 TOKEN = "_token"  # noqa: S105 - the name of a field
 MOST_BYTES = 64 * 1024

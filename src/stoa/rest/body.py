@@ -1,27 +1,119 @@
-"""Request bodies: hostile JSON refused, then turned into the declared type or refused with all its faults."""
+"""Request bodies: read within limits, parsed strictly, and converted to the declared type with all faults at once."""
 
+import asyncio
 import json
 import re
+import time
+import zlib
+from collections.abc import Mapping, MutableMapping
 from decimal import Decimal
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import msgspec
 
 from stoa.rest.checks import MOST_FAULTS, checker
-from stoa.rest.problems import Fault, MalformedJson, ValidationFailed, counted, shown
+from stoa.rest.endpoint import Call, Endpoint
+from stoa.rest.problems import (
+    Fault,
+    MalformedJson,
+    PayloadTooLarge,
+    RequestTimeout,
+    UnsupportedMediaType,
+    ValidationFailed,
+    counted,
+    shown,
+)
+from stoa.rest.request import ClientGone, Receive
 
 T = TypeVar("T")
 
+JSON_BODY_BYTES = 1024 * 1024
+BODY_SECONDS = 30.0
+INFLATE_RATIO = 20
 _DEPTH, _KEYS, _ITEMS = 32, 1_000, 1_000
 _SMALL = 1_000
+
+
+# --- bytes -----------------------------------------------------------------------------------------------------------
+
+
+async def read_body(receive: Receive, headers: dict[bytes, bytes], most: int = JSON_BODY_BYTES) -> bytes:
+    """Read and decompress a whole body. Size and time are limited while it arrives, not afterwards."""
+    check_length(headers, most)
+    gzipped = is_gzipped(headers)
+    deadline = time.monotonic() + BODY_SECONDS
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        message = await next_part(receive, deadline - time.monotonic())
+        part: bytes = message.get("body", b"")
+        size += len(part)
+        if size > most:
+            raise PayloadTooLarge(f"The body may have at most {most:,} bytes.", max_bytes=most)
+        parts.append(part)
+        if not message.get("more_body", False):
+            break
+    raw = b"".join(parts)
+    return _decompress(raw, most) if gzipped else raw
+
+
+def check_length(headers: Mapping[bytes, bytes], most: int) -> None:
+    declared = headers.get(b"content-length", b"0")
+    if not declared.isdigit() or int(declared[:12]) > most:
+        raise PayloadTooLarge(f"The body may have at most {most:,} bytes.", max_bytes=most)
+
+
+def is_gzipped(headers: Mapping[bytes, bytes]) -> bool:
+    """Whether the body is compressed. Any encoding except gzip is refused."""
+    encoding = headers.get(b"content-encoding", b"identity").strip().lower()
+    if encoding not in (b"identity", b"gzip"):
+        raise UnsupportedMediaType(
+            "The only supported Content-Encoding is gzip.", headers=[(b"accept-encoding", b"gzip")]
+        )
+    return encoding == b"gzip"
+
+
+async def next_part(receive: Receive, seconds: float) -> MutableMapping[str, Any]:
+    """The next part of a body. A part that does not arrive in time is a refusal."""
+    try:
+        async with asyncio.timeout(seconds):
+            message = await receive()
+    except TimeoutError as error:
+        raise RequestTimeout(
+            f"The body must arrive within {BODY_SECONDS:.0f} seconds.", headers=[(b"connection", b"close")]
+        ) from error
+    if message["type"] == "http.disconnect":
+        raise ClientGone
+    return message
+
+
+def _decompress(gzipped: bytes, most: int) -> bytes:
+    """Decompress gzip with a limit on the result, so that a small body cannot exhaust memory."""
+    largest = min(most, len(gzipped) * INFLATE_RATIO + 1_000)
+    decompressor = zlib.decompressobj(wbits=31)
+    try:
+        raw = decompressor.decompress(gzipped, largest + 1)
+    except zlib.error as error:
+        raise UnsupportedMediaType("Content-Encoding is gzip, but the body is not valid gzip.") from error
+    if len(raw) > largest:
+        raise PayloadTooLarge(
+            f"The decompressed body exceeds {most:,} bytes or {INFLATE_RATIO} times its compressed size.",
+            max_bytes=most,
+        )
+    if not decompressor.eof or decompressor.unused_data:
+        raise UnsupportedMediaType("The gzip body is truncated or followed by other data.")
+    return raw
+
+
+# --- JSON ------------------------------------------------------------------------------------------------------------
 
 
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) != len(pairs):
         seen: set[str] = set()
-        twice = next(key for key, _ in pairs if key in seen or seen.add(key))
-        raise MalformedJson(f'The key "{shown(twice)}" stands twice in one object.')
+        repeated = next(key for key, _ in pairs if key in seen or seen.add(key))
+        raise MalformedJson(f'The key "{shown(repeated)}" occurs more than once in an object.')
     if len(members) > _KEYS:
         raise MalformedJson(f"An object may have at most {_KEYS} keys.")
     return members
@@ -29,12 +121,12 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _integer(text: str) -> int:
     if len(text) > 20 or not -(2**63) <= (number := int(text)) < 2**63:
-        raise MalformedJson("A number is beyond 64 bits.")
+        raise MalformedJson("A number exceeds 64 bits.")
     return number
 
 
 def _fraction(text: str) -> Decimal | int:
-    """A number with a point or an exponent; 97.0 is the integer 97, as JSON Schema has it."""
+    """A number with a point or an exponent. 97.0 is the integer 97, as in JSON Schema."""
     number = Decimal(text) if len(text) <= 64 else None
     if number is None or abs(number.adjusted()) > 30:
         raise MalformedJson("A number has too many digits.")
@@ -43,7 +135,7 @@ def _fraction(text: str) -> Decimal | int:
 
 
 def _constant(text: str) -> None:
-    raise MalformedJson(f"{text} is not JSON.")
+    raise MalformedJson(f"{text} is not valid JSON.")
 
 
 _decoder = json.JSONDecoder(
@@ -52,7 +144,7 @@ _decoder = json.JSONDecoder(
 
 
 def parse(raw: bytes) -> Any:
-    """Read JSON into plain values; fractions become Decimal, and what is ambiguous or hostile is refused."""
+    """Parse JSON into plain values. Fractions become Decimal; ambiguous and hostile input is refused."""
     try:
         text = raw.decode()
         value = _decoder.decode(text)
@@ -61,21 +153,21 @@ def parse(raw: bytes) -> Any:
     except json.JSONDecodeError as error:
         raise MalformedJson(f"{error.msg} at line {error.lineno}, column {error.colno}.") from error
     except RecursionError as error:
-        raise MalformedJson(f"JSON may be at most {_DEPTH} levels deep.") from error
+        raise MalformedJson(f"JSON may be nested at most {_DEPTH} levels deep.") from error
     if len(raw) > _SMALL or b"\\u" in raw or raw.count(b"[") + raw.count(b"{") > _DEPTH:
         _inspect(value, 1)
     return value
 
 
 def _inspect(value: Any, depth: int) -> None:
-    """Look through a large or escaped body for depth, length, NUL and lone surrogates."""
+    """Check a large or escaped body for depth, length, NUL and lone surrogates."""
     if depth > _DEPTH:
-        raise MalformedJson(f"JSON may be at most {_DEPTH} levels deep.")
+        raise MalformedJson(f"JSON may be nested at most {_DEPTH} levels deep.")
     if isinstance(value, str):
-        _plain_text(value)
+        _check_text(value)
     elif isinstance(value, dict):
         for key, member in value.items():  # pyright: ignore[reportUnknownVariableType]
-            _plain_text(key)  # pyright: ignore[reportUnknownArgumentType]
+            _check_text(key)  # pyright: ignore[reportUnknownArgumentType]
             _inspect(member, depth + 1)
     elif isinstance(value, list):
         if len(value) > _ITEMS:  # pyright: ignore[reportUnknownArgumentType]
@@ -87,9 +179,46 @@ def _inspect(value: Any, depth: int) -> None:
 _FORBIDDEN = re.compile("[\x00\ud800-\udfff]")
 
 
-def _plain_text(text: str) -> None:
+def _check_text(text: str) -> None:
     if _FORBIDDEN.search(text):
-        raise MalformedJson("Text may hold neither NUL nor half of a surrogate pair.")
+        raise MalformedJson("Text must not contain NUL characters or lone surrogates.")
+
+
+# --- declared types --------------------------------------------------------------------------------------------------
+
+_BODY_TYPES = {b"application/json"}
+_PATCH_TYPES = {b"application/json", b"application/merge-patch+json"}
+
+
+def decode(raw: bytes, headers: Mapping[bytes, bytes], endpoint: Endpoint, call: Call) -> Any:
+    """Decode a body into the type that the endpoint declares."""
+    media, _, parameters = headers.get(b"content-type", b"").lower().partition(b";")
+    patch = endpoint.method == "PATCH"
+    allowed = _PATCH_TYPES if patch else _BODY_TYPES
+    if not raw and not endpoint.body_required and not media:
+        return None
+    if media.strip() not in allowed or (b"charset" in parameters and b"utf-8" not in parameters):
+        listed = b", ".join(sorted(allowed))
+        raise UnsupportedMediaType(
+            "Send the body as application/json in UTF-8.",
+            headers=[(b"accept-patch" if patch else b"accept-post", listed)],
+        )
+    if not raw:
+        raise MalformedJson("A request body is required.")
+    value = parse(raw)
+    if not isinstance(value, dict):
+        raise ValidationFailed("The body must be a JSON object.")
+    members = cast("dict[str, Any]", value)
+    body: Any = convert(
+        members,
+        cast("type[Any]", endpoint.body),
+        digits=call.store.digits,
+        read_only=endpoint.read_only,
+        answered=endpoint.answered,
+    )
+    call.echoed = {name: member for name, member in members.items() if name in endpoint.read_only}
+    call.patch = {name: member for name, member in members.items() if name not in endpoint.read_only}
+    return body
 
 
 def convert(
@@ -100,20 +229,23 @@ def convert(
     read_only: frozenset[str] = frozenset(),
     answered: frozenset[str] = frozenset(),
 ) -> T:
-    """Turn plain values into the declared type, or refuse naming all faults.
+    """Convert plain values to the declared type, or refuse with all faults.
 
-    Of fields that are no part of the type, `read_only` ones are left out, and `answered` ones refused as what they are.
+    Of the fields that the type does not have, those in `read_only` are ignored, and those in `answered` are refused as
+    read-only instead of unknown.
     """
     faults: list[Fault] = []
     checker(type_)(value, "", faults, digits)
     if faults:
-        kept = [f for f in faults if not (f.code == "unknown_field" and f.pointer[1:] in read_only)]
-        if kept:
-            kept = [_not_yours(f) if f.code == "unknown_field" and f.pointer[1:] in answered else f for f in kept]
-            raise ValidationFailed(f"{counted(len(kept), 'fault')} found.", faults=kept[:MOST_FAULTS])
+        remaining = [f for f in faults if not (f.code == "unknown_field" and f.pointer[1:] in read_only)]
+        if remaining:
+            remaining = [
+                _read_only(f) if f.code == "unknown_field" and f.pointer[1:] in answered else f for f in remaining
+            ]
+            raise ValidationFailed(f"{counted(len(remaining), 'fault')} found.", faults=remaining[:MOST_FAULTS])
         value = {key: member for key, member in value.items() if key not in read_only}
     return msgspec.convert(value, type_, strict=False)
 
 
-def _not_yours(fault: Fault) -> Fault:
-    return Fault(fault.pointer, "read_only_field", "stands in answers and cannot be set here; leave it out")
+def _read_only(fault: Fault) -> Fault:
+    return Fault(fault.pointer, "read_only_field", "is read-only; leave it out")

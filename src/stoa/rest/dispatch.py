@@ -12,6 +12,7 @@ import msgspec
 from stoa.db.errors import RETRYABLE, PostgresError, Unavailable, sqlstate
 from stoa.db.pool import Database
 from stoa.rest import idempotency
+from stoa.rest.body import decode, read_body
 from stoa.rest.endpoint import Accepted, Access, Call, Caller, Endpoint
 from stoa.rest.group_commit import GroupCommit, Turn
 from stoa.rest.limits import Allowance, RateLimiter
@@ -26,23 +27,22 @@ from stoa.rest.problems import (
     Refusal,
     ServiceUnavailable,
 )
-from stoa.rest.requests import Request, bearer_token, decode, read_parameters, upload_type, versions_allowed
-from stoa.rest.responses import deprecation_headers, refused, render
-from stoa.rest.routing import Router
-from stoa.rest.wire import (
-    SAFE_HEADERS,
+from stoa.rest.request import (
     ClientGone,
     Receive,
-    Response,
+    Request,
     Scope,
     Send,
     acceptable,
     accepts_gzip,
+    bearer_token,
     check_headers,
-    read_body,
-    receive_upload,
-    send_response,
+    read_parameters,
+    versions_allowed,
 )
+from stoa.rest.response import SAFE_HEADERS, Response, deprecation_headers, refused, render, send_response
+from stoa.rest.routing import Router
+from stoa.rest.uploads import receive_upload, upload_type
 from stoa.settings import Settings
 
 PREFIX = "/api/v3/app"
@@ -104,8 +104,8 @@ class Dispatcher:
         self._busy += 1
         try:
             response = await self._respond(request, scope, handle)
-            pack = accepts_gzip(request.headers)
-            await send_response(send, response, head=request.method == "HEAD", pack=pack)
+            compress = accepts_gzip(request.headers)
+            await send_response(send, response, head=request.method == "HEAD", compress=compress)
         except ClientGone:
             return
         finally:
@@ -210,7 +210,7 @@ class Dispatcher:
             return render(request, endpoint, call, answer)
         call.expected = versions_allowed(headers)
         if endpoint.uploads:
-            media = upload_type(headers, endpoint)
+            media = upload_type(headers, endpoint.uploads)
             async with receive_upload(request.receive, headers, media) as values["body"]:
                 return await self._write(request, endpoint, call, values, values["body"].digest)
         raw = await read_body(request.receive, headers)

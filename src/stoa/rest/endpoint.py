@@ -16,7 +16,7 @@ from stoa.db.query import Executor
 from stoa.rest.filters import Filter
 from stoa.rest.lists import ListOf, ListQuery, Page
 from stoa.rest.problems import Refusal, VersionConflict
-from stoa.rest.wire import Upload
+from stoa.rest.request import Upload
 from stoa.settings import Settings
 
 T = TypeVar("T")

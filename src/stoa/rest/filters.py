@@ -10,8 +10,8 @@ import msgspec
 from stoa import money, terms
 from stoa.rest.checks import LONGEST_TIME, moment
 from stoa.rest.problems import shown
-from stoa.rest.query_string import LARGEST_SET
 
+LARGEST_SET = 250
 _LONGEST_ENTRY = 1000
 
 

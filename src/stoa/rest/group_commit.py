@@ -10,9 +10,8 @@ from stoa.db.pool import Connection, Database
 from stoa.rest import idempotency
 from stoa.rest.coalescing import Coalescer
 from stoa.rest.endpoint import Call, Endpoint
-from stoa.rest.requests import Request
-from stoa.rest.responses import render
-from stoa.rest.wire import Response
+from stoa.rest.request import Request
+from stoa.rest.response import Response, render
 
 MOST = 20
 PATIENCE_S = 0.1  # a group that waits for a row must not keep others waiting who want other rows

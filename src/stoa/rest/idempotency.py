@@ -11,7 +11,8 @@ from stoa.db.errors import LOCK_TIMEOUT, PostgresError, sqlstate
 from stoa.db.query import Command, Executor, Query
 from stoa.rest.endpoint import Subject
 from stoa.rest.problems import IdempotencyInProgress, IdempotencyKeyReused, InvalidIdempotencyKey
-from stoa.rest.wire import Headers, Response
+from stoa.rest.request import Headers
+from stoa.rest.response import Response
 
 _KEY = re.compile(r"[\x21-\x7e]{1,255}\Z")
 

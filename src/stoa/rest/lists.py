@@ -19,7 +19,7 @@ from stoa.rest.problems import (
     counted,
     shown,
 )
-from stoa.rest.query_string import LARGEST_SET, pairs_of, unknown_parameters
+from stoa.rest.request import query_parameters, subset, unknown_parameters
 
 T = TypeVar("T")
 LARGEST_PAGE, DEFAULT_PAGE, DEEPEST_ROW = 250, 50, 10_000
@@ -101,7 +101,7 @@ def read_list(spec: ListOf, query_string: bytes, reader: Reader) -> ListQuery:
     """Read a list request; what is wrong is refused, all faults named at once."""
     if not query_string:
         return _plain(spec)
-    given = pairs_of(query_string, spec.sets)
+    given = query_parameters(query_string, spec.sets)
     if "per_page" in given and "limit" not in given:
         given["limit"] = given.pop("per_page")
     cursor_text = given.pop("cursor", None)
@@ -217,26 +217,6 @@ def _sort(spec: ListOf, text: str | None, faults: list[Fault]) -> tuple[str, ...
     if "id" in plain:
         return tuple(keys[: plain.index("id") + 1])  # nothing sorts beyond what is unique
     return (*keys, "-id" if keys[-1].startswith("-") else "id")
-
-
-def subset(name: str, text: str | None, allowed: Sequence[str], faults: list[Fault]) -> frozenset[str] | None:
-    """Words with commas between, each of them known here."""
-    if text is None:
-        return None
-    chosen = frozenset(words := text.split(","))
-    if len(words) > LARGEST_SET:
-        faults.append(Fault(name, "invalid_parameter", f"may name at most {LARGEST_SET}"))
-    elif not chosen <= frozenset(allowed):
-        wrong = shown(", ".join(sorted(chosen - frozenset(allowed))))
-        faults.append(
-            Fault(
-                name,
-                "invalid_parameter",
-                f"does not know {wrong}; it knows {', '.join(allowed) or 'nothing'}",
-            )
-        )
-        return None
-    return chosen
 
 
 # --- the page ------------------------------------------------------------------------------------------------------

@@ -5,11 +5,10 @@ from typing import Any
 
 from stoa.rest.batch import Batch
 from stoa.rest.endpoint import Endpoint
-from stoa.rest.filters import Filter
+from stoa.rest.filters import LARGEST_SET, Filter
 from stoa.rest.openapi_envelopes import REFS
 from stoa.rest.openapi_schemas import field_name
-from stoa.rest.query_string import LARGEST_SET
-from stoa.rest.requests import MOST_TAG_BYTES
+from stoa.rest.request import MOST_TAG_BYTES
 
 _TAGS = {"type": "string", "maxLength": MOST_TAG_BYTES}
 

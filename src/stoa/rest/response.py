@@ -1,6 +1,8 @@
-"""What a handler answered, as bytes and headers; and what a refusal looks like."""
+"""Responses: what a handler returned, or a refusal, as status, headers and bytes."""
 
+import gzip
 import zlib
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Any, cast
 
@@ -10,14 +12,44 @@ from stoa.rest.batch import Batch
 from stoa.rest.endpoint import Call, Created, Endpoint, NoContent, One, Stream
 from stoa.rest.lists import Page, Tombstone
 from stoa.rest.problems import InsufficientScope, MissingToken, Refusal
-from stoa.rest.requests import Request, tags
-from stoa.rest.wire import Headers, Response, accepts_gzip
+from stoa.rest.request import Headers, Request, Send, accepts_gzip, tags
 
 _JSON = (b"content-type", b"application/json")
 _PROBLEM = (b"content-type", b"application/problem+json")
+_GZIP_FROM = 1_000
+
+SAFE_HEADERS: Headers = [
+    (b"cache-control", b"no-store"),
+    (b"content-security-policy", b"default-src 'none'"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"api-version", b"3.0"),
+]
+
+
+class Response(msgspec.Struct):
+    status: int
+    headers: Headers
+    body: bytes
+    parts: AsyncIterator[bytes] | None = None  # a streamed body
+
+
+async def send_response(send: Send, response: Response, *, head: bool = False, compress: bool = False) -> None:
+    body, headers = response.body, response.headers
+    if compress and len(body) >= _GZIP_FROM:
+        body = gzip.compress(body, compresslevel=1, mtime=0)
+        headers = [*headers, (b"content-encoding", b"gzip"), (b"vary", b"accept-encoding")]
+    if response.status not in (204, 304) and response.parts is None:
+        headers = [*headers, (b"content-length", b"%d" % len(body))]
+    await send({"type": "http.response.start", "status": response.status, "headers": headers})
+    if response.parts is not None and not head:
+        async for part in response.parts:
+            await send({"type": "http.response.body", "body": part, "more_body": True})
+    await send({"type": "http.response.body", "body": b"" if head else body})
 
 
 def render(request: Request, endpoint: Endpoint, call: Call, answer: Any, status: int | None = None) -> Response:
+    """The response for what a handler returned; its type decides the status."""
     if isinstance(answer, Page):
         return _page(request, call, cast("Page[Any]", answer))
     if isinstance(answer, Batch):
@@ -28,17 +60,17 @@ def render(request: Request, endpoint: Endpoint, call: Call, answer: Any, status
     if isinstance(answer, NoContent):
         return Response(204, [], b"")
     if not isinstance(answer, One):
-        raise TypeError(f"{endpoint.name} answered {type(answer).__name__}")
+        raise TypeError(f"{endpoint.name} returned {type(answer).__name__}")
     tag = _tag(answer.version, request)
-    if request.method in ("GET", "HEAD") and _listed(tags(request.headers, b"if-none-match"), tag):
+    if request.method in ("GET", "HEAD") and _matches(tags(request.headers, b"if-none-match"), tag):
         return Response(304, [(b"etag", tag)], b"")
     doc = answer.doc if call.fields is None else _only_fields(answer.doc, call.fields)
     headers: Headers = [_JSON, (b"etag", tag)]
     if isinstance(answer, Created):
         headers.append((b"location", f"{request.origin}{call.base}{answer.path}".encode()))
-    # What would be created, but was only tried, is there to see and nowhere to be found.
-    tried = issubclass(endpoint.answer, Created) and not isinstance(answer, Created)
-    status = status or (200 if tried else endpoint.status)
+    # A dry run shows what would be created: status 200, no Location.
+    dry_run = issubclass(endpoint.answer, Created) and not isinstance(answer, Created)
+    status = status or (200 if dry_run else endpoint.status)
     return Response(status, headers, b'{"data":%b,"meta":%b}' % (doc, answer.meta))
 
 
@@ -54,44 +86,44 @@ def _page(request: Request, call: Call, page: Page[Any]) -> Response:
 
 
 def _tag(version: int, request: Request) -> bytes:
-    """A strong tag differs with the bytes: the version first, then which parts and packing were asked for."""
+    """A strong entity tag: the version first, then the representation, because query and encoding change the bytes."""
     chosen = b"-%08x" % zlib.crc32(request.query) if request.query else b""
     return b'"%d%s%s"' % (version, chosen, b"-gz" if accepts_gzip(request.headers) else b"")
 
 
-def _listed(header: bytes | None, tag: bytes) -> bool:
+def _matches(header: bytes | None, tag: bytes) -> bool:
     if header is None:
         return False
     return header.strip() == b"*" or any(part.strip().removeprefix(b"W/") == tag for part in header.split(b","))
 
 
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
-
-
 _TOMBSTONE = frozenset(Tombstone.__struct_fields__)
 
 
 def _only_fields(doc: bytes, fields: frozenset[str]) -> bytes:
     members = _members.decode(doc)
     if members.keys() == _TOMBSTONE:
-        return doc  # narrowed, it would look like a resource that lives
+        return doc  # a sparse tombstone would look like a live resource
     return msgspec.json.encode({name: raw for name, raw in members.items() if name in fields})
 
 
 def deprecation_headers(endpoint: Endpoint) -> Headers:
-    going = endpoint.deprecation
-    if going is None:
+    deprecation = endpoint.deprecation
+    if deprecation is None:
         return []
-    since = int(datetime(going.since.year, going.since.month, going.since.day, tzinfo=UTC).timestamp())
-    sunset = going.sunset.strftime("%a, %d %b %Y 00:00:00 GMT")
+    since = deprecation.since
+    started = int(datetime(since.year, since.month, since.day, tzinfo=UTC).timestamp())
+    sunset = deprecation.sunset.strftime("%a, %d %b %Y 00:00:00 GMT")
     return [
-        (b"deprecation", b"@%d" % since),
+        (b"deprecation", b"@%d" % started),
         (b"sunset", sunset.encode()),
-        (b"link", f'<{going.guide}>; rel="deprecation"; type="text/html"'.encode()),
+        (b"link", f'<{deprecation.guide}>; rel="deprecation"; type="text/html"'.encode()),
     ]
 
 
 def refused(request: Request, refusal: Refusal) -> Response:
+    """The problem document for a refusal."""
     request.code = refusal.code
     request.fault = refusal.faults[0] if refusal.faults else None
     headers = [_PROBLEM, *refusal.headers]
@@ -99,12 +131,8 @@ def refused(request: Request, refusal: Refusal) -> Response:
         headers.append((b"www-authenticate", _challenge(request, refusal)))
     elif isinstance(refusal, InsufficientScope):
         scope = refusal.members.get("required_scope", "")
-        headers.append(
-            (
-                b"www-authenticate",
-                f'Bearer realm="stoa", error="insufficient_scope", scope="{scope}"'.encode(),
-            )
-        )
+        challenge = f'Bearer realm="stoa", error="insufficient_scope", scope="{scope}"'
+        headers.append((b"www-authenticate", challenge.encode()))
     body = refusal.body(origin=request.origin, instance=request.path, request_id=request.request_id)
     return Response(refusal.status, headers, body)
 
