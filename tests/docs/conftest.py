@@ -1,4 +1,4 @@
-"""The demo that the pages speak of, running: whoever pastes from them has called `make demo` first."""
+"""Fixtures that run the demo, because readers run `make demo` before they paste the examples."""
 
 import os
 import sys
@@ -10,22 +10,22 @@ import pytest
 
 from tests.support.service import Service, new_database, until
 
-# What the tests' service appends to its command is not read here: it is the demo that runs.
+# `Service` appends arguments for `stoa serve`; this command ignores them and runs the demo.
 DEMO = (sys.executable, "-c", "from stoa.cli import cli; cli(['demo'])")
 
 
 @pytest.fixture(scope="session")
 async def demo(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Service]:
-    here = tmp_path_factory.mktemp("demo")
+    folder = tmp_path_factory.mktemp("demo")
     url = await new_database(f"test_docs_{os.getpid()}")
-    with Service(here / ".stoa", database_url=url, command=DEMO, workers=1) as running:
-        until((here / ".stoa/demo.env").exists, "the demo keeps its credentials")
+    with Service(folder / ".stoa", database_url=url, command=DEMO, workers=1) as running:
+        until((folder / ".stoa/demo.env").exists, "the demo writes its credentials")
         yield running
 
 
 @pytest.fixture(scope="session")
 def folder(demo: Service) -> Path:
-    """Where `make demo` was called: `.stoa/demo.env` lies in it."""
+    """The folder in which the demo runs; it contains `.stoa/demo.env`."""
     return demo.folder.parent
 
 
@@ -38,7 +38,7 @@ def variables(folder: Path) -> dict[str, str]:
 @pytest.fixture(scope="session")
 def api(variables: dict[str, str]) -> Iterator[httpx.Client]:
     credentials = (variables["STOA_CLIENT_ID"], variables["STOA_CLIENT_SECRET"])
-    asked = httpx.post(variables["STOA_AUTH_URL"], auth=credentials, data={"grant_type": "client_credentials"})
-    bearer = {"authorization": f"Bearer {asked.json()['access_token']}"}
-    with httpx.Client(base_url=variables["STOA_BASE_URL"] + "/api/v3/app", headers=bearer) as client:
+    response = httpx.post(variables["STOA_AUTH_URL"], auth=credentials, data={"grant_type": "client_credentials"})
+    headers = {"authorization": f"Bearer {response.json()['access_token']}"}
+    with httpx.Client(base_url=variables["STOA_BASE_URL"] + "/api/v3/app", headers=headers) as client:
         yield client

@@ -1,4 +1,4 @@
-"""The commands on the pages are run as they stand there, against a running demo; only ids and ports are the real ones."""
+"""Run the commands of the pages against a running demo; only ids and ports are replaced."""
 
 import os
 import re
@@ -21,17 +21,19 @@ from tests.support.service import Service
 TOOLS = Path(sys.executable).parent
 NPX = WHEEL / "lib/node_modules/npm/bin/npx-cli.js"
 CLIENT_ID = re.compile(r"stoa_ci_\w+")
-# What an operator has at hand when a page says so.
+# The files that the commands read.
 FILES = {
     "people.csv": "external_id,email,metadata.shared.tier\ncrm-7,ada@example.com,gold\n",
     "catalogue.csv": "external_id,name,price,sku\nerp-7,Enamel Pan,31.00,PAN-7\n",
 }
 
 
-def run(words: list[str], where: Path, environment: dict[str, str]) -> str:
-    done = subprocess.run(words, cwd=where, env=environment, capture_output=True, text=True, check=False, timeout=100)
-    assert done.returncode == 0, f"{shlex.join(words)}: {done.stdout}{done.stderr}"
-    return done.stdout
+def run(words: list[str], folder: Path, environment: dict[str, str]) -> str:
+    result = subprocess.run(
+        words, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=100
+    )
+    assert result.returncode == 0, f"{shlex.join(words)}: {result.stdout}{result.stderr}"
+    return result.stdout
 
 
 def with_tools(environment: dict[str, str]) -> dict[str, str]:
@@ -39,20 +41,20 @@ def with_tools(environment: dict[str, str]) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("page", ["authentication.md", "customers.md", "imports.md"])
-def test_an_operators_commands_work_as_they_stand(demo: Service, tmp_path: Path, page: str) -> None:
+def test_operator_commands_run_as_written(demo: Service, tmp_path: Path, page: str) -> None:
     for name, text in FILES.items():
         (tmp_path / name).write_text(text)
     lines = [line for block in blocks(GUIDES / page, "bash") for line in block.text.splitlines() if line[:5] == "stoa "]
     assert lines
     client_id = ""
     for line in lines:
-        # The page must invent the id that `app create` only says here.
-        told = run(shlex.split(CLIENT_ID.sub(client_id, line)), tmp_path, with_tools(demo.environment))
+        # The page shows an invented client id; use the one that `app create` printed.
+        output = run(shlex.split(CLIENT_ID.sub(client_id, line)), tmp_path, with_tools(demo.environment))
         if line.startswith("stoa app create "):
-            (client_id,) = set(CLIENT_ID.findall(told))
+            (client_id,) = set(CLIENT_ID.findall(output))
 
 
-async def test_the_command_that_listens_brings_events_to_a_program_here(
+async def test_stoa_listen_forwards_events_to_a_local_program(
     demo: Service, variables: dict[str, str], api: httpx.Client, tmp_path: Path
 ) -> None:
     (line,) = [block.text for block in blocks(GUIDES / "webhooks.md", "bash") if block.text.startswith("stoa listen ")]
@@ -62,16 +64,16 @@ async def test_the_command_that_listens_brings_events_to_a_program_here(
         listening = await create_subprocess_exec(*words, cwd=tmp_path, env=environment, stderr=PIPE, stdout=PIPE)
         assert listening.stderr is not None
         assert (await listening.stderr.readline()).startswith(b"Listening as webhook ")
-        made = api.post("/products", json={"name": "Heard of", "price": "1.00"}).json()["data"]["id"]
-        (heard,) = await receiver.until(1)
-        assert (heard.event["type"], heard.event["resource"]["id"]) == ("product.created", made)
+        product_id = api.post("/products", json={"name": "Forwarded", "price": "1.00"}).json()["data"]["id"]
+        (received,) = await receiver.until(1)
+        assert (received.event["type"], received.event["resource"]["id"]) == ("product.created", product_id)
         listening.send_signal(SIGINT)
         await listening.communicate()
-    assert api.delete(f"/products/{made}").status_code == 204  # the shelves as they were
+    assert api.delete(f"/products/{product_id}").status_code == 204  # other tests count products
 
 
 @pytest.mark.parametrize("page", [ROOT / "README.md", GUIDES / "quickstart.md"], ids=lambda page: page.name)
-def test_what_is_to_be_made_can_be_made(page: Path) -> None:
+def test_every_make_command_has_a_target(page: Path) -> None:
     lines = [line for block in blocks(page, "bash") for line in block.text.splitlines() if line.startswith("make ")]
     assert lines
     for line in lines:
@@ -80,11 +82,11 @@ def test_what_is_to_be_made_can_be_made(page: Path) -> None:
 
 @needs_npm
 @pytest.mark.timeout(600)
-def test_the_commands_that_generate_clients_generate_them(tmp_path: Path) -> None:
+def test_the_commands_that_generate_clients_work(tmp_path: Path) -> None:
     install()
-    here = ROOT / "tests/generated"
-    (tmp_path / "node_modules").symlink_to(here / "typescript/node_modules")
-    shutil.copy(here / "openapi-python-client.yaml", tmp_path)
+    generated = ROOT / "tests/generated"
+    (tmp_path / "node_modules").symlink_to(generated / "typescript/node_modules")
+    shutil.copy(generated / "openapi-python-client.yaml", tmp_path)
     shutil.copy(ROOT / "openapi.json", tmp_path)
     (tmp_path / "npx").write_text(f'#!/bin/sh\nexec "{NODE}" "{NPX}" "$@"\n')
     (tmp_path / "npx").chmod(0o755)

@@ -1,4 +1,4 @@
-"""The documentation says what is true: every name, default, command and link in it is compared with the code."""
+"""Compare every name, default, command, and link in the documentation with the code."""
 
 import re
 import shlex
@@ -30,51 +30,51 @@ _FILE = re.compile(r"[\w./-]+\.(?:py|sql|md|toml|json|lock)\Z")
 
 
 def shipped(kind: type) -> bool:
-    """Whether a class belongs to the service, not to a test."""
+    """Return whether a class belongs to the service and not to a test."""
     return kind.__module__.startswith("stoa.")
 
 
-# --- tables that repeat what the code declares -----------------------------------------------------------------------
+# --- tables that match declarations in the code ----------------------------------------------------------------------
 
 
-def test_every_setting_is_written_down_with_its_default_and_meaning() -> None:
-    written = {cells[0]: cells[1:] for cells in rows(OPERATIONS / "settings.md")}
+def test_every_setting_is_documented_with_its_default_and_description() -> None:
+    documented = {cells[0]: cells[1:] for cells in rows(OPERATIONS / "settings.md")}
     for setting in described(Settings()):
-        default, meaning = written[setting["variable"]]
+        default, meaning = documented[setting["variable"]]
         assert default == (setting["default"] or "(empty)")
         assert meaning == setting["description"]
 
 
-def test_every_error_code_is_written_down_with_its_status_and_whether_to_try_again() -> None:
-    written = {cells[1]: (cells[0], cells[2]) for cells in rows(GUIDES / "errors.md") if len(cells) == 4}
+def test_every_error_code_is_documented_with_its_status_and_retryability() -> None:
+    documented = {cells[1]: (cells[0], cells[2]) for cells in rows(GUIDES / "errors.md") if len(cells) == 4}
     raised = {error for endpoint in ENDPOINTS for error in errors_of(endpoint)}
     for kind in raised | {kind for kind in Refusal.known.values() if shipped(kind)}:
-        assert kind.code in written, f"{kind.code} has no row in docs/guides/errors.md"
-        assert written[kind.code] == (str(kind.status), "yes" if kind.retryable else "no"), kind.code
+        assert kind.code in documented, f"{kind.code} has no row in docs/guides/errors.md"
+        assert documented[kind.code] == (str(kind.status), "yes" if kind.retryable else "no"), kind.code
 
 
-def test_every_error_of_the_token_endpoint_is_written_down_with_its_status() -> None:
-    written = {cells[1]: cells[0] for cells in rows(GUIDES / "authentication.md") if len(cells) == 3}
+def test_every_token_endpoint_error_is_documented_with_its_status() -> None:
+    documented = {cells[1]: cells[0] for cells in rows(GUIDES / "authentication.md") if len(cells) == 3}
     for kind in OAuthError.__subclasses__():
-        assert written[kind.error] == str(kind.status)
+        assert documented[kind.error] == str(kind.status)
 
 
-def test_every_scope_is_written_down_with_what_it_allows() -> None:
-    written = {cells[0]: cells[1] for cells in rows(GUIDES / "authentication.md") if len(cells) == 2}
-    assert {scope: meaning for scope, meaning in written.items() if ":" in scope} == SCOPES
+def test_every_scope_is_documented_with_its_description() -> None:
+    documented = {cells[0]: cells[1] for cells in rows(GUIDES / "authentication.md") if len(cells) == 2}
+    assert {scope: meaning for scope, meaning in documented.items() if ":" in scope} == SCOPES
 
 
 def test_every_make_target_is_in_the_readme() -> None:
     targets = re.findall(r"^([a-z-]+):.*## ", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    written = [cells[0].removeprefix("make ") for cells in rows(ROOT / "README.md") if cells[0].startswith("make ")]
-    assert sorted(written) == sorted(targets)
+    documented = [cells[0].removeprefix("make ") for cells in rows(ROOT / "README.md") if cells[0].startswith("make ")]
+    assert sorted(documented) == sorted(targets)
 
 
-def test_every_command_is_in_the_operators_table() -> None:
-    written = {
+def test_every_command_is_in_the_command_line_table() -> None:
+    documented = {
         word for cells in rows(OPERATIONS / "command-line.md") for word in re.findall(r"stoa ([\w-]+)", cells[0])
     }
-    assert written == set(cli.commands)
+    assert documented == set(cli.commands)
 
 
 def test_every_command_is_named_in_the_changelog() -> None:
@@ -84,7 +84,7 @@ def test_every_command_is_named_in_the_changelog() -> None:
     assert set(_INLINE.findall(line)) == set(cli.commands)
 
 
-def test_the_metrics_and_log_fields_that_operators_read_of_are_those_that_exist() -> None:
+def test_documented_metrics_and_log_fields_match_the_code() -> None:
     page = OPERATIONS / "running.md"
     metrics = {value for value in vars(telemetry).values() if isinstance(value, Counter | Gauge | Histogram)}
     names = {
@@ -92,10 +92,10 @@ def test_the_metrics_and_log_fields_that_operators_read_of_are_those_that_exist(
         for metric in metrics
         for family in metric.describe()
     }
-    named = set(re.findall(r"`(stoa_\w+)`", prose(page)))
-    assert named == names
-    told = {word for cells in rows(page) for word in re.findall(r"\w+", cells[0])}
-    assert told >= telemetry.LOGGED
+    documented = set(re.findall(r"`(stoa_\w+)`", prose(page)))
+    assert documented == names
+    fields = {word for cells in rows(page) for word in re.findall(r"\w+", cells[0])}
+    assert fields >= telemetry.LOGGED
 
 
 # --- decision records -------------------------------------------------------------------------------------------------
@@ -108,7 +108,7 @@ def test_a_decision_record_ends_with_what_enforces_it(page: Path) -> None:
     files = [name for name in _INLINE.findall(last) if "/" in name or _FILE.match(name)]
     assert files
     for name in files:
-        assert (ROOT / name).exists() or (ROOT / "src/stoa" / name).exists(), f"{name} is not there"
+        assert (ROOT / name).exists() or (ROOT / "src/stoa" / name).exists(), f"{name} does not exist"
 
 
 def test_decision_records_are_numbered_without_gaps_and_titled_by_their_number() -> None:
@@ -118,7 +118,7 @@ def test_decision_records_are_numbered_without_gaps_and_titled_by_their_number()
         assert page.read_text().startswith(f"# {number}. ")
 
 
-# --- what may rot on any page ----------------------------------------------------------------------------------------
+# --- checks of every page ---------------------------------------------------------------------------------------------
 
 
 def anchors(page: Path) -> set[str]:
@@ -127,29 +127,29 @@ def anchors(page: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("page", EVERY_PAGE)
-def test_every_link_leads_somewhere(page: Path) -> None:
+def test_every_link_resolves(page: Path) -> None:
     for link in _LINK.findall(prose(page)):
         if link.startswith(("https://", "http://")):
             continue
         name, _, anchor = link.partition("#")
         target = (page.parent / name).resolve() if name else page
-        assert target.exists(), f"{link} leads nowhere"
-        assert not anchor or anchor in anchors(target), f"{link} names no heading"
+        assert target.exists(), f"{link} has no target"
+        assert not anchor or anchor in anchors(target), f"{link} has no matching heading"
 
 
 @pytest.mark.parametrize("page", EVERY_PAGE)
 def test_every_file_that_a_page_names_exists(page: Path) -> None:
-    """A bare name such as `contract.py` may stand in any slice."""
+    """A bare name such as `contract.py` may exist in any slice."""
     known = {path.name for folder in ("src", "tests", "docs") for path in (ROOT / folder).rglob("*.*")}
     known |= {path.name for path in ROOT.iterdir()} | {"openapi.json", "secret.key"}
     for name in _INLINE.findall(prose(page)):
         if _FILE.match(name) and not name.startswith("/"):
             found = [folder / name for folder in (ROOT, ROOT / "src/stoa", page.parent) if (folder / name).exists()]
-            assert found or ("/" not in name and name in known), f"{name} is not there"
+            assert found or ("/" not in name and name in known), f"{name} does not exist"
 
 
 @pytest.mark.parametrize("page", EVERY_PAGE)
-def test_every_block_of_code_is_well_formed(page: Path) -> None:
+def test_every_code_block_parses(page: Path) -> None:
     for block in blocks(page, "bash"):
         checked = subprocess.run(["bash", "-n"], input=block.text, text=True, capture_output=True, check=False)
         assert checked.returncode == 0, checked.stderr
@@ -158,7 +158,7 @@ def test_every_block_of_code_is_well_formed(page: Path) -> None:
 
 
 def commands(page: Path) -> Iterator[list[str]]:
-    """The `stoa` commands in a page's shell blocks, each as its words, up to a pipe or a redirection."""
+    """Yield the `stoa` commands in a page's shell blocks as words, up to a pipe or a redirection."""
     for block in blocks(page, "bash"):
         for line in block.text.replace("\\\n", " ").splitlines():
             words = shlex.split(re.split(r"\s[|<>]\s|\s#", line)[0]) if line.count("'") % 2 == 0 else []
@@ -169,7 +169,7 @@ def commands(page: Path) -> Iterator[list[str]]:
 
 
 @pytest.mark.parametrize("page", EVERY_PAGE)
-def test_every_stoa_command_is_one_that_the_command_line_understands(page: Path) -> None:
+def test_every_stoa_command_is_valid(page: Path) -> None:
     for words in commands(page):
         command: click.Command = cli
         rest = list(words)
@@ -177,10 +177,10 @@ def test_every_stoa_command_is_one_that_the_command_line_understands(page: Path)
             inner = command.commands.get(rest[0])
             assert inner is not None, f"stoa {' '.join(words)}"
             command, rest = inner, rest[1:]
-        command.make_context("stoa", rest).close()  # reads the arguments, refuses wrong ones, runs nothing
+        command.make_context("stoa", rest).close()  # parses the arguments without running the command
 
 
-def test_the_examples_for_contributors_stand_in_the_code() -> None:
+def test_the_examples_for_contributors_match_the_code() -> None:
     code = (ROOT / "tests/support/notes.py").read_text()
     examples = blocks(ROOT / "CONTRIBUTING.md", "python")
     assert examples
@@ -189,16 +189,16 @@ def test_the_examples_for_contributors_stand_in_the_code() -> None:
 
 
 @pytest.mark.parametrize("page", EVERY_PAGE)
-def test_no_page_depends_on_a_machine_or_a_host_of_ours(page: Path) -> None:
+def test_no_page_names_a_private_host_or_path(page: Path) -> None:
     text = page.read_text()
     for host in re.findall(r"(?:https?|postgresql)://(?:[\w:]*@)?([\w.-]+)", text):
-        assert host in ("localhost", "127.0.0.1") or host.endswith("example.com"), f"{host} is somebody's"
+        assert host in ("localhost", "127.0.0.1") or host.endswith("example.com"), f"{host} is not an example host"
     assert not re.search(r"(?<![\w.])/(?:work|home|root|tmp|usr|var)/", text)
 
 
-@pytest.mark.parametrize(("catalogue", "currency"), [("catalogue.json", "USD"), ("second.json", "JPY")])
-def test_the_readme_counts_the_goods_of_the_demo_rightly(catalogue: str, currency: str) -> None:
-    document = msgspec.json.decode((ROOT / "src/stoa/demo" / catalogue).read_bytes())
+@pytest.mark.parametrize(("file", "currency"), [("catalogue.json", "USD"), ("second.json", "JPY")])
+def test_the_readme_states_the_demos_product_counts(file: str, currency: str) -> None:
+    document = msgspec.json.decode((ROOT / "src/stoa/demo" / file).read_bytes())
     store, count = document["store"], len(document["products"])
     assert store["currency"] == currency
     assert f"`{store['handle']}` ({count} products" in (ROOT / "README.md").read_text()

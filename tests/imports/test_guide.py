@@ -1,4 +1,4 @@
-"""The guide to imports is followed to the letter: what it sends is sent, and what it shows comes back."""
+"""Send every request of the imports guide and compare the responses with those shown."""
 
 from pathlib import Path
 from typing import Any, cast
@@ -9,39 +9,39 @@ from stoa.imports.runner import run_pending
 from tests.support.shops import Shop
 
 GUIDE = Path(__file__).parents[2] / "docs/guides/imports.md"
-# These differ from store to store and from day to day.
+# The values of these fields differ between runs.
 VARY = {"id", "request_id", "created_at", "started_at", "finished_at", "report_expires_at"}
 
 
-def steadied(value: Any) -> Any:
-    """A document in which what varies is only there or null."""
+def masked(value: Any) -> Any:
+    """Replace values that differ between runs with "..."; null stays null."""
     if isinstance(value, dict):
         members = cast("dict[str, Any]", value).items()
-        return {name: "..." if name in VARY and each is not None else steadied(each) for name, each in members}
-    return [steadied(each) for each in cast("list[Any]", value)] if isinstance(value, list) else value
+        return {name: "..." if name in VARY and each is not None else masked(each) for name, each in members}
+    return [masked(each) for each in cast("list[Any]", value)] if isinstance(value, list) else value
 
 
-async def test_every_example_of_the_guide_is_true(shop: Shop) -> None:
+async def test_every_example_matches_the_response(shop: Shop) -> None:
     parts = [part.partition("\n") for part in GUIDE.read_text().split("```")[1::2]]
-    import_id, answer, compared = "", cast("Any", None), 0
+    import_id, response, compared = "", cast("Any", None), 0
     for language, _, text in parts:
         if language == "http":
             head, _, body = text.partition("\n\n")
             line, *fields = head.strip().splitlines()
             method, path = line.format(import_id=import_id).split(" ")
             headers = dict(field.split(": ") for field in fields)
-            answer = await shop.client.request(method, path, headers=headers, content=body.encode() or None)
+            response = await shop.client.request(method, path, headers=headers, content=body.encode() or None)
             if method == "POST":
-                assert answer.status_code == 202, answer.text
-                import_id = answer.json()["data"]["id"]
+                assert response.status_code == 202, response.text
+                import_id = response.json()["data"]["id"]
                 await run_pending(shop.db)
         elif language != "bash":
             if language == "csv":
-                assert answer.text.splitlines() == text.splitlines()
+                assert response.text.splitlines() == text.splitlines()
             else:
                 shown = [text] if language == "json" else text.splitlines()
-                real = [answer.text] if language == "json" else answer.text.splitlines()
+                real = [response.text] if language == "json" else response.text.splitlines()
                 decode = msgspec.json.decode
-                assert [steadied(decode(each)) for each in real] == [steadied(decode(each)) for each in shown]
+                assert [masked(decode(each)) for each in real] == [masked(decode(each)) for each in shown]
             compared += 1
     assert compared == 3

@@ -1,4 +1,4 @@
-"""The guide to stock is followed to the letter: what it sends is sent, and what it shows comes back."""
+"""Send every request of the stock guide and compare the responses with those shown."""
 
 from pathlib import Path
 from typing import Any, cast
@@ -18,41 +18,41 @@ SHIRT: dict[str, Any] = {
         {"sku": "TS-L", "option_values": {"Size": "L"}, "stock": {"on_hand": 6}},
     ],
 }
-# These differ from store to store and from day to day.
+# The values of these fields differ between runs.
 VARY = {"id", "variant_id", "product_id", "app_id", "request_id", "created_at", "updated_at", "type", "instance"}
 
 
-def steadied(value: Any) -> Any:
-    """A document in which what varies is only there or null."""
+def masked(value: Any) -> Any:
+    """Replace values that differ between runs with "..."; null stays null."""
     if isinstance(value, dict):
         members = cast("dict[str, Any]", value).items()
-        return {name: "..." if name in VARY and each is not None else steadied(each) for name, each in members}
-    return [steadied(each) for each in cast("list[Any]", value)] if isinstance(value, list) else value
+        return {name: "..." if name in VARY and each is not None else masked(each) for name, each in members}
+    return [masked(each) for each in cast("list[Any]", value)] if isinstance(value, list) else value
 
 
 def blocks() -> list[tuple[str, str]]:
-    """The guide's blocks of code, in order: language and text."""
+    """Return the language and text of each code block of the guide, in order."""
     parts = GUIDE.read_text().split("```")[1::2]
     return [(language, text) for language, _, text in (part.partition("\n") for part in parts)]
 
 
-async def test_every_example_of_the_guide_is_true(shop: Shop) -> None:
+async def test_every_example_matches_the_response(shop: Shop) -> None:
     shelves = await Shelves(shop).open(SHIRT)
-    answer: Any = None
-    answered = 0
+    response: Any = None
+    compared = 0
     for language, text in blocks():
         if language == "http":
             line, _, body = text.partition("\n")
             method, path = line.split(" ")
-            given = {"json": msgspec.json.decode(body)} if body.strip() else {}
-            answer = (await shop.client.request(method, path, **given)).json()
-        elif answer is not None:
-            assert steadied(answer) == steadied(msgspec.json.decode(text))
-            answer, answered = None, answered + 1
+            content = {"json": msgspec.json.decode(body)} if body.strip() else {}
+            response = (await shop.client.request(method, path, **content)).json()
+        elif response is not None:
+            assert masked(response) == masked(msgspec.json.decode(text))
+            response, compared = None, compared + 1
         else:
             shown = msgspec.json.decode(text)
             event = (await shelves.events())[0]
             assert (shown["type"], shown["changes"]) == (event["type"], event["changes"])
             assert shown["resource"]["type"] == event["resource_type"]
             assert shown["resource"]["version"] == event["resource_version"]
-    assert answered == 5
+    assert compared == 5

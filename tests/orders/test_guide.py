@@ -1,4 +1,4 @@
-"""The guides to orders are followed to the letter: what they send is sent, and what they show comes back."""
+"""Send every request of the order guides and compare the responses with those shown."""
 
 import re
 from typing import Any, cast
@@ -15,8 +15,8 @@ TEA: dict[str, Any] = {"name": "Tea", "price": "8.00", "sku": "TEA", "stock": {"
 POT: dict[str, Any] = {"name": "Pot", "price": "45.00", "sku": "POT", "stock": {"on_hand": 3}}
 
 
-def assert_alike(shown: Any, real: Any, ids: dict[str, str]) -> None:
-    """What a page shows is what was answered; three dots stand for the rest, and ids are learnt."""
+def assert_matches(shown: Any, real: Any, ids: dict[str, str]) -> None:
+    """Compare a response on a page with the real one: "..." stands for the rest, and `ids` maps shown ids to real ones."""
     if isinstance(shown, dict):
         for name, value in cast("dict[str, Any]", shown).items():
             if name == "...":
@@ -27,48 +27,48 @@ def assert_alike(shown: Any, real: Any, ids: dict[str, str]) -> None:
             elif name == "duplicate_of":
                 assert ids[str(value)] == str(real[name])
             else:
-                assert_alike(value, real[name], ids)
+                assert_matches(value, real[name], ids)
     elif isinstance(shown, list):
         items = cast("list[Any]", shown)
         assert len(items) == len(real)
-        for item, answered in zip(items, real, strict=True):
-            assert_alike(item, answered, ids)
+        for shown_item, real_item in zip(items, real, strict=True):
+            assert_matches(shown_item, real_item, ids)
     else:
         assert shown == real
 
 
-@pytest.mark.parametrize(("guide", "answers"), [("order-lifecycle.md", 10), ("duplicates.md", 5)])
-async def test_every_example_is_true(shop: Shop, guide: str, answers: int) -> None:
+@pytest.mark.parametrize(("guide", "responses"), [("order-lifecycle.md", 10), ("duplicates.md", 5)])
+async def test_every_example_matches_the_response(shop: Shop, guide: str, responses: int) -> None:
     counter = await Counter(shop).open(TEA, POT)
     ids: dict[str, str] = {}
-    answer: Any = None
-    answered = 0
+    response: Any = None
+    compared = 0
     for block in blocks(GUIDES / guide, "http", "json"):
         if block.language == "http":
             text = re.sub(r"\b\d{5}\b", lambda found: ids[found[0]], block.text)
             line, _, body = text.partition("\n")
             method, path = line.split(" ")
-            given = {"json": msgspec.json.decode(body)} if body.strip() else {}
-            answer = (await counter.client.request(method, path, **given)).json()
+            content = {"json": msgspec.json.decode(body)} if body.strip() else {}
+            response = (await counter.client.request(method, path, **content)).json()
         else:
-            assert_alike(msgspec.json.decode(block.text), answer, ids)
-            answered += 1
-    assert answered == answers
+            assert_matches(msgspec.json.decode(block.text), response, ids)
+            compared += 1
+    assert compared == responses
     await counter.assert_books_balance()
 
 
-def test_the_tables_of_the_guide_are_the_rules() -> None:
-    ways: dict[str, set[str]] = {}
+def test_the_status_tables_match_the_rules() -> None:
+    documented: dict[str, set[str]] = {}
     for cells in rows(GUIDES / "order-lifecycle.md"):
         if len(cells) == 4 and cells[0] in TRANSITIONS:
-            ways[cells[0]] = set(re.findall(r"\w+", cells[3]))
+            documented[cells[0]] = set(re.findall(r"\w+", cells[3]))
         elif cells[0] in PAYMENTS and len(cells) == 3:
-            ways[cells[0]] = set(re.findall(r"\w+", cells[1]))
+            documented[cells[0]] = set(re.findall(r"\w+", cells[1]))
     expected = {status: set(row) for status, row in [*TRANSITIONS.items(), *PAYMENTS.items()]}
-    assert ways == expected
+    assert documented == expected
 
 
-async def test_the_picture_of_the_guide_is_served_beside_it(shop: Shop) -> None:
+async def test_the_diagram_is_served_with_the_guide(shop: Shop) -> None:
     page = await shop.service.get("/docs/guides/order-lifecycle")
     assert (page.status_code, 'order-lifecycle.svg"' in page.text) == (200, True)
     picture = await shop.service.get("/docs/guides/order-lifecycle.svg")

@@ -1,4 +1,4 @@
-"""The guide to webhooks is followed to the letter: its calls are made, its programs verify real deliveries."""
+"""Send every request of the webhooks guide, and run its programs on signed requests and on the feed."""
 
 import asyncio
 import base64
@@ -24,32 +24,32 @@ from tests.support.shops import Shop
 from tests.webhooks.hooks import sell, subscribe
 
 GUIDE = GUIDES / "webhooks.md"
-# These differ from store to store and from day to day.
+# The values of these fields differ between runs.
 VARY = {"id", "webhook_id", "secret", "created_at", "updated_at"}
 
 
-def steadied(value: Any) -> Any:
-    """A document in which what varies is only there or null."""
+def masked(value: Any) -> Any:
+    """Replace values that differ between runs with "..."; null stays null."""
     if isinstance(value, dict):
         members = cast("dict[str, Any]", value).items()
-        return {name: "..." if name in VARY and each is not None else steadied(each) for name, each in members}
-    return [steadied(each) for each in cast("list[Any]", value)] if isinstance(value, list) else value
+        return {name: "..." if name in VARY and each is not None else masked(each) for name, each in members}
+    return [masked(each) for each in cast("list[Any]", value)] if isinstance(value, list) else value
 
 
-async def test_every_call_of_the_guide_is_answered_as_it_shows(shop: Shop) -> None:
-    webhook_id, answer, compared = 0, cast("httpx.Response | None", None), 0
+async def test_every_example_matches_the_response(shop: Shop) -> None:
+    webhook_id, response, compared = 0, cast("httpx.Response | None", None), 0
     for language, text in blocks(GUIDE, "http", "json"):
         if language == "http":
             line, _, body = text.partition("\n")
             method, path = line.replace("{webhook_id}", str(webhook_id)).split(" ")
-            given = {"json": msgspec.json.decode(body)} if body.strip() else {}
-            answer = await shop.client.request(method, path, **given)
-            assert answer.status_code in (200, 201), answer.text
+            content = {"json": msgspec.json.decode(body)} if body.strip() else {}
+            response = await shop.client.request(method, path, **content)
+            assert response.status_code in (200, 201), response.text
             if path == "/webhooks":
-                webhook_id = answer.json()["data"]["id"]
-        elif answer is not None:
-            assert steadied(answer.json()) == steadied(msgspec.json.decode(text))
-            answer, compared = None, compared + 1
+                webhook_id = response.json()["data"]["id"]
+        elif response is not None:
+            assert masked(response.json()) == masked(msgspec.json.decode(text))
+            response, compared = None, compared + 1
         else:
             shown = msgspec.json.decode(text)
             real = sample(EVENTS[shown["type"]])
@@ -59,7 +59,7 @@ async def test_every_call_of_the_guide_is_answered_as_it_shows(shop: Shop) -> No
     assert compared == 3
 
 
-# --- the four ways to verify -----------------------------------------------------------------------------------------
+# --- signature verification ------------------------------------------------------------------------------------------
 
 SECRET, OLD_SECRET = new_secret(), new_secret()
 BODY = msgspec.json.encode({"name": "Café Mug, 5 €", "note": "line\nbreak 'quoted' $HOME"}) + b" \n"
@@ -107,7 +107,7 @@ def verified_by_openssl(secret: str, headers: dict[str, str], body: bytes, folde
         "SECRET": secret,
         "BODY": "the body",
         "PATH": "/usr/bin:/bin",
-        **{name: headers[of] for name, of in names.items()},
+        **{name: headers[header] for name, header in names.items()},
     }
     run = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", program.text],
@@ -118,10 +118,10 @@ def verified_by_openssl(secret: str, headers: dict[str, str], body: bytes, folde
 
 
 def needs(program: str) -> pytest.MarkDecorator:
-    return pytest.mark.skipif(shutil.which(program) is None, reason=f"no {program} here")
+    return pytest.mark.skipif(shutil.which(program) is None, reason=f"{program} is not installed")
 
 
-WAYS = [
+PROGRAMS = [
     pytest.param(verified_by_python, id=f"python {sys.version_info.major}"),
     pytest.param(verified_by_node, id="javascript", marks=needs("node")),
     pytest.param(verified_by_php, id="php", marks=needs("php")),
@@ -129,50 +129,50 @@ WAYS = [
 ]
 
 
-@pytest.mark.parametrize("verified", WAYS)
-def test_the_guides_program_knows_genuine_from_forged(verified: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("verifies", PROGRAMS)
+def test_a_verification_program_rejects_forgeries(verifies: Any, tmp_path: Path) -> None:
     headers = signed([SECRET])
-    assert verified(SECRET, headers, BODY, tmp_path)
-    assert not verified(SECRET, headers, BODY.replace(b"5", b"6"), tmp_path)
-    assert not verified(OLD_SECRET, headers, BODY, tmp_path)
-    assert not verified(SECRET, headers | {"webhook-id": new_id("evt")}, BODY, tmp_path)
-    assert not verified(SECRET, headers | {"webhook-signature": "v1,"}, BODY, tmp_path)
+    assert verifies(SECRET, headers, BODY, tmp_path)
+    assert not verifies(SECRET, headers, BODY.replace(b"5", b"6"), tmp_path)
+    assert not verifies(OLD_SECRET, headers, BODY, tmp_path)
+    assert not verifies(SECRET, headers | {"webhook-id": new_id("evt")}, BODY, tmp_path)
+    assert not verifies(SECRET, headers | {"webhook-signature": "v1,"}, BODY, tmp_path)
 
 
-@pytest.mark.parametrize("verified", WAYS)
-def test_the_guides_program_takes_either_secret_while_they_rotate(verified: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("verifies", PROGRAMS)
+def test_a_verification_program_accepts_both_secrets_during_a_rotation(verifies: Any, tmp_path: Path) -> None:
     headers = signed([SECRET, OLD_SECRET])
-    assert verified(SECRET, headers, BODY, tmp_path)
-    assert verified(OLD_SECRET, headers, BODY, tmp_path)
+    assert verifies(SECRET, headers, BODY, tmp_path)
+    assert verifies(OLD_SECRET, headers, BODY, tmp_path)
 
 
-@pytest.mark.parametrize("verified", WAYS[:3])
-def test_the_guides_program_refuses_what_is_too_old(verified: Any, tmp_path: Path) -> None:
-    assert not verified(SECRET, signed([SECRET], seconds_ago=400), BODY, tmp_path)
+@pytest.mark.parametrize("verifies", PROGRAMS[:3])
+def test_a_verification_program_rejects_old_timestamps(verifies: Any, tmp_path: Path) -> None:
+    assert not verifies(SECRET, signed([SECRET], seconds_ago=400), BODY, tmp_path)
     headers = signed([SECRET])
-    assert not verified(SECRET, headers | {"webhook-timestamp": "soon"}, BODY, tmp_path)
+    assert not verifies(SECRET, headers | {"webhook-timestamp": "soon"}, BODY, tmp_path)
 
 
 # --- the feed ---------------------------------------------------------------------------------------------------------
 
 
 class Enough(Exception):
-    """What ends the guide's endless loop."""
+    """Ends the guide's endless loop."""
 
 
 class Bridge(httpx.BaseTransport):
-    """Carries the calls of a thread to the service in this process."""
+    """Forwards requests from a thread to the service in this process."""
 
     def __init__(self, client: httpx.AsyncClient) -> None:
         self._client, self._loop = client, asyncio.get_running_loop()
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         path = request.url.raw_path.decode()
-        answer = asyncio.run_coroutine_threadsafe(self._client.request(request.method, path), self._loop).result(30)
-        return httpx.Response(answer.status_code, content=answer.content)
+        response = asyncio.run_coroutine_threadsafe(self._client.request(request.method, path), self._loop).result(30)
+        return httpx.Response(response.status_code, content=response.content)
 
 
-async def test_the_guides_loop_brings_every_event_of_the_feed(shop: Shop) -> None:
+async def test_the_feed_loop_receives_every_event(shop: Shop) -> None:
     hook = await subscribe(shop, url=None)
     await sell(shop, *"ABC")
     names: dict[str, Any] = {}
