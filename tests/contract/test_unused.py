@@ -1,0 +1,108 @@
+"""Nothing is kept that nobody uses: statements, stored functions, templates, settings and error codes."""
+
+import ast
+import importlib
+import pkgutil
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+import stoa
+from stoa.db.migrate import functions, known
+from stoa.db.query import Query
+from stoa.rest.problems import Refusal
+from stoa.settings import Settings
+
+SOURCE = Path(stoa.__file__).parent
+FILES = {path: path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.py") if path.parent.name != "client"}
+TREES = {path: ast.parse(text) for path, text in FILES.items()}
+TEMPLATES = {path: path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.html")}
+
+
+def uses(tree: ast.AST, *, declarations: bool = True) -> Iterator[str]:
+    """The names that a module reads, as names or attributes; without `declarations`, not those in `errors=[...]`."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.keyword) and node.arg == "errors" and not declarations:
+            continue
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            yield node.id
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+            yield node.attr
+        yield from uses(node, declarations=declarations)
+
+
+USED = Counter(name for tree in TREES.values() for name in uses(tree))
+RAISED = Counter(name for tree in TREES.values() for name in uses(tree, declarations=False))
+
+
+def modules() -> Iterator[Any]:
+    for module in pkgutil.walk_packages(stoa.__path__, "stoa."):
+        if module.name not in ("stoa.__main__", "stoa.serving"):
+            yield importlib.import_module(module.name)
+
+
+def refusals(parent: type[Refusal] = Refusal) -> Iterator[type[Refusal]]:
+    for child in parent.__subclasses__():
+        yield child
+        yield from refusals(child)
+
+
+def imported(tree: ast.AST) -> set[str]:
+    """The modules that a module imports from, in full."""
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return found
+
+
+def test_every_statement_is_used() -> None:
+    reads = {path: (imported(tree), set(uses(tree))) for path, tree in TREES.items()}
+    unused: set[str] = set()
+    for module in modules():
+        own = Path(str(module.__file__))
+        for node in TREES[own].body if own in TREES else []:
+            names = [each.id for each in getattr(node, "targets", []) if isinstance(each, ast.Name)]
+            for name in names:
+                if isinstance(getattr(module, name, None), Query) and not any(
+                    name in used and (path == own or module.__name__ in sources)
+                    for path, (sources, used) in reads.items()
+                ):
+                    unused.add(f"{module.__name__}.{name}")
+    assert unused == set()
+
+
+def test_every_stored_function_is_called() -> None:
+    texts = [*FILES.values(), *(migration.sql for migration in known())]
+    bodies = {function.name: function.sql.partition("(")[2] for function in functions()}
+    uncalled = {
+        name
+        for name in bodies
+        if not any(re.search(rf"\b{name}\(", text) for text in texts)
+        and not any(re.search(rf"\b{name}\(", body) for other, body in bodies.items() if other != name)
+    }
+    assert uncalled == set()
+
+
+def test_every_template_is_rendered() -> None:
+    texts = [*FILES.values(), *TEMPLATES.values()]
+    names = {str(path).rpartition("/templates/")[2] for path in TEMPLATES}
+    assert {
+        name for name in names if not any(name in text or name.removesuffix(".html") in text for text in texts)
+    } == set()
+
+
+def test_every_setting_is_read() -> None:
+    fields = {field.name for field in msgspec.structs.fields(Settings)}
+    assert {name for name in fields if not USED[name]} == set()
+
+
+def test_every_error_is_raised() -> None:
+    for _ in modules():
+        pass
+    names = {refusal.__name__ for refusal in refusals() if refusal.__module__.startswith("stoa.")}
+    assert {name for name in names if not RAISED[name]} == set()
