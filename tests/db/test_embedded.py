@@ -261,7 +261,7 @@ def test_a_failed_start_shows_the_server_log_and_lets_go_of_the_folder(folder: P
 def test_data_of_another_major_version_is_refused_with_the_way_out(folder: Path) -> None:
     (folder / "data").mkdir(parents=True)
     (folder / "data/PG_VERSION").write_text("16\n")
-    with pytest.raises(EmbeddedPostgresFailed, match=r"made by PostgreSQL 16.*dump"):
+    with pytest.raises(EmbeddedPostgresFailed, match=r"created by PostgreSQL 16.*Dump"):
         EmbeddedPostgres(folder, durable=False).start()
 
 
