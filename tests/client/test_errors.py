@@ -46,7 +46,7 @@ def test_an_unknown_argument_is_refused_by_the_service_with_a_hint(client: Clien
     [fault] = refused.value.errors
     assert fault.code == "unknown_field"
     assert (fault.meta or {})["did_you_mean"] == "status"
-    assert "/statsu: is not a field here (did you mean status?)" in str(refused.value)
+    assert "/statsu: is not a known field (did you mean status?)" in str(refused.value)
 
 
 def test_an_unknown_filter_is_told_what_was_meant(client: Client) -> None:

@@ -1,4 +1,4 @@
-"""Every endpoint: admitted only with the right token and scope, closed to other stores, documented as it answers."""
+"""Every endpoint requires its token and scope, is closed to other stores, and responds as documented."""
 
 from functools import cache
 from typing import Any, get_origin
@@ -21,9 +21,8 @@ EVERY = [pytest.param(endpoint, id=endpoint.name) for endpoint in ENDPOINTS]
 BY_ID = [pytest.param(endpoint, id=endpoint.name) for endpoint in ENDPOINTS if endpoint.path_parameters]
 LISTED = [pytest.param(endpoint, id=endpoint.name) for endpoint in ENDPOINTS if endpoint.lists]
 READS = [pytest.param(endpoint, id=endpoint.name) for endpoint in ENDPOINTS if endpoint.method == "GET"]
-# The test's own slice stands in until the first real endpoint takes a body.
 BODIES = [*ENDPOINTS, *notes.routes.endpoints]
-# A body of free keys, such as metadata, knows no unknown field.
+# A body with arbitrary keys, such as metadata, has no unknown fields.
 WRITES = [pytest.param(e, id=e.name) for e in BODIES if e.body is not None and get_origin(e.body) is not dict]
 
 
@@ -39,7 +38,7 @@ def body_of(endpoint: Endpoint) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("endpoint", EVERY)
-async def test_without_a_token_nothing_is_answered(shop: Shop, endpoint: Endpoint) -> None:
+async def test_a_valid_token_is_required(shop: Shop, endpoint: Endpoint) -> None:
     for header, code in ((None, "missing_token"), ("Basic abc", "missing_token"), ("Bearer nonsense", "invalid_token"),
                          ("Bearer ", "invalid_token"), (f"Bearer {shop.token[:-1]}", "invalid_token")):  # fmt: skip
         headers = {"authorization": header} if header else {}
@@ -49,7 +48,7 @@ async def test_without_a_token_nothing_is_answered(shop: Shop, endpoint: Endpoin
 
 
 @pytest.mark.parametrize("endpoint", EVERY)
-async def test_every_other_scope_is_refused(shop: Shop, endpoint: Endpoint) -> None:
+async def test_the_scope_is_required(shop: Shop, endpoint: Endpoint) -> None:
     noun, _, verb = endpoint.scope.partition(":")
     covering = {endpoint.scope, f"{noun}:write"} if verb == "read" else {endpoint.scope}
     client = await shop.client_with([scope for scope in SCOPES if scope not in covering])
@@ -64,7 +63,7 @@ async def test_every_other_scope_is_refused(shop: Shop, endpoint: Endpoint) -> N
 
 
 @pytest.mark.parametrize("endpoint", BY_ID)
-async def test_another_stores_id_answers_as_one_that_never_was(
+async def test_an_id_of_another_store_is_indistinguishable_from_an_unknown_id(
     shop: Shop, other_shop: Shop, endpoint: Endpoint
 ) -> None:
     theirs = await other_shop.fill(endpoint.path)
@@ -75,13 +74,13 @@ async def test_another_stores_id_answers_as_one_that_never_was(
     unknown = await shop.client.request(endpoint.method, address(endpoint, **never), **same_id, **body_of(endpoint))
     assert foreign.status_code == unknown.status_code == 404
 
-    def told(answer: Any, given: dict[str, Any]) -> str:
+    def text_of(answer: Any, given: dict[str, Any]) -> str:
         text = answer.text
         for value in given.values():
             text = text.replace(f"/{value}", "/ID")
         return text
 
-    assert told(foreign, values) == told(unknown, never)
+    assert text_of(foreign, values) == text_of(unknown, never)
     own = await other_shop.client.request(endpoint.method, address(endpoint, **values), **body_of(endpoint))
     assert own.status_code != 404
 
@@ -111,13 +110,13 @@ def schema_of(endpoint: Endpoint, status: int, media: str = "application/json") 
 
 @cache
 def described(endpoint: Endpoint) -> dict[str, Any]:
-    """The operation with its shared parts put in place."""
+    """The operation with its references resolved."""
     document = openapi()
     return inlined(document["paths"][PREFIX + endpoint.path][endpoint.method.lower()], document)
 
 
 @pytest.mark.parametrize("endpoint", READS)
-async def test_an_answer_is_what_the_description_says(shop: Shop, endpoint: Endpoint) -> None:
+async def test_a_response_matches_the_openapi_document(shop: Shop, endpoint: Endpoint) -> None:
     filled = await shop.fill(endpoint.path)
     path = address(endpoint, **{name: filled[name] for name in endpoint.path_parameters})
     includes = [None, *endpoint.includes, ",".join(endpoint.includes)] if endpoint.includes else [None]
@@ -130,7 +129,7 @@ async def test_an_answer_is_what_the_description_says(shop: Shop, endpoint: Endp
 
 
 @pytest.mark.parametrize("endpoint", LISTED)
-async def test_a_list_has_the_envelope_and_its_rate_limit_headers(shop: Shop, endpoint: Endpoint) -> None:
+async def test_a_list_has_the_envelope_and_rate_limit_headers(shop: Shop, endpoint: Endpoint) -> None:
     filled = await shop.fill(endpoint.path)
     answer = await shop.client.get(address(endpoint, **{name: filled[name] for name in endpoint.path_parameters}))
     assert set(answer.json()) == {"data", "meta"}
@@ -151,20 +150,20 @@ def test_an_endpoint_is_documented(endpoint: Endpoint) -> None:
     assert operation["operationId"] == endpoint.name == endpoint.handler.__name__
     assert endpoint.summary
     assert endpoint.scope in SCOPES
-    told = {code for answer in operation["responses"].values() for code in answer.get("x-problem-codes", [])}
-    assert told == {error.code for error in errors_of(endpoint)}
+    documented = {code for answer in operation["responses"].values() for code in answer.get("x-problem-codes", [])}
+    assert documented == {error.code for error in errors_of(endpoint)}
     for parameter in operation["parameters"]:
         assert parameter.get("description") or parameter["in"] == "path"
     if endpoint.body is not None:
-        assert endpoint.example is not None, "a body is documented with an example"
+        assert endpoint.example is not None, "a body requires an example"
 
 
-def test_operations_have_names_of_their_own() -> None:
+def test_operation_names_are_unique() -> None:
     names = [endpoint.name for endpoint in ENDPOINTS]
     assert len(names) == len(set(names))
 
 
-def test_the_description_is_sound() -> None:
+def test_the_schemas_are_valid() -> None:
     document = openapi()
     assert document["openapi"] == "3.1.0"
     for name, schema in document["components"]["schemas"].items():
@@ -173,7 +172,7 @@ def test_the_description_is_sound() -> None:
 
 
 @pytest.mark.parametrize("code", sorted(Refusal.known))
-async def test_every_error_code_has_its_page(shop: Shop, code: str) -> None:
+async def test_every_error_code_has_a_page(shop: Shop, code: str) -> None:
     kind = Refusal.known[code]
     assert kind.title
     assert kind.__doc__

@@ -1,4 +1,4 @@
-"""The rows that stored functions take: each column list in a function agrees with the struct that Python fills."""
+"""The rows that stored functions read: each column list in a function matches the struct that Python fills."""
 
 import importlib
 import pkgutil
@@ -48,7 +48,7 @@ def _plain(kind: Any) -> Any:
 
 
 def column_lists(function: Function, argument: str) -> list[dict[str, str]]:
-    """The columns that a function reads from one JSON argument, one dict for each place where it reads it."""
+    """The columns that a function reads from one JSON argument, one dict per use of the argument."""
     found = re.findall(rf"json_to_recordset\({argument}\)\s+AS\s+\w+\s*\(([^)]*)\)", function.sql)
     return [dict(column.split(None, 1) for column in map(str.strip, each.split(","))) for each in found]
 
@@ -66,7 +66,7 @@ def arguments(function: Function) -> list[str]:
 
 
 @pytest.mark.parametrize(("row", "argument"), ROWS, ids=[argument for _, argument in ROWS])
-def test_a_row_type_agrees_with_its_function(row: type[InputRow], argument: str) -> None:
+def test_a_row_type_matches_its_function(row: type[InputRow], argument: str) -> None:
     name, _, parameter = argument.partition(".")
     lists = column_lists(FUNCTIONS[name], parameter)
     fields = {field.name: _plain(field.type) for field in msgspec.structs.fields(row)}
@@ -74,10 +74,10 @@ def test_a_row_type_agrees_with_its_function(row: type[InputRow], argument: str)
     for columns in lists:
         for column, kind in columns.items():
             assert TYPES[kind] == fields.get(column), f"{column} is {kind} in {name}"
-    assert {column for columns in lists for column in columns} == set(fields), "a field that the function never reads"
+    assert {column for columns in lists for column in columns} == set(fields), "the function does not read a field"
 
 
-def test_every_json_argument_has_its_row_type() -> None:
+def test_every_json_argument_has_a_row_type() -> None:
     declared = {argument for _, argument in ROWS}
     taken = {
         f"{name}.{argument.split()[0]}"

@@ -1,4 +1,4 @@
-"""The OpenAPI document: parts that many operations share stand once, and nothing refers to what is not there."""
+"""The OpenAPI document: shared parts are components, every reference resolves, and every component is used."""
 
 from collections.abc import Iterator
 from typing import Any, cast
@@ -28,21 +28,21 @@ def operations() -> dict[str, dict[str, Any]]:
     return {operation["operationId"]: operation for item in paths.values() for operation in item.values()}
 
 
-def test_every_reference_leads_somewhere() -> None:
+def test_every_reference_resolves() -> None:
     for reference in set(references(openapi())):
         found: Any = openapi()
         for key in reference.removeprefix("#/").split("/"):
             found = found[key]
 
 
-def test_every_component_is_referred_to() -> None:
+def test_every_component_is_used() -> None:
     used = set(references(openapi()))
     for kind in ("schemas", "parameters", "responses", "headers"):
         for name in openapi()["components"][kind]:
             assert f"#/components/{kind}/{name}" in used
 
 
-def test_all_refusals_have_one_schema_so_that_a_new_code_breaks_no_generated_client() -> None:
+def test_all_errors_have_one_schema_so_that_new_codes_do_not_break_generated_clients() -> None:
     for operation in operations().values():
         for status, answer in operation["responses"].items():
             if status >= "400":

@@ -1,4 +1,4 @@
-"""What names a few rows touches a few rows, however many a store has: no plan falls back on reading all of them."""
+"""A request that names a few rows reads few rows, however many a store has: no plan scans all of them."""
 
 import os
 import re
@@ -18,22 +18,22 @@ from stoa.settings import Settings
 
 pytestmark = pytest.mark.timeout(600)
 
-# For each row that is named. A change goes down every index of its tables, a few blocks each, and an order changes many; to
-# look through only one index of the crowd takes more than a hundred, and as many rows as there are.
+# Limits per named row. A write descends every index of its tables, a few blocks each, and an order writes many tables.
+# Scanning a single index of this store reads more than a hundred blocks, and all its rows.
 MOST_ROWS, MOST_READ, MOST_WRITTEN = 50, 25, 250
-FAR = 5_000  # between the rows that one request names
-PLANS = ("force_generic_plan", "force_custom_plan")  # the server chooses between the two by itself
+FAR = 5_000  # distance between the rows that one request names
+PLANS = ("force_generic_plan", "force_custom_plan")  # the server chooses either
 
-NOT_ASKED = {
-    "DELETE /customers/{customer_id}": "it must look for the person in texts that no index knows",
-    "DELETE /products/{product_id}/variants/{variant_id}": "the last one stays; the statements are those of a change",
+NOT_REQUESTED = {
+    "DELETE /customers/{customer_id}": "erasure searches texts that no index covers",
+    "DELETE /products/{product_id}/variants/{variant_id}": "the only variant cannot be deleted; the statements are those of a change",
     "POST /products/imports": "the runner's statements are those of a batch",
     "GET /products/imports/{import_id}": "a store has few jobs",
     "POST /customers/imports": "as with products",
     "GET /customers/imports/{import_id}": "as with products",
 }
-# <name> is an id or another name of a row of the crowd, <name 2> that of one far from it.
-ASKED = """
+# <name> is an id or another key of a row; <name 2> is that of a distant row.
+_REQUESTS = """
 GET /products/<product_id>
 GET /products?ids=<product_id>,<product_id 2>,<product_id 3>
 GET /products?ids=<product_id>,<product_id 2>,<product_id 3>&sort=-updated_at
@@ -99,8 +99,8 @@ PATCH /customers/<customer_id>/addresses/<address_id> {"city":"Leuven"}
 DELETE /customers/<customer_id>/addresses/<address_id>
 PATCH /customers/<customer_id>/metadata {"tier":"silver"}
 """
-ASKS = ASKED.strip().splitlines()
-# Nobody of the crowd is like that.
+REQUESTS = _REQUESTS.strip().splitlines()
+# Filters that match no row.
 RARE = """
 GET /products?status=draft
 GET /products?q=unheard
@@ -121,15 +121,15 @@ SELECT (SELECT sum(idx_blks_hit + idx_blks_read) FROM pg_statio_user_indexes)::b
 
 
 class Watched:
-    """The crowded store, and a service that makes its plans in one way."""
+    """The large store, behind a service with one plan mode."""
 
     def __init__(self, shop: Shop, application: Application, db: Connection, first: int) -> None:
         self._application, self._db, self._next = application, db, first
         self._client = api_client(application, shop.store.handle, shop.token)
 
-    async def ask(self, text: str) -> tuple[int, int]:
-        """Send a request, and say how many blocks of indexes and rows of tables were touched."""
-        self._next += 10  # whom nobody has named yet
+    async def send(self, text: str) -> tuple[int, int]:
+        """Send a request, and return the number of index blocks and table rows that it read."""
+        self._next += 10  # rows that no request has named yet
         named = _NAME.sub(lambda name: name_of(name[1], self._next + FAR * int(name[2] or 0)), text)
         method, path, body = f"{named} ".split(" ", 2)
         media = {"content-type": "application/json"} if body else {}
@@ -165,7 +165,7 @@ async def crowded(settings: Settings) -> AsyncIterator[Shop]:
 async def watched(request: pytest.FixtureRequest, crowded: Shop) -> AsyncIterator[Watched]:
     settings = crowded.application.settings
     url = f"{settings.database_url}{'&' if '?' in settings.database_url else '?'}plan_cache_mode={request.param}"
-    # One connection, so that it can be told to say what it did.
+    # One connection, so that its statistics can be flushed.
     application = Application(msgspec.structs.replace(settings, database_url=url, database_pool=1))
     db = await connect(settings.database_url)
     yield Watched(crowded, application, db, first=PLANS.index(request.param) * FAR // 2)
@@ -173,25 +173,27 @@ async def watched(request: pytest.FixtureRequest, crowded: Shop) -> AsyncIterato
     await application.close()
 
 
-@pytest.mark.parametrize("asked", ASKS)
-async def test_a_request_that_names_rows_touches_few_others(watched: Watched, asked: str) -> None:
-    await watched.ask(asked)  # what is learnt once, such as whose token it is, is not counted
-    blocks, rows = await watched.ask(asked)
-    names = len(set(_NAME.findall(asked)))
+@pytest.mark.parametrize("request_", REQUESTS)
+async def test_a_request_that_names_rows_reads_few_others(watched: Watched, request_: str) -> None:
+    await watched.send(request_)  # fills caches, such as that of the token
+    blocks, rows = await watched.send(request_)
+    names = len(set(_NAME.findall(request_)))
     assert rows <= MOST_ROWS * names
-    assert blocks <= (MOST_READ if asked.startswith("GET ") else MOST_WRITTEN) * names
+    assert blocks <= (MOST_READ if request_.startswith("GET ") else MOST_WRITTEN) * names
 
 
-@pytest.mark.parametrize("asked", RARE)
-async def test_a_list_of_what_is_rare_does_not_look_for_it_among_all(watched: Watched, asked: str) -> None:
-    await watched.ask(asked)
-    blocks, rows = await watched.ask(asked)
+@pytest.mark.parametrize("request_", RARE)
+async def test_a_filter_without_matches_does_not_scan_all_rows(watched: Watched, request_: str) -> None:
+    await watched.send(request_)
+    blocks, rows = await watched.send(request_)
     assert rows <= MOST_ROWS
     assert blocks <= MOST_READ
 
 
-def test_every_operation_that_names_rows_is_asked() -> None:
-    asked = {_NAME.sub(lambda name: f"{{{name[1]}}}", " ".join(line.split(" ")[:2]).split("?")[0]) for line in ASKS}
-    asked |= {line.replace("{line_id}", "{line_item_id}") for line in asked}
+def test_every_operation_that_names_rows_is_requested() -> None:
+    requested = {
+        _NAME.sub(lambda name: f"{{{name[1]}}}", " ".join(line.split(" ")[:2]).split("?")[0]) for line in REQUESTS
+    }
+    requested |= {line.replace("{line_id}", "{line_item_id}") for line in requested}
     every = {f"{each.method} {each.path}" for each in ENDPOINTS if each.group in ("Products", "Orders", "Customers")}
-    assert every - asked == set(NOT_ASKED)
+    assert every - requested == set(NOT_REQUESTED)

@@ -1,4 +1,4 @@
-"""Every statement in the house: valid against the real schema, shaped like its row type, bound to one store."""
+"""Every statement is valid for the schema, matches its row type and is bound to one store."""
 
 import importlib
 import itertools
@@ -36,8 +36,8 @@ LISTINGS: list[tuple[Listing, str]] = [
     (webhook_queries.LISTING, "/webhooks"),
     (webhook_queries.DELIVERIES, "/webhooks/{webhook_id}/deliveries"),
 ]
-# What a list is narrowed by because of who asks, not because of what is asked.
-OF_CALLER = {"/webhooks": {"app_id"}}
+# Filters that follow from the caller and not from the request.
+CALLER_FILTERS = {"/webhooks": {"app_id"}}
 TYPES: dict[str, Any] = {
     "int8": int, "int4": int, "int2": int, "text": str, "varchar": str, "bool": bool, "bytea": bytes, "float8": float,
     "timestamptz": datetime, "date": date, "text[]": list[str], "bytea[]": list[bytes], "int4[]": list[int], "int8[]": list[int],
@@ -68,12 +68,12 @@ def _plain(kind: Any) -> Any:
 
 
 @pytest.mark.parametrize("query", STATEMENTS)
-async def test_a_statement_fits_the_schema_and_its_row_type(db: Database, query: Query[Any]) -> None:
+async def test_a_statement_matches_the_schema_and_its_row_type(db: Database, query: Query[Any]) -> None:
     async with db.transaction() as connection:
         prepared = await connection.prepare(query.sql)
     columns = [(column.name, column.type.name) for column in prepared.get_attributes()]
     if isinstance(query, Command):
-        assert columns == [], "a command answers no rows"
+        assert columns == [], "a command returns no rows"
     elif issubclass(query.row, msgspec.Struct):
         fields = msgspec.structs.fields(query.row)
         assert [name for name, _ in columns] == [field.name for field in fields]
@@ -114,14 +114,14 @@ async def assert_bound(db: Database, sql: str) -> None:
     plan = msgspec.json.decode(rows[0][0])[0]["Plan"]
     for scan in scans(plan):
         if scan["Relation Name"] in owned:
-            told = " ".join(str(scan.get(name, "")) for name in CONDITIONS) + str(
+            conditions = " ".join(str(scan.get(name, "")) for name in CONDITIONS) + str(
                 [child.get("Index Cond", "") for child in scan.get("Plans", [])]
             )
-            assert "store_id = $1" in told, f"{scan['Relation Name']} is read beyond its store: {told}"
+            assert "store_id = $1" in conditions, f"{scan['Relation Name']} is not limited to a store: {conditions}"
     for table in owned:
         insert = re.search(rf"INSERT INTO {table}\b[^(]*\(\s*(\w+)(.*?)(VALUES \(|SELECT )\s*(\S+?),", sql, re.DOTALL)
         if insert:
-            assert (insert[1], insert[4]) == ("store_id", "$1"), f"{table} is written without its store first"
+            assert (insert[1], insert[4]) == ("store_id", "$1"), f"{table} is written without store_id = $1"
 
 
 @pytest.mark.parametrize("query", BOUND)
@@ -147,27 +147,27 @@ def shapes(listing: Listing, sorts: list[str]) -> Iterator[Shape]:
 
 
 @pytest.mark.parametrize(("listing", "path"), LISTINGS)
-async def test_every_shape_of_a_list_is_a_bound_statement(db: Database, listing: Listing, path: str) -> None:
+async def test_every_shape_of_a_list_is_bound_to_its_store(db: Database, listing: Listing, path: str) -> None:
     for shape in set(shapes(listing, list(listing.sorts))):
         await assert_bound(db, listing.statement(shape))
 
 
 @pytest.mark.parametrize(("listing", "path"), LISTINGS)
-def test_every_documented_filter_and_sort_has_its_condition(listing: Listing, path: str) -> None:
+def test_every_documented_filter_and_sort_has_sql(listing: Listing, path: str) -> None:
     spec = next(endpoint.lists for endpoint in ENDPOINTS if endpoint.path == path and endpoint.lists)
     documented: set[str] = set()
     for name, kind in spec.filters.items():
         documented |= {name, *(f"{name}[{operator}]" for operator in kind.operators if operator != "*")}
-    assert documented | set(re.findall(r"{(\w+)}", path)) | OF_CALLER.get(path, set()) == set(listing.where)
+    assert documented | set(re.findall(r"{(\w+)}", path)) | CALLER_FILTERS.get(path, set()) == set(listing.where)
     assert set(spec.sorts) == set(listing.sorts)
     assert spec.deletable == listing.deletable
 
 
-def test_every_list_endpoint_has_its_listing_checked() -> None:
+def test_every_list_endpoint_is_checked() -> None:
     assert {path for _, path in LISTINGS} == {endpoint.path for endpoint in ENDPOINTS if endpoint.lists}
 
 
-async def test_store_owned_tables_carry_their_store_first_in_every_key(db: Database) -> None:
+async def test_the_keys_of_store_owned_tables_begin_with_the_store(db: Database) -> None:
     owned = await store_owned(db)
     rows = await db.fetch(
         """SELECT t.relname, i.relname, a.attname, x.indisunique FROM pg_index x
@@ -186,7 +186,7 @@ async def test_store_owned_tables_carry_their_store_first_in_every_key(db: Datab
     )
     for table, target, name, columns in keys:
         if table in owned and target in owned:
-            assert "store_id" in columns, f"{name} of {table} can reach into another store"
+            assert "store_id" in columns, f"{name} of {table} can refer to another store"
 
 
 @pytest.mark.parametrize(
@@ -198,6 +198,6 @@ async def test_store_owned_tables_carry_their_store_first_in_every_key(db: Datab
         "INSERT INTO row_counts (resource, store_id, delta) VALUES ($1, $2, $3)",
     ],
 )
-async def test_a_statement_that_forgets_its_store_is_caught(db: Database, sql: str) -> None:
+async def test_a_statement_without_its_store_is_detected(db: Database, sql: str) -> None:
     with pytest.raises(AssertionError, match="store"):
         await assert_bound(db, sql)

@@ -1,4 +1,4 @@
-"""The server that Stoa runs by itself starts, keeps its data and ends in order, whoever kills what."""
+"""The embedded server starts, keeps its data and stops cleanly, whichever process is killed."""
 
 import os
 import shutil
@@ -20,7 +20,7 @@ from stoa.db.pool import connect
 ENVIRONMENT = {"PATH": os.defpath, "PYTHONPATH": os.pathsep.join(sys.path)}
 only_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 
-# Owns the server of a folder, and has a forked worker, until the input of both ends.
+# Owns the server of a folder and forks a worker; both exit at the end of their input.
 OWNER = """
 import os, sys
 from pathlib import Path
@@ -35,7 +35,7 @@ sys.stdin.read()
 server.stop()
 """
 
-# Owns the server of a folder until Ctrl-C, and looks whether the server survived that.
+# Owns the server of a folder until Ctrl-C, and checks that the server is still running then.
 INTERRUPTED_OWNER = """
 import subprocess, sys
 from pathlib import Path
@@ -52,7 +52,7 @@ with EmbeddedPostgres(Path(sys.argv[1]), durable=False) as server:
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
     yield tmp_path / "postgres"
-    with suppress(FileNotFoundError):  # only what a failed test left running still has this file
+    with suppress(FileNotFoundError):  # the file exists only if a failed test left the server running
         os.kill(postmaster(tmp_path / "postgres"), signal.SIGQUIT)
 
 
@@ -60,13 +60,13 @@ def postmaster(folder: Path) -> int:
     return int((folder / "data/postmaster.pid").read_text().split()[0])
 
 
-def ask(dsn: str, sql: str) -> str:
-    asked = subprocess.run([binary("psql"), "-XAtc", sql, dsn], capture_output=True, text=True, check=True)
-    return asked.stdout.strip()
+def query(dsn: str, sql: str) -> str:
+    done = subprocess.run([binary("psql"), "-XAtc", sql, dsn], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
 
 
 def owner_of(folder: Path, script: str = OWNER) -> subprocess.Popen[str]:
-    """An owner in a process, and a terminal session, of its own."""
+    """Start an owner in its own process and terminal session."""
     command = [sys.executable, "-c", script, folder]
     pipe = subprocess.PIPE
     return subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=ENVIRONMENT, start_new_session=True)
@@ -77,7 +77,7 @@ def first_line(owner: subprocess.Popen[str]) -> str:
     return owner.stdout.readline().strip()
 
 
-async def test_a_new_folder_becomes_a_durable_server_that_asyncpg_reaches(folder: Path) -> None:
+async def test_a_new_folder_becomes_a_durable_server(folder: Path) -> None:
     with EmbeddedPostgres(folder) as server:
         connection = await connect(server.dsn)
         names = ["server_version_num", "data_checksums", "fsync", "synchronous_commit", "listen_addresses"]
@@ -91,60 +91,60 @@ async def test_a_new_folder_becomes_a_durable_server_that_asyncpg_reaches(folder
     assert (folder / "data").stat().st_mode & 0o077 == 0
 
 
-def test_a_second_start_finds_the_data_of_the_first(folder: Path) -> None:
+def test_data_survives_a_restart(folder: Path) -> None:
     server = EmbeddedPostgres(folder, durable=False)
-    ask(server.start(), "CREATE TABLE kept AS SELECT 'order 1' AS what")
+    query(server.start(), "CREATE TABLE kept AS SELECT 'order 1' AS what")
     server.stop()
-    assert ask(server.start(), "SELECT what FROM kept") == "order 1"
+    assert query(server.start(), "SELECT what FROM kept") == "order 1"
     assert server.start() == server.dsn
     server.stop()
 
 
-def test_words_of_any_script_are_lowered_and_searched(folder: Path) -> None:
+def test_lower_and_text_search_work_for_all_scripts(folder: Path) -> None:
     with EmbeddedPostgres(folder, durable=False) as server:
-        assert ask(server.dsn, "SELECT lower('ŁÓDŹ ΑΒΓ')") == "łódź αβγ"
-        assert ask(server.dsn, "SELECT to_tsvector('simple', '“ÉTÉ”, €5…')") == "'5':2 'été':1"
+        assert query(server.dsn, "SELECT lower('ŁÓDŹ ΑΒΓ')") == "łódź αβγ"
+        assert query(server.dsn, "SELECT to_tsvector('simple', '“ÉTÉ”, €5…')") == "'5':2 'été':1"
 
 
-def test_a_refused_row_leaves_nothing_of_it_in_the_server_log(folder: Path) -> None:
+def test_the_server_log_does_not_quote_rejected_rows(folder: Path) -> None:
     with EmbeddedPostgres(folder, durable=False) as server:
-        ask(
+        query(
             server.dsn,
             "CREATE TABLE customers (email text UNIQUE); INSERT INTO customers VALUES ('ada@example')",
         )
         for statement in ("INSERT INTO customers VALUES ('ada@example')", "SELECT 'ada@example'::int"):
             with pytest.raises(subprocess.CalledProcessError):
-                ask(server.dsn, statement)
+                query(server.dsn, statement)
     assert "ready to accept" in (folder / "server.log").read_text()
     assert "ada@example" not in (folder / "server.log").read_text()
 
 
-def test_a_second_owner_is_refused_and_told_who_holds_the_folder(folder: Path) -> None:
+def test_a_second_owner_is_refused_with_the_pid_of_the_first(folder: Path) -> None:
     with EmbeddedPostgres(folder, durable=False) as server:
         with pytest.raises(DataFolderInUse, match=f"{folder} is in use .* pid {os.getpid()}"):
             EmbeddedPostgres(folder, durable=False).start()
-        assert ask(server.dsn, "SELECT 1") == "1"
+        assert query(server.dsn, "SELECT 1") == "1"
 
 
-def test_of_two_owners_that_start_in_the_same_instant_one_is_refused(folder: Path) -> None:
+def test_of_two_owners_that_start_at_once_one_is_refused(folder: Path) -> None:
     with owner_of(folder) as one, owner_of(folder) as other:
         refusal, dsn = sorted((first_line(one), first_line(other)))
         assert "is in use by another Stoa" in refusal
-        assert ask(dsn, "SELECT 1") == "1"
+        assert query(dsn, "SELECT 1") == "1"
 
 
-def test_what_a_killed_owner_left_running_is_taken_over_though_its_worker_lives_on(folder: Path) -> None:
+def test_a_server_whose_owner_was_killed_is_replaced_while_a_worker_still_runs(folder: Path) -> None:
     with owner_of(folder) as owner:
-        ask(first_line(owner), "CREATE TABLE kept AS SELECT 'order 1' AS what")
+        query(first_line(owner), "CREATE TABLE kept AS SELECT 'order 1' AS what")
         left_behind = postmaster(folder)
         owner.kill()
         owner.wait()
         with EmbeddedPostgres(folder, durable=False) as server:
-            assert ask(server.dsn, "SELECT what FROM kept") == "order 1"
+            assert query(server.dsn, "SELECT what FROM kept") == "order 1"
             assert postmaster(folder) != left_behind
 
 
-async def test_a_server_that_waits_for_its_clients_to_leave_does_not_hold_up_the_next_start(
+async def test_a_server_that_waits_for_its_clients_does_not_block_the_next_start(
     folder: Path,
 ) -> None:
     with owner_of(folder) as owner:
@@ -153,57 +153,57 @@ async def test_a_server_that_waits_for_its_clients_to_leave_does_not_hold_up_the
         owner.wait()
         os.kill(postmaster(folder), signal.SIGTERM)
         with EmbeddedPostgres(folder, durable=False) as server:
-            assert ask(server.dsn, "SELECT 1") == "1"
+            assert query(server.dsn, "SELECT 1") == "1"
         client.terminate()
 
 
-def test_an_owner_killed_while_it_makes_the_data_is_no_hindrance(folder: Path) -> None:
+def test_a_start_that_is_killed_during_initdb_does_not_block_the_next_start(folder: Path) -> None:
     with owner_of(folder) as owner:
         while owner.poll() is None and not list(folder.glob("initdb-*/base")):
             time.sleep(0.001)
         owner.kill()
     with EmbeddedPostgres(folder, durable=False) as server:
-        assert ask(server.dsn, "SELECT 1") == "1"
+        assert query(server.dsn, "SELECT 1") == "1"
 
 
 @pytest.mark.parametrize("stopped_first", [True, False])
-def test_after_the_server_is_killed_it_recovers_what_was_committed(folder: Path, *, stopped_first: bool) -> None:
+def test_a_killed_server_recovers_committed_data(folder: Path, *, stopped_first: bool) -> None:
     with EmbeddedPostgres(folder) as server:
-        ask(server.dsn, "CREATE TABLE kept AS SELECT 'order 1' AS what")
+        query(server.dsn, "CREATE TABLE kept AS SELECT 'order 1' AS what")
         os.kill(postmaster(folder), signal.SIGKILL)
         os.waitid(os.P_PID, postmaster(folder), os.WEXITED | os.WNOWAIT)
         if stopped_first:
             server.stop()
-        assert ask(server.start(), "SELECT what FROM kept") == "order 1"
+        assert query(server.start(), "SELECT what FROM kept") == "order 1"
 
 
-def test_process_ids_left_by_a_crash_of_the_machine_may_belong_to_strangers_now(folder: Path) -> None:
+def test_stale_pid_files_do_not_block_a_start_or_kill_other_processes(folder: Path) -> None:
     server = EmbeddedPostgres(folder, durable=False)
     server.start()
     names = [folder / "data/postmaster.pid", folder / "data/.s.PGSQL.5432.lock"]
     left = [name.read_text().split("\n", 1)[1] for name in names]
     server.stop()
     same_user = (folder / "data").stat().st_uid if os.geteuid() == 0 else None
-    with subprocess.Popen(["sleep", "60"], user=same_user) as stranger:
+    with subprocess.Popen(["sleep", "60"], user=same_user) as other:
         for name, rest in zip(names, left, strict=True):
-            name.write_text(f"{stranger.pid}\n{rest}")
+            name.write_text(f"{other.pid}\n{rest}")
         with server:
-            assert ask(server.dsn, "SELECT 1") == "1"
-        assert stranger.poll() is None
-        stranger.kill()
+            assert query(server.dsn, "SELECT 1") == "1"
+        assert other.poll() is None
+        other.kill()
 
 
-def test_half_made_data_of_a_killed_start_is_thrown_away(folder: Path) -> None:
-    half_made = folder / "initdb-killed"
-    half_made.mkdir(parents=True)
-    (half_made / "PG_VERSION").write_text("18\n")
+def test_an_incomplete_data_folder_is_deleted(folder: Path) -> None:
+    incomplete = folder / "initdb-killed"
+    incomplete.mkdir(parents=True)
+    (incomplete / "PG_VERSION").write_text("18\n")
     with EmbeddedPostgres(folder, durable=False) as server:
-        assert ask(server.dsn, "SELECT 1") == "1"
-    assert not half_made.exists()
+        assert query(server.dsn, "SELECT 1") == "1"
+    assert not incomplete.exists()
 
 
 @pytest.mark.parametrize("name", ["deep/" * 30, "with a space, a comma and ü"])
-async def test_a_folder_that_no_socket_address_can_hold_works_all_the_same(tmp_path: Path, name: str) -> None:
+async def test_a_folder_whose_path_does_not_fit_a_socket_address_works(tmp_path: Path, name: str) -> None:
     with EmbeddedPostgres(tmp_path / name, durable=False) as server:
         connection = await connect(server.dsn)
         [[socket_folder]] = await connection.fetch("SHOW unix_socket_directories")
@@ -212,7 +212,7 @@ async def test_a_folder_that_no_socket_address_can_hold_works_all_the_same(tmp_p
     assert not Path(socket_folder).exists()
 
 
-def test_a_socket_folder_prepared_by_someone_else_is_refused(tmp_path: Path) -> None:
+def test_a_socket_folder_that_others_can_access_is_refused(tmp_path: Path) -> None:
     server = EmbeddedPostgres(tmp_path / "with space", durable=False)
     prepared = Path(server.dsn.partition("host=")[2].partition("&")[0])
     prepared.mkdir(mode=0o755)
@@ -223,7 +223,7 @@ def test_a_socket_folder_prepared_by_someone_else_is_refused(tmp_path: Path) -> 
         prepared.rmdir()
 
 
-def test_stop_may_come_early_twice_and_after_the_server_and_its_data_are_gone(folder: Path) -> None:
+def test_stop_works_before_a_start_twice_and_after_the_data_is_deleted(folder: Path) -> None:
     server = EmbeddedPostgres(folder, durable=False)
     server.stop()
     server.start()
@@ -236,7 +236,7 @@ def test_stop_may_come_early_twice_and_after_the_server_and_its_data_are_gone(fo
     assert not Path(f"/proc/{running}").exists()
 
 
-def test_ctrl_c_in_the_terminal_reaches_the_owner_but_not_the_server(folder: Path) -> None:
+def test_ctrl_c_reaches_the_owner_but_not_the_server(folder: Path) -> None:
     with owner_of(folder, INTERRUPTED_OWNER) as owner:
         assert first_line(owner) == "started"
         os.killpg(owner.pid, signal.SIGINT)
@@ -245,30 +245,28 @@ def test_ctrl_c_in_the_terminal_reaches_the_owner_but_not_the_server(folder: Pat
     assert not (folder / "data/postmaster.pid").exists()
 
 
-def test_a_failed_start_shows_the_server_log_and_lets_go_of_the_folder(folder: Path) -> None:
+def test_a_failed_start_shows_the_server_log_and_releases_the_folder(folder: Path) -> None:
     with EmbeddedPostgres(folder, durable=False):
         pass
     control = folder / "data/global/pg_control"
-    kept = control.read_bytes()
-    control.write_bytes(bytes(len(kept)))
+    intact = control.read_bytes()
+    control.write_bytes(bytes(len(intact)))
     with pytest.raises(EmbeddedPostgresFailed, match=r"server\.log:\n(.*\n)*.*FATAL"):
         EmbeddedPostgres(folder, durable=False).start()
-    control.write_bytes(kept)
+    control.write_bytes(intact)
     with EmbeddedPostgres(folder, durable=False) as server:
-        assert ask(server.dsn, "SELECT 1") == "1"
+        assert query(server.dsn, "SELECT 1") == "1"
 
 
-def test_data_of_another_major_version_is_refused_with_the_way_out(folder: Path) -> None:
+def test_data_of_another_major_version_is_refused(folder: Path) -> None:
     (folder / "data").mkdir(parents=True)
     (folder / "data/PG_VERSION").write_text("16\n")
-    with pytest.raises(EmbeddedPostgresFailed, match=r"made by PostgreSQL 16.*dump"):
+    with pytest.raises(EmbeddedPostgresFailed, match=r"created by PostgreSQL 16.*Dump"):
         EmbeddedPostgres(folder, durable=False).start()
 
 
 @only_root
-def test_root_may_keep_binaries_and_data_in_a_folder_closed_to_others(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_root_may_keep_binaries_and_data_in_a_private_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     closed = folder.parent / "closed"
     closed.mkdir(mode=0o700)
     install, libraries = (
@@ -284,24 +282,24 @@ def test_root_may_keep_binaries_and_data_in_a_folder_closed_to_others(
 
     monkeypatch.setattr(embedded, "binary", closed_binary)
     with EmbeddedPostgres(closed / "postgres", durable=False) as server:
-        assert ask(server.dsn, "SELECT to_tsvector('english', 'it works')") == "'work':2"
+        assert query(server.dsn, "SELECT to_tsvector('english', 'it works')") == "'work':2"
         assert Path(f"/proc/{postmaster(closed / 'postgres')}").stat().st_uid == NOBODY
     assert closed.stat().st_mode & 0o777 == 0o700
 
 
 @only_root
-def test_root_runs_the_server_as_whoever_owns_the_data_but_never_as_root(folder: Path) -> None:
+def test_root_runs_the_server_as_the_owner_of_the_data_but_never_as_root(folder: Path) -> None:
     with EmbeddedPostgres(folder, durable=False) as server:
-        ask(server.dsn, "CREATE TABLE kept AS SELECT 'order 1' AS what")
+        query(server.dsn, "CREATE TABLE kept AS SELECT 'order 1' AS what")
     for owner, runner in ((0, NOBODY), (2, 2)):
         subprocess.run(["chown", "-R", f"{owner}:{owner}", folder / "data"], check=True)
         with EmbeddedPostgres(folder, durable=False) as server:
-            assert ask(server.dsn, "SELECT what FROM kept") == "order 1"
+            assert query(server.dsn, "SELECT what FROM kept") == "order 1"
             assert Path(f"/proc/{postmaster(folder)}").stat().st_uid == runner
 
 
 @only_root
-def test_an_ordinary_user_runs_the_server_as_himself_and_reads_why_he_may_not_use_that_of_root(
+def test_another_user_runs_the_server_but_cannot_use_the_folder_of_root(
     folder: Path,
 ) -> None:
     as_nobody = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
@@ -309,7 +307,7 @@ def test_an_ordinary_user_runs_the_server_as_himself_and_reads_why_he_may_not_us
     if subprocess.run(
         [*as_nobody, sys.executable, "-c", "import stoa.db.embedded"], env=ENVIRONMENT, check=False
     ).returncode:
-        pytest.skip("an ordinary user cannot read this installation of Stoa")
+        pytest.skip("other users cannot read this installation of Stoa")
     with tempfile.TemporaryDirectory() as home:
         shutil.chown(home, NOBODY, NOBODY)
         done = subprocess.run(

@@ -1,4 +1,4 @@
-"""The schema: the committed picture is true, every table says where it lives, and functions follow their files."""
+"""The schema: schema.sql is up to date, every table declares its placement, and functions match their files."""
 
 import os
 from collections.abc import AsyncIterator
@@ -34,7 +34,7 @@ async def test_a_database_migrated_from_empty_equals_the_committed_schema(migrat
     assert await describe(migrated) == (Path(__file__).parents[2] / FILE).read_text(encoding="utf-8")
 
 
-async def test_every_table_says_where_its_rows_live(migrated: Connection) -> None:
+async def test_every_table_declares_its_placement(migrated: Connection) -> None:
     rows = await migrated.fetch(
         """SELECT relname, coalesce(obj_description(oid, 'pg_class'), '') FROM pg_class
             WHERE relkind IN ('r', 'p') AND relnamespace = 'public'::regnamespace AND NOT relispartition"""
@@ -42,13 +42,13 @@ async def test_every_table_says_where_its_rows_live(migrated: Connection) -> Non
     assert {name: placement for name, placement in rows if placement not in PLACEMENTS} == {}
 
 
-async def test_every_function_of_the_database_has_its_file(migrated: Connection) -> None:
+async def test_every_function_of_the_database_has_a_file(migrated: Connection) -> None:
     rows = await migrated.fetch("SELECT proname FROM pg_proc WHERE pronamespace = 'public'::regnamespace")
     assert sorted(name for [name] in rows) == sorted(function.name for function in FUNCTIONS)
 
 
 def release_with(monkeypatch: pytest.MonkeyPatch, *added: Function) -> None:
-    """Let the next migration find further functions beside the current ones."""
+    """Add functions to those that the next migration finds."""
     known = [*FUNCTIONS, *added]
 
     def found() -> list[Function]:
@@ -72,7 +72,7 @@ async def test_a_changed_function_is_replaced_and_a_removed_one_dropped(
         assert await overloads(migrated) == expected
 
 
-async def test_unchanged_functions_are_left_alone(url: str, migrated: Connection) -> None:
+async def test_unchanged_functions_are_not_replaced(url: str, migrated: Connection) -> None:
     before = await migrated.fetch(
         "SELECT oid, xmin::text FROM pg_proc WHERE pronamespace = 'public'::regnamespace ORDER BY 1"
     )
@@ -82,7 +82,7 @@ async def test_unchanged_functions_are_left_alone(url: str, migrated: Connection
     )
 
 
-async def test_a_broken_function_leaves_the_database_as_it_was(
+async def test_a_broken_function_rolls_the_migration_back(
     url: str, migrated: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken = Function("probe_two", "orders", "CREATE FUNCTION probe_two() RETURNS bigint LANGUAGE sql RETURN nothing;")

@@ -74,7 +74,7 @@ async def test_a_transaction_in_which_an_error_was_swallowed_is_not_taken_for_co
             with contextlib.suppress(PostgresError):
                 await db.execute("SELECT 1 / 0")
 
-    with pytest.raises(RuntimeError, match="not passed on"):
+    with pytest.raises(RuntimeError, match="swallowed"):
         await swallow()
     await assert_whole(pool)
 
@@ -93,8 +93,8 @@ async def test_a_pool_says_when_so_many_wait_that_newcomers_should_not(pool: Dat
         for _ in range(SIZE):
             await stack.enter_async_context(pool.transaction())
         waiting = [asyncio.create_task(pool.fetch("SELECT 1")) for _ in range(MOST_WAITING * SIZE)]
-        assert not pool.crowded
+        assert not pool.saturated
         await asyncio.sleep(0)
-        assert pool.crowded
+        assert pool.saturated
     await asyncio.gather(*waiting)
-    assert not pool.crowded
+    assert not pool.saturated

@@ -46,22 +46,22 @@ _RULES = [
     # The fields of the events that a subscription names, and what kind of value each has.
     ("invalid_format", r"/filter/.*", r"^(must|may|takes|has)"),
     ("unknown_field", r"/(fields/\d+|filter/.*)", r"is a field of none of these events"),
-    ("invalid_parameter", r"cursor", r"must be a cursor that a page gave"),
+    ("invalid_parameter", r"cursor", r"must be the next_cursor or prev_cursor of an earlier page"),
     # How many digits an amount has is the currency's, and how large it may be follows from it.
     ("invalid_parameter", r"(price|total|total_spent)(\[\w+\])?", r"fraction digits|is too large"),
-    ("invalid_parameter", r"per_page", r"is the same as limit; give one of them"),
+    ("invalid_parameter", r"per_page", r"is an alias of limit; send only one of them"),
     ("invalid_parameter", r"phone", r"must be a number with its country code"),
-    ("invalid_parameter", r"q", r"must hold a word"),
-    ("invalid_parameter", r"sort", r"takes each of .* once"),
+    ("invalid_parameter", r"q", r"must contain a word"),
+    ("invalid_parameter", r"sort", r"accepts each of .* once"),
 ]
 _WHOLE = [
     (400, "page_too_deep", r""),
     (400, "invalid_parameter", r"wait goes with after|A feed takes after|event must be the name of an event"),
     (400, "invalid_parameter", r"mode=create makes new ones"),
-    (400, "invalid_parameter", r"Parameters may not hold NUL"),
+    (400, "invalid_parameter", r"Parameters must not contain NUL"),
     # NUL in any text, and digits that nobody has a number for: to say so would be a pattern at every string.
     (400, "malformed_json", r"Text must not contain NUL|A number has too many digits|A number exceeds 64 bits"),
-    (400, "invalid_parameter", r"Give either a page or a cursor"),
+    (400, "invalid_parameter", r"Send either `page` or `cursor`"),
     # An import's file is a string to the description.
     (422, "validation_failed", r"The file has no header"),
 ]

@@ -72,7 +72,7 @@ async def test_programs_read_the_job_as_json(stoa: Stoa, shop: Shop, tmp_path: P
     ("name", "content", "words"),
     [
         ("mugs.xlsx", b"x", "must end in"),
-        ("mugs.csv", b"sku,prise\nA,1\n", "/prise: is not a field here"),
+        ("mugs.csv", b"sku,prise\nA,1\n", "/prise: is not a known field"),
         ("mugs.ndjson.gz", b"not packed", "cannot be read"),
     ],
 )

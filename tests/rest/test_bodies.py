@@ -1,4 +1,4 @@
-"""Bodies: what is hostile or wrong is refused with its code, every fault named, and nothing is written."""
+"""Request bodies: hostile and invalid ones are refused with every fault, and nothing is written."""
 
 import gzip
 from collections.abc import AsyncIterator
@@ -25,7 +25,7 @@ HOSTILE = {
         "malformed_json",
     ),
     "a duplicate key": (b'{"title":"a","title":"b","price":"1.00"}', 400, "malformed_json"),
-    "a duplicate key inside": (
+    "a nested duplicate key": (
         b'{"title":"a","price":"1","detail":{"pages":1,"pages":2}}',
         400,
         "malformed_json",
@@ -41,7 +41,7 @@ HOSTILE = {
         400,
         "malformed_json",
     ),
-    "something behind it": (b'{"title":"a","price":"1"} {}', 400, "malformed_json"),
+    "trailing data": (b'{"title":"a","price":"1"} {}', 400, "malformed_json"),
 }
 
 
@@ -53,7 +53,7 @@ async def test_a_hostile_body_is_refused_with_its_code(shop: Shop, case: str) ->
     assert (await shop.client.get("/notes")).json()["meta"]["total"] == 0
 
 
-async def test_all_faults_are_named_at_once_with_their_pointers(shop: Shop) -> None:
+async def test_all_faults_are_reported_at_once_with_their_pointers(shop: Shop) -> None:
     answer = await shop.client.post(
         "/notes",
         json={
@@ -83,7 +83,7 @@ async def test_all_faults_are_named_at_once_with_their_pointers(shop: Shop) -> N
     assert by_pointer["/tittle"]["meta"] == {"did_you_mean": "title"}
 
 
-async def test_a_problem_carries_what_a_developer_needs(shop: Shop) -> None:
+async def test_a_problem_document_has_all_its_members(shop: Shop) -> None:
     answer = await shop.client.post("/notes", json={}, headers={"x-request-id": "mine-1"})
     problem = answer.json()
     assert answer.headers["content-type"] == "application/problem+json"
@@ -109,15 +109,15 @@ async def test_money_is_never_rounded_or_guessed(shop: Shop, sent: object, code:
 
 
 @pytest.mark.parametrize(
-    ("sent", "kept"), [("19.9", "19.90"), (19.99, "19.99"), (7, "7.00"), ("0", "0.00"), (1e2, "100.00")]
+    ("sent", "stored"), [("19.9", "19.90"), (19.99, "19.99"), (7, "7.00"), ("0", "0.00"), (1e2, "100.00")]
 )
-async def test_money_may_come_as_text_or_number_and_leaves_as_text(shop: Shop, sent: object, kept: str) -> None:
+async def test_money_is_accepted_as_text_or_number_and_returned_as_text(shop: Shop, sent: object, stored: str) -> None:
     answer = await shop.client.post("/notes", json={"title": "a", "price": sent})
     assert answer.status_code == 201, answer.text
-    assert answer.json()["data"]["price"] == kept
+    assert answer.json()["data"]["price"] == stored
 
 
-async def test_an_error_never_echoes_more_than_a_little_of_the_input(shop: Shop) -> None:
+async def test_an_error_echoes_only_a_short_part_of_the_input(shop: Shop) -> None:
     answer = await shop.client.post("/notes", json={"x" * 100_000: 1, "title": "a", "price": "y" * 100_000})
     assert answer.status_code == 422
     assert len(answer.content) < 2_000
@@ -129,7 +129,7 @@ async def test_an_error_never_echoes_more_than_a_little_of_the_input(shop: Shop)
 @pytest.mark.parametrize(
     "media", ["text/plain", "application/x-www-form-urlencoded", "application/json; charset=latin-1", ""]
 )
-async def test_another_media_type_is_refused(shop: Shop, media: str) -> None:
+async def test_an_unsupported_media_type_is_refused(shop: Shop, media: str) -> None:
     answer = await shop.client.post("/notes", content=b'{"title":"a","price":"1"}', headers={"content-type": media})
     assert (answer.status_code, answer.json()["code"]) == (415, "unsupported_media_type")
 
@@ -146,15 +146,15 @@ async def test_a_body_over_the_limit_is_refused_before_it_is_read(shop: Shop) ->
     assert (answer.status_code, answer.json()["code"]) == (413, "payload_too_large")
 
 
-async def test_a_gzip_body_is_unpacked(shop: Shop) -> None:
-    packed = gzip.compress(b'{"title":"packed","price":"1.00"}')
-    answer = await shop.client.post("/notes", content=packed, headers={**JSON, "content-encoding": "gzip"})
+async def test_a_gzip_body_is_decompressed(shop: Shop) -> None:
+    compressed = gzip.compress(b'{"title":"compressed","price":"1.00"}')
+    answer = await shop.client.post("/notes", content=compressed, headers={**JSON, "content-encoding": "gzip"})
     assert answer.status_code == 201
-    assert answer.json()["data"]["title"] == "packed"
+    assert answer.json()["data"]["title"] == "compressed"
 
 
 @pytest.mark.parametrize(
-    ("packed", "encoding", "status"),
+    ("body", "encoding", "status"),
     [
         (gzip.compress(b'{"title":"' + b"a" * 900_000 + b'"}'), "gzip", 413),
         (gzip.compress(b'{"title":"a","price":"1"}')[:-9], "gzip", 415),
@@ -163,21 +163,23 @@ async def test_a_gzip_body_is_unpacked(shop: Shop) -> None:
         (b"{}", "br", 415),
         (b"{}", "gzip, gzip", 415),
     ],
-    ids=["a bomb", "cut short", "not gzip", "something behind it", "another packing", "packed twice"],
+    ids=["a bomb", "truncated", "not gzip", "trailing data", "another encoding", "compressed twice"],
 )
-async def test_a_bomb_or_a_broken_gzip_is_refused(shop: Shop, packed: bytes, encoding: str, status: int) -> None:
-    answer = await shop.client.post("/notes", content=packed, headers={**JSON, "content-encoding": encoding})
+async def test_a_decompression_bomb_or_invalid_gzip_is_refused(
+    shop: Shop, body: bytes, encoding: str, status: int
+) -> None:
+    answer = await shop.client.post("/notes", content=body, headers={**JSON, "content-encoding": encoding})
     assert answer.status_code == status
 
 
 @pytest.mark.parametrize("number", [b"9.0", b"0.9e1", b"90E-1"])
-async def test_a_whole_number_is_an_integer_however_it_is_written(shop: Shop, number: bytes) -> None:
+async def test_an_integer_may_be_written_with_a_point_or_an_exponent(shop: Shop, number: bytes) -> None:
     body = b'{"title":"a","price":"1.00","detail":{"pages":' + number + b"}}"
     answer = await shop.client.post("/notes", content=body, headers=JSON)
     assert (answer.status_code, answer.json()["data"]["detail"]["pages"]) == (201, 9)
 
 
-async def test_a_fraction_is_no_integer(shop: Shop) -> None:
+async def test_a_fraction_is_not_an_integer(shop: Shop) -> None:
     body = b'{"title":"a","price":"1.00","detail":{"pages":9.5}}'
     answer = await shop.client.post("/notes", content=body, headers=JSON)
     assert (answer.status_code, answer.json()["errors"][0]["code"]) == (422, "invalid_type")

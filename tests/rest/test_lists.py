@@ -23,8 +23,8 @@ async def write_notes(shop: Shop, count: int) -> list[int]:
     return ids
 
 
-async def walk(shop: Shop, params: dict[str, Any]) -> list[dict[str, Any]]:
-    """Follow next_cursor to the end; only the first request carries the parameters."""
+async def read_all(shop: Shop, params: dict[str, Any]) -> list[dict[str, Any]]:
+    """Follow next_cursor to the last page. Only the first request has the parameters."""
     seen: list[dict[str, Any]] = []
     answer = await shop.client.get("/notes", params=params)
     while True:
@@ -36,7 +36,7 @@ async def walk(shop: Shop, params: dict[str, Any]) -> list[dict[str, Any]]:
         answer = await shop.client.get("/notes", params={"cursor": page["meta"]["next_cursor"]})
 
 
-async def test_an_empty_list_has_the_whole_envelope(shop: Shop) -> None:
+async def test_an_empty_list_has_the_complete_envelope(shop: Shop) -> None:
     answer = await shop.client.get("/notes")
     assert answer.json() == {
         "data": [],
@@ -45,9 +45,9 @@ async def test_an_empty_list_has_the_whole_envelope(shop: Shop) -> None:
     assert "link" not in answer.headers
 
 
-async def test_a_cursor_alone_goes_on_with_the_same_filters_order_and_size(shop: Shop) -> None:
+async def test_a_cursor_alone_continues_with_the_same_filters_order_and_limit(shop: Shop) -> None:
     await write_notes(shop, 25)
-    seen = await walk(shop, {"limit": 4, "colour": "red,blue", "sort": "-price,title"})
+    seen = await read_all(shop, {"limit": 4, "colour": "red,blue", "sort": "-price,title"})
     expected = sorted((n for n in range(25) if n % 3 != 1), key=lambda n: (-(n % 7), f"note {n:03}"))
     assert [note["title"] for note in seen] == [f"note {n:03}" for n in expected]
 
@@ -55,18 +55,18 @@ async def test_a_cursor_alone_goes_on_with_the_same_filters_order_and_size(shop:
 @pytest.mark.parametrize(
     "sort", ["id", "-id", "title", "-title", "price", "-price", "price,-title", "-price,id", "-price,-title"]
 )
-async def test_walking_forth_and_back_meets_every_row_once(shop: Shop, sort: str) -> None:
+async def test_paging_forward_and_backward_returns_every_row_once(shop: Shop, sort: str) -> None:
     ids = await write_notes(shop, 23)
-    forth = [note["id"] for note in await walk(shop, {"limit": 5, "sort": sort})]
-    assert sorted(forth) == ids
+    forward = [note["id"] for note in await read_all(shop, {"limit": 5, "sort": sort})]
+    assert sorted(forward) == ids
     page = (await shop.client.get("/notes", params={"limit": 5, "sort": sort})).json()
     while page["meta"]["next_cursor"]:
         page = (await shop.client.get("/notes", params={"cursor": page["meta"]["next_cursor"]})).json()
-    back = [note["id"] for note in reversed(page["data"])]
+    backward = [note["id"] for note in reversed(page["data"])]
     while page["meta"]["prev_cursor"]:
         page = (await shop.client.get("/notes", params={"cursor": page["meta"]["prev_cursor"]})).json()
-        back += [note["id"] for note in reversed(page["data"])]
-    assert back == forth[::-1]
+        backward += [note["id"] for note in reversed(page["data"])]
+    assert backward == forward[::-1]
 
 
 async def test_the_total_is_exact_for_the_filter_on_every_page(shop: Shop) -> None:
@@ -78,7 +78,7 @@ async def test_the_total_is_exact_for_the_filter_on_every_page(shop: Shop) -> No
     assert (await shop.client.get("/notes", params={"limit": 1})).json()["meta"]["total"] == 20
 
 
-async def test_links_lead_to_the_neighbours(shop: Shop) -> None:
+async def test_links_lead_to_the_next_and_previous_page(shop: Shop) -> None:
     await write_notes(shop, 9)
     first = await shop.client.get("/notes", params={"limit": 4, "pinned": "true"})
     second = await shop.client.get(first.links["next"]["url"])
@@ -88,7 +88,7 @@ async def test_links_lead_to_the_neighbours(shop: Shop) -> None:
     assert "next" not in second.links
 
 
-async def test_numbered_pages_serve_user_interfaces_up_to_a_depth(shop: Shop) -> None:
+async def test_page_numbers_work_up_to_a_limit(shop: Shop) -> None:
     await write_notes(shop, 11)
     third = (await shop.client.get("/notes", params={"page": 3, "per_page": 4})).json()
     assert [n["title"] for n in third["data"]] == ["note 008", "note 009", "note 010"]
@@ -98,7 +98,7 @@ async def test_numbered_pages_serve_user_interfaces_up_to_a_depth(shop: Shop) ->
     assert "next_cursor" in deep.json()["detail"]
 
 
-async def test_a_cursor_does_not_serve_another_query(shop: Shop) -> None:
+async def test_a_cursor_of_another_query_is_refused(shop: Shop) -> None:
     await write_notes(shop, 6)
     cursor = (await shop.client.get("/notes", params={"limit": 2, "colour": "red"})).json()["meta"]["next_cursor"] or ""
     same = await shop.client.get("/notes", params={"cursor": cursor, "colour": "red"})
@@ -114,7 +114,7 @@ async def test_a_cursor_does_not_serve_another_query(shop: Shop) -> None:
                                     "W3t9LHRydWUsWzEsMl1d", "W3siYSI6IiJ9LGZhbHNlLFsxXV0",
                                     "W3t9LGZhbHNlLFsxODQ0Njc0NDA3MzcwOTU1MTYxNV1d",
                                     "W3sic29ydCI6InRpdGxlIn0sZmFsc2UsWyJcdTAwMDAiLDFdXQ"])  # fmt: skip
-async def test_a_made_up_cursor_is_refused(shop: Shop, cursor: str) -> None:
+async def test_an_invalid_cursor_is_refused(shop: Shop, cursor: str) -> None:
     answer = await shop.client.get("/notes", params={"cursor": cursor})
     assert answer.status_code == 400, answer.text
 
@@ -158,17 +158,17 @@ async def test_a_made_up_cursor_is_refused(shop: Shop, cursor: str) -> None:
         ("&".join(f"a{n}=1" for n in range(60)), "invalid_parameter"),
     ],
 )
-async def test_a_parameter_is_understood_or_refused_never_ignored(shop: Shop, query: str, code: str) -> None:
+async def test_an_unknown_or_invalid_parameter_is_refused(shop: Shop, query: str, code: str) -> None:
     answer = await shop.client.get(f"/notes?{query}")
     assert (answer.status_code, answer.json()["code"]) == (400, code), answer.text
 
 
-async def test_all_wrong_parameters_are_named_at_once(shop: Shop) -> None:
+async def test_all_invalid_parameters_are_reported_at_once(shop: Shop) -> None:
     answer = await shop.client.get("/notes", params={"limit": "x", "colour": "pink", "sort": "size"})
     assert {fault["pointer"] for fault in answer.json()["errors"]} == {"limit", "colour", "sort"}
 
 
-async def test_ranges_and_sets_narrow_a_list(shop: Shop) -> None:
+async def test_ranges_and_sets_filter_a_list(shop: Shop) -> None:
     ids = await write_notes(shop, 14)
     page = (await shop.client.get("/notes", params={"price[gte]": "2", "price[lt]": "4.50"})).json()
     assert page["meta"]["total"] == 4
@@ -176,21 +176,21 @@ async def test_ranges_and_sets_narrow_a_list(shop: Shop) -> None:
     assert [note["id"] for note in page["data"]] == [ids[0], ids[5]]
 
 
-async def test_fields_leaves_the_rest_out(shop: Shop) -> None:
+async def test_fields_omits_all_others(shop: Shop) -> None:
     await write_notes(shop, 1)
     page = (await shop.client.get("/notes", params={"fields": "id,price"})).json()
     assert set(page["data"][0]) == {"id", "price"}
 
 
-async def test_deleted_rows_are_tombstones_when_asked_for(shop: Shop) -> None:
+async def test_include_deleted_adds_tombstones(shop: Shop) -> None:
     ids = await write_notes(shop, 3)
     await shop.client.delete(f"/notes/{ids[1]}")
     plain = (await shop.client.get("/notes")).json()
     assert [note["id"] for note in plain["data"]] == [ids[0], ids[2]]
     assert plain["meta"]["total"] == 2
-    whole = (await shop.client.get("/notes", params={"include_deleted": "true"})).json()
-    assert whole["meta"]["total"] == 3
-    tombstone = whole["data"][1]
+    all_rows = (await shop.client.get("/notes", params={"include_deleted": "true"})).json()
+    assert all_rows["meta"]["total"] == 3
+    tombstone = all_rows["data"][1]
     assert set(tombstone) == {"id", "deleted_at", "version"}
     assert tombstone["version"] == 2
 
@@ -199,7 +199,9 @@ async def test_deleted_rows_are_tombstones_when_asked_for(shop: Shop) -> None:
     ("name", "values"),
     [("colour", ["red", "blue"]), ("sort", ["-title", "id"]), ("fields", ["id", "title"])],
 )
-async def test_several_values_may_come_by_commas_or_by_the_name_again(shop: Shop, name: str, values: list[str]) -> None:
+async def test_several_values_are_separated_by_commas_or_repeat_the_name(
+    shop: Shop, name: str, values: list[str]
+) -> None:
     for title, colour in (("a", "red"), ("b", "green"), ("c", "blue")):
         await shop.client.post("/notes", json={"title": title, "price": "1.00", "colour": colour})
     joined = await shop.client.get("/notes", params={name: ",".join(values)})
@@ -208,7 +210,7 @@ async def test_several_values_may_come_by_commas_or_by_the_name_again(shop: Shop
     assert repeated.json()["data"] == joined.json()["data"]
 
 
-async def test_a_cursor_goes_on_whichever_way_the_values_came(shop: Shop) -> None:
+async def test_a_cursor_accepts_several_values_in_either_form(shop: Shop) -> None:
     for title in ("a", "b", "c"):
         await shop.client.post("/notes", json={"title": title, "price": "1.00"})
     first = (await shop.client.get("/notes?colour=red&colour=blue&limit=2")).json()
@@ -216,20 +218,20 @@ async def test_a_cursor_goes_on_whichever_way_the_values_came(shop: Shop) -> Non
     assert [note["title"] for note in again.json()["data"]] == ["c"]
 
 
-async def test_two_hundred_and_fifty_ids_may_come_by_the_name_again(shop: Shop) -> None:
+async def test_a_name_may_repeat_250_times(shop: Shop) -> None:
     most = "&".join(f"ids={number}" for number in range(1, 251))
     assert (await shop.client.get(f"/notes?{most}")).status_code == 200
     answer = await shop.client.get(f"/notes?{most}&ids=251")
     assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (400, "ids")
 
 
-async def test_a_single_value_stands_once(shop: Shop) -> None:
+async def test_a_parameter_with_one_value_must_not_repeat(shop: Shop) -> None:
     answer = await shop.client.get("/notes?limit=1&limit=2")
     assert (answer.status_code, answer.json()["code"]) == (400, "invalid_parameter")
     assert "given more than once" in answer.json()["detail"]
 
 
-async def test_a_name_is_shown_once_however_often_it_is_asked_for(shop: Shop) -> None:
+async def test_a_field_that_is_named_twice_is_returned_once(shop: Shop) -> None:
     await shop.client.post("/notes", json={"title": "a", "price": "1.00"})
     answer = await shop.client.get("/notes?fields=id,title,title")
     assert list(answer.json()["data"][0]) == ["id", "title"]

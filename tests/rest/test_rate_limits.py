@@ -1,4 +1,4 @@
-"""Rate limits: exact however many workers share a bucket, told in headers, and refilled with time."""
+"""Rate limits: exact across workers, reported in headers, and refilled over time."""
 
 import asyncio
 import time
@@ -19,7 +19,7 @@ BURST, REFILL = 40, 2
 
 @pytest.fixture
 async def workers(shop: Shop) -> AsyncIterator[list[Application]]:
-    """Two more of the service, as worker processes are: they share nothing but the database."""
+    """Two more applications that share only the database, like worker processes."""
     apps = [Application(shop.application.settings, notes.routes.endpoints) for _ in range(2)]
     yield apps
     for app in apps:
@@ -27,13 +27,13 @@ async def workers(shop: Shop) -> AsyncIterator[list[Application]]:
 
 
 async def limited(shop: Shop, db: Database) -> Shop:
-    """A shop whose app has a small bucket; a new one, so that no worker remembers a larger."""
+    """A new shop whose app has a small bucket; no worker has cached a larger limit."""
     opened = await open_shop(shop.application, db)
     await install(opened.operator, opened.client_id, opened.store.handle, rate_burst=BURST, rate_refill=REFILL)
     return opened
 
 
-async def test_the_limit_is_exact_over_several_workers(shop: Shop, db: Database, workers: list[Application]) -> None:
+async def test_the_limit_is_exact_across_workers(shop: Shop, db: Database, workers: list[Application]) -> None:
     small = await limited(shop, db)
     clients = [api_client(app, small.store.handle, small.token) for app in workers]
     started = time.monotonic()
@@ -54,7 +54,7 @@ async def test_the_limit_is_exact_over_several_workers(shop: Shop, db: Database,
         assert answer.headers["x-ratelimit-remaining"] == "0"
 
 
-async def test_headers_tell_what_is_left_and_when_it_is_full(
+async def test_headers_report_the_remaining_requests_and_the_reset_time(
     shop: Shop, db: Database, workers: list[Application]
 ) -> None:
     small = await limited(shop, db)
@@ -68,7 +68,7 @@ async def test_headers_tell_what_is_left_and_when_it_is_full(
     assert 1 <= int(second.headers["x-ratelimit-reset"]) <= 1 + 2 // REFILL
 
 
-async def test_what_was_spent_comes_back(shop: Shop, db: Database, workers: list[Application]) -> None:
+async def test_a_bucket_refills_over_time(shop: Shop, db: Database, workers: list[Application]) -> None:
     small = await limited(shop, db)
     await db.execute(
         "INSERT INTO rate_buckets (store_id, app_id, level, tokens, refilled_at) VALUES ($1, $2, 0, 0, now() - interval '3 seconds') "
@@ -82,22 +82,22 @@ async def test_what_was_spent_comes_back(shop: Shop, db: Database, workers: list
     assert statuses[-1] == 429
 
 
-async def test_apps_and_stores_have_buckets_of_their_own(shop: Shop, db: Database, workers: list[Application]) -> None:
+async def test_apps_and_stores_have_separate_buckets(shop: Shop, db: Database, workers: list[Application]) -> None:
     small = await limited(shop, db)
     client = api_client(workers[0], small.store.handle, small.token)
     await asyncio.gather(*(client.get("/notes") for _ in range(BURST + 10)))
     assert (await client.get("/notes")).status_code == 429
     assert (await shop.client.get("/notes")).status_code == 200
-    neighbour = await small.client_with(["products:read"])
-    assert (await neighbour.get("/notes")).status_code == 200
+    other_app = await small.client_with(["products:read"])
+    assert (await other_app.get("/notes")).status_code == 200
 
 
-async def test_one_app_cannot_take_all_places_at_once(shop: Shop, db: Database) -> None:
+async def test_the_concurrent_requests_of_one_app_are_limited(shop: Shop, db: Database) -> None:
     settings = shop.application.settings
     app = Application(settings, notes.routes.endpoints)
     app_client = api_client(app, shop.store.handle, shop.token)
-    async with db.transaction() as held:
-        await held.execute("LOCK TABLE notes IN ACCESS EXCLUSIVE MODE")
+    async with db.transaction() as transaction:
+        await transaction.execute("LOCK TABLE notes IN ACCESS EXCLUSIVE MODE")
         waiting = [asyncio.create_task(app_client.get("/notes")) for _ in range(30)]
         done, _ = await asyncio.wait(waiting, timeout=1.5)
         early = [task.result() for task in done]
@@ -108,53 +108,53 @@ async def test_one_app_cannot_take_all_places_at_once(shop: Shop, db: Database) 
     await app.close()
 
 
-RICH = 20_000  # rich enough that a worker takes ahead for the next requests
+LARGE = 20_000  # large enough that a worker prefetches tokens
 
 
-async def test_what_is_taken_ahead_from_a_rich_bucket_is_never_given_twice(shop: Shop, db: Database) -> None:
+async def test_prefetched_tokens_are_never_granted_twice(shop: Shop, db: Database) -> None:
     limiters = [RateLimiter(db) for _ in range(4)]
-    key = (shop.store.id, shop.app_id + 1_000_000)  # a bucket that nobody else draws from
+    key = (shop.store.id, shop.app_id + 1_000_000)  # a bucket that no other test uses
 
     async def draw(limiter: RateLimiter) -> int:
         allowed = 0
-        while (await limiter.take(*key, 1, RICH, 1)).allowed:
+        while (await limiter.take(*key, 1, LARGE, 1)).allowed:
             allowed += 1
         return allowed
 
     started = time.monotonic()
     drawn = sum(await asyncio.gather(*(draw(limiter) for limiter in limiters for _ in range(4))))
-    assert RICH <= drawn <= RICH + time.monotonic() - started + 1
+    assert LARGE <= drawn <= LARGE + time.monotonic() - started + 1
 
 
-async def test_what_was_taken_ahead_and_not_needed_goes_back(shop: Shop, db: Database) -> None:
+async def test_unused_prefetched_tokens_are_returned(shop: Shop, db: Database) -> None:
     limiter, other = RateLimiter(db), RateLimiter(db)
     key = (shop.store.id, shop.app_id + 1_000_001)
-    told = [await limiter.take(*key, 1, RICH, 1) for _ in range(3)]
-    assert told[-1].remaining == RICH - 3
-    assert (await other.take(*key, 1, RICH, 1)).remaining < RICH - 4  # the first one holds some
+    allowances = [await limiter.take(*key, 1, LARGE, 1) for _ in range(3)]
+    assert allowances[-1].remaining == LARGE - 3
+    assert (await other.take(*key, 1, LARGE, 1)).remaining < LARGE - 4  # the first limiter has prefetched some
     async with asyncio.timeout(20):
-        while (await other.take(*key, 0, RICH, 1)).remaining < RICH - 4:
+        while (await other.take(*key, 0, LARGE, 1)).remaining < LARGE - 4:
             await asyncio.sleep(0.1)
 
 
-async def test_whoever_goes_on_asking_an_empty_bucket_does_not_trouble_the_database(shop: Shop, db: Database) -> None:
-    class Counted:
-        asked = 0
+async def test_an_empty_bucket_refuses_without_a_statement(shop: Shop, db: Database) -> None:
+    class CountingDatabase:
+        statements = 0
 
         async def fetch(self, sql: str, *args: Any) -> Any:
-            self.asked += 1
+            self.statements += 1
             return await db.fetch(sql, *args)
 
-    counted = Counted()
-    limiter = RateLimiter(cast("Any", counted))
+    counting = CountingDatabase()
+    limiter = RateLimiter(cast("Any", counting))
     key = (shop.store.id, shop.app_id + 1_000_002)
     for _ in range(3):
         assert (await limiter.take(*key, 1, 3, 1)).allowed
-    asked = counted.asked
+    statements = counting.statements
     refused = [await limiter.take(*key, 1, 3, 1) for _ in range(50)]
     assert not any(each.allowed for each in refused)
     assert all(each.retry_in_s == 1 and each.remaining == 0 for each in refused)
-    assert counted.asked <= asked + 1
+    assert counting.statements <= statements + 1
     async with asyncio.timeout(20):
         while not (await limiter.take(*key, 1, 3, 1)).allowed:
             await asyncio.sleep(0.05)

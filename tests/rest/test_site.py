@@ -1,27 +1,27 @@
-"""What the service answers beside the app API: health, description, pages, and the same limits."""
+"""Paths outside the app API: health, the OpenAPI document and pages, with the same header limits."""
 
 import pytest
 from tests.support.shops import Shop
 
 
-async def test_live_and_ready_say_so(shop: Shop) -> None:
+async def test_live_and_ready_report_their_status(shop: Shop) -> None:
     assert (await shop.service.get("/live")).json() == {"status": "live"}
     ready = await shop.service.get("/ready")
     assert (ready.status_code, ready.json()["status"]) == (200, "ready")
 
 
-async def test_the_description_is_served(shop: Shop) -> None:
+async def test_the_openapi_document_is_served(shop: Shop) -> None:
     document = (await shop.service.get("/openapi.json")).json()
     assert document["openapi"] == "3.1.0"
     assert "/api/v3/app/products" in document["paths"]
 
 
-async def test_the_root_leads_to_the_reference_which_is_packed_and_tagged(shop: Shop) -> None:
+async def test_the_root_redirects_to_the_reference_which_has_an_etag_and_is_compressed(shop: Shop) -> None:
     assert (await shop.service.get("/")).headers["location"] == "/docs"
     plain = await shop.service.get("/docs")
-    packed = await shop.service.get("/docs", headers={"accept-encoding": "gzip"})
-    assert packed.headers["content-encoding"] == "gzip"
-    assert packed.text == plain.text
+    compressed = await shop.service.get("/docs", headers={"accept-encoding": "gzip"})
+    assert compressed.headers["content-encoding"] == "gzip"
+    assert compressed.text == plain.text
     assert "default-src 'none'" in plain.headers["content-security-policy"]
     same = await shop.service.get("/docs", headers={"if-none-match": plain.headers["etag"]})
     assert (same.status_code, same.content) == (304, b"")
@@ -31,19 +31,19 @@ async def test_the_root_leads_to_the_reference_which_is_packed_and_tagged(shop: 
     ("path", "status"),
     [("/nothing", 404), ("/problems/nothing", 404), ("/docs/../secret", 404), ("/stores/x/nothing", 404)],
 )
-async def test_an_unknown_page_is_a_problem_too(shop: Shop, path: str, status: int) -> None:
+async def test_an_unknown_page_returns_a_problem_document(shop: Shop, path: str, status: int) -> None:
     answer = await shop.service.get(path)
     assert (answer.status_code, answer.json()["code"]) == (status, "not_found")
     assert answer.headers["x-request-id"] == answer.json()["request_id"]
 
 
-async def test_pages_take_only_their_methods_and_so_many_headers(shop: Shop) -> None:
+async def test_pages_limit_methods_and_headers(shop: Shop) -> None:
     assert (await shop.service.post("/live")).json()["code"] == "method_not_allowed"
     answer = await shop.service.get("/live", headers=[(f"x-{n}", "1") for n in range(101)])
     assert (answer.status_code, answer.json()["code"]) == (431, "headers_too_large")
 
 
-async def test_an_unknown_store_is_a_clear_problem_in_both_forms(shop: Shop) -> None:
+async def test_an_unknown_store_is_not_found_by_path_or_by_host(shop: Shop) -> None:
     by_path = await shop.service.get("/stores/nowhere/api/v3/app/products")
     by_host = await shop.service.get("/api/v3/app/products", headers={"host": "nowhere.localhost"})
     for answer in (by_path, by_host):
@@ -51,7 +51,7 @@ async def test_an_unknown_store_is_a_clear_problem_in_both_forms(shop: Shop) -> 
         assert answer.json()["detail"] == "There is no store at this address."
 
 
-async def test_both_forms_of_an_address_serve_the_same(shop: Shop) -> None:
+async def test_path_and_host_return_the_same_response(shop: Shop) -> None:
     await shop.fill()
     token = {"authorization": f"Bearer {shop.token}"}
     by_path = await shop.client.get("/products")

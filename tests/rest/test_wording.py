@@ -58,7 +58,7 @@ def test_there_are_patterns_to_look_at() -> None:
 def test_a_pattern_without_words_is_not_shown_either() -> None:
     faults: list[Fault] = []
     checker(Annotated[str, msgspec.Meta(pattern="^a+$")])("b", "/x", faults, 2)
-    assert [fault.detail for fault in faults] == ["is not of the right form"]
+    assert [fault.detail for fault in faults] == ["has an invalid format"]
 
 
 @pytest.mark.parametrize(
@@ -145,12 +145,12 @@ async def test_a_token_that_is_refused_is_told_where_to_get_one(shop: Shop) -> N
 async def test_a_path_with_a_slash_too_many_is_told_so(shop: Shop, path: str) -> None:
     answer = await shop.client.get(path)
     assert answer.status_code == 404
-    assert answer.json()["detail"] == f"There is no such address: it ends without a slash, as in {path[:-1]}."
+    assert answer.json()["detail"] == f"There is no such path. Use {path[:-1]}, without the trailing slash."
 
 
 async def test_a_path_that_is_wrong_without_its_slash_too_is_not(shop: Shop) -> None:
     for path in ("/nothing/", "/products//", "/"):
-        assert (await shop.client.get(path)).json()["detail"] == "There is no such address."
+        assert (await shop.client.get(path)).json()["detail"] == "There is no such path."
 
 
 async def test_a_version_counts_with_and_without_its_quotes(shop: Shop) -> None:

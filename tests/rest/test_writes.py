@@ -1,4 +1,4 @@
-"""Writes: one effect for one key, versions that guard against lost updates, and merge patch."""
+"""Writes: idempotency keys, versions that prevent lost updates, and merge patch."""
 
 import asyncio
 from typing import Any
@@ -11,21 +11,21 @@ from stoa.db.pool import Database
 NOTE = {"title": "first", "price": "5.00"}
 
 
-async def written(shop: Shop, **members: Any) -> dict[str, Any]:
+async def create_note(shop: Shop, **members: Any) -> dict[str, Any]:
     answer = await shop.client.post("/notes", json={**NOTE, **members})
     assert answer.status_code == 201, answer.text
     return answer.json()["data"]
 
 
-async def test_a_created_resource_says_where_it_lives(shop: Shop) -> None:
+async def test_a_created_resource_has_a_location(shop: Shop) -> None:
     answer = await shop.client.post("/notes", json=NOTE)
     assert answer.status_code == 201
-    there = await shop.client.get(answer.headers["location"])
-    assert there.json()["data"] == answer.json()["data"]
-    assert there.headers["etag"] == answer.headers["etag"]
+    found = await shop.client.get(answer.headers["location"])
+    assert found.json()["data"] == answer.json()["data"]
+    assert found.headers["etag"] == answer.headers["etag"]
 
 
-async def test_a_repeated_key_answers_the_same_and_does_nothing_again(shop: Shop) -> None:
+async def test_a_repeated_key_replays_the_response_and_has_no_second_effect(shop: Shop) -> None:
     key = {"idempotency-key": "order-17"}
     first = await shop.client.post("/notes", json=NOTE, headers=key)
     second = await shop.client.post("/notes", json=NOTE, headers=key)
@@ -37,7 +37,7 @@ async def test_a_repeated_key_answers_the_same_and_does_nothing_again(shop: Shop
     assert (await shop.client.get("/notes")).json()["meta"]["total"] == 1
 
 
-async def test_a_key_belongs_to_one_request(shop: Shop) -> None:
+async def test_a_key_that_was_used_for_another_request_is_refused(shop: Shop) -> None:
     key = {"idempotency-key": "k"}
     await shop.client.post("/notes", json=NOTE, headers=key)
     other = await shop.client.post("/notes", json={**NOTE, "title": "second"}, headers=key)
@@ -48,11 +48,11 @@ async def test_a_key_belongs_to_one_request(shop: Shop) -> None:
 
 async def test_a_failed_request_does_not_burn_its_key(shop: Shop) -> None:
     key = {"idempotency-key": "k"}
-    await written(shop)
+    await create_note(shop)
     taken = await shop.client.post("/notes", json=NOTE, headers=key)
     assert (taken.status_code, taken.json()["code"]) == (409, "title_taken")
-    mended = await shop.client.post("/notes", json={**NOTE, "title": "second"}, headers=key)
-    assert mended.status_code == 201
+    corrected = await shop.client.post("/notes", json={**NOTE, "title": "second"}, headers=key)
+    assert corrected.status_code == 201
 
 
 async def test_a_key_is_private_to_its_store_and_app(shop: Shop, other_shop: Shop) -> None:
@@ -63,12 +63,12 @@ async def test_a_key_is_private_to_its_store_and_app(shop: Shop, other_shop: Sho
 
 
 @pytest.mark.parametrize("key", ["", " ", "a b", "é", "a" * 256, "tab\there"])
-async def test_a_key_is_visible_ascii(shop: Shop, key: str) -> None:
+async def test_a_key_must_be_visible_ascii(shop: Shop, key: str) -> None:
     answer = await shop.client.post("/notes", json=NOTE, headers={b"idempotency-key": key.encode("latin-1")})
     assert (answer.status_code, answer.json()["code"]) == (400, "invalid_idempotency_key")
 
 
-async def test_racing_requests_with_one_key_have_one_effect(shop: Shop) -> None:
+async def test_concurrent_requests_with_one_key_have_one_effect(shop: Shop) -> None:
     key = {"idempotency-key": "race"}
     answers = await asyncio.gather(*(shop.client.post("/notes", json=NOTE, headers=key) for _ in range(12)))
     codes = [answer.status_code for answer in answers]
@@ -82,9 +82,9 @@ async def test_racing_requests_with_one_key_have_one_effect(shop: Shop) -> None:
     assert (await shop.client.get("/notes")).json()["meta"]["total"] == 1
 
 
-async def test_a_key_in_flight_is_told_so(shop: Shop, db: Database) -> None:
-    async with db.transaction() as held:
-        await held.execute(
+async def test_a_key_that_is_in_progress_is_refused(shop: Shop, db: Database) -> None:
+    async with db.transaction() as transaction:
+        await transaction.execute(
             "INSERT INTO idempotency_keys (store_id, app_id, key, fingerprint) VALUES ($1, $2, 'slow', 'x')",
             shop.store_id, shop.app_id,
         )  # fmt: skip
@@ -93,8 +93,8 @@ async def test_a_key_in_flight_is_told_so(shop: Shop, db: Database) -> None:
     assert answer.headers["retry-after"] == "1"
 
 
-async def test_patch_changes_what_it_names_and_nothing_else(shop: Shop) -> None:
-    note = await written(shop, detail={"author": "Ann", "pages": 3}, labels=["a", "b"])
+async def test_a_patch_changes_only_what_it_names(shop: Shop) -> None:
+    note = await create_note(shop, detail={"author": "Ann", "pages": 3}, labels=["a", "b"])
     answer = await shop.client.patch(f"/notes/{note['id']}", json={"detail": {"pages": None}, "labels": ["c"]})
     changed = answer.json()["data"]
     assert changed["detail"] == {"author": "Ann"}
@@ -103,14 +103,14 @@ async def test_patch_changes_what_it_names_and_nothing_else(shop: Shop) -> None:
     assert changed["version"] == note["version"] + 1
 
 
-async def test_a_patch_that_changes_nothing_leaves_the_version(shop: Shop) -> None:
-    note = await written(shop)
+async def test_a_patch_that_changes_nothing_keeps_the_version(shop: Shop) -> None:
+    note = await create_note(shop)
     answer = await shop.client.patch(f"/notes/{note['id']}", json={"title": "first"})
     assert answer.json()["data"] == note
 
 
-async def test_read_only_fields_may_come_back_unchanged_but_not_changed(shop: Shop) -> None:
-    note = await written(shop)
+async def test_a_patch_may_repeat_read_only_fields_but_not_change_them(shop: Shop) -> None:
+    note = await create_note(shop)
     answer = await shop.client.patch(f"/notes/{note['id']}", json={**note, "title": "renamed"})
     assert answer.status_code == 200, answer.text
     answer = await shop.client.patch(f"/notes/{note['id']}", json={"id": 7, "version": 99})
@@ -119,8 +119,8 @@ async def test_read_only_fields_may_come_back_unchanged_but_not_changed(shop: Sh
     assert found == [("/id", "read_only_field"), ("/version", "read_only_field")]
 
 
-async def test_merge_patch_has_its_own_media_type(shop: Shop) -> None:
-    note = await written(shop)
+async def test_only_patch_accepts_the_media_type_of_merge_patch(shop: Shop) -> None:
+    note = await create_note(shop)
     media = {"content-type": "application/merge-patch+json"}
     answer = await shop.client.patch(f"/notes/{note['id']}", content=b'{"title":"x"}', headers=media)
     assert answer.status_code == 200
@@ -128,8 +128,8 @@ async def test_merge_patch_has_its_own_media_type(shop: Shop) -> None:
     assert answer.status_code == 415
 
 
-async def test_if_match_guards_against_a_lost_update(shop: Shop) -> None:
-    note = await written(shop)
+async def test_if_match_prevents_a_lost_update(shop: Shop) -> None:
+    note = await create_note(shop)
     path = f"/notes/{note['id']}"
     tag = (await shop.client.get(path)).headers["etag"]
     assert (await shop.client.patch(path, json={"title": "mine"}, headers={"if-match": tag})).status_code == 200
@@ -147,8 +147,8 @@ async def test_if_match_guards_against_a_lost_update(shop: Shop) -> None:
     assert (await shop.client.get(path)).status_code == 404
 
 
-async def test_if_none_match_saves_the_body_until_something_changes(shop: Shop) -> None:
-    note = await written(shop)
+async def test_if_none_match_returns_304_until_the_resource_changes(shop: Shop) -> None:
+    note = await create_note(shop)
     path = f"/notes/{note['id']}"
     tag = (await shop.client.get(path)).headers["etag"]
     same = await shop.client.get(path, headers={"if-none-match": f'"other", {tag}'})
@@ -159,8 +159,8 @@ async def test_if_none_match_saves_the_body_until_something_changes(shop: Shop) 
     assert (await shop.client.get(path, headers={"if-none-match": tag})).status_code == 200
 
 
-async def test_racing_updates_with_one_version_let_one_through(shop: Shop) -> None:
-    note = await written(shop)
+async def test_of_concurrent_updates_to_one_version_one_succeeds(shop: Shop) -> None:
+    note = await create_note(shop)
     answers = await asyncio.gather(
         *(
             shop.client.patch(f"/notes/{note['id']}", json={"title": f"t{n}"}, headers={"if-match": '"1"'})

@@ -161,7 +161,7 @@ class NameWords(Words, frozen=True, kw_only=True):
 
     def read(self, text: str, reader: Reader) -> str:
         if len(text) > 200 or not (query := terms.beginning(reader.store_id, text, "name")):
-            raise InvalidValue("must hold a word and at most 200 characters")
+            raise InvalidValue("must contain a word and have at most 200 characters")
         return query
 
 

@@ -13,7 +13,7 @@ from stoa.customers.documents import ADDRESS_DEFAULTS, CUSTOMER_DEFAULTS, SHARED
 from stoa.customers.phones import e164
 from stoa.products.documents import json_of
 from stoa.rest.patch import merge
-from stoa.rest.problems import Fault, ValidationFailed, counted, shown
+from stoa.rest.problems import Fault, ValidationFailed, counted, printable
 
 _FLAGS = ("is_default_shipping", "is_default_billing")
 _BOOKS = ("id", "customer_id", "created_at", "updated_at", "version")
@@ -206,7 +206,7 @@ def merged(spaces: Spaces, patch: Mapping[str, Any], app_id: int | None, at: str
         space = space_of(key, app_id)
         if space is None:
             faults.append(
-                Fault(f"{at}/{shown(key)}", "invalid_format", f"must start with {SHARED} where no app writes")
+                Fault(f"{at}/{printable(key)}", "invalid_format", f"must start with {SHARED} where no app writes")
             )
             continue
         entries = after.setdefault(space, {})

@@ -1,1 +1,1 @@
-"""PostgreSQL for the rest of the house: statements as typed constants, a plain pool, migrations, an embedded server."""
+"""Access to PostgreSQL: typed statements, a connection pool, migrations and an embedded server."""

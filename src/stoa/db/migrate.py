@@ -1,4 +1,4 @@
-"""Brings a database to this release's schema: numbered migrations, applied once, and functions, applied when they change."""
+"""Migrates a database to this release's schema: numbered migrations run once, functions run again when they change."""
 
 import hashlib
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Connections held plainly: lent for one read or one transaction, dropped when they break."""
+"""A connection pool: a connection is lent for one read or one transaction, and closed when it breaks."""
 
 import asyncio
 from collections import deque
@@ -11,7 +11,7 @@ import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 from stoa.db.errors import Unavailable, is_busy, is_lost
 
 ACQUIRE_TIMEOUT_S = 2.0
-MOST_WAITING = 4  # for each connection, before newcomers are turned away
+MOST_WAITING = 4  # per connection, before the pool is saturated
 CONNECT_TIMEOUT_S = 2
 
 
@@ -36,11 +36,11 @@ async def connect(
     lock_timeout_ms: int = 2_000,
     timeout_s: int = CONNECT_TIMEOUT_S,
 ) -> Connection:
-    """Open one connection with the time limits that every statement runs under."""
+    """Open one connection, with time limits for its statements and locks."""
     opening = asyncpg.connect(  # pyright: ignore[reportUnknownMemberType,reportUnknownVariableType]
         url,
         timeout=timeout_s,
-        # A server that went silent cannot keep its own limits: a second later we stop waiting.
+        # An unreachable server cannot enforce its own limit, so the client stops waiting a second later.
         command_timeout=statement_timeout_ms / 1000 + 1 if statement_timeout_ms else None,
         statement_cache_size=500,
         max_cached_statement_lifetime=0,
@@ -57,40 +57,40 @@ async def connect(
     try:
         return cast("Connection", await opening)
     except Exception as error:
-        reason = str(error) or "no answer in time"
+        reason = str(error) or "no response in time"
         raise Unavailable(f"the database cannot be reached ({reason})") from error
 
 
 async def _commit(connection: Connection) -> None:
-    """Commit; that an error was swallowed on the way, and nothing is kept, shows only in the server's word."""
+    """Commit. If an error was swallowed, the server rolls back instead, and only the command tag shows it."""
     if await connection.execute("COMMIT") != "COMMIT":
-        raise RuntimeError("an error inside the transaction was not passed on")
+        raise RuntimeError("the transaction was rolled back, because an error inside it was swallowed")
 
 
 class Database:
-    """A pool without reset queries: whoever borrows leaves no state behind, or the connection is dropped."""
+    """A pool without reset queries: a borrower leaves no session state behind, or the connection is closed."""
 
     def __init__(self, url: str, *, size: int = 10, statement_timeout_ms: int = 5_000) -> None:
         self._url = url
         self._size = size
         self._statement_timeout_ms = statement_timeout_ms
         self._idle: deque[Connection] = deque()
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._waiters: deque[asyncio.Future[None]] = deque()
         self._open = 0
         self._closed = False
         self._autocommit: Database | None = None
 
     @property
     def autocommit(self) -> "Database":
-        """One connection more, for a single statement beside a transaction: those who hold one may wait for it."""
+        """One extra connection for single statements, which a task may use while it holds a transaction."""
         if self._autocommit is None:
             self._autocommit = Database(self._url, size=1, statement_timeout_ms=self._statement_timeout_ms)
         return self._autocommit
 
     @property
-    def crowded(self) -> bool:
-        """Whether so many wait for a connection that whoever comes now would only keep the others waiting longer."""
-        return len(self._waiting) >= MOST_WAITING * self._size
+    def saturated(self) -> bool:
+        """Whether so many tasks wait for a connection that new work should be shed."""
+        return len(self._waiters) >= MOST_WAITING * self._size
 
     async def _acquire(self) -> Connection:
         if self._closed:
@@ -102,16 +102,16 @@ class Database:
             self._open -= 1
         if self._open < self._size:
             return await self._connect()
-        turn = asyncio.get_running_loop().create_future()
-        self._waiting.append(turn)
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
         try:
             async with asyncio.timeout(ACQUIRE_TIMEOUT_S):
-                await turn
+                await waiter
         except BaseException as error:
-            if turn.done() and not turn.cancelled():
-                self._wake()  # the turn was given as we left; hand it on
-            elif turn in self._waiting:
-                self._waiting.remove(turn)
+            if waiter.done() and not waiter.cancelled():
+                self._wake()  # woken and cancelled at the same time: wake the next waiter instead
+            elif waiter in self._waiters:
+                self._waiters.remove(waiter)
             if isinstance(error, TimeoutError):
                 raise Unavailable("no database connection became free in time") from error
             raise
@@ -135,26 +135,23 @@ class Database:
         self._wake()
 
     def _wake(self) -> None:
-        while self._waiting:
-            turn = self._waiting.popleft()
-            if not turn.done():
-                turn.set_result(None)
+        while self._waiters:
+            waiter = self._waiters.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
                 return
 
     def _failed(self, connection: Connection, error: BaseException) -> Unavailable | None:
-        """Settle a connection after an error; what a caller may simply try again comes back as Unavailable."""
+        """Release a connection after an error. Returns Unavailable if the caller may retry."""
         lost = is_lost(error)
-        # A cancelled statement may still be running: such a connection is never lent again.
+        # After a cancellation the statement may still be running, so the connection is closed.
         self._release(connection, broken=lost or not isinstance(error, Exception))
         if lost:
             while self._idle:
-                self._release_idle()
+                self._idle.pop().terminate()
+                self._open -= 1
             return Unavailable("the database connection was lost")
         return Unavailable("the database is too busy") if is_busy(error) else None
-
-    def _release_idle(self) -> None:
-        self._idle.pop().terminate()
-        self._open -= 1
 
     async def fetch(self, sql: str, *args: Any) -> Sequence[Sequence[Any]]:
         """Run one read outside any transaction."""
@@ -170,26 +167,26 @@ class Database:
         return rows
 
     async def execute(self, sql: str, *args: Any) -> str:
-        """Run one statement that is its own transaction."""
+        """Run one statement in its own transaction, and return its command tag."""
         connection = await self._acquire()
         try:
-            word = await connection.execute(sql, *args)
+            tag = await connection.execute(sql, *args)
         except BaseException as error:
             unavailable = self._failed(connection, error)
             if unavailable is not None:
                 raise unavailable from error
             raise
         self._release(connection)
-        return word
+        return tag
 
     @asynccontextmanager
     async def session(self) -> AsyncGenerator[Connection]:
-        """Lend a connection for several statements, each its own transaction; whoever takes locks gives them back."""
+        """Lend a connection for several statements, each in its own transaction. The borrower releases its locks."""
         connection = await self._acquire()
         try:
             yield connection
         except BaseException as error:
-            # What it holds, nobody may know: it ends with the connection.
+            # The session may still hold locks; closing the connection releases them.
             self._release(connection, broken=True)
             if is_lost(error):
                 raise Unavailable("the database connection was lost") from error
@@ -198,7 +195,7 @@ class Database:
 
     @asynccontextmanager
     async def transaction(self) -> AsyncGenerator[Connection]:
-        """Lend a connection inside one transaction: committed at the end, rolled back on any error."""
+        """Lend a connection inside one transaction, which commits at the end and rolls back on any error."""
         connection = await self._acquire()
         try:
             await connection.execute("BEGIN")
@@ -208,9 +205,9 @@ class Database:
             if isinstance(error, Exception) and not is_lost(error) and not connection.is_closed():
                 try:
                     await connection.execute("ROLLBACK")
-                except BaseException as second:
+                except BaseException as rollback_error:
                     self._release(connection, broken=True)
-                    if not isinstance(second, Exception):
+                    if not isinstance(rollback_error, Exception):
                         raise
                     raise Unavailable("the database connection was lost") from error
             unavailable = self._failed(connection, error)
@@ -220,7 +217,7 @@ class Database:
         self._release(connection)
 
     async def close(self) -> None:
-        """Close what is idle now and what is lent when it comes back; from here on nothing is lent."""
+        """Close idle connections now and lent ones when they are released, and lend no more."""
         self._closed = True
         if self._autocommit is not None:
             await self._autocommit.close()

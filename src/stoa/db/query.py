@@ -1,4 +1,4 @@
-"""A statement and the type of its rows, kept together as one constant."""
+"""Statements, each declared with the type of its rows as one constant."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
@@ -9,7 +9,7 @@ Row = TypeVar("Row")
 
 
 class Executor(Protocol):
-    """What runs a statement: the pool for single reads, or the connection of a transaction."""
+    """Runs a statement: the pool for single reads, or the connection of a transaction."""
 
     async def fetch(self, sql: str, *args: Any) -> Sequence[Sequence[Any]]: ...
 
@@ -17,7 +17,7 @@ class Executor(Protocol):
 
 
 class NoRow(Exception):
-    """A statement that always answers one row answered none."""
+    """A statement that must return a row returned none."""
 
 
 class InputRow(msgspec.Struct):
@@ -47,7 +47,7 @@ class Query(Generic[Row]):
     def __init__(self, row: type[Row], sql: str, *, unbound: str | None = None) -> None:
         self.row = row
         self.sql = sql
-        # A reason makes a statement exempt from the rule that all are bound to one store.
+        # The reason why this statement is exempt from the rule that every statement is bound to one store.
         self.unbound = unbound
         self._struct = isinstance(row, type) and issubclass(row, msgspec.Struct)  # pyright: ignore[reportUnnecessaryIsInstance]
 
@@ -70,7 +70,7 @@ class Query(Generic[Row]):
 
 
 class Command(Query[str]):
-    """SQL that answers no rows; running it gives the server's own word, such as `UPDATE 1`."""
+    """SQL that returns no rows, only a command tag such as `UPDATE 1`."""
 
     __slots__ = ()
 
@@ -78,6 +78,6 @@ class Command(Query[str]):
         super().__init__(str, sql, unbound=unbound)
 
     async def run(self, db: Executor, *args: Any) -> int:
-        """Run it and say how many rows it touched."""
-        word = (await db.execute(self.sql, *args)).rsplit(" ", 1)[-1]
-        return int(word) if word.isdigit() else 0
+        """Run the statement and return the number of rows that it affected."""
+        count = (await db.execute(self.sql, *args)).rsplit(" ", 1)[-1]
+        return int(count) if count.isdigit() else 0

@@ -7,7 +7,7 @@ import msgspec
 from stoa.events.outbox import Event
 from stoa.rest.checks import Time
 from stoa.rest.filters import Filter, Flag, InvalidValue, Reader
-from stoa.rest.problems import Refusal, shown
+from stoa.rest.problems import Refusal, printable
 
 NDJSON, CSV, JSON = "application/x-ndjson", "text/csv", "application/json"
 MOST_ROWS, MOST_ITEMS = 100_000, 1_000
@@ -73,7 +73,7 @@ class Choice(Filter, frozen=True, kw_only=True):
 
     def read(self, text: str, reader: Reader) -> str:
         if text not in self.values:
-            raise InvalidValue(f'"{shown(text)}" is not one of {", ".join(self.values)}')
+            raise InvalidValue(f'must be one of {", ".join(self.values)}, not "{printable(text)}"')
         return text
 
     def schema(self) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from stoa.rest.problems import (
     Refusal,
     UnsupportedMediaType,
     ValidationFailed,
-    shown,
+    printable,
 )
 
 PART_ROWS, PART_BYTES = 500, 256 * 1024
@@ -133,7 +133,7 @@ def _records(lines: Iterable[str], delimiter: str) -> Iterator[tuple[list[str], 
             held.clear()
             yield cells, raw
     except csv.Error as error:
-        words = f"{shown(error)} in the record after {number} others; is a quote not closed, or not doubled?"
+        words = f"{printable(error)} in the record after {number} others; is a quote not closed, or not doubled?"
         if any("\r" in line.rstrip("\r\n") for line in held):
             words = f"a carriage return stands alone in the record after {number} others; lines end in LF or CR LF"
         raise ValidationFailed("The file is no CSV.", faults=[Fault("", "invalid_format", words)]) from error

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from stoa.rest.checks import unknown_field
-from stoa.rest.problems import Fault, ValidationFailed, counted, shown
+from stoa.rest.problems import Fault, ValidationFailed, counted, printable
 
 MOST_COLUMNS = 500
 REPORT_COLUMNS = ("error_code", "error_detail")
@@ -86,12 +86,12 @@ class Columns(msgspec.Struct, frozen=True):
             elif column is None:
                 faults.append(unknown_field(given, "", [*self.own, *self.member, "option.", "json"]))
             elif name in names:
-                faults.append(Fault(f"/{shown(given)}", "invalid_format", "stands twice in the header"))
+                faults.append(Fault(f"/{printable(given)}", "invalid_format", "stands twice in the header"))
             names.append(name)
             found.append(column or Column("nothing"))
         if "json" not in names and not faults and match_by not in names:
             words_ = f"is the column by which rows are matched, and is missing; there are {', '.join(names[:20])}"
-            faults.append(Fault(f"/{match_by}", "required", shown(words_, 200)))
+            faults.append(Fault(f"/{match_by}", "required", printable(words_, 200)))
         if faults:
             raise ValidationFailed(
                 f"{counted(len(faults), 'column')} of the header cannot be used.", faults=faults[:100]

@@ -103,7 +103,7 @@ async def _page(visit: Visit, kind: Kind[Any], asked: Mapping[str, str], at: Map
     query = read_list(kind.of, urlencode(asked).encode(), store_of(visit))
     for name, value in at.items():
         query = query.with_filter(name, value)
-    return await list_page(visit.db, visit.store.id, kind.listing, query, apart=True)
+    return await list_page(visit.db, visit.store.id, kind.listing, query, separate=True)
 
 
 def _sentence(refusal: Refusal) -> str:

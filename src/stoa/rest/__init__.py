@@ -1,1 +1,1 @@
-"""How an endpoint is declared and run; nothing here knows what a product is."""
+"""Declares and runs API endpoints; nothing here depends on a particular resource."""

@@ -1,4 +1,4 @@
-"""Batches: many items in one request, all or nothing or each for itself, answered item by item."""
+"""Batches: many items in one request, applied atomically or independently, with one result per item."""
 
 from collections.abc import Sequence
 from typing import Any, Generic, Literal, TypeVar
@@ -13,19 +13,19 @@ Outcome = Literal["created", "updated", "unchanged", "deleted", "failed"]
 
 
 class BatchFailed(Refusal):
-    """Items of an atomic batch have faults of several kinds; nothing was written, `errors` names them all."""
+    """The items of an atomic batch failed for different reasons. Nothing was written; `errors` names every fault."""
 
-    status, code, title = 422, "batch_failed", "The batch has faults"
+    status, code, title = 422, "batch_failed", "The batch failed"
 
 
 class TooManyItems(Refusal):
-    """The batch has more items than this endpoint takes."""
+    """The batch has more items than this endpoint accepts."""
 
     status, code, title = 413, "too_many_items", "Too many items"
 
 
 class ItemError(msgspec.Struct, omit_defaults=True):
-    """Why an item failed: the same words as a problem of its own would have."""
+    """Why an item failed, in the terms of a problem document."""
 
     code: str
     title: str
@@ -35,7 +35,7 @@ class ItemError(msgspec.Struct, omit_defaults=True):
 
 
 class ItemResult(msgspec.Struct, Generic[T]):
-    """What became of one item."""
+    """The result of one item."""
 
     index: int
     status: Outcome
@@ -45,7 +45,7 @@ class ItemResult(msgspec.Struct, Generic[T]):
 
 
 class Batch(msgspec.Struct, Generic[T]):
-    """The answer to a batch: one result for each item, in the order they came."""
+    """The response to a batch: one result per item, in the order of the request."""
 
     results: list[ItemResult[msgspec.Raw]]
 
@@ -63,27 +63,26 @@ def done(index: int, status: Outcome, id_: int | None, doc: str | None) -> ItemR
 
 
 def failed(index: int, refusal: Refusal) -> ItemResult[msgspec.Raw]:
-    """An item that could not be carried out; its faults keep their pointers, under the item's own."""
-    faults = [msgspec.structs.replace(f, pointer=f"/items/{index}{f.pointer}") for f in refusal.faults]
-    error = ItemError(refusal.code, refusal.title, refusal.status, refusal.detail, faults)
+    error = ItemError(refusal.code, refusal.title, refusal.status, refusal.detail, _item_faults(index, refusal))
     return ItemResult(index, "failed", error=error)
 
 
+def _item_faults(index: int, refusal: Refusal) -> list[Fault]:
+    """The faults of an item, with pointers that start at the body of the batch."""
+    return [msgspec.structs.replace(f, pointer=f"/items/{index}{f.pointer}") for f in refusal.faults]
+
+
 def refuse_all(refusals: Sequence[tuple[int, Refusal]]) -> Refusal:
-    """One refusal for an atomic batch: of the items' own kind where all agree, with a pointer to each item."""
+    """One refusal for an atomic batch: of the items' type if all have the same, else `BatchFailed`."""
     faults: list[Fault] = []
     for index, refusal in refusals:
-        if refusal.faults:
-            faults += [msgspec.structs.replace(f, pointer=f"/items/{index}{f.pointer}") for f in refusal.faults]
-        else:
-            faults.append(Fault(f"/items/{index}", refusal.code, refusal.detail, refusal.members or None))
-    kinds = {type(refusal) for _, refusal in refusals}
-    words = f"Faults in {counted(len(refusals), 'item')}; nothing was written."
-    if len(kinds) == 1:
-        return next(iter(kinds))(words, faults=faults)
-    return BatchFailed(words, faults=faults)
+        whole_item = Fault(f"/items/{index}", refusal.code, refusal.detail, refusal.members or None)
+        faults += _item_faults(index, refusal) or [whole_item]
+    types = {type(refusal) for _, refusal in refusals}
+    type_ = types.pop() if len(types) == 1 else BatchFailed
+    return type_(f"{counted(len(refusals), 'item')} failed; nothing was written.", faults=faults)
 
 
 def check_size(items: Sequence[Any], most: int) -> None:
     if len(items) > most:
-        raise TooManyItems(f"A batch has at most {most} items here.", max_items=most)
+        raise TooManyItems(f"A batch may have at most {most} items.", max_items=most)

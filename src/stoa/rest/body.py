@@ -21,7 +21,7 @@ from stoa.rest.problems import (
     UnsupportedMediaType,
     ValidationFailed,
     counted,
-    shown,
+    printable,
 )
 from stoa.rest.request import ClientGone, Receive
 
@@ -113,7 +113,7 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(members) != len(pairs):
         seen: set[str] = set()
         repeated = next(key for key, _ in pairs if key in seen or seen.add(key))
-        raise MalformedJson(f'The key "{shown(repeated)}" occurs more than once in an object.')
+        raise MalformedJson(f'The key "{printable(repeated)}" occurs more than once in an object.')
     if len(members) > _KEYS:
         raise MalformedJson(f"An object may have at most {_KEYS} keys.")
     return members

@@ -1,4 +1,4 @@
-"""Every fault of a value against its declared type, found at once and named with its pointer."""
+"""Checks a value against its declared type and finds all faults at once, each with its pointer."""
 
 import functools
 import re
@@ -11,11 +11,11 @@ import msgspec
 from msgspec import inspect
 
 from stoa import money
-from stoa.rest.problems import Fault, did_you_mean, shown
+from stoa.rest.problems import Fault, did_you_mean, printable
 
 MOST_FAULTS = 100
-LONGEST_MONEY = 22  # with its sign and point
-LONGEST_TIME = 35  # with nine digits of a second and an offset
+LONGEST_MONEY = 22  # with sign and decimal point
+LONGEST_TIME = 35  # with nine fraction digits and an offset
 
 Money = Annotated[
     Decimal,
@@ -32,18 +32,18 @@ Money = Annotated[
 ]
 
 
-Time = Annotated[datetime, msgspec.Meta(tz=True, description="A time in UTC, as RFC 3339 writes it.")]
+Time = Annotated[datetime, msgspec.Meta(tz=True, description="An RFC 3339 time in UTC.")]
 
 
 def decimal_within(least: int, most: int) -> msgspec.Meta:
-    """Bounds of an exact number, such as a weight; msgspec itself bounds only binary ones."""
+    """Bounds of a decimal number, such as a weight; msgspec bounds only integers and floats."""
     schema = {"type": "number", "minimum": least, "maximum": most}
     return msgspec.Meta(extra={"bounds": (least, most)}, extra_json_schema=schema)
 
 
-def worded(words: str, pattern: str | None = None) -> msgspec.Meta:
-    """What a refusal says instead of showing people the pattern, which is for programs."""
-    return msgspec.Meta(pattern=pattern, extra={"words": words})
+def worded(message: str, pattern: str | None = None) -> msgspec.Meta:
+    """The message of a fault when a text does not match its pattern. Patterns are for programs, not for people."""
+    return msgspec.Meta(pattern=pattern, extra={"words": message})
 
 
 Check = Callable[[Any, str, list[Fault], int], None]
@@ -84,19 +84,19 @@ def _build(info: inspect.Type, extra: dict[str, Any]) -> Check:
         return _datetime
     if isinstance(info, inspect.AnyType):
         return lambda _value, _at, _faults, _digits: None
-    raise TypeError(f"request bodies cannot hold {info!r}")
+    raise TypeError(f"request bodies cannot contain {info!r}")
 
 
-def _only(kind: type, words: str) -> Check:
+def _only(kind: type, expected: str) -> Check:
     def check(value: Any, at: str, faults: list[Fault], digits: int) -> None:
         if type(value) is not kind:
-            faults.append(Fault(at, "invalid_type", f"must be {words}"))
+            faults.append(Fault(at, "invalid_type", f"must be {expected}"))
 
     return check
 
 
 def _struct(info: inspect.StructType) -> Check:
-    # Fields are built on first use, so that a type may hold itself.
+    # Fields are built on first use, so that a type can contain itself.
     @functools.cache
     def fields() -> dict[str, Check]:
         return {field.encode_name: _build(field.type, {}) for field in info.fields}
@@ -123,8 +123,12 @@ def _struct(info: inspect.StructType) -> Check:
 
 
 def unknown_field(name: str, at: str, known: list[str]) -> Fault:
-    token = shown(name).replace("~", "~0").replace("/", "~1")
-    return Fault(f"{at}/{token}", "unknown_field", "is not a field here", did_you_mean(name, known))
+    return Fault(_member(at, name), "unknown_field", "is not a known field", did_you_mean(name, known))
+
+
+def _member(at: str, name: str) -> str:
+    """The pointer to a member whose name comes from the caller."""
+    return f"{at}/{printable(name).replace('~', '~0').replace('/', '~1')}"
 
 
 def _union(info: inspect.UnionType, extra: dict[str, Any]) -> Check:
@@ -144,18 +148,18 @@ def _union(info: inspect.UnionType, extra: dict[str, Any]) -> Check:
             if not nullable:
                 faults.append(Fault(at, "invalid_type", "must not be null"))
             return
-        tries: list[list[Fault]] = []
+        attempts: list[list[Fault]] = []
         for each in checks:
             found: list[Fault] = []
             each(value, at, found, digits)
             if not found:
                 return
-            tries.append(found)
-        # The alternative that got furthest says most: a wrong type at the root says least.
-        best = max(tries, key=lambda found: found[0].code != "invalid_type")
-        if all(found[0].code == "invalid_type" and found[0].pointer == at for found in tries):
-            words = " or ".join(dict.fromkeys(found[0].detail.removeprefix("must be ") for found in tries))
-            best = [Fault(at, "invalid_type", f"must be {words}")]
+            attempts.append(found)
+        # An alternative of the right type explains more than one of the wrong type.
+        best = max(attempts, key=lambda found: found[0].code != "invalid_type")
+        if all(found[0].code == "invalid_type" and found[0].pointer == at for found in attempts):
+            expected = " or ".join(dict.fromkeys(found[0].detail.removeprefix("must be ") for found in attempts))
+            best = [Fault(at, "invalid_type", f"must be {expected}")]
         faults.extend(best)
 
     return check
@@ -174,8 +178,8 @@ def _list(info: inspect.ListType | inspect.SetType | inspect.FrozenSetType) -> C
             faults.append(Fault(at, "too_long", f"may have at most {most} items", {"max_items": most}))
             return
         if info.min_length and len(members) < info.min_length:
-            words = "must not be empty" if info.min_length == 1 else f"must have at least {info.min_length} items"
-            faults.append(Fault(at, "out_of_range", words))
+            message = "must not be empty" if info.min_length == 1 else f"must have at least {info.min_length} items"
+            faults.append(Fault(at, "out_of_range", message))
         for index, member in enumerate(members):
             item(member, f"{at}/{index}", faults, digits)
 
@@ -195,15 +199,15 @@ def _dict(info: inspect.DictType) -> Check:
             faults.append(Fault(at, "too_long", f"may have at most {most} keys"))
             return
         for name, each in members.items():
-            place = f"{at}/{shown(name).replace('~', '~0').replace('/', '~1')}"
-            key(name, place, faults, digits)
-            member(each, place, faults, digits)
+            pointer = _member(at, name)
+            key(name, pointer, faults, digits)
+            member(each, pointer, faults, digits)
 
     return check
 
 
-def _str(info: inspect.StrType, words_of_pattern: str | None) -> Check:
-    # A dollar would let a newline pass behind what it ends.
+def _str(info: inspect.StrType, pattern_message: str | None) -> Check:
+    # `$` also matches before a trailing newline; `\Z` does not.
     pattern = re.compile(re.sub(r"\$\Z", r"\\Z", info.pattern)) if info.pattern else None
     least, most = info.min_length or 0, info.max_length
 
@@ -213,10 +217,10 @@ def _str(info: inspect.StrType, words_of_pattern: str | None) -> Check:
         elif most is not None and len(value) > most:
             faults.append(Fault(at, "too_long", f"may have at most {most} characters", {"max_length": most}))
         elif len(value) < least:
-            words = "must not be empty" if least == 1 else f"must have at least {least} characters"
-            faults.append(Fault(at, "invalid_format", words))
+            message = "must not be empty" if least == 1 else f"must have at least {least} characters"
+            faults.append(Fault(at, "invalid_format", message))
         elif pattern and not pattern.search(value):
-            faults.append(Fault(at, "invalid_format", words_of_pattern or "is not of the right form"))
+            faults.append(Fault(at, "invalid_format", pattern_message or "has an invalid format"))
 
     return check
 
@@ -231,9 +235,8 @@ def _bounds(info: inspect.IntType | inspect.FloatType) -> tuple[Any, Any]:
 
 def _within(value: Any, least: Any, most: Any, at: str, faults: list[Fault]) -> None:
     if not least <= value <= most:
-        faults.append(
-            Fault(at, "out_of_range", f"must be between {least} and {most}", {"minimum": least, "maximum": most})
-        )
+        range_ = f"at least {least}" if most == _INT64[1] else f"between {least} and {most}"
+        faults.append(Fault(at, "out_of_range", f"must be {range_}", {"minimum": least, "maximum": most}))
 
 
 def _int(info: inspect.IntType) -> Check:
@@ -260,13 +263,13 @@ def _number(least: Any, most: Any) -> Check:
 
 def _literal(values: tuple[Any, ...]) -> Check:
     allowed = set(values)
-    words = "must be one of " + ", ".join(str(v) for v in values)
+    message = "must be one of " + ", ".join(str(v) for v in values)
 
     def check(value: Any, at: str, faults: list[Fault], digits: int) -> None:
         if type(value) not in (str, int):
-            faults.append(Fault(at, "invalid_type", words))
+            faults.append(Fault(at, "invalid_type", message))
         elif value not in allowed:
-            faults.append(Fault(at, "invalid_format", words, {"allowed": list(values)}))
+            faults.append(Fault(at, "invalid_format", message, {"allowed": list(values)}))
 
     return check
 
@@ -278,14 +281,14 @@ _HUGE = re.compile(r"-?[0-9]{17,}(\.[0-9]+)?\Z")
 def _money(value: Any, at: str, faults: list[Fault], digits: int) -> None:
     if type(value) is str:
         if not _AMOUNT.match(value):
-            such = f'must be an amount such as "{money.to_text(1999, digits)}"'
-            faults.append(Fault(at, "invalid_money", money.too_large(digits) if _HUGE.match(value) else such))
+            expected = f'must be an amount such as "{money.to_text(1999, digits)}"'
+            faults.append(Fault(at, "invalid_money", money.too_large(digits) if _HUGE.match(value) else expected))
             return
         amount = Decimal(value)
     elif type(value) is int or type(value) is Decimal:
         amount = Decimal(value)
     else:
-        faults.append(Fault(at, "invalid_type", "must be an amount as a string or a number"))
+        faults.append(Fault(at, "invalid_type", "must be an amount, as a string or a number"))
         return
     try:
         money.to_minor(amount, digits)
@@ -297,11 +300,11 @@ _RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]
 
 
 def moment(text: str) -> datetime | None:
-    """Read an RFC 3339 time with its offset, or None when it is none."""
+    """Parse an RFC 3339 time with an offset; None if the text is not one."""
     if not _RFC3339.match(text):
         return None
     try:
-        # In UTC, because the first and last hours of the calendar exist only in some zones.
+        # In UTC, because the first and last hours of the calendar are out of range in some offsets.
         return datetime.fromisoformat(text.upper()).astimezone(UTC)
     except (ValueError, OverflowError):
         return None
@@ -309,6 +312,8 @@ def moment(text: str) -> datetime | None:
 
 def _datetime(value: Any, at: str, faults: list[Fault], digits: int) -> None:
     if type(value) is not str:
-        faults.append(Fault(at, "invalid_type", "must be a time as a string"))
+        faults.append(Fault(at, "invalid_type", "must be an RFC 3339 time, as a string"))
     elif moment(value) is None:
-        faults.append(Fault(at, "invalid_format", "must be an RFC 3339 time with its offset"))
+        faults.append(
+            Fault(at, "invalid_format", "must be an RFC 3339 time with an offset, such as 2026-01-31T12:00:00Z")
+        )

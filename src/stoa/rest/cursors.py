@@ -1,4 +1,4 @@
-"""Cursors: where a list is to go on, with the query that it belongs to, in a text that callers need not understand."""
+"""Cursors: a position in a list and the query that it belongs to, encoded as opaque text."""
 
 import base64
 import binascii
@@ -17,7 +17,9 @@ class Cursor(msgspec.Struct, array_like=True):
     keys: list[Any]
 
 
-_FAULT = Fault("cursor", "invalid_parameter", "must be a cursor that a page gave")
+def _invalid() -> InvalidParameter:
+    fault = Fault("cursor", "invalid_parameter", "must be the next_cursor or prev_cursor of an earlier page")
+    return InvalidParameter("The cursor is invalid. Start again without `cursor`.", faults=[fault])
 
 
 def encode_cursor(query: dict[str, str], keys: list[Any], *, backwards: bool) -> str:
@@ -30,21 +32,21 @@ def decode_cursor(text: str) -> Cursor:
         cursor = msgspec.json.decode(raw, type=Cursor)
         raw.decode()
     except (ValueError, binascii.Error, msgspec.MsgspecError, RecursionError) as error:
-        raise InvalidParameter("The cursor is not one of ours.", faults=[_FAULT]) from error
+        raise _invalid() from error
     return cursor
 
 
-def keys_after(cursor: Cursor, kinds: Sequence[type]) -> list[Any]:
-    """The sort keys behind which the list goes on; each must be of its kind."""
+def keys_after(cursor: Cursor, types: Sequence[type]) -> list[Any]:
+    """The sort keys after which the list continues, checked against the types of the sort."""
     try:
-        return [_key(key, kind) for kind, key in zip(kinds, cursor.keys, strict=True)]
+        return [_key(key, type_) for type_, key in zip(types, cursor.keys, strict=True)]
     except (ValueError, OverflowError, msgspec.ValidationError) as error:
-        raise InvalidParameter("The cursor is not one of ours.", faults=[_FAULT]) from error
+        raise _invalid() from error
 
 
-def _key(key: Any, kind: type[Any]) -> Any:
-    """A sort key as a cursor carries it; what the database could not take is none of ours."""
-    value: Any = msgspec.convert(key, kind, strict=True)
+def _key(key: Any, type_: type[Any]) -> Any:
+    """Convert one sort key, and reject values that the database cannot store."""
+    value: Any = msgspec.convert(key, type_, strict=True)
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
         raise ValueError(value)
     if isinstance(value, str) and "\x00" in value:

@@ -157,7 +157,7 @@ class Dispatcher:
         # The public address is the service's own; a store's host form is reached as the caller reached it.
         request.origin = (handle and self._public_url) or f"{scope['scheme']}://{host}"
         # Turned away at the door, before it costs anything: work that was let in is worth more when it is finished.
-        if self._busy > self._max_in_flight or self._database.crowded:
+        if self._busy > self._max_in_flight or self._database.saturated:
             raise ServiceUnavailable("Too many requests are being served.", headers=[(b"retry-after", b"1")])
         store = await (self._access.store(handle=handle) if handle else self._access.store(host=host))
         if store is None:

@@ -1,4 +1,4 @@
-"""How an endpoint is declared: one decorated function from which routing, checks and documentation follow."""
+"""Declares an endpoint as one decorated function, from which routing, checks and documentation follow."""
 
 import inspect
 import re
@@ -22,12 +22,11 @@ from stoa.settings import Settings
 T = TypeVar("T")
 Handler = TypeVar("Handler", bound=Callable[..., Awaitable[Any]])
 
-
 _SETTINGS = Settings()
 
 
 class Store(msgspec.Struct, frozen=True):
-    """The store that a request's address names."""
+    """The store in the request's URL."""
 
     id: int
     handle: str
@@ -45,7 +44,7 @@ class Store(msgspec.Struct, frozen=True):
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """The app behind a token, with what this store lets it do."""
+    """The app that owns the access token, with the scopes and rate limit that the store grants it."""
 
     app_id: int
     app_name: str
@@ -54,12 +53,12 @@ class Caller(msgspec.Struct, frozen=True):
     refill: int
 
     def may(self, scope: str) -> bool:
-        """`write` includes `read` of the same noun."""
+        """Whether the app has the scope; `write` includes `read` of the same noun."""
         return scope in self.scopes or (scope.endswith(":read") and f"{scope[:-5]}:write" in self.scopes)
 
 
 class Access(Protocol):
-    """Who may do what; the service hands its own to the dispatcher."""
+    """Finds the store and the caller of a request; passed to the dispatcher."""
 
     async def store(self, *, handle: str = "", host: str = "") -> Store | None: ...
 
@@ -67,14 +66,14 @@ class Access(Protocol):
 
 
 class Subject(msgspec.Struct, frozen=True):
-    """The person that a response is about: a customer, the buyer of an order, or a contact known only by the response."""
+    """The person whose data a response contains: a customer, the buyer of an order, or a contact stored nowhere else."""
 
     type: Literal["customer", "order", "contact"]
     id: int | None = None
 
 
 class Call:
-    """One request in the hands of its handler."""
+    """One request as its handler sees it."""
 
     __slots__ = (
         "accepted",
@@ -104,16 +103,16 @@ class Call:
         self.caller = caller
         self.request_id = request_id
         self.base = base
-        self.expected: frozenset[int] | None = None  # versions that If-Match allows
-        self.echoed: dict[str, Any] = {}  # read-only fields that a merge patch sent back
-        self.patch: dict[str, Any] = {}  # the merge patch as sent, once found right
+        self.expected: frozenset[int] | None = None  # the versions that If-Match allows
+        self.echoed: dict[str, Any] = {}  # the read-only fields of a merge patch
+        self.patch: dict[str, Any] = {}  # the other fields of a merge patch, after validation
         self.include: frozenset[str] = frozenset()
-        self.parameters: dict[str, Any] = {}  # what an endpoint that is no list takes in its query
-        self.accepted = ""  # the media type to answer in, where there is a choice
+        self.parameters: dict[str, Any] = {}  # the query parameters of an endpoint that is not a list
+        self.accepted = ""  # the media type of the response, if the endpoint offers several
         self.headers: Mapping[bytes, bytes] = {}
         self.fields: frozenset[str] | None = None
-        self.subject: Subject | None = None  # whose personal data the response carries, so that erasure finds it
-        self.waited_s = 0.0  # because the caller asked to wait
+        self.subject: Subject | None = None  # whose personal data the response contains, so that erasure finds it
+        self.waited_s = 0.0  # time spent waiting at the caller's request
 
     @property
     def store_id(self) -> int:
@@ -121,31 +120,31 @@ class Call:
 
     @property
     def actor(self) -> str:
-        """Who acts, as the audit log names them."""
+        """The caller as recorded in the audit log."""
         return f"app:{self.caller.app_id}"
 
     @contextmanager
     def waiting(self) -> Generator[None]:
-        """Around what the caller asked to wait for: that time is not counted as time that the answer took."""
-        began = time.perf_counter()
+        """Exclude a wait that the caller asked for from the measured response time."""
+        started = time.perf_counter()
         try:
             yield
         finally:
-            self.waited_s += time.perf_counter() - began
+            self.waited_s += time.perf_counter() - started
 
     def check_version(self, current: int) -> None:
-        """Refuse when If-Match names other versions than the current one."""
+        """Refuse the request if If-Match does not name the current version."""
         if self.expected is not None and current not in self.expected:
             raise VersionConflict(f"The current version is {current}.", current_version=current)
 
 
-class Beside(msgspec.Struct, kw_only=True):
-    """What an answer says beside its resource."""
+class WithMeta(msgspec.Struct, kw_only=True):
+    """The `meta` object of a response, as JSON."""
 
     meta: bytes = b"{}"
 
 
-class One(Beside, Generic[T]):
+class One(WithMeta, Generic[T]):
     """One resource as its stored document."""
 
     doc: bytes
@@ -153,30 +152,30 @@ class One(Beside, Generic[T]):
 
 
 class Created(One[T], Generic[T]):
-    """A new resource and where it now lives, below the API's prefix."""
+    """A new resource and its path below the API's prefix."""
 
     path: str = ""
 
 
 class Accepted(Created[T], Generic[T]):
-    """Work that goes on after the answer; `settled` may wait for its end, once what was written is committed."""
+    """Work that continues after the response. `settled` runs after the commit and may wait for the work to finish."""
 
     settled: Callable[[], Awaitable[One[Any] | None]] | None = None
 
 
 class Stream(msgspec.Struct):
-    """An answer in another form than JSON, made while it is sent."""
+    """A response in another media type than JSON, produced while it is sent."""
 
     media: str
     parts: AsyncIterator[bytes]
 
 
 class NoContent(msgspec.Struct):
-    """Done, and nothing to show."""
+    """A success without a body."""
 
 
 class Deprecation(msgspec.Struct, frozen=True):
-    """An endpoint that will go: since when, until when, and where to read what to use instead."""
+    """The dates of a deprecated endpoint, and the URL of the guide that names its replacement."""
 
     since: date
     sunset: date
@@ -184,7 +183,7 @@ class Deprecation(msgspec.Struct, frozen=True):
 
 
 class Endpoint(msgspec.Struct, frozen=True, eq=False):
-    """One operation of the API, whole."""
+    """One operation of the API, as declared."""
 
     method: str
     path: str
@@ -195,7 +194,7 @@ class Endpoint(msgspec.Struct, frozen=True, eq=False):
     description: str
     group: str
     path_parameters: Mapping[str, type]
-    answer: type[Any]  # One, Created, Page or NoContent
+    answer: type[Any]  # the class that the handler returns, such as One or Page
     resource: type[Any] | None
     body: type[Any] | None
     body_required: bool
@@ -205,14 +204,12 @@ class Endpoint(msgspec.Struct, frozen=True, eq=False):
     example: Any
     deprecation: Deprecation | None
     parameters: Mapping[str, Filter]
-    uploads: tuple[str, ...]  # media types of a body that is streamed into a file
-    produces: tuple[str, ...]  # media types that may be asked for, the usual one first
-    transaction: bool = True  # False for a handler that waits for others, and must hold no connection meanwhile
-    before: Callable[..., Awaitable[None]] | None = None  # what takes its time, done before the transaction begins
-    secret: bool = False  # whether the answer shows a secret: what is remembered of it is sealed
-    grouped: Callable[..., Awaitable[Sequence[Any]]] | None = (
-        None  # carries out several calls at once, as far as it can
-    )
+    uploads: tuple[str, ...]  # media types of a body that is streamed to a file
+    produces: tuple[str, ...]  # media types of the response, the default first
+    transaction: bool = True  # False for a handler that waits for other services and must not hold a connection
+    before: Callable[..., Awaitable[None]] | None = None  # slow work, done before the transaction begins
+    secret: bool = False  # the response contains a secret, so its stored copy is encrypted
+    grouped: Callable[..., Awaitable[Sequence[Any]]] | None = None  # handles several calls in one transaction
 
     @property
     def status(self) -> int:
@@ -220,26 +217,26 @@ class Endpoint(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def shows_fields(self) -> bool:
-        """Whether `fields` may narrow the answer: it is one resource."""
+        """Whether the response is one resource, so that `fields` can select from it."""
         return self.resource is not None and issubclass(self.answer, One)
 
     @property
     def read_only(self) -> frozenset[str]:
-        """Fields that callers see but a merge patch of them is ignored or refused."""
-        return self._not_sent() if self.method == "PATCH" else frozenset()
+        """Fields that a merge patch may repeat but not change."""
+        return self._response_only() if self.method == "PATCH" else frozenset()
 
     @property
     def answered(self) -> frozenset[str]:
-        """Fields that the answer to what is created shows, and that nobody can send."""
-        return self._not_sent() if issubclass(self.answer, Created) else frozenset()
+        """Fields that the response to a creation has but its body does not."""
+        return self._response_only() if issubclass(self.answer, Created) else frozenset()
 
-    def _not_sent(self) -> frozenset[str]:
-        return _only_shown(self.resource, self.body) if self.resource is not None else frozenset()
+    def _response_only(self) -> frozenset[str]:
+        return _response_only(self.resource, self.body) if self.resource is not None else frozenset()
 
 
 @cache
-def _only_shown(resource: type[Any], body: type[Any] | None) -> frozenset[str]:
-    """Fields of a resource that its body has not; an object of free keys may hold all."""
+def _response_only(resource: type[Any], body: type[Any] | None) -> frozenset[str]:
+    """Fields of a resource that its body lacks; none if the body is an object with arbitrary keys."""
     if not (isinstance(body, type) and issubclass(body, msgspec.Struct)):
         return frozenset()
     return frozenset(_field_names(resource)) - frozenset(_field_names(body))
@@ -302,8 +299,8 @@ class Routes:
             text = inspect.getdoc(handler) or ""
             summary, _, description = text.partition("\n")
             if (hints.get("query") is ListQuery) != (lists is not None):
-                raise TypeError(f"{handler.__name__}: a list takes `query: ListQuery`, and only a list does")
-            shown = msgspec.structs.replace(lists, fields=_field_names(resource)) if lists and resource else lists
+                raise TypeError(f"{handler.__name__}: `lists` and the argument `query: ListQuery` require each other")
+            list_spec = msgspec.structs.replace(lists, fields=_field_names(resource)) if lists and resource else lists
             self.endpoints.append(
                 Endpoint(
                     method=method,
@@ -319,7 +316,7 @@ class Routes:
                     resource=resource,
                     body=None if uploads else hints.get("body"),
                     body_required="body" in hints and signature.parameters["body"].default is inspect.Parameter.empty,
-                    lists=shown,
+                    lists=list_spec,
                     includes=lists.includes if lists else tuple(includes),
                     errors=tuple(errors),
                     example=example,

@@ -1,4 +1,4 @@
-"""The kinds of query parameters: how each is read, what it becomes, and how OpenAPI describes it."""
+"""The types of query parameters: how each is parsed, and how OpenAPI describes it."""
 
 from abc import ABCMeta, abstractmethod
 from collections.abc import Mapping
@@ -9,18 +9,18 @@ import msgspec
 
 from stoa import money, terms
 from stoa.rest.checks import LONGEST_TIME, moment
-from stoa.rest.problems import shown
+from stoa.rest.problems import printable
 
 LARGEST_SET = 250
 _LONGEST_ENTRY = 1000
 
 
 class InvalidValue(ValueError):
-    """A parameter's value cannot be read; the message says what would be right."""
+    """The value of a parameter is invalid; the message says what is valid."""
 
 
 class Reader(Protocol):
-    """What a filter needs to know of the store it is read for."""
+    """The properties of a store that parsing a filter depends on."""
 
     @property
     def store_id(self) -> int: ...
@@ -29,23 +29,23 @@ class Reader(Protocol):
 
 
 class _Kind(msgspec.StructMeta, ABCMeta):
-    """Structs that can leave methods to those who inherit from them."""
+    """The metaclass of structs with abstract methods."""
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True, metaclass=_Kind):
-    """One filter of a list; `operators` are those it takes in brackets, as in `price[gte]`."""
+    """One query parameter. `operators` are the operators that it accepts in brackets, as in `price[gte]`."""
 
     description: str = ""
     operators: ClassVar[tuple[str, ...]] = ()
-    several: ClassVar[bool] = False  # whether it takes more values than one
+    several: ClassVar[bool] = False  # whether it accepts several values
 
     @abstractmethod
     def read(self, text: str, reader: Reader) -> Any:
-        """What the text means, or InvalidValue."""
+        """Parse the text, or raise InvalidValue."""
 
     @abstractmethod
     def schema(self) -> dict[str, Any]:
-        """Its JSON Schema."""
+        """The JSON Schema of the parameter."""
 
 
 class Text(Filter, frozen=True, kw_only=True):
@@ -63,7 +63,7 @@ class Text(Filter, frozen=True, kw_only=True):
 
 
 class Choices(Filter, frozen=True, kw_only=True):
-    """One of a few words, or several of them with commas between."""
+    """One or more of a set of values, separated by commas."""
 
     values: tuple[str, ...]
     several = True
@@ -71,10 +71,10 @@ class Choices(Filter, frozen=True, kw_only=True):
     def read(self, text: str, reader: Reader) -> list[str]:
         chosen = text.split(",")
         if len(chosen) > LARGEST_SET:
-            raise InvalidValue(f"may name at most {LARGEST_SET}")
+            raise InvalidValue(f"may have at most {LARGEST_SET} values")
         for each in chosen:
             if each not in self.values:
-                raise InvalidValue(f'"{shown(each)}" is not one of {", ".join(self.values)}')
+                raise InvalidValue(f'must be one of {", ".join(self.values)}, not "{printable(each)}"')
         return chosen
 
     def schema(self) -> dict[str, Any]:
@@ -84,12 +84,12 @@ class Choices(Filter, frozen=True, kw_only=True):
 
 def _integer(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= 18):
-        raise InvalidValue("must be a whole number")
+        raise InvalidValue("must be an integer from 0 to 999999999999999999")
     return int(text)
 
 
 class Number(Filter, frozen=True, kw_only=True):
-    """A whole number."""
+    """A non-negative integer."""
 
     def read(self, text: str, reader: Reader) -> int:
         return _integer(text)
@@ -99,14 +99,14 @@ class Number(Filter, frozen=True, kw_only=True):
 
 
 class Ids(Filter, frozen=True, kw_only=True):
-    """Ids with commas between."""
+    """Ids, separated by commas."""
 
     several = True
 
     def read(self, text: str, reader: Reader) -> list[int]:
         parts = text.split(",")
         if len(parts) > LARGEST_SET:
-            raise InvalidValue(f"may name at most {LARGEST_SET} ids")
+            raise InvalidValue(f"may have at most {LARGEST_SET} ids")
         return [_integer(part) for part in parts]
 
     def schema(self) -> dict[str, Any]:
@@ -115,7 +115,7 @@ class Ids(Filter, frozen=True, kw_only=True):
 
 
 class Flag(Filter, frozen=True, kw_only=True):
-    """true or false."""
+    """`true` or `false`."""
 
     def read(self, text: str, reader: Reader) -> bool:
         if text not in ("true", "false"):
@@ -130,7 +130,7 @@ class Moment(Filter, frozen=True, kw_only=True):
     """A time."""
 
     def read(self, text: str, reader: Reader) -> Any:
-        # An unescaped plus sign of an offset arrives as a space.
+        # An unescaped plus sign in the offset arrives as a space.
         value = moment(text.replace(" ", "+"))
         if value is None:
             raise InvalidValue("must be an RFC 3339 time such as 2026-01-31T12:00:00Z")
@@ -141,13 +141,13 @@ class Moment(Filter, frozen=True, kw_only=True):
 
 
 class MomentRange(Moment, frozen=True, kw_only=True):
-    """A time, or a range of times by operators."""
+    """A time, or with operators a range of times."""
 
     operators = ("gte", "gt", "lte", "lt")
 
 
 class MoneyRange(Filter, frozen=True, kw_only=True):
-    """An amount, or a range of amounts by operators."""
+    """An amount, or with operators a range of amounts."""
 
     operators = ("gte", "gt", "lte", "lt")
 
@@ -168,7 +168,7 @@ class MoneyRange(Filter, frozen=True, kw_only=True):
 
 
 class Term(Filter, frozen=True, kw_only=True):
-    """An exact value that is kept among the search terms."""
+    """An exact value that is stored as a search term."""
 
     kind: Literal["tag", "brand", "category"]
 
@@ -182,11 +182,11 @@ class Term(Filter, frozen=True, kw_only=True):
 
 
 class Words(Filter, frozen=True, kw_only=True):
-    """Text search: every word must begin some word of the row."""
+    """Text search by prefix: every word must be the start of a word in the row."""
 
     def read(self, text: str, reader: Reader) -> str:
         if len(text) > 200 or not (query := terms.beginning(reader.store_id, text)):
-            raise InvalidValue("must hold a word and at most 200 characters")
+            raise InvalidValue("must contain a word and have at most 200 characters")
         return query
 
     def schema(self) -> dict[str, Any]:
@@ -194,12 +194,12 @@ class Words(Filter, frozen=True, kw_only=True):
 
 
 class Entries(Filter, frozen=True, kw_only=True):
-    """`metadata[key]=value`, as often as wanted; all must hold."""
+    """`metadata[key]=value`, repeatable with different keys; a row must match all of them."""
 
     operators = ("*",)
 
     def read(self, text: str, reader: Reader) -> str:
-        raise InvalidValue("needs a key in brackets, as in metadata[tier]=gold")
+        raise InvalidValue("requires a key in brackets, as in metadata[tier]=gold")
 
     def read_value(self, text: str) -> str:
         if len(text) > _LONGEST_ENTRY:

@@ -1,4 +1,4 @@
-"""Rate limits, exact over every worker: the bucket is a row, and one statement takes for many waiting requests."""
+"""Rate limits, exact across all workers: each token bucket is a row, and one statement serves many waiting requests."""
 
 import asyncio
 import math
@@ -21,7 +21,7 @@ TAKE = Query(Grant, "SELECT granted, remaining FROM take_tokens($1, $2, $3, $4, 
 
 
 class Allowance(msgspec.Struct, frozen=True):
-    """What a caller has left after asking."""
+    """The state of a caller's bucket after a request."""
 
     allowed: bool
     remaining: int
@@ -41,19 +41,19 @@ class Allowance(msgspec.Struct, frozen=True):
         ]
 
 
-AHEAD_SHARE, MOST_AHEAD, AHEAD_S = 1 / 1024, 100, 1.0
+PREFETCH_SHARE, MOST_PREFETCHED, PREFETCH_S = 1 / 1024, 100, 1.0
 
 
-class Ahead(msgspec.Struct):
-    """Tokens that were taken from a rich bucket before they were needed, and what the bucket held after that."""
+class Prefetch(msgspec.Struct):
+    """Tokens that a worker took in advance from a bucket with many, and the tokens that the bucket had left."""
 
     tokens: float
     remaining: float
-    return_later: asyncio.TimerHandle
+    return_timer: asyncio.TimerHandle
 
 
-class Wish(msgspec.Struct, frozen=True):
-    """What one request wants of a bucket."""
+class Demand(msgspec.Struct, frozen=True):
+    """The tokens that one request needs, and the limits of its bucket."""
 
     cost: float
     burst: int
@@ -61,68 +61,68 @@ class Wish(msgspec.Struct, frozen=True):
 
 
 class RateLimiter:
-    """Requests that wait for the same bucket share one statement; from a rich bucket it takes for the next ones too."""
+    """Takes tokens for requests. Concurrent requests share one statement, which may prefetch tokens for later requests."""
 
     def __init__(self, db: Executor) -> None:
         self._db = db
-        self._coalescer = Coalescer[tuple[int, int], Wish, Allowance](self._grant)
-        self._ahead: dict[tuple[int, int], Ahead] = {}
+        self._coalescer = Coalescer[tuple[int, int], Demand, Allowance](self._grant)
+        self._prefetched: dict[tuple[int, int], Prefetch] = {}
         self._returning: set[asyncio.Task[None]] = set()
-        self._empty: dict[tuple[int, int], float] = {}  # until when a bucket has no whole token, whoever asks
+        self._empty: dict[tuple[int, int], float] = {}  # the time at which an empty bucket has one token again
 
     async def take(self, store_id: int, app_id: int, cost: float, burst: int, refill: int) -> Allowance:
         key = (store_id, app_id)
-        ahead = self._ahead.get(key)
-        if ahead is not None and ahead.tokens >= cost:
-            ahead.tokens -= cost
-            return _allowance(cost, ahead.tokens + ahead.remaining, burst, refill, allowed=True)
+        prefetch = self._prefetched.get(key)
+        if prefetch is not None and prefetch.tokens >= cost:
+            prefetch.tokens -= cost
+            return _allowance(cost, prefetch.tokens + prefetch.remaining, burst, refill, allowed=True)
         loop = asyncio.get_running_loop()
         if cost >= 1 and key in self._empty:
             left = max(0.0, 1 - (self._empty[key] - loop.time()) * refill)
             return _allowance(cost, min(left, 0.99), burst, refill, allowed=False)
-        return await self._coalescer.join(key, Wish(cost, burst, refill))
+        return await self._coalescer.join(key, Demand(cost, burst, refill))
 
-    async def _grant(self, key: tuple[int, int], wishes: Sequence[Wish]) -> list[Allowance]:
-        burst, refill = wishes[0].burst, wishes[0].refill
-        before = self._ahead.pop(key, None)
-        if before is not None:
-            before.return_later.cancel()
-        wanted = sum(wish.cost for wish in wishes) + (_spare(before.remaining) if before else 0)
+    async def _grant(self, key: tuple[int, int], demands: Sequence[Demand]) -> list[Allowance]:
+        burst, refill = demands[0].burst, demands[0].refill
+        previous = self._prefetched.pop(key, None)
+        if previous is not None:
+            previous.return_timer.cancel()
+        wanted = sum(demand.cost for demand in demands) + (_prefetch_size(previous.remaining) if previous else 0)
         grant = await TAKE.one(self._db, *key, wanted, float(burst), float(refill))
-        taken = grant.granted + (before.tokens if before else 0)
-        answers: list[Allowance] = []
-        for wish in wishes:
-            allowed = wish.cost <= taken
+        tokens = grant.granted + (previous.tokens if previous else 0)
+        allowances: list[Allowance] = []
+        for demand in demands:
+            allowed = demand.cost <= tokens
             if allowed:
-                taken -= wish.cost
-            answers.append(_allowance(wish.cost, taken + grant.remaining, burst, refill, allowed=allowed))
-        left = taken + grant.remaining
-        if left < 1:  # so nobody need ask again before one came back: a flood of refusals costs the database nothing
-            loop = asyncio.get_running_loop()
+                tokens -= demand.cost
+            allowances.append(_allowance(demand.cost, tokens + grant.remaining, burst, refill, allowed=allowed))
+        left = tokens + grant.remaining
+        loop = asyncio.get_running_loop()
+        if left < 1:  # refuse without a statement until a token is refilled: a flood of refusals costs nothing
             self._empty[key] = loop.time() + (1 - left) / refill
             loop.call_at(self._empty[key], self._empty.pop, key, None)
-        if taken or _spare(grant.remaining):
-            keep_s = AHEAD_S if grant.granted == wanted else 0
-            later = asyncio.get_running_loop().call_later(keep_s, self._return, key, burst, refill)
-            self._ahead[key] = Ahead(taken, grant.remaining, later)
-        return answers
+        if tokens or _prefetch_size(grant.remaining):
+            keep_s = PREFETCH_S if grant.granted == wanted else 0
+            timer = loop.call_later(keep_s, self._return_unused, key, burst, refill)
+            self._prefetched[key] = Prefetch(tokens, grant.remaining, timer)
+        return allowances
 
-    def _return(self, key: tuple[int, int], burst: int, refill: int) -> None:
-        """What was not needed within a moment goes back, so that other workers may have it."""
-        ahead = self._ahead.pop(key)
-        if not ahead.tokens:
+    def _return_unused(self, key: tuple[int, int], burst: int, refill: int) -> None:
+        """Return unused tokens to the bucket, so that other workers can take them."""
+        prefetch = self._prefetched.pop(key)
+        if not prefetch.tokens:
             return
-        task = asyncio.create_task(self._give_back(key, ahead.tokens, burst, refill))
+        task = asyncio.create_task(self._put_back(key, prefetch.tokens, burst, refill))
         self._returning.add(task)
         task.add_done_callback(self._returning.discard)
 
-    async def _give_back(self, key: tuple[int, int], tokens: float, burst: int, refill: int) -> None:
-        with suppress(PostgresError, Unavailable):  # then the refill brings them
+    async def _put_back(self, key: tuple[int, int], tokens: float, burst: int, refill: int) -> None:
+        with suppress(PostgresError, Unavailable):  # the refill replaces tokens that are lost here
             await TAKE.one(self._db, *key, -tokens, float(burst), float(refill))
 
 
-def _spare(remaining: float) -> int:
-    return min(MOST_AHEAD, int(remaining * AHEAD_SHARE))
+def _prefetch_size(remaining: float) -> int:
+    return min(MOST_PREFETCHED, int(remaining * PREFETCH_SHARE))
 
 
 def _allowance(cost: float, left: float, burst: int, refill: int, *, allowed: bool) -> Allowance:

@@ -1,4 +1,4 @@
-"""Lists: parameters in, a page out; cursors that carry their query, exact totals, links to the neighbours."""
+"""Lists: parses the query parameters, and returns a page with its exact total, its cursors and its links."""
 
 from collections.abc import Mapping, Sequence
 from functools import cache, cached_property, lru_cache
@@ -11,14 +11,7 @@ from stoa.db.query import Executor
 from stoa.rest.checks import Time
 from stoa.rest.cursors import Cursor, decode_cursor, encode_cursor, keys_after
 from stoa.rest.filters import Entries, Filter, Flag, InvalidValue, Number, Reader, Text
-from stoa.rest.problems import (
-    CursorMismatch,
-    Fault,
-    InvalidParameter,
-    PageTooDeep,
-    counted,
-    shown,
-)
+from stoa.rest.problems import CursorMismatch, Fault, InvalidParameter, PageTooDeep, counted, printable
 from stoa.rest.request import query_parameters, subset, unknown_parameters
 
 T = TypeVar("T")
@@ -26,7 +19,7 @@ LARGEST_PAGE, DEFAULT_PAGE, DEEPEST_ROW = 250, 50, 10_000
 
 
 class ListOf(msgspec.Struct, frozen=True, eq=False, dict=True):
-    """What a list endpoint takes: its filters, the types of its sort keys, and what may be included."""
+    """The parameters of a list endpoint: its filters, its sort keys with their types, and what it can include."""
 
     filters: Mapping[str, Filter]
     sorts: Mapping[str, type]
@@ -34,11 +27,11 @@ class ListOf(msgspec.Struct, frozen=True, eq=False, dict=True):
     includes: tuple[str, ...] = ()
     fields: tuple[str, ...] = ()
     deletable: bool = False
-    meta: Mapping[str, Any] = {}  # JSON Schemas of what `meta` holds besides
-    options: Mapping[str, Filter] = {}  # what the handler itself is to know; no condition on the rows
+    meta: Mapping[str, Any] = {}  # JSON Schemas of further members of `meta`
+    options: Mapping[str, Filter] = {}  # parameters that the handler uses; they do not filter rows
 
     def parameters(self) -> dict[str, Filter]:
-        """Every parameter this list takes, for reading and for the documentation."""
+        """All parameters of this list, for parsing and for the documentation."""
         return {
             **_COMMON,
             **({"include": _INCLUDE} if self.includes else {}),
@@ -49,27 +42,27 @@ class ListOf(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def sets(self) -> frozenset[str]:
-        """The parameters that take several values, by commas or by their name again."""
-        return _SHAPING | {name for name, kind in self.parameters().items() if kind.several}
+        """The parameters that accept several values, separated by commas or by repeating the name."""
+        return _LISTS_OF_NAMES | {name for name, kind in self.parameters().items() if kind.several}
 
 
 _COMMON: dict[str, Filter] = {
-    "limit": Number(description=f"Rows on a page, 1 to {LARGEST_PAGE}; {DEFAULT_PAGE} unless given."),
-    "per_page": Number(description="The same as `limit`."),
-    "page": Number(description=f"A page by its number, from 1, for the first {DEEPEST_ROW:,} rows."),
-    "cursor": Text(description="Where to go on: `next_cursor` or `prev_cursor` of a page before.", longest=4000),
-    "sort": Text(description="Sort keys with commas between; a leading minus sorts downwards."),
-    "fields": Text(description="Only these fields of each resource, with commas between.", longest=1000),
+    "limit": Number(description=f"Rows per page, from 1 to {LARGEST_PAGE}. The default is {DEFAULT_PAGE}."),
+    "per_page": Number(description="An alias of `limit`."),
+    "page": Number(description=f"The page number, starting at 1. Page numbers cover the first {DEEPEST_ROW:,} rows."),
+    "cursor": Text(description="The `next_cursor` or `prev_cursor` of an earlier page.", longest=4000),
+    "sort": Text(description="Sort keys, separated by commas. A leading minus sorts in descending order."),
+    "fields": Text(description="Return only these fields of each resource, separated by commas.", longest=1000),
 }
-_INCLUDE = Text(description="What else to put into each resource, with commas between.")
-_DELETED = Flag(description="Also list deleted resources of the last 90 days, as `{id, deleted_at, version}`.")
-_SHAPING = frozenset({"sort", "fields", "include"})
-_FREE = frozenset({"limit", "per_page", "fields", "include"})
-_OWN = frozenset({*_COMMON, "include", "include_deleted"})  # read by the list itself
+_INCLUDE = Text(description="Related data to include in each resource, separated by commas.")
+_DELETED = Flag(description="Also return resources deleted in the last 90 days, as `{id, deleted_at, version}`.")
+_LISTS_OF_NAMES = frozenset({"sort", "fields", "include"})
+_CHANGEABLE = frozenset({"limit", "per_page", "fields", "include"})  # may differ from the query of the cursor
+_NOT_FILTERS = frozenset({*_COMMON, "include", "include_deleted"})
 
 
 class Tombstone(msgspec.Struct):
-    """What is left of a deleted resource: in lists that ask for it, and in the event that tells of it."""
+    """A deleted resource, as lists with `include_deleted` and deletion events show it."""
 
     id: int
     deleted_at: Time
@@ -77,7 +70,7 @@ class Tombstone(msgspec.Struct):
 
 
 class ListQuery(msgspec.Struct):
-    """A list request, read and found right."""
+    """A valid list request."""
 
     shape: Shape
     values: list[Any]
@@ -86,11 +79,11 @@ class ListQuery(msgspec.Struct):
     page: int | None
     fields: frozenset[str] | None
     include: frozenset[str]
-    given: dict[str, str]  # all parameters but cursor and page, as a cursor keeps them
+    given: dict[str, str]  # all parameters except cursor and page, as a cursor stores them
     options: dict[str, Any] = {}
 
     def with_filter(self, name: str, value: Any) -> "ListQuery":
-        """The same request, narrowed by what its path says."""
+        """The same request with one more filter, such as an id in the path."""
         filters = dict(zip(self.shape.filters, self.values, strict=True)) | {name: value}
         names = tuple(sorted(filters))
         shape = msgspec.structs.replace(self.shape, filters=names)
@@ -98,7 +91,7 @@ class ListQuery(msgspec.Struct):
 
 
 def read_list(spec: ListOf, query_string: bytes, reader: Reader) -> ListQuery:
-    """Read a list request; what is wrong is refused, all faults named at once."""
+    """Parse a list request, or refuse it with all faults at once."""
     if not query_string:
         return _plain(spec)
     given = query_parameters(query_string, spec.sets)
@@ -109,22 +102,25 @@ def read_list(spec: ListOf, query_string: bytes, reader: Reader) -> ListQuery:
         return _read(spec, given, reader, None)
     cursor = decode_cursor(cursor_text)
     if "page" in given:
-        raise InvalidParameter("Give either a page or a cursor.")
+        raise InvalidParameter("Send either `page` or `cursor`, not both.")
     for name, value in given.items():
-        if name not in _FREE and cursor.query.get(name) != value:
-            raise CursorMismatch(f"The cursor was made with another value of {shown(name)}, or without it.")
+        if name not in _CHANGEABLE and cursor.query.get(name) != value:
+            raise CursorMismatch(
+                f"The cursor belongs to a query with another value of {printable(name)}, or without it. "
+                "Start again without `cursor`."
+            )
     return _read(spec, {**cursor.query, **given}, reader, cursor)
 
 
-class _Nobody:
-    """Without filters, a list is read the same for every store."""
+class _NoStore:
+    """Stands in for the store of a request without parameters, which is the same for every store."""
 
     store_id = digits = 0
 
 
 @cache
 def _plain(spec: ListOf) -> ListQuery:
-    return _read(spec, {}, _Nobody(), None)
+    return _read(spec, {}, _NoStore(), None)
 
 
 def _read(spec: ListOf, given: dict[str, str], reader: Reader, cursor: Cursor | None) -> ListQuery:
@@ -140,7 +136,7 @@ def _read(spec: ListOf, given: dict[str, str], reader: Reader, cursor: Cursor | 
         if kind is None or (bracket and operator not in kind.operators and "*" not in kind.operators):
             unknown.append(name)
             continue
-        if base in _OWN:
+        if base in _NOT_FILTERS:
             continue
         try:
             if isinstance(kind, Entries) and operator:
@@ -148,7 +144,7 @@ def _read(spec: ListOf, given: dict[str, str], reader: Reader, cursor: Cursor | 
             else:
                 filters[name] = kind.read(text, reader)
         except InvalidValue as error:
-            faults.append(Fault(shown(name), "invalid_parameter", str(error)))
+            faults.append(Fault(printable(name), "invalid_parameter", str(error)))
     for base, pairs in entries.items():
         kind = known[base]
         if isinstance(kind, Entries):
@@ -156,19 +152,19 @@ def _read(spec: ListOf, given: dict[str, str], reader: Reader, cursor: Cursor | 
     if unknown:
         operators = {name: kind.operators for name, kind in known.items()}
         raise unknown_parameters("list", unknown, operators)
-    limit = _whole("limit", given.get("limit"), DEFAULT_PAGE, LARGEST_PAGE, faults)
-    page = _whole("page", given["page"], 1, 10**9, faults) if "page" in given else None
+    limit = _integer("limit", given.get("limit"), DEFAULT_PAGE, LARGEST_PAGE, faults)
+    page = _integer("page", given["page"], 1, 10**9, faults) if "page" in given else None
     sort = _sort(spec, given.get("sort"), faults)
     fields = subset("fields", given.get("fields"), spec.fields, faults)
     include = subset("include", given.get("include"), spec.includes, faults) or frozenset[str]()
     deleted = _flag(given.get("include_deleted"), faults)
     if "limit" in given and "per_page" in given:
-        faults.append(Fault("per_page", "invalid_parameter", "is the same as limit; give one of them"))
+        faults.append(Fault("per_page", "invalid_parameter", "is an alias of limit; send only one of them"))
     if faults:
         raise InvalidParameter(f"{counted(len(faults), 'parameter')} cannot be read.", faults=faults)
     if page is not None and page * limit > DEEPEST_ROW:
         raise PageTooDeep(
-            f"Numbered pages reach {DEEPEST_ROW:,} rows. To go further, follow meta.next_cursor from the first page."
+            f"Page numbers cover the first {DEEPEST_ROW:,} rows. To read further, follow meta.next_cursor from page 1."
         )
     options = {name: filters.pop(name) for name in spec.options if name in filters}
     names = tuple(sorted(filters))
@@ -181,19 +177,21 @@ def _read(spec: ListOf, given: dict[str, str], reader: Reader, cursor: Cursor | 
         offset=page is not None and page > 1,
         deleted=deleted,
     )
-    kept = {name: value for name, value in given.items() if name != "page"}
-    # What is included was asked for by name, so it is among the fields that stay; and the other way round.
-    include |= (fields or frozenset()) & frozenset(spec.includes)
-    shown_fields = None if fields is None else fields | include
-    return ListQuery(shape, [filters[name] for name in names], after, limit, page, shown_fields, include, kept, options)
+    cursor_query = {name: value for name, value in given.items() if name != "page"}
+    # `include` adds its names to `fields`, and a field that can be included is included.
+    if fields is not None:
+        include |= fields & frozenset(spec.includes)
+        fields |= include
+    values = [filters[name] for name in names]
+    return ListQuery(shape, values, after, limit, page, fields, include, cursor_query, options)
 
 
-def _whole(name: str, text: str | None, default: int, largest: int, faults: list[Fault]) -> int:
+def _integer(name: str, text: str | None, default: int, largest: int, faults: list[Fault]) -> int:
     if text is None:
         return default
     if text.isascii() and text.isdigit() and len(text) < 12 and 1 <= int(text) <= largest:
         return int(text)
-    faults.append(Fault(name, "invalid_parameter", f"must be a whole number from 1 to {largest}"))
+    faults.append(Fault(name, "invalid_parameter", f"must be an integer from 1 to {largest}"))
     return default
 
 
@@ -207,15 +205,13 @@ def _sort(spec: ListOf, text: str | None, faults: list[Fault]) -> tuple[str, ...
     if text is None:
         return spec.default_sort
     keys = text.split(",")
-    plain = [key.removeprefix("-") for key in keys]
-    if any(key not in spec.sorts for key in plain) or len(set(plain)) != len(plain):
-        allowed = ", ".join(spec.sorts)
-        faults.append(
-            Fault("sort", "invalid_parameter", f"takes each of {allowed} once, with a minus to sort downwards")
-        )
+    names = [key.removeprefix("-") for key in keys]
+    if any(name not in spec.sorts for name in names) or len(set(names)) != len(names):
+        message = f"accepts each of {', '.join(spec.sorts)} once, with a leading minus for descending order"
+        faults.append(Fault("sort", "invalid_parameter", message))
         return spec.default_sort
-    if "id" in plain:
-        return tuple(keys[: plain.index("id") + 1])  # nothing sorts beyond what is unique
+    if "id" in names:
+        return tuple(keys[: names.index("id") + 1])  # ids are unique, so later keys have no effect
     return (*keys, "-id" if keys[-1].startswith("-") else "id")
 
 
@@ -223,16 +219,16 @@ def _sort(spec: ListOf, text: str | None, faults: list[Fault]) -> tuple[str, ...
 
 
 class Page(msgspec.Struct, Generic[T]):
-    """A page of documents with what its `meta` and its links need."""
+    """A page of documents, with the values of its `meta` and its links."""
 
-    docs: list[bytes]  # one that holds all of them, with commas between, unless they were asked for apart
+    docs: list[bytes]  # one element with all documents, joined by commas, unless `list_page` was called with `separate`
     ids: Sequence[int]
     total: int
     limit: int
     page: int | None
     next_cursor: str | None
     prev_cursor: str | None
-    beside: dict[str, Any] = {}  # further members of `meta`, declared in ListOf.meta
+    extra_meta: dict[str, Any] = {}  # further members of `meta`, declared in ListOf.meta
 
     def meta(self) -> str:
         def quoted(cursor: str | None) -> str:
@@ -242,28 +238,29 @@ class Page(msgspec.Struct, Generic[T]):
         return (
             f'{{"total":{self.total},"limit":{self.limit},"page":{page},'
             f'"next_cursor":{quoted(self.next_cursor)},"prev_cursor":{quoted(self.prev_cursor)}'
-            f"{',' if self.beside else ''}{msgspec.json.encode(self.beside).decode()[1:]}"
+            f"{',' if self.extra_meta else ''}{msgspec.json.encode(self.extra_meta).decode()[1:]}"
         )
 
-    def links(self, address: str) -> str:
-        """The `Link` header's value: neighbours of this page (RFC 8288)."""
-        found = [("next", self.next_cursor), ("prev", self.prev_cursor)]
-        return ", ".join([f'<{address}?cursor={c}>; rel="{rel}"' for rel, c in found if c])
+    def links(self, url: str) -> str:
+        """The value of the `Link` header: the next and the previous page (RFC 8288)."""
+        cursors = [("next", self.next_cursor), ("prev", self.prev_cursor)]
+        return ", ".join([f'<{url}?cursor={cursor}>; rel="{rel}"' for rel, cursor in cursors if cursor])
 
 
 async def list_page(
-    db: Executor, store_id: int, listing: Listing, query: ListQuery, *, apart: bool = False, caller: str = ""
+    db: Executor, store_id: int, listing: Listing, query: ListQuery, *, separate: bool = False, caller: str = ""
 ) -> Page[Any]:
-    """Run a list request against a table; `apart` for a handler that puts something into each document.
+    """Run a list request against a table.
 
-    `caller` is what a listing's documents must know of who asks.
+    `separate` returns each document on its own, for a handler that changes them. `caller` is the argument of a listing
+    whose documents depend on the caller.
     """
     skip = (query.page - 1) * query.limit if query.page else 0
     shape = query.shape
-    if not (apart or query.fields is not None or query.include or shape.backwards):
+    if not (separate or query.fields is not None or query.include or shape.backwards):
         shape = _joined(shape)
     rows = await listing.page(db, store_id, shape, query.values, query.after, query.limit, skip, caller)
-    return paged(rows, query)
+    return _page(rows, query)
 
 
 @lru_cache(maxsize=4096)
@@ -271,7 +268,7 @@ def _joined(shape: Shape) -> Shape:
     return msgspec.structs.replace(shape, joined=True)
 
 
-def paged(rows: Rows, query: ListQuery) -> Page[Any]:
+def _page(rows: Rows, query: ListQuery) -> Page[Any]:
     shape = query.shape
     first = not shape.resumed and (query.page or 1) == 1
     has_next = rows.more if not shape.backwards else True

@@ -1,4 +1,4 @@
-"""Merge patch (RFC 7396): what is left out stays, null clears, arrays are replaced, objects are merged."""
+"""Merge patch (RFC 7396): omitted members stay, null removes, arrays are replaced, objects are merged."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,7 +8,7 @@ from stoa.rest.problems import Fault, ValidationFailed, counted
 
 
 def merge(target: Any, patch: Any) -> Any:
-    """The target with the patch applied; neither is changed."""
+    """A copy of the target with the patch applied."""
     if not isinstance(patch, dict):
         return patch
     members: dict[str, Any] = dict(target) if isinstance(target, dict) else {}  # pyright: ignore[reportUnknownArgumentType]
@@ -22,7 +22,7 @@ def merge(target: Any, patch: Any) -> Any:
 
 
 def changes_between(before: dict[str, Any], after: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """Old and new value of every member that differs; empty when nothing changed."""
+    """The old and new values of the members that differ."""
     names = [*before, *(name for name in after if name not in before)]
     return {
         name: (before.get(name), after.get(name)) for name in names if not is_same(before.get(name), after.get(name))
@@ -30,7 +30,7 @@ def changes_between(before: dict[str, Any], after: dict[str, Any]) -> dict[str, 
 
 
 def is_same(one: Any, other: Any) -> bool:
-    """Whether two values are the same JSON, objects in any order; Python alone would take true for 1."""
+    """Whether two values are equal as JSON. Member order does not matter, but unlike in Python, true is not 1."""
     if one != other:
         return False
     if isinstance(one, dict):
@@ -40,20 +40,20 @@ def is_same(one: Any, other: Any) -> bool:
 
 
 def check_echoes(call: Call, current: dict[str, Any], elsewhere: Mapping[str, str] = {}) -> None:
-    """Read-only fields may be sent back as they are; a changed one is refused."""
+    """Refuse a merge patch that changes a read-only field; repeating its current value is allowed."""
     refuse_changed(call.echoed, current, elsewhere)
 
 
 def refuse_changed(echoed: Mapping[str, Any], current: Mapping[str, Any], elsewhere: Mapping[str, str] = {}) -> None:
-    """`elsewhere` says of a field where it is changed instead."""
+    """Refuse read-only fields with new values. `elsewhere` maps a field to the operation that changes it."""
     faults = [
-        Fault(f"/{name}", "read_only_field", _cannot(elsewhere.get(name)))
+        Fault(f"/{name}", "read_only_field", _cannot_change(elsewhere.get(name)))
         for name, value in echoed.items()
         if current.get(name) != value
     ]
     if faults:
-        raise ValidationFailed(f"{counted(len(faults), 'read-only field')} would change.", faults=faults)
+        raise ValidationFailed(f"{counted(len(faults), 'read-only field')} cannot be changed.", faults=faults)
 
 
-def _cannot(elsewhere: str | None) -> str:
+def _cannot_change(elsewhere: str | None) -> str:
     return f"cannot be changed here; use {elsewhere}" if elsewhere else "cannot be changed"

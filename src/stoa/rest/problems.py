@@ -1,4 +1,4 @@
-"""Refusals: each a class with its status, code and title, answered as problem+json (RFC 9457)."""
+"""Refusals: one class per error code, sent as problem documents (RFC 9457)."""
 
 import difflib
 from collections.abc import Iterable, Sequence
@@ -8,7 +8,7 @@ import msgspec
 
 
 class Fault(msgspec.Struct, omit_defaults=True):
-    """One thing that is wrong, where it is wrong, and what would be right."""
+    """One fault of a request: where it is, what is wrong and what would be valid."""
 
     pointer: str
     code: str
@@ -17,7 +17,7 @@ class Fault(msgspec.Struct, omit_defaults=True):
 
 
 class Problem(msgspec.Struct, omit_defaults=True):
-    """The body of every answer that is not a success."""
+    """The body of every error response."""
 
     type: str
     title: str
@@ -31,13 +31,13 @@ class Problem(msgspec.Struct, omit_defaults=True):
 
 
 class Refusal(Exception):
-    """A request that is not carried out, and why."""
+    """The reason why a request is not carried out."""
 
     status: ClassVar[int] = 500
     code: ClassVar[str] = ""
     title: ClassVar[str] = ""
     retryable: ClassVar[bool] = False
-    advice: ClassVar[str] = ""  # the detail, where whoever refuses knows no more
+    advice: ClassVar[str] = ""  # the default detail
     known: ClassVar[dict[str, type["Refusal"]]] = {}
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -76,84 +76,84 @@ class Refusal(Exception):
         return msgspec.json.encode(problem)
 
 
-def shown(value: Any, most: int = 80) -> str:
-    """Somebody's input, shortened and made printable, fit to stand in an error."""
+def printable(value: Any, most: int = 80) -> str:
+    """A caller's input, shortened and without control characters, for use in an error message."""
     text = value if isinstance(value, str) else str(value)[: most + 1]
     safe = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text[:most])
     return safe + "…" if len(text) > most else safe
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> dict[str, Any] | None:
-    """What a fault tells of a name that nobody knows: the known one that is most like it, if any is."""
+    """The `meta` of a fault about an unknown name: the most similar known name, if there is one."""
     close = difflib.get_close_matches(name[:64], list(known), n=1)
     return {"did_you_mean": close[0]} if close else None
 
 
 def counted(number: int, noun: str) -> str:
-    """So many of a thing: "1 fault", "2 faults"."""
+    """A number with its noun: "1 fault", "2 faults"."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 class MalformedJson(Refusal):
-    """The body is not JSON, or is JSON that different readers would understand differently."""
+    """The body is not valid JSON, or it is ambiguous, for example because a key occurs twice."""
 
-    status, code, title = 400, "malformed_json", "The body is not well-formed JSON"
+    status, code, title = 400, "malformed_json", "The body is not valid JSON"
 
 
 class UnknownParameter(Refusal):
-    """A query parameter that this endpoint does not have; none is ever silently ignored. `available` lists those it has."""
+    """The endpoint has no such query parameter. Unknown parameters are never ignored; `available` lists the known ones."""
 
     status, code, title = 400, "unknown_parameter", "Unknown query parameter"
 
 
 class InvalidParameter(Refusal):
-    """A query parameter whose value cannot be understood."""
+    """The value of a query parameter is invalid."""
 
     status, code, title = 400, "invalid_parameter", "Invalid query parameter"
 
 
 class CursorMismatch(Refusal):
-    """The cursor was made for other filters or another order; start again without it."""
+    """The cursor belongs to a query with other filters or another sort order. Start again without `cursor`."""
 
     status, code, title = 400, "cursor_mismatch", "The cursor belongs to another query"
 
 
 class PageTooDeep(Refusal):
-    """Numbered pages reach 10,000 rows; follow `next_cursor` to go further."""
+    """Page numbers cover the first 10,000 rows. To read further, follow `next_cursor`."""
 
-    status, code, title = 400, "page_too_deep", "This page lies beyond the reach of numbered pages"
+    status, code, title = 400, "page_too_deep", "The page number is too large"
 
 
 class InvalidIdempotencyKey(Refusal):
-    """An Idempotency-Key is 1 to 255 visible ASCII characters."""
+    """An `Idempotency-Key` must have 1 to 255 visible ASCII characters."""
 
     status, code, title = 400, "invalid_idempotency_key", "Invalid Idempotency-Key"
 
 
 class MissingToken(Refusal):
-    """The request carries no bearer token."""
+    """The request has no bearer token in its `Authorization` header."""
 
-    status, code, title = 401, "missing_token", "A bearer token is needed"
+    status, code, title = 401, "missing_token", "A bearer token is required"
 
 
 class InvalidToken(Refusal):
-    """The token is unknown, mistyped, revoked, or made for another store."""
+    """The token is unknown, incomplete, revoked, or issued for another store."""
 
-    status, code, title = 401, "invalid_token", "The token is not valid"
-    advice = "Get a new token at the token endpoint, POST /oauth/token, and send it whole, as it came."
+    status, code, title = 401, "invalid_token", "The token is invalid"
+    advice = "Get a new token from POST /oauth/token, and send it complete and unchanged."
 
 
 class ExpiredToken(Refusal):
-    """The token's hour is over; ask for a new one."""
+    """The token is older than one hour. Get a new one."""
 
     status, code, title = 401, "expired_token", "The token has expired"
-    advice = "A token lives one hour. Get a new one at the token endpoint, POST /oauth/token, and repeat the request."
+    advice = "A token is valid for one hour. Get a new one from POST /oauth/token, and repeat the request."
 
 
 class InsufficientScope(Refusal):
     """The store has not granted this app the scope named in `required_scope`."""
 
-    status, code, title = 403, "insufficient_scope", "The granted scopes do not cover this"
+    status, code, title = 403, "insufficient_scope", "The app lacks the required scope"
 
 
 class AppNotInstalled(Refusal):
@@ -175,19 +175,19 @@ class StoreSuspended(Refusal):
 
 
 class NotFound(Refusal):
-    """There is no such thing here: no such address, no such store, or no such id in this store."""
+    """The path or the store does not exist, or the store has no resource with this id."""
 
     status, code, title = 404, "not_found", "Not found"
 
 
 class MethodNotAllowed(Refusal):
-    """The address exists but does not take this method; `Allow` lists those it takes."""
+    """The path does not support this method; `Allow` lists the methods that it supports."""
 
     status, code, title = 405, "method_not_allowed", "Method not allowed"
 
 
 class NotAcceptable(Refusal):
-    """The `Accept` header rules out every form this endpoint can answer in."""
+    """The `Accept` header excludes every media type that this endpoint can send."""
 
     status, code, title = 406, "not_acceptable", "No acceptable representation"
 
@@ -199,12 +199,12 @@ class RequestTimeout(Refusal):
 
 
 class IdempotencyInProgress(Refusal):
-    """A request with this Idempotency-Key is being carried out right now."""
+    """Another request with this `Idempotency-Key` is still in progress."""
 
     status, code, title, retryable = (
         409,
         "idempotency_in_progress",
-        "A request with this key is in progress",
+        "A request with this idempotency key is in progress",
         True,
     )
 
@@ -216,48 +216,48 @@ class VersionConflict(Refusal):
 
 
 class PayloadTooLarge(Refusal):
-    """The body is larger than this endpoint takes, packed or unpacked."""
+    """The body is larger than this endpoint accepts, before or after decompression."""
 
     status, code, title = 413, "payload_too_large", "The body is too large"
 
 
 class UnsupportedMediaType(Refusal):
-    """The body's media type or encoding is not one this endpoint takes."""
+    """The endpoint does not accept the media type or the encoding of the body."""
 
     status, code, title = 415, "unsupported_media_type", "Unsupported media type"
 
 
 class ValidationFailed(Refusal):
-    """The body was understood but is not right; `errors` names every fault at once."""
+    """The body is valid JSON but its values are invalid; `errors` names every fault."""
 
-    status, code, title = 422, "validation_failed", "The body has faults"
+    status, code, title = 422, "validation_failed", "The body is invalid"
 
 
 class IdempotencyKeyReused(Refusal):
-    """This Idempotency-Key was used before for a different request."""
+    """This `Idempotency-Key` was used for a different request."""
 
-    status, code, title = 422, "idempotency_key_reused", "The key was used for another request"
+    status, code, title = 422, "idempotency_key_reused", "The idempotency key was used for another request"
 
 
 class RateLimited(Refusal):
-    """The app has used up its requests to this store for now; `Retry-After` says when to go on."""
+    """The app has reached its rate limit for this store. Retry after the number of seconds in `Retry-After`."""
 
     status, code, title, retryable = 429, "rate_limited", "Too many requests", True
 
 
 class HeadersTooLarge(Refusal):
-    """A request may carry 100 header fields and 16 KiB of them."""
+    """A request may have at most 100 header fields, of 16 KiB in total."""
 
     status, code, title = 431, "headers_too_large", "The header fields are too large"
 
 
 class InternalError(Refusal):
-    """Something went wrong on our side; the request id finds it in our log."""
+    """The service failed unexpectedly. Its log contains the details under the request id."""
 
     status, code, title, retryable = 500, "internal_error", "Internal error", True
 
 
 class ServiceUnavailable(Refusal):
-    """The service cannot answer just now; `Retry-After` says when to try again."""
+    """The service is temporarily unavailable. Retry after the number of seconds in `Retry-After`."""
 
     status, code, title, retryable = 503, "unavailable", "Temporarily unavailable", True

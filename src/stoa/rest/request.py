@@ -20,7 +20,7 @@ from stoa.rest.problems import (
     UnknownParameter,
     counted,
     did_you_mean,
-    shown,
+    printable,
 )
 
 if TYPE_CHECKING:
@@ -198,7 +198,7 @@ def query_parameters(query_string: bytes, sets: Collection[str] = ()) -> dict[st
         elif name in sets:
             given[name] += f",{value}"
         else:
-            raise InvalidParameter(f"The parameter {shown(name)} is given more than once.")
+            raise InvalidParameter(f"The parameter {printable(name)} is given more than once.")
     if len(given) > _MOST_PARAMETERS:
         raise InvalidParameter(f"A query string may have at most {_MOST_PARAMETERS} parameters.")
     return given
@@ -237,9 +237,9 @@ def subset(name: str, text: str | None, allowed: Sequence[str], faults: list[Fau
         return None
     chosen = frozenset(names := text.split(","))
     if len(names) > LARGEST_SET:
-        faults.append(Fault(name, "invalid_parameter", f"may name at most {LARGEST_SET}"))
+        faults.append(Fault(name, "invalid_parameter", f"may have at most {LARGEST_SET} names"))
     elif not chosen <= frozenset(allowed):
-        wrong = shown(", ".join(sorted(chosen - frozenset(allowed))))
+        wrong = printable(", ".join(sorted(chosen - frozenset(allowed))))
         message = f"has no {wrong}; allowed: {', '.join(allowed) or 'none'}"
         faults.append(Fault(name, "invalid_parameter", message))
         return None
@@ -251,7 +251,7 @@ def unknown_parameters(where: str, names: Sequence[str], known: Mapping[str, Seq
 
     `known` maps each parameter to the operators that it takes in brackets.
     """
-    named = [shown(name) for name in names[:_MOST_NAMED]]
+    named = [printable(name) for name in names[:_MOST_NAMED]]
     return UnknownParameter(
         f"This {where} has no parameter {', '.join(named)}.",
         faults=[_unknown(name, known) for name in names[:_MOST_NAMED]],
@@ -269,4 +269,4 @@ def _unknown(name: str, known: Mapping[str, Sequence[str]]) -> Fault:
         meta = {"operators": operators}
     else:
         message, meta = f"is not a parameter of this endpoint: {base} takes no brackets", {"did_you_mean": base}
-    return Fault(shown(name), UnknownParameter.code, message, meta)
+    return Fault(printable(name), UnknownParameter.code, message, meta)

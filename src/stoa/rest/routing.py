@@ -1,16 +1,16 @@
-"""From a path to its endpoint: literal segments first, then ids."""
+"""Finds the endpoint of a path: literal segments take precedence over ids."""
 
 from collections.abc import Iterable
 from typing import Any
 
 from stoa.rest.endpoint import Endpoint
-from stoa.rest.problems import MethodNotAllowed, NotFound, shown
+from stoa.rest.problems import MethodNotAllowed, NotFound, printable
 
 _LONGEST_ID = 18
 
 
 class Router:
-    """All endpoints below the API's prefix."""
+    """The endpoints below the API's prefix."""
 
     def __init__(self, endpoints: Iterable[Endpoint]) -> None:
         self._literal: dict[str, dict[str, Endpoint]] = {}
@@ -18,7 +18,7 @@ class Router:
         for endpoint in endpoints:
             self._methods_at(endpoint.path)[endpoint.method] = endpoint
         for patterns in self._patterns.values():
-            # A literal segment is a closer fit than a placeholder, wherever it was declared.
+            # A literal segment matches before a placeholder, regardless of the order of declaration.
             patterns.sort(key=lambda pattern: [segment.startswith("{") for segment in pattern[0]])
 
     def _methods_at(self, path: str) -> dict[str, Endpoint]:
@@ -33,12 +33,12 @@ class Router:
         return patterns[-1][1]
 
     def find(self, method: str, path: str) -> tuple[Endpoint, dict[str, Any]]:
-        """The endpoint and its path's values; HEAD is served by GET."""
+        """The endpoint and its path parameters; GET endpoints also handle HEAD."""
         found = self._at(path)
         if found is None:
             if path.endswith("/") and self._at(path[:-1]) is not None:
-                raise NotFound(f"There is no such address: it ends without a slash, as in {shown(path[:-1])}.")
-            raise NotFound("There is no such address.")
+                raise NotFound(f"There is no such path. Use {printable(path[:-1])}, without the trailing slash.")
+            raise NotFound("There is no such path.")
         methods, values = found
         return self._pick(methods, "GET" if method == "HEAD" else method), values
 
@@ -54,12 +54,12 @@ class Router:
                     return methods, values
         return None
 
-    def _pick(self, methods: dict[str, Endpoint], asked: str) -> Endpoint:
-        endpoint = methods.get(asked)
+    def _pick(self, methods: dict[str, Endpoint], method: str) -> Endpoint:
+        endpoint = methods.get(method)
         if endpoint is None:
             allowed = sorted([*methods, "HEAD"] if "GET" in methods else methods)
             raise MethodNotAllowed(
-                f"This address takes {', '.join(allowed)}.", headers=[(b"allow", ", ".join(allowed).encode())]
+                f"This path supports {', '.join(allowed)}.", headers=[(b"allow", ", ".join(allowed).encode())]
             )
         return endpoint
 

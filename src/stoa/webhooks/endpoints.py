@@ -46,12 +46,12 @@ async def list_webhooks(call: Call, query: ListQuery) -> Page[Webhook]:
     Schema is served, and a sample of what is sent.
     """
     mine = query.with_filter("app_id", call.caller.app_id)
-    page = await list_page(call.db, call.store_id, queries.LISTING, mine, apart=True)
+    page = await list_page(call.db, call.store_id, queries.LISTING, mine, separate=True)
     rows = await queries.THESE.all(call.db, call.store_id, call.caller.app_id, list(page.ids)) if page.docs else []
     found = {row.id: msgspec.json.encode(shown(row)) for row in rows}
     # One that was ended since the first look is left out of the page.
     page.docs = [found[each] for each in page.ids if each in found]
-    page.beside = {"available_events": [_available(call, event) for event in Event.known.values()]}
+    page.extra_meta = {"available_events": [_available(call, event) for event in Event.known.values()]}
     return page
 
 

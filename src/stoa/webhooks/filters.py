@@ -14,7 +14,7 @@ from msgspec import inspect
 
 from stoa import money
 from stoa.rest.checks import moment
-from stoa.rest.problems import Fault, shown
+from stoa.rest.problems import Fault, printable
 
 Kind = Literal["text", "number", "money", "time", "flag", "object", "any"]
 
@@ -120,7 +120,7 @@ def checked(
     kinds = list(dict.fromkeys(documents))
     kept: dict[str, str] = {}
     for key, value in given.items():
-        at = f"/filter/{shown(key).replace('~', '~0').replace('/', '~1')}"
+        at = f"/filter/{printable(key).replace('~', '~0').replace('/', '~1')}"
         text = _text(value)
         parsed = _parsed(key)
         if parsed is None:
@@ -212,7 +212,7 @@ def _misfit(kind: Kind, word: str, digits: int) -> tuple[str, str] | None:
     if kind == "number" and not _NUMBER.fullmatch(word):
         return "invalid_format", "must be a number"
     if kind == "time" and moment(word) is None:
-        return "invalid_format", "must be an RFC 3339 time with its offset"
+        return "invalid_format", "must be an RFC 3339 time with an offset, such as 2026-01-31T12:00:00Z"
     if kind == "flag" and word not in ("true", "false"):
         return "invalid_format", "must be true or false"
     if kind == "money" and word != "null":

@@ -51,13 +51,17 @@ async def list_webhook_deliveries(call: Call, webhook_id: int, query: ListQuery)
     if "event" in query.given and query.given["event"] not in Announced.known:
         raise InvalidParameter("event must be the name of an event; GET /webhooks lists them.")
     page = await list_page(
-        call.db, call.store_id, queries.DELIVERIES, _narrowed(query, row).with_filter("webhook_id", row.id), apart=True
+        call.db,
+        call.store_id,
+        queries.DELIVERIES,
+        _narrowed(query, row).with_filter("webhook_id", row.id),
+        separate=True,
     )
     page.docs = [_shown(row, doc) for doc in page.docs]
     if query.include:
         page.docs = await _with_payload(call, row, page.docs, page.ids)
     if "event_id" in query.given and not page.total:
-        page.beside = {"not_sent": await _why_not(call, row, query.given["event_id"])}
+        page.extra_meta = {"not_sent": await _why_not(call, row, query.given["event_id"])}
     return page
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from stoa.events.outbox import Event
 from stoa.rest.endpoint import Caller
-from stoa.rest.problems import Fault, InsufficientScope, shown
+from stoa.rest.problems import Fault, InsufficientScope, printable
 from stoa.webhooks.contract import HIDDEN
 
 # Ours to set, or the connection's.
@@ -32,7 +32,7 @@ def check_events(patterns: Sequence[str], known: Mapping[str, type[Event]], faul
     for place, pattern in enumerate(patterns):
         if pattern not in choices:
             close = difflib.get_close_matches(pattern, choices, n=1)
-            detail = f'there is no event "{shown(pattern)}"'
+            detail = f'there is no event "{printable(pattern)}"'
             meta = {"did_you_mean": close[0]} if close else None
             faults.append(Fault(f"/events/{place}", "unknown_event", detail, meta))
         elif pattern in patterns[:place]:

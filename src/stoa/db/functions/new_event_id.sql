@@ -1,4 +1,4 @@
--- The same form as ids.py makes: 15 random bytes are 20 letters of base64, and two of those share one of our 32.
+-- The format of ids.py: 15 random bytes give 20 base64 characters, and two of those map to each of the 32 characters of an id.
 CREATE OR REPLACE FUNCTION new_event_id() RETURNS text LANGUAGE sql VOLATILE PARALLEL SAFE RETURN
     'evt_' || translate(encode(substring(uuid_send(gen_random_uuid()) FROM 2), 'base64'),
                         'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/',
