@@ -8,8 +8,8 @@ from stoa.access.contract import SCOPES
 from stoa.answers.whole import answers, resources
 from stoa.api import ENDPOINTS, EVENTS
 from stoa.rest.dispatch import PREFIX
-from stoa.rest.openapi import document
-from stoa.rest.openapi_envelopes import REFS
+from stoa.rest.openapi.document import document
+from stoa.rest.openapi.envelopes import REFS
 from stoa.webhooks.schemas import components, described
 
 VERSION = "3.0"

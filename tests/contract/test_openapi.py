@@ -6,7 +6,7 @@ from typing import Any, cast
 from stoa.api import ENDPOINTS
 from stoa.description import openapi, openapi_bytes
 from stoa.reference.document import inlined
-from stoa.rest.openapi import errors_of
+from stoa.rest.openapi.errors import errors_of
 
 PROBLEM = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
 

@@ -7,7 +7,7 @@ import msgspec
 
 from stoa.rest.checks import LONGEST_MONEY, LONGEST_TIME
 from stoa.rest.endpoint import Endpoint
-from stoa.rest.openapi_envelopes import PARTS, REFS
+from stoa.rest.openapi.envelopes import PARTS, REFS
 from stoa.rest.problems import Problem
 
 _INT64 = {"minimum": -(2**63), "maximum": 2**63 - 1}

@@ -6,8 +6,8 @@ from typing import Any
 from stoa.rest.batch import Batch
 from stoa.rest.endpoint import Endpoint
 from stoa.rest.filters import Filter
-from stoa.rest.openapi_envelopes import REFS
-from stoa.rest.openapi_schemas import field_name
+from stoa.rest.openapi.envelopes import REFS
+from stoa.rest.openapi.schemas import field_name
 from stoa.rest.query_string import LARGEST_SET
 from stoa.rest.requests import MOST_TAG_BYTES
 

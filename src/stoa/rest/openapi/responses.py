@@ -6,7 +6,8 @@ from typing import Any
 
 from stoa.rest.batch import Batch
 from stoa.rest.endpoint import Created, Endpoint, NoContent, Page
-from stoa.rest.openapi_envelopes import batch_of, one_of, page_of
+from stoa.rest.openapi.envelopes import batch_of, one_of, page_of
+from stoa.rest.openapi.errors import errors_of
 from stoa.rest.problems import Problem, Refusal
 
 CODES = "x-problem-codes"
@@ -37,9 +38,9 @@ _OF_STATUS = {
 }
 
 
-def answers_of(endpoint: Endpoint, errors: Iterable[type[Refusal]], schemas: dict[str, Any]) -> dict[str, Any]:
+def responses_of(endpoint: Endpoint, schemas: dict[str, Any]) -> dict[str, Any]:
     """Every answer by its status; what their bodies are called is added to the schemas."""
-    return {**_success(endpoint, schemas), **_failures(errors)}
+    return {**_success(endpoint, schemas), **_failures(errors_of(endpoint))}
 
 
 def _success(endpoint: Endpoint, schemas: dict[str, Any]) -> dict[str, Any]:

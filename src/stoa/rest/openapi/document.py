@@ -4,58 +4,12 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from stoa.rest import problems
 from stoa.rest.endpoint import Endpoint
-from stoa.rest.openapi_answers import HEADERS, answers_of
-from stoa.rest.openapi_envelopes import REFS
-from stoa.rest.openapi_parameters import parameters_of
-from stoa.rest.openapi_schemas import body_name, schemas_of
-from stoa.rest.openapi_sharing import share
-from stoa.rest.problems import Refusal
-
-_ALWAYS: tuple[type[Refusal], ...] = (
-    problems.MissingToken,
-    problems.InvalidToken,
-    problems.ExpiredToken,
-    problems.InsufficientScope,
-    problems.AppNotInstalled,
-    problems.AppSuspended,
-    problems.StoreSuspended,
-    problems.NotFound,
-    problems.MethodNotAllowed,
-    problems.NotAcceptable,
-    problems.UnknownParameter,
-    problems.InvalidParameter,
-    problems.RateLimited,
-    problems.HeadersTooLarge,
-    problems.InternalError,
-    problems.ServiceUnavailable,
-)
-_LISTS = (problems.CursorMismatch, problems.PageTooDeep)
-_WRITES = (
-    problems.InvalidIdempotencyKey,
-    problems.IdempotencyInProgress,
-    problems.IdempotencyKeyReused,
-    problems.RequestTimeout,
-    problems.PayloadTooLarge,
-    problems.UnsupportedMediaType,
-)
-_BODIES = (problems.MalformedJson, problems.ValidationFailed)
-_ONES = (problems.VersionConflict,)
-
-
-def errors_of(endpoint: Endpoint) -> list[type[Refusal]]:
-    """Every refusal that an endpoint can answer with: those of its nature, then its own."""
-    found = list(_ALWAYS)
-    if endpoint.lists is not None:
-        found += _LISTS
-    if endpoint.method != "GET":
-        found += _WRITES
-    if endpoint.body is not None:
-        found += _BODIES
-    if endpoint.method in ("PATCH", "PUT", "DELETE"):
-        found += _ONES
-    return [*found, *endpoint.errors]
+from stoa.rest.openapi.components import share
+from stoa.rest.openapi.envelopes import REFS
+from stoa.rest.openapi.parameters import parameters_of
+from stoa.rest.openapi.responses import HEADERS, responses_of
+from stoa.rest.openapi.schemas import body_name, schemas_of
 
 
 def document(
@@ -124,7 +78,7 @@ def _operation(endpoint: Endpoint, schemas: dict[str, Any]) -> dict[str, Any]:
         "description": endpoint.description or endpoint.summary + ".",
         "security": [{"app": [endpoint.scope]}],
         "parameters": parameters_of(endpoint),
-        "responses": answers_of(endpoint, errors_of(endpoint), schemas),
+        "responses": responses_of(endpoint, schemas),
     }
     if endpoint.body is not None:
         content: dict[str, Any] = {"schema": {"$ref": REFS.format(name=body_name(endpoint))}}

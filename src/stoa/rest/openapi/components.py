@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Any
 
-from stoa.rest.openapi_answers import CODES
+from stoa.rest.openapi.responses import CODES
 
 Part = dict[str, Any]
 # Spelt out, because the words of Python's own table change with its releases.
