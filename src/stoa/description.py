@@ -5,8 +5,8 @@ from functools import cache
 from typing import Any, cast
 
 from stoa.access.contract import SCOPES
-from stoa.answers.whole import answers, resources
 from stoa.api import ENDPOINTS, EVENTS
+from stoa.openapi_examples.collected import answers, resources
 from stoa.rest.dispatch import PREFIX
 from stoa.rest.openapi.document import document
 from stoa.rest.openapi.envelopes import REFS

@@ -2,8 +2,19 @@
 
 from typing import Any
 
-from stoa.answers.parts import APP_ID, CHANGED, CREATED, REQUEST_ID, STORE, Answers, Resource, books, one, outcomes
 from stoa.inventory.contract import StockLevel
+from stoa.openapi_examples.parts import (
+    APP_ID,
+    CHANGED,
+    CREATED,
+    REQUEST_ID,
+    STORE,
+    Answers,
+    Resource,
+    books,
+    one,
+    outcomes,
+)
 from stoa.products import examples
 from stoa.products.bodies import NewProduct, NewVariant, ProductChanges, VariantChanges
 from stoa.products.copies import ProductCopy, VariantCopy

@@ -4,8 +4,8 @@ from typing import Any
 
 import msgspec
 
-from stoa.answers import customers, orders, products, webhooks
-from stoa.answers.parts import Answers, Resource
+from stoa.openapi_examples import customers, orders, products, webhooks
+from stoa.openapi_examples.parts import Answers, Resource
 
 _CHAPTERS = (products, orders, customers, webhooks)
 

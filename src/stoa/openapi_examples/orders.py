@@ -4,7 +4,7 @@ from decimal import Decimal
 from typing import Any
 
 from stoa import money
-from stoa.answers.parts import APP_ID, APP_NAME, CHANGED, CREATED, STORE, Answers, Resource, books, one
+from stoa.openapi_examples.parts import APP_ID, APP_NAME, CHANGED, CREATED, STORE, Answers, Resource, books, one
 from stoa.orders import examples
 from stoa.orders.bodies import NewCopy, NewOrder
 from stoa.orders.documents import NO_CONTACT

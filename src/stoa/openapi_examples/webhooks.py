@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 
-from stoa.answers.parts import CHANGED, CREATED, Answers, Resource, one
 from stoa.imports.contract import Counts, CustomerImportFinished, ProductImportFinished
+from stoa.openapi_examples.parts import CHANGED, CREATED, Answers, Resource, one
 from stoa.products.events import ProductCreated
 from stoa.webhooks.contract import HIDDEN, NEW_WEBHOOK, WEBHOOK_CHANGES
 from stoa.webhooks.samples import document, sample

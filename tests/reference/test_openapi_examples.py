@@ -7,9 +7,9 @@ from typing import Any, cast
 import jsonschema
 import pytest
 
-from stoa.answers.whole import answers, resources
 from stoa.api import ENDPOINTS
 from stoa.description import openapi
+from stoa.openapi_examples.collected import answers, resources
 from stoa.orders.rules import TRANSITIONS
 from stoa.reference.document import Operation
 from stoa.reference.document import read as read_document
