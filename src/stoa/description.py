@@ -6,10 +6,11 @@ from typing import Any, cast
 
 from stoa.access.contract import SCOPES
 from stoa.api import ENDPOINTS, EVENTS
-from stoa.openapi_examples.collected import answers, resources
+from stoa.openapi_examples import collected
 from stoa.rest.dispatch import PREFIX
-from stoa.rest.openapi.document import document
+from stoa.rest.openapi.document import Examples, document
 from stoa.rest.openapi.envelopes import REFS
+from stoa.webhooks import example_responses
 from stoa.webhooks.schemas import components, described
 
 VERSION = "3.0"
@@ -30,13 +31,20 @@ def openapi() -> dict[str, Any]:
         version=VERSION,
         scopes=SCOPES,
         groups=GROUPS,
-        resources=resources(),
-        answers=answers(),
+        examples=_examples(),
     )
     told["webhooks"] = described(EVENTS, REFS)
     for kind, more in components(EVENTS, REFS).items():
         told["components"][kind] = dict(sorted({**more, **told["components"][kind]}.items()))
     return told
+
+
+def _examples() -> Examples:
+    return Examples(
+        {**collected.resources(), **collected.as_json(example_responses.resources())},
+        {**collected.responses(), **collected.as_json(example_responses.responses())},
+        {**collected.PATH_PARAMETERS, **example_responses.PATH_PARAMETERS},
+    )
 
 
 @cache

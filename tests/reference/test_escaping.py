@@ -54,7 +54,13 @@ def hostile_document() -> dict[str, Any]:
         "paths": {"/api/v3/app/things/{thing_id}": {"post": operation}},
         "components": {
             "parameters": {
-                "Thing": {"name": "thing_id", "in": "path", "required": True, "schema": {"type": "integer"}}
+                "Thing": {
+                    "name": "thing_id",
+                    "in": "path",
+                    "required": True,
+                    "schema": {"type": "integer"},
+                    "example": 1,
+                }
             },
             "schemas": {"Problem": {"type": "object", "description": HOSTILE}, "New": body},
             "securitySchemes": {"app": {"description": HOSTILE, "flows": {}}},

@@ -9,15 +9,19 @@ import pytest
 
 from stoa.api import ENDPOINTS
 from stoa.description import openapi
-from stoa.openapi_examples.collected import answers, resources
+from stoa.openapi_examples import collected
 from stoa.orders.rules import TRANSITIONS
+from stoa.products.examples import NEW_SHIRT, SMALL
 from stoa.reference.document import Operation
 from stoa.reference.document import read as read_document
-from stoa.reference.samples import example, sample_path
+from stoa.reference.samples import declared_example, sample_path
 from stoa.rest.endpoint import Endpoint, NoContent
+from stoa.webhooks import example_responses
 from tests.support.shops import Shop
 
 DOCUMENT = read_document(openapi())
+RESOURCES = {**collected.resources(), **example_responses.resources()}
+RESPONSES = {**collected.responses(), **example_responses.responses()}
 ANSWERED = [endpoint for endpoint in ENDPOINTS if endpoint.answer is not NoContent]
 each_answer = pytest.mark.parametrize("endpoint", ANSWERED, ids=lambda each: each.name)
 
@@ -28,7 +32,7 @@ def operation(endpoint: Endpoint) -> Operation:
 
 def shown(endpoint: Endpoint) -> dict[str, Any]:
     media = operation(endpoint).responses[str(endpoint.status)].content["application/json"]
-    return media.example if media.example is not None else example(media.schema, DOCUMENT)
+    return media.example if media.example is not None else declared_example(media.schema, DOCUMENT)
 
 
 def objects(node: Any) -> Iterator[dict[str, Any]]:
@@ -53,12 +57,19 @@ def test_an_example_keeps_to_its_schema(endpoint: Endpoint) -> None:
 @each_answer
 def test_every_answer_shows_a_resource_that_was_thought_of(endpoint: Endpoint) -> None:
     assert endpoint.resource is not None
-    assert endpoint.name in answers() or endpoint.resource.__name__ in resources()
+    assert endpoint.name in RESPONSES or endpoint.resource.__name__ in RESOURCES
 
 
 def test_every_example_belongs_to_something() -> None:
-    assert set(answers()) <= {endpoint.name for endpoint in ANSWERED}
-    assert set(resources()) <= {endpoint.resource.__name__ for endpoint in ANSWERED if endpoint.resource}
+    assert set(RESPONSES) <= {endpoint.name for endpoint in ANSWERED}
+    assert set(RESOURCES) <= {"Problem"} | {endpoint.resource.__name__ for endpoint in ANSWERED if endpoint.resource}
+
+
+def test_every_path_parameter_and_every_request_body_has_an_example() -> None:
+    for each in DOCUMENT.operations:
+        assert all(parameter.example is not None for parameter in each.path_parameters), each.operation_id
+        if each.request_body is not None:
+            assert all(media.example is not None for media in each.request_body.content.values()), each.operation_id
 
 
 @each_answer
@@ -100,7 +111,7 @@ def test_an_example_fits_the_request_beside_it(endpoint: Endpoint) -> None:
 def test_the_address_beside_an_example_names_what_it_shows(endpoint: Endpoint) -> None:
     data: Any = shown(endpoint)["data"]
     if endpoint.method in ("GET", "PATCH") and endpoint.path.endswith("_id}") and isinstance(data, dict):
-        named = sample_path(operation(endpoint), DOCUMENT).rpartition("/")[2]
+        named = sample_path(operation(endpoint)).rpartition("/")[2]
         ids = {str(each.get("id")) for each in objects(data)}
         assert named in ids
 
@@ -121,7 +132,8 @@ def still(node: Any) -> Any:
 
 @pytest.mark.parametrize("name", ["create_product", "create_customer", "create_order", "create_webhook"])
 async def test_the_service_answers_an_example_as_is_shown(shop: Shop, name: str) -> None:
-    await shop.fill()
+    if name == "create_order":
+        await shop.add(NEW_SHIRT)
     endpoint = next(each for each in ENDPOINTS if each.name == name)
     answer = await shop.client.post(endpoint.path, json=endpoint.example)
     assert answer.status_code == 201, answer.text
@@ -129,8 +141,8 @@ async def test_the_service_answers_an_example_as_is_shown(shop: Shop, name: str)
 
 
 async def test_the_service_changes_an_order_as_is_shown(shop: Shop) -> None:
-    await shop.fill()
-    plenty = {"items": [{"sku": "LS-S", "op": "set", "quantity": 40}]}
+    await shop.add(NEW_SHIRT)
+    plenty = {"items": [{"sku": SMALL, "op": "set", "quantity": 40}]}
     assert (await shop.client.post("/products/inventory/adjustments", json=plenty)).status_code == 200
     endpoints = {each.name: each for each in ENDPOINTS}
     for name in ("update_order", "update_order_status", "add_order_products", "update_order_product"):

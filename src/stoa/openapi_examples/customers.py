@@ -1,4 +1,4 @@
-"""Answers about customers: the customer of the examples, with her addresses and metadata."""
+"""Example responses and events about customers: the customer of the example requests, her addresses and metadata."""
 
 from typing import Any
 
@@ -6,13 +6,29 @@ import msgspec
 
 from stoa.customers import examples
 from stoa.customers.bodies import AddressChanges, CustomerChanges, NewAddress, NewCustomer
+from stoa.customers.contract import SHARED
 from stoa.customers.copies import CustomerCopy
 from stoa.customers.documents import value_of
+from stoa.customers.events import CustomerCreated, CustomerDeleted, events_of
 from stoa.customers.rules import add_address, change_address, change_customer, merged, new_customer, with_defaults
-from stoa.openapi_examples.parts import APP_ID, CHANGED, CREATED, STORE, Answers, Resource, books, one, page
+from stoa.openapi_examples.fixtures import (
+    APP_ID,
+    CREATED_AT,
+    STORE,
+    UPDATED_AT,
+    EventExample,
+    Events,
+    Resource,
+    Responses,
+    one,
+    page,
+    timestamps,
+    tombstone,
+)
 from stoa.rest.body import convert
 
 CUSTOMER_ID, ADDRESS_ID = 77, 301
+PATH_PARAMETERS = {"customer_id": CUSTOMER_ID, "address_id": ADDRESS_ID + 1}
 
 
 def resources() -> dict[str, Resource]:
@@ -24,30 +40,51 @@ def resources() -> dict[str, Resource]:
     }
 
 
-def answers() -> Answers:
-    entries = _entries(_merged())
+def responses() -> Responses:
+    entries = _entries(_with_metadata())
     return {
         "update_customer": one(_customer(_changed(), version=2)),
         "create_customer_address": one(_with_workshop().fields["addresses"][1]),
-        "update_customer_address": one(_moved().fields["addresses"][1]),
+        "update_customer_address": one(_with_changed_address().fields["addresses"][1]),
         "update_customer_metadata": page(*entries, limit=len(entries)),
     }
 
 
+def events() -> Events:
+    """The slice derives them: each change below yields the events that the same change yields in a store."""
+    return {
+        CustomerCreated.name: EventExample(CUSTOMER_ID, 1, _event_data(_created())),
+        CustomerDeleted.name: tombstone(CUSTOMER_ID),
+        **{
+            event.name: EventExample(CUSTOMER_ID, 2, _event_data(customer, version=2), changes)
+            for customer in (_changed(), _with_workshop(), _with_metadata())
+            for event, changes in events_of(customer)
+        },
+    }
+
+
+# --- the customer in different states ------------------------------------------------------------------------------
+
+
 def _created() -> CustomerCopy:
     sent = examples.NEW_CUSTOMER
-    return _stored(new_customer(convert(sent, NewCustomer, digits=STORE.digits), sent["metadata"], APP_ID))
+    new = new_customer(convert(sent, NewCustomer, digits=STORE.digits), sent["metadata"], APP_ID)
+    return _stored(_with_ids(new))
+
+
+def _with_ids(customer: CustomerCopy) -> CustomerCopy:
+    """The customer with the ids and times that storing it adds."""
+    addresses: list[Resource] = customer.fields["addresses"]
+    complete = [
+        {**each, "id": ADDRESS_ID + index, "customer_id": CUSTOMER_ID, **timestamps(each["version"])}
+        for index, each in enumerate(addresses)
+    ]
+    fields = with_defaults({**customer.fields, "addresses": complete})
+    return msgspec.structs.replace(customer, id=CUSTOMER_ID, fields=fields)
 
 
 def _stored(customer: CustomerCopy) -> CustomerCopy:
-    """A customer with the ids and times that it has once it is stored."""
-    addresses: list[Resource] = customer.fields["addresses"]
-    known = [
-        {**each, "id": ADDRESS_ID + place, "customer_id": CUSTOMER_ID, **books(each["version"])}
-        for place, each in enumerate(addresses)
-    ]
-    fields = with_defaults({**customer.fields, "addresses": known})
-    return msgspec.structs.replace(customer, id=CUSTOMER_ID, fields=fields, before=fields)
+    return msgspec.structs.replace(customer, before=customer.fields, spaces_before=customer.spaces)
 
 
 def _changed() -> CustomerCopy:
@@ -56,25 +93,35 @@ def _changed() -> CustomerCopy:
 
 
 def _with_workshop() -> CustomerCopy:
-    return _stored(add_address(_created(), convert(examples.NEW_ADDRESS, NewAddress, digits=STORE.digits)))
+    return _with_ids(add_address(_created(), convert(examples.NEW_ADDRESS, NewAddress, digits=STORE.digits)))
 
 
-def _moved() -> CustomerCopy:
-    customer, patch = _with_workshop(), examples.ADDRESS_CHANGES
+def _with_changed_address() -> CustomerCopy:
+    customer, patch = _stored(_with_workshop()), examples.ADDRESS_CHANGES
     body = convert(patch, AddressChanges, digits=STORE.digits)
-    return _stored(change_address(customer, customer.fields["addresses"][1], body, patch))
+    return _with_ids(change_address(customer, customer.fields["addresses"][1], body, patch))
 
 
-def _merged() -> CustomerCopy:
+def _with_metadata() -> CustomerCopy:
     customer = _created()
     spaces, _ = merged(customer.spaces, examples.METADATA_CHANGES, APP_ID, "")
     return msgspec.structs.replace(customer, spaces=spaces)
 
 
+# --- as callers see it ---------------------------------------------------------------------------------------------
+
+
 def _customer(customer: CustomerCopy, version: int = 1) -> Resource:
     metadata = {each["key"]: each["value"] for each in _entries(customer)}
-    counted: dict[str, Any] = {"orders_count": 0, "total_spent": "0.00", "last_order_at": None}
-    return {"id": customer.id, **customer.fields, "metadata": metadata, **counted, **books(version), "deleted_at": None}
+    totals: dict[str, Any] = {"orders_count": 0, "total_spent": "0.00", "last_order_at": None}
+    times = {**timestamps(version), "deleted_at": None}
+    return {"id": customer.id, **customer.fields, "metadata": metadata, **totals, **times}
+
+
+def _event_data(customer: CustomerCopy, version: int = 1) -> Resource:
+    """The customer in an event, which shows shared metadata only."""
+    data = _customer(customer, version)
+    return {**data, "metadata": {key: value for key, value in data["metadata"].items() if key.startswith(SHARED)}}
 
 
 def _entries(customer: CustomerCopy) -> list[Resource]:
@@ -84,7 +131,7 @@ def _entries(customer: CustomerCopy) -> list[Resource]:
         {
             "key": key,
             "value": (value := value_of(text)),
-            "updated_at": CHANGED if changed.get(key) == value else CREATED,
+            "updated_at": UPDATED_AT if changed.get(key) == value else CREATED_AT,
             "updated_by": {"app_id": APP_ID},
         }
         for key, text in entries.items()

@@ -1,25 +1,48 @@
-"""Answers about orders: the order of the examples, placed, changed, moved, extended and copied."""
+"""Example responses and events about orders: the order of the example requests, placed, changed, extended and copied."""
 
 from decimal import Decimal
 from typing import Any
 
 from stoa import money
-from stoa.openapi_examples.parts import APP_ID, APP_NAME, CHANGED, CREATED, STORE, Answers, Resource, books, one
+from stoa.openapi_examples.customers import CUSTOMER_ID
+from stoa.openapi_examples.fixtures import (
+    APP_ID,
+    APP_NAME,
+    CREATED_AT,
+    STORE,
+    UPDATED_AT,
+    EventExample,
+    Events,
+    Resource,
+    Responses,
+    one,
+    timestamps,
+)
+from stoa.openapi_examples.products import shirt
 from stoa.orders import examples
 from stoa.orders.bodies import NewCopy, NewOrder
 from stoa.orders.documents import NO_CONTACT
 from stoa.orders.duplicates import copy_of
+from stoa.orders.events import (
+    OrderCommentCreated,
+    OrderCreated,
+    OrderDuplicated,
+    OrderDuplicateSuspected,
+    differences,
+    events_of,
+)
 from stoa.orders.placing import snapshot
-from stoa.orders.pricing import Offers
+from stoa.orders.pricing import Offers, price
 from stoa.orders.queries import Offer
 from stoa.orders.rules import change_payment, change_status, likeness
 from stoa.orders.saving import document_of, traits_of
-from stoa.orders.states import LineState, OrderState
+from stoa.orders.states import OrderState
+from stoa.products.documents import head_of, minor
 from stoa.rest.body import convert
 from stoa.rest.patch import merge
 
-ORDER_ID, NUMBER, LINE_ID, CUSTOMER_ID = 512, 1042, 1801, 76
-_SHIRT = Offer(2016, 805, "LS-S", "Linen Shirt", 5900, 12, endless=False, head="")
+ORDER_ID, NUMBER, LINE_ID, COMMENT_ID = 512, 1042, 1801, 9120
+PATH_PARAMETERS = {"order_id": ORDER_ID, "line_item_id": LINE_ID}
 _SOURCE = {"app_id": APP_ID, "name": APP_NAME}
 
 
@@ -28,7 +51,7 @@ def resources() -> dict[str, Resource]:
     score, reasons = likeness(traits_of(placed), traits_of(placed)) or (0, [])
     return {
         "Order": _order(placed),
-        "Comment": _comment(9119, "status_change", None, {"status": ["pending", "processing"]}),
+        "Comment": _comment(COMMENT_ID - 1, "status_change", None, {"status": ["pending", "processing"]}),
         "Duplicate": {
             "order_id": ORDER_ID + 3,
             "number": NUMBER + 3,
@@ -42,41 +65,67 @@ def resources() -> dict[str, Resource]:
     }
 
 
-def answers() -> Answers:
-    said = examples.NEW_COMMENT
+def responses() -> Responses:
     return {
         "update_order": one(_order(_changed(), version=2)),
-        "update_order_status": one(_order(_moved(), version=2)),
+        "update_order_status": one(_order(_paid(), version=2)),
         "add_order_products": one(_order(_extended(), version=2)),
-        "update_order_product": one(_order(_line_changed(), version=2)),
+        "update_order_product": one(_order(_with_changed_line(), version=2)),
         "duplicate_order": one(_order(_copied()), skipped_line_items=[]),
-        "create_order_comment": one(_comment(9120, "comment", said["body"], {}, said["visibility"])),
+        "create_order_comment": one(_new_comment()),
     }
 
 
-def _minor(amount: str | None) -> int:
-    return money.to_minor(Decimal(amount), STORE.digits) if amount is not None else 0
+def events() -> Events:
+    """The slice derives them: each change below yields the events that the same change yields in a store."""
+    before, placed, copied = document_of(_placed(), STORE.digits), _order(_placed()), _order(_copied())
+    changes = {"suspected_duplicates_count": [0, 1]}
+    suspected = {**placed, "suspected_duplicates_count": 1}
+    return {
+        OrderCreated.name: EventExample(ORDER_ID, 1, placed),
+        OrderCommentCreated.name: EventExample(COMMENT_ID, 1, _new_comment()),
+        OrderDuplicated.name: EventExample(copied["id"], 1, copied, {"duplicate_of": [None, ORDER_ID]}),
+        OrderDuplicateSuspected.name: EventExample(ORDER_ID, 1, suspected, changes),
+        **{
+            event.name: EventExample(ORDER_ID, 2, _order(order, version=2), changes)
+            for order in (_changed(), _paid(), _extended())
+            for event, changes in events_of(differences(before, document_of(order, STORE.digits)))
+        },
+    }
 
 
-def _line(number: int, sent: dict[str, Any]) -> LineState:
-    return LineState(
-        id=LINE_ID + number,
-        product_id=_SHIRT.product_id,
-        variant_id=_SHIRT.id,
-        sku=sent["sku"],
-        name=_SHIRT.name,
-        variant_title="S",
-        option_values={"Size": "S"},
-        quantity=sent["quantity"],
-        unit_price=_minor(sent["unit_price"]) if "unit_price" in sent else _SHIRT.price,
-        tax_total=_minor(sent.get("tax_total")),
-        metadata=sent.get("metadata", {}),
+# --- the order in different states ---------------------------------------------------------------------------------
+
+
+def _offers() -> Offers:
+    product = shirt()
+    return Offers(
+        [
+            Offer(
+                id=variant.id or 0,
+                product_id=product.id or 0,
+                sku=variant.fields["sku"],
+                name=product.fields["name"],
+                price=minor(variant.fields["effective_price"]) or 0,
+                available=variant.on_hand,
+                endless=False,
+                head=head_of(variant.fields),
+            )
+            for variant in product.variants
+        ]
     )
+
+
+def _minor(amount: str) -> int:
+    return money.to_minor(Decimal(amount), STORE.digits)
 
 
 def _placed() -> OrderState:
     sent = examples.NEW_ORDER
     body = convert(sent, NewOrder, digits=STORE.digits)
+    lines = price(STORE, body.line_items, _offers()).lines
+    for index, line in enumerate(lines):
+        line.id = LINE_ID + index
     return OrderState(
         id=ORDER_ID,
         number=NUMBER,
@@ -84,12 +133,12 @@ def _placed() -> OrderState:
         status=body.status,
         currency=STORE.currency,
         customer_id=CUSTOMER_ID,
-        lines=[_line(number, each) for number, each in enumerate(sent["line_items"])],
+        lines=lines,
         discount_total=_minor(sent["discount_total"]),
         shipping_total=_minor(sent["shipping_total"]),
         shipping_method=body.shipping_method,
         tags=body.tags,
-        placed_at=CREATED,
+        placed_at=CREATED_AT,
         contact={**NO_CONTACT, **sent["customer"]},
         shipping_address=snapshot(body.shipping_address),
         note=body.note,
@@ -106,21 +155,21 @@ def _changed() -> OrderState:
     return order
 
 
-def _moved() -> OrderState:
-    order, wanted = _placed(), examples.STATUS_CHANGE
-    change_payment(order, wanted["payment_status"], None)
-    change_status(order, wanted["status"], [], CHANGED, None)
+def _paid() -> OrderState:
+    order, patch = _placed(), examples.STATUS_CHANGE
+    change_payment(order, patch["payment_status"], None)
+    change_status(order, patch["status"], [], UPDATED_AT, None)
     return order
 
 
 def _extended() -> OrderState:
-    """One more of the same joins the line that is there."""
+    """The added unit has the variant of the first line and is merged into it."""
     order = _placed()
     order.lines[0].quantity += examples.ADDED_LINES["line_items"][0]["quantity"]
     return order
 
 
-def _line_changed() -> OrderState:
+def _with_changed_line() -> OrderState:
     order, patch = _placed(), examples.LINE_CHANGES
     line = order.lines[0]
     line.quantity, line.unit_price = patch["quantity"], _minor(patch["unit_price"])
@@ -129,30 +178,37 @@ def _line_changed() -> OrderState:
 
 
 def _copied() -> OrderState:
-    wanted = convert(examples.NEW_COPY, NewCopy, digits=STORE.digits)
-    order, _ = copy_of(_placed(), wanted, Offers([_SHIRT]))
-    order.id, order.number, order.source, order.placed_at = ORDER_ID + 1, NUMBER + 1, _SOURCE, CHANGED
+    order, _ = copy_of(_placed(), convert(examples.NEW_COPY, NewCopy, digits=STORE.digits), _offers())
+    order.id, order.number, order.source, order.placed_at = ORDER_ID + 1, NUMBER + 1, _SOURCE, UPDATED_AT
     for line in order.lines:
         line.id += len(order.lines)
     return order
 
 
+# --- as callers see it ---------------------------------------------------------------------------------------------
+
+
 def _order(order: OrderState, version: int = 1) -> Resource:
-    told = {"id": order.id, **document_of(order, STORE.digits), "suspected_duplicates_count": 0}
-    moments = {"created_at": order.placed_at, "updated_at": order.placed_at} if version == 1 else {}
-    return {**told, **books(version), **moments}
+    document = {"id": order.id, **document_of(order, STORE.digits), "suspected_duplicates_count": 0}
+    created = {"created_at": order.placed_at, "updated_at": order.placed_at} if version == 1 else {}
+    return {**document, **timestamps(version), **created}
+
+
+def _new_comment() -> Resource:
+    sent = examples.NEW_COMMENT
+    return _comment(COMMENT_ID, "comment", sent["body"], {}, sent["visibility"])
 
 
 def _comment(
-    number: int, kind: str, body: str | None, changes: dict[str, Any], visibility: str = "internal"
+    comment_id: int, kind: str, body: str | None, changes: dict[str, Any], visibility: str = "internal"
 ) -> Resource:
     return {
-        "id": number,
+        "id": comment_id,
         "order_id": ORDER_ID,
         "type": kind,
         "visibility": visibility,
         "body": body,
         "author": {"type": "app", "id": APP_ID, "name": APP_NAME},
         "changes": changes,
-        "created_at": CHANGED,
+        "created_at": UPDATED_AT,
     }

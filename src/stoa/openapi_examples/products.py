@@ -1,99 +1,134 @@
-"""Answers about the catalogue and its stock: the shirt of the examples, created, changed and counted."""
+"""Example responses and events about products: the shirt of the example requests, created, changed and sold out."""
 
+from collections.abc import Iterator
 from typing import Any
 
-from stoa.inventory.contract import StockLevel
-from stoa.openapi_examples.parts import (
-    APP_ID,
-    CHANGED,
-    CREATED,
-    REQUEST_ID,
+from stoa.openapi_examples.fixtures import (
     STORE,
-    Answers,
+    EventExample,
+    Events,
     Resource,
-    books,
+    Responses,
+    batch,
     one,
-    outcomes,
+    timestamps,
+    tombstone,
 )
 from stoa.products import examples
 from stoa.products.bodies import NewProduct, NewVariant, ProductChanges, VariantChanges
 from stoa.products.copies import ProductCopy, VariantCopy
+from stoa.products.events import ProductCreated, ProductDeleted, events_of
 from stoa.products.rows import product_from_row
-from stoa.products.rules import add_variant, change_product, change_variant, new_product
+from stoa.products.rules import add_variant, change_product, change_variant, new_product, remove_variant, set_stock
 from stoa.rest.body import convert
 
 PRODUCT_ID, VARIANT_ID = 812, 2041
+PATH_PARAMETERS = {"product_id": PRODUCT_ID, "variant_id": VARIANT_ID + 1}
 
 
 def resources() -> dict[str, Resource]:
-    shirt = _shirt()
-    return {
-        "Product": _product(shirt),
-        "Variant": _variant(shirt, shirt.variants[1]),
-        "StockLevel": _level(shirt, shirt.variants[1]),
-        "LedgerEntry": _entry(shirt.variants[0].fields["sku"], 0, before=12, after=14),
-    }
+    product = shirt()
+    return {"Product": _product(product), "Variant": variant_resource(product, product.variants[1])}
 
 
-def answers() -> Answers:
-    shirt = _shirt()
+def responses() -> Responses:
+    created = shirt()
     return {
-        "create_product": one(_with_variants(shirt)),
-        "get_product": one(_with_variants(shirt)),
+        "create_product": one(_with_variants(created)),
+        "get_product": one(_with_variants(created)),
         "update_product": one(_with_variants(_changed(), version=2)),
-        "batch_products": outcomes("created", *_batch()),
-        "create_variant": one(_variant(*_added())),
-        "update_variant": one(_variant(*_repriced(examples.VARIANT_CHANGES), version=2)),
-        "update_variants": outcomes(
-            "updated", _variant(*_repriced(examples.VARIANT_BATCH["items"][0]["data"]), version=2)
-        ),
-        "adjust_inventory": outcomes(
-            "updated", _entry("LS-S", 0, before=38, after=40), _entry("LS-M", 1, before=6, after=4)
+        "batch_products": batch("created", *_batch()),
+        "create_variant": one(variant_resource(*_extended())),
+        "update_variant": one(variant_resource(*_changed_variant(examples.VARIANT_CHANGES), version=2)),
+        "update_variants": batch(
+            "updated", variant_resource(*_changed_variant(examples.VARIANT_BATCH["items"][0]["data"]), version=2)
         ),
     }
 
 
-# --- the shirt -----------------------------------------------------------------------------------------------------
+def events() -> Events:
+    """The slice derives them: each change below yields the events that the same change yields in a store."""
+    extended, _ = _extended()
+    repriced, _ = _changed_variant(examples.VARIANT_CHANGES)
+    reduced = shirt()
+    remove_variant(reduced, reduced.variants[1])
+    stock = [_with_stock(0, 4), _with_stock(4, 0), _with_stock(4, 2)]
+    return {
+        ProductCreated.name: EventExample(PRODUCT_ID, 1, _with_variants(shirt())),
+        ProductDeleted.name: tombstone(PRODUCT_ID),
+        # Where several changes yield the same event, the last one is shown.
+        **dict(each for product in (extended, repriced, reduced, *stock, _changed()) for each in _events_of(product)),
+    }
 
 
-def _shirt() -> ProductCopy:
-    return _numbered(new_product(convert(examples.NEW_SHIRT, NewProduct, digits=STORE.digits), STORE), PRODUCT_ID)
+def _events_of(product: ProductCopy) -> Iterator[tuple[str, EventExample]]:
+    for event, variant, changes in events_of(product):
+        if variant is None:
+            yield event.name, EventExample(PRODUCT_ID, 2, _with_variants(product, version=2), changes)
+        else:
+            version = 1 if variant.before is None else 2
+            data = variant_resource(product, variant, version)
+            yield event.name, EventExample(variant.id or 0, version, data, changes)
 
 
-def _numbered(product: ProductCopy, product_id: int) -> ProductCopy:
+# --- the shirt in different states ---------------------------------------------------------------------------------
+
+
+def shirt() -> ProductCopy:
+    """The product that the example request creates, as it is stored."""
+    return _stored(new_product(convert(examples.NEW_SHIRT, NewProduct, digits=STORE.digits), STORE), PRODUCT_ID)
+
+
+def _stored(product: ProductCopy, product_id: int) -> ProductCopy:
+    product = _with_ids(product, product_id)
+    product.before = product.fields
+    for variant in product.variants:
+        variant.before, variant.on_hand_before = variant.fields, variant.on_hand
+    return product
+
+
+def _with_ids(product: ProductCopy, product_id: int) -> ProductCopy:
     product.id = product_id
-    for place, variant in enumerate(product.variants):
-        variant.id = VARIANT_ID + product_id - PRODUCT_ID + place
+    for index, variant in enumerate(product.variants):
+        variant.id = VARIANT_ID + product_id - PRODUCT_ID + index
     return product
 
 
 def _changed() -> ProductCopy:
-    shirt, patch = _shirt(), examples.SHIRT_CHANGES
-    change_product(shirt, convert(patch, ProductChanges, digits=STORE.digits), patch, STORE)
-    return shirt
+    product, patch = shirt(), examples.SHIRT_CHANGES
+    change_product(product, convert(patch, ProductChanges, digits=STORE.digits), patch, STORE)
+    return product
 
 
-def _added() -> tuple[ProductCopy, VariantCopy]:
-    shirt = _shirt()
-    added = add_variant(shirt, convert(examples.NEW_VARIANT, NewVariant, digits=STORE.digits), STORE)
-    return _numbered(shirt, PRODUCT_ID), added
+def _extended() -> tuple[ProductCopy, VariantCopy]:
+    product = shirt()
+    added = add_variant(product, convert(examples.NEW_VARIANT, NewVariant, digits=STORE.digits), STORE)
+    return _with_ids(product, PRODUCT_ID), added
 
 
-def _repriced(patch: dict[str, Any]) -> tuple[ProductCopy, VariantCopy]:
-    shirt = _shirt()
-    variant = shirt.variants[1]
-    change_variant(shirt, variant, convert(patch, VariantChanges, digits=STORE.digits), patch, STORE)
-    return shirt, variant
+def _changed_variant(patch: dict[str, Any]) -> tuple[ProductCopy, VariantCopy]:
+    product = shirt()
+    variant = product.variants[1]
+    change_variant(product, variant, convert(patch, VariantChanges, digits=STORE.digits), patch, STORE)
+    return product, variant
+
+
+def _with_stock(before: int, after: int) -> ProductCopy:
+    """The shirt whose second variant has a low-stock threshold, after its stock moved."""
+    product, variant = _changed_variant(examples.VARIANT_CHANGES)
+    variant.on_hand = before
+    set_stock(_stored(product, PRODUCT_ID), variant, after)
+    return product
 
 
 def _batch() -> list[Resource]:
-    """What the batch of the examples makes: a mug that is new, and a bowl that was not there to be updated."""
-    made: list[Resource] = []
-    for place, item in enumerate(examples.PRODUCT_BATCH["items"]):
-        named = {"sku": item["sku"]} if "sku" in item else {}
-        product = product_from_row({**named, **item["data"]}, STORE)
-        made.append(_product(_numbered(product, PRODUCT_ID + 1 + place)))
-    return made
+    """The two products that the example batch creates: its upsert finds no product to update."""
+    created: list[Resource] = []
+    for index, item in enumerate(examples.PRODUCT_BATCH["items"]):
+        sku = {"sku": item["sku"]} if "sku" in item else {}
+        product = product_from_row({**sku, **item["data"]}, STORE)
+        created.append(_product(_with_ids(product, PRODUCT_ID + 1 + index)))
+    return created
 
 
 # --- as callers see it ---------------------------------------------------------------------------------------------
@@ -110,40 +145,15 @@ def _product(product: ProductCopy, version: int = 1) -> Resource:
         **product.fields,
         "stock": _stock(*product.live),
         "in_stock": any(variant.sellable for variant in product.live),
-        **books(version),
+        **timestamps(version),
         "deleted_at": None,
     }
 
 
 def _with_variants(product: ProductCopy, version: int = 1) -> Resource:
-    return {**_product(product, version), "variants": [_variant(product, each) for each in product.live]}
+    return {**_product(product, version), "variants": [variant_resource(product, each) for each in product.live]}
 
 
-def _variant(product: ProductCopy, variant: VariantCopy, version: int = 1) -> Resource:
-    named = {"id": variant.id, "product_id": product.id}
-    return {**named, **variant.fields, "stock": _stock(variant), **books(version)}
-
-
-def _level(product: ProductCopy, variant: VariantCopy) -> Resource:
-    known = {**_variant(product, variant), "variant_id": variant.id}
-    return {name: known[name] for name in StockLevel.__struct_fields__}
-
-
-def _entry(sku: str, place: int, *, before: int, after: int) -> Resource:
-    """A line of the ledger: counted, and found to be another number than the books had."""
-    return {
-        "id": 48_210 + place,
-        "variant_id": VARIANT_ID + place,
-        "sku": sku,
-        "kind": "adjust" if after < before else "set",
-        "delta_on_hand": after - before,
-        "delta_reserved": 0,
-        "on_hand_after": after,
-        "reserved_after": 0,
-        "reason": "stocktake",
-        "reference": "COUNT-9",
-        "order_id": None,
-        "actor": {"type": "app", "app_id": APP_ID},
-        "request_id": REQUEST_ID,
-        "created_at": CHANGED if place else CREATED,
-    }
+def variant_resource(product: ProductCopy, variant: VariantCopy, version: int = 1) -> Resource:
+    ids = {"id": variant.id, "product_id": product.id}
+    return {**ids, **variant.fields, "stock": _stock(variant), **timestamps(version)}

@@ -99,20 +99,7 @@ def errors(document: Document) -> Html:
         error_rows(document.codes, document),
         class_="text",
     )
-    sample = {
-        "type": f"{document.origin}/problems/validation_failed",
-        "title": "The body has faults",
-        "status": 422,
-        "detail": "2 faults were found.",
-        "instance": "/api/v3/app/products",
-        "code": "validation_failed",
-        "request_id": "req_5Zq0c1",
-        "retryable": False,
-        "errors": [
-            {"pointer": "/price", "code": "invalid_money", "detail": "EUR has 2 decimal digits."},
-            {"pointer": "/nmae", "code": "unknown_field", "detail": "Did you mean name?"},
-        ],
-    }
+    sample = document.example_of("Problem")
     title = join([status_mark("422"), " application/problem+json"])
     examples = tag("div", card(title, pretty(sample), "answer", "A problem"), class_="examples")
     return tag("section", text, examples, id="errors", class_="pair")

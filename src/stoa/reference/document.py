@@ -20,6 +20,7 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True):
     schema: Schema = {}
     description: str = ""
     required: bool = False
+    example: Any = None
 
 
 class Media(msgspec.Struct, frozen=True):
@@ -51,6 +52,10 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     deprecated: bool = False
     method: str = ""
     path: str = ""
+
+    @property
+    def path_parameters(self) -> list[Parameter]:
+        return [parameter for parameter in self.parameters if parameter.where == "path"]
 
     @property
     def scopes(self) -> list[str]:
@@ -215,6 +220,11 @@ class Document(msgspec.Struct, frozen=True, dict=True):
     def flow(self) -> Flow:
         flows = (f for scheme in self.components.security_schemes.values() for f in scheme.flows.values())
         return next(flows, Flow())
+
+    def example_of(self, name: str) -> dict[str, Any]:
+        """The example of a named schema."""
+        examples: list[dict[str, Any]] = self.components.schemas.get(name, {}).get("examples", [])
+        return examples[0] if examples else {}
 
     def resolved(self, schema: Schema) -> Schema:
         """The schema itself when this one only refers to it."""

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping
 
 from stoa.reference.document import Document, Parameter, Schema
 from stoa.reference.markup import Html, code, inline, join, tag
-from stoa.reference.samples import example
 from stoa.reference.wording import demands, items_of, kind, nullable, plain, said
 
 _PAGING = ("limit", "per_page", "page", "cursor", "sort", "fields", "include", "include_deleted")
@@ -76,7 +75,7 @@ def _parameter(parameter: Parameter, operators: list[str], document: Document) -
         demands(parameter.schema, document, *ranges),
         flag="required" if parameter.required else None,
         data_kind=_input(parameter.schema),
-        data_sample=str(example(parameter.schema, document, parameter.name)) if parameter.required else None,
+        data_sample=str(parameter.example) if parameter.required else None,
         data_operators=" ".join(operators) or None,
     )
 

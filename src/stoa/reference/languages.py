@@ -10,7 +10,7 @@ from importlib.resources import files
 import msgspec
 
 from stoa.reference.document import Document, Operation
-from stoa.reference.samples import example, pretty, sample_body, sample_path
+from stoa.reference.samples import pretty, sample_body, sample_path
 
 _WORDS = {"true": "True", "false": "False", "null": "None"}
 _TOKENS = re.compile(r'"(?:[^"\\]|\\.)*"|\b(true|false|null)\b')
@@ -51,9 +51,7 @@ def python(operation: Operation, document: Document) -> str:
     call = sdk_calls().get(operation.summary)
     if call is None:
         return _plain_python(operation, document)
-    given = [
-        json.dumps(example(each.schema, document, each.name)) for each in operation.parameters if each.where == "path"
-    ]
+    given = [json.dumps(parameter.example) for parameter in operation.path_parameters]
     sent = sample_body(operation, document)
     if sent is not None and _is_json(sent[0]):
         given += _members(sent[1]) if call.spreads else [_in_python(sent[1])]
@@ -107,7 +105,7 @@ def _plain_python(operation: Operation, document: Document) -> str:
     lines = [
         "import os\n\nimport httpx\n\nanswer = httpx.request(",
         f'    "{operation.method}",',
-        f'    "{document.base_url}{sample_path(operation, document)}",',
+        f'    "{document.base_url}{sample_path(operation)}",',
         "    headers={",
         '        "Authorization": "Bearer " + os.environ["STOA_TOKEN"],',
     ]
@@ -124,7 +122,7 @@ def _plain_python(operation: Operation, document: Document) -> str:
 def javascript(operation: Operation, document: Document) -> str:
     """With `fetch`, which every runtime has."""
     sent = sample_body(operation, document)
-    lines = [f'const answer = await fetch("{document.base_url}{sample_path(operation, document)}", {{']
+    lines = [f'const answer = await fetch("{document.base_url}{sample_path(operation)}", {{']
     if operation.method != "GET":
         lines.append(f'  method: "{operation.method}",')
     lines += ["  headers: {", '    Authorization: "Bearer " + process.env.STOA_TOKEN,']

@@ -1,5 +1,7 @@
 """The page of one error code: what it means, whether to try again, how it looks and who answers it."""
 
+from typing import Any
+
 from stoa.reference import shell
 from stoa.reference.document import Document
 from stoa.reference.markup import Html, join, link, prose, tag
@@ -43,16 +45,19 @@ def _advice(status: int, *, retryable: bool) -> Html:
     return tag("p", tag("strong", "Yes."), " ", when, " ", safely, class_="advice go")
 
 
-def _sample(document: Document, code: str, status: int, title: str, *, retryable: bool) -> dict[str, object]:
+def _sample(document: Document, code: str, status: int, title: str, *, retryable: bool) -> dict[str, Any]:
+    declared = document.example_of("Problem")
+    if declared.get("code") == code:
+        return declared
     first = next((each for each in document.operations if code in each.codes), None)
     return {
+        **{name: value for name, value in declared.items() if name != "errors"},
         "type": f"{document.origin}/problems/{code}",
         "title": title,
         "status": status,
         "detail": f"{title}.",
-        "instance": sample_path(first, document) if first else "/",
+        "instance": sample_path(first) if first else "/",
         "code": code,
-        "request_id": "req_5Zq0c1",
         "retryable": retryable,
     }
 

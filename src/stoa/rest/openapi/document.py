@@ -4,12 +4,24 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from stoa.rest.endpoint import Endpoint
 from stoa.rest.openapi.components import share
 from stoa.rest.openapi.envelopes import REFS
 from stoa.rest.openapi.parameters import parameters_of
 from stoa.rest.openapi.responses import HEADERS, responses_of
 from stoa.rest.openapi.schemas import body_name, schemas_of
+
+ORIGIN = "http://localhost:8000"  # of a local demo; the operator of a service has another
+
+
+class Examples(msgspec.Struct, frozen=True):
+    """Examples to show that the declarations do not contain."""
+
+    resources: Mapping[str, Any] = {}  # by type
+    responses: Mapping[str, Any] = {}  # by operation
+    path_parameters: Mapping[str, Any] = {}  # by name
 
 
 def document(
@@ -19,18 +31,18 @@ def document(
     version: str,
     scopes: Mapping[str, str],
     groups: Mapping[str, str],
-    resources: Mapping[str, Any] | None = None,
-    answers: Mapping[str, Any] | None = None,
+    examples: Examples | None = None,
 ) -> dict[str, Any]:
-    """The whole description of the API; with examples of `resources` by their type, and of `answers` by operation."""
+    """The whole document."""
+    examples = examples or Examples()
     schemas = schemas_of(endpoints)
     paths: dict[str, dict[str, Any]] = defaultdict(dict)
     for endpoint in endpoints:
-        operation = paths[prefix + endpoint.path][endpoint.method.lower()] = _operation(endpoint, schemas)
-        if answers and endpoint.name in answers:
+        operation = paths[prefix + endpoint.path][endpoint.method.lower()] = _operation(endpoint, schemas, examples)
+        if endpoint.name in examples.responses:
             content = operation["responses"][str(endpoint.status)]["content"]
-            content["application/json"]["example"] = answers[endpoint.name]
-    for name, example in (resources or {}).items():
+            content["application/json"]["example"] = examples.responses[endpoint.name]
+    for name, example in examples.resources.items():
         schemas[name]["examples"] = [example]
     shared = share(paths)
     return {
@@ -49,7 +61,7 @@ def document(
                 "url": "{base_url}",
                 "description": "A store, by its path or its host; the default is the demo's, a local one.",
                 "x-internal": False,
-                "variables": {"base_url": {"default": "http://localhost:8000/stores/demo"}},
+                "variables": {"base_url": {"default": f"{ORIGIN}/stores/demo"}},
             }
         ],
         "tags": [{"name": name, "description": text} for name, text in groups.items()],
@@ -70,14 +82,14 @@ def document(
     }
 
 
-def _operation(endpoint: Endpoint, schemas: dict[str, Any]) -> dict[str, Any]:
+def _operation(endpoint: Endpoint, schemas: dict[str, Any], examples: Examples) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "operationId": endpoint.name,
         "tags": [endpoint.group],
         "summary": endpoint.summary,
         "description": endpoint.description or endpoint.summary + ".",
         "security": [{"app": [endpoint.scope]}],
-        "parameters": parameters_of(endpoint),
+        "parameters": parameters_of(endpoint, examples.path_parameters),
         "responses": responses_of(endpoint, schemas),
     }
     if endpoint.body is not None:
@@ -90,16 +102,20 @@ def _operation(endpoint: Endpoint, schemas: dict[str, Any]) -> dict[str, Any]:
             "content": dict.fromkeys(media, content),
         }
     if endpoint.uploads:
-        operation["requestBody"] = {"required": True, "content": {media: _upload(media) for media in endpoint.uploads}}
+        operation["requestBody"] = {
+            "required": True,
+            "content": {media: _upload(media, endpoint.example) for media in endpoint.uploads},
+        }
     if endpoint.deprecation is not None:
         operation["deprecated"] = True
     return operation
 
 
-def _upload(media: str) -> dict[str, Any]:
+def _upload(media: str, examples: Mapping[str, Any] | None) -> dict[str, Any]:
     """A file, or the same rows as the items of a JSON object."""
+    example = {"example": examples[media]} if examples else {}
     if media != "application/json":
-        return {"schema": {"type": "string", "format": "binary"}}
+        return {"schema": {"type": "string", "format": "binary"}, **example}
     rows = {"type": "array", "minItems": 1, "maxItems": 1000, "items": {"type": "object"}}
     whole = {"type": "object", "required": ["items"], "properties": {"items": rows}, "additionalProperties": False}
-    return {"schema": whole}
+    return {"schema": whole, **example}

@@ -6,6 +6,7 @@ from stoa.rest.endpoint import Endpoint
 
 Schemas = dict[str, Any]
 REFS = "#/components/schemas/{name}"
+PAGE_META = {"total": 1, "limit": 50, "page": 1, "next_cursor": None, "prev_cursor": None}
 _NUMBER = {"type": "integer"}
 _WORDS = {"type": ["string", "null"]}
 PARTS: Schemas = {
@@ -13,7 +14,7 @@ PARTS: Schemas = {
     "PageMeta": {
         "type": "object",
         "description": "How large the whole list is, and where this page lies in it.",
-        "required": ["total", "limit", "page", "next_cursor", "prev_cursor"],
+        "required": list(PAGE_META),
         "properties": {
             "total": {"type": "integer", "description": "How many there are in all, exactly."},
             "limit": _NUMBER,
@@ -21,6 +22,7 @@ PARTS: Schemas = {
             "next_cursor": _WORDS,
             "prev_cursor": _WORDS,
         },
+        "examples": [PAGE_META],
     },
     "Tombstone": {
         "type": "object",

@@ -1,6 +1,6 @@
 """OpenAPI's parameters: what an endpoint takes in its path, its query and its headers."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from stoa.rest.batch import Batch
@@ -14,11 +14,11 @@ from stoa.rest.requests import MOST_TAG_BYTES
 _TAGS = {"type": "string", "maxLength": MOST_TAG_BYTES}
 
 
-def parameters_of(endpoint: Endpoint) -> list[dict[str, Any]]:
-    return [*_path(endpoint), *_query(endpoint), *_headers(endpoint)]
+def parameters_of(endpoint: Endpoint, examples: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [*_path(endpoint, examples), *_query(endpoint), *_headers(endpoint)]
 
 
-def _path(endpoint: Endpoint) -> list[dict[str, Any]]:
+def _path(endpoint: Endpoint, examples: Mapping[str, Any]) -> list[dict[str, Any]]:
     integer = {"type": "integer", "format": "int64", "minimum": 1, "maximum": 10**18 - 1}
     return [
         {
@@ -27,6 +27,7 @@ def _path(endpoint: Endpoint) -> list[dict[str, Any]]:
             "required": True,
             "description": f"The id of the {name.removesuffix('_id').replace('_', ' ')}.",
             "schema": integer if kind is int else {"type": "string", "maxLength": 64},
+            **({"example": examples[name]} if name in examples else {}),
         }
         for name, kind in endpoint.path_parameters.items()
     ]
