@@ -9,7 +9,7 @@ import pytest
 from stoa.guides.shelf import read as read_guide
 from stoa.reference import page
 from stoa.reference.document import read as read_document
-from stoa.reference.markup import Html, inline, join, prose, tag
+from stoa.reference.rendering import inline, prose
 from stoa.reference.samples import pretty
 from tests.reference.reading import Element, read
 
@@ -74,7 +74,7 @@ def hostile() -> Element:
     return read(made())
 
 
-def hostile_pages() -> dict[str, Callable[[], Html]]:
+def hostile_pages() -> dict[str, Callable[[], str]]:
     guide = read_guide("hostile", f"# {HOSTILE}\n\n{HOSTILE}\n\n## `x` {HOSTILE}\n\n```{HOSTILE}\n{HOSTILE}\n```\n")
     return page.pages(read_document(hostile_document()), {"hostile": guide})
 
@@ -128,9 +128,9 @@ def test_a_hostile_problem_stays_text() -> None:
     assert not made.all("img")
 
 
-def test_plain_text_is_escaped_and_markup_is_not() -> None:
-    assert tag("b", "a<b", tag("i", "&"), title='"') == '<b title="&quot;">a&lt;b<i>&amp;</i></b>'
-    assert join(["<", tag("br"), None, ""]) == "&lt;<br>"
+def test_descriptions_are_escaped() -> None:
+    assert inline('a<b & "`<i>`"') == "a&lt;b &amp; &#34;<code>&lt;i&gt;</code>&#34;"
+    assert inline("*<b>*") == "<em>&lt;b&gt;</em>"
     assert inline("2 * 3 * 4 and `*`") == "2 * 3 * 4 and <code>*</code>"
     assert prose(" one\ntwo \n\n three ") == "<p>one\ntwo</p>\n<p>three</p>"
 

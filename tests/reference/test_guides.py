@@ -124,7 +124,11 @@ def test_an_installed_package_carries_the_guides(tmp_path: Path) -> None:
     (wheel,) = tmp_path.glob("*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
     assert {f"stoa/guides/pages/{name}.md" for name in guides()} <= names
-    assert {"stoa/reference/assets/guide.css", "stoa/migrations/0010_usage.sql"} <= names
+    assert {
+        "stoa/reference/assets/guide.css",
+        "stoa/reference/templates/page.html",
+        "stoa/migrations/0010_usage.sql",
+    } <= names
     script = "from stoa.guides.shelf import guides; print(len(guides()), guides.__module__)"
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path / "installed")

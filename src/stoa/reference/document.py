@@ -11,6 +11,8 @@ import msgspec
 Schema = dict[str, Any]
 
 _SCHEMAS = "#/components/schemas/"
+_PREFIX = re.compile(r"/api/v\d+/app(?=/)")
+_PLACEHOLDER = re.compile(r"({\w+})")
 _TITLES = re.compile(r"`(\w+)`: ([^;]+?)(?=;|\.?\s*$)")
 
 
@@ -52,6 +54,17 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     deprecated: bool = False
     method: str = ""
     path: str = ""
+
+    @property
+    def prefix(self) -> str:
+        """The beginning of the path that all operations share."""
+        found = _PREFIX.match(self.path)
+        return found[0] if found else ""
+
+    @property
+    def segments(self) -> list[str]:
+        """The rest of the path: text and placeholders in turn."""
+        return _PLACEHOLDER.split(self.path.removeprefix(self.prefix))
 
     @property
     def path_parameters(self) -> list[Parameter]:

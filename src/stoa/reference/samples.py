@@ -3,9 +3,10 @@
 import json
 from typing import Any, cast
 
+import msgspec
+
 from stoa.reference.document import Document, Media, Operation, Schema
-from stoa.reference.markup import Html, join, tag
-from stoa.reference.wording import alternatives, items_of
+from stoa.reference.schema_text import alternatives, items_of
 
 _WIDTH = 58
 CONTINUED = " \\\n  "
@@ -56,8 +57,16 @@ def sample_path(operation: Operation) -> str:
     return path
 
 
-def curl(operation: Operation, document: Document) -> Html:
-    """The request as a command with its body set off; `reference.js` writes the same once it runs."""
+class Curl(msgspec.Struct, frozen=True):
+    """A command, with its body apart so that the script can find it."""
+
+    before: str
+    body: str = ""
+    after: str = ""
+
+
+def curl(operation: Operation, document: Document) -> Curl:
+    """The example request as a command; `code.js` writes the same once it runs."""
     sent = sample_body(operation, document)
     verb = "" if operation.method == ("GET" if sent is None else "POST") else f"-X {operation.method} "
     lines = [
@@ -65,10 +74,10 @@ def curl(operation: Operation, document: Document) -> Html:
         '-H "Authorization: Bearer $STOA_TOKEN"',
     ]
     if sent is None:
-        return join(lines, CONTINUED)
+        return Curl(CONTINUED.join(lines))
     media, body = sent
-    quoted = tag("span", body.replace("'", "'\\''"), class_="body")
-    return join([*lines, f'-H "Content-Type: {media}"', join(["--data '", quoted, "'"])], CONTINUED)
+    lines += [f'-H "Content-Type: {media}"', "--data '"]
+    return Curl(CONTINUED.join(lines), body.replace("'", "'\\''"), "'")
 
 
 def pretty(value: Any, indent: str = "") -> str:

@@ -1,11 +1,11 @@
-"""A JSON Schema in words: what type a value has, and what is asked of it."""
+"""A JSON Schema in words: the type of a value, and the constraints on it."""
 
 import json
-from collections.abc import Iterable
-from typing import Any, cast
+from typing import Any, Literal, cast
+
+import msgspec
 
 from stoa.reference.document import Document, Schema, reference
-from stoa.reference.markup import Html, code, inline, join, link, tag
 
 _HUGE = 10**15  # a bound of this size only says that it fits into 64 bits
 _FEW = 12
@@ -18,36 +18,68 @@ _FORMATS = {
 }
 
 
-def kind(schema: Schema) -> Html:
+class Word(msgspec.Struct, frozen=True):
+    """A piece of text with its look: plain, code, or a link to the schema of that name."""
+
+    text: str
+    look: Literal["plain", "code", "schema"] = "plain"
+    title: str | None = None
+
+
+Words = list[Word]
+
+
+class Constraints(msgspec.Struct, frozen=True):
+    """What a value must satisfy beyond its type."""
+
+    choices: list[str] = []
+    fields_of: str = ""  # the schema whose fields the choices are
+    signed: bool = False  # whether each choice may also have a minus before it
+    notes: list[Words] = []
+
+    @property
+    def folded(self) -> bool:
+        return len(self.choices) > _FEW
+
+
+def kind(schema: Schema) -> Words:
     """The type in a few words; a named schema becomes a link to it."""
     name = reference(schema)
     if name is not None:
-        return link(f"#schema-{name}", name, class_="ref")
+        return [Word(name, "schema")]
     choices = alternatives(schema)
     if choices:
-        return join((kind(choice) for choice in choices), " or ")
+        return _joined([kind(choice) for choice in choices], " or ")
     if "enum" in schema or "const" in schema:
-        return join(["string" if isinstance(value, str) else "value" for value in values(schema)[:1]])
+        return [Word("string" if isinstance(value, str) else "value") for value in values(schema)[:1]]
     given: Any = schema.get("type")
     if isinstance(given, list):
-        return join((kind({**schema, "type": each}) for each in cast("list[str]", given)), " or ")
+        return _joined([kind({**schema, "type": each}) for each in cast("list[str]", given)], " or ")
     match given:
         case "array":
             fixed: list[Schema] = schema.get("prefixItems", [])
-            return join(["array of ", join(map(kind, fixed), ", ") if fixed else kind(items_of(schema))])
+            items = _joined([kind(each) for each in fixed], ", ") if fixed else kind(items_of(schema))
+            return [Word("array of "), *items]
         case "object":
             return _object(schema)
         case None:
-            return join(["anything"])
+            return [Word("anything")]
         case _:
-            return join([_FORMATS.get(schema.get("format", ""), given)])
+            return [Word(_FORMATS.get(schema.get("format", ""), str(given)))]
 
 
-def _object(schema: Schema) -> Html:
+def _object(schema: Schema) -> Words:
     if schema.get("properties"):
-        return tag("code", "{", ", ".join(schema["properties"]), "}", title=schema.get("description"))
+        return [Word(f"{{{', '.join(schema['properties'])}}}", "code", schema.get("description"))]
     of = schema.get("additionalProperties")
-    return join(["map of ", kind(cast("Schema", of))]) if isinstance(of, dict) and of else join(["object"])
+    return [Word("map of "), *kind(cast("Schema", of))] if isinstance(of, dict) and of else [Word("object")]
+
+
+def _joined(parts: list[Words], between: str) -> Words:
+    joined: Words = []
+    for part in parts:
+        joined += [Word(between), *part] if joined else part
+    return joined
 
 
 def items_of(schema: Schema) -> Schema:
@@ -85,45 +117,42 @@ def values(schema: Schema) -> list[Any]:
     return schema.get("enum") or ([schema["const"]] if "const" in schema else [])
 
 
-def demands(schema: Schema, document: Document, *more: Html) -> Html:
-    """What is asked of a value beyond its type, in small print; nothing when nothing is."""
+def constraints(schema: Schema, document: Document, *more: Words) -> Constraints:
     schema = plain(schema)
     items = items_of(schema)
-    chosen = values(schema) or values(items)
-    found = [
+    chosen = [str(value) for value in values(schema) or values(items)]
+    notes = [
         _bounds(schema.get("minimum"), schema.get("maximum"), ""),
         _bounds(schema.get("minLength"), schema.get("maxLength"), " characters"),
-        None if chosen else _bounds(schema.get("minItems"), schema.get("maxItems"), " items"),
+        [] if chosen else _bounds(schema.get("minItems"), schema.get("maxItems"), " items"),
         _bounds(schema.get("minProperties"), schema.get("maxProperties"), " entries"),
         _bounds(items.get("minLength"), items.get("maxLength"), " characters each"),
         _pattern(schema),
         _default(schema),
         *more,
     ]
-    words = join((_choices([str(value) for value in chosen], document), join(found, ", ")), " ")
-    return tag("small", words) if words else Html()
+    upwards = [name for name in chosen if not name.startswith("-")]
+    signed = bool(upwards) and set(chosen) == {*upwards, *(f"-{name}" for name in upwards)}
+    return Constraints(
+        choices=upwards if signed else chosen,
+        fields_of=_schema_with(chosen, document),
+        signed=signed,
+        notes=[note for note in notes if note],
+    )
 
 
-def _choices(names: list[str], document: Document) -> Html | None:
-    if not names:
-        return None
-    for schema_name, schema in document.components.schemas.items():
-        # A parameter that takes the fields of a resource says so, instead of repeating them all.
-        if len(names) > _FEW and set(names) <= set(schema.get("properties", {})):
-            return join(["fields of ", link(f"#schema-{schema_name}", schema_name, class_="ref")])
-    upwards = [name for name in names if not name.startswith("-")]
-    if upwards and set(names) == {*upwards, *(f"-{name}" for name in upwards)}:
-        return tag("span", _codes(upwards), ", or with ", code("-"), " before it", class_="values")
-    listed = tag("span", _codes(names), class_="values")
-    return listed if len(names) <= _FEW else tag("details", tag("summary", f"{len(names)} values"), listed)
+def _schema_with(names: list[str], document: Document) -> str:
+    """The schema that has all these fields; a few names are listed instead."""
+    schemas = document.components.schemas if len(names) > _FEW else {}
+    return next((name for name, each in schemas.items() if set(names) <= set(each.get("properties", {}))), "")
 
 
-def _codes(names: Iterable[str]) -> Html:
-    return join((code(name) for name in names), " ")
+def _bounds(least: Any, most: Any, unit: str) -> Words:
+    words = _bounds_text(None if unit and least == 0 else least, most, unit)
+    return [Word(words)] if words else []
 
 
-def _bounds(least: Any, most: Any, unit: str) -> str | None:
-    least = None if unit and least == 0 else least
+def _bounds_text(least: Any, most: Any, unit: str) -> str | None:
     if most is not None and most >= _HUGE:
         return None
     if least is not None and most is not None:
@@ -139,20 +168,18 @@ def _figure(number: Any) -> str:
     return f"{number:,}" if isinstance(number, int) else str(number)
 
 
-def _pattern(schema: Schema) -> Html | None:
+def _pattern(schema: Schema) -> Words:
     # The type names the format already, and a format tells people more than its pattern.
     pattern = None if "format" in schema else schema.get("pattern")
-    return join(["matches ", code(pattern)]) if pattern else None
+    return [Word("matches "), Word(pattern, "code")] if pattern else []
 
 
-def _default(schema: Schema) -> Html | None:
+def _default(schema: Schema) -> Words:
     default = schema.get("default")
     # An empty or composed default only repeats what the fields within say.
     plainly = isinstance(default, str | int | float) and default != ""
-    return join(["default ", code(json.dumps(default))]) if plainly else None
+    return [Word("default "), Word(json.dumps(default), "code")] if plainly else []
 
 
-def said(schema: Schema) -> Html:
-    """The schema's own description, wherever it stands."""
-    text = str(schema.get("description") or plain(schema).get("description") or "")
-    return inline(text)
+def description(schema: Schema) -> str:
+    return str(schema.get("description") or plain(schema).get("description") or "")
