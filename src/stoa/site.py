@@ -19,7 +19,7 @@ from stoa.db import migrate
 from stoa.db.errors import Unavailable
 from stoa.db.pool import Database
 from stoa.description import openapi_bytes
-from stoa.guides.shelf import pictures
+from stoa.guides.library import pictures
 from stoa.ids import new_id
 from stoa.reference import page as reference_page
 from stoa.rest.problems import InternalError, MethodNotAllowed, NotFound, Refusal

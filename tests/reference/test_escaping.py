@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from stoa.guides.shelf import read as read_guide
+from stoa.guides.library import read as read_guide
 from stoa.reference import page
 from stoa.reference.document import read as read_document
 from stoa.reference.rendering import inline, prose

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from stoa.guides.library import guides, pictures, read
 from stoa.guides.rendering import anchor, render
-from stoa.guides.shelf import guides, pictures, read
 from tests.docs.pages import GUIDES, ROOT
 from tests.reference.reading import Element
 from tests.reference.reading import read as read_html
@@ -129,7 +129,7 @@ def test_an_installed_package_carries_the_guides(tmp_path: Path) -> None:
         "stoa/reference/templates/page.html",
         "stoa/migrations/0010_usage.sql",
     } <= names
-    script = "from stoa.guides.shelf import guides; print(len(guides()), guides.__module__)"
+    script = "from stoa.guides.library import guides; print(len(guides()), guides.__module__)"
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path / "installed")
     environment = {"PYTHONPATH": str(tmp_path / "installed")}

@@ -4,7 +4,7 @@ from urllib.parse import urldefrag, urljoin
 
 import pytest
 
-from stoa.guides.shelf import guides
+from stoa.guides.library import guides
 from stoa.reference import page
 from stoa.rest.problems import Refusal
 from tests.reference.reading import read

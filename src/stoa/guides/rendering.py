@@ -11,7 +11,7 @@ from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 
-from stoa.guides.shelf import pictures
+from stoa.guides.library import pictures
 
 _PAGE = re.compile(r"(?:\./)?([\w-]+)\.md(#[\w-]+)?\Z")
 _DRAWING = re.compile(r"(?:\./)?([\w-]+)\.svg\Z")

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Sequence
 
+from stoa.guides.library import Guide
 from stoa.guides.rendering import Rendered, render
-from stoa.guides.shelf import Guide
 from stoa.reference.document import Document
 
 _CALL = re.compile(r"(?:GET|POST|PUT|PATCH|DELETE) /[\w/{}-]*")

@@ -8,7 +8,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from stoa.guides.shelf import Guide, guides
+from stoa.guides.library import Guide, guides
 from stoa.reference.document import Document, Group, Operation, read
 from stoa.reference.guide import rendered_guide
 from stoa.reference.operation import operation_view, schema_views
