@@ -1,4 +1,4 @@
-"""The committed description of the API: what `openapi.json` holds and `/openapi.json` answers."""
+"""The OpenAPI document of the whole API, as committed in `openapi.json` and served at `/openapi.json`."""
 
 import json
 from functools import cache
@@ -16,16 +16,16 @@ from stoa.webhooks.schemas import components, described
 VERSION = "3.0"
 _WIDTH = 116
 GROUPS = {
-    "Products": "The catalogue: products, their variants, stock and bulk import.",
-    "Orders": "What is bought: orders, their lines, status and payment, timeline and duplicates.",
-    "Customers": "Who buys: profiles, addresses, metadata by app, bulk import, and erasure for good.",
-    "Webhooks": "What happens in the store, told as it happens: subscriptions, deliveries, a feed to pull, and sending again.",
+    "Products": "The catalog: products, their variants, stock and bulk import.",
+    "Orders": "Orders: line items, status, payment, timeline and suspected duplicates.",
+    "Customers": "Customers: profiles, addresses, metadata per app, bulk import, and permanent erasure.",
+    "Webhooks": "Notifications about changes in a store: subscriptions, deliveries, a feed to pull, and redelivery.",
 }
 
 
 @cache
 def openapi() -> dict[str, Any]:
-    told = document(
+    made = document(
         ENDPOINTS,
         prefix=PREFIX,
         version=VERSION,
@@ -33,10 +33,10 @@ def openapi() -> dict[str, Any]:
         groups=GROUPS,
         examples=_examples(),
     )
-    told["webhooks"] = described(EVENTS, REFS)
+    made["webhooks"] = described(EVENTS, REFS)
     for kind, more in components(EVENTS, REFS).items():
-        told["components"][kind] = dict(sorted({**more, **told["components"][kind]}.items()))
-    return told
+        made["components"][kind] = dict(sorted({**more, **made["components"][kind]}.items()))
+    return made
 
 
 def _examples() -> Examples:
@@ -53,7 +53,7 @@ def openapi_bytes() -> bytes:
 
 
 def _lines(value: Any, indent: str) -> str:
-    """JSON as people write it: what fits on a line stays on a line, so that a difference shows where it is."""
+    """JSON with short values on one line, so that diffs stay small."""
     flat = json.dumps(value, ensure_ascii=False)
     if not value or not isinstance(value, dict | list) or len(indent) + len(flat) <= _WIDTH:
         return flat

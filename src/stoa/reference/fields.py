@@ -19,12 +19,12 @@ from stoa.reference.schema_text import (
 )
 
 _PAGING = ("limit", "per_page", "page", "cursor", "sort", "fields", "include", "include_deleted")
-_ORDER = ("Path", "Query", "Filters", "Paging and shape", "Headers", "Other")
+_ORDER = ("Path", "Query", "Filters", "Pagination and fields", "Headers", "Other")
 _RANGE = re.compile(r"(.+)\[(\w+)\]")
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """A field as the page shows it; the last three are for the console."""
+    """A field as the page shows it; the console reads the last three."""
 
     name: str
     type: Words
@@ -57,7 +57,7 @@ def parameter_groups(parameters: Iterable[Parameter], document: Document) -> lis
 
 def _title(parameter: Parameter, *, lists: bool) -> str:
     if parameter.where == "query" and lists:
-        return "Paging and shape" if parameter.name in _PAGING else "Filters"
+        return "Pagination and fields" if parameter.name in _PAGING else "Filters"
     return {"path": "Path", "query": "Query", "header": "Headers"}.get(parameter.where, "Other")
 
 
@@ -74,7 +74,7 @@ def _parameter_rows(parameters: list[Parameter], document: Document) -> Iterator
 
 
 def _parameter_row(parameter: Parameter, operators: list[str], document: Document) -> Row:
-    ranges: Words = [Word("also")] if operators else []
+    ranges: Words = [Word("also with")] if operators else []
     for operator in operators:
         ranges += [Word(" "), Word(f"[{operator}]", "code")]
     return Row(

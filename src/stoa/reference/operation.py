@@ -1,4 +1,4 @@
-"""What the page of one operation shows: parameters, body, responses, errors, and samples beside them."""
+"""The page of one operation as data: parameters, body, responses, errors and samples."""
 
 from collections.abc import Iterable
 
@@ -7,7 +7,7 @@ import msgspec
 from stoa.reference.document import Document, Group, Operation, reference
 from stoa.reference.fields import ParameterGroup, Row, parameter_groups, schema_rows
 from stoa.reference.languages import SdkCall, javascript, python, sdk_calls
-from stoa.reference.samples import Curl, curl, sample_answer
+from stoa.reference.samples import Curl, curl, sample_response
 from stoa.reference.schema_text import Words, kind
 
 
@@ -18,10 +18,10 @@ class BodyView(msgspec.Struct, frozen=True):
     rows: list[Row]
 
 
-class AnswerView(msgspec.Struct, frozen=True):
+class ResponseView(msgspec.Struct, frozen=True):
     status: str
     description: str
-    headers: list[str]  # those that not every response has
+    headers: list[str]  # without those of every response
     rows: list[Row]
 
 
@@ -38,12 +38,12 @@ class OperationView(msgspec.Struct, frozen=True, kw_only=True):
     path: list[ParameterGroup]
     body: BodyView | None
     parameters: list[ParameterGroup]
-    answers: list[AnswerView]
+    responses: list[ResponseView]
     errors: dict[str, str]  # statuses by code
     usual_errors: list[str]
     curl: Curl
     programs: dict[str, str]  # by language
-    answer: tuple[str, str] | None  # status and body
+    response_sample: tuple[str, str] | None  # status and body
     schemas: list[SchemaView]
 
 
@@ -57,20 +57,20 @@ def operation_view(operation: Operation, group: Group, document: Document) -> Op
         path=[each for each in groups if each.where == "path"],
         body=_body(operation, document),
         parameters=[each for each in groups if each.where != "path"],
-        answers=[
-            AnswerView(
+        responses=[
+            ResponseView(
                 status,
-                answer.description,
-                [name for name in answer.headers if name not in document.common_headers],
-                [row for media in answer.content.values() for row in schema_rows(media.schema, document)],
+                response.description,
+                [name for name in response.headers if name not in document.common_headers],
+                [row for media in response.content.values() for row in schema_rows(media.schema, document)],
             )
-            for status, answer in operation.successes.items()
+            for status, response in operation.successes.items()
         ],
         errors={code: status for code, status in operation.codes.items() if code not in document.usual_codes},
         usual_errors=[code for code in operation.codes if code in document.usual_codes],
         curl=curl(operation, document),
         programs={"Python": python(operation, document), "JavaScript": javascript(operation, document)},
-        answer=sample_answer(operation, document),
+        response_sample=sample_response(operation, document),
         schemas=schema_views(document.named_by(operation.schemas), document),
     )
 

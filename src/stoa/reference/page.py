@@ -43,7 +43,7 @@ def themed(page: str, theme: str) -> str:
 
 @cache
 def _document() -> Document:
-    # Imported here: the description needs every endpoint, and the pages must not.
+    # Imported late: the description imports every endpoint, and the pages must not.
     from stoa.description import openapi  # noqa: PLC0415
 
     return read(openapi())
@@ -81,7 +81,7 @@ def _introduction(document: Document, shared: Mapping[str, Any]) -> str:
         '-d client_id="$STOA_CLIENT_ID"',
         '-d client_secret="$STOA_CLIENT_SECRET"',
     ]
-    answer = {"access_token": "…", "token_type": "Bearer", "expires_in": 3600, "scope": " ".join(flow.scopes)}
+    response = {"access_token": "…", "token_type": "Bearer", "expires_in": 3600, "scope": " ".join(flow.scopes)}
     return render(
         "introduction.html",
         **shared,
@@ -89,7 +89,7 @@ def _introduction(document: Document, shared: Mapping[str, Any]) -> str:
         title=document.info.title,
         summary=document.info.summary,
         token_request=CONTINUED.join(request),
-        token_answer=pretty(answer),
+        token_response=pretty(response),
         problem=pretty(document.example_of("Problem")),
     )
 

@@ -37,10 +37,10 @@ def sample_body(operation: Operation, document: Document) -> tuple[str, str] | N
     return name, _text_of(media, document)
 
 
-def sample_answer(operation: Operation, document: Document) -> tuple[str, str] | None:
+def sample_response(operation: Operation, document: Document) -> tuple[str, str] | None:
     """The status and the body of the example response."""
-    for status, answer in operation.successes.items():
-        for media in answer.content.values():
+    for status, response in operation.successes.items():
+        for media in response.content.values():
             return status, _text_of(media, document)
     return next(((status, "") for status in operation.successes), None)
 
@@ -58,7 +58,7 @@ def sample_path(operation: Operation) -> str:
 
 
 class Curl(msgspec.Struct, frozen=True):
-    """A command, with its body apart so that the script can find it."""
+    """A command in three parts, so that the script can find the body."""
 
     before: str
     body: str = ""
@@ -81,7 +81,7 @@ def curl(operation: Operation, document: Document) -> Curl:
 
 
 def pretty(value: Any, indent: str = "") -> str:
-    """JSON as people write it: what fits on a line stays on a line."""
+    """JSON with short values on one line."""
     flat = json.dumps(value, ensure_ascii=False)
     deeper = indent + "  "
     if not isinstance(value, dict | list) or not value or (indent and len(indent) + len(flat) <= _WIDTH):

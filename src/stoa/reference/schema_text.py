@@ -7,7 +7,7 @@ import msgspec
 
 from stoa.reference.document import Document, Schema, reference
 
-_HUGE = 10**15  # a bound of this size only says that it fits into 64 bits
+_HUGE = 10**15  # a bound of this size only means that the value fits into 64 bits
 _FEW = 12
 _FORMATS = {
     "decimal": "decimal string",
@@ -34,7 +34,7 @@ class Constraints(msgspec.Struct, frozen=True):
 
     choices: list[str] = []
     fields_of: str = ""  # the schema whose fields the choices are
-    signed: bool = False  # whether each choice may also have a minus before it
+    signed: bool = False  # whether each choice is also allowed with a minus before it
     notes: list[Words] = []
 
     @property
@@ -83,7 +83,7 @@ def _joined(parts: list[Words], between: str) -> Words:
 
 
 def items_of(schema: Schema) -> Schema:
-    """What an array holds; of one whose places differ, what stands at the first."""
+    """The schema of the items of an array; of a tuple, that of the first item."""
     first: Any = (schema.get("prefixItems") or [schema.get("items")])[0]
     return cast("Schema", first) if isinstance(first, dict) else {}
 
@@ -101,7 +101,7 @@ def nullable(schema: Schema) -> bool:
 
 
 def plain(schema: Schema) -> Schema:
-    """The schema without its "or null"."""
+    """The schema without null as an alternative."""
     if isinstance(schema.get("type"), list):
         rest = [each for each in schema["type"] if each != "null"]
         return {**schema, "type": rest[0] if len(rest) == 1 else rest}
@@ -113,7 +113,7 @@ def plain(schema: Schema) -> Schema:
 
 
 def values(schema: Schema) -> list[Any]:
-    """The values that it allows, where it lists them."""
+    """The values of an enum or a constant."""
     return schema.get("enum") or ([schema["const"]] if "const" in schema else [])
 
 
@@ -131,10 +131,10 @@ def constraints(schema: Schema, document: Document, *more: Words) -> Constraints
         _default(schema),
         *more,
     ]
-    upwards = [name for name in chosen if not name.startswith("-")]
-    signed = bool(upwards) and set(chosen) == {*upwards, *(f"-{name}" for name in upwards)}
+    ascending = [name for name in chosen if not name.startswith("-")]
+    signed = bool(ascending) and set(chosen) == {*ascending, *(f"-{name}" for name in ascending)}
     return Constraints(
-        choices=upwards if signed else chosen,
+        choices=ascending if signed else chosen,
         fields_of=_schema_with(chosen, document),
         signed=signed,
         notes=[note for note in notes if note],
@@ -169,16 +169,16 @@ def _figure(number: Any) -> str:
 
 
 def _pattern(schema: Schema) -> Words:
-    # The type names the format already, and a format tells people more than its pattern.
+    # The type already names the format, which readers understand better than its pattern.
     pattern = None if "format" in schema else schema.get("pattern")
     return [Word("matches "), Word(pattern, "code")] if pattern else []
 
 
 def _default(schema: Schema) -> Words:
     default = schema.get("default")
-    # An empty or composed default only repeats what the fields within say.
-    plainly = isinstance(default, str | int | float) and default != ""
-    return [Word("default "), Word(json.dumps(default), "code")] if plainly else []
+    # An empty or composite default adds nothing to the description of the nested fields.
+    is_scalar = isinstance(default, str | int | float) and default != ""
+    return [Word("default "), Word(json.dumps(default), "code")] if is_scalar else []
 
 
 def description(schema: Schema) -> str:

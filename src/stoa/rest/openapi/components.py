@@ -1,4 +1,4 @@
-"""OpenAPI's shared parts: a parameter or an answer that several operations have stands once, among the components."""
+"""Shared components: parameters and responses that several operations have move to `components`."""
 
 import json
 import re
@@ -9,8 +9,8 @@ from typing import Any
 from stoa.rest.openapi.responses import CODES
 
 Part = dict[str, Any]
-# Spelt out, because the words of Python's own table change with its releases.
-_WORDS = {
+# Spelled out, because the phrases of `http.HTTPStatus` change between Python releases.
+_STATUS_NAMES = {
     "200": "",
     "201": "Created",
     "202": "Accepted",
@@ -37,57 +37,59 @@ _WORDS = {
 
 
 def share(paths: dict[str, dict[str, Part]]) -> dict[str, dict[str, Part]]:
-    """Put references where the same stands more than once; answers the components that they refer to."""
+    """Replace repeated parameters and responses by references; returns the components to refer to."""
     operations = [operation for item in paths.values() for operation in item.values()]
     parameters = [parameter for operation in operations for parameter in operation["parameters"]]
-    answers = [(status, each) for operation in operations for status, each in operation["responses"].items()]
-    common = _common_codes(answers)
-    kept_parameters = _Kept("parameters", ((_camel(each["name"]), each) for each in parameters))
-    kept_answers = _Kept("responses", ((_answer_name(status, each, common), each) for status, each in answers))
+    responses = [(status, each) for operation in operations for status, each in operation["responses"].items()]
+    common = _common_codes(responses)
+    shared_parameters = _Components("parameters", ((_camel(each["name"]), each) for each in parameters))
+    shared_responses = _Components(
+        "responses", ((_response_name(status, each, common), each) for status, each in responses)
+    )
     for operation in operations:
-        operation["parameters"] = [kept_parameters.referred(each) for each in operation["parameters"]]
+        operation["parameters"] = [shared_parameters.reference_to(each) for each in operation["parameters"]]
         operation["responses"] = {
-            status: kept_answers.referred(each) for status, each in operation["responses"].items()
+            status: shared_responses.reference_to(each) for status, each in operation["responses"].items()
         }
-    return {"parameters": kept_parameters.components, "responses": kept_answers.components}
+    return {"parameters": shared_parameters.components, "responses": shared_responses.components}
 
 
-class _Kept:
-    """Parts by their names; of two under one name, the one that more operations have."""
+class _Components:
+    """Parts by name; if two parts have the same name, the more frequent one keeps it."""
 
     def __init__(self, kind: str, named: Iterator[tuple[str, Part]]) -> None:
         self._kind = kind
-        times: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
         for name, part in named:
-            times[name][json.dumps(part)] += 1
-        chosen = {name: counts.most_common(1)[0] for name, counts in sorted(times.items())}
+            counts[name][json.dumps(part)] += 1
+        chosen = {name: texts.most_common(1)[0] for name, texts in sorted(counts.items())}
         self._names = {text: name for name, (text, count) in chosen.items() if count > 1 or CODES in text}
         self.components: dict[str, Part] = {name: json.loads(text) for text, name in self._names.items()}
 
-    def referred(self, part: Part) -> Part:
+    def reference_to(self, part: Part) -> Part:
         name = self._names.get(json.dumps(part))
         return {"$ref": f"#/components/{self._kind}/{name}"} if name else part
 
 
-def _common_codes(answers: list[tuple[str, Part]]) -> dict[str, set[str]]:
-    """The codes that every operation has which answers with this status."""
-    found: dict[str, set[str]] = {}
-    for status, answer in answers:
-        if codes := set(answer.get(CODES, ())):
-            found[status] = found.get(status, codes) & codes
-    return found
+def _common_codes(responses: list[tuple[str, Part]]) -> dict[str, set[str]]:
+    """For each status, the error codes that all its responses list."""
+    common: dict[str, set[str]] = {}
+    for status, response in responses:
+        if codes := set(response.get(CODES, ())):
+            common[status] = common.get(status, codes) & codes
+    return common
 
 
-def _answer_name(status: str, answer: Part, common: dict[str, set[str]]) -> str:
-    """The words of its status, and what it holds more than others: its schema, or its own codes."""
-    if CODES in answer:
-        return _words(status) + "".join(_camel(code) for code in answer[CODES] if code not in common[status])
-    schema: Part = answer.get("content", {}).get("application/json", {}).get("schema", {})
-    return _words(status) + str(schema.get("$ref", "")).rpartition("/")[2]
+def _response_name(status: str, response: Part, common: dict[str, set[str]]) -> str:
+    """The name of its status, and what distinguishes it: its schema, or the codes that others do not list."""
+    if CODES in response:
+        return _status_name(status) + "".join(_camel(code) for code in response[CODES] if code not in common[status])
+    schema: Part = response.get("content", {}).get("application/json", {}).get("schema", {})
+    return _status_name(status) + str(schema.get("$ref", "")).rpartition("/")[2]
 
 
-def _words(status: str) -> str:
-    return _WORDS.get(status, f"Status{status}")
+def _status_name(status: str) -> str:
+    return _STATUS_NAMES.get(status, f"Status{status}")
 
 
 def _camel(text: str) -> str:

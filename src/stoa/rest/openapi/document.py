@@ -1,4 +1,4 @@
-"""OpenAPI 3.1, derived from the declarations: what is not declared is not documented, and the other way round."""
+"""The OpenAPI 3.1 document, derived from the declarations: it documents exactly what is declared."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from stoa.rest.openapi.parameters import parameters_of
 from stoa.rest.openapi.responses import HEADERS, responses_of
 from stoa.rest.openapi.schemas import body_name, schemas_of
 
-ORIGIN = "http://localhost:8000"  # of a local demo; the operator of a service has another
+ORIGIN = "http://localhost:8000"  # of the local demo; every service has its own
 
 
 class Examples(msgspec.Struct, frozen=True):
@@ -50,16 +50,16 @@ def document(
         "info": {
             "title": "Stoa app API",
             "version": version,
-            "summary": "One interface through which apps reach the products, orders, customers and webhooks of many stores.",
-            "description": "Every answer holds `data` and `meta`, or is a problem as RFC 9457 describes it. The guides at `/docs/guides` tell of "
-            "paging, retries, webhooks and imports.",
+            "summary": "One API for the products, orders, customers and webhooks of many stores.",
+            "description": "A successful response has `data` and `meta`; an error is a problem document (RFC 9457). The guides at "
+            "`/docs/guides` explain pagination, retries, webhooks and imports.",
             "contact": {"name": "The operator of the service"},
             "license": {"name": "Apache 2.0", "identifier": "Apache-2.0"},
         },
         "servers": [
             {
                 "url": "{base_url}",
-                "description": "A store, by its path or its host; the default is the demo's, a local one.",
+                "description": "The base URL of a store, by path or by host; the default is the local demo store.",
                 "x-internal": False,
                 "variables": {"base_url": {"default": f"{ORIGIN}/stores/demo"}},
             }
@@ -74,7 +74,7 @@ def document(
             "securitySchemes": {
                 "app": {
                     "type": "oauth2",
-                    "description": "Exchange client_id and client_secret for a bearer token that lives one hour.",
+                    "description": "Exchange `client_id` and `client_secret` for an access token that expires after one hour.",
                     "flows": {"clientCredentials": {"tokenUrl": "/oauth/token", "scopes": dict(scopes)}},
                 }
             },
@@ -112,10 +112,10 @@ def _operation(endpoint: Endpoint, schemas: dict[str, Any], examples: Examples) 
 
 
 def _upload(media: str, examples: Mapping[str, Any] | None) -> dict[str, Any]:
-    """A file, or the same rows as the items of a JSON object."""
+    """A file, or a JSON object with the rows as its items."""
     example = {"example": examples[media]} if examples else {}
     if media != "application/json":
         return {"schema": {"type": "string", "format": "binary"}, **example}
     rows = {"type": "array", "minItems": 1, "maxItems": 1000, "items": {"type": "object"}}
-    whole = {"type": "object", "required": ["items"], "properties": {"items": rows}, "additionalProperties": False}
-    return {"schema": whole, **example}
+    schema = {"type": "object", "required": ["items"], "properties": {"items": rows}, "additionalProperties": False}
+    return {"schema": schema, **example}

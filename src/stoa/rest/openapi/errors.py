@@ -4,7 +4,7 @@ from stoa.rest import problems
 from stoa.rest.endpoint import Endpoint
 from stoa.rest.problems import Refusal
 
-_ALWAYS: tuple[type[Refusal], ...] = (
+_EVERYWHERE: tuple[type[Refusal], ...] = (
     problems.MissingToken,
     problems.InvalidToken,
     problems.ExpiredToken,
@@ -32,18 +32,18 @@ _WRITES = (
     problems.UnsupportedMediaType,
 )
 _BODIES = (problems.MalformedJson, problems.ValidationFailed)
-_ONES = (problems.VersionConflict,)
+_VERSIONED = (problems.VersionConflict,)
 
 
 def errors_of(endpoint: Endpoint) -> list[type[Refusal]]:
-    """Every refusal that an endpoint can answer with: those of its nature, then its own."""
-    found = list(_ALWAYS)
+    """Every error of an endpoint: those that follow from its kind, then those that it declares."""
+    errors = list(_EVERYWHERE)
     if endpoint.lists is not None:
-        found += _LISTS
+        errors += _LISTS
     if endpoint.method != "GET":
-        found += _WRITES
+        errors += _WRITES
     if endpoint.body is not None:
-        found += _BODIES
+        errors += _BODIES
     if endpoint.method in ("PATCH", "PUT", "DELETE"):
-        found += _ONES
-    return [*found, *endpoint.errors]
+        errors += _VERSIONED
+    return [*errors, *endpoint.errors]
