@@ -17,8 +17,8 @@ VERSION = "3.0"
 _WIDTH = 116
 GROUPS = {
     "Products": "The catalog: products, their variants, stock and bulk import.",
-    "Orders": "Orders: line items, status, payment, timeline and suspected duplicates.",
-    "Customers": "Customers: profiles, addresses, metadata per app, bulk import, and permanent erasure.",
+    "Orders": "Orders with their line items, status, payment, timeline and suspected duplicates.",
+    "Customers": "Customer profiles, addresses, metadata per app, bulk import, and permanent erasure.",
     "Webhooks": "Notifications about changes in a store: subscriptions, deliveries, a feed to pull, and redelivery.",
 }
 
