@@ -33,6 +33,6 @@ ENDPOINTS: list[Endpoint] = [
     *webhook_trials.endpoints,
     *deliveries.endpoints,
 ]
-# Importing a slice declares its events, and what an erasure reaches.
+# Importing a slice declares its events and registers its part of an erasure.
 _ = access, forgetting
 EVENTS: dict[str, type[Event]] = Event.known

@@ -1,42 +1,50 @@
-"""The committed description of the API: what `openapi.json` holds and `/openapi.json` answers."""
+"""The OpenAPI document of the whole API, as committed in `openapi.json` and served at `/openapi.json`."""
 
 import json
 from functools import cache
 from typing import Any, cast
 
 from stoa.access.contract import SCOPES
-from stoa.answers.whole import answers, resources
 from stoa.api import ENDPOINTS, EVENTS
+from stoa.openapi_examples import collected
 from stoa.rest.dispatch import PREFIX
-from stoa.rest.openapi import document
-from stoa.rest.openapi_envelopes import REFS
+from stoa.rest.openapi.document import Examples, document
+from stoa.rest.openapi.envelopes import REFS
+from stoa.webhooks import example_responses
 from stoa.webhooks.schemas import components, described
 
 VERSION = "3.0"
 _WIDTH = 116
 GROUPS = {
-    "Products": "The catalogue: products, their variants, stock and bulk import.",
-    "Orders": "What is bought: orders, their lines, status and payment, timeline and duplicates.",
-    "Customers": "Who buys: profiles, addresses, metadata by app, bulk import, and erasure for good.",
-    "Webhooks": "What happens in the store, told as it happens: subscriptions, deliveries, a feed to pull, and sending again.",
+    "Products": "The catalog: products, their variants, stock and bulk import.",
+    "Orders": "Orders with their line items, status, payment, timeline and suspected duplicates.",
+    "Customers": "Customer profiles, addresses, metadata per app, bulk import, and permanent erasure.",
+    "Webhooks": "Notifications about changes in a store: subscriptions, deliveries, a feed to pull, and redelivery.",
 }
 
 
 @cache
 def openapi() -> dict[str, Any]:
-    told = document(
+    made = document(
         ENDPOINTS,
         prefix=PREFIX,
         version=VERSION,
         scopes=SCOPES,
         groups=GROUPS,
-        resources=resources(),
-        answers=answers(),
+        examples=_examples(),
     )
-    told["webhooks"] = described(EVENTS, REFS)
+    made["webhooks"] = described(EVENTS, REFS)
     for kind, more in components(EVENTS, REFS).items():
-        told["components"][kind] = dict(sorted({**more, **told["components"][kind]}.items()))
-    return told
+        made["components"][kind] = dict(sorted({**more, **made["components"][kind]}.items()))
+    return made
+
+
+def _examples() -> Examples:
+    return Examples(
+        {**collected.resources(), **collected.as_json(example_responses.resources())},
+        {**collected.responses(), **collected.as_json(example_responses.responses())},
+        {**collected.PATH_PARAMETERS, **example_responses.PATH_PARAMETERS},
+    )
 
 
 @cache
@@ -45,7 +53,7 @@ def openapi_bytes() -> bytes:
 
 
 def _lines(value: Any, indent: str) -> str:
-    """JSON as people write it: what fits on a line stays on a line, so that a difference shows where it is."""
+    """JSON with short values on one line, so that diffs stay small."""
     flat = json.dumps(value, ensure_ascii=False)
     if not value or not isinstance(value, dict | list) or len(indent) + len(flat) <= _WIDTH:
         return flat

@@ -1,4 +1,4 @@
-"""What the service answers outside the app API: health, the API's description, and a page for every error code."""
+"""Everything outside the app API: health checks, the OpenAPI document, the documentation pages, and event schemas."""
 
 import gzip
 import hashlib
@@ -19,7 +19,7 @@ from stoa.db import migrate
 from stoa.db.errors import Unavailable
 from stoa.db.pool import Database
 from stoa.description import openapi_bytes
-from stoa.guides.shelf import pictures
+from stoa.guides.library import pictures
 from stoa.ids import new_id
 from stoa.reference import page as reference_page
 from stoa.rest.problems import InternalError, MethodNotAllowed, NotFound, Refusal
@@ -41,8 +41,8 @@ def routes(database: Database) -> list[Route]:
         except Unavailable:
             return JSONResponse({"status": "no database"}, 503, headers={**_SAFE, "Retry-After": "1"})
         if version < migrate.LATEST:
-            words = {"status": "schema is behind", "schema": version, "needs": migrate.LATEST}
-            return JSONResponse(words, 503, headers={**_SAFE, "Retry-After": "5"})
+            body = {"status": "schema is behind", "schema": version, "needs": migrate.LATEST}
+            return JSONResponse(body, 503, headers={**_SAFE, "Retry-After": "5"})
         return JSONResponse({"status": "ready", "schema": version}, headers=_SAFE)
 
     async def home(_: Request) -> Response:
@@ -52,12 +52,12 @@ def routes(database: Database) -> list[Route]:
         return Response(openapi_bytes(), media_type="application/json", headers=_SAFE)
 
     async def reference(request: Request) -> Response:
-        page, packed, tag = _reference(request.url.path.rstrip("/"), _theme(request))
-        headers = {**_PAGE, "Cache-Control": "private, max-age=60", "ETag": tag, "Vary": "Accept-Encoding, Cookie"}
-        if tag in request.headers.get("if-none-match", ""):
+        page, compressed, etag = _reference(request.url.path.rstrip("/"), _theme(request))
+        headers = {**_PAGE, "Cache-Control": "private, max-age=60", "ETag": etag, "Vary": "Accept-Encoding, Cookie"}
+        if etag in request.headers.get("if-none-match", ""):
             return Response(status_code=304, headers=headers)
         if "gzip" in request.headers.get("accept-encoding", ""):
-            return HTMLResponse(packed, headers={**headers, "Content-Encoding": "gzip"})
+            return HTMLResponse(compressed, headers={**headers, "Content-Encoding": "gzip"})
         return HTMLResponse(page, headers=headers)
 
     return [
@@ -75,18 +75,18 @@ def routes(database: Database) -> list[Route]:
 
 
 def _theme(request: Request) -> str:
-    """The theme that was chosen in the portal."""
+    """The theme that the reader chose in the portal."""
     chosen = request.cookies.get("stoa_theme") or request.cookies.get("__Host-stoa_theme", "")
     return chosen if chosen in ("light", "dark") else ""
 
 
 @cache
 def _reference(address: str, theme: str) -> tuple[bytes, bytes, str]:
-    """A page of the reference plain and packed, with its tag; it changes only with the release."""
-    make = reference_page.addresses().get(address)
-    if make is None:
+    """A page of the reference, plain and compressed, with its ETag; it changes only with a release."""
+    render = reference_page.addresses().get(address)
+    if render is None:
         raise HTTPException(404)
-    page = reference_page.themed(make(), theme).encode()
+    page = reference_page.themed(render(), theme).encode()
     return page, gzip.compress(page), f'"{hashlib.sha256(page).hexdigest()[:16]}"'
 
 
@@ -102,7 +102,7 @@ async def _picture(request: Request) -> Response:
     found = pictures().get(request.path_params["name"])
     if found is None:
         raise HTTPException(404)
-    # A picture brings its own colours, and nothing else.
+    # A picture has its own inline styles, and loads nothing.
     headers = {
         **_SAFE,
         "Cache-Control": "max-age=300",
@@ -127,23 +127,26 @@ async def _event_schema(request: Request) -> Response:
 
 
 def problem_response(request: Request, refusal: Refusal, request_id: str = "", **headers: str) -> Response:
-    """A refusal outside the app API, in the same form as inside it."""
-    known = request_id or new_id("req")
-    body = refusal.body(origin=_origin(request), instance=html.escape(request.url.path), request_id=known)
+    """An error outside the app API, in the same format as inside it."""
+    request_id = request_id or new_id("req")
+    body = refusal.body(origin=_origin(request), instance=html.escape(request.url.path), request_id=request_id)
     return Response(
-        body, refusal.status, headers={**_SAFE, **headers, "X-Request-Id": known}, media_type="application/problem+json"
+        body,
+        refusal.status,
+        headers={**_SAFE, **headers, "X-Request-Id": request_id},
+        media_type="application/problem+json",
     )
 
 
-async def _refused(request: Request, error: Exception) -> Response:
+async def _http_error(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
     headers: Mapping[str, str] = (error.headers or {}) if isinstance(error, HTTPException) else {}
-    refusal: Refusal = MethodNotAllowed() if status == 405 else NotFound("There is no such address.")
+    refusal: Refusal = MethodNotAllowed() if status == 405 else NotFound("There is no page at this URL.")
     return problem_response(request, refusal, **headers)
 
 
-async def _broken(request: Request, error: Exception) -> Response:
-    """The caller learns only the id, by which the log tells where it broke."""
+async def _internal_error(request: Request, error: Exception) -> Response:
+    """The caller receives only the request id; the log has the cause."""
     refusal, request_id = InternalError(), new_id("req")
     structlog.get_logger().error(
         "request", request_id=request_id, method=request.method, status=500, code=refusal.code, **fault(error)
@@ -155,4 +158,4 @@ def _origin(request: Request) -> str:
     return str(request.base_url).rstrip("/")
 
 
-EXCEPTION_HANDLERS: dict[Any, Any] = {404: _refused, 405: _refused, Exception: _broken}
+EXCEPTION_HANDLERS: dict[Any, Any] = {404: _http_error, 405: _http_error, Exception: _internal_error}

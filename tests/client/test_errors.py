@@ -4,7 +4,7 @@ import pytest
 
 from stoa.api import ENDPOINTS
 from stoa.client import ApiError, AsyncClient, Client, codes, errors
-from stoa.rest.openapi import errors_of
+from stoa.rest.openapi.errors import errors_of
 
 
 def test_every_fault_of_a_body_is_named(client: Client) -> None:

@@ -14,7 +14,7 @@ from stoa.description import openapi
 from stoa.reference.document import inlined
 from stoa.rest.dispatch import PREFIX
 from stoa.rest.endpoint import Endpoint
-from stoa.rest.openapi import errors_of
+from stoa.rest.openapi.errors import errors_of
 from stoa.rest.problems import Refusal
 
 EVERY = [pytest.param(endpoint, id=endpoint.name) for endpoint in ENDPOINTS]

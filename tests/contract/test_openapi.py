@@ -6,7 +6,7 @@ from typing import Any, cast
 from stoa.api import ENDPOINTS
 from stoa.description import openapi, openapi_bytes
 from stoa.reference.document import inlined
-from stoa.rest.openapi import errors_of
+from stoa.rest.openapi.errors import errors_of
 
 PROBLEM = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
 
@@ -50,7 +50,7 @@ def test_all_errors_have_one_schema_so_that_new_codes_do_not_break_generated_cli
     assert openapi()["components"]["schemas"]["Problem"]["properties"]["code"] == {"type": "string"}
 
 
-def test_each_status_of_each_operation_lists_its_codes() -> None:
+def test_each_error_status_lists_its_codes() -> None:
     for endpoint in ENDPOINTS:
         answers = operations()[endpoint.name]["responses"]
         for status, answer in answers.items():
@@ -61,4 +61,4 @@ def test_each_status_of_each_operation_lists_its_codes() -> None:
 
 
 def test_the_document_stays_small_enough_to_read() -> None:
-    assert len(openapi_bytes()) < 600_000
+    assert len(openapi_bytes()) < 650_000

@@ -15,7 +15,7 @@ from stoa import telemetry
 from stoa.access.contract import SCOPES, OAuthError
 from stoa.api import ENDPOINTS
 from stoa.cli import cli
-from stoa.rest.openapi import errors_of
+from stoa.rest.openapi.errors import errors_of
 from stoa.rest.problems import Refusal
 from stoa.settings import Settings, described
 from tests.docs.pages import DECISIONS, GUIDES, OPERATIONS, PAGES, ROOT, blocks, prose, rows

@@ -6,7 +6,7 @@ import jsonschema
 import pytest
 
 from stoa.inventory.endpoints import routes
-from stoa.rest.openapi import document
+from stoa.rest.openapi.document import document
 from tests.inventory.shelves import SOCKS, Shelves
 from tests.support.shops import Shop
 

@@ -1,4 +1,4 @@
-"""Pages read as a browser would read them, strictly: every element closed where it must be."""
+"""A strict HTML reader: it fails on elements that are not closed and on repeated attributes."""
 
 from html.parser import HTMLParser
 

@@ -1,4 +1,4 @@
-"""Whatever a document holds is text: it never becomes markup, and only `code` and *emphasis* are read in it."""
+"""Text from the document is always escaped; only `code` and *emphasis* in it become markup."""
 
 import json
 from collections.abc import Callable
@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from stoa.guides.shelf import read as read_guide
+from stoa.guides.library import read as read_guide
 from stoa.reference import page
 from stoa.reference.document import read as read_document
-from stoa.reference.markup import Html, inline, join, prose, tag
+from stoa.reference.rendering import inline, prose
 from stoa.reference.samples import pretty
 from tests.reference.reading import Element, read
 
@@ -54,7 +54,13 @@ def hostile_document() -> dict[str, Any]:
         "paths": {"/api/v3/app/things/{thing_id}": {"post": operation}},
         "components": {
             "parameters": {
-                "Thing": {"name": "thing_id", "in": "path", "required": True, "schema": {"type": "integer"}}
+                "Thing": {
+                    "name": "thing_id",
+                    "in": "path",
+                    "required": True,
+                    "schema": {"type": "integer"},
+                    "example": 1,
+                }
             },
             "schemas": {"Problem": {"type": "object", "description": HOSTILE}, "New": body},
             "securitySchemes": {"app": {"description": HOSTILE, "flows": {}}},
@@ -64,21 +70,21 @@ def hostile_document() -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def hostile() -> Element:
-    (made,) = [make for address, make in hostile_pages().items() if address.endswith("/create_thing")]
-    return read(made())
+    (render,) = [render for address, render in hostile_pages().items() if address.endswith("/create_thing")]
+    return read(render())
 
 
-def hostile_pages() -> dict[str, Callable[[], Html]]:
+def hostile_pages() -> dict[str, Callable[[], str]]:
     guide = read_guide("hostile", f"# {HOSTILE}\n\n{HOSTILE}\n\n## `x` {HOSTILE}\n\n```{HOSTILE}\n{HOSTILE}\n```\n")
     return page.pages(read_document(hostile_document()), {"hostile": guide})
 
 
 @pytest.mark.parametrize("address", hostile_pages())
-def test_hostile_text_stays_text(address: str) -> None:
-    made = read(hostile_pages()[address]())
-    assert all(each.attributes["src"].startswith("/docs/assets/") for each in made.all("script"))
-    assert not made.all("img")
-    assert made.text.count("<script>alert(1)</script>") > 3
+def test_hostile_text_is_escaped(address: str) -> None:
+    root = read(hostile_pages()[address]())
+    assert all(each.attributes["src"].startswith("/docs/assets/") for each in root.all("script"))
+    assert not root.all("img")
+    assert root.text.count("<script>alert(1)</script>") > 3
 
 
 def test_descriptions_become_paragraphs_with_code_and_emphasis(hostile: Element) -> None:
@@ -89,15 +95,15 @@ def test_descriptions_become_paragraphs_with_code_and_emphasis(hostile: Element)
     assert next(each for each in section.all("p") if each.text.startswith("First"))
 
 
-def test_shared_parameters_are_found(hostile: Element) -> None:
+def test_shared_parameters_are_resolved(hostile: Element) -> None:
     assert "thing_id" in hostile.by_id("create_thing").text
 
 
-def test_a_deprecated_operation_says_so(hostile: Element) -> None:
+def test_a_deprecated_operation_has_a_notice(hostile: Element) -> None:
     assert hostile.by_id("create_thing").all("p", "notice")
 
 
-def test_a_body_says_what_is_required_and_what_is_nested(hostile: Element) -> None:
+def test_a_body_marks_required_fields_and_unfolds_nested_ones(hostile: Element) -> None:
     section = hostile.by_id("create_thing")
     (rows,) = [each for each in section.all("dl") if each.attributes.get("data-in") == "body"]
     by_name = {row.all("code")[0].text: row.text for row in rows.children}
@@ -108,7 +114,7 @@ def test_a_body_says_what_is_required_and_what_is_nested(hostile: Element) -> No
     assert "at most 7 characters" in by_name["inner.deep"]
 
 
-def test_the_sample_sends_the_address_and_the_body_in_one_piece(hostile: Element) -> None:
+def test_the_sample_contains_the_url_and_the_body(hostile: Element) -> None:
     (request,) = hostile.by_id("create_thing").all("figure", "request")
     first, *_ = request.all("pre")[0].text.split("\n")
     assert first == 'curl "https://x.test/stores/demo/api/v3/app/things/1" \\'
@@ -116,15 +122,15 @@ def test_the_sample_sends_the_address_and_the_body_in_one_piece(hostile: Element
     assert json.loads(body.text.replace("'\\''", "'"))["name"] == HOSTILE
 
 
-def test_a_hostile_problem_stays_text() -> None:
-    made = read(page.problem("not_found", 404, HOSTILE, f"{HOSTILE} `x`", retryable=False))
-    assert not made.all("script")
-    assert not made.all("img")
+def test_a_hostile_problem_is_escaped() -> None:
+    root = read(page.problem("not_found", 404, HOSTILE, f"{HOSTILE} `x`", retryable=False))
+    assert not root.all("script")
+    assert not root.all("img")
 
 
-def test_plain_text_is_escaped_and_markup_is_not() -> None:
-    assert tag("b", "a<b", tag("i", "&"), title='"') == '<b title="&quot;">a&lt;b<i>&amp;</i></b>'
-    assert join(["<", tag("br"), None, ""]) == "&lt;<br>"
+def test_descriptions_are_escaped() -> None:
+    assert inline('a<b & "`<i>`"') == "a&lt;b &amp; &#34;<code>&lt;i&gt;</code>&#34;"
+    assert inline("*<b>*") == "<em>&lt;b&gt;</em>"
     assert inline("2 * 3 * 4 and `*`") == "2 * 3 * 4 and <code>*</code>"
     assert prose(" one\ntwo \n\n three ") == "<p>one\ntwo</p>\n<p>three</p>"
 

@@ -1,4 +1,4 @@
-"""The pages in a real browser: as the server wrote them, without faults for those who need more than eyes, and live."""
+"""The pages in a real browser: the samples, the console, accessibility and narrow screens."""
 
 import os
 import re
@@ -38,7 +38,7 @@ async def browser() -> AsyncIterator[Browser]:
 
 
 def complaints_of(page: Page) -> list[str]:
-    """What the browser complains of, as it comes."""
+    """The errors and warnings of the browser, collected as they occur."""
     found: list[str] = []
     page.on("pageerror", lambda error: found.append(str(error)))
     page.on("console", lambda message: found.append(message.text) if message.type in ("error", "warning") else None)
@@ -46,11 +46,11 @@ def complaints_of(page: Page) -> list[str]:
 
 
 def anywhere(text: str | None) -> str:
-    """A sample without the address that it was read at."""
+    """A sample without the origin of the page."""
     return re.sub(r"https?://[^/\"]+(?=/stores)", "", text or "")
 
 
-async def test_script_writes_the_samples_that_the_server_wrote(account: Account, browser: Browser) -> None:
+async def test_the_script_generates_the_same_samples_as_the_server(account: Account, browser: Browser) -> None:
     silent = await (await browser.new_context(java_script_enabled=False)).new_page()
     page = await (await browser.new_context()).new_page()
     complaints = complaints_of(page)
@@ -80,7 +80,7 @@ async def test_a_request_is_tried_with_a_token_that_the_console_fetched(account:
     await page.get_by_label("Client id").fill(account.client_id)
     await page.get_by_label("Client secret").fill(account.client_secret)
     await page.get_by_role("button", name="Get a token").click()
-    await page.get_by_text("Good for 60 minutes.").wait_for()
+    await page.get_by_text("The token expires in 60 minutes.").wait_for()
     await page.get_by_role("button", name="Send request").click()
     await page.locator(".action .status.good").wait_for()
     assert await page.locator(".action .status").text_content() == "201"
@@ -88,7 +88,7 @@ async def test_a_request_is_tried_with_a_token_that_the_console_fetched(account:
     assert complaints == []
 
 
-async def test_the_contents_are_narrowed_by_words(account: Account, browser: Browser) -> None:
+async def test_the_contents_can_be_filtered(account: Account, browser: Browser) -> None:
     page = await (await browser.new_context()).new_page()
     await page.goto(account.service.url + "/docs/guides/errors")
     await page.keyboard.press("/")
@@ -100,7 +100,7 @@ async def test_the_contents_are_narrowed_by_words(account: Account, browser: Bro
 
 
 @pytest.mark.parametrize("address", SOME)
-async def test_nothing_stands_in_the_way_of_anybody(account: Account, browser: Browser, address: str) -> None:
+async def test_a_page_has_no_accessibility_violations(account: Account, browser: Browser, address: str) -> None:
     context = await browser.new_context(color_scheme="light", bypass_csp=True)
     page = await context.new_page()
     await page.goto(account.service.url + address)
@@ -116,7 +116,7 @@ async def test_nothing_stands_in_the_way_of_anybody(account: Account, browser: B
 
 
 @pytest.mark.parametrize("address", SOME)
-async def test_a_narrow_screen_is_never_too_narrow(account: Account, browser: Browser, address: str) -> None:
+async def test_a_page_fits_a_narrow_screen(account: Account, browser: Browser, address: str) -> None:
     page = await (await browser.new_context(viewport={"width": 360, "height": 800})).new_page()
     await page.goto(account.service.url + address)
     assert await page.evaluate("document.documentElement.scrollWidth") <= 360

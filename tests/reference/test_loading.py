@@ -1,4 +1,4 @@
-"""What a serving process carries along."""
+"""Which modules a serving process loads."""
 
 import subprocess
 import sys
@@ -7,7 +7,7 @@ SERVE_THE_REFERENCE = """
 import sys
 import stoa.app
 from stoa.reference.page import addresses
-pages = [make() for make in addresses().values()]
+pages = [render() for render in addresses().values()]
 print(*sorted(sys.modules))
 """
 

@@ -1,4 +1,4 @@
-"""The pages below `/docs`, made from the real document: complete, well-formed, small, and without inline anything."""
+"""The pages below `/docs`, rendered from the real document: complete, well-formed, small, without inline scripts or styles."""
 
 from functools import cache
 from itertools import pairwise
@@ -10,6 +10,7 @@ from stoa.description import openapi
 from stoa.reference import page
 from stoa.reference.document import Operation
 from stoa.reference.document import read as read_document
+from stoa.rest.problems import Refusal
 from tests.reference.reading import Element, read
 
 DOCUMENT = read_document(openapi())
@@ -29,13 +30,13 @@ def section_of(operation: Operation) -> Element:
     return at(DOCUMENT.addresses[operation.operation_id]).by_id(operation.operation_id)
 
 
-def test_every_endpoint_has_its_page() -> None:
+def test_every_endpoint_has_a_page() -> None:
     pages = {address.rpartition("/")[2] for address in page.addresses()}
     assert {endpoint.name for endpoint in ENDPOINTS} <= pages
 
 
 @each_operation
-def test_an_operations_page_tells_what_it_is(operation: Operation) -> None:
+def test_the_page_of_an_operation_shows_its_summary_and_path(operation: Operation) -> None:
     section = section_of(operation)
     assert section.all("h1")[0].text == operation.summary
     assert operation.method in section.text
@@ -43,21 +44,21 @@ def test_an_operations_page_tells_what_it_is(operation: Operation) -> None:
 
 
 @each_operation
-def test_every_operation_stands_in_the_contents_and_in_its_groups_overview(operation: Operation) -> None:
+def test_every_operation_is_linked_in_the_contents_and_in_its_group(operation: Operation) -> None:
     address = DOCUMENT.addresses[operation.operation_id]
     assert address in at("/docs").by_id("contents").links()
     assert address in at(address.rpartition("/")[0]).by_id("main").links()
 
 
 @each_operation
-def test_every_operation_names_its_scope(operation: Operation) -> None:
+def test_every_operation_shows_its_scope(operation: Operation) -> None:
     (scope,) = section_of(operation).all("p", "scope")
     assert operation.scopes
     assert all(each in scope.text for each in operation.scopes)
 
 
 @each_operation
-def test_every_parameter_stands_in_its_section(operation: Operation) -> None:
+def test_every_parameter_has_a_row(operation: Operation) -> None:
     section = section_of(operation)
     rows = [row for rows in section.all("dl", "rows") if "data-in" in rows.attributes for row in rows.children]
     shown = {row.all("dt")[0].all("code")[0].text: row for row in rows}
@@ -67,7 +68,7 @@ def test_every_parameter_stands_in_its_section(operation: Operation) -> None:
 
 
 @each_operation
-def test_every_body_field_stands_in_its_section(operation: Operation) -> None:
+def test_every_body_field_has_a_row(operation: Operation) -> None:
     if operation.request_body is None:
         return
     schema = DOCUMENT.resolved(next(iter(operation.request_body.content.values())).schema)
@@ -92,32 +93,33 @@ def test_a_request_is_shown_in_three_languages_without_script(operation: Operati
 
 
 @each_operation
-def test_a_sample_answer_shows_every_field_that_is_always_there(operation: Operation) -> None:
-    (answer,) = section_of(operation).all("figure", "answer")
+def test_a_sample_response_shows_every_required_field(operation: Operation) -> None:
+    (response,) = section_of(operation).all("figure", "response")
     for media in (media for each in operation.successes.values() for media in each.content.values()):
         data = media.schema.get("properties", {}).get("data", {})
         schema = DOCUMENT.resolved(data.get("items", data))
         for name in schema.get("required", []):
-            assert f'"{name}"' in answer.text
+            assert f'"{name}"' in response.text
 
 
 @each_operation
-def test_what_an_operation_takes_and_answers_is_told_on_its_page(operation: Operation) -> None:
-    whole = at(DOCUMENT.addresses[operation.operation_id])
+def test_the_page_of_an_operation_shows_every_schema_it_refers_to(operation: Operation) -> None:
+    root = at(DOCUMENT.addresses[operation.operation_id])
     for name in DOCUMENT.named_by(operation.schemas):
-        section = whole.by_id(f"schema-{name}")
+        section = root.by_id(f"schema-{name}")
         assert all(field in section.text for field in DOCUMENT.components.schemas[name].get("properties", {}))
 
 
-def test_the_errors_chapter_lists_every_code_with_its_title() -> None:
+def test_the_introduction_lists_every_error_code_with_its_title() -> None:
     text = at("/docs").by_id("errors").text
     for code in DOCUMENT.codes:
         assert code in text
-        assert DOCUMENT.titles[code] in text
+        assert DOCUMENT.titles[code] == Refusal.known[code].title
+        assert DOCUMENT.titles[code].replace("`", "") in text
 
 
 @each_page
-def test_a_page_has_one_title_and_no_id_twice(address: str) -> None:
+def test_a_page_has_one_title_and_unique_ids(address: str) -> None:
     ids = [each.attributes["id"] for each in at(address).all() if "id" in each.attributes]
     assert len(ids) == len(set(ids))
     assert len(at(address).by_id("main").all("h1")) == 1
@@ -131,13 +133,13 @@ def test_headings_skip_no_level(address: str) -> None:
 
 
 @each_page
-def test_a_page_marks_its_place_in_the_contents(address: str) -> None:
+def test_a_page_is_marked_as_current_in_the_contents(address: str) -> None:
     (current,) = [each for each in at(address).by_id("contents").all("a") if "aria-current" in each.attributes]
     assert current.attributes["href"] == address
 
 
 @each_page
-def test_nothing_comes_from_another_address(address: str) -> None:
+def test_a_page_loads_nothing_from_another_origin(address: str) -> None:
     for each in at(address).all():
         for name in ("src", "action"):
             given = each.attributes.get(name, "/")
@@ -163,7 +165,7 @@ def test_there_is_no_inline_script_or_style(address: str) -> None:
 
 
 @pytest.mark.parametrize("name", ASSETS)
-def test_an_asset_fetches_nothing_and_writes_no_markup(name: str) -> None:
+def test_an_asset_loads_nothing_external_and_writes_no_markup(name: str) -> None:
     content, _ = page.asset(name) or (b"", "")
     assert content
     for word in (
@@ -180,7 +182,7 @@ def test_an_asset_fetches_nothing_and_writes_no_markup(name: str) -> None:
 
 
 @each_page
-def test_a_page_weighs_little(address: str) -> None:
+def test_a_page_is_small(address: str) -> None:
     parts = [len(page.addresses()[address]().encode())]
     parts += [len(found[0]) for name in ("reference.css", "operation.js") if (found := page.asset(name))]
     assert sum(parts[1:]) < 55_000
@@ -191,16 +193,16 @@ def test_a_page_weighs_little(address: str) -> None:
     "name",
     ["", "reference", "reference.css.map", "../page.py", "page.py", "code.js", "assets/code.js", "/etc/passwd", "."],
 )
-def test_no_other_file_can_be_had(name: str) -> None:
+def test_no_other_file_is_served(name: str) -> None:
     assert page.asset(name) is None
 
 
-def test_assets_come_with_their_media_types() -> None:
+def test_assets_have_their_media_types() -> None:
     types = {name: (page.asset(name) or (b"", ""))[1] for name in ASSETS}
     assert set(types.values()) == {"text/css", "text/javascript"}
 
 
-def test_a_problem_page_says_what_to_do_and_who_answers_it() -> None:
+def test_the_page_of_an_error_gives_advice_and_lists_its_operations() -> None:
     retried = read(
         page.problem("rate_limited", 429, "Too many requests", "Slow `down`.\n\nThen go on.", retryable=True)
     )

@@ -1,4 +1,4 @@
-"""What refusals say: in words for people, with the number and the noun agreeing, and with what to do next."""
+"""The wording of errors: readable, grammatical, and with the next step."""
 
 from collections.abc import Iterator
 from typing import Annotated, Any
@@ -21,7 +21,7 @@ LISTS = [endpoint for endpoint in ENDPOINTS if endpoint.lists is not None]
 
 
 def texts(info: inspect.Type, words: str | None = None, seen: frozenset[type] = frozenset()) -> Iterator[Any]:
-    """Every text within a type that has a pattern, with the words that were declared for it."""
+    """Every string with a pattern inside a type, with the message declared for it."""
     match info:
         case inspect.Metadata(type=inner):
             told: dict[str, Any] = info.extra or {}  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
@@ -44,18 +44,18 @@ def texts(info: inspect.Type, words: str | None = None, seen: frozenset[type] = 
 
 
 @pytest.mark.parametrize("endpoint", WRITES, ids=lambda each: each.name)
-def test_every_pattern_of_a_body_has_words_for_people(endpoint: Endpoint) -> None:
+def test_every_pattern_of_a_body_has_a_readable_message(endpoint: Endpoint) -> None:
     for pattern, words in texts(inspect.type_info(endpoint.body)):
-        assert words, f"{pattern} would be answered as it is"
+        assert words, f"{pattern} would be shown to the caller"
         assert not set(words) & set("^$[]\\"), words
 
 
-def test_there_are_patterns_to_look_at() -> None:
+def test_bodies_have_patterns() -> None:
     found = {pattern for each in WRITES for pattern, _ in texts(inspect.type_info(each.body))}
     assert len(found) >= 10
 
 
-def test_a_pattern_without_words_is_not_shown_either() -> None:
+def test_a_pattern_without_a_message_is_not_shown() -> None:
     faults: list[Fault] = []
     checker(Annotated[str, msgspec.Meta(pattern="^a+$")])("b", "/x", faults, 2)
     assert [fault.detail for fault in faults] == ["has an invalid format"]
@@ -71,7 +71,7 @@ def test_a_pattern_without_words_is_not_shown_either() -> None:
         ("/customers", {"first_name": "Maya"}, "/email", "is required, unless a phone number is given"),
     ],
 )
-async def test_a_text_that_does_not_fit_is_told_what_would(
+async def test_an_invalid_text_gets_the_expected_format(
     shop: Shop, path: str, body: dict[str, Any], pointer: str, words: str
 ) -> None:
     answer = await shop.client.post(path, json=body)
@@ -89,7 +89,7 @@ def test_a_noun_agrees_with_its_number(number: int, words: str) -> None:
     assert counted(number, "fault") == words
 
 
-async def test_one_fault_is_not_told_as_several(shop: Shop) -> None:
+async def test_the_number_of_faults_is_grammatical(shop: Shop) -> None:
     one = (await shop.client.get("/orders", params={"status": "lost"})).json()
     two = (await shop.client.get("/orders", params={"status": "lost", "limit": "0"})).json()
     assert (one["detail"], two["detail"]) == ("1 parameter cannot be read.", "2 parameters cannot be read.")
@@ -99,19 +99,19 @@ async def test_one_fault_is_not_told_as_several(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize("endpoint", LISTS, ids=lambda each: each.name)
-def test_include_is_offered_exactly_where_something_can_be_included(endpoint: Endpoint) -> None:
+def test_include_exists_only_for_lists_with_includes(endpoint: Endpoint) -> None:
     assert endpoint.lists is not None
     assert ("include" in endpoint.lists.parameters()) == bool(endpoint.includes)
 
 
-async def test_include_is_unknown_where_nothing_can_be_included(shop: Shop) -> None:
+async def test_include_is_unknown_for_lists_without_includes(shop: Shop) -> None:
     problem = (await shop.client.get("/orders", params={"include": "x"})).json()
     assert (problem["code"], problem["parameters"]) == ("unknown_parameter", ["include"])
     assert "include" not in problem["available"]
     assert (await shop.client.get("/products", params={"include": "variants"})).status_code == 200
 
 
-async def test_an_unknown_parameter_is_told_the_one_it_looks_like(shop: Shop) -> None:
+async def test_an_unknown_parameter_gets_a_suggestion(shop: Shop) -> None:
     (shirt,) = await shop.add(SHIRT)
     for path, name, meant in (("/orders", "statsu", "status"), (f"/products/{shirt}", "field", "fields")):
         problem = (await shop.client.get(path, params={name: "a", "zzzzzz": "b"})).json()
@@ -121,7 +121,7 @@ async def test_an_unknown_parameter_is_told_the_one_it_looks_like(shop: Shop) ->
         assert second.get("meta") is None
 
 
-async def test_an_unknown_operator_is_told_those_there_are(shop: Shop) -> None:
+async def test_an_unknown_operator_gets_the_list_of_operators(shop: Shop) -> None:
     problem = (await shop.client.get("/products", params={"price[foo]": "1"})).json()
     [fault] = problem["errors"]
     assert fault["meta"] == {"operators": ["gte", "gt", "lte", "lt"]}
@@ -133,7 +133,7 @@ async def test_an_unknown_operator_is_told_those_there_are(shop: Shop) -> None:
 # --- tokens, addresses, versions -----------------------------------------------------------------------------------
 
 
-async def test_a_token_that_is_refused_is_told_where_to_get_one(shop: Shop) -> None:
+async def test_an_invalid_token_gets_the_token_endpoint(shop: Shop) -> None:
     problem = (await shop.client.get("/products", headers={"authorization": "Bearer nonsense"})).json()
     assert problem["code"] == "invalid_token"
     assert problem["detail"] != problem["title"]
@@ -142,18 +142,18 @@ async def test_a_token_that_is_refused_is_told_where_to_get_one(shop: Shop) -> N
 
 
 @pytest.mark.parametrize("path", ["/products/", "/products/7/", "/orders/7/comments/"])
-async def test_a_path_with_a_slash_too_many_is_told_so(shop: Shop, path: str) -> None:
+async def test_a_trailing_slash_is_explained(shop: Shop, path: str) -> None:
     answer = await shop.client.get(path)
     assert answer.status_code == 404
     assert answer.json()["detail"] == f"There is no such path. Use {path[:-1]}, without the trailing slash."
 
 
-async def test_a_path_that_is_wrong_without_its_slash_too_is_not(shop: Shop) -> None:
+async def test_a_trailing_slash_on_an_unknown_path_is_not_explained(shop: Shop) -> None:
     for path in ("/nothing/", "/products//", "/"):
         assert (await shop.client.get(path)).json()["detail"] == "There is no such path."
 
 
-async def test_a_version_counts_with_and_without_its_quotes(shop: Shop) -> None:
+async def test_a_version_is_accepted_with_and_without_quotes(shop: Shop) -> None:
     (mug,) = await shop.add(MUG)
     path = f"/products/{mug}"
     assert (await shop.client.patch(path, json={"brand": "a"}, headers={"if-match": "1"})).status_code == 200
@@ -173,7 +173,7 @@ async def test_a_version_counts_with_and_without_its_quotes(shop: Shop) -> None:
         ("/webhooks", {"events": ["order.*"]}, {"id", "health", "secret"}),
     ],
 )
-async def test_a_field_that_only_answers_show_is_refused_as_one_that_is_read(
+async def test_a_response_only_field_is_refused_as_read_only(
     shop: Shop, path: str, body: dict[str, Any], names: set[str]
 ) -> None:
     answer = await shop.client.post(path, json={**body, **dict.fromkeys(names, 1), "colour": "red"})
@@ -182,7 +182,7 @@ async def test_a_field_that_only_answers_show_is_refused_as_one_that_is_read(
     assert codes == {**{f"/{name}": "read_only_field" for name in names}, "/colour": "unknown_field"}
 
 
-async def test_who_patches_stock_is_told_where_it_moves(shop: Shop) -> None:
+async def test_a_patch_of_stock_gets_the_adjustments_endpoint(shop: Shop) -> None:
     (mug,) = await shop.add(MUG)
     [variant] = (await shop.client.get(f"/products/{mug}/variants")).json()["data"]
     for path in (f"/products/{mug}", f"/products/{mug}/variants/{variant['id']}"):
@@ -195,7 +195,7 @@ async def test_who_patches_stock_is_told_where_it_moves(shop: Shop) -> None:
     assert (fault["pointer"], "adjustments" in fault["detail"]) == ("/items/0/stock", True)
 
 
-def test_where_a_field_is_changed_elsewhere_there_is_such_an_address() -> None:
+def test_the_endpoint_that_changes_a_field_exists() -> None:
     known = {f"{each.method} {each.path}" for each in ENDPOINTS}
     for elsewhere in (CUSTOMER_ELSEWHERE, ORDER_ELSEWHERE, PRODUCT_ELSEWHERE, VARIANT_ELSEWHERE):
         assert set(elsewhere.values()) <= known
@@ -205,13 +205,13 @@ def test_where_a_field_is_changed_elsewhere_there_is_such_an_address() -> None:
 
 
 @pytest.mark.parametrize("price", ["99999999999999999999", "10000000000000000.00", 99999999999999])
-async def test_a_huge_price_is_told_that_it_is_too_large(shop: Shop, price: str | int) -> None:
+async def test_a_price_that_is_too_large_gets_the_limit(shop: Shop, price: str | int) -> None:
     [fault] = (await shop.client.post("/products", json={**MUG, "price": price})).json()["errors"]
     assert fault["code"] == "invalid_money"
     assert fault["detail"] == "is too large: an amount is at most 9999999999999.99"
 
 
-async def test_what_is_no_amount_is_told_what_one_looks_like(shop: Shop) -> None:
+async def test_an_invalid_amount_gets_an_example(shop: Shop) -> None:
     [fault] = (await shop.client.post("/products", json={**MUG, "price": "much"})).json()["errors"]
     assert fault["detail"] == 'must be an amount such as "19.99"'
     [fault] = (await shop.client.get("/products", params={"price[gte]": "9" * 40})).json()["errors"]

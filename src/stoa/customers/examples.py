@@ -1,7 +1,14 @@
-"""Examples that stand in the documentation; the tests send each of them."""
+"""Example requests about customers: the documentation shows them, and the tests send them."""
 
 from typing import Any
 
+HOME: dict[str, Any] = {
+    "address1": "12 Larch Street",
+    "city": "Portland",
+    "province_code": "OR",
+    "postal_code": "97205",
+    "country_code": "US",
+}
 NEW_CUSTOMER: dict[str, Any] = {
     "email": "maya.ortiz@example.com",
     "phone": "+1 555 010 0123",
@@ -10,16 +17,7 @@ NEW_CUSTOMER: dict[str, Any] = {
     "locale": "en-US",
     "accepts_marketing": True,
     "tags": ["wholesale"],
-    "addresses": [
-        {
-            "label": "Home",
-            "address1": "12 Larch Street",
-            "city": "Portland",
-            "province_code": "OR",
-            "postal_code": "97205",
-            "country_code": "US",
-        }
-    ],
+    "addresses": [{"label": "Home", **HOME}],
     "metadata": {"tier": "gold", "shared.loyalty_id": "L-2207"},
 }
 CUSTOMER_CHANGES: dict[str, Any] = {"company": "Ortiz & Daughters", "tags": ["wholesale", "ceramics"]}

@@ -21,7 +21,7 @@ class Event(msgspec.Struct):
     name: ClassVar[str] = ""
     scope: ClassVar[str] = ""
     resource_type: ClassVar[str] = ""
-    resource: ClassVar[type[Any] | None] = None  # what `data` is; its JSON Schema and its sample follow from it
+    resource: ClassVar[type[Any] | None] = None  # what `data` is; its JSON Schema follows from it
     known: ClassVar[dict[str, type["Event"]]] = {}
 
     resource_id: int

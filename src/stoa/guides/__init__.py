@@ -1,1 +1,1 @@
-"""The guides for developers of apps: the Markdown pages of docs/guides, found and turned into HTML."""
+"""The developer guides: the Markdown pages of docs/guides, loaded and rendered as HTML."""

@@ -1,4 +1,4 @@
-"""Markdown into HTML: headings with addresses, links that lead to pages of the service, code to be copied."""
+"""Markdown to HTML: headings with anchors, links to pages of the service, and code blocks with captions."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -11,11 +11,11 @@ from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 
-from stoa.guides.shelf import pictures
+from stoa.guides.library import pictures
 
 _PAGE = re.compile(r"(?:\./)?([\w-]+)\.md(#[\w-]+)?\Z")
-_DRAWING = re.compile(r"(?:\./)?([\w-]+)\.svg\Z")
-_KEPT = re.compile(r"(?:https?://|/(?!/)|#)")
+_PICTURE = re.compile(r"(?:\./)?([\w-]+)\.svg\Z")
+_UNCHANGED = re.compile(r"(?:https?://|/(?!/)|#)")
 _LANGUAGES = {"bash": "Shell", "python": "Python", "javascript": "JavaScript", "json": "JSON", "http": "HTTP",
               "csv": "CSV", "ini": "Settings", "": "Text"}  # fmt: skip
 
@@ -32,18 +32,18 @@ class Rendered(msgspec.Struct, frozen=True):
 
 
 def anchor(title: str) -> str:
-    """The address of a heading, made as code forges make it, so that links work in both places."""
+    """The anchor of a heading, in the format of code forges, so that links work in both places."""
     return re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")
 
 
 def render(text: str, names: Sequence[str], address_of: Callable[[str], str | None] = lambda _: None) -> Rendered:
-    """A guide's HTML below its title; `names` are the guides to link to, `address_of` knows where a word in code leads."""
+    """The HTML of a guide below its title; `names` are the guides to link to, and `address_of` maps code to its page."""
     markdown = MarkdownIt("commonmark", {"html": False, "xhtmlOut": False}, renderer_cls=_Renderer).enable("table")
     tokens = markdown.parse(text)
     headings = _name_headings(tokens)
     for before, token in pairwise(tokens):
         if token.children and before.type == "heading_open":
-            token.children = _linked(token.children, (), lambda _: None)  # a heading is a link already
+            token.children = _linked(token.children, (), lambda _: None)  # a heading is already a link
         elif token.children:
             token.children = _linked(token.children, names, address_of)
     if tokens and tokens[0].type == "heading_open" and tokens[0].tag == "h1":
@@ -69,8 +69,8 @@ def _name_headings(tokens: list[Token]) -> list[Heading]:
 
 
 def _linked(tokens: list[Token], names: Sequence[str], address_of: Callable[[str], str | None]) -> list[Token]:
-    """Links led to our own pages, those to pages that are not served taken out, and code that has a page made a link."""
-    kept: list[Token] = []
+    """Rewrite links to pages of the service, remove links to pages that are not served, and link code to its page."""
+    result: list[Token] = []
     open_links: list[bool] = []
     for token in tokens:
         if token.type == "link_open":
@@ -81,27 +81,31 @@ def _linked(tokens: list[Token], names: Sequence[str], address_of: Callable[[str
             token.attrSet("href", address)
         elif token.type == "link_close" and not open_links.pop():
             continue
-        elif token.type == "image" and (drawn := _DRAWING.match(str(token.attrGet("src")))) and drawn[1] in pictures():
-            token.attrSet("src", f"/docs/guides/{drawn[1]}.svg")
+        elif (
+            token.type == "image"
+            and (picture := _PICTURE.match(str(token.attrGet("src"))))
+            and picture[1] in pictures()
+        ):
+            token.attrSet("src", f"/docs/guides/{picture[1]}.svg")
         elif token.type == "image":
-            token = Token("text", "", 0, content=token.content)  # noqa: PLW2901 - a picture that is not served is its words
+            token = Token("text", "", 0, content=token.content)  # noqa: PLW2901 - a picture that is not served becomes its alternative text
         elif token.type == "code_inline" and not open_links and (address := address_of(token.content)):
             opening = Token("link_open", "a", 1, attrs={"href": address})
-            kept += [opening, token, Token("link_close", "a", -1)]
+            result += [opening, token, Token("link_close", "a", -1)]
             continue
-        kept.append(token)
-    return kept
+        result.append(token)
+    return result
 
 
-def _address(given: str, names: Sequence[str]) -> str | None:
-    if _KEPT.match(given):
-        return given
-    page = _PAGE.match(given)
+def _address(href: str, names: Sequence[str]) -> str | None:
+    if _UNCHANGED.match(href):
+        return href
+    page = _PAGE.match(href)
     return f"/docs/guides/{page[1]}{page[2] or ''}" if page and page[1] in names else None
 
 
 class _Renderer(RendererHTML):
-    """What differs from plain Markdown: headings link to themselves, tables may scroll, code stands in a card."""
+    """Headings link to themselves, tables scroll, and code blocks have a caption."""
 
     def heading_open(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
         token = tokens[idx]
@@ -118,7 +122,7 @@ class _Renderer(RendererHTML):
         return "</table></div>\n"
 
     def th_open(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
-        return "<th>" if tokens[idx + 1].content else "<td>"  # a heading that says nothing is none
+        return "<th>" if tokens[idx + 1].content else "<td>"  # an empty cell is not a heading
 
     def th_close(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
         return "</th>\n" if tokens[idx - 1].content else "</td>\n"

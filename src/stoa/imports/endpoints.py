@@ -23,6 +23,7 @@ from stoa.imports.contract import (
     parameters,
 )
 from stoa.imports.customers import CUSTOMERS
+from stoa.imports.examples import CUSTOMER_FILE, PRODUCT_FILE
 from stoa.imports.importable import Importable, Task
 from stoa.imports.jobs import document_of, new_import_id, start_import
 from stoa.imports.products import PRODUCTS
@@ -44,6 +45,7 @@ _WAIT = re.compile(rb"""(?:^|[,;])\s*wait\s*=\s*"?(\d{1,9})"?\s*(?:$|[,;])""")
     "/products/imports",
     scope="products:write",
     uploads=UPLOADS,
+    example=PRODUCT_FILE,
     parameters={**parameters(PRODUCTS.match_by), "missing": MISSING},
     errors=REFUSALS,
 )
@@ -73,6 +75,7 @@ async def get_product_import(call: Call, import_id: str) -> One[Import]:
     "/customers/imports",
     scope="customers:write",
     uploads=UPLOADS,
+    example=CUSTOMER_FILE,
     parameters=parameters(CUSTOMERS.match_by),
     errors=REFUSALS,
 )

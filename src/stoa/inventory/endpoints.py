@@ -13,6 +13,7 @@ from stoa.inventory.contract import (
     StaleQuantity,
     StockLevel,
 )
+from stoa.inventory.examples import ADJUSTMENTS
 from stoa.inventory.queries import Move, Moved
 from stoa.rest.batch import Batch, BatchFailed, TooManyItems, check_size, done, failed, refuse_all
 from stoa.rest.endpoint import Call, Page, Routes
@@ -36,15 +37,7 @@ async def list_inventory(call: Call, query: ListQuery) -> Page[StockLevel]:
     "/products/inventory/adjustments",
     scope="inventory:write",
     errors=[StaleQuantity, InsufficientStock, BatchFailed, TooManyItems],
-    example={
-        "mode": "atomic",
-        "reason": "stocktake",
-        "reference": "COUNT-9",
-        "items": [
-            {"sku": "LS-S", "op": "set", "quantity": 40, "compare_quantity": 38},
-            {"sku": "LS-M", "op": "adjust", "quantity": -2},
-        ],
-    },
+    example=ADJUSTMENTS,
 )
 async def adjust_inventory(call: Call, body: Adjustments) -> Batch[LedgerEntry]:
     """Set or adjust stock.

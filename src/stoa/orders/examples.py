@@ -1,34 +1,32 @@
-"""Examples that stand in the documentation; the tests send each of them."""
+"""Example requests about orders: the documentation shows them, and the tests send them."""
 
 from typing import Any
+
+from stoa.customers.examples import HOME, NEW_CUSTOMER
+from stoa.products.examples import SMALL
+
+_NAME = {name: NEW_CUSTOMER[name] for name in ("first_name", "last_name")}
 
 NEW_ORDER: dict[str, Any] = {
     "status": "pending",
     "payment_status": "unpaid",
-    "customer": {"email": "mira.lindqvist@example.com", "first_name": "Mira", "last_name": "Lindqvist"},
+    "customer": {"email": NEW_CUSTOMER["email"], **_NAME},
     "line_items": [
-        {"sku": "LS-S", "quantity": 1, "tax_total": "11.80"},
-        {"sku": "LS-S", "quantity": 1, "unit_price": "49.00", "metadata": {"monogram": "M. L."}},
+        {"sku": SMALL, "quantity": 1, "tax_total": "11.80"},
+        {"sku": SMALL, "quantity": 1, "unit_price": "49.00", "metadata": {"monogram": "M. O."}},
     ],
     "shipping_total": "6.50",
     "discount_total": "5.00",
-    "shipping_address": {
-        "first_name": "Mira",
-        "last_name": "Lindqvist",
-        "address1": "14 Ferry Lane",
-        "city": "Portreath",
-        "postal_code": "TR16 4NQ",
-        "country_code": "GB",
-    },
+    "shipping_address": {**_NAME, **HOME},
     "shipping_method": "Parcel post",
-    "note": "Please leave it with the neighbour.",
+    "note": "Please leave it with the neighbor.",
     "tags": ["web"],
     "metadata": {"channel": "web"},
 }
 ORDER_CHANGES: dict[str, Any] = {
-    "shipping_address": {"address2": "Flat 3"},
+    "shipping_address": {"address2": "Apartment 3"},
     "shipping_total": "4.00",
-    "note": "The bell is broken: please knock.",
+    "note": "The doorbell is broken: please knock.",
     "tags": ["web", "gift"],
     "metadata": {"channel": "phone"},
 }
@@ -37,7 +35,7 @@ STATUS_CHANGE: dict[str, Any] = {
     "payment_status": "paid",
     "comment": "Paid by card at the counter.",
 }
-ADDED_LINES: dict[str, Any] = {"line_items": [{"sku": "LS-S", "quantity": 1, "merge": True}]}
+ADDED_LINES: dict[str, Any] = {"line_items": [{"sku": SMALL, "quantity": 1, "merge": True}]}
 LINE_CHANGES: dict[str, Any] = {"quantity": 1, "unit_price": "55.00", "metadata": {"gift_wrap": True}}
 NEW_COMMENT: dict[str, Any] = {"body": "The parcel leaves on Monday.", "visibility": "customer"}
 NEW_COPY: dict[str, Any] = {"status": "draft", "reprice": True}

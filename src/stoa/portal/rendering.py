@@ -6,10 +6,11 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment
 from markupsafe import Markup
 
 from stoa.access.contract import SCOPES
+from stoa.html import environment
 from stoa.portal.assets import assets
 from stoa.portal.forms import TOKEN
 from stoa.portal.pages import Form, Page
@@ -75,25 +76,22 @@ class Renderer:
             "asset": _asset,
             "token_field": TOKEN,
         }
-        environment = _environment()
-        shared["ui"] = environment.get_template("parts.html").make_module(shared)
-        return environment.get_template(template).render({**shared, **context})
+        templates = _environment()
+        shared["ui"] = templates.get_template("parts.html").make_module(shared)
+        return templates.get_template(template).render({**shared, **context})
 
 
 @cache
 def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("stoa.portal"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        auto_reload=False,
-    )
-    environment.filters.update(
-        ago=ago, moment=moment, words=scope_words, initials=initials, browser=browser, filename=filename
-    )
-    return environment
+    filters: dict[str, Callable[..., Any]] = {
+        "ago": ago,
+        "moment": moment,
+        "words": scope_words,
+        "initials": initials,
+        "browser": browser,
+        "filename": filename,
+    }
+    return environment("stoa.portal", **filters)
 
 
 @cache

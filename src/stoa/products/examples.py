@@ -1,6 +1,8 @@
-"""Examples that stand in the documentation; the tests send each of them."""
+"""Example requests about products: the documentation shows them, and the tests send them."""
 
 from typing import Any
+
+SMALL, MEDIUM, LARGE = "LS-S", "LS-M", "LS-L"
 
 NEW_SHIRT: dict[str, Any] = {
     "name": "Linen Shirt",
@@ -11,13 +13,13 @@ NEW_SHIRT: dict[str, Any] = {
     "images": [{"url": "https://images.example.com/linen-shirt.jpg", "alt": "A linen shirt on a hanger"}],
     "options": [{"name": "Size", "values": ["S", "M"]}],
     "variants": [
-        {"sku": "LINEN-S", "option_values": {"Size": "S"}, "stock": {"on_hand": 12}},
-        {"sku": "LINEN-M", "option_values": {"Size": "M"}, "price": "61.00", "stock": {"on_hand": 4}},
+        {"sku": SMALL, "option_values": {"Size": "S"}, "stock": {"on_hand": 12}},
+        {"sku": MEDIUM, "option_values": {"Size": "M"}, "price": "61.00", "stock": {"on_hand": 4}},
     ],
     "metadata": {"material": "linen"},
 }
 SHIRT_CHANGES: dict[str, Any] = {"price": "55.00", "compare_at_price": "59.00", "metadata": {"season": "summer"}}
-NEW_VARIANT: dict[str, Any] = {"sku": "LINEN-L", "option_values": {"Size": "L"}, "stock": {"on_hand": 3}}
+NEW_VARIANT: dict[str, Any] = {"sku": LARGE, "option_values": {"Size": "L"}, "stock": {"on_hand": 3}}
 VARIANT_CHANGES: dict[str, Any] = {"price": "57.50", "low_stock_threshold": 2}
 PRODUCT_BATCH: dict[str, Any] = {
     "mode": "independent",
@@ -28,5 +30,5 @@ PRODUCT_BATCH: dict[str, Any] = {
 }
 VARIANT_BATCH: dict[str, Any] = {
     "mode": "independent",
-    "items": [{"sku": "LINEN-M", "data": {"price": "60.00"}}],
+    "items": [{"sku": MEDIUM, "data": {"price": "60.00"}}],
 }

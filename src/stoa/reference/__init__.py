@@ -1,1 +1,1 @@
-"""The reference that people read: a page for every group, operation, guide and error code."""
+"""The documentation pages: one for every group of operations, operation, guide and error code."""

@@ -1,4 +1,4 @@
-"""The OpenAPI document read into types, and the questions that the pages ask of it."""
+"""The OpenAPI document as types, with the lookups that the pages need."""
 
 import re
 from collections import Counter
@@ -11,6 +11,8 @@ import msgspec
 Schema = dict[str, Any]
 
 _SCHEMAS = "#/components/schemas/"
+_PREFIX = re.compile(r"/api/v\d+/app(?=/)")
+_PLACEHOLDER = re.compile(r"({\w+})")
 _TITLES = re.compile(r"`(\w+)`: ([^;]+?)(?=;|\.?\s*$)")
 
 
@@ -20,6 +22,7 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True):
     schema: Schema = {}
     description: str = ""
     required: bool = False
+    example: Any = None
 
 
 class Media(msgspec.Struct, frozen=True):
@@ -27,7 +30,7 @@ class Media(msgspec.Struct, frozen=True):
     example: Any = None
 
 
-class Answer(msgspec.Struct, frozen=True):
+class Response(msgspec.Struct, frozen=True):
     description: str = ""
     headers: dict[str, Any] = {}
     content: dict[str, Media] = {}
@@ -47,31 +50,46 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     security: list[dict[str, list[str]]] = []
     parameters: list[Parameter] = []
     request_body: Body | None = None
-    responses: dict[str, Answer] = {}
+    responses: dict[str, Response] = {}
     deprecated: bool = False
     method: str = ""
     path: str = ""
+
+    @property
+    def prefix(self) -> str:
+        """The beginning of the path that all operations share."""
+        found = _PREFIX.match(self.path)
+        return found[0] if found else ""
+
+    @property
+    def segments(self) -> list[str]:
+        """The rest of the path: text and placeholders in turn."""
+        return _PLACEHOLDER.split(self.path.removeprefix(self.prefix))
+
+    @property
+    def path_parameters(self) -> list[Parameter]:
+        return [parameter for parameter in self.parameters if parameter.where == "path"]
 
     @property
     def scopes(self) -> list[str]:
         return [scope for needed in self.security for scopes in needed.values() for scope in scopes]
 
     @property
-    def successes(self) -> dict[str, Answer]:
-        return {status: answer for status, answer in self.responses.items() if status < "400"}
+    def successes(self) -> dict[str, Response]:
+        return {status: response for status, response in self.responses.items() if status < "400"}
 
     @property
     def schemas(self) -> list[Schema]:
-        """What it takes and what it answers when all goes well."""
+        """The schemas of its request body and of its successful responses."""
         bodies = [self.request_body.content] if self.request_body else []
-        contents = [*bodies, *(answer.content for answer in self.successes.values())]
+        contents = [*bodies, *(response.content for response in self.successes.values())]
         return [media.schema for content in contents for media in content.values()]
 
     @property
     def codes(self) -> dict[str, str]:
-        """Each error code that it can answer with, and its status."""
-        failures = ((status, answer) for status, answer in self.responses.items() if status >= "400")
-        return {code: status for status, answer in failures for code in answer.codes}
+        """Its error codes, each with its status."""
+        failures = ((status, response) for status, response in self.responses.items() if status >= "400")
+        return {code: status for status, response in failures for code in response.codes}
 
 
 class Tag(msgspec.Struct, frozen=True):
@@ -112,7 +130,7 @@ class Components(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Group(msgspec.Struct, frozen=True):
-    """A chapter of the reference."""
+    """The operations of one tag."""
 
     name: str
     description: str
@@ -156,48 +174,48 @@ class Document(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def addresses(self) -> dict[str, str]:
-        """Where each operation is described, by its id."""
+        """The path of the page of each operation, by its id."""
         return {each.operation_id: group.address_of(each) for group in self.groups for each in group.operations}
 
     def named_by(self, schemas: Iterable[Schema]) -> list[str]:
-        """The named schemas that these lead to, by whatever way, in the document's order."""
+        """The named schemas that these refer to, directly or not, in the order of the document."""
         found: set[str] = set()
-        left = list(schemas)
-        while left:
-            for name in _references(left.pop()):
+        pending = list(schemas)
+        while pending:
+            for name in _references(pending.pop()):
                 if name not in found and name in self.components.schemas:
                     found.add(name)
-                    left.append(self.components.schemas[name])
+                    pending.append(self.components.schemas[name])
         return [name for name in self.components.schemas if name in found]
 
     @cached_property
     def titles(self) -> dict[str, str]:
-        """What each error code means in a few words, as the answers' descriptions tell it."""
-        answers = (answer for operation in self.operations for answer in operation.responses.values())
-        return {code: title for answer in answers for code, title in _TITLES.findall(answer.description)}
+        """The title of each error code, read from the descriptions of the responses."""
+        responses = (response for operation in self.operations for response in operation.responses.values())
+        return {code: title for response in responses for code, title in _TITLES.findall(response.description)}
 
     @cached_property
     def codes(self) -> dict[str, str]:
-        """Every error code of any operation with its status, by status."""
-        every = {code: status for operation in self.operations for code, status in operation.codes.items()}
-        return dict(sorted(every.items(), key=lambda pair: pair[1]))
+        """All error codes with their statuses, sorted by status."""
+        statuses = {code: status for operation in self.operations for code, status in operation.codes.items()}
+        return dict(sorted(statuses.items(), key=lambda pair: pair[1]))
 
     @cached_property
     def common_codes(self) -> frozenset[str]:
-        """The error codes that any request may meet, whatever the operation."""
+        """The error codes that all operations have."""
         found = [frozenset(operation.codes) for operation in self.operations]
         return frozenset[str]().union(*found).intersection(*found)
 
     @cached_property
     def usual_codes(self) -> frozenset[str]:
-        """The error codes of more than half of the operations, which say little about each."""
+        """The error codes of more than half of the operations, which the page of an operation folds."""
         found = Counter(code for operation in self.operations for code in operation.codes)
         return frozenset(code for code, count in found.items() if count * 2 > len(self.operations))
 
     @cached_property
     def common_headers(self) -> list[str]:
-        """The header fields that every success carries."""
-        found = [a.headers for operation in self.operations for a in operation.successes.values()]
+        """The headers that every successful response has."""
+        found = [each.headers for operation in self.operations for each in operation.successes.values()]
         return [name for name in (found or [{}])[0] if all(name in headers for headers in found)]
 
     @property
@@ -216,13 +234,18 @@ class Document(msgspec.Struct, frozen=True, dict=True):
         flows = (f for scheme in self.components.security_schemes.values() for f in scheme.flows.values())
         return next(flows, Flow())
 
+    def example_of(self, name: str) -> dict[str, Any]:
+        """The example of a named schema."""
+        examples: list[dict[str, Any]] = self.components.schemas.get(name, {}).get("examples", [])
+        return examples[0] if examples else {}
+
     def resolved(self, schema: Schema) -> Schema:
-        """The schema itself when this one only refers to it."""
+        """The schema that a reference refers to; any other schema unchanged."""
         return self.components.schemas.get(reference(schema) or "", schema)
 
 
 def reference(schema: Schema) -> str | None:
-    """The name of the schema that this one refers to."""
+    """The name of the schema that this schema refers to."""
     target = str(schema.get("$ref", ""))
     return target.removeprefix(_SCHEMAS) if target.startswith(_SCHEMAS) else None
 
@@ -240,17 +263,17 @@ def _references(node: Any) -> Iterator[str]:
 
 
 def read(document: Mapping[str, Any]) -> Document:
-    whole = msgspec.convert(inlined(dict(document), document), Document)
-    for operation in whole.operations:
-        for answer in operation.successes.values():
-            for name, media in answer.content.items():
-                # What is around `data` needs no name to be understood.
-                answer.content[name] = msgspec.structs.replace(media, schema=whole.resolved(media.schema))
-    return whole
+    converted = msgspec.convert(inlined(dict(document), document), Document)
+    for operation in converted.operations:
+        for response in operation.successes.values():
+            for name, media in response.content.items():
+                # The envelope around `data` is shown in place, without its name.
+                response.content[name] = msgspec.structs.replace(media, schema=converted.resolved(media.schema))
+    return converted
 
 
 def inlined(node: Any, document: Mapping[str, Any]) -> Any:
-    """Shared parameters, answers, headers and words put where they are referred to; schemas keep their names."""
+    """Replace references to shared parameters, responses, headers and enums by their content; other schemas keep their names."""
     if isinstance(node, list):
         return [inlined(item, document) for item in cast("list[Any]", node)]
     if not isinstance(node, dict):

@@ -1,4 +1,4 @@
-"""The sample request of an operation in other languages than curl; `code.js` writes the same once it runs."""
+"""The sample request of an operation in Python and JavaScript; `code.js` generates the same text in the browser."""
 
 import ast
 import json
@@ -10,50 +10,48 @@ from importlib.resources import files
 import msgspec
 
 from stoa.reference.document import Document, Operation
-from stoa.reference.samples import example, pretty, sample_body, sample_path
+from stoa.reference.samples import pretty, sample_body, sample_path
 
-_WORDS = {"true": "True", "false": "False", "null": "None"}
+_LITERALS = {"true": "True", "false": "False", "null": "None"}
 _TOKENS = re.compile(r'"(?:[^"\\]|\\.)*"|\b(true|false|null)\b')
 
 
 class SdkCall(msgspec.Struct, frozen=True):
-    """Where an operation stands in the Python SDK, such as `products.list`, and how it takes a body."""
+    """The method of the Python SDK for an operation, such as `products.list`."""
 
     name: str
-    spreads: bool  # each member of the body is an argument of its own
+    spreads: bool  # whether each member of the body is a keyword argument
 
 
 @cache
 def sdk_calls() -> dict[str, SdkCall]:
-    """The calls of the SDK by the summary of their operation, which is the first line of their docstring."""
-    # Read, not imported: the SDK would bring its HTTP client into every worker.
+    """The methods of the SDK by operation summary, which is the first line of their docstrings."""
+    # Parsed, not imported: the SDK would load its HTTP client into every worker.
     module = ast.parse((files("stoa") / "client" / "resources.py").read_text())
     resources = {node.name: node for node in module.body if isinstance(node, ast.ClassDef)}
     return dict(_calls(resources, "Resources", ()))
 
 
-def _calls(resources: Mapping[str, ast.ClassDef], name: str, place: tuple[str, ...]) -> Iterator[tuple[str, SdkCall]]:
-    """The calls of a resource and of those that its `__init__` puts below it."""
+def _calls(resources: Mapping[str, ast.ClassDef], name: str, parents: tuple[str, ...]) -> Iterator[tuple[str, SdkCall]]:
+    """The methods of a class and of the classes that its `__init__` nests below it."""
     for method in [node for node in resources[name].body if isinstance(node, ast.FunctionDef)]:
         summary = (ast.get_docstring(method) or "").partition("\n")[0].rstrip(".")
         if summary and not method.name.startswith("_"):
-            yield summary, SdkCall(".".join([*place, method.name]), method.args.kwarg is not None)
+            yield summary, SdkCall(".".join([*parents, method.name]), method.args.kwarg is not None)
     for node in ast.walk(resources[name]):
         match node:
-            case ast.Assign([ast.Attribute(attr=below)], ast.Call(ast.Name(kind))) if kind in resources:
-                yield from _calls(resources, kind, (*place, below))
+            case ast.Assign([ast.Attribute(attr=child)], ast.Call(ast.Name(kind))) if kind in resources:
+                yield from _calls(resources, kind, (*parents, child))
             case _:
                 pass
 
 
 def python(operation: Operation, document: Document) -> str:
-    """With the SDK, which sees to tokens, retries and pages."""
+    """With the SDK, which handles tokens, retries and pagination."""
     call = sdk_calls().get(operation.summary)
     if call is None:
         return _plain_python(operation, document)
-    given = [
-        json.dumps(example(each.schema, document, each.name)) for each in operation.parameters if each.where == "path"
-    ]
+    given = [json.dumps(parameter.example) for parameter in operation.path_parameters]
     sent = sample_body(operation, document)
     if sent is not None and _is_json(sent[0]):
         given += _members(sent[1]) if call.spreads else [_in_python(sent[1])]
@@ -62,7 +60,13 @@ def python(operation: Operation, document: Document) -> str:
     called = f"client.{call.name}({_arguments(given)})"
     lists = any(parameter.name == "cursor" for parameter in operation.parameters)
     first = "from pathlib import Path\n\n" if sent is not None and not _is_json(sent[0]) else ""
-    last = f"for each in {called}:\n    print(each)" if lists else f"print({called})" if _answers(operation) else called
+    last = (
+        f"for each in {called}:\n    print(each)"
+        if lists
+        else f"print({called})"
+        if _has_response_body(operation)
+        else called
+    )
     return f"{first}from stoa.client import Client\n\nclient = Client.from_environment()\n{last}"
 
 
@@ -71,7 +75,7 @@ def _is_json(media: str) -> bool:
 
 
 def _members(body: str) -> list[str]:
-    """The members of a body as arguments by name, each laid out as the body is."""
+    """The members of a body as keyword arguments, formatted like the body."""
     found: list[str] = []
     for line in pretty(json.loads(body)).split("\n")[1:-1]:
         if line.startswith('  "'):
@@ -93,21 +97,21 @@ def _ending(media: str) -> str:
     return {"text/csv": "csv"}.get(media, "ndjson")
 
 
-def _answers(operation: Operation) -> bool:
-    return any(answer.content for answer in operation.successes.values())
+def _has_response_body(operation: Operation) -> bool:
+    return any(response.content for response in operation.successes.values())
 
 
 def _in_python(text: str) -> str:
-    """JSON as Python writes it, indented by four."""
-    words = _TOKENS.sub(lambda found: _WORDS.get(found[0], found[0]), text)
+    """JSON as a Python literal, indented by four spaces."""
+    words = _TOKENS.sub(lambda found: _LITERALS.get(found[0], found[0]), text)
     return re.sub("^ +", lambda found: found[0] * 2, words, flags=re.MULTILINE)
 
 
 def _plain_python(operation: Operation, document: Document) -> str:
     lines = [
-        "import os\n\nimport httpx\n\nanswer = httpx.request(",
+        "import os\n\nimport httpx\n\nresponse = httpx.request(",
         f'    "{operation.method}",',
-        f'    "{document.base_url}{sample_path(operation, document)}",',
+        f'    "{document.base_url}{sample_path(operation)}",',
         "    headers={",
         '        "Authorization": "Bearer " + os.environ["STOA_TOKEN"],',
     ]
@@ -118,13 +122,13 @@ def _plain_python(operation: Operation, document: Document) -> str:
     if sent is not None:
         text = _in_python(sent[1]).replace("\n", "\n    ") if _is_json(sent[0]) else ""
         lines.append(f"    json={text}," if text else f"    content={json.dumps(sent[1], ensure_ascii=False)},")
-    return "\n".join([*lines, ")", "print(answer.status_code, answer.text)"])
+    return "\n".join([*lines, ")", "print(response.status_code, response.text)"])
 
 
 def javascript(operation: Operation, document: Document) -> str:
-    """With `fetch`, which every runtime has."""
+    """With `fetch`, which every JavaScript runtime has."""
     sent = sample_body(operation, document)
-    lines = [f'const answer = await fetch("{document.base_url}{sample_path(operation, document)}", {{']
+    lines = [f'const response = await fetch("{document.base_url}{sample_path(operation)}", {{']
     if operation.method != "GET":
         lines.append(f'  method: "{operation.method}",')
     lines += ["  headers: {", '    Authorization: "Bearer " + process.env.STOA_TOKEN,']
@@ -138,4 +142,4 @@ def javascript(operation: Operation, document: Document) -> str:
             if _is_json(sent[0])
             else f"  body: {json.dumps(sent[1], ensure_ascii=False)},"
         )
-    return "\n".join([*lines, "});", "console.log(answer.status, await answer.text());"])
+    return "\n".join([*lines, "});", "console.log(response.status, await response.text());"])

@@ -1,19 +1,19 @@
-"""Every page below `/docs` by its address, made from the OpenAPI document and the guides when it is first asked for."""
+"""Every page below `/docs` by its address, rendered from the OpenAPI document and the guides on first request."""
 
 from collections.abc import Callable, Mapping
 from functools import cache, partial
 from importlib.resources import files
 from itertools import pairwise
+from typing import Any
 
-from stoa.guides.shelf import Guide, guides
-from stoa.reference import chapters, shell
-from stoa.reference.console import console
-from stoa.reference.contents import contents
+from markupsafe import Markup
+
+from stoa.guides.library import Guide, guides
 from stoa.reference.document import Document, Group, Operation, read
-from stoa.reference.guide import guide_article, guide_list
-from stoa.reference.markup import Html, link, tag
-from stoa.reference.operation import operation_section
-from stoa.reference.problem import problem_page
+from stoa.reference.guide import rendered_guide
+from stoa.reference.operation import operation_view, schema_views
+from stoa.reference.rendering import SYSTEM_THEME, render
+from stoa.reference.samples import CONTINUED, pretty, sample_path
 
 _SCRIPTS = ("code.js", "page.js", "contents.js")
 _ASSETS = {
@@ -21,11 +21,14 @@ _ASSETS = {
     "reference.js": ("text/javascript", _SCRIPTS),
     "operation.js": ("text/javascript", (*_SCRIPTS, "console.js")),
 }
+_WITH_RETRY_AFTER = (429, 503)
+
+Pages = dict[str, Callable[[], str]]
 
 
 @cache
 def asset(name: str) -> tuple[bytes, str] | None:
-    """The content and the media type of a file that the pages link to; nothing else is ever opened."""
+    """The content and the media type of a file that the pages link to; no other file is ever opened."""
     if name not in _ASSETS:
         return None
     media, parts = _ASSETS[name]
@@ -34,120 +37,145 @@ def asset(name: str) -> tuple[bytes, str] | None:
 
 
 def themed(page: str, theme: str) -> str:
-    """The page as a reader who has chosen a theme sees it."""
-    return page.replace(f'data-theme="{shell.SYSTEM}"', f'data-theme="{theme}"', 1) if theme else page
-
-
-@cache
-def problem(code: str, status: int, title: str, text: str, retryable: bool) -> str:
-    """The page at `/problems/{code}`."""
-    return str(problem_page(_document(), code, status, title, text, retryable=retryable))
+    """The page with the theme that the reader has chosen."""
+    return page.replace(f'data-theme="{SYSTEM_THEME}"', f'data-theme="{theme}"', 1) if theme else page
 
 
 @cache
 def _document() -> Document:
-    # Imported here: the description needs every endpoint, and the pages must not.
+    # Imported late: the description imports every endpoint, and the pages must not.
     from stoa.description import openapi  # noqa: PLC0415
 
     return read(openapi())
 
 
 @cache
-def addresses() -> Mapping[str, Callable[[], Html]]:
+def addresses() -> Mapping[str, Callable[[], str]]:
     """Every page of this release, in reading order."""
     return pages(_document(), guides())
 
 
-def pages(document: Document, shelf: Mapping[str, Guide]) -> dict[str, Callable[[], Html]]:
-    """How to make each page, by its address."""
-    show = partial(_page, document, shelf)
-    found: dict[str, Callable[[], Html]] = {
-        "/docs": lambda: show(
-            "/docs",
-            document.info.title,
-            document.info.summary,
-            chapters.introduction(document),
-            chapters.access(document),
-            chapters.errors(document),
+def pages(document: Document, guides: Mapping[str, Guide]) -> Pages:
+    """A function for each address that renders the page."""
+    shared = {"document": document, "guides": guides}
+    found: Pages = {
+        "/docs": partial(_introduction, document, shared),
+        "/docs/guides": partial(
+            render, "guides.html", **shared, here="/docs/guides", title="Guides", summary="How to build on Stoa."
         ),
-        "/docs/guides": lambda: show("/docs/guides", "Guides", "How to build on Stoa.", guide_list(shelf)),
     }
-    for guide in shelf.values():
-        found[f"/docs/guides/{guide.name}"] = partial(_guide, document, shelf, guide)
+    for guide in guides.values():
+        found[f"/docs/guides/{guide.name}"] = partial(_guide, guide, document, guides, shared)
     for group in document.groups:
-        found[group.address] = partial(_group, document, shelf, group)
+        found[group.address] = partial(_group, group, document, shared)
         for operation in group.operations:
-            found[group.address_of(operation)] = partial(_operation, document, shelf, group, operation)
+            found[group.address_of(operation)] = partial(_operation, operation, group, document, shared)
     return found
 
 
-def _guide(document: Document, shelf: Mapping[str, Guide], guide: Guide) -> Html:
+def _introduction(document: Document, shared: Mapping[str, Any]) -> str:
+    flow = document.flow
+    request = [
+        f'curl "{document.origin}{flow.token_url}"',
+        "-d grant_type=client_credentials",
+        '-d client_id="$STOA_CLIENT_ID"',
+        '-d client_secret="$STOA_CLIENT_SECRET"',
+    ]
+    response = {"access_token": "…", "token_type": "Bearer", "expires_in": 3600, "scope": " ".join(flow.scopes)}
+    return render(
+        "introduction.html",
+        **shared,
+        here="/docs",
+        title=document.info.title,
+        summary=document.info.summary,
+        token_request=CONTINUED.join(request),
+        token_response=pretty(response),
+        problem=pretty(document.example_of("Problem")),
+    )
+
+
+def _guide(guide: Guide, document: Document, guides: Mapping[str, Guide], shared: Mapping[str, Any]) -> str:
     here = f"/docs/guides/{guide.name}"
-    order = [(f"/docs/guides/{each.name}", each.title) for each in shelf.values()]
-    article = guide_article(guide, shelf, document)
-    return _page(document, shelf, here, guide.title, guide.summary, article, _neighbours(order, here))
+    rendered = rendered_guide(guide, list(guides), document)
+    return render(
+        "guide.html",
+        **shared,
+        **_neighbors([(f"/docs/guides/{each.name}", each.title) for each in guides.values()], here),
+        here=here,
+        title=guide.title,
+        summary=guide.summary,
+        guide=guide,
+        html=Markup(rendered.html),  # noqa: S704 - the Markdown renderer has escaped it
+        chapters=[heading for heading in rendered.headings if heading.level == 2],
+    )
 
 
-def _group(document: Document, shelf: Mapping[str, Guide], group: Group) -> Html:
-    chapter = chapters.group_chapter(group, document)
-    return _page(document, shelf, group.address, group.name, group.description, chapter)
+def _group(group: Group, document: Document, shared: Mapping[str, Any]) -> str:
+    names = document.named_by(schema for each in group.operations for schema in each.schemas)
+    return render(
+        "group.html",
+        **shared,
+        here=group.address,
+        title=group.name,
+        summary=group.description,
+        group=group,
+        schemas=schema_views(names, document),
+    )
 
 
-def _operation(document: Document, shelf: Mapping[str, Guide], group: Group, operation: Operation) -> Html:
+def _operation(operation: Operation, group: Group, document: Document, shared: Mapping[str, Any]) -> str:
     here = group.address_of(operation)
-    order = [(group.address_of(each), each.summary) for each in group.operations]
-    return _page(
-        document,
-        shelf,
-        here,
-        operation.summary,
-        f"{operation.method} {operation.path}",
-        operation_section(operation, group, document),
-        chapters.schemas(document.named_by(operation.schemas), document),
-        _neighbours(order, here),
-        script="operation.js",
-        beside=console(),
+    return render(
+        "operation.html",
+        **shared,
+        **_neighbors([(group.address_of(each), each.summary) for each in group.operations], here),
+        here=here,
+        title=operation.summary,
+        summary=f"{operation.method} {operation.path}",
+        view=operation_view(operation, group, document),
     )
 
 
-def _neighbours(order: list[tuple[str, str]], here: str) -> Html | None:
-    """The ways to the page before and the page after."""
-    before = next((first for first, second in pairwise(order) if second[0] == here), None)
-    after = next((second for first, second in pairwise(order) if first[0] == here), None)
-    if before is None and after is None:
-        return None
-    return tag(
-        "p",
-        link(before[0], tag("small", "Before"), before[1], rel="prev", class_="before") if before else None,
-        link(after[0], tag("small", "Next"), after[1], rel="next", class_="after") if after else None,
-        class_="neighbours",
+def _neighbors(order: list[tuple[str, str]], here: str) -> dict[str, tuple[str, str] | None]:
+    """The pages before and after, as address and title."""
+    return {
+        "before": next((first for first, second in pairwise(order) if second[0] == here), None),
+        "after": next((second for first, second in pairwise(order) if first[0] == here), None),
+    }
+
+
+@cache
+def problem(code: str, status: int, title: str, text: str, retryable: bool) -> str:
+    """The page at `/problems/{code}`."""
+    document = _document()
+    groups = [(group, [each for each in group.operations if code in each.codes]) for group in document.groups]
+    return render(
+        "problem.html",
+        code=code,
+        status=str(status),
+        title=title,
+        text=text,
+        summary=text.partition("\n\n")[0],
+        retryable=retryable,
+        waits=status in _WITH_RETRY_AFTER,
+        sample=pretty(_problem_sample(document, code, status, title, retryable=retryable)),
+        groups=[(group, operations) for group, operations in groups if operations],
+        everywhere=code in document.common_codes,
     )
 
 
-def _page(
-    document: Document,
-    shelf: Mapping[str, Guide],
-    here: str,
-    title: str,
-    summary: str,
-    *parts: Html | None,
-    script: str = "reference.js",
-    beside: Html | None = None,
-) -> Html:
-    info = document.info
-    menu = tag("button", "Contents", type="button", popovertarget="contents")
-    foot = tag(
-        "footer", tag("p", f"{info.title} {info.version}, Apache 2.0. ", link("/openapi.json", "OpenAPI 3.1 document"))
-    )
-    return shell.page(
-        title if title == info.title else f"{title} · {info.title}",
-        summary,
-        tag("header", shell.brand("/docs", "Developers"), menu, class_="top"),
-        contents(document, shelf, here),
-        tag("main", *parts, foot, id="main"),
-        beside,
-        script=script,
-        class_="reference",
-        data_token_url=document.flow.token_url,
-        data_base=document.base_url,
-    )
+def _problem_sample(document: Document, code: str, status: int, title: str, *, retryable: bool) -> dict[str, Any]:
+    declared = document.example_of("Problem")
+    if declared.get("code") == code:
+        return declared
+    first = next((each for each in document.operations if code in each.codes), None)
+    return {
+        **{name: value for name, value in declared.items() if name != "errors"},
+        "type": f"{document.origin}/problems/{code}",
+        "title": title,
+        "status": status,
+        "detail": f"{title}.",
+        "instance": sample_path(first) if first else "/",
+        "code": code,
+        "retryable": retryable,
+    }

@@ -270,16 +270,3 @@ class SecretRotationActive(Refusal):
     """Two secrets sign at the moment. Wait until the older one ends, or send `force: true` to end it now."""
 
     status, code, title = 409, "secret_rotation_active", "Two secrets are in use already"
-
-
-NEW_WEBHOOK: dict[str, Any] = {
-    "name": "Orders to the warehouse",
-    "url": "https://hooks.example.com/stoa",
-    "events": ["order.*"],
-    "filter": {"status": "processing,shipped", "total[gte]": "100.00"},
-    "payload": "full",
-    "ordering": "resource",
-    "skip_own": True,
-    "headers": {"X-Warehouse": "east"},
-}
-WEBHOOK_CHANGES: dict[str, Any] = {"events": ["order.*", "product.out_of_stock"], "rate_per_s": 50}

@@ -16,9 +16,7 @@ from stoa.rest.problems import AppNotInstalled, Fault, ValidationFailed, counted
 from stoa.webhooks import filters, guard, queries, rules
 from stoa.webhooks.contract import (
     MOST_WEBHOOKS,
-    NEW_WEBHOOK,
     VOLATILE,
-    WEBHOOK_CHANGES,
     NewWebhook,
     ResumeSince,
     TooManyWebhooks,
@@ -27,6 +25,7 @@ from stoa.webhooks.contract import (
     WebhookExists,
 )
 from stoa.webhooks.documents import Secrets, same_key, shown
+from stoa.webhooks.examples import NEW_WEBHOOK, WEBHOOK_CHANGES
 from stoa.webhooks.finding import answer, found, host_of, locked, record
 from stoa.webhooks.listed import WEBHOOKS
 from stoa.webhooks.queries import Row

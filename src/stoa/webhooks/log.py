@@ -20,6 +20,7 @@ from stoa.webhooks.contract import (
     Redelivery,
 )
 from stoa.webhooks.documents import Secrets
+from stoa.webhooks.examples import NEW_REDELIVERY
 from stoa.webhooks.feed import watch_of
 from stoa.webhooks.finding import found, locked, record
 from stoa.webhooks.listed import DELIVERIES, NOT_SENT
@@ -150,7 +151,7 @@ async def _why_not(call: Call, row: Row, event_id: str) -> dict[str, Any]:
     "/webhooks/{webhook_id}/redeliver",
     scope="webhooks:write",
     errors=[TooManyItems],
-    example={"since": "2026-03-14T09:00:00Z", "until": "2026-03-14T15:00:00Z", "status": "failed", "rate_per_s": 50},
+    example=NEW_REDELIVERY,
 )
 async def redeliver_webhook(call: Call, webhook_id: int, body: NewRedelivery) -> Accepted[Redelivery]:
     """Send deliveries again, by their ids or by time.

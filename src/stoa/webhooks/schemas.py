@@ -1,4 +1,4 @@
-"""The JSON Schema of every event, from the type of its document: what a receiver can rely on."""
+"""The JSON Schema of every event, generated from the type of its resource."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -14,7 +14,7 @@ _EVENT_ID = r"^evt_[0-9a-z]{20}$"
 
 
 def address(name: str) -> str:
-    """Where an event's schema is served, below the service's root."""
+    """The path at which the schema of an event is served."""
     return f"/schemas/events/{name}"
 
 
@@ -24,7 +24,7 @@ def schema_bytes(event: type[Event]) -> bytes:
 
 
 def schema(event: type[Event]) -> dict[str, Any]:
-    """The schema of one event, whole: it refers to nothing outside itself."""
+    """The complete schema of one event, without external references."""
     parts = _parts([event], "#/$defs/{name}")
     return {
         "$schema": DIALECT,
@@ -36,12 +36,12 @@ def schema(event: type[Event]) -> dict[str, Any]:
 
 
 def described(events: Mapping[str, type[Event]], reference: str) -> dict[str, Any]:
-    """OpenAPI's `webhooks`, an operation for each event."""
+    """The `webhooks` of the OpenAPI document: one operation per event."""
     return {name: {"post": _operation(event, reference)} for name, event in events.items()}
 
 
 def components(events: Mapping[str, type[Event]], reference: str) -> dict[str, dict[str, Any]]:
-    """What these operations refer to: the envelope, the documents within, the header fields."""
+    """The components that these operations refer to: the envelope, the resources and the headers."""
     schemas = {"Event": _any_event(), **_parts(list(events.values()), reference)}
     return {"schemas": schemas, "parameters": {name: _header(name, text) for name, text in _HEADERS.items()}}
 
@@ -60,7 +60,7 @@ def _data(event: type[Event], reference: str) -> dict[str, Any]:
         data = {"anyOf": [data, _ERASED]}
     return {
         **data,
-        "description": "The resource after the change; left out with `payload: thin`, narrowed by `fields`.",
+        "description": "The resource after the change; omitted with `payload: thin`, reduced by `fields`.",
     }
 
 
@@ -70,23 +70,23 @@ def _envelope(event: type[Event], reference: str) -> dict[str, Any]:
 
 
 def _narrowed(event: type[Event], reference: str) -> dict[str, Any]:
-    """The same envelope, by what it has of its own beside that of every event."""
-    own = {
+    """The envelope of one event, as the envelope of every event with three fields narrowed."""
+    narrowed = {
         "type": {"const": event.name},
         "resource": {"type": "object", "properties": {"type": {"const": event.resource_type}}},
         "data": _data(event, reference),
     }
-    every = {"$ref": reference.format(name="Event")}
+    envelope = {"$ref": reference.format(name="Event")}
     return {
         "title": event.name,
         "description": event.__doc__ or "",
-        "allOf": [every, {"type": "object", "properties": own}],
+        "allOf": [envelope, {"type": "object", "properties": narrowed}],
     }
 
 
 def _any_event() -> dict[str, Any]:
     properties = _common({"type": "string"}, {"type": "string"}, {"type": "object"})
-    return {"description": "What a subscription is sent, whatever happened.", **_object(properties)}
+    return {"description": "An event as a subscription receives it.", **_object(properties)}
 
 
 def _object(properties: dict[str, Any]) -> dict[str, Any]:
@@ -102,16 +102,16 @@ def _common(name: dict[str, Any], resource_type: dict[str, Any], data: dict[str,
         "id": {
             "type": "string",
             "pattern": _EVENT_ID,
-            "description": "Equal over retries, replays and subscriptions; also the `webhook-id` header.",
+            "description": "The same in retries, redeliveries and other subscriptions; also the `webhook-id` header.",
         },
         "type": name,
-        "timestamp": {"type": "string", "format": "date-time", "description": "When it happened, in UTC."},
+        "timestamp": {"type": "string", "format": "date-time", "description": "The time of the change, in UTC."},
         "api_version": {"const": "v3"},
         "store": {"type": "object", "required": ["id"], "properties": {"id": {"type": "integer"}}},
         "sequence": {
             "type": "integer",
             "minimum": 0,
-            "description": "One more with each event of this subscription, without gaps; 0 in a test.",
+            "description": "Increases by one with each event of this subscription, without gaps; 0 in a test.",
         },
         "resource": {
             "type": "object",
@@ -119,19 +119,25 @@ def _common(name: dict[str, Any], resource_type: dict[str, Any], data: dict[str,
             "properties": {
                 "type": resource_type,
                 "id": {"type": "integer"},
-                "version": {"type": "integer", "description": "Drop news of a version older than the one you have."},
-                "url": {"type": ["string", "null"], "description": "The resource below the store's address."},
+                "version": {
+                    "type": "integer",
+                    "description": "Increases with each change; ignore an event whose version is older than yours.",
+                },
+                "url": {
+                    "type": ["string", "null"],
+                    "description": "The path of the resource, below the base URL of the store.",
+                },
             },
         },
         "actor": {
             "type": "object",
-            "description": "Who caused it.",
+            "description": "The originator of the change, such as an app or an operator.",
             "required": ["type"],
             "properties": {"type": {"type": "string"}, "app_id": {"type": ["integer", "null"]}},
         },
         "changes": {
             "type": "object",
-            "description": "Old and new value of each field that changed.",
+            "description": "The old and the new value of each field that changed.",
             "additionalProperties": {"type": "array", "minItems": 2, "maxItems": 2, "items": {}},
         },
         "data": data,
@@ -143,30 +149,30 @@ def _operation(event: type[Event], reference: str) -> dict[str, Any]:
         "operationId": f"on_{event.name.replace('.', '_')}",
         "tags": ["Webhooks"],
         "summary": (event.__doc__ or event.name).strip().splitlines()[0].rstrip("."),
-        "description": f"Sent to subscriptions of apps with `{event.scope}`; signed as Standard Webhooks.",
+        "description": f"Sent to subscriptions of apps that have `{event.scope}`; signed according to Standard Webhooks.",
         "parameters": [{"$ref": f"#/components/parameters/{name}"} for name in _HEADERS],
         "requestBody": {
             "required": True,
             "content": {"application/json": {"schema": _narrowed(event, reference), "example": sample(event)}},
         },
         "responses": {
-            "2XX": {"description": "Received; anything else is tried again."},
-            "410": {"description": "Gone: the subscription is disabled at once."},
+            "2XX": {"description": "Received. Stoa retries after any other status."},
+            "410": {"description": "Gone. Stoa disables the subscription at once."},
         },
     }
 
 
 _ERASED = {
     "type": "object",
-    "description": "What is left in a stored event once its customer is erased.",
+    "description": "What remains in a stored event after the customer was erased.",
     "required": ["id"],
     "properties": {"id": {"type": "integer"}},
     "additionalProperties": False,
 }
 _HEADERS = {
-    "webhook-id": "The event's id, the same at every try.",
-    "webhook-timestamp": "Seconds since 1970 at which this try was signed.",
-    "webhook-signature": "`v1,` and the base64 HMAC-SHA256 of id, timestamp and body; a list while secrets rotate.",
+    "webhook-id": "The id of the event, the same in every attempt.",
+    "webhook-timestamp": "The time at which this attempt was signed, in seconds since 1970.",
+    "webhook-signature": "`v1,` and the base64 HMAC-SHA256 of id, timestamp and body; a list while a secret rotates.",
 }
 
 

@@ -1,4 +1,4 @@
-/* What all parts use: elements, a memory, colours for code, JSON laid out, and a request in three languages. */
+/* Shared by all scripts: elements, session storage, syntax colors, JSON formatting, and a request in three languages. */
 const $ = (selector, root = document) => root.querySelector(selector);
 const $$ = (selector, root = document) => [...root.querySelectorAll(selector)];
 
@@ -13,7 +13,7 @@ function h(name, given = {}, ...children) {
   return element;
 }
 
-// Only for as long as the tab lives, and not at all where the browser forbids it.
+// Lasts as long as the tab, and is empty where the browser forbids storage.
 const memory = {
   get(key) {
     try {
@@ -26,7 +26,7 @@ const memory = {
     try {
       sessionStorage.setItem(`stoa.${key}`, value);
     } catch {
-      // Then it forgets.
+      // Without storage the value is not kept.
     }
   },
 };
@@ -43,22 +43,22 @@ const TOKENS = new RegExp(
   "g",
 );
 
-function coloured(text) {
-  const whole = document.createDocumentFragment();
+function colored(text) {
+  const fragment = document.createDocumentFragment();
   let end = 0;
   for (const found of text.matchAll(TOKENS)) {
     const [token, double, colon, single, number] = found;
     const look = double && colon ? "k" : double || single ? "t" : number ? "n" : "w";
-    whole.append(text.slice(end, found.index), h("span", { className: look }, token));
+    fragment.append(text.slice(end, found.index), h("span", { className: look }, token));
     end = found.index + token.length;
   }
-  whole.append(text.slice(end));
-  return whole;
+  fragment.append(text.slice(end));
+  return fragment;
 }
 
 function pretty(text) {
   JSON.parse(text);
-  // Laid out from the text itself: an id beyond 2^53 must not pass through a double.
+  // Formats the text itself: an id above 2^53 must not pass through a double.
   const tokens = text.match(/"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/g);
   let at = 0;
   const read = () => {
@@ -111,7 +111,7 @@ function valueInPython(text, kind) {
   return `{${pairs.map(([key, ...value]) => `${string(key.trim())}: ${string(value.join("=").trim())}`).join(", ")}}`;
 }
 
-/* The members of a body, each as it was typed; nothing passes through a double. */
+/* The members of a body as text, so that no number passes through a double. */
 function members(body) {
   const [top] = [JSON.parse(body)];
   const laid = pretty(body).split("\n");
@@ -123,8 +123,8 @@ function members(body) {
   return Array.isArray(top) || top === null ? null : found.map((each) => each.replace(/,$/, ""));
 }
 
-function withSdk({ call, spreads, lists, answers, place, query, headers, body, media }) {
-  const given = place.map((value) => (/^\d+$/.test(value) ? value : string(value)));
+function withSdk({ call, spreads, lists, hasBody, path, query, headers, body, media }) {
+  const given = path.map((value) => (/^\d+$/.test(value) ? value : string(value)));
   const upload = body !== null && !/[/+]json$/.test(media);
   if (upload) given.push(`Path("rows.${media === "text/csv" ? "csv" : "ndjson"}")`);
   else if (body !== null) {
@@ -132,7 +132,7 @@ function withSdk({ call, spreads, lists, answers, place, query, headers, body, m
     try {
       parts = spreads ? members(body) : [body];
     } catch {
-      // Half-written JSON is shown as it stands.
+      // Incomplete JSON is shown as it is.
     }
     for (const part of parts ?? [body]) {
       const named = spreads && parts && /^"(\w+)": ([^]*)$/.exec(part);
@@ -150,7 +150,7 @@ function withSdk({ call, spreads, lists, answers, place, query, headers, body, m
   const flat = given.join(", ");
   const laid = given.map((each) => `\n    ${each.replaceAll("\n", "\n    ")},`).join("");
   const called = `client.${call}(${flat.length <= 50 && !flat.includes("\n") ? flat : `${laid}\n`})`;
-  const last = lists ? `for each in ${called}:\n    print(each)` : answers ? `print(${called})` : called;
+  const last = lists ? `for each in ${called}:\n    print(each)` : hasBody ? `print(${called})` : called;
   const first = upload ? "from pathlib import Path\n\n" : "";
   return `${first}from stoa.client import Client\n\nclient = Client.from_environment()\n${last}`;
 }
@@ -160,7 +160,7 @@ function plainPython({ method, url, headers, body }) {
   const content = isJson(headers) ? `    json=${literal},` : `    content=${string(body)},`;
   const own = headers.filter(([name]) => name !== "Content-Type" || !isJson(headers)); // httpx sets it with json=
   return [
-    "import os\n\nimport httpx\n\nanswer = httpx.request(",
+    "import os\n\nimport httpx\n\nresponse = httpx.request(",
     `    "${method}",`,
     `    ${string(url)},`,
     "    headers={",
@@ -168,7 +168,7 @@ function plainPython({ method, url, headers, body }) {
     ...own.map(([name, value]) => `        ${string(name)}: ${string(value)},`),
     "    },",
     ...(body === null ? [] : [content]),
-    ")\nprint(answer.status_code, answer.text)",
+    ")\nprint(response.status_code, response.text)",
   ].join("\n");
 }
 
@@ -188,14 +188,14 @@ const LANGUAGES = {
   JavaScript({ method, url, headers, body }) {
     const content = isJson(headers) ? `JSON.stringify(${body?.replaceAll("\n", "\n  ")})` : string(body);
     return [
-      `const answer = await fetch(${string(url)}, {`,
+      `const response = await fetch(${string(url)}, {`,
       ...(method === "GET" ? [] : [`  method: "${method}",`]),
       "  headers: {",
       '    Authorization: "Bearer " + process.env.STOA_TOKEN,',
       ...headers.map(([name, value]) => `    ${string(name)}: ${string(value)},`),
       "  },",
       ...(body === null ? [] : [`  body: ${content},`]),
-      "});\nconsole.log(answer.status, await answer.text());",
+      "});\nconsole.log(response.status, await response.text());",
     ].join("\n");
   },
 };

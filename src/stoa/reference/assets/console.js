@@ -1,17 +1,17 @@
-/* The console: one panel that fills in, sends and shows a request of any operation. */
+/* The console: one panel in which readers edit and send the request of an operation. */
 const panel = $("#console");
 const [fields, tokenForm] = [$(".fields", panel), $(".token-form", panel)];
 const [base, token, sendButton] = [$("[name=base]", panel), $("[name=token]", panel), $(".send", panel)];
-const [said, output] = [$(".action .said", panel), $("pre", panel)];
-const ANSWER = "Answer";
+const [message, output] = [$(".action .message", panel), $("pre", panel)];
+const RESPONSE = "Response";
 const HINTS = { object: "key=value", array: "1,2,3", "date-time": "2026-01-31T12:00:00Z", "decimal string": "19.99" };
-const LARGE = 400_000; // laying out and colouring more than this would make the page wait
+const LARGE = 400_000; // formatting and coloring more than this would block the page
 
-let current, answer, view;
+let current, received, view;
 
-const views = tabs("Output", [...Object.keys(LANGUAGES), ANSWER], (name) => {
+const views = tabs("Output", [...Object.keys(LANGUAGES), RESPONSE], (name) => {
   view = name;
-  if (name !== ANSWER) speak(name);
+  if (name !== RESPONSE) setLanguage(name);
   refresh();
 });
 $(".bar", panel).append(
@@ -22,7 +22,7 @@ $(".bar", panel).append(
 base.value = baseUrl();
 base.addEventListener("input", () => {
   memory.set("base", base.value.trim());
-  speak(language);
+  setLanguage(language);
   refresh();
 });
 token.value = memory.get("token");
@@ -44,15 +44,15 @@ panel.addEventListener("keydown", (event) => {
 function openConsole(operation) {
   load(operation);
   $(".connection", panel).open = !memory.get("token");
-  // Beside the text where there is room for both, above it where there is not.
+  // Beside the text in a wide window, above it in a narrow one.
   if (!panel.open) matchMedia("(min-width: 82rem)").matches ? panel.show() : panel.showModal();
   (memory.get("token") ? ($("input, select, textarea", fields) ?? sendButton) : token).focus();
 }
 
 function load(operation) {
-  if (current !== operation) [answer, said.textContent] = [null, ""];
+  if (current !== operation) [received, message.textContent] = [null, ""];
   [current, view] = [operation, language];
-  dress(operation.section);
+  enhance(operation.section);
   const { method } = operation.section.dataset;
   const badge = h("b", { className: `method ${method.toLowerCase()}` }, method);
   $("h2", panel).replaceChildren(badge, $("h1", operation.section).textContent);
@@ -109,7 +109,7 @@ function control(field) {
   return h("label", { className: "field" }, label, input);
 }
 
-/* A range is two limits, each with its own way of taking in its end. */
+/* A range has two limits, each inclusive or exclusive. */
 function range({ name, operators }, label) {
   const limit = (...signs) => {
     const known = signs.filter(([operator]) => !operator || operators.includes(operator));
@@ -133,26 +133,26 @@ function range({ name, operators }, label) {
 
 function refresh() {
   $(".connection .state", panel).textContent = memory.get("token") ? "token set" : "no token";
-  const abroad = $(".abroad", panel);
+  const notice = $(".other-origin", panel);
   const target = URL.canParse(base.value) ? new URL(base.value).origin : "";
-  abroad.hidden = target === location.origin;
-  sendButton.disabled = !abroad.hidden;
-  abroad.textContent = target
+  notice.hidden = target === location.origin;
+  sendButton.disabled = !notice.hidden;
+  notice.textContent = target
     ? `This page sends requests to ${location.origin} only. For ${target}, copy the request and send it yourself.`
-    : "This is not an address yet.";
+    : "This is not a valid URL.";
   if (!current) return;
   views.mark(view);
-  if (view === ANSWER) output.replaceChildren(answer ?? "Nothing sent yet.");
-  else output.replaceChildren(coloured(LANGUAGES[view](requestOf(current))));
+  if (view === RESPONSE) output.replaceChildren(received ?? "No request sent yet.");
+  else output.replaceChildren(colored(LANGUAGES[view](requestOf(current))));
 }
 
 async function getToken(event) {
   event.preventDefault();
-  const status = $(".said", tokenForm);
+  const status = $(".message", tokenForm);
   const { client_id, client_secret } = tokenForm.elements;
   const body = new URLSearchParams({ grant_type: "client_credentials" });
   for (const { name, value } of [client_id, client_secret]) body.set(name, value.trim());
-  status.textContent = "Asking…";
+  status.textContent = "Requesting a token…";
   try {
     const response = await fetch(document.body.dataset.tokenUrl, { method: "POST", body, credentials: "omit" });
     const given = await response.json();
@@ -160,7 +160,7 @@ async function getToken(event) {
     client_secret.value = "";
     token.value = given.access_token;
     token.dispatchEvent(new Event("input"));
-    status.textContent = `Good for ${Math.round(given.expires_in / 60)} minutes.`;
+    status.textContent = `The token expires in ${Math.round(given.expires_in / 60)} minutes.`;
   } catch (error) {
     status.textContent = error.message;
   }
@@ -170,10 +170,10 @@ async function send(event) {
   event.preventDefault();
   const { method, url, headers, body } = requestOf(current);
   if (sendButton.disabled) return;
-  if (/{\w+}/.test(url)) return void (said.textContent = "Fill in the path first.");
+  if (/{\w+}/.test(url)) return void (message.textContent = "Fill in the path parameters first.");
   if (memory.get("token")) headers.push(["Authorization", `Bearer ${memory.get("token")}`]);
   sendButton.disabled = true;
-  said.textContent = "Sending…";
+  message.textContent = "Sending…";
   const started = performance.now();
   try {
     const signal = AbortSignal.timeout(30_000);
@@ -183,33 +183,33 @@ async function send(event) {
     const size = new Blob([text]).size;
     const mark = h("b", { className: `status ${response.status < 400 ? "good" : "bad"}` }, `${response.status}`);
     const weight = size < 1000 ? `${size} B` : `${(size / 1000).toFixed(1)} kB`;
-    said.replaceChildren(mark, ` ${response.statusText} · ${spent} ms · ${weight}`);
-    answer = shown(response, text);
+    message.replaceChildren(mark, ` ${response.statusText} · ${spent} ms · ${weight}`);
+    received = shown(response, text);
   } catch (error) {
-    said.textContent = error.name === "TimeoutError" ? "No answer within 30 seconds." : `Not sent: ${error.message}`;
-    answer = said.textContent;
+    received = error.name === "TimeoutError" ? "No response within 30 seconds." : `The request failed: ${error.message}`;
+    message.textContent = received;
   }
-  view = ANSWER;
+  view = RESPONSE;
   refresh();
   if (matchMedia("(max-width: 56rem)").matches) output.parentElement.scrollIntoView();
 }
 
 function shown(response, text) {
-  const heads = [...response.headers].map(([name, value]) =>
+  const headers = [...response.headers].map(([name, value]) =>
     h("div", {}, h("span", { className: "k" }, `${name}: `), value),
   );
   let [laid, code] = [text || "No body.", null];
   try {
     if (text.length < LARGE) [laid, code] = [pretty(text), JSON.parse(text).code];
   } catch {
-    // Not JSON: shown as it came.
+    // Not JSON: shown unchanged.
   }
   const meaning = { href: `/problems/${code}`, target: "_blank", rel: "noopener" };
   return h(
     "div",
-    { className: "got" },
-    h("details", {}, h("summary", {}, `${heads.length} header fields`), ...heads),
+    { className: "received" },
+    h("details", {}, h("summary", {}, `${headers.length} headers`), ...headers),
     !response.ok && /^\w+$/.test(code ?? "") ? h("a", meaning, `What ${code} means`) : null,
-    h("code", {}, text.length < LARGE ? coloured(laid) : laid),
+    h("code", {}, text.length < LARGE ? colored(laid) : laid),
   );
 }

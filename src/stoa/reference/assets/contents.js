@@ -1,9 +1,9 @@
-/* The contents: a filter over them, and the reader's place in view. */
+/* The contents: a filter, and the current entry scrolled into view. */
 const contents = $("#contents");
 const filter = $("#filter");
 
 const folds = $$("details", contents);
-const places = $$("li a", contents).map((link) => {
+const links = $$("li a", contents).map((link) => {
   const words = [link.textContent, link.getAttribute("href"), link.dataset.words];
   return { link, text: words.join(" ").toLowerCase() };
 });
@@ -12,19 +12,19 @@ for (const fold of folds) fold.dataset.open = fold.open || "";
 function narrow() {
   const words = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
   let count = 0;
-  for (const { link, text } of places) {
+  for (const { link, text } of links) {
     const hit = words.every((word) => text.includes(word));
     link.parentElement.hidden = !hit;
     count += hit;
   }
   for (const part of $$("details, :scope > ul", contents)) part.hidden = !$("li:not([hidden])", part);
   for (const fold of folds) fold.open = words.length > 0 || fold.dataset.open !== "";
-  $("#found").textContent = words.length ? (count ? `${count} of ${places.length}` : "Nothing by that name.") : "";
+  $("#found").textContent = words.length ? (count ? `${count} of ${links.length}` : "No matches.") : "";
 }
 
 filter.addEventListener("input", narrow);
 filter.addEventListener("keydown", (event) => {
-  const first = places.find(({ link }) => !link.parentElement.hidden)?.link;
+  const first = links.find(({ link }) => !link.parentElement.hidden)?.link;
   if (event.key === "Enter") first?.click();
   if (event.key === "ArrowDown") {
     event.preventDefault();

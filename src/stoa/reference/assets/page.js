@@ -1,15 +1,15 @@
-/* What the page gains by script: samples that follow the fields, tabs, copying, schemas that unfold, the filter.
-   The text needs none of it; whatever must be known of an operation is read from the rows that people read. */
-const written = document.body.dataset.base;
-const origin = written.replace(/(\/\/[^/]+).*/, "$1");
-// The document names an address for everyone; this page knows the one it was read at.
+/* Enhancements: samples that follow the console, tabs, copy buttons, and schemas that unfold.
+   The page works without them; everything about an operation is read from its rows. */
+const declaredBase = document.body.dataset.base;
+const origin = declaredBase.replace(/(\/\/[^/]+).*/, "$1");
+// The document has one origin for everyone; replace it by the origin of this page.
 const here = (text) => (origin ? text.replaceAll(origin, location.origin) : text);
-const baseUrl = () => (memory.get("base") || here(written)).replace(/\/+$/, "");
+const baseUrl = () => (memory.get("base") || here(declaredBase)).replace(/\/+$/, "");
 for (const code of $$(".base")) code.textContent = here(code.textContent);
 
 const operations = new Map($$(".operation").map((section) => [section.id, { section }]));
 
-/* Reads the fields of an operation once, and gives those that are required their sample. */
+/* Reads the fields of an operation once, and fills the required ones with their samples. */
 function prepare(operation) {
   if (operation.fields) return;
   const { section } = operation;
@@ -49,20 +49,20 @@ function requestOf({ section, fields, values, media, body }) {
   return { method, url, headers, body: sent, ...inSdk(section, fields, values), media };
 }
 
-/* What the Python SDK needs to know of it. */
+/* What a call of the Python SDK needs. */
 function inSdk(section, fields, values) {
-  const asked = fields.filter(({ where }) => where === "query");
-  const ranged = asked.flatMap(({ name, kind, operators }) => [
+  const query = fields.filter(({ where }) => where === "query");
+  const named = query.flatMap(({ name, kind, operators }) => [
     [name, values.get(name), kind],
     ...operators.map((operator) => [`${name}[${operator}]`, values.get(`${name}[${operator}]`), kind]),
   ]);
   return {
     call: section.dataset.call,
     spreads: "spreads" in section.dataset,
-    lists: asked.some(({ name }) => name === "cursor"),
-    answers: $(".card.answer pre", section) !== null,
-    place: [...section.dataset.path.matchAll(/{(\w+)}/g)].map(([, name]) => values.get(name) ?? ""),
-    query: ranged.filter(([, value]) => value),
+    lists: query.some(({ name }) => name === "cursor"),
+    hasBody: $(".card.response pre", section) !== null,
+    path: [...section.dataset.path.matchAll(/{(\w+)}/g)].map(([, name]) => values.get(name) ?? ""),
+    query: named.filter(([, value]) => value),
   };
 }
 
@@ -71,10 +71,10 @@ function entries(name, text) {
   return pairs.map(([key, ...value]) => [`${name}[${key.trim()}]`, value.join("=").trim()]);
 }
 
-// Commas, colons and brackets stand for themselves in a query, and read better so.
+// Commas, colons and brackets need no encoding in a query, and are easier to read.
 const spelled = (text) => encodeURIComponent(text).replace(/%(2C|3A|5B|5D)/g, decodeURIComponent);
 
-/* Tabs, one pattern for all: arrows move between them, and only the chosen one is in the tab order. */
+/* Tabs: arrow keys move between them, and only the selected one is in the tab order. */
 function tabs(label, names, choose) {
   const buttons = names.map((name) =>
     h("button", { type: "button", role: "tab", textContent: name, onclick: () => choose(name) }),
@@ -104,7 +104,7 @@ function copyButton(text) {
       await navigator.clipboard.writeText(text());
       button.textContent = "Copied";
     } catch {
-      button.textContent = "Not allowed";
+      button.textContent = "Copy failed";
     }
     setTimeout(() => (button.textContent = "Copy"), 1500);
   });
@@ -113,7 +113,7 @@ function copyButton(text) {
 
 let language = memory.get("language") in LANGUAGES ? memory.get("language") : "curl";
 
-function speak(name) {
+function setLanguage(name) {
   language = name;
   memory.set("language", name);
   for (const operation of operations.values()) if (operation.tabs) show(operation);
@@ -121,14 +121,14 @@ function speak(name) {
 
 function show(operation) {
   operation.tabs.mark(language);
-  operation.code.replaceChildren(coloured(LANGUAGES[language](requestOf(operation))));
+  operation.code.replaceChildren(colored(LANGUAGES[language](requestOf(operation))));
 }
 
-/* A section is dressed when it comes near, so that a long page costs no more than a short one. */
-function dress(section) {
+/* A section is enhanced when it comes near the viewport, so that a long page is as fast as a short one. */
+function enhance(section) {
   near.unobserve(section);
-  if (section.dataset.dressed) return;
-  section.dataset.dressed = "";
+  if (section.dataset.enhanced) return;
+  section.dataset.enhanced = "";
   for (const program of $$(".alternative", section)) program.remove();
   for (const pre of $$(".card pre", section)) {
     const caption = pre.previousElementSibling;
@@ -138,14 +138,14 @@ function dress(section) {
     if (operation && pre.parentElement.matches(".request")) {
       prepare(operation);
       operation.code = code;
-      operation.tabs = tabs("Language", Object.keys(LANGUAGES), speak);
+      operation.tabs = tabs("Language", Object.keys(LANGUAGES), setLanguage);
       operation.opener = h("button", { type: "button", className: "try", textContent: "Try it" });
       operation.opener.addEventListener("click", () => openConsole(operation));
       caption.replaceChildren(operation.tabs, copy, operation.opener);
       show(operation);
     } else {
       caption.append(copy);
-      code.replaceChildren(coloured(here(code.textContent)));
+      code.replaceChildren(colored(here(code.textContent)));
     }
   }
   for (const link of $$(".rows .ref", section)) link.ariaExpanded = false;
@@ -153,13 +153,13 @@ function dress(section) {
 
 const near = new IntersectionObserver(
   (changes) => {
-    for (const { target, isIntersecting } of changes) if (isIntersecting) dress(target);
+    for (const { target, isIntersecting } of changes) if (isIntersecting) enhance(target);
   },
   { rootMargin: "100% 0px" },
 );
 for (const section of $$(".pair, .schema, .guide")) near.observe(section);
 
-/* A schema that a row names unfolds below it; in a new tab, or without script, the link leads to it. */
+/* A link to a schema unfolds the schema below the row; in a new tab, or without script, it is a plain link. */
 document.addEventListener("click", (event) => {
   const link = event.target.closest(".rows .ref");
   const source = link && document.getElementById(link.hash.slice(1));

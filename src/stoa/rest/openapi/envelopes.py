@@ -1,4 +1,4 @@
-"""OpenAPI's envelopes: `data` and `meta` around one resource, a page of them, or the outcome of a batch, each with a name."""
+"""The schemas of response bodies: `data` and `meta` around a resource, a page of them, or the results of a batch."""
 
 from typing import Any
 
@@ -6,25 +6,27 @@ from stoa.rest.endpoint import Endpoint
 
 Schemas = dict[str, Any]
 REFS = "#/components/schemas/{name}"
+PAGE_META = {"total": 1, "limit": 50, "page": 1, "next_cursor": None, "prev_cursor": None}
 _NUMBER = {"type": "integer"}
-_WORDS = {"type": ["string", "null"]}
+_NULLABLE_TEXT = {"type": ["string", "null"]}
 PARTS: Schemas = {
-    "Meta": {"type": "object", "description": "Empty, unless the operation tells what it holds."},
+    "Meta": {"type": "object", "description": "Empty, unless the operation describes its content."},
     "PageMeta": {
         "type": "object",
-        "description": "How large the whole list is, and where this page lies in it.",
-        "required": ["total", "limit", "page", "next_cursor", "prev_cursor"],
+        "description": "The size of the whole list, and the position of this page in it.",
+        "required": list(PAGE_META),
         "properties": {
-            "total": {"type": "integer", "description": "How many there are in all, exactly."},
+            "total": {"type": "integer", "description": "The exact number of items in the whole list."},
             "limit": _NUMBER,
             "page": {"type": ["integer", "null"]},
-            "next_cursor": _WORDS,
-            "prev_cursor": _WORDS,
+            "next_cursor": _NULLABLE_TEXT,
+            "prev_cursor": _NULLABLE_TEXT,
         },
+        "examples": [PAGE_META],
     },
     "Tombstone": {
         "type": "object",
-        "description": "A deleted one, when asked for.",
+        "description": "A deleted resource; only lists with `include_deleted=true` contain it.",
         "required": ["id", "deleted_at", "version"],
         "properties": {
             "id": _NUMBER,
@@ -35,7 +37,7 @@ PARTS: Schemas = {
     },
     "BatchMeta": {
         "type": "object",
-        "description": "How many items there were, and what became of them.",
+        "description": "The number of items, and of those that succeeded and failed.",
         "required": ["total", "succeeded", "failed"],
         "properties": {"total": _NUMBER, "succeeded": _NUMBER, "failed": _NUMBER},
     },
@@ -73,7 +75,7 @@ def page_of(endpoint: Endpoint, schemas: Schemas) -> dict[str, Any]:
 def batch_of(endpoint: Endpoint, schemas: Schemas) -> dict[str, Any]:
     item = {
         "type": "object",
-        "description": "What became of one item.",
+        "description": "The result of one item.",
         "required": ["index", "status", "id", "resource", "error"],
         "properties": {
             "index": _NUMBER,
@@ -104,7 +106,7 @@ def _enveloped(data: dict[str, Any], meta: dict[str, Any]) -> dict[str, Any]:
 
 
 def _named(name: str, endpoint: Endpoint, schema: dict[str, Any], schemas: Schemas) -> dict[str, Any]:
-    """A reference to it; where the same name already stands for something else, the operation tells them apart."""
+    """Add a schema and return a reference to it; if the name is taken by another schema, the operation name prefixes it."""
     if schemas.setdefault(name, schema) != schema:
         name = "".join(word.title() for word in endpoint.name.split("_")) + name
         schemas[name] = schema

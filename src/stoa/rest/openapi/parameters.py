@@ -1,23 +1,23 @@
-"""OpenAPI's parameters: what an endpoint takes in its path, its query and its headers."""
+"""The parameters of an operation: in its path, its query and its headers."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from stoa.rest.batch import Batch
 from stoa.rest.endpoint import Endpoint
 from stoa.rest.filters import LARGEST_SET, Filter
-from stoa.rest.openapi_envelopes import REFS
-from stoa.rest.openapi_schemas import field_name
+from stoa.rest.openapi.envelopes import REFS
+from stoa.rest.openapi.schemas import field_name
 from stoa.rest.request import MOST_TAG_BYTES
 
 _TAGS = {"type": "string", "maxLength": MOST_TAG_BYTES}
 
 
-def parameters_of(endpoint: Endpoint) -> list[dict[str, Any]]:
-    return [*_path(endpoint), *_query(endpoint), *_headers(endpoint)]
+def parameters_of(endpoint: Endpoint, examples: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [*_path(endpoint, examples), *_query(endpoint), *_headers(endpoint)]
 
 
-def _path(endpoint: Endpoint) -> list[dict[str, Any]]:
+def _path(endpoint: Endpoint, examples: Mapping[str, Any]) -> list[dict[str, Any]]:
     integer = {"type": "integer", "format": "int64", "minimum": 1, "maximum": 10**18 - 1}
     return [
         {
@@ -26,6 +26,7 @@ def _path(endpoint: Endpoint) -> list[dict[str, Any]]:
             "required": True,
             "description": f"The id of the {name.removesuffix('_id').replace('_', ' ')}.",
             "schema": integer if kind is int else {"type": "string", "maxLength": 64},
+            **({"example": examples[name]} if name in examples else {}),
         }
         for name, kind in endpoint.path_parameters.items()
     ]
@@ -34,12 +35,12 @@ def _path(endpoint: Endpoint) -> list[dict[str, Any]]:
 def _query(endpoint: Endpoint) -> list[dict[str, Any]]:
     if endpoint.lists is None:
         found = (
-            [_several("fields", "Only these fields, with commas between.", _fields(endpoint))]
+            [_several("fields", "Return only these fields, separated by commas.", _fields(endpoint))]
             if endpoint.shows_fields
             else []
         )
         if endpoint.includes:
-            found.append(_several("include", "What else to put into the answer.", _one_of(endpoint.includes)))
+            found.append(_several("include", "Related data to include in the response.", _one_of(endpoint.includes)))
         return found + [p for name, kind in endpoint.parameters.items() for p in _filter(name, kind)]
     parameters: list[dict[str, Any]] = []
     for name, kind in endpoint.lists.parameters().items():
@@ -58,16 +59,16 @@ def _fields(endpoint: Endpoint) -> dict[str, Any]:
     return {"$ref": REFS.format(name=field_name(endpoint))}
 
 
-def _one_of(words: Sequence[str]) -> dict[str, Any]:
-    return {"type": "string", "enum": list(words)}
+def _one_of(values: Sequence[str]) -> dict[str, Any]:
+    return {"type": "string", "enum": list(values)}
 
 
 def _sort(keys: Collection[str], description: str) -> dict[str, Any]:
-    """Each key once, upwards or downwards."""
-    words = _one_of([sign + key for key in keys for sign in ("", "-")])
-    # A minus is no name in most languages.
-    words["x-enum-varnames"] = [key.upper() + way for key in keys for way in ("", "_DESCENDING")]
-    parameter = _several("sort", description, words)
+    """Each key at most once, ascending or descending."""
+    items = _one_of([sign + key for key in keys for sign in ("", "-")])
+    # In most languages an enum member cannot be called "-name".
+    items["x-enum-varnames"] = [key.upper() + suffix for key in keys for suffix in ("", "_DESCENDING")]
+    parameter = _several("sort", description, items)
     parameter["schema"] |= {"maxItems": len(keys), "uniqueItems": True}
     return parameter
 
@@ -87,12 +88,8 @@ def _several(name: str, description: str, items: dict[str, Any]) -> dict[str, An
 def _filter(name: str, kind: Filter) -> list[dict[str, Any]]:
     schema = kind.schema()
     if name in ("limit", "per_page"):
-        schema = {
-            "type": "integer",
-            "format": "int32",
-            "minimum": 1,
-            "maximum": 250,
-        }  # a default would be sent for both names
+        # Without a default, which generated clients would send under both names.
+        schema = {"type": "integer", "format": "int32", "minimum": 1, "maximum": 250}
     elif name == "page":
         schema = {"type": "integer", "format": "int32", "minimum": 1, "maximum": 10_000}
     style: dict[str, Any] = {}
@@ -101,11 +98,16 @@ def _filter(name: str, kind: Filter) -> list[dict[str, Any]]:
     elif schema["type"] == "object":
         style = {"style": "deepObject", "explode": True}
     found = [{"name": name, "in": "query", "description": kind.description, **style, "schema": schema}]
-    words = {"gte": "At least", "gt": "More than", "lte": "At most", "lt": "Less than"}
+    comparisons = {"gte": "At least", "gt": "Greater than", "lte": "At most", "lt": "Less than"}
     return found + [
-        {"name": f"{name}[{o}]", "in": "query", "description": f"{words[o]} this.", "schema": schema}
-        for o in kind.operators
-        if o in words
+        {
+            "name": f"{name}[{operator}]",
+            "in": "query",
+            "description": f"{comparisons[operator]} this value.",
+            "schema": schema,
+        }
+        for operator in kind.operators
+        if operator in comparisons
     ]
 
 
@@ -115,15 +117,15 @@ def _headers(endpoint: Endpoint) -> list[dict[str, Any]]:
         found.append(
             _header(
                 "Idempotency-Key",
-                "Makes a retry safe: the same key has one effect and the same answer, for 7 days.",
+                "Makes retries safe: for 7 days, requests with the same key take effect once and get the same response.",
                 {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
             )
         )
-    # A batch has no version of its own: its items carry `if_version`.
+    # A batch has no version; its items have `if_version`.
     if endpoint.method in ("PATCH", "PUT", "DELETE") and not issubclass(endpoint.answer, Batch):
-        found.append(_header("If-Match", "Only if this is still the version, as in the `ETag`.", _TAGS))
+        found.append(_header("If-Match", "Make the change only if the resource still has this `ETag`.", _TAGS))
     if endpoint.method == "GET" and endpoint.lists is None:
-        found.append(_header("If-None-Match", "Answers 304 while the `ETag` is this.", _TAGS))
+        found.append(_header("If-None-Match", "Respond with 304 if the resource still has this `ETag`.", _TAGS))
     return found
 
 

@@ -1,4 +1,4 @@
-"""The examples of answers: each keeps to its schema, adds up, fits the request beside it, and is what the service says."""
+"""The examples in the OpenAPI document: each matches its schema, its request, and the response of the service."""
 
 from collections.abc import Iterator
 from decimal import Decimal
@@ -7,19 +7,23 @@ from typing import Any, cast
 import jsonschema
 import pytest
 
-from stoa.answers.whole import answers, resources
 from stoa.api import ENDPOINTS
 from stoa.description import openapi
+from stoa.openapi_examples import collected
 from stoa.orders.rules import TRANSITIONS
+from stoa.products.examples import NEW_SHIRT, SMALL
 from stoa.reference.document import Operation
 from stoa.reference.document import read as read_document
-from stoa.reference.samples import example, sample_path
+from stoa.reference.samples import declared_example, sample_path
 from stoa.rest.endpoint import Endpoint, NoContent
+from stoa.webhooks import example_responses
 from tests.support.shops import Shop
 
 DOCUMENT = read_document(openapi())
-ANSWERED = [endpoint for endpoint in ENDPOINTS if endpoint.answer is not NoContent]
-each_answer = pytest.mark.parametrize("endpoint", ANSWERED, ids=lambda each: each.name)
+RESOURCES = {**collected.resources(), **example_responses.resources()}
+RESPONSES = {**collected.responses(), **example_responses.responses()}
+WITH_RESPONSE = [endpoint for endpoint in ENDPOINTS if endpoint.answer is not NoContent]
+each_response = pytest.mark.parametrize("endpoint", WITH_RESPONSE, ids=lambda each: each.name)
 
 
 def operation(endpoint: Endpoint) -> Operation:
@@ -28,7 +32,7 @@ def operation(endpoint: Endpoint) -> Operation:
 
 def shown(endpoint: Endpoint) -> dict[str, Any]:
     media = operation(endpoint).responses[str(endpoint.status)].content["application/json"]
-    return media.example if media.example is not None else example(media.schema, DOCUMENT)
+    return media.example if media.example is not None else declared_example(media.schema, DOCUMENT)
 
 
 def objects(node: Any) -> Iterator[dict[str, Any]]:
@@ -42,27 +46,36 @@ def objects(node: Any) -> Iterator[dict[str, Any]]:
             yield from objects(each)
 
 
-@each_answer
-def test_an_example_keeps_to_its_schema(endpoint: Endpoint) -> None:
+@each_response
+def test_an_example_matches_its_schema(endpoint: Endpoint) -> None:
     media = operation(endpoint).responses[str(endpoint.status)].content["application/json"]
-    whole = {**media.schema, "components": openapi()["components"]}
+    schema = {**media.schema, "components": openapi()["components"]}
     kind = jsonschema.Draft202012Validator
-    jsonschema.validate(shown(endpoint), whole, cls=kind, format_checker=kind.FORMAT_CHECKER)
+    jsonschema.validate(shown(endpoint), schema, cls=kind, format_checker=kind.FORMAT_CHECKER)
 
 
-@each_answer
-def test_every_answer_shows_a_resource_that_was_thought_of(endpoint: Endpoint) -> None:
+@each_response
+def test_every_response_has_an_example(endpoint: Endpoint) -> None:
     assert endpoint.resource is not None
-    assert endpoint.name in answers() or endpoint.resource.__name__ in resources()
+    assert endpoint.name in RESPONSES or endpoint.resource.__name__ in RESOURCES
 
 
-def test_every_example_belongs_to_something() -> None:
-    assert set(answers()) <= {endpoint.name for endpoint in ANSWERED}
-    assert set(resources()) <= {endpoint.resource.__name__ for endpoint in ANSWERED if endpoint.resource}
+def test_every_example_belongs_to_an_operation_or_a_resource() -> None:
+    assert set(RESPONSES) <= {endpoint.name for endpoint in WITH_RESPONSE}
+    assert set(RESOURCES) <= {"Problem"} | {
+        endpoint.resource.__name__ for endpoint in WITH_RESPONSE if endpoint.resource
+    }
 
 
-@each_answer
-def test_what_an_example_sums_up_adds_up(endpoint: Endpoint) -> None:
+def test_every_path_parameter_and_every_request_body_has_an_example() -> None:
+    for each in DOCUMENT.operations:
+        assert all(parameter.example is not None for parameter in each.path_parameters), each.operation_id
+        if each.request_body is not None:
+            assert all(media.example is not None for media in each.request_body.content.values()), each.operation_id
+
+
+@each_response
+def test_the_totals_of_an_example_add_up(endpoint: Endpoint) -> None:
     for each in objects(shown(endpoint)):
         if "line_items" in each:
             lines = sum(Decimal(line["total"]) for line in each["line_items"])
@@ -84,8 +97,8 @@ def test_what_an_example_sums_up_adds_up(endpoint: Endpoint) -> None:
             assert each["total"] == each["succeeded"] + each["failed"]
 
 
-@each_answer
-def test_an_example_fits_the_request_beside_it(endpoint: Endpoint) -> None:
+@each_response
+def test_an_example_matches_its_request(endpoint: Endpoint) -> None:
     data: Any = shown(endpoint)["data"]
     sent: dict[str, Any] = endpoint.example or {}
     if isinstance(data, list):
@@ -96,41 +109,42 @@ def test_an_example_fits_the_request_beside_it(endpoint: Endpoint) -> None:
             assert data[name] == value, name
 
 
-@each_answer
-def test_the_address_beside_an_example_names_what_it_shows(endpoint: Endpoint) -> None:
+@each_response
+def test_the_example_path_names_the_resource_of_the_response(endpoint: Endpoint) -> None:
     data: Any = shown(endpoint)["data"]
     if endpoint.method in ("GET", "PATCH") and endpoint.path.endswith("_id}") and isinstance(data, dict):
-        named = sample_path(operation(endpoint), DOCUMENT).rpartition("/")[2]
+        named = sample_path(operation(endpoint)).rpartition("/")[2]
         ids = {str(each.get("id")) for each in objects(data)}
         assert named in ids
 
 
 # --- against the service -------------------------------------------------------------------------------------------
 
-MOVING = {"created_at", "updated_at", "placed_at", "request_id", "source", "secret", "currency"}
+VARYING = {"created_at", "updated_at", "placed_at", "request_id", "source", "secret", "currency"}
 
 
-def still(node: Any) -> Any:
-    """A resource without what differs from store to store: ids, numbers, times and who asked."""
+def comparable(node: Any) -> Any:
+    """A resource without the fields that differ between stores: ids, numbers, times and the source."""
     if isinstance(node, dict):
         members = cast("dict[str, Any]", node)
-        kept = {name: each for name, each in members.items() if not name.endswith("id") and name not in MOVING}
-        return {name: still(each) for name, each in kept.items() if name != "number"}
-    return [still(each) for each in cast("list[Any]", node)] if isinstance(node, list) else node
+        fixed = {name: each for name, each in members.items() if not name.endswith("id") and name not in VARYING}
+        return {name: comparable(each) for name, each in fixed.items() if name != "number"}
+    return [comparable(each) for each in cast("list[Any]", node)] if isinstance(node, list) else node
 
 
 @pytest.mark.parametrize("name", ["create_product", "create_customer", "create_order", "create_webhook"])
-async def test_the_service_answers_an_example_as_is_shown(shop: Shop, name: str) -> None:
-    await shop.fill()
+async def test_the_service_responds_to_an_example_request_as_documented(shop: Shop, name: str) -> None:
+    if name == "create_order":
+        await shop.add(NEW_SHIRT)
     endpoint = next(each for each in ENDPOINTS if each.name == name)
     answer = await shop.client.post(endpoint.path, json=endpoint.example)
     assert answer.status_code == 201, answer.text
-    assert still(answer.json()["data"]) == still(shown(endpoint)["data"])
+    assert comparable(answer.json()["data"]) == comparable(shown(endpoint)["data"])
 
 
-async def test_the_service_changes_an_order_as_is_shown(shop: Shop) -> None:
-    await shop.fill()
-    plenty = {"items": [{"sku": "LS-S", "op": "set", "quantity": 40}]}
+async def test_the_service_changes_an_order_as_documented(shop: Shop) -> None:
+    await shop.add(NEW_SHIRT)
+    plenty = {"items": [{"sku": SMALL, "op": "set", "quantity": 40}]}
     assert (await shop.client.post("/products/inventory/adjustments", json=plenty)).status_code == 200
     endpoints = {each.name: each for each in ENDPOINTS}
     for name in ("update_order", "update_order_status", "add_order_products", "update_order_product"):
@@ -139,5 +153,5 @@ async def test_the_service_changes_an_order_as_is_shown(shop: Shop) -> None:
         path = endpoint.path.format(order_id=placed["id"], line_item_id=placed["line_items"][0]["id"])
         answer = await shop.client.request(endpoint.method, path, json=endpoint.example)
         assert answer.status_code == endpoint.status, answer.text
-        found, wanted = still(answer.json()["data"]), still(shown(endpoint)["data"])
+        found, wanted = comparable(answer.json()["data"]), comparable(shown(endpoint)["data"])
         assert {**found, "suspected_duplicates_count": 0, "version": 2} == wanted

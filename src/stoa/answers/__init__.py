@@ -1,1 +1,0 @@
-"""Examples of answers: what the examples of requests are answered, made by the rules that answer them."""

@@ -1,0 +1,214 @@
+"""Example responses and events about orders: the order of the example requests, placed, changed, extended and copied."""
+
+from decimal import Decimal
+from typing import Any
+
+from stoa import money
+from stoa.openapi_examples.customers import CUSTOMER_ID
+from stoa.openapi_examples.fixtures import (
+    APP_ID,
+    APP_NAME,
+    CREATED_AT,
+    STORE,
+    UPDATED_AT,
+    EventExample,
+    Events,
+    Resource,
+    Responses,
+    one,
+    timestamps,
+)
+from stoa.openapi_examples.products import shirt
+from stoa.orders import examples
+from stoa.orders.bodies import NewCopy, NewOrder
+from stoa.orders.documents import NO_CONTACT
+from stoa.orders.duplicates import copy_of
+from stoa.orders.events import (
+    OrderCommentCreated,
+    OrderCreated,
+    OrderDuplicated,
+    OrderDuplicateSuspected,
+    differences,
+    events_of,
+)
+from stoa.orders.placing import snapshot
+from stoa.orders.pricing import Offers, price
+from stoa.orders.queries import Offer
+from stoa.orders.rules import change_payment, change_status, likeness
+from stoa.orders.saving import document_of, traits_of
+from stoa.orders.states import OrderState
+from stoa.products.documents import head_of, minor
+from stoa.rest.body import convert
+from stoa.rest.patch import merge
+
+ORDER_ID, NUMBER, LINE_ID, COMMENT_ID = 512, 1042, 1801, 9120
+PATH_PARAMETERS = {"order_id": ORDER_ID, "line_item_id": LINE_ID}
+_SOURCE = {"app_id": APP_ID, "name": APP_NAME}
+
+
+def resources() -> dict[str, Resource]:
+    placed = _placed()
+    score, reasons = likeness(traits_of(placed), traits_of(placed)) or (0, [])
+    return {
+        "Order": _order(placed),
+        "Comment": _comment(COMMENT_ID - 1, "status_change", None, {"status": ["pending", "processing"]}),
+        "Duplicate": {
+            "order_id": ORDER_ID + 3,
+            "number": NUMBER + 3,
+            "kind": "suspected",
+            "score": score / 100,
+            "reasons": reasons,
+            "seconds_apart": 94,
+            "status": "pending",
+            "total": money.to_text(placed.total, STORE.digits),
+        },
+    }
+
+
+def responses() -> Responses:
+    return {
+        "update_order": one(_order(_changed(), version=2)),
+        "update_order_status": one(_order(_paid(), version=2)),
+        "add_order_products": one(_order(_extended(), version=2)),
+        "update_order_product": one(_order(_with_changed_line(), version=2)),
+        "duplicate_order": one(_order(_copied()), skipped_line_items=[]),
+        "create_order_comment": one(_new_comment()),
+    }
+
+
+def events() -> Events:
+    """The slice derives them: each change below yields the events that the same change yields in a store."""
+    before, placed, copied = document_of(_placed(), STORE.digits), _order(_placed()), _order(_copied())
+    changes = {"suspected_duplicates_count": [0, 1]}
+    suspected = {**placed, "suspected_duplicates_count": 1}
+    return {
+        OrderCreated.name: EventExample(ORDER_ID, 1, placed),
+        OrderCommentCreated.name: EventExample(COMMENT_ID, 1, _new_comment()),
+        OrderDuplicated.name: EventExample(copied["id"], 1, copied, {"duplicate_of": [None, ORDER_ID]}),
+        OrderDuplicateSuspected.name: EventExample(ORDER_ID, 1, suspected, changes),
+        **{
+            event.name: EventExample(ORDER_ID, 2, _order(order, version=2), changes)
+            for order in (_changed(), _paid(), _extended())
+            for event, changes in events_of(differences(before, document_of(order, STORE.digits)))
+        },
+    }
+
+
+# --- the order in different states ---------------------------------------------------------------------------------
+
+
+def _offers() -> Offers:
+    product = shirt()
+    return Offers(
+        [
+            Offer(
+                id=variant.id or 0,
+                product_id=product.id or 0,
+                sku=variant.fields["sku"],
+                name=product.fields["name"],
+                price=minor(variant.fields["effective_price"]) or 0,
+                available=variant.on_hand,
+                endless=False,
+                head=head_of(variant.fields),
+            )
+            for variant in product.variants
+        ]
+    )
+
+
+def _minor(amount: str) -> int:
+    return money.to_minor(Decimal(amount), STORE.digits)
+
+
+def _placed() -> OrderState:
+    sent = examples.NEW_ORDER
+    body = convert(sent, NewOrder, digits=STORE.digits)
+    lines = price(STORE, body.line_items, _offers()).lines
+    for index, line in enumerate(lines):
+        line.id = LINE_ID + index
+    return OrderState(
+        id=ORDER_ID,
+        number=NUMBER,
+        source=_SOURCE,
+        status=body.status,
+        currency=STORE.currency,
+        customer_id=CUSTOMER_ID,
+        lines=lines,
+        discount_total=_minor(sent["discount_total"]),
+        shipping_total=_minor(sent["shipping_total"]),
+        shipping_method=body.shipping_method,
+        tags=body.tags,
+        placed_at=CREATED_AT,
+        contact={**NO_CONTACT, **sent["customer"]},
+        shipping_address=snapshot(body.shipping_address),
+        note=body.note,
+        metadata=body.metadata,
+    )
+
+
+def _changed() -> OrderState:
+    order, patch = _placed(), examples.ORDER_CHANGES
+    order.shipping_address = merge(order.shipping_address, patch["shipping_address"])
+    order.shipping_total = _minor(patch["shipping_total"])
+    order.note, order.tags = patch["note"], patch["tags"]
+    order.metadata = merge(order.metadata, patch["metadata"])
+    return order
+
+
+def _paid() -> OrderState:
+    order, patch = _placed(), examples.STATUS_CHANGE
+    change_payment(order, patch["payment_status"], None)
+    change_status(order, patch["status"], [], UPDATED_AT, None)
+    return order
+
+
+def _extended() -> OrderState:
+    """The added unit has the variant of the first line and is merged into it."""
+    order = _placed()
+    order.lines[0].quantity += examples.ADDED_LINES["line_items"][0]["quantity"]
+    return order
+
+
+def _with_changed_line() -> OrderState:
+    order, patch = _placed(), examples.LINE_CHANGES
+    line = order.lines[0]
+    line.quantity, line.unit_price = patch["quantity"], _minor(patch["unit_price"])
+    line.metadata = merge(line.metadata, patch["metadata"])
+    return order
+
+
+def _copied() -> OrderState:
+    order, _ = copy_of(_placed(), convert(examples.NEW_COPY, NewCopy, digits=STORE.digits), _offers())
+    order.id, order.number, order.source, order.placed_at = ORDER_ID + 1, NUMBER + 1, _SOURCE, UPDATED_AT
+    for line in order.lines:
+        line.id += len(order.lines)
+    return order
+
+
+# --- as callers see it ---------------------------------------------------------------------------------------------
+
+
+def _order(order: OrderState, version: int = 1) -> Resource:
+    document = {"id": order.id, **document_of(order, STORE.digits), "suspected_duplicates_count": 0}
+    created = {"created_at": order.placed_at, "updated_at": order.placed_at} if version == 1 else {}
+    return {**document, **timestamps(version), **created}
+
+
+def _new_comment() -> Resource:
+    sent = examples.NEW_COMMENT
+    return _comment(COMMENT_ID, "comment", sent["body"], {}, sent["visibility"])
+
+
+def _comment(
+    comment_id: int, kind: str, body: str | None, changes: dict[str, Any], visibility: str = "internal"
+) -> Resource:
+    return {
+        "id": comment_id,
+        "order_id": ORDER_ID,
+        "type": kind,
+        "visibility": visibility,
+        "body": body,
+        "author": {"type": "app", "id": APP_ID, "name": APP_NAME},
+        "changes": changes,
+        "created_at": UPDATED_AT,
+    }
