@@ -162,14 +162,14 @@ async def _count(db: Connection, store_id: int, products: int) -> None:
 def _rows(random_: random.Random, store: Store, ids: range) -> Iterator[tuple[Sequence[Any], Sequence[Sequence[Any]]]]:
     for number in ids:
         product = new_product(_invented(random_, number), store)
-        row = product_row(product, store.id)
+        row = product_row(product, 1, store.id)
         created = _BEGINNING + timedelta(minutes=number, microseconds=1 + number * 7 % 999_999)
         updated = created + timedelta(days=random_.randint(0, 90), seconds=7)
         state = (row.price, row.on_hand, row.reserved, row.in_stock, created, updated)
         members = [
             (store.id, number * 10 + v.position, number, v.position, v.sku, v.barcode, v.external_id, v.options_key,
              v.price, v.on_hand, v.track_inventory, v.allow_backorder, v.low_stock_threshold, created, updated, v.head)
-            for v in (variant_row(variant, 1) for variant in product.live)
+            for v in (variant_row(variant, n, 1) for n, variant in enumerate(product.live, 1))
         ]  # fmt: skip
         columns = (store.id, number, row.external_id, row.slug, row.name, row.status, *state, row.head, row.terms)
         yield columns, members

@@ -19,7 +19,7 @@ async def move(shelves: Shelves, *moves: Move, atomic: bool = True) -> list[Move
 
 
 def of_order(sku: str, kind: Any, *, on_hand: int = 0, reserved: int = 0, key: str | None = None) -> Move:
-    return Move(sku=sku, kind=kind, on_hand=on_hand, reserved=reserved, reason="order", order_id=7, key=key)
+    return Move(sku=sku, kind=kind, on_hand=on_hand, reserved=reserved, reason="order", order_id=7, movement_key=key)
 
 
 async def stock(shelves: Shelves, sku: str) -> tuple[int, int, int]:

@@ -109,7 +109,7 @@ def _move(item: Adjustment, body: Adjustments) -> Move:
         kind=item.op,
         absolute=item.op == "set",
         on_hand=item.quantity,
-        expected_on_hand=item.compare_quantity,
+        expected=item.compare_quantity,
         reason=item.reason or body.reason,
         reference=item.reference or body.reference,
     )

@@ -106,24 +106,5 @@ def events_of(product: ProductCopy) -> list[Told]:
             changes = changes_between(variant.before, variant.fields)
             if changes.keys() - _DERIVED_OF_VARIANT:
                 told.append((VariantUpdated, variant, changes))
-            told += _stock_events(variant)
     return told
 
-
-def _stock_events(variant: VariantCopy) -> list[Told]:
-    """Stock that moved with a change; `move_stock` in the database tells the same of adjustments."""
-    before, after = variant.on_hand_before - variant.reserved, variant.on_hand - variant.reserved
-    if before == after:
-        return []
-    moved = {"on_hand": (variant.on_hand_before, variant.on_hand), "available": (before, after)}
-    told: list[Told] = [(ProductInventoryChanged, variant, moved)]
-    if not variant.fields["track_inventory"]:
-        return told
-    threshold = variant.fields["low_stock_threshold"]
-    if threshold is not None and after <= threshold < before:
-        told.append((ProductLowStock, variant, moved))
-    if after <= 0 < before:
-        told.append((ProductOutOfStock, variant, moved))
-    if before <= 0 < after:
-        told.append((ProductBackInStock, variant, moved))
-    return told

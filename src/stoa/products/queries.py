@@ -145,7 +145,7 @@ class Saved(msgspec.Struct):
     variant_ids: list[int]
 
 
-SAVE = Query(Saved, f"SELECT product_ids, variant_ids FROM save_products({', '.join(f'${n}' for n in range(1, 40))})")
+SAVE = Query(Saved, "SELECT product_ids, variant_ids FROM save_products($1, $2, $3, $4, $5, $6, $7)")
 
 VARIANT_LISTING = Listing(
     table="variants",

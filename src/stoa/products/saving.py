@@ -6,9 +6,8 @@ from typing import Any
 import msgspec
 
 from stoa.db.errors import PostgresError, violates
-from stoa.db.query import Executor
+from stoa.db.query import Executor, InputRow, json_rows
 from stoa.events.outbox import Actor
-from stoa.ids import new_id
 from stoa.products import queries
 from stoa.products.contract import ExternalIdTaken, SkuTaken
 from stoa.products.copies import ProductCopy, VariantCopy
@@ -19,9 +18,12 @@ from stoa.products.shelf import Pointing, Shelf, on_itself
 from stoa.rest.endpoint import Call
 
 
-class ProductRow(msgspec.Struct):
-    """A product's columns, in the order in which the statement takes them."""
+class ProductRow(InputRow):
+    """A product to store. `index` is its position in the list, from 1."""
 
+    arguments = ("save_products.in_products",)
+
+    index: int
     id: int | None
     external_id: str | None
     slug: str
@@ -36,11 +38,14 @@ class ProductRow(msgspec.Struct):
     terms: str
 
 
-class VariantRow(msgspec.Struct):
-    """A variant's columns, likewise; `product` counts the product rows of the same call, from 1."""
+class VariantRow(InputRow):
+    """A variant to store. `product_index` refers to a product of the same call."""
 
+    arguments = ("save_products.in_variants",)
+
+    index: int
+    product_index: int
     id: int | None
-    product: int
     position: int
     sku: str | None
     barcode: str | None
@@ -55,19 +60,28 @@ class VariantRow(msgspec.Struct):
     head: str
 
 
-class MovementRow(msgspec.Struct):
-    variant: int
+class MovementRow(InputRow):
+    """A change of on_hand for the ledger. `initial` marks the first stock of a new variant, which causes no stock event."""
+
+    arguments = ("save_products.in_movements",)
+
+    product_index: int
+    variant_index: int
+    initial: bool
     kind: str
     delta: int
     reason: str
     reference: str | None
 
 
-class EventRow(msgspec.Struct):
-    id: str
+class EventRow(InputRow):
+    """An event of a product, or of one of its variants."""
+
+    arguments = ("save_products.in_events",)
+
+    product_index: int
+    variant_index: int | None
     type: str
-    product: int
-    variant: int | None
     changes: str
 
 
@@ -148,31 +162,34 @@ async def save(db: Executor, store_id: int, products: Sequence[ProductCopy], cau
     movements: list[MovementRow] = []
     events: list[EventRow] = []
     changed: list[VariantCopy] = []
-    for place, product in enumerate(touched, 1):
-        product_rows.append(product_row(product, store_id))
-        places: dict[int, int] = {}
+    for product_index, product in enumerate(touched, 1):
+        product_rows.append(product_row(product, product_index, store_id))
+        indexes: dict[int, int] = {}
         for variant in product.variants:
             if not variant.touched or (variant.id is None and variant.deleted):
                 continue
             changed.append(variant)
-            places[id(variant)] = len(changed)
-            variant_rows.append(variant_row(variant, place))
+            index = indexes[id(variant)] = len(changed)
+            variant_rows.append(variant_row(variant, index, product_index))
             delta = variant.on_hand - variant.on_hand_before
             if delta and not variant.deleted:
-                movements.append(MovementRow(len(changed), cause.kind, delta, cause.reason, cause.reference))
+                initial = variant.before is None
+                movements.append(
+                    MovementRow(product_index, index, initial, cause.kind, delta, cause.reason, cause.reference)
+                )
         for event, variant, changes in events_of(product):
-            number = places[id(variant)] if variant else None
-            events.append(EventRow(new_id("evt"), event.name, place, number, json_of(changes)))
+            variant_index = indexes[id(variant)] if variant else None
+            events.append(EventRow(product_index, variant_index, event.name, json_of(changes)))
     try:
         saved = await queries.SAVE.one(
             db,
             store_id,
             cause.actor,
             cause.request_id,
-            *columns(ProductRow, product_rows),
-            *columns(VariantRow, variant_rows),
-            *columns(MovementRow, movements),
-            *columns(EventRow, events),
+            json_rows(product_rows),
+            json_rows(variant_rows),
+            json_rows(movements),
+            json_rows(events),
         )
     except PostgresError as error:
         # Another request took it between our look and our write; the first look names the rest.
@@ -187,9 +204,10 @@ async def save(db: Executor, store_id: int, products: Sequence[ProductCopy], cau
         variant.id = variant_id
 
 
-def product_row(product: ProductCopy, store_id: int) -> ProductRow:
+def product_row(product: ProductCopy, index: int, store_id: int) -> ProductRow:
     fields, live = product.fields, product.live
     return ProductRow(
+        index=index,
         id=product.id,
         external_id=fields["external_id"],
         slug=fields["slug"],
@@ -205,11 +223,12 @@ def product_row(product: ProductCopy, store_id: int) -> ProductRow:
     )
 
 
-def variant_row(variant: VariantCopy, product: int) -> VariantRow:
+def variant_row(variant: VariantCopy, index: int, product_index: int) -> VariantRow:
     fields = variant.fields
     return VariantRow(
+        index=index,
+        product_index=product_index,
         id=variant.id,
-        product=product,
         position=fields["position"],
         sku=fields["sku"],
         barcode=fields["barcode"],
