@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from stoa.customers.finding import FoundCustomer, InlineCustomer, find_or_create, get_contact
-from stoa.products.saving import Cause
+from stoa.events.outbox import Cause
 from stoa.rest.problems import ValidationFailed
 from tests.customers.people import JUN, MAYA, created, told
 from tests.support.shops import Shop

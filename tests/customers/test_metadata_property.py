@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoa.customers.contract import SHARED
-from stoa.customers.documents import seen_by, shown_of, spaces_of
+from stoa.customers.documents import metadata_of, seen_by, shown_of
 from stoa.customers.rules import merged
 
 APPS = (3, 30, 33)
@@ -29,9 +29,9 @@ def test_whatever_is_merged_each_app_sees_its_own_and_the_shared(history: list[t
     model: dict[int, dict[str, Any]] = {0: {}, **{app: {} for app in APPS}}
     stored = shown_of({})
     for app, patch in history:
-        spaces, faults = merged(spaces_of(stored), patch, app, "")
+        metadata, faults = merged(metadata_of(stored), patch, app, "")
         assert faults == []
-        stored = shown_of(spaces)
+        stored = shown_of(metadata)
         for key, value in patch.items():
             space = model[0 if key.startswith(SHARED) else app]
             space.pop(key, None)

@@ -7,7 +7,7 @@ import pytest
 
 from stoa.customers.rows import customer_from_row
 from stoa.customers.saving import save
-from stoa.products.saving import Cause
+from stoa.events.outbox import Cause
 from tests.customers.people import JUN, created
 from tests.support.races import until_somebody_waits
 from tests.support.shops import Shop

@@ -67,8 +67,8 @@ def _moved() -> CustomerCopy:
 
 def _merged() -> CustomerCopy:
     customer = _created()
-    spaces, _ = merged(customer.spaces, examples.METADATA_CHANGES, APP_ID, "")
-    return msgspec.structs.replace(customer, spaces=spaces)
+    metadata, _ = merged(customer.metadata, examples.METADATA_CHANGES, APP_ID, "")
+    return msgspec.structs.replace(customer, metadata=metadata)
 
 
 def _customer(customer: CustomerCopy, version: int = 1) -> Resource:
@@ -79,7 +79,8 @@ def _customer(customer: CustomerCopy, version: int = 1) -> Resource:
 
 def _entries(customer: CustomerCopy) -> list[Resource]:
     changed = examples.METADATA_CHANGES
-    entries = {key: text for space in sorted(customer.spaces) for key, text in sorted(customer.spaces[space].items())}
+    owners = (None, APP_ID)  # shared keys first
+    entries = {key: text for owner in owners for key, text in sorted(customer.metadata.get(owner, {}).items())}
     return [
         {
             "key": key,

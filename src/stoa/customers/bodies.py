@@ -5,11 +5,11 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from stoa.customers.contract import MOST_ADDRESSES, Country, Email, Latitude, Longitude, Phone, Short
+from stoa.customers.contract import MOST_ADDRESSES, Country, Email, Latitude, Longitude, Phone
 from stoa.rest.checks import worded
+from stoa.rest.fields import ExternalId, MetadataValue, Short
 
 Status = Literal["active", "disabled"]
-ExternalId = Annotated[str, Meta(min_length=1, max_length=255)]
 Locale = Annotated[
     str,
     Meta(max_length=35, pattern=r"^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*$"),
@@ -23,7 +23,6 @@ MetadataKey = Annotated[
     Meta(pattern=r"^[a-z0-9_.-]{1,64}$"),
     worded("must be a key of 1 to 64 small letters, digits, dots, hyphens and underscores"),
 ]
-MetadataValue = Annotated[str, Meta(max_length=1000)] | int | float | bool
 MetadataChanges = dict[MetadataKey, MetadataValue | None]
 
 

@@ -32,7 +32,6 @@ from stoa.rest.problems import Refusal
 MOST_ADDRESSES, MOST_KEYS = 100, 100
 SHARED = "shared."
 
-Short = Annotated[str, Meta(max_length=255)]
 # Languages differ in what is a blank; with control characters and the byte order mark added, they agree.
 _BLANK = r"\s\u0000-\u001f\u007f-\u009f\ufeff"
 Email = Annotated[

@@ -4,18 +4,18 @@ from typing import Any
 
 import msgspec
 
-from stoa.customers.documents import Spaces
+from stoa.customers.documents import Metadata
 
 
 class CustomerCopy(msgspec.Struct, frozen=True):
-    """A customer being worked on: an edit gives another copy. `id` is None until it is stored."""
+    """A working copy of a customer. An edit returns another copy; `id` is None until it is stored."""
 
     id: int | None
     fields: dict[str, Any]
-    spaces: Spaces
+    metadata: Metadata
     version: int = 0
-    before: dict[str, Any] | None = None  # as stored; None when new
-    spaces_before: Spaces = {}
+    before: dict[str, Any] | None = None  # as stored; None: new
+    metadata_before: Metadata = {}
 
     @property
     def is_new(self) -> bool:
@@ -23,28 +23,30 @@ class CustomerCopy(msgspec.Struct, frozen=True):
 
     @property
     def touched(self) -> bool:
-        return self.fields != self.before or self.spaces != self.spaces_before
+        return self.fields != self.before or self.metadata != self.metadata_before
 
     def address(self, address_id: int) -> dict[str, Any] | None:
         return next((each for each in self.fields["addresses"] if each["id"] == address_id), None)
 
 
-class Entry(msgspec.Struct):
-    """A metadata entry that differs from what is stored; no value where it goes."""
+class ChangedEntry(msgspec.Struct):
+    """A metadata entry that differs from the stored one; `new` is None if it is removed."""
 
-    space: int
+    app_id: int | None  # None: shared
     key: str
     old: str | None
     new: str | None
 
 
-def entries_changed(customer: CustomerCopy) -> list[Entry]:
-    found: list[Entry] = []
-    for space in sorted(customer.spaces.keys() | customer.spaces_before.keys()):
-        before, after = customer.spaces_before.get(space, {}), customer.spaces.get(space, {})
-        found += [
-            Entry(space, key, before.get(key), after.get(key))
+def entries_changed(customer: CustomerCopy) -> list[ChangedEntry]:
+    """The changed metadata entries: the shared ones, then those of each app."""
+    changed: list[ChangedEntry] = []
+    owners = customer.metadata.keys() | customer.metadata_before.keys()
+    for app_id in [None, *sorted(owner for owner in owners if owner is not None)]:
+        before, after = customer.metadata_before.get(app_id, {}), customer.metadata.get(app_id, {})
+        changed += [
+            ChangedEntry(app_id, key, before.get(key), after.get(key))
             for key in sorted(before.keys() | after.keys())
             if before.get(key) != after.get(key)
         ]
-    return found
+    return changed

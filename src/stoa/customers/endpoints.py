@@ -1,7 +1,6 @@
 """What happens when customers, their addresses and their metadata are asked for and changed."""
 
 from collections.abc import Callable, Mapping
-from decimal import Decimal
 from typing import Any
 
 import msgspec
@@ -18,22 +17,19 @@ from stoa.customers.bodies import (
 )
 from stoa.customers.contract import CUSTOMERS, Address, Customer, CustomerExists, MetadataEntry, WrittenBy
 from stoa.customers.copies import CustomerCopy
-from stoa.customers.documents import SHARED_SPACE, entry_term, mark_of, seen_by, value_of, without_others
-from stoa.customers.erasure import erase, hold
+from stoa.customers.documents import entry_term, only_shared, section_start, seen_by, value_of
 from stoa.customers.examples import ADDRESS_CHANGES, CUSTOMER_CHANGES, METADATA_CHANGES, NEW_ADDRESS, NEW_CUSTOMER
 from stoa.customers.phones import e164
 from stoa.customers.register import Register
 from stoa.customers.saving import load, save_or_refuse
-from stoa.products.contract import ExternalIdTaken
-from stoa.products.documents import json_of
-from stoa.products.saving import cause_of
+from stoa.db.documents import exactly, json_of
+from stoa.events.outbox import Cause
 from stoa.rest.endpoint import Call, Created, NoContent, One, Page, Routes, Subject
 from stoa.rest.lists import ListQuery, list_page
 from stoa.rest.patch import check_echoes
-from stoa.rest.problems import NotFound
+from stoa.rest.problems import ExternalIdTaken, NotFound
 
 routes = Routes("Customers")
-_exact = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal)
 
 
 @routes.get("/customers", scope="customers:read", lists=CUSTOMERS)
@@ -44,9 +40,9 @@ async def list_customers(call: Call, query: ListQuery) -> Page[Customer]:
     shared ones. To keep a copy in step, ask for `updated_since` with `include_deleted=true`: one that was erased comes as
     `{id, deleted_at, version}`.
     """
-    own = mark_of(call.caller.app_id)
+    own = section_start(call.caller.app_id)
     page = await list_page(call.db, call.store_id, queries.LISTING, _own_metadata(query, call), caller=own)
-    page.docs = [without_others(doc) for doc in page.docs]
+    page.docs = [only_shared(doc) for doc in page.docs]
     return page
 
 
@@ -89,27 +85,11 @@ async def update_customer(call: Call, customer_id: int, body: CustomerChanges) -
     customer = _found(register, customer_id)
     call.check_version(customer.version)
     if call.echoed:
-        check_echoes(call, _exact.decode((await _document(call, customer_id)).doc), CUSTOMER_ELSEWHERE)
+        check_echoes(call, exactly((await _document(call, customer_id)).doc), CUSTOMER_ELSEWHERE)
     changed = rules.change_customer(customer, body, call.patch, call.caller.app_id)
     register.put(changed, before=customer)
     await _stored(call, changed)
     return await _document(call, customer_id)
-
-
-@routes.delete("/customers/{customer_id}", scope="customers:erase")
-async def erase_customer(call: Call, customer_id: int) -> NoContent:
-    """Erase a customer's personal data, for good.
-
-    Name, e-mail address, phone, addresses, note, tags and metadata are removed wherever they were written, past events,
-    import reports and remembered answers included. Orders keep their totals under a customer without a name. A tombstone
-    stays in lists for 90 days. This cannot be undone.
-    """
-    held = await hold(call.db, call.store_id, customer_id)
-    if held is None:
-        raise _no_customer()
-    call.check_version(held.version)
-    await erase(call.db, call.store_id, customer_id, held, cause_of(call))
-    return NoContent()
 
 
 @routes.post("/customers/{customer_id}/addresses", scope="customers:write", example=NEW_ADDRESS)
@@ -164,15 +144,14 @@ async def update_customer_metadata(call: Call, customer_id: int, body: MetadataC
 
     def change(customer: CustomerCopy) -> CustomerCopy:
         call.check_version(customer.version)
-        spaces, faults = rules.merged(customer.spaces, call.patch, call.caller.app_id, "")
+        metadata, faults = rules.merged(customer.metadata, call.patch, call.caller.app_id, "")
         rules.refuse(faults)
-        return msgspec.structs.replace(customer, spaces=spaces)
+        return msgspec.structs.replace(customer, metadata=metadata)
 
     await _edited(call, customer_id, change)
-    spaces = [SHARED_SPACE, call.caller.app_id]
     entries = [
         MetadataEntry(row.key, value_of(row.value), row.updated_at, WrittenBy(row.updated_by))
-        for row in await queries.ENTRIES.all(call.db, call.store_id, customer_id, spaces)
+        for row in await queries.ENTRIES.all(call.db, call.store_id, customer_id, call.caller.app_id)
     ]
     docs = [msgspec.json.encode(entry) for entry in entries]
     return Page(docs, [], len(docs), max(len(docs), 1), 1, None, None)
@@ -207,7 +186,9 @@ async def _stored(call: Call, customer: CustomerCopy) -> CustomerCopy:
     """Store a customer; where another took one of its names after our look, the refusal says who."""
     call.subject = Subject("customer", customer.id) if customer.id else None
     try:
-        [stored] = await save_or_refuse(call.db, call.store_id, call.store.digits, [customer], cause_of(call))
+        [stored] = await save_or_refuse(
+            call.db, call.store_id, call.store.digits, [customer], Cause(call.caller.app_id, call.request_id)
+        )
     except (CustomerExists, ExternalIdTaken):
         # Uses another connection, because this transaction is rolled back.
         named = await load(call.autocommit, call.store_id, **_names(customer.fields), lock=False)
@@ -242,7 +223,6 @@ def _own_metadata(query: ListQuery, call: Call) -> ListQuery:
         return query
     pairs: dict[str, str] = msgspec.json.decode(query.values[query.shape.filters.index("metadata")])
     wanted = [
-        entry_term(call.store_id, rules.space_of(key, call.caller.app_id) or SHARED_SPACE, key, value)
-        for key, value in pairs.items()
+        entry_term(call.store_id, rules.owner_of(key, call.caller.app_id), key, value) for key, value in pairs.items()
     ]
     return query.with_filter("metadata", terms.exactly(wanted))

@@ -4,7 +4,7 @@ from typing import Any
 
 from stoa.customers.contract import Customer
 from stoa.customers.copies import CustomerCopy, entries_changed
-from stoa.customers.documents import SHARED_SPACE, value_of
+from stoa.customers.documents import value_of
 from stoa.events.outbox import Event
 from stoa.rest.lists import Tombstone
 from stoa.rest.patch import changes_between
@@ -63,7 +63,7 @@ def events_of(customer: CustomerCopy) -> list[Told]:
         told.append((CustomerAddressChanged, _address_changes(changes)))
     entries = entries_changed(customer)
     if entries:
-        shared = [each for each in entries if each.space == SHARED_SPACE]
+        shared = [each for each in entries if each.app_id is None]
         old = {each.key: value_of(each.old) for each in shared if each.old is not None}
         new = {each.key: value_of(each.new) for each in shared if each.new is not None}
         told.append((CustomerMetadataChanged, {"metadata": (old, new)} if shared else {}))

@@ -11,7 +11,7 @@ from stoa.customers.queries import FoundCustomer
 from stoa.customers.rules import new_customer, profile_faults, refuse
 from stoa.customers.saving import save
 from stoa.db.query import Executor
-from stoa.products.saving import Cause
+from stoa.events.outbox import Cause
 from stoa.rest.problems import Fault, ServiceUnavailable
 
 _TRIES = 5

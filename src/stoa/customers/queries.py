@@ -107,7 +107,7 @@ class Saved(msgspec.Struct):
     customer_ids: list[int]  # null where one could not be made
 
 
-SAVE = Query(Saved, f"SELECT customer_ids FROM save_customers({', '.join(f'${n}' for n in range(1, 26))})")
+SAVE = Query(Saved, "SELECT customer_ids FROM save_customers($1, $2, $3, $4, $5, $6, $7, $8)")
 
 
 class StoredEntry(msgspec.Struct):
@@ -120,7 +120,7 @@ class StoredEntry(msgspec.Struct):
 ENTRIES = Query(
     StoredEntry,
     """SELECT key, value, updated_at, updated_by FROM customer_metadata
-        WHERE store_id = $1 AND customer_id = $2 AND namespace = ANY($3::bigint[]) ORDER BY key""",
+        WHERE store_id = $1 AND customer_id = $2 AND (app_id IS NULL OR app_id = $3) ORDER BY key""",
 )
 
 

@@ -5,8 +5,7 @@ from typing import Literal
 
 from stoa.customers.contract import CustomerExists, email_key
 from stoa.customers.copies import CustomerCopy
-from stoa.products.contract import ExternalIdTaken
-from stoa.rest.problems import Fault
+from stoa.rest.problems import ExternalIdTaken, Fault
 
 MatchBy = Literal["email", "phone", "external_id", "id"]
 

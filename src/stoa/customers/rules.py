@@ -9,9 +9,9 @@ import msgspec
 from stoa.customers.bodies import AddressChanges, CustomerChanges, NewAddress, NewCustomer, Profile
 from stoa.customers.contract import MOST_ADDRESSES, MOST_KEYS, SHARED
 from stoa.customers.copies import CustomerCopy
-from stoa.customers.documents import ADDRESS_DEFAULTS, CUSTOMER_DEFAULTS, SHARED_SPACE, Spaces
+from stoa.customers.documents import ADDRESS_DEFAULTS, CUSTOMER_DEFAULTS, Metadata
 from stoa.customers.phones import e164
-from stoa.products.documents import json_of
+from stoa.db.documents import json_of
 from stoa.rest.patch import merge
 from stoa.rest.problems import Fault, ValidationFailed, counted, shown
 
@@ -42,9 +42,9 @@ def new_customer(new: NewCustomer, metadata: Mapping[str, Any], app_id: int | No
         for place, each in enumerate(new.addresses):
             faults += address_faults(_plain(each), f"/addresses/{place}")
         faults += _flag_faults(new.addresses)
-    spaces, wrong = merged({}, metadata, app_id, "/metadata")
+    stored, wrong = merged({}, metadata, app_id, "/metadata")
     refuse([*faults, *wrong])
-    customer = CustomerCopy(None, fields, spaces)
+    customer = CustomerCopy(None, fields, stored)
     for each in new.addresses:
         customer = add_address(customer, each)
     return customer
@@ -64,10 +64,10 @@ def change_customer(
     if after["email"] is None and after["phone"] is None and not faults:
         faults.append(Fault("/email", "required", "is required, unless a phone number is given"))
     sent: Mapping[str, Any] | None = patch.get("metadata", {})
-    metadata = sent if sent is not None else dict.fromkeys(_visible(customer.spaces, app_id))
-    spaces, wrong = merged(customer.spaces, metadata, app_id, "/metadata")
+    entries = sent if sent is not None else dict.fromkeys(_visible(customer.metadata, app_id))
+    metadata, wrong = merged(customer.metadata, entries, app_id, "/metadata")
     refuse([*faults, *wrong])
-    return msgspec.structs.replace(customer, fields=after, spaces=spaces)
+    return msgspec.structs.replace(customer, fields=after, metadata=metadata)
 
 
 def profile_faults(profile: Profile, at: str = "") -> list[Fault]:
@@ -188,38 +188,36 @@ def _address_limit(at: str) -> Fault:
 # --- metadata --------------------------------------------------------------------------------------------------------
 
 
-def space_of(key: str, app_id: int | None) -> int | None:
-    """The namespace a key belongs to; None when nobody may write it: an operator has no namespace."""
-    return SHARED_SPACE if key.startswith(SHARED) else app_id
+def owner_of(key: str, app_id: int | None) -> int | None:
+    """The owner of a metadata key that this app writes; None: the key is shared."""
+    return None if key.startswith(SHARED) else app_id
 
 
-def _visible(spaces: Spaces, app_id: int | None) -> list[str]:
+def _visible(metadata: Metadata, app_id: int | None) -> list[str]:
     """The keys that an app sees."""
-    return [key for space in {SHARED_SPACE, app_id} if space is not None for key in spaces.get(space, {})]
+    return [key for owner in {None, app_id} for key in metadata.get(owner, {})]
 
 
-def merged(spaces: Spaces, patch: Mapping[str, Any], app_id: int | None, at: str) -> tuple[Spaces, list[Fault]]:
-    """Metadata with a flat merge patch applied, each key in its namespace; and what is wrong with it."""
-    after = {space: dict(entries) for space, entries in spaces.items()}
+def merged(metadata: Metadata, patch: Mapping[str, Any], app_id: int | None, at: str) -> tuple[Metadata, list[Fault]]:
+    """Metadata with a flat merge patch applied, and its faults. Each key goes to its owner; an operator owns none."""
+    after = {owner: dict(entries) for owner, entries in metadata.items()}
     faults: list[Fault] = []
     for key, value in patch.items():
-        space = space_of(key, app_id)
-        if space is None:
-            faults.append(
-                Fault(f"{at}/{shown(key)}", "invalid_format", f"must start with {SHARED} where no app writes")
-            )
+        if app_id is None and not key.startswith(SHARED):
+            words = f"must start with {SHARED} because no app writes it"
+            faults.append(Fault(f"{at}/{shown(key)}", "invalid_format", words))
             continue
-        entries = after.setdefault(space, {})
+        entries = after.setdefault(owner_of(key, app_id), {})
         if value is None:
             entries.pop(key, None)
         else:
             entries[key] = json_of(value)
     faults += [
-        Fault(at, "metadata_limit", f"may hold at most {MOST_KEYS} keys, and as many shared ones")
-        for space, entries in after.items()
-        if len(entries) > MOST_KEYS and len(entries) > len(spaces.get(space, {}))
+        Fault(at, "metadata_limit", f"must have at most {MOST_KEYS} keys of the app and {MOST_KEYS} shared keys")
+        for owner, entries in after.items()
+        if len(entries) > MOST_KEYS and len(entries) > len(metadata.get(owner, {}))
     ]
-    return {space: entries for space, entries in after.items() if entries}, faults
+    return {owner: entries for owner, entries in after.items() if entries}, faults
 
 
 def _phone_faults(phone: Any, at: str) -> list[Fault]:

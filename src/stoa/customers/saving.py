@@ -8,22 +8,24 @@ import msgspec
 from stoa.customers import queries
 from stoa.customers.contract import CustomerExists, email_key
 from stoa.customers.copies import CustomerCopy, entries_changed
-from stoa.customers.documents import shown_of, spaces_of, terms_of
+from stoa.customers.documents import metadata_of, shown_of, terms_of
 from stoa.customers.events import events_of
 from stoa.customers.rules import with_defaults
+from stoa.db.documents import fields_of, head_of, json_of
 from stoa.db.errors import PostgresError, violates
-from stoa.db.query import Executor
-from stoa.ids import new_id
-from stoa.products.contract import ExternalIdTaken
-from stoa.products.documents import fields_of, head_of, json_of
-from stoa.products.saving import Cause, columns
+from stoa.db.query import Executor, InputRow, json_rows
+from stoa.events.outbox import Cause
+from stoa.rest.problems import ExternalIdTaken
 
 
-class CustomerRow(msgspec.Struct):
-    """A customer's columns, in the order in which the statement takes them."""
+class CustomerRow(InputRow):
+    """A customer to store. `index` is its position in the list, from 1."""
 
+    arguments = ("save_customers.in_customers",)
+
+    index: int
     id: int | None
-    made: bool
+    is_new: bool
     external_id: str | None
     email: str | None
     email_key: str | None
@@ -36,19 +38,25 @@ class CustomerRow(msgspec.Struct):
     terms: str
 
 
-class EntryRow(msgspec.Struct):
-    """A metadata entry likewise; `customer` counts the customer rows of the same call, from 1."""
+class EntryRow(InputRow):
+    """A metadata entry to store, or to delete if it has no value. Without an app it is shared."""
 
-    customer: int
-    namespace: int
+    arguments = ("save_customers.in_entries",)
+
+    customer_index: int
+    app_id: int | None
     key: str
     value: str | None
 
 
-class EventRow(msgspec.Struct):
-    id: str
+class EventRow(InputRow):
+    """An event of a customer of the same call."""
+
+    arguments = ("save_customers.in_events",)
+
+    index: int
+    customer_index: int
     type: str
-    customer: int
     changes: str
 
 
@@ -71,8 +79,8 @@ async def load(
 
 
 def _copy(row: queries.StoredCustomer) -> CustomerCopy:
-    fields, spaces = fields_of(row.head), spaces_of(row.shown)
-    return CustomerCopy(row.id, fields, spaces, row.version, before=fields, spaces_before=spaces)
+    fields, metadata = fields_of(row.head), metadata_of(row.shown)
+    return CustomerCopy(row.id, fields, metadata, row.version, before=fields, metadata_before=metadata)
 
 
 async def save(
@@ -85,21 +93,22 @@ async def save(
     rows: list[CustomerRow] = []
     entries: list[EntryRow] = []
     events: list[EventRow] = []
-    for place, customer in enumerate(touched, 1):
-        rows.append(_row(customer, store_id))
-        entries += [EntryRow(place, each.space, each.key, each.new) for each in entries_changed(customer)]
-        events += [EventRow(new_id("evt"), kind.name, place, json_of(told)) for kind, told in events_of(customer)]
+    for index, customer in enumerate(touched, 1):
+        rows.append(_row(customer, index, store_id))
+        entries += [EntryRow(index, each.app_id, each.key, each.new) for each in entries_changed(customer)]
+        for kind, changes in events_of(customer):
+            events.append(EventRow(len(events), index, kind.name, json_of(changes)))
     try:
         saved = await queries.SAVE.one(
             db,
             store_id,
             digits,
             cause.app_id,
-            cause.actor,
+            cause.actor_json,
             cause.request_id,
-            *columns(CustomerRow, rows),
-            *columns(EntryRow, entries),
-            *columns(EventRow, events),
+            json_rows(rows),
+            json_rows(entries),
+            json_rows(events),
         )
     except PostgresError as error:
         # Another request took it between our look and our write; the first look names the rest.
@@ -155,11 +164,12 @@ def _dated(address: dict[str, Any], customer_id: int, ids: Iterator[int], moment
     return {**address, "id": address_id, "customer_id": customer_id, "created_at": since, "updated_at": moment}
 
 
-def _row(customer: CustomerCopy, store_id: int) -> CustomerRow:
+def _row(customer: CustomerCopy, index: int, store_id: int) -> CustomerRow:
     fields = customer.fields
     return CustomerRow(
+        index=index,
         id=customer.id,
-        made=customer.is_new,
+        is_new=customer.is_new,
         external_id=fields["external_id"],
         email=fields["email"],
         email_key=email_key(fields["email"]) if fields["email"] else None,
@@ -168,6 +178,6 @@ def _row(customer: CustomerCopy, store_id: int) -> CustomerRow:
         last_name=fields["last_name"],
         status=fields["status"],
         head=head_of(fields),
-        shown=shown_of(customer.spaces),
-        terms=terms_of(fields, customer.spaces, store_id),
+        shown=shown_of(customer.metadata),
+        terms=terms_of(fields, customer.metadata, store_id),
     )

@@ -15,6 +15,21 @@ class Actor(msgspec.Struct, omit_defaults=True):
     app_id: int | None = None
 
 
+class Cause(msgspec.Struct, frozen=True):
+    """The request behind a change, and the app that sent it; without an app, an operator caused the change."""
+
+    app_id: int | None
+    request_id: str
+
+    @property
+    def actor(self) -> Actor:
+        return Actor("operator") if self.app_id is None else Actor("app", self.app_id)
+
+    @property
+    def actor_json(self) -> str:
+        return msgspec.json.encode(self.actor).decode()
+
+
 class Event(msgspec.Struct):
     """Something that happened to a resource; each kind is a subclass with its name and the scope that may hear it."""
 

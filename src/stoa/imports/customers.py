@@ -12,13 +12,13 @@ from stoa.customers.phones import e164
 from stoa.customers.register import MatchBy, Register
 from stoa.customers.rows import change_by_row, customer_from_row
 from stoa.customers.saving import load, save_or_refuse
+from stoa.db.documents import json_of
 from stoa.db.query import Executor
+from stoa.events.outbox import Cause
 from stoa.imports import sheets
 from stoa.imports.contract import CustomerImportFinished, Outcome
 from stoa.imports.importable import Importable, Result, Task, failed
 from stoa.imports.reading import Row
-from stoa.products.documents import json_of
-from stoa.products.saving import Cause
 from stoa.rest.patch import changes_between
 from stoa.rest.problems import Fault, Refusal, ValidationFailed
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 import msgspec
 
 from stoa.db.query import Executor
-from stoa.imports import forgetting, queries, reports
+from stoa.imports import queries, reports
 from stoa.imports.contract import (
     CSV,
     JSON,
@@ -35,7 +35,6 @@ UPLOADS, REPORTS = (NDJSON, CSV, JSON), (JSON, NDJSON, CSV)
 REFUSALS = (MalformedJson, ValidationFailed, TooManyRows, TooManyImports)
 
 LONGEST_WAIT_S, LOOK_EVERY_S = 20, 0.05
-_ = forgetting  # importing it lets erasures reach what imports keep
 _ID = re.compile(r"imp_[0-9a-z]{20}\Z")
 _WAIT = re.compile(rb"""(?:^|[,;])\s*wait\s*=\s*"?(\d{1,9})"?\s*(?:$|[,;])""")
 

@@ -30,7 +30,7 @@ async def start_import(db: Executor, task: Task, of: Importable, file: Path, med
     """Keep a file and put its job into the queue, inside the caller's transaction: all of it, or nothing."""
     if task.options.mode == "create" and task.options.match_by == "id":
         raise InvalidParameter("mode=create makes new ones, whose ids are given by the store: match by something else.")
-    store_id, app_id = task.store.id, task.app_id or 0
+    store_id, app_id = task.store.id, task.app_id
     await _check_queue(db, store_id, app_id)
     total = number = 0
     with file.open("rb") as source:
@@ -62,7 +62,7 @@ def new_import_id() -> str:
     return new_id("imp")
 
 
-async def _check_queue(db: Executor, store_id: int, app_id: int) -> None:
+async def _check_queue(db: Executor, store_id: int, app_id: int | None) -> None:
     if await queries.UNFINISHED.one(db, store_id, app_id) >= MOST_RUNNING + MOST_WAITING:
         raise TooManyImports(
             f"{MOST_RUNNING} run at once and {MOST_WAITING} more wait; this would be one too many.",

@@ -5,15 +5,16 @@ from typing import Any, cast
 
 import msgspec
 
+from stoa.db.documents import json_of
 from stoa.db.query import Executor
+from stoa.events.outbox import Cause
 from stoa.imports import sheets
 from stoa.imports.contract import Outcome, ProductImportFinished
 from stoa.imports.importable import Importable, Result, Task, failed
 from stoa.imports.reading import Row
 from stoa.products.copies import ProductCopy
-from stoa.products.documents import json_of
 from stoa.products.rows import Keys, change_by_row, pointing_into, product_from_row, skus_in, variants_in
-from stoa.products.saving import Cause, load, save
+from stoa.products.saving import Booking, load, save
 from stoa.products.shelf import Shelf
 from stoa.rest.patch import changes_between
 from stoa.rest.problems import Fault, Refusal, ValidationFailed
@@ -91,7 +92,7 @@ async def apply(db: Executor, task: Task, rows: Sequence[Row], *, write: bool) -
         except Refusal as refusal:
             planned.append(failed(row, refusal, key(row.members, task.options.match_by)))
     if write:
-        await save(db, task.store.id, shelf.products, _cause(task))
+        await _save(db, task, shelf.products)
     return [each if isinstance(each, Result) else _result(each, task) for each in planned]
 
 
@@ -169,12 +170,13 @@ async def retire(db: Executor, task: Task, ids: Sequence[int]) -> int:
     """Archive products that the file left out; says how many were not archived yet."""
     products = await load(db, task.store.id, ids=ids)
     count = sum([change_by_row(product, {"status": "archived"}, task.store) for product in products])
-    await save(db, task.store.id, products, _cause(task))
+    await _save(db, task, products)
     return count
 
 
-def _cause(task: Task) -> Cause:
-    return Cause(task.app_id, task.request_id, kind="import", reason="sync", reference=task.import_id)
+async def _save(db: Executor, task: Task, products: Sequence[ProductCopy]) -> None:
+    booking = Booking(kind="import", reason="sync", reference=task.import_id)
+    await save(db, task.store.id, products, Cause(task.app_id, task.request_id), booking)
 
 
 PRODUCTS = Importable(

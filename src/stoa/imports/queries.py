@@ -87,7 +87,7 @@ DROP_PARTS = Command("DELETE FROM import_parts WHERE store_id = $1 AND import_id
 
 # Held until the job is in the queue, so that of two uploads in the same moment one is counted by the other.
 LOCK_INSTALLATION = Query(int, "SELECT app_id FROM installations WHERE store_id = $1 AND app_id = $2 FOR NO KEY UPDATE")
-UNFINISHED = Query(int, "SELECT count(*) FROM import_queue WHERE store_id = $1 AND app_id = $2")
+UNFINISHED = Query(int, "SELECT count(*) FROM import_queue WHERE store_id = $1 AND app_id IS NOT DISTINCT FROM $2")
 ENQUEUE = Command("INSERT INTO import_queue (store_id, import_id, app_id) VALUES ($1, $2, $3)")
 
 
@@ -102,12 +102,12 @@ _CLAIM = """UPDATE import_queue q
        SET lease_owner = $1, lease_until = now() + make_interval(secs => $2), tries = q.tries + 1,
            lane = coalesce(q.lane, CASE WHEN EXISTS (
                       SELECT 1 FROM import_queue o
-                       WHERE o.store_id = q.store_id AND o.app_id = q.app_id AND o.lane = 1) THEN 2 ELSE 1 END)
+                       WHERE o.store_id = q.store_id AND o.app_id IS NOT DISTINCT FROM q.app_id AND o.lane = 1) THEN 2 ELSE 1 END)
      WHERE (q.store_id, q.import_id) = (
            SELECT w.store_id, w.import_id FROM import_queue w
             WHERE w.lease_until <= now() {this} AND (w.lane IS NOT NULL OR 2 > (
                   SELECT count(*) FROM import_queue o
-                   WHERE o.store_id = w.store_id AND o.app_id = w.app_id AND o.lane IS NOT NULL))
+                   WHERE o.store_id = w.store_id AND o.app_id IS NOT DISTINCT FROM w.app_id AND o.lane IS NOT NULL))
             ORDER BY w.created_at LIMIT 1 FOR UPDATE SKIP LOCKED)
     RETURNING q.store_id, q.import_id, q.next_part, q.tries"""
 CLAIM = Query(Claimed, _CLAIM.format(this=""), unbound=_ALL_STORES)

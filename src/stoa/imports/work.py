@@ -89,7 +89,7 @@ class Work:
             job = self.job
             if not await queries.HOLD.run(db, job.store_id, job.id, self._owner, next_part, LEASE_S):
                 raise LeaseLost
-            if job.app_id and not await queries.MAY_GO_ON.one(db, job.store_id, job.app_id, self.of.scope):
+            if job.app_id is not None and not await queries.MAY_GO_ON.one(db, job.store_id, job.app_id, self.of.scope):
                 raise AppNotInstalled("The app may no longer write here; what was written stays.")
             yield db
 
@@ -190,7 +190,7 @@ class Work:
         await queries.DEQUEUE.run(db, job.store_id, job.id, self._owner)
         job = await self.read_job(db)
         event = self.of.finished(job.number, job.version, (await document_of(db, job)).decode(), {})
-        actor = Actor("app", job.app_id) if job.app_id else Actor("operator")
+        actor = Actor("app", job.app_id) if job.app_id is not None else Actor("operator")
         await emit(db, job.store_id, event, actor=actor, request_id=job.request_id)
 
     async def read_job(self, db: Executor) -> Job:

@@ -7,8 +7,9 @@ import msgspec
 from msgspec import Meta
 
 from stoa.events.outbox import Actor
-from stoa.products.contract import Quantity, Short, Sku, Stock
+from stoa.products.contract import Quantity, Sku, Stock
 from stoa.rest.batch import Mode
+from stoa.rest.fields import Short
 from stoa.rest.filters import Choices, Flag, Ids, Moment, MomentRange, Text
 from stoa.rest.lists import ListOf
 from stoa.rest.problems import Refusal

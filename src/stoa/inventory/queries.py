@@ -93,6 +93,4 @@ async def move_stock(
     db: Executor, store_id: int, moves: Sequence[Move], *, atomic: bool, actor: Actor, request_id: str
 ) -> list[Moved]:
     """Move stock in the given order, with ledger rows and events, and return the result of each movement."""
-    return await MOVE_STOCK.all(
-        db, store_id, atomic, msgspec.json.encode(actor).decode(), request_id, json_rows(moves)
-    )
+    return await MOVE_STOCK.all(db, store_id, atomic, msgspec.json.encode(actor).decode(), request_id, json_rows(moves))

@@ -5,6 +5,8 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from stoa.db.documents import exactly
+from stoa.events.outbox import Cause
 from stoa.products import queries
 from stoa.products.bodies import (
     VARIANT_ELSEWHERE,
@@ -16,10 +18,9 @@ from stoa.products.bodies import (
 )
 from stoa.products.contract import Product, Variant
 from stoa.products.copies import ProductCopy, VariantCopy
-from stoa.products.documents import exactly
 from stoa.products.rows import Keys, change_by_row, pointing_into, product_from_row
 from stoa.products.rules import change_variant, delete_product
-from stoa.products.saving import cause_of, load, save
+from stoa.products.saving import load, save
 from stoa.products.shelf import MatchBy, Shelf
 from stoa.rest.batch import Batch, ItemResult, Mode, Outcome, check_size, done, failed, refuse_all
 from stoa.rest.body import convert
@@ -83,7 +84,7 @@ async def _together(
     refusals = [(index, each) for index, each in planned if isinstance(each, Refusal)]
     if refusals and mode == "atomic":
         raise refuse_all(refusals)
-    await save(call.db, call.store_id, shelf.products, cause_of(call))
+    await save(call.db, call.store_id, shelf.products, Cause(call.caller.app_id, call.request_id))
     kept = [each.copy.id or 0 for _, each in planned if isinstance(each, Planned) and each.outcome != "deleted"]
     documents = await plan.show(call, kept) if kept else {}
     return [

@@ -5,25 +5,10 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from stoa.products.contract import (
-    ExternalId,
-    Metadata,
-    MetadataChanges,
-    Name,
-    Option,
-    Quantity,
-    Seo,
-    Short,
-    Sku,
-    Slug,
-    Status,
-    Tag,
-    Url,
-    Weight,
-    WeightUnit,
-)
+from stoa.products.contract import Option, Quantity, Seo, Sku, Slug, Status, Weight, WeightUnit
 from stoa.rest.batch import Mode
 from stoa.rest.checks import Money
+from stoa.rest.fields import ExternalId, Metadata, MetadataChanges, Name, Short, Tag, Url
 
 
 class NewStock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from stoa.rest.checks import Money, Time, decimal_within, worded
+from stoa.rest.fields import Name, Short, Url
 from stoa.rest.filters import (
     Choices,
     Entries,
@@ -25,18 +26,8 @@ from stoa.rest.problems import Refusal
 
 Status = Literal["active", "draft", "archived"]
 WeightUnit = Literal["g", "kg", "oz", "lb"]
-_SOMETHING = worded("must hold more than space", pattern=r"\S")
-Name = Annotated[str, Meta(min_length=1, max_length=255), _SOMETHING]
-Short = Annotated[str, Meta(max_length=255)]
-ExternalId = Annotated[str, Meta(min_length=1, max_length=255)]
 _TRIMMED = worded("must be one line, with no space at either end", pattern=r"^\S(.*\S)?$")
 Sku = Annotated[str, Meta(min_length=1, max_length=100), _TRIMMED]
-Tag = Annotated[str, Meta(min_length=1, max_length=64), _SOMETHING]
-Url = Annotated[
-    str,
-    Meta(min_length=1, max_length=2048, pattern=r"^https?://[^\s\u0000-\u001f\u007f-\u009f\ufeff]+$"),
-    worded("must be an address that begins with http:// or https://"),
-]
 Slug = Annotated[
     str,
     Meta(min_length=1, max_length=255, pattern=r"^[a-z0-9]+(?:-[a-z0-9]+)*$"),
@@ -44,14 +35,6 @@ Slug = Annotated[
 ]
 Weight = Annotated[Decimal, decimal_within(0, 1_000_000)]
 Quantity = Annotated[int, Meta(ge=-1_000_000_000, le=1_000_000_000)]
-MetadataKey = Annotated[
-    str,
-    Meta(pattern=r"^[A-Za-z0-9_.-]{1,64}$"),
-    worded("must be a key of 1 to 64 letters, digits, dots, hyphens and underscores"),
-]
-MetadataValue = Annotated[str, Meta(max_length=1000)] | int | float | bool
-Metadata = Annotated[dict[MetadataKey, MetadataValue], Meta(max_length=100)]
-MetadataChanges = Annotated[dict[MetadataKey, MetadataValue | None], Meta(max_length=100)]
 
 
 class Stock(msgspec.Struct):
@@ -159,12 +142,6 @@ class SkuTaken(Refusal):
     """Another variant of the store has this SKU; `existing_id` is its product."""
 
     status, code, title = 409, "sku_taken", "The SKU is taken"
-
-
-class ExternalIdTaken(Refusal):
-    """Another resource of the store has this external id; `existing_id` names it."""
-
-    status, code, title = 409, "external_id_taken", "The external id is taken"
 
 
 PRODUCTS = ListOf(

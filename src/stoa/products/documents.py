@@ -56,29 +56,6 @@ VARIANT_DEFAULTS: dict[str, Any] = {
     "metadata": {},
 }
 
-# Numbers keep the digits they came with: never through a float.
-_encoder = msgspec.json.Encoder(decimal_format="number")
-_decoder = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal)
-
-
-def json_of(value: Any) -> str:
-    return _encoder.encode(value).decode()
-
-
-def head_of(fields: Mapping[str, Any]) -> str:
-    """A document's members without its braces, to stand behind its id."""
-    return "," + _encoder.encode(fields)[1:-1].decode()
-
-
-def exactly(document: str | bytes) -> dict[str, Any]:
-    """A document read back with every digit of its numbers, to be compared with what a request says."""
-    return _decoder.decode(document)
-
-
-def fields_of(head: str) -> dict[str, Any]:
-    """The members of a stored head."""
-    return _decoder.decode("{" + head[1:] + "}")
-
 
 def minor(amount: str | None) -> int | None:
     """Minor units of an amount in a document; its own digits say how many there are."""

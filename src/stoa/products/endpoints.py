@@ -6,12 +6,12 @@ from typing import Any
 
 import msgspec
 
+from stoa.db.documents import exactly
 from stoa.products import queries, rules
 from stoa.products.batch import change_products
 from stoa.products.bodies import PRODUCT_ELSEWHERE, NewProduct, ProductBatch, ProductChanges
-from stoa.products.contract import PRODUCTS, ExternalIdTaken, Product, SkuTaken
+from stoa.products.contract import PRODUCTS, Product, SkuTaken
 from stoa.products.copies import ProductCopy
-from stoa.products.documents import exactly
 from stoa.products.examples import NEW_SHIRT, PRODUCT_BATCH, SHIRT_CHANGES
 from stoa.products.rows import Keys, pointing_into
 from stoa.products.rules import change_product, new_product
@@ -21,7 +21,7 @@ from stoa.rest.batch import Batch, BatchFailed, TooManyItems
 from stoa.rest.endpoint import Call, Created, NoContent, One, Page, Routes
 from stoa.rest.lists import ListQuery, list_page
 from stoa.rest.patch import check_echoes
-from stoa.rest.problems import NotFound, VersionConflict
+from stoa.rest.problems import ExternalIdTaken, NotFound, VersionConflict
 
 routes = Routes("Products")
 

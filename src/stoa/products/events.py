@@ -107,4 +107,3 @@ def events_of(product: ProductCopy) -> list[Told]:
             if changes.keys() - _DERIVED_OF_VARIANT:
                 told.append((VariantUpdated, variant, changes))
     return told
-

@@ -1,21 +1,22 @@
 """Working copies in and out of the database: loaded under lock, stored with their ledger and events in one call."""
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any
 
 import msgspec
 
+from stoa.db.documents import fields_of, head_of, json_of
 from stoa.db.errors import PostgresError, violates
 from stoa.db.query import Executor, InputRow, json_rows
-from stoa.events.outbox import Actor
+from stoa.events.outbox import Cause
 from stoa.products import queries
-from stoa.products.contract import ExternalIdTaken, SkuTaken
+from stoa.products.contract import SkuTaken
 from stoa.products.copies import ProductCopy, VariantCopy
-from stoa.products.documents import fields_of, head_of, json_of, minor, options_key, terms_of
+from stoa.products.documents import minor, options_key, terms_of
 from stoa.products.events import events_of
 from stoa.products.rows import Keys
 from stoa.products.shelf import Pointing, Shelf, on_itself
 from stoa.rest.endpoint import Call
+from stoa.rest.problems import ExternalIdTaken
 
 
 class ProductRow(InputRow):
@@ -85,22 +86,15 @@ class EventRow(InputRow):
     changes: str
 
 
-class Cause(msgspec.Struct, frozen=True):
-    """Who changes the catalogue, in which request, and how stock that comes with it is booked."""
+class Booking(msgspec.Struct, frozen=True):
+    """How the ledger records stock that changes with a product."""
 
-    app_id: int | None  # None when an operator does
-    request_id: str
     kind: str = "set"
     reason: str = "other"
     reference: str | None = None
 
-    @property
-    def actor(self) -> str:
-        return msgspec.json.encode(Actor("app", self.app_id) if self.app_id else Actor("operator")).decode()
 
-
-def cause_of(call: Call) -> Cause:
-    return Cause(call.caller.app_id, call.request_id)
+_BY_EDIT = Booking()
 
 
 async def load(
@@ -141,7 +135,7 @@ def variant_copy(row: queries.StoredVariant) -> VariantCopy:
 async def store(call: Call, product: ProductCopy, at: Pointing = on_itself) -> None:
     """Store one product; where another took one of its names after our look, the refusal says who."""
     try:
-        await save(call.db, call.store_id, [product], cause_of(call))
+        await save(call.db, call.store_id, [product], Cause(call.caller.app_id, call.request_id))
     except (SkuTaken, ExternalIdTaken):
         names = Keys()
         names.add({**product.fields, "variants": [variant.fields for variant in product.live]})
@@ -151,9 +145,11 @@ async def store(call: Call, product: ProductCopy, at: Pointing = on_itself) -> N
         raise
 
 
-async def save(db: Executor, store_id: int, products: Sequence[ProductCopy], cause: Cause) -> None:
-    """Store every touched copy with its movements and events; new ones learn their ids."""
-    # What came and went within one request leaves no trace.
+async def save(
+    db: Executor, store_id: int, products: Sequence[ProductCopy], cause: Cause, booking: Booking = _BY_EDIT
+) -> None:
+    """Store every touched copy with its movements and events, and set the ids of new copies."""
+    # A product that the same request created and deleted is not stored.
     touched = [p for p in products if p.touched and not (p.id is None and p.deleted)]
     if not touched:
         return
@@ -175,7 +171,7 @@ async def save(db: Executor, store_id: int, products: Sequence[ProductCopy], cau
             if delta and not variant.deleted:
                 initial = variant.before is None
                 movements.append(
-                    MovementRow(product_index, index, initial, cause.kind, delta, cause.reason, cause.reference)
+                    MovementRow(product_index, index, initial, booking.kind, delta, booking.reason, booking.reference)
                 )
         for event, variant, changes in events_of(product):
             variant_index = indexes[id(variant)] if variant else None
@@ -184,7 +180,7 @@ async def save(db: Executor, store_id: int, products: Sequence[ProductCopy], cau
         saved = await queries.SAVE.one(
             db,
             store_id,
-            cause.actor,
+            cause.actor_json,
             cause.request_id,
             json_rows(product_rows),
             json_rows(variant_rows),
@@ -242,10 +238,3 @@ def variant_row(variant: VariantCopy, index: int, product_index: int) -> Variant
         deleted=variant.deleted,
         head=head_of(fields),
     )
-
-
-def columns(kind: type[msgspec.Struct], rows: Sequence[msgspec.Struct]) -> list[list[Any]]:
-    """Rows turned into one array for each column."""
-    if not rows:
-        return [[] for _ in msgspec.structs.fields(kind)]
-    return [list(column) for column in zip(*(msgspec.structs.astuple(row) for row in rows), strict=True)]

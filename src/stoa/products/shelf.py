@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal
 
-from stoa.products.contract import ExternalIdTaken, SkuTaken
+from stoa.products.contract import SkuTaken
 from stoa.products.copies import ProductCopy, VariantCopy
-from stoa.rest.problems import Fault, Refusal
+from stoa.rest.problems import ExternalIdTaken, Fault, Refusal
 
 MatchBy = Literal["id", "sku", "external_id"]
 Pointing = Callable[[str, str], str]  # from a field and its value to where a request says it

@@ -2,12 +2,12 @@
 
 import msgspec
 
+from stoa.db.documents import exactly
 from stoa.products import queries
 from stoa.products.batch import change_variants
 from stoa.products.bodies import VARIANT_ELSEWHERE, NewVariant, VariantBatch, VariantChanges
-from stoa.products.contract import PRODUCT_VARIANTS, VARIANTS, ExternalIdTaken, SkuTaken, Variant
+from stoa.products.contract import PRODUCT_VARIANTS, VARIANTS, SkuTaken, Variant
 from stoa.products.copies import ProductCopy, VariantCopy
-from stoa.products.documents import exactly
 from stoa.products.examples import NEW_VARIANT, VARIANT_BATCH, VARIANT_CHANGES
 from stoa.products.rows import Keys
 from stoa.products.rules import DuplicateVariant, LastVariant, add_variant, change_variant, remove_variant
@@ -17,7 +17,7 @@ from stoa.rest.batch import Batch, BatchFailed, TooManyItems
 from stoa.rest.endpoint import Call, Created, NoContent, One, Page, Routes
 from stoa.rest.lists import ListQuery, list_page
 from stoa.rest.patch import check_echoes
-from stoa.rest.problems import NotFound, VersionConflict
+from stoa.rest.problems import ExternalIdTaken, NotFound, VersionConflict
 
 routes = Routes("Products")
 _TAKEN = [SkuTaken, ExternalIdTaken, DuplicateVariant]
