@@ -12,7 +12,7 @@ from stoa.db.pool import Connection
 from stoa.products.bodies import NewImage, NewProduct, NewStock, NewVariant
 from stoa.products.contract import Option, Seo
 from stoa.products.rules import new_product
-from stoa.products.saving import product_row, variant_row
+from stoa.products.save import product_row, variant_row
 from stoa.rest.endpoint import Store
 
 STORES = 200

@@ -9,8 +9,8 @@ import pytest
 from stoa.access import audit
 from stoa.imports import queries
 from stoa.imports.customers import CUSTOMERS
+from stoa.imports.job_run import JobRun, LeaseLost
 from stoa.imports.runner import claim_import, run_pending
-from stoa.imports.work import LeaseLost, Work
 from tests.customers.people import JUN, MAYA, created, patched, told
 from tests.support.canaries import traces
 from tests.support.shops import Shop
@@ -111,7 +111,7 @@ async def test_a_worker_that_read_the_rows_before_cannot_write_them_after(shop: 
     claimed = await claim_import(shop.db, "me")
     assert claimed is not None
     stored = await queries.GET.one(shop.db, shop.store_id, "customers", job["id"])
-    work = await Work.begin(shop.db, stored, CUSTOMERS, "me", lambda: False)
+    work = await JobRun.begin(shop.db, stored, CUSTOMERS, "me", lambda: False)
     async for number, rows in work.parts(0):
         assert rows[0].members["first_name"] == "Canarina"
         assert (await shop.client.delete(f"/customers/{canary['id']}")).status_code == 204

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from stoa.customers.rows import customer_from_row
-from stoa.customers.saving import save
+from stoa.customers.save import save
 from stoa.events.outbox import Cause
 from tests.customers.people import JUN, created
 from tests.support.races import until_somebody_waits

@@ -15,7 +15,7 @@ from stoa.orders.bodies import NewOrder
 from stoa.orders.placing import place
 from stoa.products.bodies import NewProduct
 from stoa.products.rules import new_product
-from stoa.products.saving import save
+from stoa.products.save import save
 from stoa.rest.body import convert
 from stoa.rest.endpoint import Call, Caller
 from tests.support.shops import PERSON, SHIRT

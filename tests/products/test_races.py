@@ -10,7 +10,7 @@ from tests.support.shops import MUG, SHIRT, Shop
 from stoa.events.outbox import Cause
 from stoa.products.bodies import NewProduct
 from stoa.products.rules import new_product
-from stoa.products.saving import save
+from stoa.products.save import save
 from stoa.rest.body import convert
 
 NAMED: dict[str, Any] = {

@@ -18,7 +18,7 @@ from stoa.db.pool import Database
 from stoa.events.outbox import Cause
 from stoa.products.bodies import NewProduct
 from stoa.products.rules import new_product
-from stoa.products.saving import save
+from stoa.products.save import save
 from stoa.rest.body import convert
 from stoa.rest.endpoint import Store
 from stoa.settings import Settings

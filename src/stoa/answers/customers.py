@@ -7,9 +7,9 @@ import msgspec
 from stoa.answers.parts import APP_ID, CHANGED, CREATED, STORE, Answers, Resource, books, one, page
 from stoa.customers import examples
 from stoa.customers.bodies import AddressChanges, CustomerChanges, NewAddress, NewCustomer
-from stoa.customers.copies import CustomerCopy
 from stoa.customers.documents import value_of
 from stoa.customers.rules import add_address, change_address, change_customer, merged, new_customer, with_defaults
+from stoa.customers.working_copy import CustomerCopy
 from stoa.rest.body import convert
 
 CUSTOMER_ID, ADDRESS_ID = 77, 301

@@ -6,9 +6,9 @@ from stoa.answers.parts import APP_ID, CHANGED, CREATED, REQUEST_ID, STORE, Answ
 from stoa.inventory.contract import StockLevel
 from stoa.products import examples
 from stoa.products.bodies import NewProduct, NewVariant, ProductChanges, VariantChanges
-from stoa.products.copies import ProductCopy, VariantCopy
 from stoa.products.rows import product_from_row
 from stoa.products.rules import add_variant, change_product, change_variant, new_product
+from stoa.products.working_copy import ProductCopy, VariantCopy
 from stoa.rest.body import convert
 
 PRODUCT_ID, VARIANT_ID = 812, 2041

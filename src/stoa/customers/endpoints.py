@@ -16,12 +16,12 @@ from stoa.customers.bodies import (
     NewCustomer,
 )
 from stoa.customers.contract import CUSTOMERS, Address, Customer, CustomerExists, MetadataEntry, WrittenBy
-from stoa.customers.copies import CustomerCopy
 from stoa.customers.documents import entry_term, only_shared, section_start, seen_by, value_of
 from stoa.customers.examples import ADDRESS_CHANGES, CUSTOMER_CHANGES, METADATA_CHANGES, NEW_ADDRESS, NEW_CUSTOMER
 from stoa.customers.phones import e164
-from stoa.customers.register import Register
-from stoa.customers.saving import load, save_or_refuse
+from stoa.customers.save import load, save_or_refuse
+from stoa.customers.working_copy import CustomerCopy
+from stoa.customers.workspace import CustomerWorkspace
 from stoa.db.documents import exactly, json_of
 from stoa.events.outbox import Cause
 from stoa.rest.endpoint import Call, Created, NoContent, One, Page, Routes, Subject
@@ -55,8 +55,8 @@ async def create_customer(call: Call, body: NewCustomer) -> Created[Customer]:
     with `shared.`.
     """
     customer = rules.new_customer(body, call.patch.get("metadata") or {}, call.caller.app_id)
-    register = Register(await load(call.db, call.store_id, **_names(customer.fields)))
-    register.put(customer)
+    workspace = CustomerWorkspace(await load(call.db, call.store_id, **_names(customer.fields)))
+    workspace.put(customer)
     made = (await _stored(call, customer)).id or 0
     found = await _document(call, made)
     return Created(found.doc, found.version, f"/customers/{made}")
@@ -81,13 +81,13 @@ async def update_customer(call: Call, customer_id: int, body: CustomerChanges) -
     so that nothing is wiped by leaving it out.
     """
     wanted = {"email": body.email, "phone": body.phone, "external_id": body.external_id}
-    register = Register(await load(call.db, call.store_id, ids=[customer_id], **_names(wanted)))
-    customer = _found(register, customer_id)
+    workspace = CustomerWorkspace(await load(call.db, call.store_id, ids=[customer_id], **_names(wanted)))
+    customer = _found(workspace, customer_id)
     call.check_version(customer.version)
     if call.echoed:
         check_echoes(call, exactly((await _document(call, customer_id)).doc), CUSTOMER_ELSEWHERE)
     changed = rules.change_customer(customer, body, call.patch, call.caller.app_id)
-    register.put(changed, before=customer)
+    workspace.put(changed, before=customer)
     await _stored(call, changed)
     return await _document(call, customer_id)
 
@@ -178,7 +178,7 @@ def _names(wanted: Mapping[str, Any]) -> dict[str, Any]:
 
 async def _edited(call: Call, customer_id: int, edit: Callable[[CustomerCopy], CustomerCopy]) -> CustomerCopy:
     """Lock a customer, edit it, and store it if anything changed."""
-    customer = _found(Register(await load(call.db, call.store_id, ids=[customer_id])), customer_id)
+    customer = _found(CustomerWorkspace(await load(call.db, call.store_id, ids=[customer_id])), customer_id)
     return await _stored(call, edit(customer))
 
 
@@ -192,13 +192,13 @@ async def _stored(call: Call, customer: CustomerCopy) -> CustomerCopy:
     except (CustomerExists, ExternalIdTaken):
         # Uses another connection, because this transaction is rolled back.
         named = await load(call.autocommit, call.store_id, **_names(customer.fields), lock=False)
-        Register(other for other in named if other.id != customer.id).put(customer)
+        CustomerWorkspace(other for other in named if other.id != customer.id).put(customer)
         raise
     return stored
 
 
-def _found(register: Register, customer_id: int) -> CustomerCopy:
-    customer = register.find("id", customer_id)
+def _found(workspace: CustomerWorkspace, customer_id: int) -> CustomerCopy:
+    customer = workspace.find("id", customer_id)
     if customer is None:
         raise _no_customer()
     return customer

@@ -3,8 +3,8 @@
 from typing import Any
 
 from stoa.customers.contract import Customer
-from stoa.customers.copies import CustomerCopy, entries_changed
 from stoa.customers.documents import value_of
+from stoa.customers.working_copy import CustomerCopy, entries_changed
 from stoa.events.outbox import Event
 from stoa.rest.lists import Tombstone
 from stoa.rest.patch import changes_between

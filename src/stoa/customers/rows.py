@@ -7,8 +7,8 @@ import msgspec
 
 from stoa.customers.bodies import AddressChanges, CustomerChanges, NewAddress, NewCustomer
 from stoa.customers.contract import Address, Customer
-from stoa.customers.copies import CustomerCopy
 from stoa.customers.rules import add_address, change_address, change_customer, new_customer, same_place
+from stoa.customers.working_copy import CustomerCopy
 from stoa.rest.body import convert
 from stoa.rest.problems import Fault, Refusal, ValidationFailed
 

@@ -8,9 +8,9 @@ import msgspec
 
 from stoa.customers.bodies import AddressChanges, CustomerChanges, NewAddress, NewCustomer, Profile
 from stoa.customers.contract import MOST_ADDRESSES, MOST_KEYS, SHARED
-from stoa.customers.copies import CustomerCopy
 from stoa.customers.documents import ADDRESS_DEFAULTS, CUSTOMER_DEFAULTS, Metadata
 from stoa.customers.phones import e164
+from stoa.customers.working_copy import CustomerCopy
 from stoa.db.documents import json_of
 from stoa.rest.patch import merge
 from stoa.rest.problems import Fault, ValidationFailed, counted, shown

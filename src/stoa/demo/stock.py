@@ -9,13 +9,13 @@ from stoa.access.queries import STORE_BY_HANDLE
 from stoa.access.stores import create_store
 from stoa.customers.bodies import NewCustomer
 from stoa.customers.rules import new_customer
-from stoa.customers.saving import save as save_customers
+from stoa.customers.save import save as save_customers
 from stoa.db.query import Executor
 from stoa.demo.sales import sell
 from stoa.events.outbox import Cause
 from stoa.products.bodies import NewProduct
 from stoa.products.rules import new_product
-from stoa.products.saving import Booking, save
+from stoa.products.save import Booking, save
 from stoa.rest.body import convert, parse
 from stoa.rest.endpoint import Store
 

@@ -1,4 +1,4 @@
-"""Customers as rows of a file: found by their key, made or changed in the register, stored a part at a time."""
+"""Customers as rows of a file: found by their key, made or changed in the workspace, stored a part at a time."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
@@ -6,36 +6,36 @@ from typing import Any, cast
 import msgspec
 
 from stoa.customers.contract import email_key
-from stoa.customers.copies import CustomerCopy, entries_changed
 from stoa.customers.documents import value_of
 from stoa.customers.phones import e164
-from stoa.customers.register import MatchBy, Register
 from stoa.customers.rows import change_by_row, customer_from_row
-from stoa.customers.saving import load, save_or_refuse
+from stoa.customers.save import load, save_or_refuse
+from stoa.customers.working_copy import CustomerCopy, entries_changed
+from stoa.customers.workspace import CustomerWorkspace, MatchBy
 from stoa.db.documents import json_of
 from stoa.db.query import Executor
 from stoa.events.outbox import Cause
-from stoa.imports import sheets
+from stoa.imports import csv_rows
 from stoa.imports.contract import CustomerImportFinished, Outcome
 from stoa.imports.importable import Importable, Result, Task, failed
 from stoa.imports.reading import Row
 from stoa.rest.patch import changes_between
 from stoa.rest.problems import Fault, Refusal, ValidationFailed
 
-COLUMNS = sheets.Columns(
+COLUMNS = csv_rows.Columns(
     own={
         **dict.fromkeys(
             "email phone external_id first_name last_name company locale status note metadata. address.label "
             "address.first_name address.last_name address.company address.phone address.address1 address.address2 "
             "address.city address.district address.province address.province_code address.postal_code "
             "address.country_code".split(),
-            sheets.text,
+            csv_rows.text,
         ),
-        "id": sheets.integer,
-        "accepts_marketing": sheets.flag,
-        "tags": sheets.words,
-        "address.latitude": sheets.number,
-        "address.longitude": sheets.number,
+        "id": csv_rows.integer,
+        "accepts_marketing": csv_rows.flag,
+        "tags": csv_rows.words,
+        "address.latitude": csv_rows.number,
+        "address.longitude": csv_rows.number,
     },
 )
 
@@ -74,7 +74,7 @@ def key(members: dict[str, Any], by: str) -> dict[str, Any]:
 
 
 async def apply(db: Executor, task: Task, rows: Sequence[Row], *, write: bool) -> list[Result]:
-    """Carry out rows in one register, and store what they changed in one call."""
+    """Carry out rows in one workspace, and store what they changed in one call."""
     named: dict[str, list[Any]] = {"id": [], "email": [], "phone": [], "external_id": []}
     for row in rows:
         for name, values in named.items():
@@ -88,11 +88,11 @@ async def apply(db: Executor, task: Task, rows: Sequence[Row], *, write: bool) -
         phones=named["phone"],
         external_ids=named["external_id"],
     )
-    register = Register(loaded)
+    workspace = CustomerWorkspace(loaded)
     planned: list[Planned | Result] = []
     for row in rows:
         try:
-            planned.append(_plan(register, row, task, tell=not write))
+            planned.append(_plan(workspace, row, task, tell=not write))
         except Refusal as refusal:
             planned.append(failed(row, refusal, key(row.members, task.options.match_by)))
     plans = [each for each in planned if isinstance(each, Planned)]
@@ -109,22 +109,22 @@ async def apply(db: Executor, task: Task, rows: Sequence[Row], *, write: bool) -
     return [*results, *(each for each in planned if isinstance(each, Result))]
 
 
-def _plan(register: Register, row: Row, task: Task, *, tell: bool) -> Planned:
+def _plan(workspace: CustomerWorkspace, row: Row, task: Task, *, tell: bool) -> Planned:
     by, mode = cast("MatchBy", task.options.match_by), task.options.mode
     digits = task.store.digits
-    found = _find(register, row.members, by) if mode != "create" else None
+    found = _find(workspace, row.members, by) if mode != "create" else None
     if found is None and (mode == "update" or (by == "id" and row.members.get("id") is not None)):
         raise _unknown(by)
     if found is None:
-        return Planned(row, "created", register.put(customer_from_row(row.members, task.app_id, digits)), None)
+        return Planned(row, "created", workspace.put(customer_from_row(row.members, task.app_id, digits)), None)
     changed = change_by_row(found, row.members, task.app_id, digits)
     if not changed.touched:
         return Planned(row, "unchanged", found, None)
-    register.put(changed, before=found)
+    workspace.put(changed, before=found)
     return Planned(row, "updated", changed, _told(changed) if tell else None)
 
 
-def _find(register: Register, members: dict[str, Any], by: MatchBy) -> CustomerCopy | None:
+def _find(workspace: CustomerWorkspace, members: dict[str, Any], by: MatchBy) -> CustomerCopy | None:
     """The customer that a row names; None when it is to be made."""
     named = members.get(by)
     if named is None and by == "id":
@@ -137,7 +137,7 @@ def _find(register: Register, members: dict[str, Any], by: MatchBy) -> CustomerC
         words = "must be an integer" if by == "id" else "must be a string"
         raise ValidationFailed("The row's key cannot be read.", faults=[Fault(f"/{by}", "invalid_type", words)])
     value = compared(by, named)
-    return register.find(by, value) if value is not None else None
+    return workspace.find(by, value) if value is not None else None
 
 
 def _unknown(by: str) -> Refusal:

@@ -7,8 +7,8 @@ import msgspec
 
 from stoa.customers.erasure import Person
 from stoa.db.query import Command, Executor, Query
+from stoa.imports.csv_rows import Header
 from stoa.imports.reading import cells_of, without_rows
-from stoa.imports.sheets import Header
 
 PAGE = 1_000
 

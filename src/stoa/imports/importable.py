@@ -8,8 +8,8 @@ import msgspec
 from stoa.db.query import Executor
 from stoa.events.outbox import Event
 from stoa.imports.contract import Options, Outcome
+from stoa.imports.csv_rows import Columns
 from stoa.imports.reading import Row
-from stoa.imports.sheets import Columns
 from stoa.rest.endpoint import Store
 from stoa.rest.problems import Fault, Refusal
 

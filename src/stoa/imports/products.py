@@ -1,4 +1,4 @@
-"""Products as rows of a file: found by their key, made or changed on the shelf, stored a part at a time."""
+"""Products as rows of a file: found by their key, made or changed on the workspace, stored a part at a time."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
@@ -8,39 +8,39 @@ import msgspec
 from stoa.db.documents import json_of
 from stoa.db.query import Executor
 from stoa.events.outbox import Cause
-from stoa.imports import sheets
+from stoa.imports import csv_rows
 from stoa.imports.contract import Outcome, ProductImportFinished
 from stoa.imports.importable import Importable, Result, Task, failed
 from stoa.imports.reading import Row
-from stoa.products.copies import ProductCopy
 from stoa.products.rows import Keys, change_by_row, pointing_into, product_from_row, skus_in, variants_in
-from stoa.products.saving import Booking, load, save
-from stoa.products.shelf import Shelf
+from stoa.products.save import Booking, load, save
+from stoa.products.working_copy import ProductCopy
+from stoa.products.workspace import ProductWorkspace
 from stoa.rest.patch import changes_between
 from stoa.rest.problems import Fault, Refusal, ValidationFailed
 
-COLUMNS = sheets.Columns(
+COLUMNS = csv_rows.Columns(
     own={
         **dict.fromkeys(
             "name price external_id slug description status compare_at_price cost_price brand category "
             "weight_unit seo.title seo.description metadata. currency".split(),
-            sheets.text,
+            csv_rows.text,
         ),
-        **dict.fromkeys("requires_shipping taxable track_inventory".split(), sheets.flag),
-        "id": sheets.integer,
-        "weight": sheets.number,
-        "tags": sheets.words,
-        "images": sheets.images,
+        **dict.fromkeys("requires_shipping taxable track_inventory".split(), csv_rows.flag),
+        "id": csv_rows.integer,
+        "weight": csv_rows.number,
+        "tags": csv_rows.words,
+        "images": csv_rows.images,
     },
     member={
         **dict.fromkeys(
             "sku barcode variant.price variant.compare_at_price variant.cost_price variant.external_id "
             "variant.metadata.".split(),
-            sheets.text,
+            csv_rows.text,
         ),
-        **dict.fromkeys("variant.track_inventory variant.allow_backorder".split(), sheets.flag),
-        **dict.fromkeys("stock.on_hand variant.low_stock_threshold variant.id".split(), sheets.integer),
-        "variant.weight": sheets.number,
+        **dict.fromkeys("variant.track_inventory variant.allow_backorder".split(), csv_rows.flag),
+        **dict.fromkeys("stock.on_hand variant.low_stock_threshold variant.id".split(), csv_rows.integer),
+        "variant.weight": csv_rows.number,
     },
     members="variants",
     flat=frozenset({"sku", "barcode", "stock"}),
@@ -75,7 +75,7 @@ def key(members: dict[str, Any], by: str) -> dict[str, Any]:
 
 
 async def apply(db: Executor, task: Task, rows: Sequence[Row], *, write: bool) -> list[Result]:
-    """Carry out rows on one shelf, and store what they changed in one call."""
+    """Carry out rows on one workspace, and store what they changed in one call."""
     ids: set[int] = set()
     named = Keys()
     for row in rows:
@@ -83,16 +83,16 @@ async def apply(db: Executor, task: Task, rows: Sequence[Row], *, write: bool) -
         if isinstance(number := row.members.get("id"), int):
             ids.add(number)
     loaded = await load(db, task.store.id, ids=ids, **msgspec.structs.asdict(named))
-    shelf = Shelf(loaded)
+    workspace = ProductWorkspace(loaded)
     by_id = {product.id: product for product in loaded}
     planned: list[Planned | Result] = []
     for row in rows:
         try:
-            planned.append(_plan(shelf, by_id, row, task, tell=not write))
+            planned.append(_plan(workspace, by_id, row, task, tell=not write))
         except Refusal as refusal:
             planned.append(failed(row, refusal, key(row.members, task.options.match_by)))
     if write:
-        await _save(db, task, shelf.products)
+        await _save(db, task, workspace.products)
     return [each if isinstance(each, Result) else _result(each, task) for each in planned]
 
 
@@ -101,20 +101,24 @@ def _result(planned: Planned, task: Task) -> Result:
     return Result(planned.row.number, planned.outcome, planned.product.id, named, changes=planned.changes)
 
 
-def _plan(shelf: Shelf, by_id: dict[int | None, ProductCopy], row: Row, task: Task, *, tell: bool) -> Planned:
+def _plan(
+    workspace: ProductWorkspace, by_id: dict[int | None, ProductCopy], row: Row, task: Task, *, tell: bool
+) -> Planned:
     by, mode = task.options.match_by, task.options.mode
-    product = _find(shelf, by_id, row.members, by) if mode != "create" else None
+    product = _find(workspace, by_id, row.members, by) if mode != "create" else None
     if product is None and mode == "update":
         raise _unknown(by)
     if product is None:
-        made = shelf.put(product_from_row({**row.creating, **row.members}, task.store), pointing_into(row.members))
+        made = workspace.put(product_from_row({**row.creating, **row.members}, task.store), pointing_into(row.members))
         return Planned(row, "created", made, None)
     at = pointing_into(row.members)
-    changed = shelf.edit(product, lambda tried: change_by_row(tried, row.members, task.store), at)
+    changed = workspace.edit(product, lambda tried: change_by_row(tried, row.members, task.store), at)
     return Planned(row, "updated" if changed else "unchanged", product, _told(product) if tell and changed else None)
 
 
-def _find(shelf: Shelf, by_id: dict[int | None, ProductCopy], members: dict[str, Any], by: str) -> ProductCopy | None:
+def _find(
+    workspace: ProductWorkspace, by_id: dict[int | None, ProductCopy], members: dict[str, Any], by: str
+) -> ProductCopy | None:
     """The product that a row names; None when it is to be made."""
     named = members.get(by)
     if by == "id":
@@ -137,7 +141,7 @@ def _find(shelf: Shelf, by_id: dict[int | None, ProductCopy], members: dict[str,
         raise ValidationFailed(
             "The row names no product.", faults=[Fault(f"/{by}", "required", "is required to match by")]
         )
-    found = {id(each): each for value in wanted if (each := shelf.find(cast("Any", by), value)) is not None}
+    found = {id(each): each for value in wanted if (each := workspace.find(cast("Any", by), value)) is not None}
     if len(found) > 1:
         fault = Fault("/variants", "sku_taken", "have SKUs of several products")
         raise ValidationFailed("The row names several products.", faults=[fault])

@@ -9,7 +9,7 @@ from typing import Any, BinaryIO, cast
 import msgspec
 
 from stoa.imports.contract import CSV, JSON, MOST_ITEMS, MOST_ROWS, Options, TooManyRows
-from stoa.imports.sheets import Columns, Header, Sheet
+from stoa.imports.csv_rows import Columns, Header, Sheet
 from stoa.rest.body import parse
 from stoa.rest.problems import (
     Fault,

@@ -8,9 +8,9 @@ import msgspec
 
 from stoa.db.query import Executor
 from stoa.imports import queries
+from stoa.imports.csv_rows import REPORT_COLUMNS, Header
 from stoa.imports.queries import FailedRow, Job
 from stoa.imports.reading import cells_of
-from stoa.imports.sheets import REPORT_COLUMNS, Header
 from stoa.rest.problems import Fault
 
 PAGE = 1_000

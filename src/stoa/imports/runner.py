@@ -13,10 +13,10 @@ from stoa.db.query import Executor, Query
 from stoa.imports import queries
 from stoa.imports.customers import CUSTOMERS
 from stoa.imports.importable import Importable, Result
+from stoa.imports.job_run import LEASE_S, JobRun, LeaseLost, Stopped
 from stoa.imports.products import PRODUCTS
 from stoa.imports.queries import Claimed
 from stoa.imports.reading import Row
-from stoa.imports.work import LEASE_S, LeaseLost, Stopped, Work
 from stoa.rest.problems import InternalError, Refusal, ServiceUnavailable
 
 IMPORTABLE: tuple[Importable, ...] = (PRODUCTS, CUSTOMERS)
@@ -73,7 +73,7 @@ async def run_import(database: Database, claimed: Claimed, owner: str, stopping:
     for of in IMPORTABLE:
         job = await queries.GET.maybe(database, claimed.store_id, of.resource, claimed.import_id)
         if job is not None:
-            work = await Work.begin(database, job, of, owner, stopping)
+            work = await JobRun.begin(database, job, of, owner, stopping)
             break
     else:
         raise LookupError(claimed.import_id)
@@ -85,7 +85,7 @@ async def run_import(database: Database, claimed: Claimed, owner: str, stopping:
         await _give_up(work, refusal)
 
 
-async def _run(work: Work, claimed: Claimed) -> None:
+async def _run(work: JobRun, claimed: Claimed) -> None:
     options, database = work.task.options, work.database
     if claimed.tries > MOST_CLAIMS:
         raise InternalError("The file could not be carried out to its end.")
@@ -111,21 +111,21 @@ async def _run(work: Work, claimed: Claimed) -> None:
         await work.finish(db)
 
 
-async def _run_part(work: Work, number: int, rows: list[Row]) -> None:
+async def _run_part(work: JobRun, number: int, rows: list[Row]) -> None:
     """One part, one transaction: whatever crashes, its rows are carried out together and once."""
     async with work.transaction(number + 1) as db:
         await work.record(db, await work.apply(db, rows, write=not work.task.options.dry_run))
         await work.teach_planner(db)
 
 
-async def _check_part(work: Work, number: int, rows: list[Row]) -> None:
+async def _check_part(work: JobRun, number: int, rows: list[Row]) -> None:
     """Look a part over before anything of the file is written; only what is wrong is kept."""
     async with work.transaction(number + 1) as db:
         results = await work.apply(db, rows, write=False)
         await work.record(db, RowsFailed(results).results, checked=len(rows), processed=0)
 
 
-async def _write_at_once(work: Work, reached: int) -> None:
+async def _write_at_once(work: JobRun, reached: int) -> None:
     """All rows of a file in one transaction, or none."""
     try:
         async with work.transaction(reached) as db:
@@ -137,7 +137,7 @@ async def _write_at_once(work: Work, reached: int) -> None:
             await work.finish(db)
 
 
-async def _write_all(work: Work, db: Executor) -> None:
+async def _write_all(work: JobRun, db: Executor) -> None:
     if (await work.read_job(db)).failed:
         raise RowsFailed([])  # they are written down already
     deadline = time.monotonic() + LONGEST_TRANSACTION_S
@@ -154,7 +154,7 @@ async def _write_all(work: Work, db: Executor) -> None:
             await work.retire(db, ids)
 
 
-async def _left_out(work: Work, db: Executor) -> AsyncIterator[list[int]]:
+async def _left_out(work: JobRun, db: Executor) -> AsyncIterator[list[int]]:
     """Products that the file does not name, some at a time."""
     job = work.job
     named = set(await queries.NAMED.all(db, job.store_id, job.id))
@@ -166,12 +166,12 @@ async def _left_out(work: Work, db: Executor) -> AsyncIterator[list[int]]:
             yield left[start : start + RETIRED_AT_ONCE]
 
 
-async def _retire(work: Work, reached: int, ids: list[int]) -> None:
+async def _retire(work: JobRun, reached: int, ids: list[int]) -> None:
     async with work.transaction(reached) as db:
         await work.retire(db, ids)
 
 
-async def _give_up(work: Work, refusal: Refusal) -> None:
+async def _give_up(work: JobRun, refusal: Refusal) -> None:
     async with work.database.transaction() as db:
         await work.finish(db, refusal)
 

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from stoa.customers.finding import InlineCustomer
+from stoa.customers.lookup import InlineCustomer
 from stoa.orders.contract import (
     LONGEST_WINDOW_HOURS,
     MOST_LINES,

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from stoa import money
-from stoa.customers.finding import (
+from stoa.customers.lookup import (
     FoundCustomer,
     InlineCustomer,
     find_or_create,

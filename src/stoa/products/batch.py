@@ -1,4 +1,4 @@
-"""Many products or variants in one request: each planned on the shelf, all stored together."""
+"""Many products or variants in one request: each planned on the workspace, all stored together."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Generic, TypeVar
@@ -17,11 +17,11 @@ from stoa.products.bodies import (
     VariantItem,
 )
 from stoa.products.contract import Product, Variant
-from stoa.products.copies import ProductCopy, VariantCopy
 from stoa.products.rows import Keys, change_by_row, pointing_into, product_from_row
 from stoa.products.rules import change_variant, delete_product
-from stoa.products.saving import load, save
-from stoa.products.shelf import MatchBy, Shelf
+from stoa.products.save import load, save
+from stoa.products.working_copy import ProductCopy, VariantCopy
+from stoa.products.workspace import MatchBy, ProductWorkspace
 from stoa.rest.batch import Batch, ItemResult, Mode, Outcome, check_size, done, failed, refuse_all
 from stoa.rest.body import convert
 from stoa.rest.endpoint import Call, Store
@@ -34,7 +34,7 @@ Item = TypeVar("Item")
 
 
 class Planned(msgspec.Struct):
-    """What will become of an item once the shelf is stored; the copy learns its id only then."""
+    """What will become of an item once the workspace is stored; the copy learns its id only then."""
 
     outcome: Outcome
     copy: ProductCopy | VariantCopy
@@ -43,8 +43,8 @@ class Planned(msgspec.Struct):
 class Plan(msgspec.Struct, Generic[Item]):
     """How a kind of item is carried out: what to load for it, how to apply it, and how to show what came of it."""
 
-    load: Callable[[Call, Sequence[Item]], Awaitable[Shelf]]
-    apply: Callable[[Shelf, Item, Store], Planned]
+    load: Callable[[Call, Sequence[Item]], Awaitable[ProductWorkspace]]
+    apply: Callable[[ProductWorkspace, Item, Store], Planned]
     show: Callable[[Call, list[int]], Awaitable[dict[int, str]]]
 
 
@@ -74,17 +74,17 @@ async def run(call: Call, plan: Plan[Item], items: Sequence[Item], mode: Mode) -
 async def _together(
     call: Call, plan: Plan[Item], items: Sequence[tuple[int, Item]], mode: Mode
 ) -> list[ItemResult[msgspec.Raw]]:
-    shelf = await plan.load(call, [item for _, item in items])
+    workspace = await plan.load(call, [item for _, item in items])
     planned: list[tuple[int, Planned | Refusal]] = []
     for index, item in items:
         try:
-            planned.append((index, plan.apply(shelf, item, call.store)))
+            planned.append((index, plan.apply(workspace, item, call.store)))
         except Refusal as refusal:
             planned.append((index, refusal))
     refusals = [(index, each) for index, each in planned if isinstance(each, Refusal)]
     if refusals and mode == "atomic":
         raise refuse_all(refusals)
-    await save(call.db, call.store_id, shelf.products, Cause(call.caller.app_id, call.request_id))
+    await save(call.db, call.store_id, workspace.products, Cause(call.caller.app_id, call.request_id))
     kept = [each.copy.id or 0 for _, each in planned if isinstance(each, Planned) and each.outcome != "deleted"]
     documents = await plan.show(call, kept) if kept else {}
     return [
@@ -103,39 +103,39 @@ async def change_products(call: Call, body: ProductBatch) -> Batch[Product]:
     return await run(call, PRODUCTS, body.items, body.mode)
 
 
-async def _load_products(call: Call, items: Sequence[BatchItem]) -> Shelf:
+async def _load_products(call: Call, items: Sequence[BatchItem]) -> ProductWorkspace:
     ids: set[int] = set()
     keys = Keys()
     for item in items:
         keys.add(item.data)
         keys.add({"sku": item.sku, "external_id": item.external_id})
         ids.update(value for value in (item.id, item.data.get("id")) if type(value) is int)
-    return Shelf(await load(call.db, call.store_id, ids=ids, **msgspec.structs.asdict(keys)))
+    return ProductWorkspace(await load(call.db, call.store_id, ids=ids, **msgspec.structs.asdict(keys)))
 
 
-def _apply_to_product(shelf: Shelf, item: BatchItem, store: Store) -> Planned:
+def _apply_to_product(workspace: ProductWorkspace, item: BatchItem, store: Store) -> Planned:
     if item.op == "create":
         _refuse_name_of_new(item)
-        return _created(shelf, item, store)
+        return _created(workspace, item, store)
     by, value = _key_of(item)
-    product = shelf.find(by, value)
+    product = workspace.find(by, value)
     if product is None and item.op == "upsert" and by != "id" and item.if_version is None:
-        return _created(shelf, item, store)
+        return _created(workspace, item, store)
     if product is None:
         fault = Fault(f"/{by}", "unknown_sku" if by == "sku" else "not_found", "names no product of this store")
         raise ValidationFailed("There is no such product.", faults=[fault])
     _check_version(item.if_version, product.version)
     if item.op == "delete":
-        shelf.edit(product, delete_product)
+        workspace.edit(product, delete_product)
         return Planned("deleted", product)
-    changed = shelf.edit(product, lambda tried: change_by_row(tried, item.data, store), pointing_into(item.data))
+    changed = workspace.edit(product, lambda tried: change_by_row(tried, item.data, store), pointing_into(item.data))
     return Planned("updated" if changed else "unchanged", product)
 
 
-def _created(shelf: Shelf, item: BatchItem, store: Store) -> Planned:
+def _created(workspace: ProductWorkspace, item: BatchItem, store: Store) -> Planned:
     """A new product; what names it beside its data belongs to it."""
     named = {name: value for name in ("sku", "external_id") if (value := getattr(item, name)) is not None}
-    return Planned("created", shelf.put(product_from_row({**named, **item.data}, store), pointing_into(item.data)))
+    return Planned("created", workspace.put(product_from_row({**named, **item.data}, store), pointing_into(item.data)))
 
 
 def _refuse_name_of_new(item: BatchItem) -> None:
@@ -183,28 +183,30 @@ async def change_variants(call: Call, body: VariantBatch) -> Batch[Variant]:
     return await run(call, VARIANTS, body.items, body.mode)
 
 
-async def _load_variants(call: Call, items: Sequence[VariantItem]) -> Shelf:
+async def _load_variants(call: Call, items: Sequence[VariantItem]) -> ProductWorkspace:
     ids = [item.id for item in items if item.id is not None]
     keys = Keys()
     for item in items:
         keys.add({"sku": item.sku, "variants": [item.data]})
     products = await queries.PRODUCT_OF_VARIANTS.all(call.db, call.store_id, ids) if ids else []
-    shelf = Shelf(await load(call.db, call.store_id, ids=products, **msgspec.structs.asdict(keys)))
-    echoing = [found[1].id or 0 for item in items if item.data.keys() & _READ_ONLY and (found := _named(shelf, item))]
+    workspace = ProductWorkspace(await load(call.db, call.store_id, ids=products, **msgspec.structs.asdict(keys)))
+    echoing = [
+        found[1].id or 0 for item in items if item.data.keys() & _READ_ONLY and (found := _named(workspace, item))
+    ]
     if echoing:
-        shelf.documents = {id_: exactly(doc) for id_, doc in (await _show_variants(call, echoing)).items()}
-    return shelf
+        workspace.documents = {id_: exactly(doc) for id_, doc in (await _show_variants(call, echoing)).items()}
+    return workspace
 
 
-def _named(shelf: Shelf, item: VariantItem) -> tuple[ProductCopy, VariantCopy] | None:
-    return shelf.find_variant(variant_id=item.id, sku=item.sku)
+def _named(workspace: ProductWorkspace, item: VariantItem) -> tuple[ProductCopy, VariantCopy] | None:
+    return workspace.find_variant(variant_id=item.id, sku=item.sku)
 
 
-def _apply_to_variant(shelf: Shelf, item: VariantItem, store: Store) -> Planned:
+def _apply_to_variant(workspace: ProductWorkspace, item: VariantItem, store: Store) -> Planned:
     if (item.id is None) == (item.sku is None):
         fault = Fault("/id", "required", "give either id or sku, and only one of them")
         raise ValidationFailed("The item must name one variant.", faults=[fault])
-    found = _named(shelf, item)
+    found = _named(workspace, item)
     if found is None:
         named = Fault("/id", "unknown_variant", "names no variant of this store")
         if item.sku is not None:
@@ -215,9 +217,9 @@ def _apply_to_variant(shelf: Shelf, item: VariantItem, store: Store) -> Planned:
     patch = {name: value for name, value in item.data.items() if name not in _READ_ONLY}
     body = convert(patch, VariantChanges, digits=store.digits)
     echoed = {name: value for name, value in item.data.items() if name in _READ_ONLY}
-    refuse_changed(echoed, shelf.documents.get(variant.id or 0, {}), VARIANT_ELSEWHERE)
+    refuse_changed(echoed, workspace.documents.get(variant.id or 0, {}), VARIANT_ELSEWHERE)
     place = product.variants.index(variant)
-    changed = shelf.edit(product, lambda tried: change_variant(tried, tried.variants[place], body, patch, store))
+    changed = workspace.edit(product, lambda tried: change_variant(tried, tried.variants[place], body, patch, store))
     return Planned("updated" if changed else "unchanged", variant)
 
 

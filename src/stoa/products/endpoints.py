@@ -11,12 +11,12 @@ from stoa.products import queries, rules
 from stoa.products.batch import change_products
 from stoa.products.bodies import PRODUCT_ELSEWHERE, NewProduct, ProductBatch, ProductChanges
 from stoa.products.contract import PRODUCTS, Product, SkuTaken
-from stoa.products.copies import ProductCopy
 from stoa.products.examples import NEW_SHIRT, PRODUCT_BATCH, SHIRT_CHANGES
 from stoa.products.rows import Keys, pointing_into
 from stoa.products.rules import change_product, new_product
-from stoa.products.saving import load, store
-from stoa.products.shelf import Shelf
+from stoa.products.save import load, store
+from stoa.products.working_copy import ProductCopy
+from stoa.products.workspace import ProductWorkspace
 from stoa.rest.batch import Batch, BatchFailed, TooManyItems
 from stoa.rest.endpoint import Call, Created, NoContent, One, Page, Routes
 from stoa.rest.lists import ListQuery, list_page
@@ -49,9 +49,9 @@ async def create_product(call: Call, body: NewProduct) -> Created[Product]:
     a variant's `image_id` may name one.
     """
     product = new_product(body, call.store)
-    shelf = await _shelf_for(call, call.patch)
+    workspace = await _workspace_for(call, call.patch)
     at = pointing_into(call.patch)
-    shelf.put(product, at)
+    workspace.put(product, at)
     await store(call, product, at)
     document = await queries.GET.one(call.db, call.store_id, product.id)
     return Created(document.doc, document.version, f"/products/{product.id}")
@@ -119,23 +119,23 @@ async def _change(
     external_ids: Iterable[str] = (),
 ) -> None:
     """Lock a product, check the version that the caller knows, edit it, and store it if anything changed."""
-    shelf = Shelf(await load(call.db, call.store_id, ids=[product_id], external_ids=external_ids))
-    product = shelf.find("id", product_id)
+    workspace = ProductWorkspace(await load(call.db, call.store_id, ids=[product_id], external_ids=external_ids))
+    product = workspace.find("id", product_id)
     if product is None:
         raise NotFound("There is no product with this id.")
     call.check_version(product.version)
     if call.echoed:
         check_echoes(call, exactly((await _document(call, product_id)).doc), PRODUCT_ELSEWHERE)
-    if shelf.edit(product, edit):
+    if workspace.edit(product, edit):
         await store(call, product)
 
 
-async def _shelf_for(call: Call, sent: dict[str, Any]) -> Shelf:
-    """A shelf that holds whatever stands in the way of a new product's SKUs and external ids."""
+async def _workspace_for(call: Call, sent: dict[str, Any]) -> ProductWorkspace:
+    """A workspace that holds whatever stands in the way of a new product's SKUs and external ids."""
     keys = Keys()
     keys.add(sent)
     named = msgspec.structs.asdict(keys)
-    return Shelf(await load(call.db, call.store_id, **named) if any(named.values()) else [])
+    return ProductWorkspace(await load(call.db, call.store_id, **named) if any(named.values()) else [])
 
 
 async def _document(call: Call, product_id: int) -> One[Product]:

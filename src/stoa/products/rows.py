@@ -7,9 +7,9 @@ import msgspec
 
 from stoa.products.bodies import NewProduct, NewVariant, ProductChanges, VariantChanges
 from stoa.products.contract import Product, Variant
-from stoa.products.copies import ProductCopy, VariantCopy
 from stoa.products.rules import add_variant, change_product, change_variant, new_product, set_stock
-from stoa.products.shelf import Pointing, on_itself
+from stoa.products.working_copy import ProductCopy, VariantCopy
+from stoa.products.workspace import Pointing, on_itself
 from stoa.rest.body import convert
 from stoa.rest.endpoint import Store
 from stoa.rest.problems import Fault, Refusal, ValidationFailed

@@ -10,8 +10,8 @@ from msgspec import UNSET, UnsetType
 from stoa import money
 from stoa.products import options
 from stoa.products.bodies import NewProduct, NewStock, NewVariant, ProductChanges, VariantChanges
-from stoa.products.copies import ProductCopy, VariantCopy
 from stoa.products.documents import PRODUCT_DEFAULTS, VARIANT_DEFAULTS, options_key, slug_of
+from stoa.products.working_copy import ProductCopy, VariantCopy
 from stoa.rest.checks import MOST_FAULTS
 from stoa.rest.endpoint import Store
 from stoa.rest.patch import is_same, merge

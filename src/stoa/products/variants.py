@@ -7,12 +7,12 @@ from stoa.products import queries
 from stoa.products.batch import change_variants
 from stoa.products.bodies import VARIANT_ELSEWHERE, NewVariant, VariantBatch, VariantChanges
 from stoa.products.contract import PRODUCT_VARIANTS, VARIANTS, SkuTaken, Variant
-from stoa.products.copies import ProductCopy, VariantCopy
 from stoa.products.examples import NEW_VARIANT, VARIANT_BATCH, VARIANT_CHANGES
 from stoa.products.rows import Keys
 from stoa.products.rules import DuplicateVariant, LastVariant, add_variant, change_variant, remove_variant
-from stoa.products.saving import load, store
-from stoa.products.shelf import Shelf
+from stoa.products.save import load, store
+from stoa.products.working_copy import ProductCopy, VariantCopy
+from stoa.products.workspace import ProductWorkspace
 from stoa.rest.batch import Batch, BatchFailed, TooManyItems
 from stoa.rest.endpoint import Call, Created, NoContent, One, Page, Routes
 from stoa.rest.lists import ListQuery, list_page
@@ -62,14 +62,14 @@ async def create_variant(call: Call, product_id: int, body: NewVariant) -> Creat
 
     Its option values name exactly the product's options; values that are new are appended to them.
     """
-    shelf, product = await _product(call, product_id)
+    workspace, product = await _product(call, product_id)
     call.check_version(product.version)
 
     def edit(tried: ProductCopy) -> bool:
         add_variant(tried, body, call.store)
         return True
 
-    shelf.edit(product, edit)
+    workspace.edit(product, edit)
     await store(call, product)
     variant_id = product.variants[-1].id or 0
     document = await _document(call, product_id, variant_id)
@@ -90,7 +90,7 @@ async def update_variant(call: Call, product_id: int, variant_id: int, body: Var
 
     Stock is not changed here but by adjustments, so that every movement is in the ledger.
     """
-    shelf, product = await _product(call, product_id)
+    workspace, product = await _product(call, product_id)
     variant = _live(product, variant_id)
     call.check_version(variant.version)
     if call.echoed:
@@ -99,7 +99,7 @@ async def update_variant(call: Call, product_id: int, variant_id: int, body: Var
     def edit(tried: ProductCopy) -> bool:
         return change_variant(tried, _live(tried, variant_id), body, call.patch, call.store)
 
-    if shelf.edit(product, edit):
+    if workspace.edit(product, edit):
         await store(call, product)
     return await _document(call, product_id, variant_id)
 
@@ -107,27 +107,27 @@ async def update_variant(call: Call, product_id: int, variant_id: int, body: Var
 @routes.delete("/products/{product_id}/variants/{variant_id}", scope="products:write", errors=[LastVariant])
 async def delete_variant(call: Call, product_id: int, variant_id: int) -> NoContent:
     """Remove a variant; the last one stays."""
-    shelf, product = await _product(call, product_id)
+    workspace, product = await _product(call, product_id)
     call.check_version(_live(product, variant_id).version)
 
     def edit(tried: ProductCopy) -> bool:
         remove_variant(tried, _live(tried, variant_id))
         return True
 
-    shelf.edit(product, edit)
+    workspace.edit(product, edit)
     await store(call, product)
     return NoContent()
 
 
-async def _product(call: Call, product_id: int) -> tuple[Shelf, ProductCopy]:
+async def _product(call: Call, product_id: int) -> tuple[ProductWorkspace, ProductCopy]:
     """A product under lock, and whatever stands in the way of what is sent of its variant."""
     keys = Keys()
     keys.add({"variants": [call.patch]})
-    shelf = Shelf(await load(call.db, call.store_id, ids=[product_id], **msgspec.structs.asdict(keys)))
-    product = shelf.find("id", product_id)
+    workspace = ProductWorkspace(await load(call.db, call.store_id, ids=[product_id], **msgspec.structs.asdict(keys)))
+    product = workspace.find("id", product_id)
     if product is None:
         raise NotFound("There is no product with this id.")
-    return shelf, product
+    return workspace, product
 
 
 def _live(product: ProductCopy, variant_id: int) -> VariantCopy:

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from stoa.customers.finding import FoundCustomer, InlineCustomer, find_or_create, get_contact
+from stoa.customers.lookup import FoundCustomer, InlineCustomer, find_or_create, get_contact
 from stoa.events.outbox import Cause
 from stoa.rest.problems import ValidationFailed
 from tests.customers.people import JUN, MAYA, created, told

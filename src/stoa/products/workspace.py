@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal
 
 from stoa.products.contract import SkuTaken
-from stoa.products.copies import ProductCopy, VariantCopy
+from stoa.products.working_copy import ProductCopy, VariantCopy
 from stoa.rest.problems import ExternalIdTaken, Fault, Refusal
 
 MatchBy = Literal["id", "sku", "external_id"]
@@ -16,7 +16,7 @@ def on_itself(name: str, value: str) -> str:
     return f"/{name}"
 
 
-class Shelf:
+class ProductWorkspace:
     """Everything loaded or made in one transaction; an edit is tried on a copy and put back only when it is right."""
 
     def __init__(self, products: Iterable[ProductCopy]) -> None:

@@ -14,11 +14,11 @@ from stoa.db.query import Executor
 from stoa.events.outbox import Actor, emit
 from stoa.imports import queries
 from stoa.imports.contract import Options
+from stoa.imports.csv_rows import Header
 from stoa.imports.importable import Importable, Result, Task, failed
 from stoa.imports.jobs import document_of
 from stoa.imports.queries import Job
 from stoa.imports.reading import Row, read_part
-from stoa.imports.sheets import Header
 from stoa.rest.problems import AppNotInstalled, Fault, InternalError, Refusal, ValidationFailed
 
 LEASE_S = 5.0
@@ -34,7 +34,7 @@ class Stopped(Exception):
     """The worker was told to stop; the job goes on elsewhere, at the part that comes next."""
 
 
-class Work:
+class JobRun:
     """What is known of a job while it runs."""
 
     def __init__(
@@ -55,7 +55,7 @@ class Work:
     @classmethod
     async def begin(
         cls, database: Database, job: Job, of: Importable, owner: str, stopping: Callable[[], bool]
-    ) -> "Work":
+    ) -> "JobRun":
         await queries.START.run(database, job.store_id, job.id)
         store = await queries.STORE.one(database, job.store_id)
         options = msgspec.json.decode(job.options, type=Options)

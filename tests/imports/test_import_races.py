@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from stoa.customers.rows import customer_from_row
-from stoa.customers.saving import save as save_customers
+from stoa.customers.save import save as save_customers
 from stoa.db.pool import Database
 from stoa.db.query import Executor
 from stoa.events.outbox import Cause
 from stoa.imports.runner import claim_import, run_import, run_pending
 from stoa.products.bodies import NewProduct
 from stoa.products.rules import new_product
-from stoa.products.saving import save
+from stoa.products.save import save
 from stoa.rest.body import convert
 from tests.imports.files import NDJSON, catalogue, job_of, lines, mug, send
 from tests.support.races import until_somebody_waits

@@ -7,10 +7,10 @@ import msgspec
 
 from stoa.customers import queries
 from stoa.customers.contract import CustomerExists, email_key
-from stoa.customers.copies import CustomerCopy, entries_changed
 from stoa.customers.documents import metadata_of, shown_of, terms_of
 from stoa.customers.events import events_of
 from stoa.customers.rules import with_defaults
+from stoa.customers.working_copy import CustomerCopy, entries_changed
 from stoa.db.documents import fields_of, head_of, json_of
 from stoa.db.errors import PostgresError, violates
 from stoa.db.query import Executor, InputRow, json_rows

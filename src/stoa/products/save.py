@@ -10,11 +10,11 @@ from stoa.db.query import Executor, InputRow, json_rows
 from stoa.events.outbox import Cause
 from stoa.products import queries
 from stoa.products.contract import SkuTaken
-from stoa.products.copies import ProductCopy, VariantCopy
 from stoa.products.documents import minor, options_key, terms_of
 from stoa.products.events import events_of
 from stoa.products.rows import Keys
-from stoa.products.shelf import Pointing, Shelf, on_itself
+from stoa.products.working_copy import ProductCopy, VariantCopy
+from stoa.products.workspace import Pointing, ProductWorkspace, on_itself
 from stoa.rest.endpoint import Call
 from stoa.rest.problems import ExternalIdTaken
 
@@ -141,7 +141,7 @@ async def store(call: Call, product: ProductCopy, at: Pointing = on_itself) -> N
         names.add({**product.fields, "variants": [variant.fields for variant in product.live]})
         # Uses another connection, because this transaction is rolled back.
         named = await load(call.autocommit, call.store_id, **msgspec.structs.asdict(names), lock=False)
-        Shelf(other for other in named if other.id != product.id).check(product, at)
+        ProductWorkspace(other for other in named if other.id != product.id).check(product, at)
         raise
 
 

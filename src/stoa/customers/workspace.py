@@ -4,13 +4,13 @@ from collections.abc import Iterable, Iterator
 from typing import Literal
 
 from stoa.customers.contract import CustomerExists, email_key
-from stoa.customers.copies import CustomerCopy
+from stoa.customers.working_copy import CustomerCopy
 from stoa.rest.problems import ExternalIdTaken, Fault
 
 MatchBy = Literal["email", "phone", "external_id", "id"]
 
 
-class Register:
+class CustomerWorkspace:
     """Everything loaded or made in one transaction; an edited copy takes the place of the one before."""
 
     def __init__(self, customers: Iterable[CustomerCopy]) -> None:

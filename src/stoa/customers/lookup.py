@@ -9,7 +9,7 @@ from stoa.customers.contract import email_key
 from stoa.customers.phones import e164
 from stoa.customers.queries import FoundCustomer
 from stoa.customers.rules import new_customer, profile_faults, refuse
-from stoa.customers.saving import save
+from stoa.customers.save import save
 from stoa.db.query import Executor
 from stoa.events.outbox import Cause
 from stoa.rest.problems import Fault, ServiceUnavailable
