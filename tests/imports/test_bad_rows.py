@@ -81,8 +81,8 @@ async def test_a_key_that_stands_twice_in_a_file_fails_the_second_time(
     ]
     job = await bring(shop, lines(rows), match_by="external_id", **options)
     assert [(e["row"], e["pointer"], e["code"], e["detail"]) for e in job["errors"]] == [
-        (apart + 2, "/variants/0/sku", "duplicate_row", "is in row 1 of this file already"),
-        (apart + 3, "/external_id", "duplicate_row", "is in row 1 of this file already"),
+        (apart + 2, "/variants/0/sku", "duplicate_row", "is already in row 1 of this file"),
+        (apart + 3, "/external_id", "duplicate_row", "is already in row 1 of this file"),
     ]
     expected: set[str] = set() if options else {"Linen Shirt", "Fine", *(f"Mug {n}" for n in range(apart))}
     assert set(await catalogue(shop)) == expected

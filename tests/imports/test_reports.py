@@ -3,7 +3,7 @@
 import msgspec
 
 from stoa.imports.contract import ProductImportFinished
-from stoa.imports.queries import FORGET_OLD_REPORTS
+from stoa.imports.queries import DELETE_EXPIRED_REPORTS
 from stoa.imports.runner import claim_import, run_import, run_pending
 from tests.imports.files import CSV, NDJSON, bring, catalogue, events, failures, job_of, lines, mug, report, send, sheet
 from tests.support.shops import Shop
@@ -133,7 +133,7 @@ async def test_a_report_is_gone_after_its_time(shop: Shop) -> None:
         for accept in ("application/json", NDJSON, CSV):
             answer = await shop.client.get(f"/products/imports/{job['id']}", headers={"accept": accept})
             assert (answer.status_code, answer.json()["code"]) == (410, "gone")
-        await FORGET_OLD_REPORTS.run(shop.db)
+        await DELETE_EXPIRED_REPORTS.run(shop.db)
     assert not await shop.db.fetch(
         "SELECT 1 FROM import_rows WHERE store_id = $1 AND import_id = $2", shop.store_id, job["id"]
     )

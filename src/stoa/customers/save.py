@@ -1,4 +1,4 @@
-"""Working copies in and out of the database: loaded under lock, stored with metadata and events in one call."""
+"""Loads working copies of customers under lock, and saves them with metadata and events in one call."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -70,7 +70,7 @@ async def load(
     external_ids: Iterable[str] = (),
     lock: bool = True,
 ) -> list[CustomerCopy]:
-    """Working copies of every customer that these name, locked in the order of their ids unless only looked at."""
+    """Working copies of all customers with these keys, locked in the order of their ids if `lock`."""
     keys = [email_key(email) for email in emails]
     rows = await (queries.LOCK if lock else queries.LOOK).all(
         db, store_id, list(ids), keys, list(phones), list(external_ids)
@@ -86,7 +86,7 @@ def _copy(row: queries.StoredCustomer) -> CustomerCopy:
 async def save(
     db: Executor, store_id: int, digits: int, customers: Sequence[CustomerCopy], cause: Cause
 ) -> list[CustomerCopy | None]:
-    """Store every touched copy with its events; answers each as it is stored, None where its names were taken meanwhile."""
+    """Save every touched copy with its events. Returns each saved copy, or None if its keys were taken in the meantime."""
     touched = await _identified(db, [customer for customer in customers if customer.touched])
     if not touched:
         return list(customers)
@@ -111,11 +111,11 @@ async def save(
             json_rows(events),
         )
     except PostgresError as error:
-        # Another request took it between our look and our write; the first look names the rest.
+        # Another request took the key after the copies were loaded.
         if violates(error, "customers_email_key") or violates(error, "customers_phone_key"):
-            raise CustomerExists("Another customer has taken this e-mail address or phone number.") from error
+            raise CustomerExists("Another customer has this email address or phone number.") from error
         if violates(error, "customers_external_id_key"):
-            raise ExternalIdTaken("Another customer has taken this external id.") from error
+            raise ExternalIdTaken("Another customer has this external id.") from error
         raise
     ids: list[int | None] = [*saved.customer_ids]
     copies = iter(
@@ -128,22 +128,22 @@ async def save(
 async def save_or_refuse(
     db: Executor, store_id: int, digits: int, customers: Sequence[CustomerCopy], cause: Cause
 ) -> list[CustomerCopy]:
-    """Store all, or refuse."""
-    stored = await save(db, store_id, digits, customers, cause)
-    kept = [customer for customer in stored if customer is not None]
-    if len(kept) < len(customers):
-        raise CustomerExists("Another request made this customer in the same moment.")
-    return kept
+    """Save all copies, or refuse."""
+    results = await save(db, store_id, digits, customers, cause)
+    saved = [customer for customer in results if customer is not None]
+    if len(saved) < len(customers):
+        raise CustomerExists("Another request created this customer at the same time.")
+    return saved
 
 
 async def _identified(db: Executor, customers: list[CustomerCopy]) -> list[CustomerCopy]:
-    """The copies, their new addresses with ids, and what is new or changed with its date."""
+    """The copies with ids for new addresses, and with times for new and changed addresses."""
     undated = [customer for customer in customers if any(a["updated_at"] is None for a in customer.fields["addresses"])]
     if not undated:
         return customers
-    made = sum(customer.id is None for customer in undated)
+    new = sum(customer.id is None for customer in undated)
     added = sum(address["id"] is None for customer in undated for address in customer.fields["addresses"])
-    drawn = await queries.DRAW.one(db, made, added)
+    drawn = await queries.DRAW.one(db, new, added)
     customer_ids, address_ids = iter(drawn.customer_ids), iter(drawn.address_ids)
     dated: dict[int, CustomerCopy] = {}
     for customer in undated:

@@ -1,4 +1,4 @@
-"""Working copies of customers, on which a request tries its edits before anything is stored."""
+"""Working copies of customers, which a request edits before it saves anything."""
 
 from typing import Any
 
@@ -16,6 +16,12 @@ class CustomerCopy(msgspec.Struct, frozen=True):
     version: int = 0
     before: dict[str, Any] | None = None  # as stored; None: new
     metadata_before: Metadata = {}
+
+    @property
+    def stored_id(self) -> int:
+        if self.id is None:
+            raise ValueError("the copy is not saved yet")
+        return self.id
 
     @property
     def is_new(self) -> bool:

@@ -1,4 +1,4 @@
-"""The outbox: one row for each event, committed with the change that it tells of."""
+"""The outbox: one row for each event, committed with the change that it describes."""
 
 from typing import Any, ClassVar
 
@@ -9,7 +9,7 @@ from stoa.ids import new_id
 
 
 class Actor(msgspec.Struct, omit_defaults=True):
-    """Who caused it: an app by its id, or the operator."""
+    """The originator of a change: an app by its id, or an operator."""
 
     type: str
     app_id: int | None = None
@@ -31,12 +31,14 @@ class Cause(msgspec.Struct, frozen=True):
 
 
 class Event(msgspec.Struct):
-    """Something that happened to a resource; each kind is a subclass with its name and the scope that may hear it."""
+    """A change of a resource. Each type is a subclass with its name and the scope that a subscriber needs."""
 
     name: ClassVar[str] = ""
     scope: ClassVar[str] = ""
     resource_type: ClassVar[str] = ""
-    resource: ClassVar[type[Any] | None] = None  # what `data` is; its JSON Schema and its sample follow from it
+    resource: ClassVar[type[Any] | None] = (
+        None  # the type of `data`, from which its JSON Schema and its sample are generated
+    )
     known: ClassVar[dict[str, type["Event"]]] = {}
 
     resource_id: int
@@ -57,7 +59,7 @@ INSERT = Command(
 
 
 async def emit(db: Executor, store_id: int, event: Event, *, actor: Actor, request_id: str) -> None:
-    """Tell of a change, inside the transaction that makes it."""
+    """Insert an event, in the transaction of its change."""
     await INSERT.run(
         db,
         store_id,

@@ -1,4 +1,4 @@
-"""Products as rows of a file: found by their key, made or changed on the workspace, stored a part at a time."""
+"""Imports products: finds each row's product by its key, edits working copies, and saves a part of the file at a time."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
@@ -20,7 +20,7 @@ from stoa.rest.patch import changes_between
 from stoa.rest.problems import Fault, Refusal, ValidationFailed
 
 COLUMNS = csv_rows.Columns(
-    own={
+    resource={
         **dict.fromkeys(
             "name price external_id slug description status compare_at_price cost_price brand category "
             "weight_unit seo.title seo.description metadata. currency".split(),
@@ -50,7 +50,7 @@ COLUMNS = csv_rows.Columns(
 
 
 class Planned(msgspec.Struct):
-    """What a row does to its product; one that is new learns its id when it is stored."""
+    """The planned effect of a row on its product. A new product gets its id when it is saved."""
 
     row: Row
     outcome: Outcome
@@ -59,14 +59,14 @@ class Planned(msgspec.Struct):
 
 
 def keys(members: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """What belongs to one product alone, with its place in the row."""
+    """The unique keys in a row, with their pointers."""
     for name in ("id", "external_id", "sku"):
         if isinstance(members.get(name), (int, str)):
             yield f"/{name}", f"{name} {members[name]}"
-    for place, variant in variants_in(members):
+    for index, variant in variants_in(members):
         sku = variant.get("sku")
         if isinstance(sku, str) and sku != members.get("sku"):
-            yield f"/variants/{place}/sku", f"sku {sku}"
+            yield f"/variants/{index}/sku", f"sku {sku}"
 
 
 def key(members: dict[str, Any], by: str) -> dict[str, Any]:
@@ -75,20 +75,20 @@ def key(members: dict[str, Any], by: str) -> dict[str, Any]:
 
 
 async def apply(db: Executor, task: Task, rows: Sequence[Row], *, write: bool) -> list[Result]:
-    """Carry out rows on one workspace, and store what they changed in one call."""
+    """Apply rows in one workspace, and save the changes in one call."""
     ids: set[int] = set()
-    named = Keys()
+    sought = Keys()
     for row in rows:
-        named.add(row.members)
+        sought.add(row.members)
         if isinstance(number := row.members.get("id"), int):
             ids.add(number)
-    loaded = await load(db, task.store.id, ids=ids, **msgspec.structs.asdict(named))
+    loaded = await load(db, task.store.id, ids=ids, **msgspec.structs.asdict(sought))
     workspace = ProductWorkspace(loaded)
     by_id = {product.id: product for product in loaded}
     planned: list[Planned | Result] = []
     for row in rows:
         try:
-            planned.append(_plan(workspace, by_id, row, task, tell=not write))
+            planned.append(_plan(workspace, by_id, row, task, with_changes=not write))
         except Refusal as refusal:
             planned.append(failed(row, refusal, key(row.members, task.options.match_by)))
     if write:
@@ -102,31 +102,35 @@ def _result(planned: Planned, task: Task) -> Result:
 
 
 def _plan(
-    workspace: ProductWorkspace, by_id: dict[int | None, ProductCopy], row: Row, task: Task, *, tell: bool
+    workspace: ProductWorkspace, by_id: dict[int | None, ProductCopy], row: Row, task: Task, *, with_changes: bool
 ) -> Planned:
     by, mode = task.options.match_by, task.options.mode
     product = _find(workspace, by_id, row.members, by) if mode != "create" else None
     if product is None and mode == "update":
         raise _unknown(by)
     if product is None:
-        made = workspace.put(product_from_row({**row.creating, **row.members}, task.store), pointing_into(row.members))
-        return Planned(row, "created", made, None)
+        created = workspace.put(
+            product_from_row({**row.creating, **row.members}, task.store), pointing_into(row.members)
+        )
+        return Planned(row, "created", created, None)
     at = pointing_into(row.members)
     changed = workspace.edit(product, lambda tried: change_by_row(tried, row.members, task.store), at)
-    return Planned(row, "updated" if changed else "unchanged", product, _told(product) if tell and changed else None)
+    return Planned(
+        row, "updated" if changed else "unchanged", product, _changes(product) if with_changes and changed else None
+    )
 
 
 def _find(
     workspace: ProductWorkspace, by_id: dict[int | None, ProductCopy], members: dict[str, Any], by: str
 ) -> ProductCopy | None:
-    """The product that a row names; None when it is to be made."""
+    """The product that a row identifies; None if it does not exist yet."""
     named = members.get(by)
     if by == "id":
         if named is None:
             return None
         if type(named) is not int:
             raise ValidationFailed(
-                "The row's key cannot be read.", faults=[Fault("/id", "invalid_type", "must be an integer")]
+                "The key of the row has the wrong type.", faults=[Fault("/id", "invalid_type", "must be an integer")]
             )
         product = by_id.get(named)
         if product is None or product.deleted:
@@ -134,28 +138,29 @@ def _find(
         return product
     if named is not None and not isinstance(named, str):
         raise ValidationFailed(
-            "The row's key cannot be read.", faults=[Fault(f"/{by}", "invalid_type", "must be a string")]
+            "The key of the row has the wrong type.", faults=[Fault(f"/{by}", "invalid_type", "must be a string")]
         )
     wanted = skus_in(members) if by == "sku" else [named] if named else []
     if not wanted:
         raise ValidationFailed(
-            "The row names no product.", faults=[Fault(f"/{by}", "required", "is required to match by")]
+            "The row does not identify a product.",
+            faults=[Fault(f"/{by}", "required", f"is required with match_by={by}")],
         )
     found = {id(each): each for value in wanted if (each := workspace.find(cast("Any", by), value)) is not None}
     if len(found) > 1:
-        fault = Fault("/variants", "sku_taken", "have SKUs of several products")
-        raise ValidationFailed("The row names several products.", faults=[fault])
+        fault = Fault("/variants", "sku_taken", "must have SKUs of one product only")
+        raise ValidationFailed("The row identifies several products.", faults=[fault])
     return next(iter(found.values()), None)
 
 
 def _unknown(by: str) -> Refusal:
-    fault = Fault(f"/{by}", "unknown_sku" if by == "sku" else "not_found", "names no product of this store")
-    return ValidationFailed("There is no such product.", faults=[fault])
+    fault = Fault(f"/{by}", "unknown_sku" if by == "sku" else "not_found", "no product of this store has this value")
+    return ValidationFailed("The product does not exist.", faults=[fault])
 
 
-def _told(product: ProductCopy) -> str:
-    """Old and new values of a product that exists, and of its variants."""
-    told: dict[str, Any] = {
+def _changes(product: ProductCopy) -> str:
+    """The old and new values of an existing product and its variants, as JSON."""
+    of_product: dict[str, Any] = {
         name: list(pair) for name, pair in changes_between(product.before or {}, product.fields).items()
     }
     variants: list[dict[str, Any]] = []
@@ -167,11 +172,11 @@ def _told(product: ProductCopy) -> str:
             changes["stock"] = [{"on_hand": variant.on_hand_before}, {"on_hand": variant.on_hand}]
         if changes or variant.before is None:
             variants.append({"id": variant.id, "sku": variant.fields["sku"], "changes": changes})
-    return json_of({**told, "variants": variants} if variants else told)
+    return json_of({**of_product, "variants": variants} if variants else of_product)
 
 
 async def retire(db: Executor, task: Task, ids: Sequence[int]) -> int:
-    """Archive products that the file left out; says how many were not archived yet."""
+    """Archive products that are not in the file, and return how many were not archived before."""
     products = await load(db, task.store.id, ids=ids)
     count = sum([change_by_row(product, {"status": "archived"}, task.store) for product in products])
     await _save(db, task, products)

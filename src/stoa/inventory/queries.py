@@ -85,7 +85,7 @@ class Moved(msgspec.Struct):
 
 
 MOVE_STOCK = Query(
-    Moved, "SELECT outcome, movement_id, on_hand, reserved, doc FROM move_stock($1, $2, $3, $4, $5, true)"
+    Moved, "SELECT outcome, movement_id, on_hand, reserved, doc FROM move_stock($1, $2, $3, $4, $5::json, true)"
 )
 
 

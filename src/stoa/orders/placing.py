@@ -12,8 +12,8 @@ from stoa.customers.lookup import (
     InlineCustomer,
     find_or_create,
     get_contact,
-    hold_contact,
     inline_faults,
+    lock_contact,
 )
 from stoa.customers.phones import e164
 from stoa.customers.rules import COUNTRIES
@@ -79,7 +79,7 @@ async def try_out(call: Call, body: NewOrder) -> One[Any]:
     suspects = await _compare(call, body, placement(call, body, order))
     await call.db.execute("ROLLBACK TO SAVEPOINT trial")
     # The answer may be remembered: whoever it tells of is held, so that an erasure finds it.
-    if order.customer_id and await hold_contact(call.db, call.store_id, order.customer_id) is None:
+    if order.customer_id and await lock_contact(call.db, call.store_id, order.customer_id) is None:
         if body.customer is None:
             raise ValidationFailed(f"{counted(1, 'fault')} found.", faults=[_unknown_customer()])
         order.customer_id = None  # one whom the real order would make

@@ -1,4 +1,4 @@
-"""What the database does for products and variants."""
+"""The statements for products and variants."""
 
 import msgspec
 
@@ -119,7 +119,7 @@ LOOK = Query(
                      WHERE store_id = $1 AND sku = ANY($4::text[]) AND deleted_at IS NULL)
         ORDER BY id""",
 )
-# The house's one order of locks: products first, by id; then whatever belongs to them.
+# Lock order: products by id, then what belongs to them.
 LOCK = Query(StoredProduct, f"{LOOK.sql} FOR NO KEY UPDATE")
 
 
@@ -145,7 +145,9 @@ class Saved(msgspec.Struct):
     variant_ids: list[int]
 
 
-SAVE = Query(Saved, "SELECT product_ids, variant_ids FROM save_products($1, $2, $3, $4, $5, $6, $7)")
+SAVE = Query(
+    Saved, "SELECT product_ids, variant_ids FROM save_products($1, $2, $3, $4::json, $5::json, $6::json, $7::json)"
+)
 
 VARIANT_LISTING = Listing(
     table="variants",

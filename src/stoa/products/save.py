@@ -1,4 +1,4 @@
-"""Working copies in and out of the database: loaded under lock, stored with their ledger and events in one call."""
+"""Loads working copies of products under lock, and saves them with ledger entries and events in one call."""
 
 from collections.abc import Collection, Iterable, Sequence
 
@@ -107,7 +107,7 @@ async def load(
     variant_external_ids: Collection[str] = (),
     lock: bool = True,
 ) -> list[ProductCopy]:
-    """Working copies of every product that these name, locked in the order of their ids unless only looked at."""
+    """Working copies of all products with these keys, locked in the order of their ids if `lock`."""
     wanted = [*ids]
     if variant_external_ids:
         wanted += await queries.PRODUCTS_OF_EXTERNAL_IDS.all(db, store_id, list(variant_external_ids))
@@ -133,15 +133,15 @@ def variant_copy(row: queries.StoredVariant) -> VariantCopy:
 
 
 async def store(call: Call, product: ProductCopy, at: Pointing = on_itself) -> None:
-    """Store one product; where another took one of its names after our look, the refusal says who."""
+    """Save one product. If another product took one of its keys since it was loaded, the refusal names that product."""
     try:
         await save(call.db, call.store_id, [product], Cause(call.caller.app_id, call.request_id))
     except (SkuTaken, ExternalIdTaken):
-        names = Keys()
-        names.add({**product.fields, "variants": [variant.fields for variant in product.live]})
+        keys = Keys()
+        keys.add({**product.fields, "variants": [variant.fields for variant in product.live]})
         # Uses another connection, because this transaction is rolled back.
-        named = await load(call.autocommit, call.store_id, **msgspec.structs.asdict(names), lock=False)
-        ProductWorkspace(other for other in named if other.id != product.id).check(product, at)
+        others = await load(call.autocommit, call.store_id, **msgspec.structs.asdict(keys), lock=False)
+        ProductWorkspace(other for other in others if other.id != product.id).check(product, at)
         raise
 
 
@@ -188,11 +188,11 @@ async def save(
             json_rows(events),
         )
     except PostgresError as error:
-        # Another request took it between our look and our write; the first look names the rest.
+        # Another request took the key after the copies were loaded.
         if violates(error, "variants_sku_key"):
-            raise SkuTaken("Another variant has taken one of these SKUs.") from error
+            raise SkuTaken("Another variant has one of these SKUs.") from error
         if violates(error, "products_external_id_key") or violates(error, "variants_external_id_key"):
-            raise ExternalIdTaken("Another resource has taken one of these external ids.") from error
+            raise ExternalIdTaken("Another resource has one of these external ids.") from error
         raise
     for product, product_id in zip(touched, saved.product_ids, strict=True):
         product.id = product_id

@@ -1,4 +1,4 @@
-"""What happens when variants are asked for and changed, under their product or across the catalogue."""
+"""The handlers of variants, under their product or across the catalog."""
 
 import msgspec
 
@@ -25,9 +25,9 @@ _TAKEN = [SkuTaken, ExternalIdTaken, DuplicateVariant]
 
 @routes.get("/products/variants", scope="products:read", lists=VARIANTS)
 async def list_variants(call: Call, query: ListQuery) -> Page[Variant]:
-    """List variants of the whole catalogue.
+    """List variants of the whole catalog.
 
-    Ask by `sku` or `barcode` to find what was scanned.
+    Filter by `sku` or `barcode` to find a scanned item.
     """
     return await list_page(call.db, call.store_id, queries.VARIANT_LISTING, query)
 
@@ -39,9 +39,10 @@ async def list_variants(call: Call, query: ListQuery) -> Page[Variant]:
     example=VARIANT_BATCH,
 )
 async def update_variants(call: Call, body: VariantBatch) -> Batch[Variant]:
-    """Change up to 250 variants of any products.
+    """Update up to 250 variants of any products.
 
-    Each item names its variant by `id` or `sku` and carries a merge patch; `if_version` guards it.
+    Each item names its variant by `id` or `sku` and contains a merge patch. With `if_version`, it applies only to that
+    version.
     """
     return await change_variants(call, body)
 
@@ -60,7 +61,7 @@ async def list_product_variants(call: Call, product_id: int, query: ListQuery) -
 async def create_variant(call: Call, product_id: int, body: NewVariant) -> Created[Variant]:
     """Add a variant to a product.
 
-    Its option values name exactly the product's options; values that are new are appended to them.
+    `option_values` must have exactly the product's options. New values are appended to the options of the product.
     """
     workspace, product = await _product(call, product_id)
     call.check_version(product.version)
@@ -71,7 +72,7 @@ async def create_variant(call: Call, product_id: int, body: NewVariant) -> Creat
 
     workspace.edit(product, edit)
     await store(call, product)
-    variant_id = product.variants[-1].id or 0
+    variant_id = product.variants[-1].stored_id
     document = await _document(call, product_id, variant_id)
     return Created(document.doc, document.version, f"/products/{product_id}/variants/{variant_id}")
 
@@ -86,9 +87,9 @@ async def get_variant(call: Call, product_id: int, variant_id: int) -> One[Varia
     "/products/{product_id}/variants/{variant_id}", scope="products:write", errors=_TAKEN, example=VARIANT_CHANGES
 )
 async def update_variant(call: Call, product_id: int, variant_id: int, body: VariantChanges) -> One[Variant]:
-    """Change a variant by merge patch.
+    """Update a variant by merge patch.
 
-    Stock is not changed here but by adjustments, so that every movement is in the ledger.
+    Stock changes only by adjustments, so that the ledger has every movement.
     """
     workspace, product = await _product(call, product_id)
     variant = _live(product, variant_id)
@@ -106,7 +107,7 @@ async def update_variant(call: Call, product_id: int, variant_id: int, body: Var
 
 @routes.delete("/products/{product_id}/variants/{variant_id}", scope="products:write", errors=[LastVariant])
 async def delete_variant(call: Call, product_id: int, variant_id: int) -> NoContent:
-    """Remove a variant; the last one stays."""
+    """Delete a variant. The last variant of a product cannot be deleted."""
     workspace, product = await _product(call, product_id)
     call.check_version(_live(product, variant_id).version)
 
@@ -120,7 +121,7 @@ async def delete_variant(call: Call, product_id: int, variant_id: int) -> NoCont
 
 
 async def _product(call: Call, product_id: int) -> tuple[ProductWorkspace, ProductCopy]:
-    """A product under lock, and whatever stands in the way of what is sent of its variant."""
+    """A locked product, in a workspace with the products that have a key of the variant in the request."""
     keys = Keys()
     keys.add({"variants": [call.patch]})
     workspace = ProductWorkspace(await load(call.db, call.store_id, ids=[product_id], **msgspec.structs.asdict(keys)))

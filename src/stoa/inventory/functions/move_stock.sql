@@ -14,37 +14,37 @@ CREATE FUNCTION move_stock(
 LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     -- The items, one array for each field:
-    i_variant   bigint[];
-    i_sku       text[];
-    i_kind      text[];
-    i_absolute  boolean[];
-    i_on_hand   bigint[];
-    i_reserved  bigint[];
-    i_expected  bigint[];
-    i_reason    text[];
-    i_reference text[];
-    i_order     bigint[];
-    i_key       text[];
+    i_variant       bigint[];
+    i_sku           text[];
+    i_kind          text[];
+    i_absolute      boolean[];
+    i_on_hand       bigint[];
+    i_reserved      bigint[];
+    i_expected      bigint[];
+    i_reason        text[];
+    i_reference     text[];
+    i_order         bigint[];
+    i_key           text[];
     -- The result of each item:
-    outcomes    text[];
-    movements   bigint[];
-    deltas      bigint[];  -- of on_hand
-    hands_at    bigint[];  -- on_hand after the item
-    holds_at    bigint[];  -- reserved after the item
+    outcomes        text[];
+    movements       bigint[];
+    deltas          bigint[];    -- of on_hand
+    after_on_hand   bigint[];    -- on_hand after the item
+    after_reserved  bigint[];    -- reserved after the item
     -- The variants that the items name, each locked by its product:
-    locked      bigint[];
-    skus        text[];
-    live        boolean[];
-    unlimited   boolean[]; -- whether available may fall below 0
-    hands       bigint[];  -- on_hand, changed item by item
-    holds       bigint[];  -- reserved, likewise
-    old_hands   bigint[];
-    old_holds   bigint[];
-    touched     bigint[];  -- the products of the variants that moved
-    item        record;
-    hand        bigint;
-    hold        bigint;
-    moment      timestamptz;
+    locked          bigint[];
+    skus            text[];
+    live            boolean[];
+    unlimited       boolean[];   -- whether available may fall below 0
+    levels_on_hand  bigint[];    -- on_hand, changed item by item
+    levels_reserved bigint[];    -- reserved, likewise
+    before_on_hand  bigint[];
+    before_reserved bigint[];
+    touched         bigint[];    -- the products of the variants that moved
+    item            record;
+    new_on_hand     bigint;
+    new_reserved    bigint;
+    moment          timestamptz;
 BEGIN
     SELECT array_agg(coalesce(t.variant_id, (SELECT v.id FROM variants v
                                               WHERE v.store_id = in_store_id AND v.sku = t.sku AND v.deleted_at IS NULL))),
@@ -67,11 +67,11 @@ BEGIN
       ORDER BY p.id FOR NO KEY UPDATE OF p;
     SELECT array_agg(v.id), array_agg(v.sku), array_agg(v.deleted_at IS NULL),
            array_agg(v.allow_backorder OR NOT v.track_inventory), array_agg(v.on_hand), array_agg(v.reserved)
-      INTO locked, skus, live, unlimited, hands, holds
+      INTO locked, skus, live, unlimited, levels_on_hand, levels_reserved
       FROM (SELECT DISTINCT t.id FROM unnest(i_variant) AS t (id)) t
            JOIN variants v ON v.store_id = in_store_id AND v.id = t.id;
-    old_hands := hands;
-    old_holds := holds;
+    before_on_hand := levels_on_hand;
+    before_reserved := levels_reserved;
     moment := clock_timestamp();  -- after waiting for the locks, so that a row's times never decrease
 
     FOR item IN
@@ -85,27 +85,27 @@ BEGIN
         IF item.sku IS NOT NULL AND item.index IS NOT NULL AND item.renamed THEN
             RAISE serialization_failure USING MESSAGE = 'a SKU moved to another variant while its product was locked';
         END IF;
-        hand := item.on_hand + CASE WHEN item.absolute THEN 0 ELSE hands[item.index] END;
-        hold := item.reserved + holds[item.index];
+        new_on_hand := item.on_hand + CASE WHEN item.absolute THEN 0 ELSE levels_on_hand[item.index] END;
+        new_reserved := item.reserved + levels_reserved[item.index];
         outcomes[item.n] := CASE
             WHEN item.index IS NULL OR NOT item.known THEN 'unknown'
-            WHEN item.expected <> hands[item.index] THEN 'stale'
-            WHEN hand = hands[item.index] AND hold = holds[item.index] THEN 'unchanged'
-            WHEN hand < hold AND NOT unlimited[item.index] THEN 'insufficient'
+            WHEN item.expected <> levels_on_hand[item.index] THEN 'stale'
+            WHEN new_on_hand = levels_on_hand[item.index] AND new_reserved = levels_reserved[item.index] THEN 'unchanged'
+            WHEN new_on_hand < new_reserved AND NOT unlimited[item.index] THEN 'insufficient'
             ELSE 'updated' END;
         IF outcomes[item.n] = 'updated' THEN
             movements[item.n] := nextval('stock_movement_ids');
-            deltas[item.n] := hand - hands[item.index];
-            hands[item.index] := hand;
-            holds[item.index] := hold;
+            deltas[item.n] := new_on_hand - levels_on_hand[item.index];
+            levels_on_hand[item.index] := new_on_hand;
+            levels_reserved[item.index] := new_reserved;
         END IF;
-        hands_at[item.n] := hands[item.index];
-        holds_at[item.n] := holds[item.index];
+        after_on_hand[item.n] := levels_on_hand[item.index];
+        after_reserved[item.n] := levels_reserved[item.index];
     END LOOP;
 
     IF NOT 'updated' = ANY (outcomes) OR (in_atomic AND outcomes && ARRAY['unknown', 'stale', 'insufficient']) THEN
         RETURN QUERY SELECT t.outcome, NULL::bigint, t.on_hand, t.reserved, NULL
-                       FROM unnest(outcomes, hands_at, holds_at) AS t (outcome, on_hand, reserved);
+                       FROM unnest(outcomes, after_on_hand, after_reserved) AS t (outcome, on_hand, reserved);
         RETURN;
     END IF;
 
@@ -114,14 +114,14 @@ BEGIN
                                  request_id, created_at)
     SELECT in_store_id, t.id, v.id, v.product_id, v.sku, t.kind, t.delta, t.reserved, t.on_hand_after,
            t.reserved_after, t.reason, t.reference, t.order_id, t.key, in_actor, in_request_id, moment
-      FROM unnest(i_variant, movements, i_kind, deltas, i_reserved, hands_at, holds_at, i_reason, i_reference, i_order, i_key)
+      FROM unnest(i_variant, movements, i_kind, deltas, i_reserved, after_on_hand, after_reserved, i_reason, i_reference, i_order, i_key)
            AS t (variant, id, kind, delta, reserved, on_hand_after, reserved_after, reason, reference, order_id, key)
            JOIN variants v ON v.store_id = in_store_id AND v.id = t.variant
      WHERE t.id IS NOT NULL;
     WITH moved AS (
         UPDATE variants v
            SET on_hand = t.on_hand, reserved = t.reserved, updated_at = moment, version = v.version + 1
-          FROM unnest(locked, hands, holds) AS t (id, on_hand, reserved)
+          FROM unnest(locked, levels_on_hand, levels_reserved) AS t (id, on_hand, reserved)
          WHERE v.store_id = in_store_id AND v.id = t.id AND (v.on_hand, v.reserved) <> (t.on_hand, t.reserved)
         RETURNING v.product_id, v.deleted_at)
     SELECT array_agg(moved.product_id) INTO touched FROM moved WHERE moved.deleted_at IS NULL;
@@ -142,7 +142,7 @@ BEGIN
                'on_hand', CASE WHEN v.on_hand <> t.on_hand THEN json_build_array(t.on_hand, v.on_hand) END,
                'available', CASE WHEN s.now <> s.old THEN json_build_array(s.old, s.now) END))::text,
            variant_document(v.id, v.product_id, v.head, v.tail), in_request_id, moment
-      FROM unnest(locked, old_hands, old_holds) AS t (id, on_hand, reserved)
+      FROM unnest(locked, before_on_hand, before_reserved) AS t (id, on_hand, reserved)
            JOIN variants v ON v.store_id = in_store_id AND v.id = t.id
            CROSS JOIN LATERAL (SELECT t.on_hand - t.reserved, v.on_hand - v.reserved) AS s (old, now)
            CROSS JOIN LATERAL stock_event_types(v.track_inventory, v.low_stock_threshold, s.old, s.now) AS e
@@ -151,14 +151,14 @@ BEGIN
 
     IF NOT in_documents THEN
         RETURN QUERY SELECT t.outcome, t.movement_id, t.on_hand, t.reserved, NULL
-                       FROM unnest(outcomes, movements, hands_at, holds_at) AS t (outcome, movement_id, on_hand, reserved);
+                       FROM unnest(outcomes, movements, after_on_hand, after_reserved) AS t (outcome, movement_id, on_hand, reserved);
         RETURN;
     END IF;
     RETURN QUERY
     SELECT t.outcome, t.movement_id, t.on_hand, t.reserved,
            movement_document(m.id, m.variant_id, m.sku, m.kind, m.delta_on_hand, m.delta_reserved, m.on_hand_after,
                              m.reserved_after, m.reason, m.reference, m.order_id, m.actor, m.request_id, m.created_at)
-      FROM unnest(outcomes, movements, hands_at, holds_at) WITH ORDINALITY AS t (outcome, movement_id, on_hand, reserved, n)
+      FROM unnest(outcomes, movements, after_on_hand, after_reserved) WITH ORDINALITY AS t (outcome, movement_id, on_hand, reserved, n)
            LEFT JOIN stock_movements m ON m.store_id = in_store_id AND m.id = t.movement_id
      ORDER BY t.n;
 END $$;

@@ -19,7 +19,7 @@ async def test_a_cell_below_no_name_fails_its_row(shop: Shop) -> None:
     job = await bring(shop, b"sku,name,price,\nA,Mug,1.00,\nB,Bowl,2.00,lost\n", CSV)
     assert (job["status"], job["counts"]["created"]) == ("partially_succeeded", 1)
     assert [(error["row"], error["detail"]) for error in job["errors"]] == [
-        (2, "has a cell in a column without a name")
+        (2, "has a value in a column without a name")
     ]
 
 
