@@ -1,4 +1,4 @@
-"""The guide to customers is followed to the letter: what it sends is sent, and what it shows comes back."""
+"""Every request in the guide to customers is sent, and every response is compared."""
 
 from pathlib import Path
 from typing import Any, cast
@@ -9,19 +9,19 @@ from stoa.imports.runner import run_pending
 from tests.support.shops import Shop
 
 GUIDE = Path(__file__).parents[2] / "docs/guides/customers.md"
-# These differ from store to store and from day to day.
+# These values differ between stores and days.
 VARY = {
     "id", "customer_id", "existing_id", "default_shipping_address_id", "default_billing_address_id", "app_id",
     "request_id", "created_at", "updated_at", "type", "instance",
 }  # fmt: skip
 
 
-def steadied(value: Any) -> Any:
-    """A document in which what varies is only there or null."""
+def normalized(value: Any) -> Any:
+    """A document in which varying values are replaced by a placeholder or null."""
     if isinstance(value, dict):
         members = cast("dict[str, Any]", value).items()
-        return {name: "..." if name in VARY and each is not None else steadied(each) for name, each in members}
-    return [steadied(each) for each in cast("list[Any]", value)] if isinstance(value, list) else value
+        return {name: "..." if name in VARY and each is not None else normalized(each) for name, each in members}
+    return [normalized(each) for each in cast("list[Any]", value)] if isinstance(value, list) else value
 
 
 async def test_every_example_of_the_guide_is_true(shop: Shop) -> None:
@@ -45,7 +45,7 @@ async def test_every_example_of_the_guide_is_true(shop: Shop) -> None:
             assert answer.text.splitlines() == text.splitlines()
             compared += 1
         elif language == "json":
-            assert steadied(answer.json()) == steadied(msgspec.json.decode(text))
+            assert normalized(answer.json()) == normalized(msgspec.json.decode(text))
             compared += 1
     assert answer.status_code == 204
     assert compared == 5

@@ -1,4 +1,4 @@
-"""Metadata under any sequence of merges: stored and read back it is what a plain dictionary per app would hold."""
+"""Stored metadata equals one dictionary for each app, under any sequence of merges."""
 
 from decimal import Decimal
 from typing import Any
@@ -25,7 +25,7 @@ patches = st.lists(st.tuples(st.sampled_from(APPS), st.dictionaries(keys, values
 
 
 @given(patches)
-def test_whatever_is_merged_each_app_sees_its_own_and_the_shared(history: list[tuple[int, dict[str, Any]]]) -> None:
+def test_each_app_sees_its_own_and_the_shared_keys_after_any_merges(history: list[tuple[int, dict[str, Any]]]) -> None:
     model: dict[int, dict[str, Any]] = {0: {}, **{app: {} for app in APPS}}
     stored = shown_of({})
     for app, patch in history:
@@ -48,7 +48,7 @@ def test_whatever_is_merged_each_app_sees_its_own_and_the_shared(history: list[t
 
 
 @given(st.dictionaries(keys, values, max_size=9), st.dictionaries(keys, values, max_size=9))
-def test_merges_of_different_keys_give_the_same_in_any_order(one: dict[str, Any], other: dict[str, Any]) -> None:
+def test_merges_of_different_keys_commute(one: dict[str, Any], other: dict[str, Any]) -> None:
     apart = {key: value for key, value in other.items() if key not in one}
     first, _ = merged(merged({}, one, 3, "")[0], apart, 3, "")
     second, _ = merged(merged({}, apart, 3, "")[0], one, 3, "")

@@ -1,4 +1,4 @@
-"""Names that another request takes between our look and our write."""
+"""Keys that another request takes between reading and writing."""
 
 import asyncio
 from typing import Any
@@ -22,7 +22,7 @@ TAKEN: list[tuple[dict[str, Any], str, str]] = [
 
 @pytest.mark.parametrize("method", ["POST", "PATCH"])
 @pytest.mark.parametrize(("change", "pointer", "code"), TAKEN)
-async def test_whoever_loses_the_race_for_a_name_is_told_who_won(
+async def test_the_loser_of_a_race_for_a_key_learns_the_winner(
     shop: Shop, method: str, change: dict[str, Any], pointer: str, code: str
 ) -> None:
     jun = await created(shop, JUN)

@@ -1,4 +1,4 @@
-"""The guide to imports is followed to the letter: what it sends is sent, and what it shows comes back."""
+"""Every request in the guide to imports is sent, and every response is compared."""
 
 from pathlib import Path
 from typing import Any, cast
@@ -9,16 +9,16 @@ from stoa.imports.runner import run_pending
 from tests.support.shops import Shop
 
 GUIDE = Path(__file__).parents[2] / "docs/guides/imports.md"
-# These differ from store to store and from day to day.
+# These values differ between stores and days.
 VARY = {"id", "request_id", "created_at", "started_at", "finished_at", "report_expires_at"}
 
 
-def steadied(value: Any) -> Any:
-    """A document in which what varies is only there or null."""
+def normalized(value: Any) -> Any:
+    """A document in which varying values are replaced by a placeholder or null."""
     if isinstance(value, dict):
         members = cast("dict[str, Any]", value).items()
-        return {name: "..." if name in VARY and each is not None else steadied(each) for name, each in members}
-    return [steadied(each) for each in cast("list[Any]", value)] if isinstance(value, list) else value
+        return {name: "..." if name in VARY and each is not None else normalized(each) for name, each in members}
+    return [normalized(each) for each in cast("list[Any]", value)] if isinstance(value, list) else value
 
 
 async def test_every_example_of_the_guide_is_true(shop: Shop) -> None:
@@ -42,6 +42,6 @@ async def test_every_example_of_the_guide_is_true(shop: Shop) -> None:
                 shown = [text] if language == "json" else text.splitlines()
                 real = [answer.text] if language == "json" else answer.text.splitlines()
                 decode = msgspec.json.decode
-                assert [steadied(decode(each)) for each in real] == [steadied(decode(each)) for each in shown]
+                assert [normalized(decode(each)) for each in real] == [normalized(decode(each)) for each in shown]
             compared += 1
     assert compared == 3

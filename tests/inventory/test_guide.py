@@ -1,4 +1,4 @@
-"""The guide to stock is followed to the letter: what it sends is sent, and what it shows comes back."""
+"""Every request in the guide to stock is sent, and every response is compared."""
 
 from pathlib import Path
 from typing import Any, cast
@@ -18,16 +18,16 @@ SHIRT: dict[str, Any] = {
         {"sku": "TS-L", "option_values": {"Size": "L"}, "stock": {"on_hand": 6}},
     ],
 }
-# These differ from store to store and from day to day.
+# These values differ between stores and days.
 VARY = {"id", "variant_id", "product_id", "app_id", "request_id", "created_at", "updated_at", "type", "instance"}
 
 
-def steadied(value: Any) -> Any:
-    """A document in which what varies is only there or null."""
+def normalized(value: Any) -> Any:
+    """A document in which varying values are replaced by a placeholder or null."""
     if isinstance(value, dict):
         members = cast("dict[str, Any]", value).items()
-        return {name: "..." if name in VARY and each is not None else steadied(each) for name, each in members}
-    return [steadied(each) for each in cast("list[Any]", value)] if isinstance(value, list) else value
+        return {name: "..." if name in VARY and each is not None else normalized(each) for name, each in members}
+    return [normalized(each) for each in cast("list[Any]", value)] if isinstance(value, list) else value
 
 
 def blocks() -> list[tuple[str, str]]:
@@ -47,7 +47,7 @@ async def test_every_example_of_the_guide_is_true(shop: Shop) -> None:
             given = {"json": msgspec.json.decode(body)} if body.strip() else {}
             answer = (await shop.client.request(method, path, **given)).json()
         elif answer is not None:
-            assert steadied(answer) == steadied(msgspec.json.decode(text))
+            assert normalized(answer) == normalized(msgspec.json.decode(text))
             answer, answered = None, answered + 1
         else:
             shown = msgspec.json.decode(text)

@@ -1,4 +1,4 @@
-"""The guide to products is followed to the letter: what it sends is sent, and what it shows comes back."""
+"""Every request in the guide to products is sent, and every response is compared."""
 
 import re
 from typing import Any, cast
@@ -30,7 +30,7 @@ async def test_every_example_of_the_guide_is_true(shop: Shop) -> None:
 
 
 def _without_moment(document: Any) -> Any:
-    """A tombstone's time is that of the test, not of the page."""
+    """A tombstone has the time of the test, not of the guide."""
     rows: Any = document.get("data", [])
     for each in cast("list[dict[str, Any]]", rows if isinstance(rows, list) else []):
         if each.get("deleted_at"):
