@@ -97,7 +97,7 @@ async def test_a_command_follows_the_rules_of_a_request(stoa: Stoa, shop: Shop, 
     file = tmp_path / "mugs.csv"
     file.write_bytes(sheet("id name price", ["7", "x", "1"]))
     done = await stoa("products", str(file), "--store", shop.store.handle, "--mode", "create", "--match-by", "id")
-    assert (done.exit_code, "match by something else" in done.output) == (1, True)
+    assert (done.exit_code, "cannot be combined with match_by=id" in done.output) == (1, True)
     assert await catalog(shop) == {}
 
 

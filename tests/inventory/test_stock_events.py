@@ -59,3 +59,20 @@ async def test_movements_that_cancel_out_are_in_the_ledger_but_cause_no_event(sh
     assert [entry["on_hand_after"] for entry in await shelves.entries()] == [0, 10]
     assert await shelves.events() == []
     assert (await shelves.level("SOCK-S"), await shelves.product("SOCK-S")) == before
+
+
+async def test_a_catalog_edit_causes_the_same_events_as_an_adjustment(shelves: Shelves) -> None:
+    for quantity in (0, 7):
+        data = {"variants": [{"sku": "SOCK-S", "stock": {"on_hand": quantity}}]}
+        items = [{"op": "update", "sku": "SOCK-S", "data": data}]
+        answer = await shelves.shop.client.post("/products/batch", json={"items": items})
+        assert answer.status_code == 200, answer.text
+    assert await shelves.event_types() == [
+        ("inventory_changed", "SOCK-S"),
+        ("low_stock", "SOCK-S"),
+        ("out_of_stock", "SOCK-S"),
+        ("inventory_changed", "SOCK-S"),
+        ("back_in_stock", "SOCK-S"),
+    ]
+    changes = [event["changes"] for event in await shelves.events()]
+    assert changes == [{"on_hand": [10, 0], "available": [10, 0]}] * 3 + [{"on_hand": [0, 7], "available": [0, 7]}] * 2

@@ -75,7 +75,7 @@ class StoredCustomer(msgspec.Struct):
 
 
 # All customers with one of these keys, in the order of their ids.
-LOOK = Query(
+READ = Query(
     StoredCustomer,
     """SELECT id, version, head, shown FROM customers
         WHERE store_id = $1 AND deleted_at IS NULL AND id IN (
@@ -85,7 +85,7 @@ LOOK = Query(
               UNION SELECT id FROM customers WHERE store_id = $1 AND external_id = ANY($5::text[]) AND deleted_at IS NULL)
         ORDER BY id""",
 )
-LOCK = Query(StoredCustomer, f"{LOOK.sql} FOR NO KEY UPDATE")
+LOCK = Query(StoredCustomer, f"{READ.sql} FOR NO KEY UPDATE")
 
 
 class Drawn(msgspec.Struct):

@@ -72,7 +72,7 @@ async def load(
 ) -> list[CustomerCopy]:
     """Working copies of all customers with these keys, locked in the order of their ids if `lock`."""
     keys = [email_key(email) for email in emails]
-    rows = await (queries.LOCK if lock else queries.LOOK).all(
+    rows = await (queries.LOCK if lock else queries.READ).all(
         db, store_id, list(ids), keys, list(phones), list(external_ids)
     )
     return [_copy(row) for row in rows]

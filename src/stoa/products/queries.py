@@ -108,7 +108,7 @@ class StoredProduct(msgspec.Struct):
     head: str
 
 
-LOOK = Query(
+READ = Query(
     StoredProduct,
     """SELECT id, version, head FROM products
         WHERE store_id = $1 AND deleted_at IS NULL AND id IN (
@@ -120,7 +120,7 @@ LOOK = Query(
         ORDER BY id""",
 )
 # Lock order: products by id, then what belongs to them.
-LOCK = Query(StoredProduct, f"{LOOK.sql} FOR NO KEY UPDATE")
+LOCK = Query(StoredProduct, f"{READ.sql} FOR NO KEY UPDATE")
 
 
 class StoredVariant(msgspec.Struct):

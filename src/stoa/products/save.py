@@ -111,7 +111,7 @@ async def load(
     wanted = [*ids]
     if variant_external_ids:
         wanted += await queries.PRODUCTS_OF_EXTERNAL_IDS.all(db, store_id, list(variant_external_ids))
-    rows = await (queries.LOCK if lock else queries.LOOK).all(db, store_id, wanted, list(external_ids), list(skus))
+    rows = await (queries.LOCK if lock else queries.READ).all(db, store_id, wanted, list(external_ids), list(skus))
     if not rows:
         return []
     products = {row.id: product_copy(row) for row in rows}
