@@ -12,7 +12,7 @@ from stoa.db.pool import Connection
 from stoa.products.bodies import NewImage, NewProduct, NewStock, NewVariant
 from stoa.products.contract import Option, Seo
 from stoa.products.rules import new_product
-from stoa.products.saving import product_row, variant_row
+from stoa.products.save import product_row, variant_row
 from stoa.rest.endpoint import Store
 
 STORES = 200
@@ -91,7 +91,7 @@ def _invented(random_: random.Random, number: int) -> NewProduct:
 
 
 _PRODUCT_COLUMNS = (
-    "store_id id external_id slug name status price on_hand reserved in_stock created_at updated_at head terms".split()
+    "store_id id external_id slug name status price on_hand reserved in_stock created_at updated_at head".split()
 )
 _VARIANT_COLUMNS = (
     "store_id id product_id position sku barcode external_id options_key price on_hand track_inventory "
@@ -99,10 +99,10 @@ _VARIANT_COLUMNS = (
 ).split()
 
 # COPY cannot write a tsvector in binary, so rows pass through a stage where terms are plain text.
-_STAGE = f"""CREATE TEMPORARY TABLE stage AS SELECT {", ".join(_PRODUCT_COLUMNS[:-1])}, NULL::text AS terms
+_STAGE = f"""CREATE TEMPORARY TABLE stage AS SELECT {", ".join(_PRODUCT_COLUMNS)}, NULL::text AS terms
                FROM products WITH NO DATA"""
 _FROM_STAGE = f"""INSERT INTO products ({", ".join(_PRODUCT_COLUMNS)})
-                  SELECT {", ".join(_PRODUCT_COLUMNS[:-1])}, terms::tsvector FROM stage ORDER BY id"""
+                  SELECT {", ".join(_PRODUCT_COLUMNS)} FROM stage ORDER BY id"""
 
 
 _TERMS_FROM_STAGE = """INSERT INTO product_terms (store_id, product_id, terms)
@@ -145,7 +145,7 @@ async def _add_products(db: Connection, random_: random.Random, store: Store, id
         rows = list(_rows(random_, store, range(start, min(start + _BATCH, ids.stop))))
         await db.execute("TRUNCATE stage")
         products = [product for product, _ in rows]
-        await db.copy_records_to_table("stage", records=products, columns=_PRODUCT_COLUMNS)
+        await db.copy_records_to_table("stage", records=products, columns=[*_PRODUCT_COLUMNS, "terms"])
         await db.execute(_FROM_STAGE)
         await db.execute(_TERMS_FROM_STAGE)
         variants = [variant for _, members in rows for variant in members]
@@ -162,14 +162,14 @@ async def _count(db: Connection, store_id: int, products: int) -> None:
 def _rows(random_: random.Random, store: Store, ids: range) -> Iterator[tuple[Sequence[Any], Sequence[Sequence[Any]]]]:
     for number in ids:
         product = new_product(_invented(random_, number), store)
-        row = product_row(product, store.id)
+        row = product_row(product, 1, store.id)
         created = _BEGINNING + timedelta(minutes=number, microseconds=1 + number * 7 % 999_999)
         updated = created + timedelta(days=random_.randint(0, 90), seconds=7)
         state = (row.price, row.on_hand, row.reserved, row.in_stock, created, updated)
         members = [
             (store.id, number * 10 + v.position, number, v.position, v.sku, v.barcode, v.external_id, v.options_key,
              v.price, v.on_hand, v.track_inventory, v.allow_backorder, v.low_stock_threshold, created, updated, v.head)
-            for v in (variant_row(variant, 1) for variant in product.live)
+            for v in (variant_row(variant, n, 1) for n, variant in enumerate(product.live, 1))
         ]  # fmt: skip
         columns = (store.id, number, row.external_id, row.slug, row.name, row.status, *state, row.head, row.terms)
         yield columns, members
@@ -180,8 +180,7 @@ def _rows(random_: random.Random, store: Store, ids: range) -> Iterator[tuple[Se
 _MULTIPLY = f"""
 INSERT INTO products ({", ".join(_PRODUCT_COLUMNS)})
 SELECT $1::bigint, $2::bigint + n, 'copy-' || n, slug || '-' || n, name || ' ' || n, status, price, on_hand, reserved, in_stock,
-       created_at + n * interval '1 minute', updated_at + n * interval '1 minute', head,
-       array_to_tsvector(ARRAY[$1::bigint || '/w/copy'])
+       created_at + n * interval '1 minute', updated_at + n * interval '1 minute', head
   FROM generate_series(0, $3::bigint - 1) n
        JOIN products template ON template.store_id = $4 AND template.id = $5::bigint + n % $6::bigint
  ORDER BY n"""
@@ -193,7 +192,8 @@ async def load_million(db: Connection, large: Loaded) -> Loaded:
     first = (await db.fetch("SELECT nextval('product_ids')"))[0][0] + 1
     await db.execute(_MULTIPLY, store.id, first, MILLION, large.store_id, large.first_id, large.products)
     await db.execute(
-        "INSERT INTO product_terms (store_id, product_id, terms) SELECT store_id, id, terms FROM products WHERE store_id = $1",
+        """INSERT INTO product_terms (store_id, product_id, terms)
+           SELECT store_id, id, array_to_tsvector(ARRAY[$1::bigint || '/w/copy']) FROM products WHERE store_id = $1""",
         store.id,
     )
     await _count(db, store.id, MILLION)

@@ -11,7 +11,7 @@ from stoa.access.authentication import Try
 from stoa.access.contract import NewSecret
 from stoa.access.queries import CLIENT, KEEP_TOKEN
 from stoa.customers import queries as customer_queries
-from stoa.customers.documents import mark_of
+from stoa.customers.documents import section_start
 from stoa.db.listing import Listing, Shape
 from stoa.orders import queries as order_queries
 from stoa.products import queries
@@ -119,7 +119,7 @@ def of_trade(store: Loaded, trade: Trade, access: Access, *, baseline: bool = Tr
             name,
             f"50 of {count:,} {name}, with total",
             _get(store, access, f"/{name}"),
-            _listing(store, 50, listing=listing, caller=mark_of(access.app.app_id)),
+            _listing(store, 50, listing=listing, caller=section_start(access.app.app_id)),
             baseline=_get(store, access, f"/{name}") if baseline else None,
             wanted=wanted,
         )

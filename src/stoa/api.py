@@ -2,6 +2,7 @@
 
 from stoa.access import contract as access
 from stoa.customers.endpoints import routes as customers
+from stoa.erasure import routes as erasure
 from stoa.events.outbox import Event
 from stoa.imports.endpoints import customer_routes as customer_imports
 from stoa.imports.endpoints import routes as imports
@@ -13,7 +14,6 @@ from stoa.orders.lines import routes as order_lines
 from stoa.products.endpoints import routes as products
 from stoa.products.variants import routes as variants
 from stoa.rest.endpoint import Endpoint
-from stoa.webhooks import forgetting
 from stoa.webhooks.endpoints import routes as webhooks
 from stoa.webhooks.log import routes as deliveries
 from stoa.webhooks.trying import routes as webhook_trials
@@ -28,11 +28,12 @@ ENDPOINTS: list[Endpoint] = [
     *order_comments.endpoints,
     *order_duplicates.endpoints,
     *customers.endpoints,
+    *erasure.endpoints,
     *customer_imports.endpoints,
     *webhooks.endpoints,
     *webhook_trials.endpoints,
     *deliveries.endpoints,
 ]
-# Importing a slice declares its events and registers its part of an erasure.
-_ = access, forgetting
+# Importing a slice declares its events; the access slice declares events without endpoints.
+_ = access
 EVENTS: dict[str, type[Event]] = Event.known

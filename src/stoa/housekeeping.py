@@ -10,7 +10,7 @@ from stoa.accounts.queries import FORGET_OLD_LINKS, FORGET_OLD_SESSIONS
 from stoa.db.errors import PostgresError, Unavailable
 from stoa.db.pool import Database
 from stoa.db.query import Command, Query
-from stoa.imports.queries import FORGET_OLD_REPORTS
+from stoa.imports.queries import DELETE_EXPIRED_REPORTS
 from stoa.rest.idempotency import FORGET_OLD
 from stoa.usage.queries import FORGET_OLD_DAYS, FORGET_OLD_FAILURES, FORGET_OLD_HOURS
 
@@ -35,7 +35,7 @@ CHORES = (
     FORGET_OLD_TRIES,
     FORGET_OLD_SESSIONS,
     FORGET_OLD_LINKS,
-    FORGET_OLD_REPORTS,
+    DELETE_EXPIRED_REPORTS,
     FORGET_OLD_DAYS,
     FORGET_OLD_HOURS,
     FORGET_OLD_FAILURES,

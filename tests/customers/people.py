@@ -1,4 +1,4 @@
-"""People as apps send them, and what is told of them."""
+"""Sample customers, and their events."""
 
 from datetime import datetime
 from typing import Any
@@ -41,7 +41,7 @@ async def patched(shop: Shop, path: str, change: dict[str, Any]) -> dict[str, An
 
 
 async def bought(shop: Shop, customer_id: int, *prices: str, at: datetime) -> list[int]:
-    """Orders that a customer placed and paid, one for each price; their ids."""
+    """The ids of orders that a customer placed and paid, one for each price."""
     sku = f"GIFT-{customer_id}"
     await shop.add({"name": "Gift card", "price": "1.00", "sku": sku, "track_inventory": False})
     orders: list[int] = []
@@ -58,8 +58,8 @@ async def bought(shop: Shop, customer_id: int, *prices: str, at: datetime) -> li
     return orders
 
 
-async def told(shop: Shop, like: str = "customer.%") -> list[tuple[str, int, dict[str, Any]]]:
-    """The outbox, in order: type, resource and what changed."""
+async def events(shop: Shop, like: str = "customer.%") -> list[tuple[str, int, dict[str, Any]]]:
+    """The outbox in order: type, resource and changes."""
     rows = await shop.db.fetch(
         "SELECT type, resource_id, changes FROM events WHERE store_id = $1 AND type LIKE $2 ORDER BY position",
         shop.store_id,
@@ -69,7 +69,7 @@ async def told(shop: Shop, like: str = "customer.%") -> list[tuple[str, int, dic
 
 
 async def names(shop: Shop, **query: Any) -> list[str]:
-    """First names of the customers that a query finds, in its order; the total is compared too."""
+    """The first names of the customers that a query finds, in order; checks the total too."""
     page = (await shop.client.get("/customers", params=query)).json()
     assert "data" in page, page
     assert page["meta"]["total"] == len(page["data"])

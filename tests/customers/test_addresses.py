@@ -1,9 +1,9 @@
-"""Addresses: stable ids, one default for each purpose, whoever changes them at the same moment."""
+"""Addresses: stable ids, and one default for each purpose under concurrent changes."""
 
 import asyncio
 from typing import Any
 
-from tests.customers.people import HOUSE, JUN, MAYA, created, patched, told
+from tests.customers.people import HOUSE, JUN, MAYA, created, events, patched
 from tests.support.shops import Shop
 
 
@@ -35,7 +35,7 @@ async def test_the_first_address_is_the_default_for_both(shop: Shop) -> None:
     assert defaults(await customer_of(shop, jun["id"])) == ([first["id"]], [first["id"]])
 
 
-async def test_an_address_is_answered_as_its_customer_shows_it(shop: Shop) -> None:
+async def test_an_address_is_the_same_alone_and_in_its_customer(shop: Shop) -> None:
     jun = await created(shop, JUN)
     answer = await shop.client.post(f"/customers/{jun['id']}/addresses", json={**HOUSE, "phone": "+32 2 555 12 12"})
     address = answer.json()["data"]
@@ -44,7 +44,7 @@ async def test_an_address_is_answered_as_its_customer_shows_it(shop: Shop) -> No
     assert (await customer_of(shop, jun["id"]))["addresses"] == [address]
 
 
-async def test_making_one_default_takes_it_from_the_other(shop: Shop) -> None:
+async def test_a_new_default_unsets_the_previous_one(shop: Shop) -> None:
     jun = await created(shop, JUN)
     first = await added(shop, jun["id"])
     second = await added(shop, jun["id"], is_default_shipping=True)
@@ -57,7 +57,7 @@ async def test_making_one_default_takes_it_from_the_other(shop: Shop) -> None:
     assert defaults(await customer_of(shop, jun["id"])) == ([first["id"]], [first["id"]])
 
 
-async def test_a_default_is_given_away_not_taken_away(shop: Shop) -> None:
+async def test_a_default_cannot_be_unset(shop: Shop) -> None:
     jun = await created(shop, JUN)
     first = await added(shop, jun["id"])
     path = f"/customers/{jun['id']}/addresses/{first['id']}"
@@ -66,13 +66,13 @@ async def test_a_default_is_given_away_not_taken_away(shop: Shop) -> None:
     assert answer.json()["errors"][0]["pointer"] == "/is_default_billing"
 
 
-async def test_inline_addresses_may_say_which_is_the_default(shop: Shop) -> None:
+async def test_inline_addresses_can_set_the_default(shop: Shop) -> None:
     jun = await created(shop, {**JUN, "addresses": [HOUSE, {**HOUSE, "is_default_billing": True}]})
     first, second = jun["addresses"]
     assert defaults(jun) == ([first["id"]], [second["id"]])
 
 
-async def test_when_the_default_goes_the_oldest_that_remains_takes_its_place(shop: Shop) -> None:
+async def test_after_the_default_is_deleted_the_oldest_address_becomes_the_default(shop: Shop) -> None:
     jun = await created(shop, {**JUN, "addresses": [HOUSE, HOUSE, {**HOUSE, "is_default_shipping": True}]})
     first, second, third = (address["id"] for address in jun["addresses"])
     assert defaults(jun) == ([third], [first])
@@ -85,7 +85,7 @@ async def test_when_the_default_goes_the_oldest_that_remains_takes_its_place(sho
     assert (await shop.client.delete(f"/customers/{jun['id']}/addresses/{second}")).status_code == 404
 
 
-async def test_racing_defaults_leave_exactly_one(shop: Shop) -> None:
+async def test_concurrent_changes_leave_exactly_one_default(shop: Shop) -> None:
     jun = await created(shop, {**JUN, "addresses": [HOUSE] * 8})
     path = f"/customers/{jun['id']}/addresses"
     answers = await asyncio.gather(
@@ -99,7 +99,7 @@ async def test_racing_defaults_leave_exactly_one(shop: Shop) -> None:
     assert len(shipping) == len(billing) == 1
 
 
-async def test_racing_additions_all_stay(shop: Shop) -> None:
+async def test_concurrent_additions_are_all_kept(shop: Shop) -> None:
     jun = await created(shop, JUN)
     made = await asyncio.gather(*(added(shop, jun["id"], label=f"L{n}", is_default_shipping=True) for n in range(10)))
     after = await customer_of(shop, jun["id"])
@@ -109,7 +109,7 @@ async def test_racing_additions_all_stay(shop: Shop) -> None:
     assert after["version"] == 11
 
 
-async def test_there_is_room_for_a_hundred(shop: Shop) -> None:
+async def test_a_customer_has_at_most_a_hundred_addresses(shop: Shop) -> None:
     jun = await created(shop, {**JUN, "addresses": [HOUSE] * 99})
     answers = await asyncio.gather(
         *(shop.client.post(f"/customers/{jun['id']}/addresses", json=HOUSE) for _ in range(3))
@@ -119,19 +119,19 @@ async def test_there_is_room_for_a_hundred(shop: Shop) -> None:
     assert refused.json()["errors"][0]["code"] == "address_limit"
 
 
-async def test_one_event_tells_what_changed_of_the_addresses(shop: Shop) -> None:
+async def test_one_event_contains_the_changed_addresses(shop: Shop) -> None:
     maya = await created(shop, MAYA)
     home, work = maya["addresses"]
     changed = await patched(shop, f"/customers/{maya['id']}/addresses/{home['id']}", {"city": "Salem"})
     await patched(shop, f"/customers/{maya['id']}/addresses/{home['id']}", {"city": "Salem"})  # changes nothing
     await shop.client.delete(f"/customers/{maya['id']}/addresses/{work['id']}")
-    assert (await told(shop))[1:] == [
+    assert (await events(shop))[1:] == [
         ("customer.address_changed", maya["id"], {"addresses": [[home], [changed]]}),
         ("customer.address_changed", maya["id"], {"addresses": [[work], []]}),
     ]
 
 
-async def test_an_address_has_a_version_of_its_own(shop: Shop) -> None:
+async def test_an_address_has_its_own_version(shop: Shop) -> None:
     jun = await created(shop, {**JUN, "addresses": [HOUSE]})
     path = f"/customers/{jun['id']}/addresses/{jun['addresses'][0]['id']}"
     fresh = await shop.client.patch(path, json={"city": "Aalst"}, headers={"if-match": '"1"'})
@@ -148,7 +148,7 @@ async def test_an_address_sent_back_as_it_was_read_is_unchanged(shop: Shop) -> N
     assert (await customer_of(shop, maya["id"]))["version"] == 1
 
 
-async def test_another_customers_address_is_not_found(shop: Shop) -> None:
+async def test_an_address_of_another_customer_is_not_found(shop: Shop) -> None:
     maya, jun = await created(shop, MAYA), await created(shop, JUN)
     path = f"/customers/{jun['id']}/addresses/{maya['addresses'][0]['id']}"
     assert (await shop.client.patch(path, json={"city": "x"})).status_code == 404

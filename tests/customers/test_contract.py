@@ -1,4 +1,4 @@
-"""The chapter on customers of the public contract, line by line: what each says and no other test of ours shows."""
+"""Parts of the public contract of customers that no other test covers."""
 
 from typing import Any
 
@@ -20,13 +20,13 @@ ENTRY = ["key", "value", "updated_at", "updated_by"]
 
 
 async def merged(shop: Shop, customer_id: int, keys: dict[str, Any]) -> list[dict[str, Any]]:
-    """Merge metadata; answers the entries that there are then."""
+    """Merge metadata and return the resulting entries."""
     answer = await shop.client.patch(f"/customers/{customer_id}/metadata", json=keys)
     assert answer.status_code == 200, answer.text
     return answer.json()["data"]
 
 
-async def test_a_customer_an_address_and_an_entry_have_these_members_and_no_others(shop: Shop) -> None:
+async def test_customers_addresses_and_entries_have_exactly_these_members(shop: Shop) -> None:
     maya = await created(shop, MAYA)
     assert list(maya) == CUSTOMER
     assert [list(each) for each in maya["addresses"]] == [ADDRESS, ADDRESS]
@@ -37,7 +37,7 @@ async def test_a_customer_an_address_and_an_entry_have_these_members_and_no_othe
     assert {tuple(each["updated_by"].items()) for each in entries} == {(("app_id", shop.app_id),)}
 
 
-async def test_what_is_created_is_at_the_address_that_the_answer_names(shop: Shop) -> None:
+async def test_location_is_the_url_of_the_created_resource(shop: Shop) -> None:
     made = await shop.client.post("/customers", json=JUN)
     assert (await shop.client.get(made.headers["location"])).json() == made.json()
     path = f"/customers/{made.json()['data']['id']}"
@@ -50,7 +50,7 @@ async def test_what_is_created_is_at_the_address_that_the_answer_names(shop: Sho
     assert (await shop.client.get(sent.headers["location"])).json()["data"]["id"] == sent.json()["data"]["id"]
 
 
-async def test_what_is_known_already_is_not_sent_again(shop: Shop) -> None:
+async def test_an_unchanged_resource_is_not_sent_again(shop: Shop) -> None:
     jun = await created(shop, JUN)
     path = f"/customers/{jun['id']}"
     tag = (await shop.client.get(path)).headers["etag"]
@@ -70,9 +70,7 @@ async def test_what_is_known_already_is_not_sent_again(shop: Shop) -> None:
         ("DELETE", "{customer}", None),
     ],
 )
-async def test_a_change_can_be_held_to_the_version_that_the_caller_knows(
-    shop: Shop, method: str, path: str, body: Any
-) -> None:
+async def test_if_match_limits_a_change_to_one_version(shop: Shop, method: str, path: str, body: Any) -> None:
     jun = await created(shop, {**JUN, "addresses": [HOUSE]})
     customer = f"/customers/{jun['id']}"
     address = jun["addresses"][0]["id"]
@@ -84,7 +82,7 @@ async def test_a_change_can_be_held_to_the_version_that_the_caller_knows(
     assert fresh.is_success, fresh.text
 
 
-async def test_a_placed_order_keeps_an_address_that_its_customer_changes_or_removes(shop: Shop) -> None:
+async def test_an_order_keeps_an_address_that_its_customer_changes_or_deletes(shop: Shop) -> None:
     await shop.add({"name": "Mug", "price": "5.00", "sku": "MUG", "stock": {"on_hand": 3}})
     jun = await created(shop, {**JUN, "addresses": [HOUSE]})
     body = {
@@ -103,7 +101,7 @@ async def test_a_placed_order_keeps_an_address_that_its_customer_changes_or_remo
         assert after[name]["city"] == "Ghent"
 
 
-async def test_an_address_that_is_gone_is_not_found(shop: Shop) -> None:
+async def test_a_deleted_address_is_not_found(shop: Shop) -> None:
     jun = await created(shop, {**JUN, "addresses": [HOUSE]})
     path = f"/customers/{jun['id']}/addresses/{jun['addresses'][0]['id']}"
     assert (await shop.client.delete(path)).status_code == 204
@@ -113,7 +111,7 @@ async def test_an_address_that_is_gone_is_not_found(shop: Shop) -> None:
     assert (await shop.client.get(f"/customers/{jun['id']}")).json()["data"]["default_shipping_address_id"] is None
 
 
-async def test_keys_and_values_of_metadata_reach_to_their_limits(shop: Shop) -> None:
+async def test_metadata_keys_and_values_are_accepted_up_to_their_limits(shop: Shop) -> None:
     jun = await created(shop, JUN)
     most = {"a" * 64: "x" * 1_000, "0_.-": 1.5, "n": -3, "yes": True, "shared." + "b" * 57: "", "plain": "é€\U0001d54f"}
     entries = await merged(shop, jun["id"], most)
@@ -131,8 +129,8 @@ async def test_keys_and_values_of_metadata_reach_to_their_limits(shop: Shop) -> 
     assert one["metadata"] == most
 
 
-async def test_a_page_shows_each_app_its_own_however_it_is_asked_for(shop: Shop) -> None:
-    """Namespaces whose numbers begin alike, customers with and without metadata, and one that was erased."""
+async def test_every_list_shows_an_app_its_own_metadata(shop: Shop) -> None:
+    """Apps whose ids share a prefix, customers with and without metadata, and an erased customer."""
     theirs = await shop.client_with(["customers:write"])
     people = [await created(shop, {"email": f"p{n}@example.com", "metadata": {"mine": n}}) for n in range(3)]
     await created(shop, JUN)
@@ -154,7 +152,7 @@ async def test_a_page_shows_each_app_its_own_however_it_is_asked_for(shop: Shop)
         assert [each["metadata"] for each in deleted[1:]] == wanted
 
 
-async def test_an_import_of_customers_is_refused_and_reported_as_one_of_products(shop: Shop) -> None:
+async def test_customer_imports_are_refused_and_reported_like_product_imports(shop: Shop) -> None:
     other = await shop.client.post("/customers/imports", content=b"<x/>", headers={"content-type": "text/xml"})
     assert (other.status_code, other.json()["code"]) == (415, "unsupported_media_type")
     many = b'{"items":[' + b"{}," * 1_000 + b"{}]}"
@@ -177,7 +175,7 @@ async def test_an_import_of_customers_is_refused_and_reported_as_one_of_products
 
 
 @pytest.mark.parametrize("name", ["email", "phone", "external_id"])
-async def test_who_stands_in_the_way_is_named(shop: Shop, name: str) -> None:
+async def test_a_taken_key_names_the_existing_customer(shop: Shop, name: str) -> None:
     maya = await created(shop, MAYA)
     jun = await created(shop, JUN)
     code = "external_id_taken" if name == "external_id" else "customer_exists"
@@ -189,7 +187,7 @@ async def test_who_stands_in_the_way_is_named(shop: Shop, name: str) -> None:
         assert (refused.status_code, refused.json()["code"], refused.json()["existing_id"]) == (409, code, maya["id"])
 
 
-async def test_a_misspelt_field_is_told_what_was_meant(shop: Shop) -> None:
+async def test_a_misspelled_field_gets_a_suggestion(shop: Shop) -> None:
     jun = await created(shop, {**JUN, "addresses": [HOUSE]})
     path = f"/customers/{jun['id']}"
     for where, body, pointer, meant in (

@@ -1,4 +1,4 @@
-"""Forgetting a person: canaries are sent through every door, and after the erasure none of them is left anywhere."""
+"""Erasure: canary values are sent to every endpoint, and no table contains one after the erasure."""
 
 import asyncio
 from typing import Any
@@ -9,9 +9,9 @@ import pytest
 from stoa.access import audit
 from stoa.imports import queries
 from stoa.imports.customers import CUSTOMERS
+from stoa.imports.job_run import JobRun, LeaseLost
 from stoa.imports.runner import claim_import, run_pending
-from stoa.imports.work import LeaseLost, Work
-from tests.customers.people import JUN, MAYA, created, patched, told
+from tests.customers.people import JUN, MAYA, created, events, patched
 from tests.support.canaries import traces
 from tests.support.shops import Shop
 
@@ -42,8 +42,8 @@ async def send(shop: Shop, rows: list[dict[str, Any]], **query: Any) -> dict[str
     return answer.json()["data"]
 
 
-async def sung(shop: Shop) -> int:
-    """A customer whose data went through every door that customers have."""
+async def canary_customer(shop: Shop) -> int:
+    """A customer whose data was sent to every endpoint of customers."""
     await run_pending(shop.db)
     keyed = {"idempotency-key": "create-1"}
     answer = await shop.client.post("/customers", json=CANARY, headers=keyed)
@@ -70,8 +70,8 @@ async def sung(shop: Shop) -> int:
     return customer["id"]
 
 
-async def test_nothing_of_a_person_is_left_anywhere(shop: Shop) -> None:
-    customer_id = await sung(shop)
+async def test_no_table_contains_a_person_after_an_erasure(shop: Shop) -> None:
+    customer_id = await canary_customer(shop)
     before = await traces(shop.db, CANARIES)
     for place in (
         "customers.head", "customers.terms", "customer_metadata.value", "events.data", "events.changes",
@@ -85,10 +85,10 @@ async def test_nothing_of_a_person_is_left_anywhere(shop: Shop) -> None:
     await run_pending(shop.db)
     assert await traces(shop.db, CANARIES) == []
     found = (await shop.client.get("/customers?email=lives@song.example")).json()
-    assert found["meta"]["total"] == 1, "whoever stood in the same file stays"
+    assert found["meta"]["total"] == 1, "other customers of the same file stay"
 
 
-async def test_a_waiting_file_of_records_forgets_one_and_keeps_the_rest(shop: Shop) -> None:
+async def test_an_erasure_empties_one_record_of_a_waiting_file(shop: Shop) -> None:
     await run_pending(shop.db)
     customer = await created(shop, CANARY)
     csv = 'email,note\nother@song.example,"two\nlines"\nCanary.Old@song.example,"sings\nat dawn"\nlast@song.example,x\n'
@@ -102,7 +102,7 @@ async def test_a_waiting_file_of_records_forgets_one_and_keeps_the_rest(shop: Sh
     assert await traces(shop.db, CANARIES) == []
 
 
-async def test_a_worker_that_read_the_rows_before_cannot_write_them_after(shop: Shop) -> None:
+async def test_a_worker_that_read_rows_before_an_erasure_cannot_write_them(shop: Shop) -> None:
     await run_pending(shop.db)
     canary = await created(shop, CANARY)
     job = await send(
@@ -111,7 +111,7 @@ async def test_a_worker_that_read_the_rows_before_cannot_write_them_after(shop: 
     claimed = await claim_import(shop.db, "me")
     assert claimed is not None
     stored = await queries.GET.one(shop.db, shop.store_id, "customers", job["id"])
-    work = await Work.begin(shop.db, stored, CUSTOMERS, "me", lambda: False)
+    work = await JobRun.begin(shop.db, stored, CUSTOMERS, "me", lambda: False)
     async for number, rows in work.parts(0):
         assert rows[0].members["first_name"] == "Canarina"
         assert (await shop.client.delete(f"/customers/{canary['id']}")).status_code == 204
@@ -124,7 +124,7 @@ async def test_a_worker_that_read_the_rows_before_cannot_write_them_after(shop: 
     assert await traces(shop.db, CANARIES) == []
 
 
-async def test_an_erased_customer_is_gone_for_every_door(shop: Shop) -> None:
+async def test_every_endpoint_treats_an_erased_customer_as_missing(shop: Shop) -> None:
     maya = await created(shop, MAYA)
     path = f"/customers/{maya['id']}"
     assert (await shop.client.delete(path)).status_code == 204
@@ -145,7 +145,7 @@ async def test_an_erased_customer_is_gone_for_every_door(shop: Shop) -> None:
     assert [set(each) for each in page["data"]] == [{"id", "deleted_at", "version"}]
 
 
-async def test_the_names_of_an_erased_customer_are_free_again(shop: Shop) -> None:
+async def test_the_keys_of_an_erased_customer_can_be_reused(shop: Shop) -> None:
     maya = await created(shop, MAYA)
     await shop.client.delete(f"/customers/{maya['id']}")
     again = await created(shop, MAYA)
@@ -153,7 +153,7 @@ async def test_the_names_of_an_erased_customer_are_free_again(shop: Shop) -> Non
     assert (await shop.client.get("/customers")).json()["meta"]["total"] == 1
 
 
-async def test_a_replay_after_the_erasure_does_not_bring_the_person_back(shop: Shop) -> None:
+async def test_a_replay_after_an_erasure_contains_no_personal_data(shop: Shop) -> None:
     key = {"idempotency-key": "k"}
     first = await shop.client.post("/customers", json=MAYA, headers=key)
     customer_id = first.json()["data"]["id"]
@@ -164,10 +164,10 @@ async def test_a_replay_after_the_erasure_does_not_bring_the_person_back(shop: S
     assert (await shop.client.get("/customers")).json()["meta"]["total"] == 0
 
 
-async def test_an_erasure_is_told_and_written_down_without_the_person(shop: Shop) -> None:
+async def test_the_event_and_audit_entry_of_an_erasure_contain_no_personal_data(shop: Shop) -> None:
     maya = await created(shop, MAYA)
     await shop.client.delete(f"/customers/{maya['id']}")
-    assert await told(shop) == [("customer.created", maya["id"], {}), ("customer.deleted", maya["id"], {})]
+    assert await events(shop) == [("customer.created", maya["id"], {}), ("customer.deleted", maya["id"], {})]
     rows = await shop.db.fetch(
         "SELECT data FROM events WHERE store_id = $1 AND type = 'customer.deleted'", shop.store_id
     )
@@ -181,13 +181,13 @@ async def test_an_erasure_is_told_and_written_down_without_the_person(shop: Shop
     assert await audit.verify(shop.db, shop.store_id) is None
 
 
-async def test_erasing_needs_a_scope_of_its_own(shop: Shop) -> None:
+async def test_an_erasure_requires_its_own_scope(shop: Shop) -> None:
     maya = await created(shop, MAYA)
     writer = await shop.client_with(["customers:write"])
     assert (await writer.delete(f"/customers/{maya['id']}")).status_code == 403
 
 
-async def test_others_keep_what_is_theirs(shop: Shop, other_shop: Shop) -> None:
+async def test_an_erasure_does_not_affect_other_customers(shop: Shop, other_shop: Shop) -> None:
     maya, jun = await created(shop, MAYA), await created(shop, {**JUN, "metadata": {"a": 1}})
     twin = await created(other_shop, MAYA)
     await shop.client.delete(f"/customers/{maya['id']}")
@@ -197,14 +197,14 @@ async def test_others_keep_what_is_theirs(shop: Shop, other_shop: Shop) -> None:
     assert any("Maya" in row[0] for row in events)
 
 
-async def test_of_many_erasures_at_once_one_succeeds(shop: Shop) -> None:
+async def test_one_of_concurrent_erasures_succeeds(shop: Shop) -> None:
     maya = await created(shop, MAYA)
     answers = await asyncio.gather(*(shop.client.delete(f"/customers/{maya['id']}") for _ in range(8)))
     assert sorted(answer.status_code for answer in answers) == [204] + [404] * 7
     assert (await shop.client.get("/customers")).json()["meta"]["total"] == 0
 
 
-async def test_changes_that_race_an_erasure_leave_nothing_behind(shop: Shop) -> None:
+async def test_changes_concurrent_with_an_erasure_leave_no_personal_data(shop: Shop) -> None:
     for _ in range(5):
         canary = await created(shop, CANARY)
         path = f"/customers/{canary['id']}"
@@ -217,7 +217,7 @@ async def test_changes_that_race_an_erasure_leave_nothing_behind(shop: Shop) -> 
         assert await traces(shop.db, CANARIES) == []
 
 
-async def test_a_patch_with_the_old_email_is_forgotten_too(shop: Shop) -> None:
+async def test_a_stored_response_with_a_former_email_is_erased(shop: Shop) -> None:
     await run_pending(shop.db)
     canary = await created(shop, CANARY)
     await patched(shop, f"/customers/{canary['id']}", {"email": "someone@song.example", "external_id": None})

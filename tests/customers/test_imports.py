@@ -1,4 +1,4 @@
-"""Customers out of files: every format, every key, row by row, once."""
+"""Imports of customers: every format and every key, each row applied once."""
 
 import asyncio
 import csv
@@ -18,14 +18,14 @@ from stoa.db.pool import Database
 from stoa.imports.commands import COMMANDS
 from stoa.imports.runner import run_pending
 from stoa.settings import Settings
-from tests.customers.people import HOUSE, JUN, MAYA, created, told
+from tests.customers.people import HOUSE, JUN, MAYA, created, events
 from tests.support.shops import Shop
 
 NDJSON, CSV, JSON = "application/x-ndjson", "text/csv", "application/json"
 
 
 @pytest.fixture(autouse=True)
-async def an_empty_queue(db: Database) -> None:
+async def empty_queue(db: Database) -> None:
     await run_pending(db)
 
 
@@ -33,8 +33,8 @@ def lines(rows: Iterable[Any]) -> bytes:
     return b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
 
 
-async def bring(shop: Shop, content: bytes, media: str = NDJSON, **options: Any) -> dict[str, Any]:
-    """Send a file in and have it carried out; answers the job as it ended."""
+async def import_file(shop: Shop, content: bytes, media: str = NDJSON, **options: Any) -> dict[str, Any]:
+    """Upload a file, run its job, and return the finished job."""
     answer = await shop.client.post(
         "/customers/imports", content=content, headers={"content-type": media}, params=options
     )
@@ -57,14 +57,14 @@ def counts(job: dict[str, Any]) -> tuple[int, int, int, int]:
     return tuple(job["counts"][name] for name in ("created", "updated", "unchanged", "failed"))  # type: ignore[return-value]
 
 
-async def test_a_row_makes_changes_or_leaves_a_customer(shop: Shop) -> None:
+async def test_a_row_creates_or_updates_a_customer(shop: Shop) -> None:
     maya, jun = await created(shop, MAYA), await created(shop, JUN)
     rows = [
         {"email": "MAYA.ORTIZ@EXAMPLE.COM", "note": "Knocks.", "metadata": {"tier": None, "lot": 7}},
         {"email": "jun@example.com", "first_name": "Jun"},
         {"email": "rin@example.com", "addresses": [HOUSE], "metadata": {"tier": "new"}},
     ]
-    job = await bring(shop, lines(rows))
+    job = await import_file(shop, lines(rows))
     assert (job["status"], counts(job)) == ("succeeded", (1, 1, 1, 0))
     first, second, third = await everyone(shop)
     assert (first["id"], first["note"], first["email"]) == (maya["id"], "Knocks.", "MAYA.ORTIZ@EXAMPLE.COM")
@@ -76,7 +76,7 @@ async def test_a_row_makes_changes_or_leaves_a_customer(shop: Shop) -> None:
         ("unchanged", jun["id"]),
         ("created", third["id"]),
     ]
-    assert [name for name, _, _ in (await told(shop))[2:]] == [
+    assert [name for name, _, _ in (await events(shop))[2:]] == [
         "customer.updated",
         "customer.metadata_changed",
         "customer.created",
@@ -84,32 +84,32 @@ async def test_a_row_makes_changes_or_leaves_a_customer(shop: Shop) -> None:
     ]
 
 
-async def test_what_is_listed_and_sent_back_changes_nothing(shop: Shop, other_shop: Shop) -> None:
+async def test_importing_listed_customers_changes_nothing(shop: Shop, other_shop: Shop) -> None:
     people = [MAYA, {**JUN, "addresses": [HOUSE, {**HOUSE, "label": "B", "is_default_billing": True}]}]
     people += [{"phone": f"+1555010{n:04}", "metadata": {"n": n}} for n in range(200, 260)]
-    assert counts(await bring(shop, lines(people), match_by="phone")) == (61, 0, 0, 1)
-    assert counts(await bring(shop, lines(people[:2]))) == (1, 0, 1, 0)
+    assert counts(await import_file(shop, lines(people), match_by="phone")) == (61, 0, 0, 1)
+    assert counts(await import_file(shop, lines(people[:2]))) == (1, 0, 1, 0)
     exported = await everyone(shop)
     for by in ("id", "phone", "email"):
         rows = [each for each in exported if each[by] is not None]
-        job = await bring(shop, lines(rows), match_by=by)
+        job = await import_file(shop, lines(rows), match_by=by)
         assert counts(job) == (0, 0, len(rows), 0), (by, job["errors"][:3])
     assert await everyone(shop) == exported
-    # In another store the same rows make the same people, and again change nothing.
+    # In another store the same rows create the same customers, and then change nothing.
     rows = [{n: v for n, v in each.items() if n != "id"} for each in exported if each["email"]]
-    assert counts(await bring(other_shop, lines(rows))) == (2, 0, 0, 0)
-    assert counts(await bring(other_shop, lines(rows))) == (0, 0, 2, 0)
+    assert counts(await import_file(other_shop, lines(rows))) == (2, 0, 0, 0)
+    assert counts(await import_file(other_shop, lines(rows))) == (0, 0, 2, 0)
     moved = await everyone(other_shop)
     assert [each["metadata"] for each in moved] == [each["metadata"] for each in rows]
 
 
-async def test_a_sheet_has_columns_for_metadata_and_one_address(shop: Shop) -> None:
+async def test_csv_has_columns_for_metadata_and_one_address(shop: Shop) -> None:
     sheet = (
         "email;phone;first_name;accepts_marketing;tags;metadata.tier;address.address1;address.city;address.country_code\n"
         "rin@example.com;+81312345678;Rin;true;a|b;gold;1-2-3 Ginza;Tokyo;jp\n"
         "kai@example.com;;Kai;;;;;;\n"
     )
-    job = await bring(shop, sheet.encode(), CSV)
+    job = await import_file(shop, sheet.encode(), CSV)
     assert counts(job) == (2, 0, 0, 0), job["errors"]
     rin, kai = await everyone(shop)
     assert (rin["tags"], rin["accepts_marketing"], rin["metadata"]) == (["a", "b"], True, {"tier": "gold"})
@@ -117,26 +117,26 @@ async def test_a_sheet_has_columns_for_metadata_and_one_address(shop: Shop) -> N
         ("Tokyo", "JP", True)
     ]
     assert kai["addresses"] == []
-    assert counts(await bring(shop, sheet.encode(), CSV)) == (0, 0, 2, 0)
+    assert counts(await import_file(shop, sheet.encode(), CSV)) == (0, 0, 2, 0)
     moved = sheet.replace("1-2-3 Ginza;Tokyo", "4-5 Umeda;Osaka")
-    assert counts(await bring(shop, moved.encode(), CSV)) == (0, 1, 1, 0)
+    assert counts(await import_file(shop, moved.encode(), CSV)) == (0, 1, 1, 0)
     [after] = (await everyone(shop))[0]["addresses"]
     assert (after["id"], after["city"], after["version"]) == (rin["addresses"][0]["id"], "Osaka", 2)
 
 
-async def test_a_row_is_found_by_the_key_that_is_asked_for(shop: Shop) -> None:
+async def test_match_by_selects_the_key_of_a_row(shop: Shop) -> None:
     maya = await created(shop, MAYA)
     for by, row in (
         ("phone", {"phone": "001 555 010 0123", "note": "by phone"}),
         ("external_id", {"external_id": "crm-1", "note": "by external id"}),
         ("id", {"id": maya["id"], "note": "by id"}),
     ):
-        job = await bring(shop, lines([row]), match_by=by, mode="update")
+        job = await import_file(shop, lines([row]), match_by=by, mode="update")
         assert counts(job) == (0, 1, 0, 0), job["errors"]
     assert (await everyone(shop))[0]["note"] == "by id"
 
 
-async def test_each_bad_row_fails_for_itself_and_says_why(shop: Shop) -> None:
+async def test_each_faulty_row_fails_by_itself_with_its_faults(shop: Shop) -> None:
     maya = await created(shop, MAYA)
     rows: list[Any] = [
         {"email": "ok@example.com"},
@@ -152,7 +152,7 @@ async def test_each_bad_row_fails_for_itself_and_says_why(shop: Shop) -> None:
         [],
         {"email": "maya.ortiz@example.com", "id": 999_999},
     ]
-    job = await bring(shop, lines(rows))
+    job = await import_file(shop, lines(rows))
     assert job["status"] == "partially_succeeded"
     failed = {row["row"]: row["errors"] for row in await report(shop, job) if row["status"] == "failed"}
     assert {row: {(e["pointer"], e["code"]) for e in errors} for row, errors in failed.items()} == {
@@ -173,39 +173,39 @@ async def test_each_bad_row_fails_for_itself_and_says_why(shop: Shop) -> None:
     }
 
 
-async def test_failed_rows_come_back_to_be_mended(shop: Shop) -> None:
+async def test_failed_rows_are_returned_for_correction(shop: Shop) -> None:
     sheet = b"email,locale\nok@example.com,en\nrin@example.com,!\n"
-    job = await bring(shop, sheet, CSV)
+    job = await import_file(shop, sheet, CSV)
     answer = await shop.client.get(f"/customers/imports/{job['id']}", headers={"accept": CSV})
     [row] = list(csv.DictReader(io.StringIO(answer.text, newline="")))
     assert (row["email"], row["locale"], row["error_code"]) == ("rin@example.com", "!", "invalid_format")
     mended = answer.text.replace(",!,", ",ja,")
-    assert counts(await bring(shop, mended.encode(), CSV)) == (1, 0, 0, 0)
+    assert counts(await import_file(shop, mended.encode(), CSV)) == (1, 0, 0, 0)
 
 
 async def test_modes_and_dry_run_and_abort(shop: Shop) -> None:
     await created(shop, MAYA)
     known, new = {"email": MAYA["email"], "note": "n"}, {"email": "new@example.com"}
-    assert counts(await bring(shop, lines([known, new]), mode="create")) == (1, 0, 0, 1)
-    job = await bring(shop, lines([known, {"email": "unknown@example.com"}]), mode="update", dry_run="true")
+    assert counts(await import_file(shop, lines([known, new]), mode="create")) == (1, 0, 0, 1)
+    job = await import_file(shop, lines([known, {"email": "unknown@example.com"}]), mode="update", dry_run="true")
     assert counts(job) == (0, 1, 0, 1)
     assert (await report(shop, job))[0]["changes"] == {"note": ["Rings twice.", "n"]}
-    job = await bring(shop, lines([known, {"email": "broken"}]), on_error="abort")
+    job = await import_file(shop, lines([known, {"email": "broken"}]), on_error="abort")
     assert (job["status"], counts(job)) == ("failed", (0, 0, 0, 1))
     assert (await everyone(shop))[0]["note"] == "Rings twice."
 
 
-async def test_two_files_with_the_same_people_at_once_make_them_once(shop: Shop) -> None:
+async def test_concurrent_files_with_the_same_customers_create_them_once(shop: Shop) -> None:
     rows = lines([{"email": f"p{n}@example.com", "first_name": f"P{n}"} for n in range(300)])
     media = {"content-type": NDJSON}
     await asyncio.gather(*(shop.client.post("/customers/imports", content=rows, headers=media) for _ in range(2)))
     await asyncio.gather(run_pending(shop.db), run_pending(shop.db))
     assert (await shop.client.get("/customers")).json()["meta"]["total"] == 300
-    assert len(await told(shop, "customer.created")) == 300
+    assert len(await events(shop, "customer.created")) == 300
 
 
-async def test_products_and_customers_do_not_see_each_others_jobs(shop: Shop) -> None:
-    job = await bring(shop, lines([JUN]))
+async def test_jobs_of_products_and_customers_are_separate(shop: Shop) -> None:
+    job = await import_file(shop, lines([JUN]))
     assert (await shop.client.get(f"/products/imports/{job['id']}")).status_code == 404
     assert job["options"]["match_by"] == "email"
     refused = await shop.client.post(
@@ -214,7 +214,7 @@ async def test_products_and_customers_do_not_see_each_others_jobs(shop: Shop) ->
     assert refused.status_code == 400
 
 
-async def test_an_unknown_column_is_refused_with_what_was_meant(shop: Shop) -> None:
+async def test_an_unknown_column_is_refused_with_a_suggestion(shop: Shop) -> None:
     answer = await shop.client.post(
         "/customers/imports", content=b"email,frist_name\na@example.com,x\n", headers={"content-type": CSV}
     )
@@ -222,7 +222,7 @@ async def test_an_unknown_column_is_refused_with_what_was_meant(shop: Shop) -> N
     assert answer.json()["errors"][0]["meta"] == {"did_you_mean": "first_name"}
 
 
-async def test_an_operator_brings_a_file_in(shop: Shop, settings: Settings, tmp_path: Path) -> None:
+async def test_an_operator_imports_a_file(shop: Shop, settings: Settings, tmp_path: Path) -> None:
     file = tmp_path / "people.ndjson"
     file.write_bytes(
         lines([{**JUN, "metadata": {"shared.tier": "gold"}}, {"email": "x@example.com", "metadata": {"a": 1}}])

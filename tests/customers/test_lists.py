@@ -1,4 +1,4 @@
-"""Finding customers: by what they are called, by what they bought, and in every order."""
+"""Lists of customers: filters, sorting and pages."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -18,7 +18,7 @@ async def crowd(shop: Shop) -> dict[str, int]:
     return {"Maya": maya["id"], "Jun": jun["id"], "Lee": third["id"]}
 
 
-async def test_every_filter_finds_its_own(shop: Shop) -> None:
+async def test_every_filter_finds_its_customers(shop: Shop) -> None:
     ids = await crowd(shop)
     found: list[tuple[dict[str, Any], list[str]]] = [
         ({"email": "MAYA.ortiz@example.COM"}, ["Maya"]),
@@ -54,7 +54,7 @@ async def test_every_filter_finds_its_own(shop: Shop) -> None:
         assert await names(shop, **query) == expected, query
 
 
-async def test_every_sort_orders_both_ways_and_pages_through(shop: Shop) -> None:
+async def test_every_sort_key_works_in_both_directions_across_pages(shop: Shop) -> None:
     await crowd(shop)
     orders = {
         "last_name": ["Lee", "Maya", "Jun"],
@@ -78,7 +78,7 @@ async def test_every_sort_orders_both_ways_and_pages_through(shop: Shop) -> None
         assert sort == "updated_at" or walked == expected
 
 
-async def test_orders_move_the_figures_the_version_and_the_time(shop: Shop) -> None:
+async def test_an_order_changes_the_totals_version_and_time_of_its_customer(shop: Shop) -> None:
     jun = await created(shop, JUN)
     first, _ = await bought(shop, jun["id"], "10.00", "20.00", at=MONDAY)
     await shop.client.put(f"/orders/{first}/status", json={"status": "cancelled"})
@@ -88,7 +88,7 @@ async def test_orders_move_the_figures_the_version_and_the_time(shop: Shop) -> N
     assert after["updated_at"] > jun["updated_at"]
 
 
-async def test_a_copy_is_kept_in_step(shop: Shop) -> None:
+async def test_updated_since_keeps_a_copy_in_sync(shop: Shop) -> None:
     ids = await crowd(shop)
     everything = (await shop.client.get("/customers", params={"sort": "updated_at"})).json()["data"]
     since = everything[-1]["updated_at"]
@@ -102,7 +102,7 @@ async def test_a_copy_is_kept_in_step(shop: Shop) -> None:
     assert (await shop.client.get("/customers")).json()["meta"]["total"] == 2
 
 
-async def test_fields_narrow_what_is_shown(shop: Shop) -> None:
+async def test_fields_limits_the_members(shop: Shop) -> None:
     await created(shop, MAYA)
     page = (await shop.client.get("/customers", params={"fields": "id,metadata"})).json()
     assert set(page["data"][0]) == {"id", "metadata"}

@@ -1,11 +1,11 @@
-"""Metadata: each app sees and writes its own keys and the shared ones, and nobody loses a key to another."""
+"""Metadata: each app reads and writes its own keys and the shared keys, without lost updates."""
 
 import asyncio
 from typing import Any
 
 import httpx
 
-from tests.customers.people import JUN, MAYA, created, told
+from tests.customers.people import JUN, MAYA, created, events
 from tests.support.shops import Shop
 
 
@@ -14,7 +14,7 @@ async def other_app(shop: Shop) -> httpx.AsyncClient:
 
 
 async def merged(client: httpx.AsyncClient, customer_id: int, patch: dict[str, Any]) -> dict[str, Any]:
-    """Merge metadata, and answer what the app then sees."""
+    """Merge metadata and return what the app then sees."""
     answer = await client.patch(f"/customers/{customer_id}/metadata", json=patch)
     assert answer.status_code == 200, answer.text
     assert answer.json()["meta"]["total"] == len(answer.json()["data"])
@@ -29,7 +29,7 @@ async def test_keys_are_merged_and_null_removes_one(shop: Shop) -> None:
     assert after["version"] == 2
 
 
-async def test_an_entry_says_who_wrote_it_and_when(shop: Shop) -> None:
+async def test_an_entry_shows_its_author_and_time(shop: Shop) -> None:
     jun = await created(shop, {**JUN, "metadata": {"mine": 1, "shared.tier": "gold"}})
     theirs = await other_app(shop)
     await merged(theirs, jun["id"], {"shared.tier": "silver"})
@@ -41,7 +41,7 @@ async def test_an_entry_says_who_wrote_it_and_when(shop: Shop) -> None:
     assert tier["updated_at"] > mine["updated_at"]
 
 
-async def test_an_app_never_sees_anothers_own_keys(shop: Shop) -> None:
+async def test_an_app_never_sees_keys_of_another_app(shop: Shop) -> None:
     jun = await created(shop, {**JUN, "metadata": {"tier": "gold", "shared.tier": "gold"}})
     theirs = await other_app(shop)
     path = f"/customers/{jun['id']}"
@@ -60,12 +60,12 @@ async def test_an_app_never_sees_anothers_own_keys(shop: Shop) -> None:
     assert (await shop.client.get(path)).json()["data"]["metadata"]["tier"] == "gold"
 
 
-async def test_events_tell_of_shared_keys_only(shop: Shop) -> None:
+async def test_events_contain_shared_keys_only(shop: Shop) -> None:
     jun = await created(shop, JUN)
     await merged(shop.client, jun["id"], {"secret": "canary", "shared.tier": "gold"})
     await merged(shop.client, jun["id"], {"secret": "canary", "shared.tier": "gold"})  # changes nothing
     await merged(shop.client, jun["id"], {"secret": "canary2"})
-    assert (await told(shop))[1:] == [
+    assert (await events(shop))[1:] == [
         ("customer.metadata_changed", jun["id"], {"metadata": [{}, {"shared.tier": "gold"}]}),
         ("customer.metadata_changed", jun["id"], {}),
     ]
@@ -73,13 +73,13 @@ async def test_events_tell_of_shared_keys_only(shop: Shop) -> None:
     assert not [row for row in rows if "canary" in row[0]]
 
 
-async def test_apps_that_merge_at_once_all_succeed(shop: Shop) -> None:
+async def test_concurrent_merges_of_several_apps_all_succeed(shop: Shop) -> None:
     jun = await created(shop, JUN)
     apps = [shop.client, await other_app(shop), await other_app(shop)]
     await asyncio.gather(
         *(
-            merged(app, jun["id"], {f"k{n}": n, f"shared.{place}-{n}": n})
-            for place, app in enumerate(apps)
+            merged(app, jun["id"], {f"k{n}": n, f"shared.{index}-{n}": n})
+            for index, app in enumerate(apps)
             for n in range(6)
         )
     )
@@ -89,7 +89,7 @@ async def test_apps_that_merge_at_once_all_succeed(shop: Shop) -> None:
         assert len(seen) == 6 + 18
 
 
-async def test_a_namespace_has_room_for_a_hundred_keys(shop: Shop) -> None:
+async def test_an_app_has_at_most_a_hundred_keys(shop: Shop) -> None:
     jun = await created(shop, {**JUN, "metadata": {f"k{n}": n for n in range(100)}})
     path = f"/customers/{jun['id']}/metadata"
     full = await shop.client.patch(path, json={"one-more": 1})
@@ -114,14 +114,14 @@ async def test_faults_of_metadata_are_named(shop: Shop) -> None:
     }
 
 
-async def test_metadata_is_merged_into_the_version_that_the_caller_knows(shop: Shop) -> None:
+async def test_if_match_limits_a_metadata_merge_to_one_version(shop: Shop) -> None:
     jun = await created(shop, JUN)
     path = f"/customers/{jun['id']}/metadata"
     assert (await shop.client.patch(path, json={"a": 1}, headers={"if-match": '"1"'})).status_code == 200
     assert (await shop.client.patch(path, json={"a": 2}, headers={"if-match": '"1"'})).status_code == 412
 
 
-async def test_values_that_look_alike_are_found_as_they_are_written(shop: Shop) -> None:
+async def test_similar_values_are_found_exactly(shop: Shop) -> None:
     await created(shop, MAYA)
     for query in ("metadata[visits]=3", "metadata[vip]=true", "metadata[tier]=gold&metadata[visits]=3"):
         assert (await shop.client.get(f"/customers?{query}")).json()["meta"]["total"] == 1, query

@@ -1,4 +1,4 @@
-"""Metadata under any sequence of merges: stored and read back it is what a plain dictionary per app would hold."""
+"""Stored metadata equals one dictionary for each app, under any sequence of merges."""
 
 from decimal import Decimal
 from typing import Any
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoa.customers.contract import SHARED
-from stoa.customers.documents import seen_by, shown_of, spaces_of
+from stoa.customers.documents import metadata_of, seen_by, shown_of
 from stoa.customers.rules import merged
 
 APPS = (3, 30, 33)
@@ -25,13 +25,13 @@ patches = st.lists(st.tuples(st.sampled_from(APPS), st.dictionaries(keys, values
 
 
 @given(patches)
-def test_whatever_is_merged_each_app_sees_its_own_and_the_shared(history: list[tuple[int, dict[str, Any]]]) -> None:
+def test_each_app_sees_its_own_and_the_shared_keys_after_any_merges(history: list[tuple[int, dict[str, Any]]]) -> None:
     model: dict[int, dict[str, Any]] = {0: {}, **{app: {} for app in APPS}}
     stored = shown_of({})
     for app, patch in history:
-        spaces, faults = merged(spaces_of(stored), patch, app, "")
+        metadata, faults = merged(metadata_of(stored), patch, app, "")
         assert faults == []
-        stored = shown_of(spaces)
+        stored = shown_of(metadata)
         for key, value in patch.items():
             space = model[0 if key.startswith(SHARED) else app]
             space.pop(key, None)
@@ -48,7 +48,7 @@ def test_whatever_is_merged_each_app_sees_its_own_and_the_shared(history: list[t
 
 
 @given(st.dictionaries(keys, values, max_size=9), st.dictionaries(keys, values, max_size=9))
-def test_merges_of_different_keys_give_the_same_in_any_order(one: dict[str, Any], other: dict[str, Any]) -> None:
+def test_merges_of_different_keys_commute(one: dict[str, Any], other: dict[str, Any]) -> None:
     apart = {key: value for key, value in other.items() if key not in one}
     first, _ = merged(merged({}, one, 3, "")[0], apart, 3, "")
     second, _ = merged(merged({}, apart, 3, "")[0], one, 3, "")

@@ -1,4 +1,4 @@
-"""Stories of customers that come, change and are told apart."""
+"""Creating and changing customers, and their unique keys."""
 
 import asyncio
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.customers.people import HOUSE, JUN, MAYA, created, patched, told
+from tests.customers.people import HOUSE, JUN, MAYA, created, events, patched
 from tests.support.shops import Shop, open_shop
 
 
@@ -26,10 +26,10 @@ async def test_a_customer_is_created_with_addresses_and_found_again(shop: Shop) 
     assert (maya["orders_count"], maya["total_spent"], maya["last_order_at"]) == (0, "0.00", None)
     assert (await shop.client.get("/customers")).json()["meta"]["total"] == 1
     assert (await shop.client.get("/customers")).json()["data"] == [maya]
-    assert await told(shop) == [("customer.created", maya["id"], {})]
+    assert await events(shop) == [("customer.created", maya["id"], {})]
 
 
-async def test_the_event_carries_the_customer_with_shared_metadata_only(shop: Shop) -> None:
+async def test_the_event_contains_the_customer_with_shared_metadata_only(shop: Shop) -> None:
     maya = await created(shop, MAYA)
     rows = await shop.db.fetch(
         "SELECT data, actor FROM events WHERE store_id = $1 AND type = 'customer.created'", shop.store_id
@@ -38,14 +38,14 @@ async def test_the_event_carries_the_customer_with_shared_metadata_only(shop: Sh
     assert msgspec.json.decode(rows[0][1]) == {"type": "app", "app_id": shop.app_id}
 
 
-async def test_amounts_have_the_digits_of_the_stores_currency(shop: Shop) -> None:
+async def test_amounts_have_the_digits_of_the_currency_of_the_store(shop: Shop) -> None:
     yen = await open_shop(shop.application, shop.db, currency="JPY")
     assert (await created(yen, JUN))["total_spent"] == "0"
     dinar = await open_shop(shop.application, shop.db, currency="KWD")
     assert (await created(dinar, JUN))["total_spent"] == "0.000"
 
 
-async def test_names_of_a_customer_belong_to_one(shop: Shop, other_shop: Shop) -> None:
+async def test_keys_of_a_customer_are_unique(shop: Shop, other_shop: Shop) -> None:
     maya = await created(shop, MAYA)
     for customer, code, at in (
         ({"email": "MAYA.ORTIZ@EXAMPLE.COM"}, "customer_exists", "/email"),
@@ -67,16 +67,16 @@ async def test_names_of_a_customer_belong_to_one(shop: Shop, other_shop: Shop) -
     assert (await other_shop.client.post("/customers", json=MAYA)).status_code == 201
 
 
-async def test_of_many_who_create_the_same_at_once_one_succeeds(shop: Shop) -> None:
+async def test_one_of_concurrent_creates_of_one_customer_succeeds(shop: Shop) -> None:
     answers = await asyncio.gather(*(shop.client.post("/customers", json=MAYA) for _ in range(12)))
     assert sorted(answer.status_code for answer in answers) == [201] + [409] * 11
     made = next(answer.json()["data"]["id"] for answer in answers if answer.status_code == 201)
     assert {answer.json()["existing_id"] for answer in answers if answer.status_code == 409} == {made}
     assert (await shop.client.get("/customers")).json()["meta"]["total"] == 1
-    assert len(await told(shop)) == 1
+    assert len(await events(shop)) == 1
 
 
-async def test_of_two_who_take_one_name_at_once_one_succeeds(shop: Shop) -> None:
+async def test_one_of_concurrent_changes_to_one_key_succeeds(shop: Shop) -> None:
     people = [await created(shop, {"email": f"p{n}@example.com"}) for n in range(6)]
     answers = await asyncio.gather(
         *(shop.client.patch(f"/customers/{each['id']}", json={"email": "wanted@example.com"}) for each in people)
@@ -128,16 +128,16 @@ async def test_faults_of_a_new_customer_are_named(shop: Shop, change: dict[str, 
     assert answer.status_code == 422, answer.text
     assert {fault["pointer"]: fault["code"] for fault in answer.json()["errors"]} == faults
     assert (await shop.client.get("/customers")).json()["meta"]["total"] == 0
-    assert await told(shop) == []
+    assert await events(shop) == []
 
 
-async def test_a_patch_tells_what_changed_and_nothing_more(shop: Shop) -> None:
+async def test_an_event_contains_exactly_the_changes_of_a_patch(shop: Shop) -> None:
     maya = await created(shop, MAYA)
     after = await patched(shop, f"/customers/{maya['id']}", {"last_name": "Ortiz Vega", "note": None, "tags": None})
     assert (after["last_name"], after["note"], after["tags"], after["version"]) == ("Ortiz Vega", None, [], 2)
     assert after["addresses"] == maya["addresses"]
     assert after["updated_at"] > maya["updated_at"]
-    assert (await told(shop))[1:] == [
+    assert (await events(shop))[1:] == [
         (
             "customer.updated",
             maya["id"],
@@ -150,11 +150,11 @@ async def test_a_patch_tells_what_changed_and_nothing_more(shop: Shop) -> None:
     ]
 
 
-async def test_a_patch_that_changes_nothing_leaves_no_trace(shop: Shop) -> None:
+async def test_a_patch_without_effect_writes_nothing(shop: Shop) -> None:
     maya = await created(shop, MAYA)
     sent = {"phone": "+1-555-010-0123", "metadata": {"tier": "gold", "visits": 3, "gone": None}, "tags": MAYA["tags"]}
     assert await patched(shop, f"/customers/{maya['id']}", sent) == maya
-    assert len(await told(shop)) == 1
+    assert len(await events(shop)) == 1
 
 
 async def test_a_customer_sent_back_as_it_was_read_is_unchanged(shop: Shop) -> None:
@@ -172,7 +172,7 @@ async def test_a_read_only_field_that_would_change_is_refused(shop: Shop) -> Non
     }
 
 
-async def test_an_email_or_a_phone_number_remains(shop: Shop) -> None:
+async def test_an_email_or_a_phone_number_is_required(shop: Shop) -> None:
     jun = await created(shop, JUN)
     path = f"/customers/{jun['id']}"
     answer = await shop.client.patch(path, json={"email": None})
@@ -185,7 +185,7 @@ async def test_true_and_one_are_different_metadata(shop: Shop) -> None:
     jun = await created(shop, {**JUN, "metadata": {"flag": 1}})
     after = await patched(shop, f"/customers/{jun['id']}", {"metadata": {"flag": True}})
     assert after["metadata"]["flag"] is True
-    assert [name for name, _, _ in await told(shop)] == ["customer.created", "customer.metadata_changed"]
+    assert [name for name, _, _ in await events(shop)] == ["customer.created", "customer.metadata_changed"]
 
 
 async def test_a_stale_version_is_refused(shop: Shop) -> None:

@@ -1,4 +1,4 @@
-"""Names that another request takes between our look and our write."""
+"""Keys that another request takes between reading and writing."""
 
 import asyncio
 from typing import Any
@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from stoa.customers.rows import customer_from_row
-from stoa.customers.saving import save
-from stoa.products.saving import Cause
+from stoa.customers.save import save
+from stoa.events.outbox import Cause
 from tests.customers.people import JUN, created
 from tests.support.races import until_somebody_waits
 from tests.support.shops import Shop
@@ -22,7 +22,7 @@ TAKEN: list[tuple[dict[str, Any], str, str]] = [
 
 @pytest.mark.parametrize("method", ["POST", "PATCH"])
 @pytest.mark.parametrize(("change", "pointer", "code"), TAKEN)
-async def test_whoever_loses_the_race_for_a_name_is_told_who_won(
+async def test_the_loser_of_a_race_for_a_key_learns_the_winner(
     shop: Shop, method: str, change: dict[str, Any], pointer: str, code: str
 ) -> None:
     jun = await created(shop, JUN)

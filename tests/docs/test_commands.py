@@ -24,7 +24,7 @@ CLIENT_ID = re.compile(r"stoa_ci_\w+")
 # The files that the commands read.
 FILES = {
     "people.csv": "external_id,email,metadata.shared.tier\ncrm-7,ada@example.com,gold\n",
-    "catalogue.csv": "external_id,name,price,sku\nerp-7,Enamel Pan,31.00,PAN-7\n",
+    "catalog.csv": "external_id,name,price,sku\nerp-7,Enamel Pan,31.00,PAN-7\n",
 }
 
 

@@ -1,4 +1,4 @@
-"""Jobs that other tests have left in the queue are carried out first, so that each test meets its own."""
+"""Runs jobs that other tests left in the queue, so that each test finds only its own."""
 
 import pytest
 
@@ -7,5 +7,5 @@ from stoa.imports.runner import run_pending
 
 
 @pytest.fixture(autouse=True)
-async def an_empty_queue(db: Database) -> None:
+async def empty_queue(db: Database) -> None:
     await run_pending(db)

@@ -1,4 +1,4 @@
-"""Files as apps send them, and jobs as they come back."""
+"""Sample files, uploads and jobs."""
 
 import csv
 import io
@@ -28,7 +28,7 @@ def sheet(header: str, *records: Iterable[str]) -> bytes:
 
 
 async def send(shop: Shop, content: bytes, media: str = NDJSON, **options: Any) -> dict[str, Any]:
-    """Send a file in; answers the job as it was accepted."""
+    """Upload a file and return the accepted job."""
     answer = await shop.client.post(
         "/products/imports", content=content, headers={"content-type": media}, params=options
     )
@@ -36,8 +36,8 @@ async def send(shop: Shop, content: bytes, media: str = NDJSON, **options: Any) 
     return answer.json()["data"]
 
 
-async def bring(shop: Shop, content: bytes, media: str = NDJSON, **options: Any) -> dict[str, Any]:
-    """Send a file in and have it carried out; answers the job as it ended."""
+async def import_file(shop: Shop, content: bytes, media: str = NDJSON, **options: Any) -> dict[str, Any]:
+    """Upload a file, run its job, and return the finished job."""
     job = await send(shop, content, media, **options)
     await run_pending(shop.db)
     return await job_of(shop, job["id"])
@@ -50,7 +50,7 @@ async def job_of(shop: Shop, import_id: str) -> dict[str, Any]:
 
 
 async def refused(shop: Shop, content: bytes, media: str = NDJSON, **options: Any) -> tuple[int, dict[str, Any]]:
-    """Send a file that is not taken; answers the status and the problem, and finds that nothing is kept."""
+    """Upload a file that must be refused, check that nothing is stored, and return the status and the problem."""
     answer = await shop.client.post(
         "/products/imports", content=content, headers={"content-type": media}, params=options
     )
@@ -71,7 +71,7 @@ async def failures(shop: Shop, import_id: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(answer.text, newline="")))
 
 
-async def catalogue(shop: Shop) -> dict[str, Any]:
+async def catalog(shop: Shop) -> dict[str, Any]:
     """Every product with its variants, by name."""
     found: list[dict[str, Any]] = []
     query: dict[str, Any] | None = {"limit": 250, "include": "variants"}

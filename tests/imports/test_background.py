@@ -1,4 +1,4 @@
-"""A service brings one worker along, which lives and dies with it."""
+"""A service starts one worker for imports, which ends with it."""
 
 import asyncio
 import gzip
@@ -30,7 +30,7 @@ async def service(tmp_path: Path) -> AsyncIterator[Service]:
 
 
 def background(service: Service) -> list[int]:
-    """Process ids of the workers that a service has for background work."""
+    """The process ids of a service's background workers."""
     found: list[int] = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -43,7 +43,7 @@ def background(service: Service) -> list[int]:
 
 
 async def import_mugs(service: Service, tmp_path: Path, handle: str) -> int:
-    """Put a file into the queue and wait for its end; answers how many products it made."""
+    """Enqueue a file, wait until its job is finished, and return how many products it created."""
     database = Database(service.database_url, size=2)
     settings = load(service.environment, database_url=service.database_url)
     operator = Operator(database, settings, actor="operator:tests", request_id="req_tests")
@@ -63,7 +63,7 @@ async def import_mugs(service: Service, tmp_path: Path, handle: str) -> int:
     return job.created
 
 
-async def test_a_service_carries_out_imports_and_replaces_a_worker_that_dies(service: Service, tmp_path: Path) -> None:
+async def test_a_service_runs_imports_and_replaces_a_dead_worker(service: Service, tmp_path: Path) -> None:
     assert await import_mugs(service, tmp_path, "first") == 10
     [worker] = background(service)
     assert os.getpriority(os.PRIO_PROCESS, worker) > os.getpriority(os.PRIO_PROCESS, service.pid)
@@ -72,7 +72,7 @@ async def test_a_service_carries_out_imports_and_replaces_a_worker_that_dies(ser
     assert background(service) != [worker]
 
 
-async def test_a_file_sent_to_a_running_service_is_carried_out_while_its_sender_waits(service: Service) -> None:
+async def test_an_upload_to_a_running_service_finishes_while_the_client_waits(service: Service) -> None:
     account = await service.account("waiting")
     async with account.client() as client:
         answer = await client.post(

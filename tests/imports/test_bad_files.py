@@ -1,4 +1,4 @@
-"""Files that cannot be taken in are refused when they are sent, and nothing of them is kept."""
+"""Unusable files are refused on upload, and nothing is stored."""
 
 import gzip
 import time
@@ -34,7 +34,7 @@ async def test_a_header_has_five_hundred_columns_at_most(shop: Shop) -> None:
     assert (status, problem["code"]) == (422, "validation_failed")
 
 
-async def test_a_misspelt_column_is_told_its_likeliest_meaning(shop: Shop) -> None:
+async def test_a_misspelled_column_gets_a_suggestion(shop: Shop) -> None:
     _, problem = await refused(shop, b"sku,prise\nA,1\n", CSV)
     assert problem["errors"][0]["meta"] == {"did_you_mean": "price"}
 
@@ -60,20 +60,20 @@ async def test_a_file_without_rows_is_refused(shop: Shop, content: bytes, media:
     ],
     ids=["UTF-16", "UTF-16 without a mark", "Latin-1", "two encodings in one file", "NUL"],
 )
-async def test_another_encoding_is_refused_and_named(shop: Shop, content: bytes, media: str) -> None:
+async def test_an_unsupported_encoding_is_refused(shop: Shop, content: bytes, media: str) -> None:
     status, problem = await refused(shop, content, media)
     assert (status, problem["code"]) == (415, "unsupported_media_type")
     assert "UTF-8" in problem["detail"]
 
 
-async def test_another_charset_in_the_header_is_refused(shop: Shop) -> None:
+async def test_an_unsupported_charset_is_refused(shop: Shop) -> None:
     status, _ = await refused(shop, sheet("sku name price", ["A", "x", "1"]), "text/csv; charset=iso-8859-1")
     assert status == 415
     await send(shop, sheet("sku name price", ["A", "x", "1"]), 'text/csv; header=present; charset="UTF-8"')
 
 
 @pytest.mark.parametrize("media", ["text/plain", "application/xml", "multipart/form-data; boundary=x", ""])
-async def test_another_media_type_is_refused(shop: Shop, media: str) -> None:
+async def test_an_unsupported_media_type_is_refused(shop: Shop, media: str) -> None:
     status, problem = await refused(shop, lines([mug(1)]), media)
     assert (status, problem["code"]) == (415, "unsupported_media_type")
 
@@ -109,7 +109,7 @@ async def test_json_that_is_not_a_list_of_items_is_refused(shop: Shop, content: 
 
 
 @pytest.mark.parametrize(("media", "head", "row"), [(NDJSON, b"", b"{}\n"), (CSV, b"sku\n", b"A\n")])
-async def test_one_row_too_many_is_refused(shop: Shop, media: str, head: bytes, row: bytes) -> None:
+async def test_too_many_rows_are_refused(shop: Shop, media: str, head: bytes, row: bytes) -> None:
     status, problem = await refused(shop, head + row * 100_001, media)
     assert (status, problem["code"], problem["max_rows"]) == (413, "too_many_rows", 100_000)
     job = await send(shop, head + row * 100_000, media, dry_run="true")
@@ -124,7 +124,7 @@ async def test_a_row_of_a_megabyte_is_refused(shop: Shop, media: str) -> None:
     assert (status, problem["code"]) == (413, "payload_too_large")
 
 
-async def test_records_of_one_product_are_a_megabyte_at_most(shop: Shop) -> None:
+async def test_records_of_one_product_have_at_most_a_megabyte(shop: Shop) -> None:
     content = b"external_id,sku,description\n" + (b"erp-1,A," + b"x" * 60_000 + b"\n") * 20
     status, problem = await refused(shop, content, CSV, match_by="external_id")
     assert (status, problem["code"]) == (413, "payload_too_large")
@@ -136,7 +136,7 @@ async def _packed(shop: Shop, content: bytes) -> Any:
     )
 
 
-async def test_a_gzip_bomb_is_refused_while_it_unpacks(shop: Shop) -> None:
+async def test_a_gzip_bomb_is_refused_while_it_is_decompressed(shop: Shop) -> None:
     started = time.process_time()
     answer = await _packed(shop, gzip.compress(b" " * 90_000_000))
     assert (answer.status_code, answer.json()["code"]) == (413, "payload_too_large")
@@ -158,14 +158,14 @@ async def test_a_broken_gzip_is_refused(shop: Shop, content: bytes) -> None:
     assert not await shop.db.fetch("SELECT 1 FROM imports WHERE store_id = $1", shop.store_id)
 
 
-async def test_more_than_a_hundred_megabytes_are_refused_unread(shop: Shop) -> None:
+async def test_more_than_a_hundred_megabytes_are_refused_before_reading(shop: Shop) -> None:
     answer = await shop.client.post(
         "/products/imports", content=b"", headers={"content-type": NDJSON, "content-length": "100000001"}
     )
     assert (answer.status_code, answer.json()["code"]) == (413, "payload_too_large")
 
 
-async def test_a_cut_upload_leaves_nothing(shop: Shop) -> None:
+async def test_an_interrupted_upload_stores_nothing(shop: Shop) -> None:
     messages: list[dict[str, Any]] = [
         {"type": "http.request", "body": lines(mug(n) for n in range(1_000)), "more_body": True},
         {"type": "http.disconnect"},

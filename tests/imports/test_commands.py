@@ -1,4 +1,4 @@
-"""Files that an operator brings in by hand."""
+"""Imports by the `stoa import` command."""
 
 import asyncio
 import gzip
@@ -16,7 +16,7 @@ from stoa.access.console import Console
 from stoa.db.pool import Database
 from stoa.imports.commands import COMMANDS
 from stoa.settings import Settings
-from tests.imports.files import catalogue, lines, mug, sheet
+from tests.imports.files import catalog, lines, mug, sheet
 from tests.support.shops import Shop
 
 Stoa = Callable[..., Any]
@@ -24,7 +24,7 @@ Stoa = Callable[..., Any]
 
 @pytest.fixture
 def stoa(settings: Settings) -> Stoa:
-    """Runs a command as a shell would, in a thread of its own because it has a loop of its own."""
+    """Runs a command like a shell, in its own thread because it has its own event loop."""
 
     @asynccontextmanager
     async def database() -> AsyncGenerator[Database]:
@@ -45,13 +45,13 @@ def stoa(settings: Settings) -> Stoa:
     return run
 
 
-async def test_a_file_is_brought_in_and_counted(stoa: Stoa, shop: Shop, tmp_path: Path) -> None:
+async def test_a_file_is_imported_and_counted(stoa: Stoa, shop: Shop, tmp_path: Path) -> None:
     file = tmp_path / "mugs.ndjson"
     file.write_bytes(lines([mug(1), mug(2)]))
     done = await stoa("products", str(file), "--store", shop.store.handle)
     assert done.exit_code == 0, done.output
     assert "succeeded" in done.stdout
-    assert set(await catalogue(shop)) == {"Mug 1", "Mug 2"}
+    assert set(await catalog(shop)) == {"Mug 1", "Mug 2"}
     [[actor]] = await shop.db.fetch(
         "SELECT DISTINCT actor FROM events WHERE store_id = $1 AND type LIKE 'product.%'", shop.store_id
     )
@@ -65,7 +65,7 @@ async def test_programs_read_the_job_as_json(stoa: Stoa, shop: Shop, tmp_path: P
     assert done.exit_code == 4, "not every row was right"
     job = json.loads(done.stdout)
     assert (job["status"], job["counts"]["created"], job["errors"][0]["row"]) == ("partially_succeeded", 1, 2)
-    assert await catalogue(shop) == {}
+    assert await catalog(shop) == {}
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ async def test_programs_read_the_job_as_json(stoa: Stoa, shop: Shop, tmp_path: P
         ("mugs.ndjson.gz", b"not packed", "cannot be read"),
     ],
 )
-async def test_a_file_that_cannot_be_used_is_one_clear_line(
+async def test_an_unusable_file_is_reported_in_one_line(
     stoa: Stoa, shop: Shop, tmp_path: Path, name: str, content: bytes, words: str
 ) -> None:
     file = tmp_path / name
@@ -87,18 +87,18 @@ async def test_a_file_that_cannot_be_used_is_one_clear_line(
     assert "Traceback" not in done.output
 
 
-async def test_a_file_that_is_not_there_is_named(stoa: Stoa, shop: Shop) -> None:
+async def test_a_missing_file_is_named(stoa: Stoa, shop: Shop) -> None:
     done = await stoa("products", "nowhere.csv", "--store", shop.store.handle)
     assert done.exit_code == 1
     assert "nowhere.csv cannot be read: No such file or directory\n" in done.output
 
 
-async def test_a_command_is_held_to_the_rules_of_a_request(stoa: Stoa, shop: Shop, tmp_path: Path) -> None:
+async def test_a_command_follows_the_rules_of_a_request(stoa: Stoa, shop: Shop, tmp_path: Path) -> None:
     file = tmp_path / "mugs.csv"
     file.write_bytes(sheet("id name price", ["7", "x", "1"]))
     done = await stoa("products", str(file), "--store", shop.store.handle, "--mode", "create", "--match-by", "id")
-    assert (done.exit_code, "match by something else" in done.output) == (1, True)
-    assert await catalogue(shop) == {}
+    assert (done.exit_code, "cannot be combined with match_by=id" in done.output) == (1, True)
+    assert await catalog(shop) == {}
 
 
 async def test_an_unknown_store_is_named(stoa: Stoa, tmp_path: Path) -> None:

@@ -1,15 +1,28 @@
-"""What a job answers while it runs, when it is done, and when its time is over."""
+"""Progress, reports, and their expiry."""
 
 import msgspec
 
 from stoa.imports.contract import ProductImportFinished
-from stoa.imports.queries import FORGET_OLD_REPORTS
+from stoa.imports.queries import DELETE_EXPIRED_REPORTS
 from stoa.imports.runner import claim_import, run_import, run_pending
-from tests.imports.files import CSV, NDJSON, bring, catalogue, events, failures, job_of, lines, mug, report, send, sheet
+from tests.imports.files import (
+    CSV,
+    NDJSON,
+    catalog,
+    events,
+    failures,
+    import_file,
+    job_of,
+    lines,
+    mug,
+    report,
+    send,
+    sheet,
+)
 from tests.support.shops import Shop
 
 
-async def test_failed_rows_come_back_as_csv_to_be_mended_and_sent_again(shop: Shop) -> None:
+async def test_failed_rows_are_returned_as_csv_for_correction(shop: Shop) -> None:
     content = sheet(
         "sku name price description",
         ["A", "Apple", "1", 'red, "sweet"\nand round'],
@@ -17,7 +30,7 @@ async def test_failed_rows_come_back_as_csv_to_be_mended_and_sent_again(shop: Sh
         ["C", "Cherry", "much", ""],
         ["D", "Date", "4", ""],
     )
-    job = await bring(shop, content, CSV)
+    job = await import_file(shop, content, CSV)
     assert (job["counts"]["created"], job["counts"]["failed"]) == (2, 2)
     answer = await shop.client.get(f"/products/imports/{job['id']}", headers={"accept": CSV})
     assert answer.text.splitlines() == [
@@ -26,50 +39,50 @@ async def test_failed_rows_come_back_as_csv_to_be_mended_and_sent_again(shop: Sh
         'C,Cherry,much,,invalid_money,"/price: must be an amount such as ""19.99"""',
     ]
     mended = answer.content.replace(b"B,,2", b"B,Banana,2").replace(b"much", b"3")
-    again = await bring(shop, mended, CSV)
+    again = await import_file(shop, mended, CSV)
     assert (again["status"], again["counts"]["created"]) == ("succeeded", 2)
-    assert set(await catalogue(shop)) == {"Apple", "Banana", "Cherry", "Date"}
+    assert set(await catalog(shop)) == {"Apple", "Banana", "Cherry", "Date"}
 
 
-async def test_a_report_that_fails_again_has_its_columns_once(shop: Shop) -> None:
-    job = await bring(shop, sheet("sku name price", ["A", "", "1"]), CSV)
+async def test_a_report_of_a_report_has_its_columns_once(shop: Shop) -> None:
+    job = await import_file(shop, sheet("sku name price", ["A", "", "1"]), CSV)
     answer = await shop.client.get(f"/products/imports/{job['id']}", headers={"accept": CSV})
-    again = await bring(shop, answer.content, CSV)
+    again = await import_file(shop, answer.content, CSV)
     second = await shop.client.get(f"/products/imports/{again['id']}", headers={"accept": CSV})
     assert second.text == answer.text
 
 
-async def test_failed_rows_of_ndjson_come_back_as_cells_of_json(shop: Shop) -> None:
-    job = await bring(shop, lines([mug(1), mug(2, price="much"), mug(3)]))
+async def test_failed_rows_of_ndjson_are_returned_as_json_cells(shop: Shop) -> None:
+    job = await import_file(shop, lines([mug(1), mug(2, price="much"), mug(3)]))
     [row] = await failures(shop, job["id"])
     assert (row["row"], row["error_code"]) == ("2", "invalid_money")
     assert msgspec.json.decode(row["json"]) == mug(2, price="much")
     answer = await shop.client.get(f"/products/imports/{job['id']}", headers={"accept": CSV})
-    again = await bring(shop, answer.content.replace(b'""much""', b'""9.00""'), CSV)
-    assert (again["status"], (await catalogue(shop))["Mug 2"]["price"]) == ("succeeded", "9.00")
+    again = await import_file(shop, answer.content.replace(b'""much""', b'""9.00""'), CSV)
+    assert (again["status"], (await catalog(shop))["Mug 2"]["price"]) == ("succeeded", "9.00")
 
 
-async def test_records_of_one_product_come_back_together(shop: Shop) -> None:
+async def test_records_of_one_product_are_returned_together(shop: Shop) -> None:
     content = sheet(
         "name;price;sku;option.Size".replace(";", " "),
         ["Cap", "x", "C-S", "S"],
         ["Cap", "", "C-M", "M"],
         ["Hat", "1", "H-S", "S"],
     )
-    job = await bring(shop, content, CSV)
+    job = await import_file(shop, content, CSV)
     rows = await failures(shop, job["id"])
     assert [(row["sku"], row["error_code"]) for row in rows] == [("C-S", "invalid_money"), ("C-M", "")]
 
 
 async def test_the_full_report_has_a_line_for_each_row(shop: Shop) -> None:
-    job = await bring(shop, lines(mug(n) for n in range(1, 1_203)))
+    job = await import_file(shop, lines(mug(n) for n in range(1, 1_203)))
     rows = await report(shop, job["id"])
     assert [row["row"] for row in rows] == list(range(1, 1_203))
     assert rows[16] == {"row": 17, "key": {"sku": "MUG-17"}, "status": "created", "id": rows[16]["id"], "errors": []}
     assert await failures(shop, job["id"]) == []
 
 
-async def test_progress_moves_part_by_part(shop: Shop) -> None:
+async def test_progress_advances_part_by_part(shop: Shop) -> None:
     job = await send(shop, lines(mug(n) for n in range(1_100)))
     assert (job["status"], job["progress"], job["started_at"]) == ("queued", 0.0, None)
     seen: list[tuple[str, float, int]] = []
@@ -82,7 +95,7 @@ async def test_progress_moves_part_by_part(shop: Shop) -> None:
     assert done["created_at"] <= done["started_at"] <= done["finished_at"] < done["report_expires_at"]
 
 
-async def test_a_job_has_a_version_and_a_tag(shop: Shop) -> None:
+async def test_a_job_has_a_version_and_an_etag(shop: Shop) -> None:
     job = await send(shop, lines([mug(1)]))
     path = f"/products/imports/{job['id']}"
     first = await shop.client.get(path)
@@ -94,8 +107,8 @@ async def test_a_job_has_a_version_and_a_tag(shop: Shop) -> None:
     assert narrow.json()["data"] == {"id": job["id"], "status": "succeeded"}
 
 
-async def test_its_end_is_told_with_the_job_as_it_is_answered(shop: Shop) -> None:
-    job = await bring(shop, lines([mug(1)]))
+async def test_the_finished_event_contains_the_job(shop: Shop) -> None:
+    job = await import_file(shop, lines([mug(1)]))
     [[kind, number, version, data, actor]] = await shop.db.fetch(
         """SELECT resource_type, resource_id, resource_version, data, actor FROM events
             WHERE store_id = $1 AND type = $2""",
@@ -107,23 +120,23 @@ async def test_its_end_is_told_with_the_job_as_it_is_answered(shop: Shop) -> Non
     assert number > 0
 
 
-async def test_another_stores_import_is_not_there(shop: Shop, other_shop: Shop) -> None:
-    job = await bring(shop, lines([mug(1)]))
+async def test_an_import_of_another_store_is_not_found(shop: Shop, other_shop: Shop) -> None:
+    job = await import_file(shop, lines([mug(1)]))
     for accept in ("application/json", NDJSON, CSV):
         answer = await other_shop.client.get(f"/products/imports/{job['id']}", headers={"accept": accept})
         assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
 
 
-async def test_another_app_of_the_store_may_read_it(shop: Shop) -> None:
-    job = await bring(shop, lines([mug(1)]))
+async def test_another_app_of_the_store_can_read_an_import(shop: Shop) -> None:
+    job = await import_file(shop, lines([mug(1)]))
     reader = await shop.client_with(["products:read"])
     assert (await reader.get(f"/products/imports/{job['id']}")).json()["data"] == job
     answer = await reader.post("/products/imports", content=lines([mug(2)]), headers={"content-type": NDJSON})
     assert (answer.status_code, answer.json()["required_scope"]) == (403, "products:write")
 
 
-async def test_a_report_is_gone_after_its_time(shop: Shop) -> None:
-    job, kept = await bring(shop, lines([mug(1)])), await bring(shop, lines([mug(2)]))
+async def test_a_report_expires(shop: Shop) -> None:
+    job, kept = await import_file(shop, lines([mug(1)])), await import_file(shop, lines([mug(2)]))
     await shop.db.execute(
         "UPDATE imports SET report_expires_at = now() - interval '1 s' WHERE store_id = $1 AND id = $2",
         shop.store_id,
@@ -133,23 +146,23 @@ async def test_a_report_is_gone_after_its_time(shop: Shop) -> None:
         for accept in ("application/json", NDJSON, CSV):
             answer = await shop.client.get(f"/products/imports/{job['id']}", headers={"accept": accept})
             assert (answer.status_code, answer.json()["code"]) == (410, "gone")
-        await FORGET_OLD_REPORTS.run(shop.db)
+        await DELETE_EXPIRED_REPORTS.run(shop.db)
     assert not await shop.db.fetch(
         "SELECT 1 FROM import_rows WHERE store_id = $1 AND import_id = $2", shop.store_id, job["id"]
     )
     assert len(await report(shop, kept["id"])) == 1
 
 
-async def test_nothing_of_the_file_is_kept_once_it_is_done(shop: Shop) -> None:
-    await bring(shop, lines([mug(1), mug(2, price="much")]))
+async def test_the_file_is_deleted_when_the_job_is_finished(shop: Shop) -> None:
+    await import_file(shop, lines([mug(1), mug(2, price="much")]))
     assert not await shop.db.fetch("SELECT 1 FROM import_parts WHERE store_id = $1", shop.store_id)
     assert not await shop.db.fetch("SELECT 1 FROM import_queue WHERE store_id = $1", shop.store_id)
     kept = await shop.db.fetch("SELECT row FROM import_rows WHERE store_id = $1 AND raw IS NOT NULL", shop.store_id)
     assert [row[0] for row in kept] == [2]
 
 
-async def test_an_answer_that_is_not_offered_is_refused(shop: Shop) -> None:
-    job = await bring(shop, lines([mug(1)]))
+async def test_an_unsupported_accept_header_is_refused(shop: Shop) -> None:
+    job = await import_file(shop, lines([mug(1)]))
     answer = await shop.client.get(f"/products/imports/{job['id']}", headers={"accept": "application/pdf"})
     assert answer.status_code == 406
     assert (await events(shop)).count("product.import_finished") == 1

@@ -1,4 +1,4 @@
-"""Sending a file as a request among others: waited for, repeated, limited."""
+"""Uploads: waiting for the result, idempotency keys, and limits."""
 
 import asyncio
 from typing import Any
@@ -8,7 +8,7 @@ import pytest
 from stoa.api import EVENTS
 from stoa.imports.runner import run_pending
 from stoa.webhooks.samples import sample
-from tests.imports.files import NDJSON, catalogue, job_of, lines, mug, send
+from tests.imports.files import NDJSON, catalog, job_of, lines, mug, send
 from tests.support.shops import Shop
 
 
@@ -16,7 +16,7 @@ async def post(shop: Shop, content: bytes, **headers: str) -> Any:
     return await shop.client.post("/products/imports", content=content, headers={"content-type": NDJSON, **headers})
 
 
-async def test_a_file_is_accepted_with_an_address_to_follow(shop: Shop) -> None:
+async def test_an_accepted_file_returns_the_url_of_its_job(shop: Shop) -> None:
     answer = await post(shop, lines([mug(1)]))
     assert answer.status_code == 202
     job = answer.json()["data"]
@@ -29,7 +29,7 @@ async def test_a_file_is_accepted_with_an_address_to_follow(shop: Shop) -> None:
     }  # fmt: skip
 
 
-async def test_who_prefers_to_wait_gets_the_end(shop: Shop) -> None:
+async def test_a_client_that_waits_gets_the_finished_job(shop: Shop) -> None:
     asked = asyncio.create_task(post(shop, lines([mug(1)]), prefer="respond-async, wait=10"))
     while not asked.done():
         await run_pending(shop.db)
@@ -40,12 +40,12 @@ async def test_who_prefers_to_wait_gets_the_end(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize("prefer", ["wait=1", "wait=0", "return=minimal", "wait=x"])
-async def test_who_waits_in_vain_gets_an_address(shop: Shop, prefer: str) -> None:
+async def test_a_client_that_waits_too_short_gets_the_queued_job(shop: Shop, prefer: str) -> None:
     answer = await post(shop, lines([mug(1)]), prefer=prefer)
     assert (answer.status_code, answer.json()["data"]["status"]) == (202, "queued")
 
 
-async def test_a_repeated_upload_is_one_import(shop: Shop) -> None:
+async def test_a_repeated_upload_creates_one_import(shop: Shop) -> None:
     content = lines([mug(1), mug(2)])
     first = await post(shop, content, **{"idempotency-key": "k"})
     await run_pending(shop.db)
@@ -60,12 +60,12 @@ async def test_a_repeated_upload_is_one_import(shop: Shop) -> None:
     ] == [1]
 
 
-async def test_a_refused_file_does_not_burn_its_key(shop: Shop) -> None:
+async def test_a_refused_file_does_not_use_up_its_key(shop: Shop) -> None:
     assert (await post(shop, b"", **{"idempotency-key": "k"})).status_code == 422
     assert (await post(shop, lines([mug(1)]), **{"idempotency-key": "k"})).status_code == 202
 
 
-async def test_twenty_two_imports_of_an_app_may_be_unfinished(shop: Shop, other_shop: Shop) -> None:
+async def test_an_app_can_have_twenty_two_unfinished_imports(shop: Shop, other_shop: Shop) -> None:
     answers = await asyncio.gather(*(post(shop, lines([mug(n)])) for n in range(19)))
     assert {answer.status_code for answer in answers} == {202}
     answers = await asyncio.gather(*(post(shop, lines([mug(100 + n)])) for n in range(10)))
@@ -78,14 +78,14 @@ async def test_twenty_two_imports_of_an_app_may_be_unfinished(shop: Shop, other_
     )
     assert (await post(other_shop, lines([mug(1)]))).status_code == 202
     await run_pending(shop.db)
-    assert len(await catalogue(shop)) == 22
+    assert len(await catalog(shop)) == 22
     job = await send(shop, lines([mug(1)]))
     assert (await job_of(shop, job["id"]))["status"] == "queued"
     await run_pending(shop.db)
 
 
 @pytest.mark.parametrize(("resource", "by"), [("products", "sku"), ("customers", "email")])
-def test_the_sample_of_an_end_is_of_the_resource_that_was_imported(resource: str, by: str) -> None:
+def test_the_sample_of_a_finished_event_has_its_resource(resource: str, by: str) -> None:
     told = sample(EVENTS[f"{resource.removesuffix('s')}.import_finished"])
     assert told["resource"]["url"] == f"/api/v3/app/{resource}/imports/{told['data']['id']}"
     assert (told["data"]["resource"], told["data"]["options"]["match_by"]) == (resource, by)

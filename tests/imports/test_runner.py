@@ -1,4 +1,4 @@
-"""Jobs in the hands of workers: taken once, carried out once, taken over when a worker dies."""
+"""Workers and jobs: each job is claimed by one worker, applied once, and taken over if the worker dies."""
 
 import asyncio
 import os
@@ -20,7 +20,7 @@ from stoa.db.pool import Database
 from stoa.imports import queries
 from stoa.imports.runner import claim_import, run_import, run_pending
 from stoa.settings import Settings
-from tests.imports.files import bring, catalogue, job_of, lines, mug, report, send
+from tests.imports.files import catalog, import_file, job_of, lines, mug, report, send
 from tests.support.service import new_database
 from tests.support.shops import Shop, open_shop
 
@@ -44,7 +44,7 @@ async def numbers(shop: Shop, sql: str) -> list[Any]:
 
 
 async def assert_once(shop: Shop, count: int, job: dict[str, Any]) -> None:
-    """Every row was carried out exactly once: in the catalogue, the ledger, the outbox, the report and the counts."""
+    """Every row was applied exactly once, according to the catalog, ledger, outbox, report and counts."""
     assert (await shop.client.get("/products")).json()["meta"]["total"] == count
     assert await numbers(shop, "SELECT count(*), sum(on_hand) FROM variants WHERE store_id = $1") == [
         (count, 3 * count)
@@ -60,12 +60,12 @@ async def assert_once(shop: Shop, count: int, job: dict[str, Any]) -> None:
     assert [row["row"] for row in rows] == list(range(1, count + 1))
 
 
-async def test_a_job_outlives_workers_that_are_killed(shop: Shop, settings: Settings) -> None:
+async def test_a_job_survives_killed_workers(shop: Shop, settings: Settings) -> None:
     count = 8_000
     job = await send(shop, lines(mug(n) for n in range(count)))
     random_ = random.Random(7)
     for kills in range(4):
-        if kills > 1:  # once the lease runs out by itself; then time is made to pass
+        if kills > 1:  # the first time the lease expires by itself; later it is ended
             await shop.db.execute("UPDATE import_queue SET lease_until = now() WHERE store_id = $1", shop.store_id)
         before = (await job_of(shop, job["id"]))["counts"]["processed"]
         worker = start_worker(settings)
@@ -84,7 +84,7 @@ async def test_a_job_outlives_workers_that_are_killed(shop: Shop, settings: Sett
     await assert_once(shop, count, await job_of(shop, job["id"]))
 
 
-async def test_two_workers_that_race_for_jobs_share_them(shop: Shop, settings: Settings) -> None:
+async def test_two_workers_share_the_jobs(shop: Shop, settings: Settings) -> None:
     jobs = [await send(shop, lines(mug(n) for n in range(k * 100, k * 100 + 100))) for k in range(6)]
     workers = [start_worker(settings), start_worker(settings)]
     try:
@@ -101,7 +101,7 @@ async def test_two_workers_that_race_for_jobs_share_them(shop: Shop, settings: S
     assert (await shop.client.get("/products")).json()["meta"]["total"] == 600
 
 
-async def test_a_worker_that_is_told_to_stop_finishes_its_part_and_no_more(shop: Shop, settings: Settings) -> None:
+async def test_a_stopping_worker_finishes_only_its_current_part(shop: Shop, settings: Settings) -> None:
     count = 20_000
     job = await send(shop, lines(mug(n) for n in range(count)))
     worker = start_worker(settings)
@@ -114,11 +114,11 @@ async def test_a_worker_that_is_told_to_stop_finishes_its_part_and_no_more(shop:
     assert (now["status"], 0 < now["counts"]["processed"] < count) == ("running", True)
     assert now["counts"]["processed"] % 500 == 0
     [[free]] = await shop.db.fetch("SELECT lease_until <= now() FROM import_queue WHERE store_id = $1", shop.store_id)
-    assert free, "the next worker need not wait for the lease"
+    assert free, "the next worker need not wait until the lease expires"
     await shop.db.execute("DELETE FROM import_queue WHERE store_id = $1", shop.store_id)
 
 
-async def test_whoever_lost_the_lease_writes_nothing(shop: Shop) -> None:
+async def test_a_worker_without_the_lease_writes_nothing(shop: Shop) -> None:
     job = await send(shop, lines(mug(n) for n in range(1_200)))
     slow = await claim_import(shop.db, "slow")
     await shop.db.execute("UPDATE import_queue SET lease_until = now() WHERE store_id = $1", shop.store_id)
@@ -141,10 +141,10 @@ async def test_duplicates_are_found_across_a_crash(shop: Shop) -> None:
     await run_pending(shop.db)
     done = await job_of(shop, job["id"])
     assert [(e["row"], e["code"]) for e in done["errors"]] == [(601, "duplicate_row")]
-    assert (await catalogue(shop))["Mug 3"]["price"] == "12.50"
+    assert (await catalog(shop))["Mug 3"]["price"] == "12.50"
 
 
-async def test_two_jobs_of_an_app_run_at_once_and_no_third(shop: Shop, other_shop: Shop) -> None:
+async def test_at_most_two_jobs_of_an_app_run_at_once(shop: Shop, other_shop: Shop) -> None:
     for n in range(3):
         await send(shop, lines([mug(n)]))
     await send(other_shop, lines([mug(1)]))
@@ -157,10 +157,10 @@ async def test_two_jobs_of_an_app_run_at_once_and_no_third(shop: Shop, other_sho
     assert waited.store_id == shop.store_id
     for claimed, owner in ((taken[1], "w1"), (taken[2], "w2"), (waited, "w3")):
         await run_import(shop.db, claimed, owner)
-    assert len(await catalogue(shop)) == 3
+    assert len(await catalog(shop)) == 3
 
 
-async def test_claims_in_the_same_moment_never_share_a_lane(shop: Shop) -> None:
+async def test_concurrent_claims_never_share_a_lane(shop: Shop) -> None:
     for n in range(6):
         await send(shop, lines([mug(n)]))
     claims = await asyncio.gather(*(claim_import(shop.db, f"w{n}") for n in range(6)))
@@ -170,10 +170,10 @@ async def test_claims_in_the_same_moment_never_share_a_lane(shop: Shop) -> None:
     for owner, claimed in taken.items():
         await run_import(shop.db, claimed, owner)
     await run_pending(shop.db)
-    assert len(await catalogue(shop)) == 6
+    assert len(await catalog(shop)) == 6
 
 
-async def test_an_app_that_was_sent_away_writes_no_more(shop: Shop) -> None:
+async def test_an_uninstalled_app_stops_writing(shop: Shop) -> None:
     job = await send(shop, lines(mug(n) for n in range(1_200)))
     claimed = await claim_import(shop.db, "w")
     assert claimed is not None
@@ -188,7 +188,7 @@ async def test_an_app_that_was_sent_away_writes_no_more(shop: Shop) -> None:
     assert "app_not_installed" in failure
 
 
-async def test_a_job_that_brings_every_worker_down_is_given_up(shop: Shop) -> None:
+async def test_a_job_that_crashes_every_worker_fails(shop: Shop) -> None:
     job = await send(shop, lines(mug(n) for n in range(10)))
     for _ in range(5):
         assert await claim_import(shop.db, "dies at once")
@@ -199,7 +199,7 @@ async def test_a_job_that_brings_every_worker_down_is_given_up(shop: Shop) -> No
     assert [(e["row"], e["code"]) for e in done["errors"]] == [(None, "internal_error")]
 
 
-async def test_a_row_that_breaks_our_own_code_fails_alone(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_internal_error_fails_only_its_row(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     from stoa.imports import products
 
     put = products.product_from_row
@@ -210,26 +210,26 @@ async def test_a_row_that_breaks_our_own_code_fails_alone(shop: Shop, monkeypatc
         return put(row, store)
 
     monkeypatch.setattr(products, "product_from_row", broken)
-    job = await bring(shop, lines([mug(1), mug(2), mug(3)]))
+    job = await import_file(shop, lines([mug(1), mug(2), mug(3)]))
     assert [(e["row"], e["code"]) for e in job["errors"]] == [(2, "internal_error")]
-    assert set(await catalogue(shop)) == {"Mug 1", "Mug 3"}
+    assert set(await catalog(shop)) == {"Mug 1", "Mug 3"}
 
 
-async def test_a_product_that_others_hold_is_waited_for(shop: Shop) -> None:
+async def test_an_import_waits_for_a_locked_product(shop: Shop) -> None:
     [product] = await shop.add(mug(1))
     job = await send(shop, lines([mug(1, price="20")]))
     async with shop.db.transaction() as db:
         await db.fetch("SELECT id FROM products WHERE store_id = $1 AND id = $2 FOR UPDATE", shop.store_id, product)
         running = asyncio.create_task(run_pending(shop.db))
-        await asyncio.sleep(2.5)  # longer than a statement waits for a lock
+        await asyncio.sleep(2.5)  # longer than the lock timeout
         assert not running.done()
     await running
     assert (await job_of(shop, job["id"]))["counts"]["updated"] == 1
 
 
 @pytest.fixture
-async def lonely_shop(settings: Settings, worker_id: str) -> AsyncIterator[Shop]:
-    """A shop in a database of its own: what the planner knows there is of this shop alone."""
+async def separate_shop(settings: Settings, worker_id: str) -> AsyncIterator[Shop]:
+    """A shop in its own database, so that planner statistics cover only this shop."""
     url = await new_database(f"test_lonely_{worker_id}_{os.getpid()}")
     await migrate(url)
     db = Database(url, size=4)
@@ -241,7 +241,7 @@ async def lonely_shop(settings: Settings, worker_id: str) -> AsyncIterator[Shop]
     await db.close()
 
 
-async def test_a_large_import_teaches_the_planner_what_it_has_become(lonely_shop: Shop) -> None:
-    assert await queries.KNOWN_SIZE.one(lonely_shop.db, "products") == 0
-    await bring(lonely_shop, lines(mug(n) for n in range(1_000)))
-    assert await queries.KNOWN_SIZE.one(lonely_shop.db, "products") >= 500
+async def test_a_large_import_updates_the_planner_statistics(separate_shop: Shop) -> None:
+    assert await queries.KNOWN_SIZE.one(separate_shop.db, "products") == 0
+    await import_file(separate_shop, lines(mug(n) for n in range(1_000)))
+    assert await queries.KNOWN_SIZE.one(separate_shop.db, "products") >= 500

@@ -1,4 +1,4 @@
-"""The inventory's own shop."""
+"""The shop of the inventory tests."""
 
 import pytest
 

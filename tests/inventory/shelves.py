@@ -1,4 +1,4 @@
-"""A small store with every kind of shelf, and a look at what its app caused since it opened."""
+"""A store with tracked, backorder and untracked variants, and the events and ledger entries that its app causes."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -33,7 +33,7 @@ EVENT = ("id", "type", "resource_type", "resource_id", "resource_version", "acto
 
 @dataclass
 class Shelves:
-    """A shop with its variants by SKU; events and ledger entries from before are not looked at."""
+    """A shop with its variants by SKU. Events and ledger entries from before the test are ignored."""
 
     shop: Shop
     variants: dict[str, int] = field(default_factory=dict[str, int])
@@ -47,11 +47,11 @@ class Shelves:
         rows = await self.shop.db.fetch("SELECT sku, id, product_id FROM variants WHERE store_id = $1", store_id)
         self.variants = {row[0]: row[1] for row in rows}
         self.products = {row[0]: row[2] for row in rows}
-        await self.forget()
+        await self.ignore_past()
         return self
 
-    async def forget(self) -> None:
-        """From now on only what comes next is looked at."""
+    async def ignore_past(self) -> None:
+        """Ignore all events and ledger entries up to now."""
         rows = await self.shop.db.fetch(
             """SELECT (SELECT coalesce(max(position), 0) FROM events WHERE store_id = $1),
                       (SELECT coalesce(max(id), 0) FROM stock_movements WHERE store_id = $1)""",
@@ -63,7 +63,7 @@ class Shelves:
         return await self.shop.client.post("/products/inventory/adjustments", json={**body, "items": list(items)})
 
     async def adjusted(self, *items: dict[str, Any], **body: Any) -> list[dict[str, Any]]:
-        """The results of adjustments that must all pass."""
+        """The results of adjustments that must all succeed."""
         answer = await self.adjust(*items, **body)
         assert answer.status_code == 200, answer.text
         return answer.json()["data"]
@@ -85,18 +85,18 @@ class Shelves:
         return [entry for entry in reversed(page["data"]) if entry["id"] > self.last_entry]
 
     async def events(self) -> list[dict[str, Any]]:
-        """What was told of stock since the shop opened, in order."""
+        """The stock events since the shop opened, in order."""
         rows = await self.shop.db.fetch(
             f"""SELECT {", ".join(EVENT)} FROM events
                 WHERE store_id = $1 AND position > $2 ORDER BY position""",
             self.shop.store_id,
             self.last_event,
         )
-        told: list[dict[str, Any]] = [dict(zip(EVENT, row, strict=True)) for row in rows]
-        for event in told:
+        events: list[dict[str, Any]] = [dict(zip(EVENT, row, strict=True)) for row in rows]
+        for event in events:
             event.update({name: msgspec.json.decode(event[name]) for name in ("actor", "changes", "data")})
-        return told
+        return events
 
-    async def told(self) -> list[tuple[str, str]]:
+    async def event_types(self) -> list[tuple[str, str]]:
         """The events as kind and SKU."""
         return [(event["type"].removeprefix("product."), event["data"]["sku"]) for event in await self.events()]

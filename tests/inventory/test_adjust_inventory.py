@@ -1,4 +1,4 @@
-"""Stock as apps change it: set and adjust, compared, all or nothing or each for itself, and told exactly once."""
+"""Adjustments of stock: set, adjust, compare, atomic and independent batches, and idempotency keys."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -13,7 +13,7 @@ def faults(answer: Any) -> list[tuple[str, str]]:
     return [(fault["pointer"], fault["code"]) for fault in answer.json()["errors"]]
 
 
-async def test_adjust_adds_and_takes_and_set_states(shelves: Shelves) -> None:
+async def test_adjust_changes_by_a_difference_and_set_replaces(shelves: Shelves) -> None:
     await shelves.adjusted({"sku": "SOCK-S", "quantity": 5})
     assert await shelves.on_hand("SOCK-S") == 15
     await shelves.adjusted({"variant_id": shelves.variants["SOCK-S"], "op": "adjust", "quantity": -3})
@@ -22,7 +22,7 @@ async def test_adjust_adds_and_takes_and_set_states(shelves: Shelves) -> None:
     assert (await shelves.level("SOCK-S"))["stock"] == {"on_hand": 7, "reserved": 0, "available": 7}
 
 
-async def test_each_item_answers_with_its_ledger_entry(shelves: Shelves) -> None:
+async def test_the_result_of_each_item_is_its_ledger_entry(shelves: Shelves) -> None:
     answer = await shelves.adjust(
         {"sku": "SOCK-S", "op": "set", "quantity": 8, "compare_quantity": 10},
         {"variant_id": shelves.variants["LAMP"], "quantity": 2, "reason": "return", "reference": "RMA-1"},
@@ -54,12 +54,12 @@ async def test_each_item_answers_with_its_ledger_entry(shelves: Shelves) -> None
     assert await shelves.entries() == [entry, second["resource"]]
 
 
-async def test_no_reason_given_is_other(shelves: Shelves) -> None:
+async def test_the_default_reason_is_other(shelves: Shelves) -> None:
     results = await shelves.adjusted({"sku": "SOCK-S", "quantity": 1})
     assert (results[0]["resource"]["reason"], results[0]["resource"]["reference"]) == ("other", None)
 
 
-async def test_a_stale_comparison_says_what_is_on_hand(shelves: Shelves) -> None:
+async def test_a_stale_comparison_reports_the_stock_on_hand(shelves: Shelves) -> None:
     answer = await shelves.adjust({"sku": "SOCK-S", "op": "set", "quantity": 7, "compare_quantity": 9})
     assert (answer.status_code, answer.json()["code"]) == (409, "stale_quantity")
     fault = answer.json()["errors"][0]
@@ -67,7 +67,7 @@ async def test_a_stale_comparison_says_what_is_on_hand(shelves: Shelves) -> None
     assert await shelves.on_hand("SOCK-S") == 10
 
 
-async def test_more_than_is_available_cannot_be_taken(shelves: Shelves) -> None:
+async def test_more_than_the_available_stock_cannot_be_taken(shelves: Shelves) -> None:
     for item in ({"quantity": -11}, {"op": "set", "quantity": -1}):
         answer = await shelves.adjust({"sku": "SOCK-S", **item})
         assert (answer.status_code, answer.json()["code"]) == (409, "insufficient_stock")
@@ -77,7 +77,7 @@ async def test_more_than_is_available_cannot_be_taken(shelves: Shelves) -> None:
     assert await shelves.on_hand("SOCK-S") == 0
 
 
-async def test_what_is_reserved_for_orders_cannot_be_taken(shelves: Shelves) -> None:
+async def test_reserved_stock_cannot_be_taken(shelves: Shelves) -> None:
     await shelves.shop.db.execute(
         "UPDATE variants SET reserved = 4 WHERE store_id = $1 AND sku = 'SOCK-S'", shelves.shop.store_id
     )
@@ -88,22 +88,22 @@ async def test_what_is_reserved_for_orders_cannot_be_taken(shelves: Shelves) -> 
     assert (await shelves.level("SOCK-S"))["stock"] == {"on_hand": 4, "reserved": 4, "available": 0}
 
 
-async def test_backorders_go_below_zero(shelves: Shelves) -> None:
+async def test_backorders_allow_stock_below_zero(shelves: Shelves) -> None:
     results = await shelves.adjusted({"sku": "LAMP", "quantity": -3})
     assert results[0]["resource"]["on_hand_after"] == -2
     assert (await shelves.level("LAMP"))["stock"]["available"] == -2
     assert (await shelves.product("LAMP"))["in_stock"] is True
 
 
-async def test_untracked_variants_are_counted_but_never_refused_and_never_run_low(shelves: Shelves) -> None:
+async def test_untracked_variants_are_never_refused_and_never_low(shelves: Shelves) -> None:
     await shelves.adjusted({"sku": "CARD", "op": "set", "quantity": 10})
     await shelves.adjusted({"sku": "CARD", "quantity": -30})
     assert await shelves.on_hand("CARD") == -20
-    assert await shelves.told() == [("inventory_changed", "CARD")] * 2
+    assert await shelves.event_types() == [("inventory_changed", "CARD")] * 2
     assert (await shelves.product("CARD"))["in_stock"] is True
 
 
-async def test_every_unknown_item_is_named_at_once(shelves: Shelves) -> None:
+async def test_all_unknown_items_are_reported_at_once(shelves: Shelves) -> None:
     answer = await shelves.adjust(
         {"sku": "NOPE", "quantity": 1},
         {"sku": "SOCK-S", "quantity": 1},
@@ -119,7 +119,7 @@ async def test_every_unknown_item_is_named_at_once(shelves: Shelves) -> None:
     assert await shelves.on_hand("SOCK-S") == 10
 
 
-async def test_faults_of_several_kinds_are_told_together(shelves: Shelves) -> None:
+async def test_faults_of_several_kinds_are_reported_together(shelves: Shelves) -> None:
     answer = await shelves.adjust(
         {"sku": "NOPE", "quantity": 1},
         {"sku": "SOCK-L", "quantity": -1},
@@ -143,7 +143,7 @@ async def test_another_stores_variant_is_unknown(shelves: Shelves, other_shop: S
     assert again.json() == theirs.json()
 
 
-async def test_a_deleted_variant_is_unknown_and_its_sku_free(shelves: Shelves) -> None:
+async def test_a_deleted_variant_is_unknown_and_its_sku_is_free(shelves: Shelves) -> None:
     await shelves.shop.db.execute(
         "UPDATE variants SET deleted_at = now() WHERE store_id = $1 AND sku = 'SOCK-L'", shelves.shop.store_id
     )
@@ -153,7 +153,7 @@ async def test_a_deleted_variant_is_unknown_and_its_sku_free(shelves: Shelves) -
     assert faults(answer) == [("/items/0/sku", "unknown_sku"), ("/items/1/variant_id", "unknown_variant")]
 
 
-async def test_an_item_names_its_variant_in_exactly_one_way(shelves: Shelves) -> None:
+async def test_an_item_names_its_variant_by_exactly_one_key(shelves: Shelves) -> None:
     answer = await shelves.adjust(
         {"quantity": 1}, {"sku": "SOCK-S", "variant_id": shelves.variants["SOCK-S"], "quantity": 1}, mode="independent"
     )
@@ -176,13 +176,13 @@ async def test_an_item_names_its_variant_in_exactly_one_way(shelves: Shelves) ->
         ({"items": [{"sku": "SOCK-S", "quantity": 1}], "mode": "maybe"}, "/mode"),
     ],
 )
-async def test_a_body_that_is_not_right_is_refused(shelves: Shelves, body: dict[str, Any], pointer: str) -> None:
+async def test_an_invalid_body_is_refused(shelves: Shelves, body: dict[str, Any], pointer: str) -> None:
     answer = await shelves.shop.client.post("/products/inventory/adjustments", json=body)
     assert answer.status_code == 422
     assert pointer in [fault["pointer"] for fault in answer.json()["errors"]]
 
 
-async def test_five_hundred_items_are_taken_and_no_more(shelves: Shelves) -> None:
+async def test_at_most_five_hundred_items_are_accepted(shelves: Shelves) -> None:
     results = await shelves.adjusted(*[{"sku": "SOCK-S", "quantity": 1}] * 500)
     assert [result["resource"]["on_hand_after"] for result in results] == list(range(11, 511))
     answer = await shelves.adjust(*[{"sku": "SOCK-S", "quantity": 1}] * 501)
@@ -190,7 +190,7 @@ async def test_five_hundred_items_are_taken_and_no_more(shelves: Shelves) -> Non
     assert await shelves.on_hand("SOCK-S") == 510
 
 
-async def test_an_atomic_batch_that_fails_leaves_no_trace(shelves: Shelves) -> None:
+async def test_a_failed_atomic_batch_writes_nothing(shelves: Shelves) -> None:
     before = (await shelves.level("SOCK-S"), await shelves.product("SOCK-S"))
     answer = await shelves.adjust({"sku": "SOCK-S", "quantity": 5}, {"sku": "SOCK-L", "quantity": -1})
     assert (answer.status_code, answer.json()["code"]) == (409, "insufficient_stock")
@@ -199,7 +199,7 @@ async def test_an_atomic_batch_that_fails_leaves_no_trace(shelves: Shelves) -> N
     assert (await shelves.entries(), await shelves.events()) == ([], [])
 
 
-async def test_independent_items_stand_for_themselves(shelves: Shelves) -> None:
+async def test_independent_items_are_applied_separately(shelves: Shelves) -> None:
     answer = await shelves.adjust(
         {"sku": "SOCK-S", "quantity": 5},
         {"sku": "SOCK-L", "quantity": -1},
@@ -222,10 +222,10 @@ async def test_independent_items_stand_for_themselves(shelves: Shelves) -> None:
     assert [errors[0]["errors"][0]["meta"], errors[2]["errors"][0]["meta"]] == [{"available": 0}, {"on_hand": 1}]
     assert await shelves.on_hand("SOCK-S") == 15
     assert [entry["sku"] for entry in await shelves.entries()] == ["SOCK-S"]
-    assert await shelves.told() == [("inventory_changed", "SOCK-S")]
+    assert await shelves.event_types() == [("inventory_changed", "SOCK-S")]
 
 
-async def test_items_of_one_variant_apply_in_the_order_given(shelves: Shelves) -> None:
+async def test_items_of_one_variant_apply_in_the_given_order(shelves: Shelves) -> None:
     results = await shelves.adjusted(
         {"sku": "SOCK-L", "quantity": 5},
         {"variant_id": shelves.variants["SOCK-L"], "quantity": -4, "compare_quantity": 5},
@@ -238,7 +238,7 @@ async def test_items_of_one_variant_apply_in_the_order_given(shelves: Shelves) -
     assert faults(wrong_way_round) == [("/items/0/quantity", "insufficient_stock")]
 
 
-async def test_what_changes_nothing_is_unchanged_and_leaves_no_trace(shelves: Shelves) -> None:
+async def test_an_item_without_effect_is_unchanged_and_writes_nothing(shelves: Shelves) -> None:
     before = await shelves.level("SOCK-S")
     results = await shelves.adjusted(
         {"sku": "SOCK-S", "op": "set", "quantity": 10}, {"sku": "SOCK-S", "quantity": 0, "compare_quantity": 10}
@@ -248,7 +248,7 @@ async def test_what_changes_nothing_is_unchanged_and_leaves_no_trace(shelves: Sh
     assert (await shelves.entries(), await shelves.events()) == ([], [])
 
 
-async def test_the_product_follows_its_variants(shelves: Shelves) -> None:
+async def test_the_product_totals_follow_its_variants(shelves: Shelves) -> None:
     before = await shelves.product("SOCK-S")
     moment = datetime.now(UTC).isoformat()
     assert (before["stock"]["on_hand"], before["in_stock"]) == (10, True)
@@ -278,7 +278,7 @@ async def test_a_repeated_key_moves_stock_once(shelves: Shelves) -> None:
     assert len(await shelves.events()) == len(await shelves.entries()) == 1
 
 
-async def test_a_failed_adjustment_does_not_burn_its_key(shelves: Shelves) -> None:
+async def test_a_failed_adjustment_does_not_use_up_its_key(shelves: Shelves) -> None:
     body = {"items": [{"sku": "SOCK-L", "quantity": -1}]}
     key = {"idempotency-key": "sale-18"}
     path = "/products/inventory/adjustments"

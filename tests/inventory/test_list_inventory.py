@@ -1,4 +1,4 @@
-"""Stock levels as apps read them: every variant once, by filters that combine, and nothing of another store."""
+"""Lists of stock levels: filters, sorting, pages, and isolation of stores."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ async def skus(shelves: Shelves, **params: Any) -> list[str]:
     return [level["sku"] for level in page["data"]]
 
 
-async def test_a_level_says_what_there_is_and_how_it_is_sold(shelves: Shelves) -> None:
+async def test_a_level_shows_the_stock_and_its_settings(shelves: Shelves) -> None:
     level = await shelves.level("SOCK-S")
     assert level == {
         "variant_id": shelves.variants["SOCK-S"],
@@ -67,7 +67,7 @@ async def test_low_stock_is_what_is_tracked_and_at_its_threshold(shelves: Shelve
     assert await skus(shelves, low_stock="true") == ["LAMP"]
 
 
-async def test_what_was_changed_last_comes_last_by_time(shelves: Shelves) -> None:
+async def test_sorting_by_updated_at_returns_the_latest_change_last(shelves: Shelves) -> None:
     await shelves.adjusted({"sku": "SOCK-L", "quantity": 1})
     assert (await skus(shelves, sort="updated_at"))[-1] == "SOCK-L"
     since = (await shelves.level("SOCK-L"))["updated_at"]
@@ -87,7 +87,7 @@ async def test_pages_follow_one_another(shelves: Shelves) -> None:
     assert seen == ["SOCK-S", "SOCK-L", "LAMP", "CARD"]
 
 
-async def test_a_deleted_variant_has_no_level_but_a_tombstone(shelves: Shelves) -> None:
+async def test_a_deleted_variant_has_a_tombstone_instead_of_a_level(shelves: Shelves) -> None:
     await shelves.shop.db.execute(
         "UPDATE variants SET deleted_at = now() WHERE store_id = $1 AND sku = 'SOCK-L'", shelves.shop.store_id
     )
@@ -97,7 +97,7 @@ async def test_a_deleted_variant_has_no_level_but_a_tombstone(shelves: Shelves) 
     assert (set(tombstone), tombstone["id"]) == ({"id", "deleted_at", "version"}, shelves.variants["SOCK-L"])
 
 
-async def test_levels_of_another_store_are_not_there(shelves: Shelves, other_shop: Shop) -> None:
+async def test_levels_of_another_store_are_not_listed(shelves: Shelves, other_shop: Shop) -> None:
     await other_shop.add(SOCKS)
     for params in (
         {"sku": "SOCK-S"},
@@ -111,12 +111,12 @@ async def test_levels_of_another_store_are_not_there(shelves: Shelves, other_sho
 @pytest.mark.parametrize(
     "params", [{"low_stock": "1"}, {"variant_id": "a"}, {"sku": ""}, {"sort": "sku"}, {"updated_since": "now"}]
 )
-async def test_a_filter_that_cannot_be_read_is_refused(shelves: Shelves, params: dict[str, str]) -> None:
+async def test_an_invalid_filter_is_refused(shelves: Shelves, params: dict[str, str]) -> None:
     answer = await shelves.shop.client.get("/products/inventory", params=params)
     assert (answer.status_code, answer.json()["code"]) == (400, "invalid_parameter")
 
 
-async def test_answers_are_what_the_description_says(shelves: Shelves) -> None:
+async def test_responses_match_the_openapi_document(shelves: Shelves) -> None:
     described = document(routes.endpoints, prefix="", version="3.0", scopes={}, groups={})
 
     def check(answer: Any, path: str, method: str) -> None:

@@ -1,4 +1,4 @@
-"""The ledger as apps read it: every change, newest first, found by what it was about."""
+"""Lists of the ledger: order, filters, and isolation of stores."""
 
 from typing import Any
 
@@ -44,7 +44,7 @@ async def test_the_newest_entry_comes_first(books: Shelves) -> None:
     assert older["data"][0]["id"] < ids[-1]
 
 
-async def test_an_operators_entry_has_no_app(books: Shelves) -> None:
+async def test_an_entry_of_an_operator_has_no_app(books: Shelves) -> None:
     entry = (await books.entries(order_id=512))[0]
     assert (entry["actor"], entry["request_id"]) == ({"type": "operator"}, 'odd "id"')
 
@@ -78,13 +78,13 @@ async def test_entries_are_found_by_variant_product_and_time(books: Shelves) -> 
     assert await brief(books, **{"created_at[gt]": returned}) == ["LAMP reserve order"]
 
 
-async def test_oldest_first_when_asked(books: Shelves) -> None:
+async def test_entries_can_be_sorted_oldest_first(books: Shelves) -> None:
     page = (await books.shop.client.get("/products/inventory/adjustments", params={"sort": "created_at"})).json()
     times = [(entry["created_at"], entry["id"]) for entry in page["data"]]
     assert times == sorted(times)
 
 
-async def test_the_ledger_of_another_store_is_not_there(books: Shelves, other_shop: Shop) -> None:
+async def test_the_ledger_of_another_store_is_not_listed(books: Shelves, other_shop: Shop) -> None:
     await other_shop.add(SOCKS)
     mine = {entry["id"] for entry in await books.entries()}
     for params in ({}, {"sku": "SOCK-S"}, {"reference": "COUNT-9"}, {"variant_id": books.variants["LAMP"]}):
@@ -92,7 +92,7 @@ async def test_the_ledger_of_another_store_is_not_there(books: Shelves, other_sh
         assert not mine & {entry["id"] for entry in page["data"]}
 
 
-async def test_an_entry_keeps_the_sku_of_its_time(books: Shelves) -> None:
+async def test_an_entry_keeps_the_sku_at_its_time(books: Shelves) -> None:
     await books.shop.db.execute(
         "UPDATE variants SET sku = 'LAMP-2' WHERE store_id = $1 AND sku = 'LAMP'", books.shop.store_id
     )

@@ -1,4 +1,4 @@
-"""Stock as orders will move it: reserved, released, shipped and taken back through the one function, each movement once."""
+"""Stock movements of orders: reserve, release, commit and restock by move_stock, each movement at most once."""
 
 import asyncio
 from typing import Any
@@ -19,7 +19,7 @@ async def move(shelves: Shelves, *moves: Move, atomic: bool = True) -> list[Move
 
 
 def of_order(sku: str, kind: Any, *, on_hand: int = 0, reserved: int = 0, key: str | None = None) -> Move:
-    return Move(sku=sku, kind=kind, on_hand=on_hand, reserved=reserved, reason="order", order_id=7, key=key)
+    return Move(sku=sku, kind=kind, on_hand=on_hand, reserved=reserved, reason="order", order_id=7, movement_key=key)
 
 
 async def stock(shelves: Shelves, sku: str) -> tuple[int, int, int]:
@@ -27,7 +27,7 @@ async def stock(shelves: Shelves, sku: str) -> tuple[int, int, int]:
     return level["on_hand"], level["reserved"], level["available"]
 
 
-async def test_an_orders_life_is_in_the_ledger(shelves: Shelves) -> None:
+async def test_the_ledger_records_every_step_of_an_order(shelves: Shelves) -> None:
     await move(shelves, of_order("SOCK-S", "reserve", reserved=4))
     assert await stock(shelves, "SOCK-S") == (10, 4, 6)
     await move(shelves, of_order("SOCK-S", "release", reserved=-1))
@@ -58,14 +58,14 @@ async def test_reserving_the_last_one_takes_the_product_out_of_stock(shelves: Sh
     await move(shelves, of_order("SOCK-S", "reserve", reserved=10))
     product = await shelves.product("SOCK-S")
     assert (product["stock"], product["in_stock"]) == ({"on_hand": 10, "reserved": 10, "available": 0}, False)
-    assert [kind for kind, _ in await shelves.told()] == ["inventory_changed", "low_stock", "out_of_stock"]
+    assert [kind for kind, _ in await shelves.event_types()] == ["inventory_changed", "low_stock", "out_of_stock"]
 
 
 async def test_an_order_reserves_all_its_lines_or_none(shelves: Shelves) -> None:
     moves = [of_order("SOCK-S", "reserve", reserved=1), of_order("SOCK-L", "reserve", reserved=1)]
     refused = await move(shelves, *moves)
     assert [(each.outcome, each.available) for each in refused] == [("updated", 9), ("insufficient", 0)]
-    # Nothing was written although nobody rolled back.
+    # Nothing is written even without a rollback.
     assert await stock(shelves, "SOCK-S") == (10, 0, 10)
     assert (await shelves.entries(), await shelves.events()) == ([], [])
     kept = await move(shelves, *moves, atomic=False)
@@ -73,7 +73,7 @@ async def test_an_order_reserves_all_its_lines_or_none(shelves: Shelves) -> None
     assert await stock(shelves, "SOCK-S") == (10, 1, 9)
 
 
-async def test_backorders_and_untracked_variants_can_be_promised_without_end(shelves: Shelves) -> None:
+async def test_backorders_and_untracked_variants_can_be_reserved_without_limit(shelves: Shelves) -> None:
     await move(shelves, of_order("LAMP", "reserve", reserved=5), of_order("CARD", "reserve", reserved=5))
     assert (await stock(shelves, "LAMP"), await stock(shelves, "CARD")) == ((1, 5, -4), (0, 5, -5))
     await move(shelves, of_order("LAMP", "commit", on_hand=-5, reserved=-5))
@@ -89,24 +89,24 @@ async def test_a_movement_with_a_key_happens_once(shelves: Shelves, other_shop: 
     assert await stock(shelves, "SOCK-S") == (10, 1, 9)
 
 
-async def test_more_cannot_be_released_than_is_reserved(shelves: Shelves) -> None:
+async def test_no_more_than_the_reserved_stock_can_be_released(shelves: Shelves) -> None:
     with pytest.raises(PostgresError) as caught:
         await move(shelves, of_order("LAMP", "release", reserved=-1))
     assert violates(caught.value, "variants_stock_check")
 
 
-async def test_what_was_promised_of_a_deleted_variant_can_be_given_back_but_not_promised_anew(shelves: Shelves) -> None:
+async def test_reserved_stock_of_a_deleted_variant_can_be_released_but_not_reserved_again(shelves: Shelves) -> None:
     await move(shelves, of_order("SOCK-S", "reserve", reserved=4))
     before = await shelves.product("SOCK-S")
     await shelves.shop.db.execute(
         "UPDATE variants SET deleted_at = now() WHERE store_id = $1 AND sku = 'SOCK-S'", shelves.shop.store_id
     )
-    await shelves.forget()
+    await shelves.ignore_past()
     variant_id = shelves.variants["SOCK-S"]
     released = Move(variant_id=variant_id, kind="release", reserved=-3, reason="order", order_id=7)
     assert [each.outcome for each in await move(shelves, released)] == ["updated"]
     assert [entry["reserved_after"] for entry in await shelves.entries()] == [1]
-    # Nobody is told of what is gone, and the product that stays has not changed.
+    # A deleted variant causes no event, and its product does not change.
     assert await shelves.events() == []
     assert (await shelves.product("SOCK-S"))["version"] == before["version"]
     for kind in ("reserve", "adjust", "set"):
@@ -114,8 +114,8 @@ async def test_what_was_promised_of_a_deleted_variant_can_be_given_back_but_not_
         assert [each.outcome for each in refused] == ["unknown"]
 
 
-async def test_a_sku_that_changes_hands_is_followed(shelves: Shelves) -> None:
-    """An adjustment waits for a product whose SKUs are being swapped; it must reach the variant that has the SKU now."""
+async def test_a_sku_that_moves_to_another_variant_is_followed(shelves: Shelves) -> None:
+    """An adjustment that waits while SKUs are swapped must reach the variant that has the SKU afterwards."""
     db = shelves.shop.db
     async with db.transaction() as other:
         await other.execute(
@@ -138,8 +138,8 @@ async def test_a_sku_that_changes_hands_is_followed(shelves: Shelves) -> None:
     assert answer.json()["data"][0]["resource"]["variant_id"] == shelves.variants["SOCK-L"]
 
 
-async def test_times_of_a_variant_never_run_backwards(shelves: Shelves) -> None:
-    """The change that began first but waited is the later one, and its time says so."""
+async def test_times_of_a_variant_never_decrease(shelves: Shelves) -> None:
+    """A change that began first but waited has the later time."""
     db = shelves.shop.db
     add_one = Move(sku="SOCK-S", kind="adjust", on_hand=1, reason="other")
     store_id, actor = shelves.shop.store_id, Actor("app", 1)

@@ -1,4 +1,4 @@
-"""Many hands in the same stock: nothing is sold twice, nothing is lost, and nobody waits for ever."""
+"""Concurrent changes of stock: no overselling, no lost updates, no deadlocks."""
 
 import asyncio
 import random
@@ -34,7 +34,7 @@ def shared(number: int) -> dict[str, Any]:
 
 @pytest.fixture
 async def busy_shop(settings: Settings, db: Database) -> AsyncIterator[Shop]:
-    """A shop whose app may have as many requests in flight as it likes, over ten connections."""
+    """A shop whose app has no limit on concurrent requests, with ten connections."""
     open_to_all = msgspec.structs.replace(settings, app_concurrency=1000, database_pool=10)
     application = Application(open_to_all, routes.endpoints)
     shop = await open_shop(application, db)
@@ -44,7 +44,7 @@ async def busy_shop(settings: Settings, db: Database) -> AsyncIterator[Shop]:
 
 
 async def rush(calls: Iterable[Coroutine[Any, Any, httpx.Response]], at_once: int = 40) -> list[httpx.Response]:
-    """All at once, a few for each connection: more would only wait for one."""
+    """Run all concurrently, a few for each connection, because more would only wait for a connection."""
     turn = asyncio.Semaphore(at_once)
 
     async def each(call: Coroutine[Any, Any, httpx.Response]) -> httpx.Response:
@@ -55,7 +55,7 @@ async def rush(calls: Iterable[Coroutine[Any, Any, httpx.Response]], at_once: in
 
 
 async def assert_books_balance(shelves: Shelves) -> None:
-    """The ledger sums to what is on hand, and products to their variants."""
+    """The ledger sums to the stock on hand, and products to their variants."""
     store_id = shelves.shop.store_id
     rows = await shelves.shop.db.fetch(
         """SELECT v.sku, v.on_hand, sum(m.delta_on_hand)::bigint
@@ -76,7 +76,7 @@ async def assert_books_balance(shelves: Shelves) -> None:
     assert rows == []
 
 
-async def test_a_hundred_units_are_sold_a_hundred_times_whatever_the_rush(busy_shop: Shop) -> None:
+async def test_concurrent_requests_sell_a_hundred_units_exactly_a_hundred_times(busy_shop: Shop) -> None:
     shelves = await Shelves(busy_shop).open(HOT)
     answers = await rush(shelves.adjust({"sku": "HOT", "quantity": -1}, reference=f"S-{n}") for n in range(200))
     assert Counter(answer.status_code for answer in answers) == {200: 100, 409: 100}
@@ -85,15 +85,15 @@ async def test_a_hundred_units_are_sold_a_hundred_times_whatever_the_rush(busy_s
     assert (level["stock"]["on_hand"], level["version"]) == (0, 101)
     entries = await shelves.entries()
     assert [entry["on_hand_after"] for entry in entries] == sorted(range(100), reverse=True)
-    told = Counter(kind for kind, _ in await shelves.told())
-    assert told == {"inventory_changed": 100, "out_of_stock": 1}
+    types = Counter(kind for kind, _ in await shelves.event_types())
+    assert types == {"inventory_changed": 100, "out_of_stock": 1}
     await assert_books_balance(shelves)
 
 
-async def test_a_thousand_takers_of_one_sku_through_several_services_leave_exact_books(
+async def test_a_thousand_concurrent_requests_to_several_services_keep_the_ledger_exact(
     busy_shop: Shop, settings: Settings
 ) -> None:
-    """Services share nothing but the database, as workers do: it alone keeps the order."""
+    """Services share only the database, as workers do."""
     shelves = await Shelves(busy_shop).open({**HOT, "stock": {"on_hand": 600}})
     before = await deadlocks(busy_shop)
     others = [
@@ -122,13 +122,13 @@ async def test_a_thousand_takers_of_one_sku_through_several_services_leave_exact
         shelves.last_entry,
     )
     assert [(delta, after) for delta, after, _ in entries] == [(-1, after) for after in reversed(range(600))]
-    told = {answer.json()["data"][0]["resource"]["reference"] for answer in answers if answer.status_code == 200}
-    assert {reference for _, _, reference in entries} == told
-    assert Counter(kind for kind, _ in await shelves.told()) == {"inventory_changed": 600, "out_of_stock": 1}
+    applied = {answer.json()["data"][0]["resource"]["reference"] for answer in answers if answer.status_code == 200}
+    assert {reference for _, _, reference in entries} == applied
+    assert Counter(kind for kind, _ in await shelves.event_types()) == {"inventory_changed": 600, "out_of_stock": 1}
     await assert_books_balance(shelves)
 
 
-async def test_compared_changes_let_one_through_for_each_level(busy_shop: Shop) -> None:
+async def test_one_of_concurrent_compared_changes_succeeds_for_each_level(busy_shop: Shop) -> None:
     shelves = await Shelves(busy_shop).open(HOT)
     item = {"sku": "HOT", "quantity": 5, "compare_quantity": 100}
     answers = await rush(shelves.adjust(item) for _ in range(20))
@@ -136,14 +136,14 @@ async def test_compared_changes_let_one_through_for_each_level(busy_shop: Shop) 
     assert await shelves.on_hand("HOT") == 105
 
 
-async def test_batches_in_every_order_never_block_one_another_for_good(busy_shop: Shop) -> None:
+async def test_batches_in_any_order_never_deadlock(busy_shop: Shop) -> None:
     shelves = await Shelves(busy_shop).open(shared(1), shared(2))
     before = await deadlocks(busy_shop)
     dice = random.Random(17)
     skus = list(shelves.variants)
 
     def batch() -> Coroutine[Any, Any, httpx.Response]:
-        # By SKU and by id, up and down, so that nothing about the items gives the locks an order.
+        # By SKU and by id, ascending and descending, so that the items imply no lock order.
         chosen = dice.sample(skus, dice.randint(2, 10))
         items = [{"sku": sku} if dice.random() < 0.5 else {"variant_id": shelves.variants[sku]} for sku in chosen]
         return shelves.adjust(*({**item, "quantity": dice.choice([-2, -1, 1, 3])} for item in items))

@@ -6,6 +6,7 @@ from typing import Any
 
 from stoa.access.operator import Operator
 from stoa.access.queries import STORE_BY_HANDLE
+from stoa.events.outbox import Cause
 from stoa.imports.contract import NDJSON, Options
 from stoa.imports.importable import Task
 from stoa.imports.jobs import new_import_id, start_import
@@ -14,7 +15,7 @@ from stoa.orders.bodies import NewOrder
 from stoa.orders.placing import place
 from stoa.products.bodies import NewProduct
 from stoa.products.rules import new_product
-from stoa.products.saving import Cause, save
+from stoa.products.save import save
 from stoa.rest.body import convert
 from stoa.rest.endpoint import Call, Caller
 from tests.support.shops import PERSON, SHIRT
@@ -33,7 +34,7 @@ async def stocked(by: Operator, handle: str) -> dict[str, Any]:
         "note": "Ring twice.",
     }
     async with by.db.transaction() as db:
-        await save(db, store.id, [shirt], Cause(0, by.request_id))
+        await save(db, store.id, [shirt], Cause(None, by.request_id))
         placed, _ = await place(
             Call(db, store, TILLER, by.request_id, ""), convert(order, NewOrder, digits=store.digits)
         )

@@ -1,4 +1,4 @@
-"""Batches of products and variants: all or nothing, or each for itself."""
+"""Atomic and independent batches of products and variants."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ async def batch(shop: Shop, mode: str, *items: dict[str, Any]) -> httpx.Response
     return await shop.client.post("/products/batch", json={"mode": mode, "items": list(items)})
 
 
-async def test_one_batch_creates_changes_and_deletes(shop: Shop) -> None:
+async def test_a_batch_creates_updates_and_deletes(shop: Shop) -> None:
     shirt, mug = await shop.add(SHIRT, MUG)
     answer = await batch(
         shop,
@@ -44,7 +44,7 @@ async def test_one_batch_creates_changes_and_deletes(shop: Shop) -> None:
     assert page["meta"]["total"] == 3
 
 
-async def test_an_atomic_batch_with_a_fault_writes_nothing_and_names_all(shop: Shop) -> None:
+async def test_an_atomic_batch_with_faults_writes_nothing_and_reports_all_faults(shop: Shop) -> None:
     (shirt,) = await shop.add(SHIRT)
     before = (await shop.client.get(f"/products/{shirt}")).json()
     answer = await batch(
@@ -66,7 +66,7 @@ async def test_an_atomic_batch_with_a_fault_writes_nothing_and_names_all(shop: S
     assert (await shop.client.get(f"/products/{shirt}")).json() == before
 
 
-async def test_faults_of_several_kinds_are_one_batch_failed(shop: Shop) -> None:
+async def test_faults_of_several_kinds_are_reported_as_batch_failed(shop: Shop) -> None:
     await shop.add(SHIRT)
     answer = await batch(
         shop,
@@ -78,7 +78,7 @@ async def test_faults_of_several_kinds_are_one_batch_failed(shop: Shop) -> None:
     assert [f["pointer"] for f in answer.json()["errors"]] == ["/items/0/sku", "/items/1/name"]
 
 
-async def test_independent_items_stand_for_themselves(shop: Shop) -> None:
+async def test_independent_items_are_applied_separately(shop: Shop) -> None:
     (shirt,) = await shop.add(SHIRT)
     answer = await batch(
         shop,
@@ -104,7 +104,7 @@ async def test_independent_items_stand_for_themselves(shop: Shop) -> None:
     assert results[0]["error"]["errors"][0]["pointer"] == "/items/0/sku"
 
 
-async def test_a_row_may_carry_variants_and_their_stock(shop: Shop) -> None:
+async def test_an_item_can_include_variants_and_their_stock(shop: Shop) -> None:
     (shirt,) = await shop.add(SHIRT)
     rows = [
         {"sku": "LS-S", "stock": {"on_hand": 9}},
@@ -157,7 +157,7 @@ async def test_variants_across_products_are_patched_in_one_call(shop: Shop) -> N
     assert (await shop.client.get(f"/products/{shirt}")).json()["data"]["version"] == 2
 
 
-async def test_a_batch_has_its_limits_and_its_price(shop: Shop) -> None:
+async def test_a_batch_has_a_size_limit_and_costs_rate_limit_tokens(shop: Shop) -> None:
     item = {"op": "delete", "id": 1}
     answer = await batch(shop, "atomic", *[item] * 101)
     assert (answer.status_code, answer.json()["code"]) == (413, "too_many_items")

@@ -1,4 +1,4 @@
-"""Stories of a catalogue that changes: create, patch, delete, variants, and what is told of it."""
+"""Changes of the catalog: create, patch and delete products and variants, and their events."""
 
 import asyncio
 from typing import Any
@@ -14,8 +14,8 @@ async def created(shop: Shop, product: dict[str, Any]) -> dict[str, Any]:
     return answer.json()["data"]
 
 
-async def told(shop: Shop) -> list[tuple[str, int, dict[str, Any]]]:
-    """The outbox, in order: type, resource and what changed."""
+async def events(shop: Shop) -> list[tuple[str, int, dict[str, Any]]]:
+    """The outbox in order: type, resource and changes."""
     rows = await shop.db.fetch(
         "SELECT type, resource_id, changes FROM events WHERE store_id = $1 AND type LIKE 'product.%' ORDER BY position",
         shop.store_id,
@@ -33,14 +33,14 @@ async def test_a_product_is_created_with_its_variants_and_found_again(shop: Shop
     assert product["stock"] == {"on_hand": 4, "reserved": 0, "available": 4}
     assert [variant["title"] for variant in product["variants"]] == ["S", "M"]
     assert (await shop.client.get("/products")).json()["meta"]["total"] == 1
-    assert await told(shop) == [("product.created", product["id"], {})]
+    assert await events(shop) == [("product.created", product["id"], {})]
     rows = await shop.db.fetch(
         "SELECT sku, kind, delta_on_hand, on_hand_after FROM stock_movements WHERE store_id = $1", shop.store_id
     )
     assert [tuple(row) for row in rows] == [("LS-S", "set", 4, 4)]
 
 
-async def test_the_event_carries_the_product_as_it_is_answered(shop: Shop) -> None:
+async def test_the_event_contains_the_product_as_the_api_returns_it(shop: Shop) -> None:
     product = await created(shop, SHIRT)
     rows = await shop.db.fetch(
         "SELECT data, actor, request_id FROM events WHERE store_id = $1 AND type = 'product.created'", shop.store_id
@@ -51,7 +51,7 @@ async def test_the_event_carries_the_product_as_it_is_answered(shop: Shop) -> No
     assert request_id.startswith("req_")
 
 
-async def test_without_variants_a_product_gets_one(shop: Shop) -> None:
+async def test_a_product_without_variants_gets_a_default_variant(shop: Shop) -> None:
     mug = await created(shop, {"name": "Mug", "price": "5", "sku": "M", "barcode": "b", "stock": {"on_hand": 7}})
     (only,) = mug["variants"]
     assert (mug["sku"], mug["barcode"], only["sku"], only["title"], only["is_default"]) == (
@@ -64,7 +64,7 @@ async def test_without_variants_a_product_gets_one(shop: Shop) -> None:
     assert only["stock"]["on_hand"] == mug["stock"]["on_hand"] == 7
 
 
-async def test_a_sku_and_an_external_id_belong_to_one(shop: Shop, other_shop: Shop) -> None:
+async def test_skus_and_external_ids_are_unique(shop: Shop, other_shop: Shop) -> None:
     first = await created(shop, SHIRT)
     for product, code in (
         ({"name": "x", "price": 1, "sku": "LS-M"}, "sku_taken"),
@@ -106,10 +106,10 @@ async def test_faults_of_a_new_product_are_named(shop: Shop, change: dict[str, A
     assert answer.status_code == 422, answer.text
     assert {fault["pointer"]: fault["code"] for fault in answer.json()["errors"]} == faults
     assert (await shop.client.get("/products")).json()["meta"]["total"] == 0
-    assert await told(shop) == []
+    assert await events(shop) == []
 
 
-async def test_a_patch_tells_what_changed_and_nothing_more(shop: Shop) -> None:
+async def test_an_event_contains_exactly_the_changes_of_a_patch(shop: Shop) -> None:
     product = await created(shop, SHIRT)
     path = f"/products/{product['id']}"
     answer = await shop.client.patch(
@@ -122,13 +122,13 @@ async def test_a_patch_tells_what_changed_and_nothing_more(shop: Shop) -> None:
     assert after["updated_at"] > product["updated_at"]
     assert after["variants"][0]["effective_price"] == "60.00", "a variant without a price of its own follows"
     assert after["variants"][1]["effective_price"] == "61.00"
-    kind, resource, changes = (await told(shop))[-1]
+    kind, resource, changes = (await events(shop))[-1]
     assert (kind, resource) == ("product.updated", product["id"])
     assert changes["price"] == ["59.00", "60.00"]
     assert set(changes) == {"price", "tags", "metadata", "seo"}
     same = await shop.client.patch(path, json={"price": 60.00, "name": "Linen Shirt", "tags": []})
     assert same.json()["data"] == after, "nothing changed, so nothing moved"
-    assert len(await told(shop)) == 2
+    assert len(await events(shop)) == 2
 
 
 async def test_a_whole_product_may_be_sent_back_with_a_change(shop: Shop) -> None:
@@ -151,7 +151,7 @@ async def test_images_keep_their_identity(shop: Shop) -> None:
     assert [(i["id"], i["position"], i["alt"]) for i in images] == [(3, 1, None), (2, 2, "two")]
 
 
-async def test_options_cannot_be_taken_from_under_the_variants(shop: Shop) -> None:
+async def test_options_that_variants_use_cannot_be_removed(shop: Shop) -> None:
     product = await created(shop, SHIRT)
     answer = await shop.client.patch(
         f"/products/{product['id']}", json={"options": [{"name": "Size", "values": ["S"]}]}
@@ -167,11 +167,11 @@ async def test_a_deleted_product_leaves_a_tombstone_and_frees_its_skus(shop: Sho
     assert (await shop.client.get("/products")).json()["meta"]["total"] == 0
     gone = (await shop.client.get("/products", params={"include_deleted": "true"})).json()["data"]
     assert (gone[0]["id"], gone[0]["version"]) == (product["id"], 2)
-    assert (await told(shop))[-1][:2] == ("product.deleted", product["id"])
+    assert (await events(shop))[-1][:2] == ("product.deleted", product["id"])
     assert (await shop.client.post("/products", json=SHIRT)).status_code == 201
 
 
-async def test_variants_come_and_go_under_their_product(shop: Shop) -> None:
+async def test_variants_are_added_and_deleted(shop: Shop) -> None:
     product = await created(shop, SHIRT)
     path = f"/products/{product['id']}"
     new = {"sku": "LS-L", "option_values": {"Size": "L"}, "stock": {"on_hand": 2}, "weight": 0.25}
@@ -198,7 +198,7 @@ async def test_variants_come_and_go_under_their_product(shop: Shop) -> None:
     assert (last.status_code, last.json()["code"]) == (409, "last_variant")
     only = (await shop.client.get(path)).json()["data"]
     assert (only["sku"], only["stock"]["on_hand"], only["variants"][0]["id"]) == ("LS-L", 2, large["id"])
-    kinds = [kind for kind, _, _ in await told(shop)]
+    kinds = [kind for kind, _, _ in await events(shop)]
     assert kinds.count("product.variant_created") == 1
     assert kinds.count("product.variant_deleted") == 2
 
@@ -222,7 +222,7 @@ async def test_a_variant_is_patched_with_its_own_version(shop: Shop) -> None:
     assert (await shop.client.get(f"/products/{product['id']}")).json()["data"]["version"] == 2
     refused = await shop.client.patch(path, json={"stock": {"on_hand": 5}})
     assert refused.json()["errors"][0]["code"] == "read_only_field"
-    kind, resource, changes = (await told(shop))[-1]
+    kind, resource, changes = (await events(shop))[-1]
     assert (kind, resource, set(changes)) == (
         "product.variant_updated",
         medium["id"],
@@ -232,14 +232,14 @@ async def test_a_variant_is_patched_with_its_own_version(shop: Shop) -> None:
     assert elsewhere.status_code == 404
 
 
-async def test_racing_creates_of_one_sku_let_one_through(shop: Shop) -> None:
+async def test_one_of_concurrent_creates_with_one_sku_succeeds(shop: Shop) -> None:
     answers = await asyncio.gather(*(shop.client.post("/products", json={**MUG, "name": f"m{n}"}) for n in range(8)))
     assert sorted(answer.status_code for answer in answers) == [201] + [409] * 7
     assert {answer.json()["code"] for answer in answers if answer.status_code == 409} == {"sku_taken"}
     assert (await shop.client.get("/products")).json()["meta"]["total"] == 1
 
 
-async def test_racing_variants_of_one_product_all_count(shop: Shop) -> None:
+async def test_concurrent_variants_of_one_product_are_all_counted(shop: Shop) -> None:
     product = await created(shop, {**SHIRT, "variants": [{"option_values": {"Size": "S"}, "stock": {"on_hand": 1}}]})
     path = f"/products/{product['id']}/variants"
     answers = await asyncio.gather(
@@ -250,7 +250,7 @@ async def test_racing_variants_of_one_product_all_count(shop: Shop) -> None:
     assert (after["variants_count"], after["stock"]["on_hand"], after["version"]) == (11, 11, 11)
 
 
-async def test_stock_below_zero_needs_backorder(shop: Shop) -> None:
+async def test_stock_below_zero_requires_backorders(shop: Shop) -> None:
     variant = {"sku": "B", "allow_backorder": True, "stock": {"on_hand": -3}}
     product = await created(shop, {"name": "Lamp", "price": "9", "variants": [variant]})
     assert product["in_stock"] is True
@@ -260,7 +260,7 @@ async def test_stock_below_zero_needs_backorder(shop: Shop) -> None:
     assert (await shop.client.patch(path, json={"track_inventory": False})).status_code == 200
 
 
-async def test_metadata_has_room_for_a_hundred_keys(shop: Shop) -> None:
+async def test_metadata_has_at_most_a_hundred_keys(shop: Shop) -> None:
     product = await created(shop, {**MUG, "metadata": {f"k{n}": n for n in range(99)}})
     path = f"/products/{product['id']}"
     assert (await shop.client.patch(path, json={"metadata": {"one": 1}})).status_code == 200

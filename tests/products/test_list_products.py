@@ -1,4 +1,4 @@
-"""The catalogue as apps read it: filters that combine, sorting, shapes, and nothing of another store."""
+"""Lists of products: filters, sorting, includes, and isolation of stores."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -19,7 +19,7 @@ CARD: dict[str, Any] = {"name": "Gift Card", "price": "25.00", "track_inventory"
 
 
 @pytest.fixture
-async def catalogue(shop: Shop) -> dict[str, int]:
+async def catalog(shop: Shop) -> dict[str, int]:
     """Shirt, mug, lamp and card, by name."""
     ids = await shop.add(SHIRT, MUG, LAMP, CARD)
     return dict(zip(("shirt", "mug", "lamp", "card"), ids, strict=True))
@@ -33,7 +33,7 @@ async def names(shop: Shop, **params: Any) -> list[str]:
     return [product["name"].split()[-1] for product in page["data"]]
 
 
-async def test_the_brief_comes_out_true(shop: Shop) -> None:
+async def test_a_list_has_documents_and_a_total(shop: Shop) -> None:
     await shop.add(*[{**MUG, "name": f"Mug {n}", "sku": f"M-{n}"} for n in range(48)])
     answer = await shop.client.get("/products", headers={"accept": "application/json"})
     assert answer.status_code == 200
@@ -85,7 +85,7 @@ async def test_the_brief_comes_out_true(shop: Shop) -> None:
     ],
 )
 async def test_filters_narrow_the_list(
-    shop: Shop, catalogue: dict[str, int], params: dict[str, str], expected: list[str]
+    shop: Shop, catalog: dict[str, int], params: dict[str, str], expected: list[str]
 ) -> None:
     found = await names(shop, **params)
     assert (found if "sort" in params else sorted(found)) == (expected if "sort" in params else sorted(expected))
@@ -99,7 +99,7 @@ async def test_stores_do_not_see_each_others_products(shop: Shop, other_shop: Sh
         assert [product["id"] for product in page["data"]] == mine
 
 
-async def test_include_puts_variants_and_stock_into_the_page(shop: Shop, catalogue: dict[str, int]) -> None:
+async def test_include_adds_variants_and_stock_to_the_page(shop: Shop, catalog: dict[str, int]) -> None:
     page = (await shop.client.get("/products", params={"include": "variants,inventory"})).json()
     shirt = page["data"][0]
     assert [variant["sku"] for variant in shirt["variants"]] == ["LS-S", "LS-M"]
@@ -110,38 +110,38 @@ async def test_include_puts_variants_and_stock_into_the_page(shop: Shop, catalog
     assert set(sparse["data"][0]) == {"id", "variants"}
 
 
-async def test_deleted_products_are_tombstones_even_with_includes(shop: Shop, catalogue: dict[str, int]) -> None:
+async def test_deleted_products_are_tombstones_even_with_includes(shop: Shop, catalog: dict[str, int]) -> None:
     await shop.db.execute(
         "UPDATE products SET deleted_at = now(), version = 2 WHERE store_id = $1 AND id = $2",
         shop.store_id,
-        catalogue["mug"],
+        catalog["mug"],
     )
     await shop.db.execute(
         "UPDATE variants SET deleted_at = now() WHERE store_id = $1 AND product_id = $2",
         shop.store_id,
-        catalogue["mug"],
+        catalog["mug"],
     )
     params = {"include_deleted": "true", "include": "variants", "updated_since": "2020-01-01T00:00:00Z"}
     page = (await shop.client.get("/products", params=params)).json()
     assert page["meta"]["total"] == 4
     tombstone = page["data"][1]
     assert (set(tombstone), tombstone["version"]) == ({"id", "deleted_at", "version"}, 2)
-    assert (await shop.client.get(f"/products/{catalogue['mug']}")).status_code == 404
+    assert (await shop.client.get(f"/products/{catalog['mug']}")).status_code == 404
 
 
-async def test_tombstones_go_after_ninety_days(shop: Shop, catalogue: dict[str, int]) -> None:
+async def test_tombstones_expire_after_ninety_days(shop: Shop, catalog: dict[str, int]) -> None:
     await shop.db.execute(
         "UPDATE products SET deleted_at = $3 WHERE store_id = $1 AND id = $2",
         shop.store_id,
-        catalogue["mug"],
+        catalog["mug"],
         datetime.now(UTC) - timedelta(days=91),
     )
     page = (await shop.client.get("/products", params={"include_deleted": "true"})).json()
-    assert catalogue["mug"] not in [row["id"] for row in page["data"]]
+    assert catalog["mug"] not in [row["id"] for row in page["data"]]
 
 
-async def test_one_product_comes_with_its_variants(shop: Shop, catalogue: dict[str, int]) -> None:
-    answer = await shop.client.get(f"/products/{catalogue['shirt']}")
+async def test_a_single_product_includes_its_variants(shop: Shop, catalog: dict[str, int]) -> None:
+    answer = await shop.client.get(f"/products/{catalog['shirt']}")
     product = answer.json()["data"]
     assert answer.json()["meta"] == {}
     assert answer.headers["etag"] == '"1"'
@@ -154,12 +154,12 @@ async def test_one_product_comes_with_its_variants(shop: Shop, catalogue: dict[s
     assert small["product_id"] == product["id"]
 
 
-async def test_the_only_variants_sku_stands_on_the_product(shop: Shop, catalogue: dict[str, int]) -> None:
-    mug = (await shop.client.get(f"/products/{catalogue['mug']}")).json()["data"]
+async def test_a_product_shows_the_sku_of_its_only_variant(shop: Shop, catalog: dict[str, int]) -> None:
+    mug = (await shop.client.get(f"/products/{catalog['mug']}")).json()["data"]
     assert (mug["sku"], mug["variants_count"], mug["slug"]) == ("MUG-1", 1, "cafe-mug")
 
 
-async def test_a_store_counts_in_its_own_currency(shop: Shop) -> None:
+async def test_amounts_are_in_the_currency_of_the_store(shop: Shop) -> None:
     from tests.support.shops import open_shop
 
     tokyo = await open_shop(shop.application, shop.db, currency="JPY")

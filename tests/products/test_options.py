@@ -1,4 +1,4 @@
-"""Options and images follow their product: what becomes of the variants when either changes."""
+"""Changes of options and images, and their effect on variants."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ def values(product: dict[str, Any]) -> list[dict[str, str]]:
     return [variant["option_values"] for variant in product["variants"]]
 
 
-async def test_a_plain_product_may_get_options_later(shop: Shop) -> None:
+async def test_options_can_be_added_to_a_product_without_options(shop: Shop) -> None:
     scarf = await made(shop, sku="SCARF")
     after = await patched(shop, scarf, {"options": [{"name": "Colour", "values": ["Red", "Blue"]}]})
     assert [(v["id"], v["title"]) for v in after["variants"]] == [(scarf["variants"][0]["id"], "Red")]
@@ -32,24 +32,24 @@ async def test_a_plain_product_may_get_options_later(shop: Shop) -> None:
     assert added.status_code == 201, added.text
 
 
-async def test_a_product_with_options_and_no_variants_gets_the_first_of_each(shop: Shop) -> None:
+async def test_a_default_variant_gets_the_first_value_of_each_option(shop: Shop) -> None:
     scarf = await made(shop, options=[{"name": "Colour", "values": ["Red", "Blue"]}], stock={"on_hand": 2})
     assert values(scarf) == [{"Colour": "Red"}]
     assert scarf["stock"]["on_hand"] == 2
 
 
-async def test_an_option_that_is_renamed_keeps_its_values(shop: Shop) -> None:
+async def test_a_renamed_option_keeps_its_values(shop: Shop) -> None:
     shirt = await made(shop, options=SHIRT["options"], variants=SHIRT["variants"])
     after = await patched(shop, shirt, {"options": [{"name": "Fit", "values": ["S", "M", "L"]}]})
     assert values(after) == [{"Fit": "S"}, {"Fit": "M"}]
     rows = await shop.db.fetch(
         "SELECT type FROM events WHERE store_id = $1 AND type LIKE 'product.%' ORDER BY position", shop.store_id
     )
-    told = [row[0] for row in rows]
-    assert told == ["product.created", "product.updated", "product.variant_updated", "product.variant_updated"]
+    types = [row[0] for row in rows]
+    assert types == ["product.created", "product.updated", "product.variant_updated", "product.variant_updated"]
 
 
-async def test_options_that_change_places_change_the_titles(shop: Shop) -> None:
+async def test_reordered_options_change_the_titles(shop: Shop) -> None:
     options = [{"name": "Size", "values": ["S"]}, {"name": "Colour", "values": ["Red"]}]
     scarf = await made(shop, options=options, variants=[{"option_values": {"Colour": "Red", "Size": "S"}}])
     assert scarf["variants"][0]["title"] == "S / Red", "the product's order, not the sender's"
@@ -57,7 +57,7 @@ async def test_options_that_change_places_change_the_titles(shop: Shop) -> None:
     assert after["variants"][0]["title"] == "Red / S"
 
 
-async def test_an_option_goes_while_variants_still_differ(shop: Shop) -> None:
+async def test_an_option_can_be_removed_while_variants_still_differ(shop: Shop) -> None:
     options = [{"name": "Size", "values": ["S", "M"]}, {"name": "Colour", "values": ["Red"]}]
     variants = [{"option_values": {"Size": size, "Colour": "Red"}} for size in ("S", "M")]
     scarf = await made(shop, options=options, variants=variants)
@@ -68,7 +68,7 @@ async def test_an_option_goes_while_variants_still_differ(shop: Shop) -> None:
     assert answer.json()["errors"][0]["pointer"] == "/options"
 
 
-async def test_a_value_that_a_variant_has_cannot_go(shop: Shop) -> None:
+async def test_a_value_that_a_variant_uses_cannot_be_removed(shop: Shop) -> None:
     shirt = await made(shop, options=SHIRT["options"], variants=SHIRT["variants"])
     answer = await shop.client.patch(
         f"/products/{shirt['id']}", json={"options": [{"name": "Size", "values": ["M", "L"]}]}
@@ -83,7 +83,9 @@ TWICE: list[tuple[list[dict[str, Any]], str]] = [
 
 
 @pytest.mark.parametrize(("options", "pointer"), TWICE)
-async def test_nothing_stands_twice_among_options(shop: Shop, options: list[dict[str, Any]], pointer: str) -> None:
+async def test_repeated_option_names_and_values_are_refused(
+    shop: Shop, options: list[dict[str, Any]], pointer: str
+) -> None:
     scarf = await made(shop)
     for answer in (
         await shop.client.post("/products", json={**PLAIN, "options": options}),
@@ -93,7 +95,7 @@ async def test_nothing_stands_twice_among_options(shop: Shop, options: list[dict
         assert [fault["pointer"] for fault in answer.json()["errors"]] == [pointer]
 
 
-async def test_one_of_several_option_values_is_patched_alone(shop: Shop) -> None:
+async def test_one_of_several_option_values_can_be_patched(shop: Shop) -> None:
     options = [{"name": "Size", "values": ["S", "M"]}, {"name": "Colour", "values": ["Red"]}]
     scarf = await made(shop, options=options, variants=[{"option_values": {"Colour": "Red", "Size": "S"}}])
     path = f"/products/{scarf['id']}/variants/{scarf['variants'][0]['id']}"
@@ -102,7 +104,7 @@ async def test_one_of_several_option_values_is_patched_alone(shop: Shop) -> None
     assert list(answer.json()["data"]["option_values"].items()) == [("Size", "M"), ("Colour", "Red")]
 
 
-async def test_an_image_that_goes_is_no_variants_any_more(shop: Shop) -> None:
+async def test_a_removed_image_is_cleared_from_its_variants(shop: Shop) -> None:
     images = [{"url": "https://images.example.com/a.jpg"}, {"url": "https://images.example.com/b.jpg"}]
     scarf = await made(shop, images=images, variants=[{"sku": "SCARF", "image_id": 2}])
     assert scarf["variants"][0]["image_id"] == 2
@@ -112,7 +114,7 @@ async def test_an_image_that_goes_is_no_variants_any_more(shop: Shop) -> None:
     assert (await shop.client.patch(path, json={"barcode": "1"})).status_code == 200
 
 
-async def test_a_variant_shows_an_image_of_its_product_only(shop: Shop) -> None:
+async def test_a_variant_can_use_only_images_of_its_product(shop: Shop) -> None:
     answer = await shop.client.post("/products", json={**PLAIN, "sku": None, "variants": [{"image_id": 1}]})
     assert [f["pointer"] for f in answer.json()["errors"]] == ["/variants/0/image_id"]
     scarf = await made(shop, options=[{"name": "Colour", "values": ["Red"]}])
@@ -121,9 +123,7 @@ async def test_a_variant_shows_an_image_of_its_product_only(shop: Shop) -> None:
     assert [f["pointer"] for f in answer.json()["errors"]] == ["/image_id"]
 
 
-async def test_a_product_sent_on_to_another_store_keeps_its_images_with_its_variants(
-    shop: Shop, other_shop: Shop
-) -> None:
+async def test_a_product_copied_to_another_store_keeps_the_images_of_its_variants(shop: Shop, other_shop: Shop) -> None:
     images = [{"url": f"https://images.example.com/{name}.jpg"} for name in "abc"]
     scarf = await made(shop, images=images, variants=[{"sku": "SCARF", "image_id": 3}])
     scarf = await patched(shop, scarf, {"images": images[1:]})

@@ -1,4 +1,4 @@
-"""Names that another request takes between our look and our write."""
+"""Keys that another request takes between reading and writing."""
 
 import asyncio
 from typing import Any
@@ -7,9 +7,10 @@ import pytest
 from tests.support.races import until_somebody_waits
 from tests.support.shops import MUG, SHIRT, Shop
 
+from stoa.events.outbox import Cause
 from stoa.products.bodies import NewProduct
 from stoa.products.rules import new_product
-from stoa.products.saving import Cause, save
+from stoa.products.save import save
 from stoa.rest.body import convert
 
 NAMED: dict[str, Any] = {
@@ -33,7 +34,7 @@ WAYS: list[tuple[str, str, dict[str, Any], str, str]] = [
 
 
 @pytest.mark.parametrize(("method", "path", "body", "pointer", "existing"), WAYS)
-async def test_whoever_loses_the_race_for_a_name_is_told_who_won(
+async def test_the_loser_of_a_race_for_a_key_learns_the_winner(
     shop: Shop, method: str, path: str, body: dict[str, Any], pointer: str, existing: str
 ) -> None:
     shirt, mug = await shop.add(SHIRT, MUG)
@@ -52,7 +53,7 @@ async def test_whoever_loses_the_race_for_a_name_is_told_who_won(
 
 
 @pytest.mark.parametrize("key", ["sku", "external_id"])
-async def test_a_batch_of_one_that_loses_a_race_names_who_won(shop: Shop, key: str) -> None:
+async def test_a_batch_of_one_that_loses_a_race_names_the_winner(shop: Shop, key: str) -> None:
     body = {"items": [{"op": "create", "data": {**NEW, key: {"sku": "LAMP", "external_id": "erp-7"}[key]}}]}
     lamp = new_product(convert(NAMED, NewProduct, digits=shop.store.digits), shop.store)
     async with shop.db.transaction() as db:
@@ -65,7 +66,7 @@ async def test_a_batch_of_one_that_loses_a_race_names_who_won(shop: Shop, key: s
     assert fault["meta"]["existing_id"] == lamp.id
 
 
-async def test_a_name_that_is_given_back_is_free(shop: Shop) -> None:
+async def test_a_released_key_can_be_reused(shop: Shop) -> None:
     lamp = new_product(convert(NAMED, NewProduct, digits=shop.store.digits), shop.store)
     async with shop.db.session() as db:
         await db.execute("BEGIN")
@@ -76,11 +77,11 @@ async def test_a_name_that_is_given_back_is_free(shop: Shop) -> None:
     assert (await waiting).status_code == 201
 
 
-async def test_what_a_product_is_found_by_is_written_when_it_changes_and_not_when_stock_moves(shop: Shop) -> None:
+async def test_search_terms_are_written_only_when_they_change(shop: Shop) -> None:
     made = await shop.client.post("/products", json={"name": "Oak tray", "price": "5.00", "sku": "T-1"})
     product_id = made.json()["data"]["id"]
 
-    async def place() -> str:
+    async def row_location() -> str:
         rows = await shop.db.fetch(
             "SELECT ctid::text FROM product_terms WHERE store_id = $1 AND product_id = $2", shop.store_id, product_id
         )
@@ -89,12 +90,12 @@ async def test_what_a_product_is_found_by_is_written_when_it_changes_and_not_whe
     async def found(word: str) -> int:
         return (await shop.client.get("/products", params={"q": word})).json()["meta"]["total"]
 
-    first = await place()
+    first = await row_location()
     item = {"sku": "T-1", "op": "set", "quantity": 9}
     moved = await shop.client.post("/products/inventory/adjustments", json={"reason": "restock", "items": [item]})
     assert moved.status_code == 200
     assert (await shop.client.post("/orders", json={"line_items": [{"sku": "T-1", "quantity": 1}]})).status_code == 201
     await shop.client.patch(f"/products/{product_id}", json={"price": "6.00"})
-    assert (await place(), await found("oak"), await found("elm")) == (first, 1, 0)
+    assert (await row_location(), await found("oak"), await found("elm")) == (first, 1, 0)
     await shop.client.patch(f"/products/{product_id}", json={"name": "Elm tray"})
-    assert (await place() != first, await found("oak"), await found("elm")) == (True, 0, 1)
+    assert (await row_location() != first, await found("oak"), await found("elm")) == (True, 0, 1)

@@ -1,4 +1,4 @@
-"""What is refused of products and variants, where the fault is said to be, and what is taken as it stands."""
+"""Refusals of products and variants, and the pointers of their faults."""
 
 from typing import Any
 
@@ -31,18 +31,20 @@ FAULTY: list[tuple[dict[str, Any], dict[str, str]]] = [
 
 
 @pytest.mark.parametrize(("change", "faults"), FAULTY)
-async def test_a_fault_is_where_the_sender_wrote_it(shop: Shop, change: dict[str, Any], faults: dict[str, str]) -> None:
+async def test_a_fault_points_to_the_field_in_the_request(
+    shop: Shop, change: dict[str, Any], faults: dict[str, str]
+) -> None:
     answer = await shop.client.post("/products", json={**NEW, **change})
     assert answer.status_code == 422, answer.text
     assert pointers(answer) == faults
 
 
-async def test_a_metadata_value_of_a_wrong_type_names_the_right_ones(shop: Shop) -> None:
+async def test_a_fault_of_a_metadata_value_names_the_allowed_types(shop: Shop) -> None:
     answer = await shop.client.post("/products", json={**NEW, "metadata": {"a": []}})
     assert answer.json()["errors"][0]["detail"] == "must be a string or an integer or a number or true or false"
 
 
-async def test_true_is_not_one(shop: Shop) -> None:
+async def test_true_differs_from_one(shop: Shop) -> None:
     product = (await shop.client.post("/products", json={**NEW, "metadata": {"a": 1}})).json()["data"]
     answer = await shop.client.patch(f"/products/{product['id']}", json={"metadata": {"a": True}})
     assert (answer.json()["data"]["metadata"], answer.json()["data"]["version"]) == ({"a": True}, 2)
@@ -52,7 +54,7 @@ async def test_true_is_not_one(shop: Shop) -> None:
     assert [row[0] for row in rows] == ["product.created", "product.updated"]
 
 
-async def test_what_was_answered_may_be_sent_back_whole(shop: Shop) -> None:
+async def test_a_returned_document_can_be_sent_back(shop: Shop) -> None:
     new = {**NEW, "variants": [{"sku": "B", "weight": 1.1, "metadata": {"ratio": 0.3}}]}
     product = (await shop.client.post("/products", json=new)).json()["data"]
     path = f"/products/{product['id']}"
@@ -73,7 +75,7 @@ async def test_a_batch_of_variants_refuses_a_changed_read_only_field(shop: Shop)
     assert pointers(answer) == {"/items/0/title": "read_only_field", "/items/0/stock": "read_only_field"}
 
 
-async def test_a_variant_hears_of_a_taken_key_in_its_own_words(shop: Shop) -> None:
+async def test_a_taken_key_of_a_variant_is_reported_at_its_field(shop: Shop) -> None:
     shirt, mug = await shop.add(SHIRT, MUG)
     await shop.client.patch("/products/variants", json={"items": [{"sku": "MUG-1", "data": {"external_id": "pos-7"}}]})
     holder = (await shop.client.get("/products/variants", params={"sku": "MUG-1"})).json()["data"][0]["id"]
@@ -96,7 +98,7 @@ async def test_a_variant_hears_of_a_taken_key_in_its_own_words(shop: Shop) -> No
         assert (fault["pointer"], fault["meta"]["existing_id"]) == (f"/items/0{pointer}", existing)
 
 
-async def test_a_row_hears_of_a_taken_key_at_its_own_place(shop: Shop) -> None:
+async def test_a_taken_key_of_a_nested_variant_is_reported_at_its_field(shop: Shop) -> None:
     shirt, mug = await shop.add(SHIRT, MUG)
     rows = [{"sku": "LS-M"}, {"sku": "MUG-1", "option_values": {"Size": "L"}}]
     answer = await batch(shop, {"op": "update", "id": shirt, "data": {"variants": rows}})
@@ -104,24 +106,24 @@ async def test_a_row_hears_of_a_taken_key_at_its_own_place(shop: Shop) -> None:
     assert (fault["pointer"], fault["meta"]["existing_id"]) == ("/items/0/variants/1/sku", mug)
 
 
-async def test_what_names_a_new_product_belongs_to_it(shop: Shop) -> None:
+async def test_the_keys_of_a_create_item_become_fields_of_the_product(shop: Shop) -> None:
     answer = await batch(shop, {"op": "create", "sku": "BOWL", "external_id": "erp-7", "data": NEW})
     resource = answer.json()["data"][0]["resource"]
     assert (resource["sku"], resource["external_id"]) == ("BOWL", "erp-7")
 
 
-async def test_a_new_product_has_neither_id_nor_version(shop: Shop) -> None:
+async def test_a_create_item_must_not_have_an_id_or_version(shop: Shop) -> None:
     answer = await batch(shop, {"op": "create", "id": 5, "if_version": 3, "data": NEW}, mode="atomic")
     assert pointers(answer) == {"/items/0/id": "invalid_format", "/items/0/if_version": "invalid_format"}
 
 
-async def test_an_upsert_of_a_known_version_creates_nothing(shop: Shop) -> None:
+async def test_an_upsert_with_if_version_never_creates(shop: Shop) -> None:
     answer = await batch(shop, {"op": "upsert", "sku": "BOWL", "if_version": 3, "data": NEW})
     assert [result["status"] for result in answer.json()["data"]] == ["failed"]
     assert (await shop.client.get("/products")).json()["meta"]["total"] == 0
 
 
-async def test_an_upsert_may_be_named_by_the_id_in_its_data(shop: Shop) -> None:
+async def test_an_upsert_can_be_matched_by_the_id_in_its_data(shop: Shop) -> None:
     (mug,) = await shop.add(MUG)
     named = {"op": "upsert", "match_by": "id", "data": {"id": mug, "name": "Tall Mug"}}
     wrong = {"op": "upsert", "match_by": "id", "data": {"id": True, "name": "x"}}
@@ -129,7 +131,7 @@ async def test_an_upsert_may_be_named_by_the_id_in_its_data(shop: Shop) -> None:
     assert [result["status"] for result in answer.json()["data"]] == ["updated", "failed"]
 
 
-async def test_a_stale_item_learns_the_current_version(shop: Shop) -> None:
+async def test_a_stale_item_reports_the_current_version(shop: Shop) -> None:
     await shop.add(MUG)
     for path, item in (
         ("/products/batch", {"op": "update", "sku": "MUG-1", "if_version": 9, "data": {"name": "x"}}),
@@ -142,13 +144,13 @@ async def test_a_stale_item_learns_the_current_version(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize("variants", [{}, None, "", 0, False])
-async def test_variants_that_are_no_list_are_refused(shop: Shop, variants: Any) -> None:
+async def test_variants_must_be_a_list(shop: Shop, variants: Any) -> None:
     (mug,) = await shop.add(MUG)
     answer = await batch(shop, {"op": "update", "id": mug, "data": {"variants": variants}}, mode="atomic")
     assert pointers(answer) == {"/items/0/variants": "invalid_type"}
 
 
-async def test_skus_may_change_hands_within_one_batch(shop: Shop) -> None:
+async def test_a_batch_can_swap_skus(shop: Shop) -> None:
     first, second = await shop.add({**NEW, "sku": "A"}, {**NEW, "sku": "B"})
     answer = await batch(
         shop,
@@ -171,7 +173,7 @@ async def test_one_product_takes_the_same_includes_as_the_list(shop: Shop) -> No
     assert len(answer.json()["data"]["inventory"]) == 2
 
 
-async def test_a_row_about_one_of_several_variants_says_which(shop: Shop) -> None:
+async def test_variant_fields_on_a_product_with_several_variants_must_name_one(shop: Shop) -> None:
     (shirt,) = await shop.add(SHIRT)
     for data in ({"sku": "LS-XL", "stock": {"on_hand": 9}}, {"barcode": "7"}, {"stock": {"on_hand": 9}}):
         answer = await batch(shop, {"op": "update", "id": shirt, "data": data}, mode="atomic")

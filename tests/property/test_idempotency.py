@@ -1,4 +1,4 @@
-"""Racing calls with keys: whatever is repeated and however it is interleaved, each key has one effect."""
+"""Concurrent calls with idempotency keys: each key has one effect under any interleaving."""
 
 import asyncio
 import itertools
@@ -11,8 +11,8 @@ _runs = itertools.count()
 
 
 @given(calls=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 1)), min_size=1, max_size=14))
-async def test_racing_calls_have_one_effect_for_each_key(shop: Shop, calls: list[tuple[int, int]]) -> None:
-    """Each call picks a key and one of two bodies; a key belongs to the body that came first."""
+async def test_concurrent_calls_have_one_effect_for_each_key(shop: Shop, calls: list[tuple[int, int]]) -> None:
+    """Each call chooses a key and one of two bodies; a key belongs to the first body."""
     run = next(_runs)
     before = (await shop.client.get("/notes")).json()["meta"]["total"]
 

@@ -1,10 +1,10 @@
-"""Whatever the catalogue holds: brought in, listed, and brought in again as listed, nothing changes."""
+"""Importing, listing and importing the list again changes nothing, for any catalog."""
 
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.imports.files import bring, catalogue, events, lines
+from tests.imports.files import catalog, events, import_file, lines
 from tests.support.shops import open_shop
 
 from stoa.app import Application
@@ -56,7 +56,7 @@ OF_PRODUCT: dict[str, st.SearchStrategy[Any]] = {
 
 @st.composite
 def products(draw: st.DrawFn) -> list[dict[str, Any]]:
-    """A few products, each with a name, a SKU and an external id of its own, in as many variants as it happens."""
+    """A few products with unique names, SKUs and external ids, and any number of variants."""
     found: list[dict[str, Any]] = []
     for number in range(draw(st.integers(1, 4))):
         product = draw(st.fixed_dictionaries({"name": NAMES, "price": MONEY}, optional=OF_PRODUCT))
@@ -79,28 +79,28 @@ def products(draw: st.DrawFn) -> list[dict[str, Any]]:
 
 
 @given(rows=products(), match_by=st.sampled_from(["id", "sku", "external_id"]))
-async def test_what_is_exported_and_imported_again_is_unchanged(
+async def test_importing_an_export_changes_nothing(
     application: Application, db: Database, rows: list[dict[str, Any]], match_by: str
 ) -> None:
     shop = await open_shop(application, db)
-    job = await bring(shop, lines(rows))
+    job = await import_file(shop, lines(rows))
     assert (job["status"], job["counts"]["created"]) == ("succeeded", len(rows)), job["errors"]
-    before, told = await catalogue(shop), await events(shop)
-    again = await bring(shop, lines(before.values()), match_by=match_by)
+    before, told = await catalog(shop), await events(shop)
+    again = await import_file(shop, lines(before.values()), match_by=match_by)
     assert (again["status"], again["counts"]["unchanged"]) == ("succeeded", len(rows)), again["errors"]
-    assert await catalogue(shop) == before
+    assert await catalog(shop) == before
     assert await events(shop) == [*told, "product.import_finished"]
 
     empty = await open_shop(application, db)
-    moved = await bring(empty, lines(before.values()), mode="create")
+    moved = await import_file(empty, lines(before.values()), mode="create")
     assert (moved["status"], moved["counts"]["created"]) == ("succeeded", len(rows)), moved["errors"]
-    assert [_bare(each) for each in (await catalogue(empty)).values()] == [_bare(each) for each in before.values()]
+    assert [_bare(each) for each in (await catalog(empty)).values()] == [_bare(each) for each in before.values()]
     await shop.client.aclose()
     await empty.client.aclose()
 
 
 def _bare(value: Any) -> Any:
-    """A resource without what its store gave it: ids and times."""
+    """A resource without the ids and times that its store assigned."""
     given = {"id", "product_id", "created_at", "updated_at"}
     if isinstance(value, dict):
         return {name: _bare(each) for name, each in value.items() if name not in given}  # pyright: ignore[reportUnknownVariableType]

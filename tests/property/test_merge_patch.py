@@ -1,4 +1,4 @@
-"""Merge patch, as its RFC words it, over whatever JSON there is."""
+"""Merge patch (RFC 7396) over arbitrary JSON."""
 
 from typing import Any
 
@@ -36,7 +36,7 @@ def test_a_patch_applied_twice_is_a_patch_applied_once(target: dict[str, Any], p
 
 
 @given(OBJECTS, OBJECTS)
-def test_what_a_patch_leaves_out_stays_and_what_it_nulls_goes(target: dict[str, Any], patch: dict[str, Any]) -> None:
+def test_omitted_members_stay_and_null_members_are_removed(target: dict[str, Any], patch: dict[str, Any]) -> None:
     before = dict(target)
     result = merge(target, patch)
     assert target == before, "the target itself is not touched"
@@ -51,7 +51,7 @@ def test_what_a_patch_leaves_out_stays_and_what_it_nulls_goes(target: dict[str, 
 
 
 @given(OBJECTS)
-def test_a_patch_onto_nothing_is_itself_without_nulls(patch: dict[str, Any]) -> None:
+def test_a_patch_of_an_empty_object_is_itself_without_nulls(patch: dict[str, Any]) -> None:
     assert merge({}, patch) == without_nulls(patch)
 
 
@@ -78,5 +78,5 @@ def test_changes_name_exactly_what_differs(before: dict[str, Any], after: dict[s
         ({}, {"a": {"bb": {"ccc": None}}}, {"a": {"bb": {}}}),
     ],
 )
-def test_the_cases_everyone_agrees_on(target: Any, patch: Any, result: Any) -> None:
+def test_the_examples_of_the_rfc(target: Any, patch: Any, result: Any) -> None:
     assert merge(target, patch) == result

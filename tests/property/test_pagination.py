@@ -1,4 +1,4 @@
-"""Walking a list while others write: a row that exists throughout is seen exactly once, whatever the order."""
+"""Reading pages during concurrent writes: a row that exists throughout is seen exactly once, in any sort order."""
 
 import asyncio
 import itertools
@@ -11,7 +11,7 @@ from tests.support.shops import Shop
 SORTS = st.sampled_from(
     ["id", "-id", "title", "-title", "price,title", "-price,-title", "price,-title", "-price,title"]
 )
-# What others do between two pages: write a new note, throw one away, or change one's price.
+# Concurrent writes between two pages: create a note, delete one, or change its price.
 DEEDS = st.lists(st.tuples(st.sampled_from(["write", "drop", "none"]), st.integers(0, 999)), max_size=3)
 _runs = itertools.count()
 
@@ -56,7 +56,7 @@ async def write(shop: Shop, title: str, price: int) -> int:
     return answer.json()["data"]["id"]
 
 
-async def test_totals_stay_exact_while_many_write_and_counters_are_folded(shop: Shop) -> None:
+async def test_totals_stay_exact_under_concurrent_writes_and_folding(shop: Shop) -> None:
     from stoa.housekeeping import tidy
 
     async def writer(name: int) -> None:

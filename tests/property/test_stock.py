@@ -1,4 +1,4 @@
-"""Any sequence of adjustments against a plain model: levels, ledger, product sums and events agree after each."""
+"""Any sequence of adjustments agrees with a simple model in levels, ledger, product totals and events."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -35,7 +35,7 @@ BATCHES = st.lists(st.tuples(st.booleans(), st.lists(ITEMS, min_size=1, max_size
 
 @dataclass
 class Model:
-    """What the shop should do, in as few words as there are."""
+    """The expected behavior of the shop."""
 
     on_hand: dict[str, int] = field(default_factory=lambda: dict.fromkeys(KINDS, 0))
     versions: dict[str, int] = field(default_factory=lambda: dict.fromkeys(KINDS, 1))
@@ -78,7 +78,7 @@ class Model:
 
 
 def products() -> list[dict[str, Any]]:
-    """Two products of two variants each, so that a batch may touch both, one or none."""
+    """Two products with two variants each, so that a batch can change both, one or none."""
     names = list(KINDS)
     return [
         {
@@ -107,7 +107,7 @@ async def test_stock_agrees_with_its_model(
     model = Model()
     moves: dict[str, list[int]] = {sku: [] for sku in KINDS}
     for atomic, items in batches:
-        await shelves.forget()
+        await shelves.ignore_past()
         answer = await shelves.adjust(*items, mode="atomic" if atomic else "independent")
         outcomes, events = model.apply(atomic=atomic, items=items)
         written = not atomic or set(outcomes) <= {"updated", "unchanged"}
@@ -128,7 +128,7 @@ async def test_stock_agrees_with_its_model(
         for entry in entries:
             moves[entry["sku"]].append(entry["delta_on_hand"])
             assert entry["on_hand_after"] == sum(moves[entry["sku"]])
-        assert sorted((sku, kind) for kind, sku in await shelves.told()) == sorted(events)
+        assert sorted((sku, kind) for kind, sku in await shelves.event_types()) == sorted(events)
         await assert_as_modelled(shop, model)
     await shop.client.aclose()
 

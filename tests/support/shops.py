@@ -15,9 +15,10 @@ from stoa.access.operator import Operator
 from stoa.access.stores import create_store
 from stoa.app import Application
 from stoa.db.pool import Database
+from stoa.events.outbox import Cause
 from stoa.products.bodies import NewProduct
 from stoa.products.rules import new_product
-from stoa.products.saving import Cause, save
+from stoa.products.save import save
 from stoa.rest.body import convert
 from stoa.rest.endpoint import Store
 from stoa.settings import Settings

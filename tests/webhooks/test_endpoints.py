@@ -184,7 +184,7 @@ async def test_the_list_tells_every_event_with_scope_schema_and_sample(shop: Sho
     assert by_name["product.created"]["granted"] is True
     assert by_name["product.low_stock"] | {"sample": 0} == {
         "name": "product.low_stock",
-        "description": "What is available of a tracked variant fell to its low-stock threshold or below.",
+        "description": "The available stock of a tracked variant fell to its low-stock threshold or below.",
         "scope": "inventory:read",
         "granted": False,
         "schema": "/schemas/events/product.low_stock",

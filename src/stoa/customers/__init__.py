@@ -1,1 +1,1 @@
-"""The customers: profiles, addresses and metadata, and how a person is forgotten."""
+"""Customers: profiles, addresses, metadata and erasure."""

@@ -1,15 +1,15 @@
-"""What may be sent of customers: each body with its limits, so that whatever passes can be stored."""
+"""The request bodies of customers, with limits that guarantee that an accepted body can be stored."""
 
 from typing import Annotated, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from stoa.customers.contract import MOST_ADDRESSES, Country, Email, Latitude, Longitude, Phone, Short
+from stoa.customers.contract import MOST_ADDRESSES, Country, Email, Latitude, Longitude, Phone
 from stoa.rest.checks import worded
+from stoa.rest.fields import ExternalId, MetadataValue, Short
 
 Status = Literal["active", "disabled"]
-ExternalId = Annotated[str, Meta(min_length=1, max_length=255)]
 Locale = Annotated[
     str,
     Meta(max_length=35, pattern=r"^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*$"),
@@ -21,14 +21,13 @@ Note = Annotated[str, Meta(max_length=5000)]
 MetadataKey = Annotated[
     str,
     Meta(pattern=r"^[a-z0-9_.-]{1,64}$"),
-    worded("must be a key of 1 to 64 small letters, digits, dots, hyphens and underscores"),
+    worded("must be a key of 1 to 64 lowercase letters, digits, dots, hyphens and underscores"),
 ]
-MetadataValue = Annotated[str, Meta(max_length=1000)] | int | float | bool
 MetadataChanges = dict[MetadataKey, MetadataValue | None]
 
 
 class NewAddress(msgspec.Struct, forbid_unknown_fields=True):
-    """An address as it is sent."""
+    """An address to create."""
 
     address1: Annotated[str, Meta(min_length=1, max_length=255)]
     country_code: Country
@@ -50,7 +49,7 @@ class NewAddress(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class AddressChanges(msgspec.Struct, forbid_unknown_fields=True):
-    """What may be changed of an address; what is left out stays, null clears."""
+    """A merge patch of an address. Omitted fields stay unchanged; null clears a field."""
 
     address1: Annotated[str, Meta(min_length=1, max_length=255)] | UnsetType = UNSET
     country_code: Country | UnsetType = UNSET
@@ -72,7 +71,7 @@ class AddressChanges(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Profile(msgspec.Struct, forbid_unknown_fields=True):
-    """What is known of a person, whoever sends it; `email` or `phone` is needed."""
+    """The profile of a customer. `email` or `phone` is required."""
 
     email: Email | None = None
     phone: Phone | None = None
@@ -84,7 +83,7 @@ class Profile(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class NewCustomer(Profile, forbid_unknown_fields=True):
-    """A customer as it is sent, addresses and metadata inline; `email` or `phone` is needed."""
+    """A customer to create, with addresses and metadata. `email` or `phone` is required."""
 
     external_id: ExternalId | None = None
     status: Status = "active"
@@ -94,7 +93,7 @@ class NewCustomer(Profile, forbid_unknown_fields=True):
     metadata: dict[MetadataKey, MetadataValue] = {}
 
 
-# Where a field is changed that a merge patch of the customer leaves alone.
+# The operations for fields that a merge patch of the customer cannot change.
 CUSTOMER_ELSEWHERE: dict[str, str] = dict.fromkeys(
     ("addresses", "default_shipping_address_id", "default_billing_address_id"),
     "PATCH /customers/{customer_id}/addresses/{address_id}",
@@ -102,7 +101,7 @@ CUSTOMER_ELSEWHERE: dict[str, str] = dict.fromkeys(
 
 
 class CustomerChanges(msgspec.Struct, forbid_unknown_fields=True):
-    """What may be changed of a customer; what is left out stays, null clears. Addresses have their own addresses."""
+    """A merge patch of a customer. Omitted fields stay unchanged; null clears a field. Addresses have their own endpoints."""
 
     external_id: ExternalId | UnsetType | None = UNSET
     email: Email | UnsetType | None = UNSET

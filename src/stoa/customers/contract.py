@@ -1,4 +1,4 @@
-"""Customers as callers see them: the resources, how the list is filtered, and what is refused."""
+"""The public contract of customers: resources, list filters and errors."""
 
 import re
 from collections.abc import Mapping
@@ -32,28 +32,31 @@ from stoa.rest.problems import Refusal
 MOST_ADDRESSES, MOST_KEYS = 100, 100
 SHARED = "shared."
 
-Short = Annotated[str, Meta(max_length=255)]
-# Languages differ in what is a blank; with control characters and the byte order mark added, they agree.
+# Regex engines differ in what is whitespace; with control characters and the byte order mark added, they agree.
 _BLANK = r"\s\u0000-\u001f\u007f-\u009f\ufeff"
 Email = Annotated[
     str,
     Meta(min_length=3, max_length=254, pattern=rf"^[^@{_BLANK}]+@[^@.{_BLANK}]+(\.[^@.{_BLANK}]+)+$"),
-    worded("must be an e-mail address, such as maya@example.com"),
+    worded("must be an email address, such as maya@example.com"),
 ]
 Phone = Annotated[
-    str, Meta(min_length=1, max_length=40, description="A number with its country code, as in +1 555 0100.")
+    str, Meta(min_length=1, max_length=40, description="A phone number with its country code, such as +1 555 0100.")
 ]
 Country = Annotated[
     str,
-    Meta(extra_json_schema={"maxLength": 2}, pattern=r"^[A-Za-z]{2}$", description="ISO 3166-1, two letters."),
-    worded("must be a country's two letters of ISO 3166-1, such as GR"),
+    Meta(
+        extra_json_schema={"maxLength": 2},
+        pattern=r"^[A-Za-z]{2}$",
+        description="A two-letter country code of ISO 3166-1.",
+    ),
+    worded("must be a two-letter country code of ISO 3166-1, such as GR"),
 ]
 Latitude = Annotated[Decimal, decimal_within(-90, 90)]
 Longitude = Annotated[Decimal, decimal_within(-180, 180)]
 
 
 class Address(msgspec.Struct):
-    """Where a customer can be reached; its id is stable, and orders keep a copy of their own."""
+    """An address of a customer. Its id never changes, and orders keep their own copy."""
 
     id: int
     customer_id: int
@@ -108,13 +111,13 @@ class Customer(msgspec.Struct):
 
 
 class WrittenBy(msgspec.Struct):
-    """The app that wrote; null when an operator did."""
+    """The app that wrote the entry; null if an operator wrote it."""
 
     app_id: int | None
 
 
 class MetadataEntry(msgspec.Struct):
-    """One key of a customer's metadata, with who wrote it last."""
+    """One key of a customer's metadata, and the app that wrote it last."""
 
     key: str
     value: str | int | float | bool
@@ -123,41 +126,41 @@ class MetadataEntry(msgspec.Struct):
 
 
 class CustomerExists(Refusal):
-    """Another customer of the store has this e-mail address or phone number; `existing_id` names that customer."""
+    """Another customer of the store has this email address or phone number. `existing_id` names that customer."""
 
-    status, code, title = 409, "customer_exists", "The customer exists already"
+    status, code, title = 409, "customer_exists", "The customer already exists"
 
 
 # --- the list --------------------------------------------------------------------------------------------------------
 
 
 class NumberRange(Number, frozen=True, kw_only=True):
-    """A whole number, or a range of them by operators."""
+    """A whole number, or a range by operators."""
 
     operators = ("gte", "gt", "lte", "lt")
 
 
 class EmailText(Text, frozen=True, kw_only=True):
-    """An e-mail address, whatever its case."""
+    """An email address, ignoring case."""
 
     def read(self, text: str, reader: Reader) -> str:
         return email_key(super().read(text, reader))
 
 
 class PhoneText(Text, frozen=True, kw_only=True):
-    """A phone number in any spelling that names its country."""
+    """A phone number in any notation with a country code."""
 
     def read(self, text: str, reader: Reader) -> str:
         # An unescaped plus sign arrives as a space.
         plain = super().read(text, reader).strip()
         number = e164(plain if plain.startswith(("+", "00")) else f"+{plain}")
         if number is None:
-            raise InvalidValue("must be a number with its country code, as in +15550100123")
+            raise InvalidValue("must be a phone number with its country code, such as +15550100123")
         return number
 
 
 class NameWords(Words, frozen=True, kw_only=True):
-    """Words that must begin words of the name."""
+    """Words that must be the start of words in the name."""
 
     def read(self, text: str, reader: Reader) -> str:
         if len(text) > 200 or not (query := terms.beginning(reader.store_id, text, "name")):
@@ -165,44 +168,46 @@ class NameWords(Words, frozen=True, kw_only=True):
         return query
 
 
-_DIALLED = re.compile(r"[+(]?[\d\s().+-]{3,}\Z")
+_PHONE_LIKE = re.compile(r"[+(]?[\d\s().+-]{3,}\Z")
 
 
 class CustomerWords(Words, frozen=True, kw_only=True):
-    """Text search; what looks like a phone number is one word, however it is parted."""
+    """Text search. A phone number is one word, whatever separates its digits."""
 
     def read(self, text: str, reader: Reader) -> str:
-        dialled = text.strip()
-        return super().read(re.sub(r"\D", "", dialled) if _DIALLED.match(dialled) else text, reader)
+        stripped = text.strip()
+        return super().read(re.sub(r"\D", "", stripped) if _PHONE_LIKE.match(stripped) else text, reader)
 
 
 class OwnEntries(Entries, frozen=True, kw_only=True):
-    """`metadata[key]=value`; whose metadata it is depends on the caller, so the pairs are kept for the handler."""
+    """`metadata[key]=value`. The owner of a key depends on the caller, so the handler resolves the pairs."""
 
     def read_entries(self, entries: Mapping[str, str], reader: Reader) -> str:
         return msgspec.json.encode(dict(sorted(entries.items()))).decode()
 
 
 def email_key(email: str) -> str:
-    """An e-mail address as it is compared."""
+    """An email address in the form in which it is compared."""
     return email.lower()
 
 
 CUSTOMERS = ListOf(
     filters={
         "ids": Ids(description="Customers with these ids."),
-        "email": EmailText(description="The customer with this e-mail address, whatever its case.", longest=254),
+        "email": EmailText(description="The customer with this email address, ignoring case.", longest=254),
         "phone": PhoneText(description="The customer with this phone number.", longest=40),
-        "external_id": Text(description="The customer with your own id."),
-        "name": NameWords(description="Each word must begin a word of first name, last name or company."),
-        "tag": Term(kind="tag", description="Customers that carry this tag."),
+        "external_id": Text(description="The customer with this external id."),
+        "name": NameWords(description="Each word must be the start of a word in the first name, last name or company."),
+        "tag": Term(kind="tag", description="Customers with this tag."),
         "status": Choices(values=("active", "disabled", "erased"), description="One or more of these statuses."),
-        "orders_count": NumberRange(description="How many orders, or a range of that."),
-        "total_spent": MoneyRange(description="How much was spent, or a range of that."),
-        "q": CustomerWords(description="Each word must begin a word of name, company, e-mail address, phone or tags."),
-        "metadata": OwnEntries(description="Metadata that must be equal, as in `metadata[tier]=gold`."),
-        "created_at": MomentRange(description="When it was created, or a range of that."),
-        "updated_since": Moment(description="Changed at or after this time, metadata and orders included."),
+        "orders_count": NumberRange(description="The number of orders, or a range."),
+        "total_spent": MoneyRange(description="The total amount spent, or a range."),
+        "q": CustomerWords(
+            description="Text search. Each word must be the start of a word in the name, company, email address, phone number or tags."
+        ),
+        "metadata": OwnEntries(description="Customers with this metadata value, as in `metadata[tier]=gold`."),
+        "created_at": MomentRange(description="The time of creation, or a time range."),
+        "updated_since": Moment(description="Customers changed at or after this time, including metadata and orders."),
     },
     sorts={
         "id": int,

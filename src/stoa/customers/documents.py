@@ -1,4 +1,4 @@
-"""The stored form of customers: the document, its metadata by namespace, and search terms, made without a database."""
+"""The stored form of customers: documents, metadata by app, and search terms, built without a database."""
 
 import re
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ import msgspec
 
 from stoa import terms
 
-# The members of a document's head with their values when nothing is said; this order is the order callers see.
+# The members of a document's head with their defaults, in the order that callers see.
 CUSTOMER_DEFAULTS: dict[str, Any] = {
     "external_id": None,
     "email": None,
@@ -50,63 +50,64 @@ ADDRESS_DEFAULTS: dict[str, Any] = {
     "version": 1,
 }
 
-SHARED_SPACE = 0
-Spaces = dict[int, dict[str, str]]  # namespace -> key -> value as JSON
-# Around what is one app's own; JSON text never holds either bare.
+# App id -> key -> value as JSON. Keys under None are shared by all apps.
+Metadata = dict[int | None, dict[str, str]]
+# Delimiters around the keys of one app. JSON text never contains either character unescaped.
 _BEGIN, _END = "\x1e", "\x1f"
 _OPENING = ',"metadata":{'
 _BEGIN_BYTES, _END_BYTES = _BEGIN.encode(), _END.encode()
-_part = re.compile(f"{_BEGIN}(\\d+):([^{_END}]*){_END}")
-_any_part = re.compile(b"%b[^%b]*%b" % (_BEGIN_BYTES, _END_BYTES, _END_BYTES))
+_section = re.compile(f"{_BEGIN}(\\d+):([^{_END}]*){_END}")
+_any_section = re.compile(b"%b[^%b]*%b" % (_BEGIN_BYTES, _END_BYTES, _END_BYTES))
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-def shown_of(spaces: Spaces) -> str:
-    """Metadata as it stands between head and tail: the shared members, then each app's own, of which a caller sees one.
+def shown_of(metadata: Metadata) -> str:
+    """Metadata as stored between head and tail: the shared keys, then a section for each app, of which a caller sees one.
 
-    Whether a comma is needed before an app's own depends on the shared alone, so it is there already.
+    A section begins with a comma if there are shared keys.
     """
-    shared = _members_of(spaces.get(SHARED_SPACE, {}))
+    shared = _members_of(metadata.get(None, {}))
     comma = "," if shared else ""
-    own = [
-        f"{mark_of(space)}{comma}{_members_of(entries)}{_END}"
-        for space, entries in sorted(spaces.items())
-        if entries and space != SHARED_SPACE
+    sections = [
+        f"{section_start(app_id)}{comma}{_members_of(entries)}{_END}"
+        for app_id, entries in sorted((owner, entries) for owner, entries in metadata.items() if owner is not None)
+        if entries
     ]
-    return f"{_OPENING}{shared}{''.join(own)}}}"
+    return f"{_OPENING}{shared}{''.join(sections)}}}"
 
 
 def _members_of(entries: Mapping[str, str]) -> str:
     return ",".join(f"{_json(key)}:{entries[key]}" for key in sorted(entries))
 
 
-def spaces_of(shown: str) -> Spaces:
-    """The namespaces of stored metadata."""
+def metadata_of(shown: str) -> Metadata:
+    """Stored metadata by owner."""
     members = shown[len(_OPENING) : -1]
-    found = {SHARED_SPACE: _part.sub("", members)} | {int(part[1]): part[2] for part in _part.finditer(members)}
+    found: dict[int | None, str] = {None: _section.sub("", members)}
+    found |= {int(section[1]): section[2] for section in _section.finditer(members)}
     return {
-        space: {key: bytes(raw).decode() for key, raw in _members.decode(f"{{{text.lstrip(',')}}}").items()}
-        for space, text in found.items()
+        app_id: {key: bytes(raw).decode() for key, raw in _members.decode(f"{{{text.lstrip(',')}}}").items()}
+        for app_id, text in found.items()
         if text
     }
 
 
-def mark_of(app_id: int) -> str:
-    """What an app's own part begins with: once this is gone, the part is shown."""
+def section_start(app_id: int) -> str:
+    """The start of an app's section. Without it, the keys of the section are visible."""
     return f"{_BEGIN}{app_id}:"
 
 
-def without_others(text: bytes) -> bytes:
-    """Stored documents, one or many, without any part that is still marked."""
-    # One byte is looked for quickly; most stores have no app whose metadata another must not see.
+def only_shared(text: bytes) -> bytes:
+    """Stored documents, one or many, without the sections that still have their start."""
+    # Most documents have no section: searching for one byte is faster than the pattern.
     if _BEGIN_BYTES in text:
-        text = _any_part.sub(b"", text)
+        text = _any_section.sub(b"", text)
     return text.replace(_END_BYTES, b"")
 
 
 def seen_by(text: bytes, app_id: int) -> bytes:
-    """A stored document as one app may see it: with its own metadata and the shared, never another app's."""
-    return without_others(text.replace(mark_of(app_id).encode(), b""))
+    """A stored document as one app may see it: its own metadata and the shared keys, never another app's."""
+    return only_shared(text.replace(section_start(app_id).encode(), b""))
 
 
 def value_of(text: str) -> Any:
@@ -114,28 +115,30 @@ def value_of(text: str) -> Any:
     return msgspec.json.decode(text)
 
 
-def terms_of(fields: Mapping[str, Any], spaces: Spaces, store_id: int) -> str:
-    """Everything a customer can be found by, as a tsvector."""
+def terms_of(fields: Mapping[str, Any], metadata: Metadata, store_id: int) -> str:
+    """The search terms of a customer, as a tsvector."""
     names = terms.words(" ".join(fields[name] or "" for name in ("first_name", "last_name", "company")))
     text = [fields["email"] or "", *fields["tags"]]
     found = {terms.lexeme(store_id, "name", word) for word in names}
     found |= {terms.lexeme(store_id, "word", word) for word in [*names, *terms.words(" ".join(text))]}
     if fields["phone"]:
         digits = fields["phone"][1:]
-        # Without its country code too, which is one to three digits: that is how people dial it.
+        # Also without its country code of one to three digits, because people dial it that way.
         found |= {terms.lexeme(store_id, "word", digits[cut:]) for cut in range(4)}
     found |= {terms.lexeme(store_id, "tag", tag) for tag in fields["tags"]}
-    for space, entries in spaces.items():
-        found |= {entry_term(store_id, space, key, _plain(text)) for key, text in entries.items()}
+    for app_id, entries in metadata.items():
+        found |= {entry_term(store_id, app_id, key, _plain(text)) for key, text in entries.items()}
     return terms.vector(found)
 
 
-def entry_term(store_id: int, space: int, key: str, value: str) -> str:
-    return terms.lexeme(store_id, "meta", f"{space}:{terms.entry(key, value)}")
+def entry_term(store_id: int, app_id: int | None, key: str, value: str) -> str:
+    """The search term of a metadata entry; without an app it is shared."""
+    owner = "shared" if app_id is None else app_id
+    return terms.lexeme(store_id, "meta", f"{owner}:{terms.entry(key, value)}")
 
 
 def _plain(text: str) -> str:
-    """A metadata value the way a query string writes it."""
+    """A metadata value as a query string writes it."""
     return str(msgspec.json.decode(text)) if text.startswith('"') else text
 
 

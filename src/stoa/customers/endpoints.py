@@ -1,7 +1,6 @@
-"""What happens when customers, their addresses and their metadata are asked for and changed."""
+"""The handlers of customers, their addresses and their metadata."""
 
 from collections.abc import Callable, Mapping
-from decimal import Decimal
 from typing import Any
 
 import msgspec
@@ -17,36 +16,33 @@ from stoa.customers.bodies import (
     NewCustomer,
 )
 from stoa.customers.contract import CUSTOMERS, Address, Customer, CustomerExists, MetadataEntry, WrittenBy
-from stoa.customers.copies import CustomerCopy
-from stoa.customers.documents import SHARED_SPACE, entry_term, mark_of, seen_by, value_of, without_others
-from stoa.customers.erasure import erase, hold
+from stoa.customers.documents import entry_term, only_shared, section_start, seen_by, value_of
 from stoa.customers.examples import ADDRESS_CHANGES, CUSTOMER_CHANGES, METADATA_CHANGES, NEW_ADDRESS, NEW_CUSTOMER
 from stoa.customers.phones import e164
-from stoa.customers.register import Register
-from stoa.customers.saving import load, save_or_refuse
-from stoa.products.contract import ExternalIdTaken
-from stoa.products.documents import json_of
-from stoa.products.saving import cause_of
+from stoa.customers.save import load, save_or_refuse
+from stoa.customers.working_copy import CustomerCopy
+from stoa.customers.workspace import CustomerWorkspace
+from stoa.db.documents import exactly, json_of
+from stoa.events.outbox import Cause
 from stoa.rest.endpoint import Call, Created, NoContent, One, Page, Routes, Subject
 from stoa.rest.lists import ListQuery, list_page
 from stoa.rest.patch import check_echoes
-from stoa.rest.problems import NotFound
+from stoa.rest.problems import ExternalIdTaken, NotFound
 
 routes = Routes("Customers")
-_exact = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal)
 
 
 @routes.get("/customers", scope="customers:read", lists=CUSTOMERS)
 async def list_customers(call: Call, query: ListQuery) -> Page[Customer]:
     """List customers.
 
-    By id unless sorted otherwise; filters combine with *and*. `metadata` shows and searches your app's own keys and the
-    shared ones. To keep a copy in step, ask for `updated_since` with `include_deleted=true`: one that was erased comes as
-    `{id, deleted_at, version}`.
+    Sorted by id by default. Filters combine with *and*. `metadata` contains and searches the keys of your app and the
+    shared keys. To keep a copy in sync, poll with `updated_since` and `include_deleted=true`: an erased customer is
+    returned as `{id, deleted_at, version}`.
     """
-    own = mark_of(call.caller.app_id)
-    page = await list_page(call.db, call.store_id, queries.LISTING, _own_metadata(query, call), caller=own)
-    page.docs = [without_others(doc) for doc in page.docs]
+    section = section_start(call.caller.app_id)
+    page = await list_page(call.db, call.store_id, queries.LISTING, _for_caller(query, call), caller=section)
+    page.docs = [only_shared(doc) for doc in page.docs]
     return page
 
 
@@ -54,16 +50,16 @@ async def list_customers(call: Call, query: ListQuery) -> Page[Customer]:
 async def create_customer(call: Call, body: NewCustomer) -> Created[Customer]:
     """Create a customer.
 
-    An e-mail address or a phone number is needed. Addresses and metadata may stand inline; the first address is the
-    default for shipping and billing unless another says that it is. Metadata keys belong to your app, unless they start
-    with `shared.`.
+    `email` or `phone` is required. Addresses and metadata can be sent inline. The first address becomes the default for
+    shipping and billing, unless another address asks for it. Metadata keys belong to your app, unless they start with
+    `shared.`.
     """
     customer = rules.new_customer(body, call.patch.get("metadata") or {}, call.caller.app_id)
-    register = Register(await load(call.db, call.store_id, **_names(customer.fields)))
-    register.put(customer)
-    made = (await _stored(call, customer)).id or 0
-    found = await _document(call, made)
-    return Created(found.doc, found.version, f"/customers/{made}")
+    workspace = CustomerWorkspace(await load(call.db, call.store_id, **_keys(customer.fields)))
+    workspace.put(customer)
+    customer_id = (await _saved(call, customer)).stored_id
+    found = await _document(call, customer_id)
+    return Created(found.doc, found.version, f"/customers/{customer_id}")
 
 
 @routes.get("/customers/{customer_id}", scope="customers:read")
@@ -79,45 +75,29 @@ async def get_customer(call: Call, customer_id: int) -> One[Customer]:
     example=CUSTOMER_CHANGES,
 )
 async def update_customer(call: Call, customer_id: int, body: CustomerChanges) -> One[Customer]:
-    """Change a customer's own fields by merge patch.
+    """Update a customer by merge patch.
 
-    `metadata` is merged too: keys that are left out stay, null removes one. Addresses are changed at their own addresses,
-    so that nothing is wiped by leaving it out.
+    `metadata` is merged too: omitted keys stay, null removes a key. Addresses have their own endpoints, so that omitting
+    them never deletes them.
     """
-    wanted = {"email": body.email, "phone": body.phone, "external_id": body.external_id}
-    register = Register(await load(call.db, call.store_id, ids=[customer_id], **_names(wanted)))
-    customer = _found(register, customer_id)
+    sent = {"email": body.email, "phone": body.phone, "external_id": body.external_id}
+    workspace = CustomerWorkspace(await load(call.db, call.store_id, ids=[customer_id], **_keys(sent)))
+    customer = _found(workspace, customer_id)
     call.check_version(customer.version)
     if call.echoed:
-        check_echoes(call, _exact.decode((await _document(call, customer_id)).doc), CUSTOMER_ELSEWHERE)
+        check_echoes(call, exactly((await _document(call, customer_id)).doc), CUSTOMER_ELSEWHERE)
     changed = rules.change_customer(customer, body, call.patch, call.caller.app_id)
-    register.put(changed, before=customer)
-    await _stored(call, changed)
+    workspace.put(changed, before=customer)
+    await _saved(call, changed)
     return await _document(call, customer_id)
-
-
-@routes.delete("/customers/{customer_id}", scope="customers:erase")
-async def erase_customer(call: Call, customer_id: int) -> NoContent:
-    """Erase a customer's personal data, for good.
-
-    Name, e-mail address, phone, addresses, note, tags and metadata are removed wherever they were written, past events,
-    import reports and remembered answers included. Orders keep their totals under a customer without a name. A tombstone
-    stays in lists for 90 days. This cannot be undone.
-    """
-    held = await hold(call.db, call.store_id, customer_id)
-    if held is None:
-        raise _no_customer()
-    call.check_version(held.version)
-    await erase(call.db, call.store_id, customer_id, held, cause_of(call))
-    return NoContent()
 
 
 @routes.post("/customers/{customer_id}/addresses", scope="customers:write", example=NEW_ADDRESS)
 async def create_customer_address(call: Call, customer_id: int, body: NewAddress) -> Created[Address]:
     """Add an address.
 
-    A customer has at most 100. The first is the default for shipping and billing; a later one that says so takes that
-    over.
+    A customer has at most 100 addresses. The first address becomes the default for shipping and billing; a later address
+    can replace it as the default.
     """
     customer = await _edited(call, customer_id, lambda before: rules.add_address(before, body))
     added = customer.fields["addresses"][-1]
@@ -126,10 +106,9 @@ async def create_customer_address(call: Call, customer_id: int, body: NewAddress
 
 @routes.patch("/customers/{customer_id}/addresses/{address_id}", scope="customers:write", example=ADDRESS_CHANGES)
 async def update_customer_address(call: Call, customer_id: int, address_id: int, body: AddressChanges) -> One[Address]:
-    """Change an address by merge patch.
+    """Update an address by merge patch.
 
-    Making it a default takes that from the address that was it, in the same moment. Orders that were placed keep the
-    address as it was.
+    Making the address a default unsets the previous default at the same time. Existing orders keep the previous address.
     """
 
     def change(customer: CustomerCopy) -> CustomerCopy:
@@ -145,9 +124,9 @@ async def update_customer_address(call: Call, customer_id: int, address_id: int,
 
 @routes.delete("/customers/{customer_id}/addresses/{address_id}", scope="customers:write")
 async def delete_customer_address(call: Call, customer_id: int, address_id: int) -> NoContent:
-    """Remove an address.
+    """Delete an address.
 
-    Where it was a default, the oldest that remains takes its place. Orders that were placed keep the address as it was.
+    If it was a default, the oldest remaining address becomes the default. Existing orders keep the address.
     """
     await _edited(call, customer_id, lambda before: rules.remove_address(before, _address(call, before, address_id)))
     return NoContent()
@@ -157,22 +136,21 @@ async def delete_customer_address(call: Call, customer_id: int, address_id: int)
 async def update_customer_metadata(call: Call, customer_id: int, body: MetadataChanges) -> Page[MetadataEntry]:
     """Merge metadata.
 
-    Keys that are left out stay, null removes one; two who merge different keys at once both succeed. Keys belong to your
-    app, up to 100 of them, unless they start with `shared.`: those are seen and written by all, 100 again. Answers every
-    entry that your app can see, with who wrote it last.
+    Omitted keys stay, null removes a key; concurrent merges of different keys both succeed. Keys belong to your app, which
+    can have up to 100. All apps can read and write keys that start with `shared.`, up to 100 as well. Returns every entry
+    that your app can see, with the app that wrote it last.
     """
 
     def change(customer: CustomerCopy) -> CustomerCopy:
         call.check_version(customer.version)
-        spaces, faults = rules.merged(customer.spaces, call.patch, call.caller.app_id, "")
+        metadata, faults = rules.merged(customer.metadata, call.patch, call.caller.app_id, "")
         rules.refuse(faults)
-        return msgspec.structs.replace(customer, spaces=spaces)
+        return msgspec.structs.replace(customer, metadata=metadata)
 
     await _edited(call, customer_id, change)
-    spaces = [SHARED_SPACE, call.caller.app_id]
     entries = [
         MetadataEntry(row.key, value_of(row.value), row.updated_at, WrittenBy(row.updated_by))
-        for row in await queries.ENTRIES.all(call.db, call.store_id, customer_id, spaces)
+        for row in await queries.ENTRIES.all(call.db, call.store_id, customer_id, call.caller.app_id)
     ]
     docs = [msgspec.json.encode(entry) for entry in entries]
     return Page(docs, [], len(docs), max(len(docs), 1), 1, None, None)
@@ -186,9 +164,9 @@ async def _document(call: Call, customer_id: int) -> One[Customer]:
     return One(seen_by(found.doc, call.caller.app_id), found.version)
 
 
-def _names(wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """What `load` is to look for: whoever has one of the names that are wanted."""
-    email, phone, external_id = (wanted[name] for name in ("email", "phone", "external_id"))
+def _keys(sent: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of `load` that find every customer with one of these keys."""
+    email, phone, external_id = (sent[name] for name in ("email", "phone", "external_id"))
     number = e164(phone) if isinstance(phone, str) else None
     return {
         "emails": [email] if isinstance(email, str) else [],
@@ -198,33 +176,35 @@ def _names(wanted: Mapping[str, Any]) -> dict[str, Any]:
 
 
 async def _edited(call: Call, customer_id: int, edit: Callable[[CustomerCopy], CustomerCopy]) -> CustomerCopy:
-    """Lock a customer, edit it, and store it if anything changed."""
-    customer = _found(Register(await load(call.db, call.store_id, ids=[customer_id])), customer_id)
-    return await _stored(call, edit(customer))
+    """Lock a customer, edit it, and save it if anything changed."""
+    customer = _found(CustomerWorkspace(await load(call.db, call.store_id, ids=[customer_id])), customer_id)
+    return await _saved(call, edit(customer))
 
 
-async def _stored(call: Call, customer: CustomerCopy) -> CustomerCopy:
-    """Store a customer; where another took one of its names after our look, the refusal says who."""
+async def _saved(call: Call, customer: CustomerCopy) -> CustomerCopy:
+    """Save a customer. If another customer took one of its keys since it was loaded, the refusal names that customer."""
     call.subject = Subject("customer", customer.id) if customer.id else None
     try:
-        [stored] = await save_or_refuse(call.db, call.store_id, call.store.digits, [customer], cause_of(call))
+        [saved] = await save_or_refuse(
+            call.db, call.store_id, call.store.digits, [customer], Cause(call.caller.app_id, call.request_id)
+        )
     except (CustomerExists, ExternalIdTaken):
         # Uses another connection, because this transaction is rolled back.
-        named = await load(call.autocommit, call.store_id, **_names(customer.fields), lock=False)
-        Register(other for other in named if other.id != customer.id).put(customer)
+        others = await load(call.autocommit, call.store_id, **_keys(customer.fields), lock=False)
+        CustomerWorkspace(other for other in others if other.id != customer.id).put(customer)
         raise
-    return stored
+    return saved
 
 
-def _found(register: Register, customer_id: int) -> CustomerCopy:
-    customer = register.find("id", customer_id)
+def _found(workspace: CustomerWorkspace, customer_id: int) -> CustomerCopy:
+    customer = workspace.find("id", customer_id)
     if customer is None:
         raise _no_customer()
     return customer
 
 
 def _address(call: Call, customer: CustomerCopy, address_id: int) -> dict[str, Any]:
-    """An address of a customer, found and of a version that the caller allows."""
+    """An address of a customer, with the version that the caller expects."""
     address = customer.address(address_id)
     if address is None:
         raise NotFound("There is no address with this id.")
@@ -236,13 +216,12 @@ def _no_customer() -> NotFound:
     return NotFound("There is no customer with this id.")
 
 
-def _own_metadata(query: ListQuery, call: Call) -> ListQuery:
-    """The same request with `metadata` read for this caller: its own namespace, or the shared one."""
+def _for_caller(query: ListQuery, call: Call) -> ListQuery:
+    """The query with its `metadata` filter resolved for this caller: keys of its app, or shared keys."""
     if "metadata" not in query.shape.filters:
         return query
     pairs: dict[str, str] = msgspec.json.decode(query.values[query.shape.filters.index("metadata")])
     wanted = [
-        entry_term(call.store_id, rules.space_of(key, call.caller.app_id) or SHARED_SPACE, key, value)
-        for key, value in pairs.items()
+        entry_term(call.store_id, rules.owner_of(key, call.caller.app_id), key, value) for key, value in pairs.items()
     ]
     return query.with_filter("metadata", terms.exactly(wanted))

@@ -1,39 +1,32 @@
-"""Forgetting a person: a slice that writes personal data appends to REACHES what empties it, or to SEARCHES what finds it.
-
-All run inside the erasing transaction, in the order in which they were appended, while nobody else can hold the customer;
-what must be held before the customer is in HOLDS.
-"""
+"""Erasing a customer's own records. The order of all steps, in every slice, is in `stoa.erasure`."""
 
 import re
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, cast
 
 import msgspec
 
-from stoa.access import audit
 from stoa.customers.contract import email_key
-from stoa.customers.events import CustomerDeleted
 from stoa.customers.phones import e164
+from stoa.db.documents import fields_of, head_of
 from stoa.db.query import Command, Executor, Query
-from stoa.events.outbox import Actor, emit
-from stoa.products.documents import fields_of, head_of
-from stoa.products.saving import Cause
+from stoa.events.outbox import Cause
 
 _NO_DIGITS = re.compile(r"[^0-9]+")
 
 
 class Person(msgspec.Struct, frozen=True):
-    """Whom to forget, with every name that was ever theirs: what was written of them may only show one of these."""
+    """The customer to erase, with all current and former identifiers: a record may contain only one of them."""
 
     store_id: int
     customer_id: int
-    emails: frozenset[str]  # lowered
+    emails: frozenset[str]  # in lower case
     phones: frozenset[str]  # E.164
     external_ids: frozenset[str]
-    cause: Cause  # who asks for it
+    cause: Cause
 
     def is_named_in(self, text: str) -> bool:
-        """Whether a text carries an address or a number of theirs, however it is written."""
+        """Whether a text contains one of the email addresses or phone numbers, in any spelling."""
         lowered = text.lower()
         if any(email in lowered for email in self.emails):
             return True
@@ -41,114 +34,91 @@ class Person(msgspec.Struct, frozen=True):
         return any(phone[1:] in digits for phone in self.phones)
 
 
-Search = Callable[[Executor, Person], Awaitable[None]]
-
-EVENTS_OF_CUSTOMER = Command(
-    """UPDATE events SET changes = '{}', data = '{"id":' || resource_id || '}'
-        WHERE store_id = $1 AND resource_type = 'customer' AND resource_id = $2"""
-)
-# A replay answers the same status, and says only that the person is gone.
-REMEMBERED_ANSWERS = Command(
-    """UPDATE idempotency_keys SET body = convert_to('{"data":{"id":' || subject_id || '},"meta":{}}', 'UTF8')
-        WHERE store_id = $1 AND subject_type = 'customer' AND subject_id = $2 AND length(body) > 0"""
-)
-METADATA = Command("DELETE FROM customer_metadata WHERE store_id = $1 AND customer_id = $2")
-
-# Commands that take the store's and the customer's id.
-REACHES: list[Command] = [EVENTS_OF_CUSTOMER, REMEMBERED_ANSWERS, METADATA]
-# What must be held before the customer, because whoever changes it holds it first; takes the same two ids.
-HOLDS: list[Query[int]] = []
-# What must look into texts to know a person.
-SEARCHES: list[Search] = []
-
-
-class Held(msgspec.Struct):
+class LockedCustomer(msgspec.Struct):
     version: int
     head: str
 
 
-# Waits for every order that holds the customer; from here on none can.
-HOLD = Query(
-    Held, "SELECT version, head FROM customers WHERE store_id = $1 AND id = $2 AND deleted_at IS NULL FOR UPDATE"
+# Waits for every order that has locked the customer; no new order can lock it afterwards.
+LOCK = Query(
+    LockedCustomer,
+    "SELECT version, head FROM customers WHERE store_id = $1 AND id = $2 AND deleted_at IS NULL FOR UPDATE",
 )
 
 
-class Told(msgspec.Struct):
+class PastEvent(msgspec.Struct):
     changes: str
     data: str
 
 
-TOLD = Query(
-    Told, "SELECT changes, data FROM events WHERE store_id = $1 AND resource_type = 'customer' AND resource_id = $2"
+PAST_EVENTS = Query(
+    PastEvent,
+    "SELECT changes, data FROM events WHERE store_id = $1 AND resource_type = 'customer' AND resource_id = $2",
 )
-
-
-class Erased(msgspec.Struct):
-    version: int
-    doc: str
-
-
-ERASE = Command(
+ERASE_EVENTS = Command(
+    """UPDATE events SET changes = '{}', data = '{"id":' || resource_id || '}'
+        WHERE store_id = $1 AND resource_type = 'customer' AND resource_id = $2"""
+)
+# A replay returns the same status with nothing but the id.
+ERASE_RESPONSES = Command(
+    """UPDATE idempotency_keys SET body = convert_to('{"data":{"id":' || subject_id || '},"meta":{}}', 'UTF8')
+        WHERE store_id = $1 AND subject_type = 'customer' AND subject_id = $2 AND length(body) > 0"""
+)
+DELETE_METADATA = Command("DELETE FROM customer_metadata WHERE store_id = $1 AND customer_id = $2")
+ERASE_PROFILE = Command(
     """UPDATE customers
           SET external_id = NULL, email = NULL, email_key = NULL, phone = NULL, first_name = NULL, last_name = NULL,
               status = 'erased', head = $3, shown = ',"metadata":{}', terms = '', deleted_at = greatest(updated_at, now()),
               updated_at = greatest(updated_at, now()), version = version + 1
         WHERE store_id = $1 AND id = $2"""
 )
-TOMBSTONE = Query(
-    Erased, "SELECT version, customer_document(c) AS doc FROM customers c WHERE store_id = $1 AND id = $2"
-)
 COUNT = Command("INSERT INTO row_counts (store_id, resource, delta) VALUES ($1, 'customers', -1)")
 
 
-async def hold(db: Executor, store_id: int, customer_id: int) -> Held | None:
-    for first in HOLDS:
-        await first.all(db, store_id, customer_id)
-    return await HOLD.maybe(db, store_id, customer_id)
+class ErasedCustomer(msgspec.Struct):
+    version: int
+    doc: str
 
 
-async def erase(db: Executor, store_id: int, customer_id: int, held: Held, cause: Cause) -> None:
-    """Remove a held customer's personal data everywhere, and tell of it."""
-    told = await TOLD.all(db, store_id, customer_id)
-    person = _person(store_id, customer_id, held, told, cause)
-    for reach in REACHES:
-        await reach.run(db, store_id, customer_id)
-    for search in SEARCHES:
-        await search(db, person)
-    await ERASE.run(db, store_id, customer_id, head_of({"status": "erased"}))
-    await COUNT.run(db, store_id)
-    gone = await TOMBSTONE.one(db, store_id, customer_id)
-    actor = Actor("app", cause.app_id) if cause.app_id else Actor("operator")
-    event = CustomerDeleted(customer_id, gone.version, gone.doc, {})
-    await emit(db, store_id, event, actor=actor, request_id=cause.request_id)
-    await audit.record(
-        db,
-        store_id,
-        "customer.erased",
-        actor=f"app:{cause.app_id}" if cause.app_id else "operator",
-        subject=f"customer:{customer_id}",
-        detail={},
-        request_id=cause.request_id,
-    )
+TOMBSTONE = Query(
+    ErasedCustomer,
+    """SELECT version, customer_document(id, version, deleted_at, head, shown, tail) AS doc
+         FROM customers WHERE store_id = $1 AND id = $2""",
+)
 
 
-def _person(store_id: int, customer_id: int, held: Held, told: Iterable[Told], cause: Cause) -> Person:
-    """All names that the customer has, and had as far as past events tell."""
-    names: dict[str, set[str]] = {"email": set(), "phone": set(), "external_id": set()}
-    known: list[dict[str, Any]] = [fields_of(held.head)]
-    for each in told:
-        known.append(msgspec.json.decode(each.data))
-        changes = cast("dict[str, Any]", msgspec.json.decode(each.changes))
-        known += [{name: value} for name in names for value in changes.get(name, [])]
-    for members in known:
-        for name, found in names.items():
+async def identify(db: Executor, store_id: int, customer_id: int, head: str, cause: Cause) -> Person:
+    """A locked customer with all identifiers that its profile and its past events contain."""
+    past_events = await PAST_EVENTS.all(db, store_id, customer_id)
+    found: dict[str, set[str]] = {"email": set(), "phone": set(), "external_id": set()}
+    for members in [fields_of(head), *_members_in(past_events, list(found))]:
+        for name, values in found.items():
             if isinstance(value := members.get(name), str):
-                found.add(value)
+                values.add(value)
     return Person(
         store_id,
         customer_id,
-        frozenset(map(email_key, names["email"])),
-        frozenset(number for phone in names["phone"] if (number := e164(phone)) is not None),
-        frozenset(names["external_id"]),
+        frozenset(map(email_key, found["email"])),
+        frozenset(number for phone in found["phone"] if (number := e164(phone)) is not None),
+        frozenset(found["external_id"]),
         cause,
     )
+
+
+def _members_in(past_events: Iterable[PastEvent], names: list[str]) -> Iterable[dict[str, Any]]:
+    for event in past_events:
+        yield msgspec.json.decode(event.data)
+        changes = cast("dict[str, Any]", msgspec.json.decode(event.changes))
+        yield from ({name: value} for name in names for value in changes.get(name, []))
+
+
+async def erase_records(db: Executor, person: Person) -> None:
+    """Erase the customer's past events, stored responses and metadata."""
+    for command in (ERASE_EVENTS, ERASE_RESPONSES, DELETE_METADATA):
+        await command.run(db, person.store_id, person.customer_id)
+
+
+async def erase_profile(db: Executor, person: Person) -> None:
+    """Erase the profile; the row stays as a tombstone."""
+    await ERASE_PROFILE.run(db, person.store_id, person.customer_id, head_of({"status": "erased"}))
+    await COUNT.run(db, person.store_id)

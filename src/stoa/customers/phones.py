@@ -1,15 +1,15 @@
-"""Phone numbers: any spelling that names its country in, E.164 out."""
+"""Converts phone numbers with a country code, in any notation, to E.164."""
 
 import phonenumbers
 
 
 def e164(text: str) -> str | None:
-    """A number as it is stored and compared, or None when it is none."""
+    """A phone number as it is stored and compared, or None if the text is not one."""
     plain = text.strip()
     if plain.startswith("00"):
         plain = f"+{plain[2:]}"
     if not plain.startswith("+"):
-        return None  # a store has no country of its own, so a national number could be anybody's
+        return None  # a store has no default country, so a national number is ambiguous
     try:
         number = phonenumbers.parse(plain, None)
     except phonenumbers.NumberParseException:

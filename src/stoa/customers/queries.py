@@ -1,4 +1,4 @@
-"""What the database does for customers."""
+"""The statements for customers."""
 
 from datetime import datetime
 
@@ -11,7 +11,7 @@ _TERMS = "terms @@ ({}::text)::tsquery"
 
 LISTING = Listing(
     table="customers",
-    # The caller's own metadata loses its mark here; what is left to be done is little.
+    # Removing the start of the caller's section makes its metadata visible; the handler removes the other sections.
     doc="""'{"id":' || id || head || replace(shown, {caller}, '') || tail""",
     tombstone="""'{"id":' || id || ',"deleted_at":"' || rfc3339(deleted_at) || '","version":' || version || '}'""",
     counted_as="customers",
@@ -74,8 +74,8 @@ class StoredCustomer(msgspec.Struct):
     shown: str
 
 
-# Every customer that is named, by whatever names it, in the order of ids.
-LOOK = Query(
+# All customers with one of these keys, in the order of their ids.
+READ = Query(
     StoredCustomer,
     """SELECT id, version, head, shown FROM customers
         WHERE store_id = $1 AND deleted_at IS NULL AND id IN (
@@ -85,7 +85,7 @@ LOOK = Query(
               UNION SELECT id FROM customers WHERE store_id = $1 AND external_id = ANY($5::text[]) AND deleted_at IS NULL)
         ORDER BY id""",
 )
-LOCK = Query(StoredCustomer, f"{LOOK.sql} FOR NO KEY UPDATE")
+LOCK = Query(StoredCustomer, f"{READ.sql} FOR NO KEY UPDATE")
 
 
 class Drawn(msgspec.Struct):
@@ -99,15 +99,15 @@ DRAW = Query(
     """SELECT ARRAY(SELECT nextval('customer_ids') FROM generate_series(1, $1::integer)) AS customer_ids,
               ARRAY(SELECT nextval('customer_address_ids') FROM generate_series(1, $2::integer)) AS address_ids,
               rfc3339(clock_timestamp()) AS moment""",
-    unbound="ids are drawn for whoever asks",
+    unbound="a sequence belongs to no store",
 )
 
 
 class Saved(msgspec.Struct):
-    customer_ids: list[int]  # null where one could not be made
+    customer_ids: list[int]  # null: not created
 
 
-SAVE = Query(Saved, f"SELECT customer_ids FROM save_customers({', '.join(f'${n}' for n in range(1, 26))})")
+SAVE = Query(Saved, "SELECT customer_ids FROM save_customers($1, $2, $3, $4, $5, $6::json, $7::json, $8::json)")
 
 
 class StoredEntry(msgspec.Struct):
@@ -120,7 +120,7 @@ class StoredEntry(msgspec.Struct):
 ENTRIES = Query(
     StoredEntry,
     """SELECT key, value, updated_at, updated_by FROM customer_metadata
-        WHERE store_id = $1 AND customer_id = $2 AND namespace = ANY($3::bigint[]) ORDER BY key""",
+        WHERE store_id = $1 AND customer_id = $2 AND (app_id IS NULL OR app_id = $3) ORDER BY key""",
 )
 
 
@@ -134,7 +134,7 @@ class FoundCustomer(msgspec.Struct):
     last_name: str | None
 
 
-# Not held: whoever stores the order holds its customer first, and finds out who was erased since.
+# Without a lock: saving an order locks its customer first and detects an erasure.
 CONTACTS = Query(
     FoundCustomer,
     """SELECT id, email, phone, first_name, last_name FROM customers
@@ -145,12 +145,12 @@ CONTACT = Query(
     """SELECT id, email, phone, first_name, last_name FROM customers
         WHERE store_id = $1 AND id = $2 AND deleted_at IS NULL""",
 )
-# Held against an erasure, for what is written of the customer and is no order.
-HOLD = Query(FoundCustomer, f"{CONTACT.sql} FOR KEY SHARE")
+# Locked against erasure, for writes about the customer other than orders.
+LOCK_CONTACT = Query(FoundCustomer, f"{CONTACT.sql} FOR KEY SHARE")
 
 
-class MetCustomer(msgspec.Struct):
-    place: int
+class IndexedCustomer(msgspec.Struct):
+    index: int
     id: int
     email: str | None
     phone: str | None
@@ -158,11 +158,11 @@ class MetCustomer(msgspec.Struct):
     last_name: str | None
 
 
-# Several at once, by e-mail address, else by phone number.
+# Several at once, by email address, else by phone number. `index` is the position in the request, from 1.
 FIND = Query(
-    MetCustomer,
-    """SELECT t.place::integer, c.id, c.email, c.phone, c.first_name, c.last_name
-         FROM unnest($2::text[], $3::text[]) WITH ORDINALITY AS t (email_key, phone, place)
+    IndexedCustomer,
+    """SELECT t.index::integer, c.id, c.email, c.phone, c.first_name, c.last_name
+         FROM unnest($2::text[], $3::text[]) WITH ORDINALITY AS t (email_key, phone, index)
               JOIN customers c ON c.store_id = $1 AND c.deleted_at IS NULL AND c.id = coalesce(
                   (SELECT e.id FROM customers e WHERE e.store_id = $1 AND e.email_key = t.email_key AND e.deleted_at IS NULL),
                   (SELECT p.id FROM customers p WHERE p.store_id = $1 AND p.phone = t.phone AND p.deleted_at IS NULL))""",

@@ -1,4 +1,4 @@
-"""How a customer may change, decided without a database: profile, addresses with their defaults, and metadata."""
+"""The rules by which customers change, without a database: profile, addresses with their defaults, and metadata."""
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
@@ -8,15 +8,15 @@ import msgspec
 
 from stoa.customers.bodies import AddressChanges, CustomerChanges, NewAddress, NewCustomer, Profile
 from stoa.customers.contract import MOST_ADDRESSES, MOST_KEYS, SHARED
-from stoa.customers.copies import CustomerCopy
-from stoa.customers.documents import ADDRESS_DEFAULTS, CUSTOMER_DEFAULTS, SHARED_SPACE, Spaces
+from stoa.customers.documents import ADDRESS_DEFAULTS, CUSTOMER_DEFAULTS, Metadata
 from stoa.customers.phones import e164
-from stoa.products.documents import json_of
+from stoa.customers.working_copy import CustomerCopy
+from stoa.db.documents import json_of
 from stoa.rest.patch import merge
 from stoa.rest.problems import Fault, ValidationFailed, counted, printable
 
 _FLAGS = ("is_default_shipping", "is_default_billing")
-_BOOKS = ("id", "customer_id", "created_at", "updated_at", "version")
+_MAINTAINED = ("id", "customer_id", "created_at", "updated_at", "version")
 COUNTRIES = frozenset(
     "AD AE AF AG AI AL AM AO AQ AR AS AT AU AW AX AZ BA BB BD BE BF BG BH BI BJ BL BM BN BO BQ BR BS BT BV BW BY BZ CA CC "
     "CD CF CG CH CI CK CL CM CN CO CR CU CV CW CX CY CZ DE DJ DK DM DO DZ EC EE EG EH ER ES ET FI FJ FK FM FO FR GA GB GD "
@@ -29,7 +29,7 @@ COUNTRIES = frozenset(
 
 
 def new_customer(new: NewCustomer, metadata: Mapping[str, Any], app_id: int | None) -> CustomerCopy:
-    """A customer as it was sent; `metadata` as it came, for its numbers keep their digits."""
+    """A new customer. `metadata` is the undecoded request member, so that its numbers keep their digits."""
     faults = profile_faults(new)
     fields = {**CUSTOMER_DEFAULTS, **_plain(new)}
     del fields["metadata"]
@@ -39,12 +39,12 @@ def new_customer(new: NewCustomer, metadata: Mapping[str, Any], app_id: int | No
     if len(new.addresses) > MOST_ADDRESSES:
         faults.append(_address_limit("/addresses"))
     else:
-        for place, each in enumerate(new.addresses):
-            faults += address_faults(_plain(each), f"/addresses/{place}")
+        for index, each in enumerate(new.addresses):
+            faults += address_faults(_plain(each), f"/addresses/{index}")
         faults += _flag_faults(new.addresses)
-    spaces, wrong = merged({}, metadata, app_id, "/metadata")
+    stored, wrong = merged({}, metadata, app_id, "/metadata")
     refuse([*faults, *wrong])
-    customer = CustomerCopy(None, fields, spaces)
+    customer = CustomerCopy(None, fields, stored)
     for each in new.addresses:
         customer = add_address(customer, each)
     return customer
@@ -62,18 +62,18 @@ def change_customer(
         after["phone"] = e164(body.phone)
         faults += _phone_faults(body.phone, "/phone")
     if after["email"] is None and after["phone"] is None and not faults:
-        faults.append(Fault("/email", "required", "is required, unless a phone number is given"))
+        faults.append(Fault("/email", "required", "is required unless phone is given"))
     sent: Mapping[str, Any] | None = patch.get("metadata", {})
-    metadata = sent if sent is not None else dict.fromkeys(_visible(customer.spaces, app_id))
-    spaces, wrong = merged(customer.spaces, metadata, app_id, "/metadata")
+    entries = sent if sent is not None else dict.fromkeys(_visible(customer.metadata, app_id))
+    metadata, wrong = merged(customer.metadata, entries, app_id, "/metadata")
     refuse([*faults, *wrong])
-    return msgspec.structs.replace(customer, fields=after, spaces=spaces)
+    return msgspec.structs.replace(customer, fields=after, metadata=metadata)
 
 
 def profile_faults(profile: Profile, at: str = "") -> list[Fault]:
-    """What is wrong with a person's own data beyond its form."""
+    """The faults of a profile beyond its types."""
     if profile.email is None and profile.phone is None:
-        return [Fault(f"{at}/email", "required", "is required, unless a phone number is given")]
+        return [Fault(f"{at}/email", "required", "is required unless phone is given")]
     return _phone_faults(profile.phone, f"{at}/phone")
 
 
@@ -85,13 +85,13 @@ def _once(tags: Sequence[str]) -> list[str]:
 
 
 def add_address(customer: CustomerCopy, new: NewAddress) -> CustomerCopy:
-    """Add one at the end; the first of all is the default for both, and so is whichever says so."""
+    """Append an address. The first address becomes the default for both purposes, and so does one that asks for it."""
     addresses = customer.fields["addresses"]
     if len(addresses) >= MOST_ADDRESSES:
-        raise ValidationFailed("There is no room for another address.", faults=[_address_limit("")])
+        raise ValidationFailed(f"A customer has at most {MOST_ADDRESSES} addresses.", faults=[_address_limit("")])
     sent = _plain(new)
     refuse(address_faults(sent, ""))
-    added = {**ADDRESS_DEFAULTS, **_tidied(sent), "customer_id": customer.id}
+    added = {**ADDRESS_DEFAULTS, **_normalized(sent), "customer_id": customer.id}
     wanted = {flag: bool(added[flag] or not addresses) for flag in _FLAGS}
     return _with_addresses(customer, [*addresses, added], len(addresses), wanted)
 
@@ -101,46 +101,46 @@ def change_address(
 ) -> CustomerCopy:
     """The customer with a merge patch applied to one address."""
     addresses: list[dict[str, Any]] = customer.fields["addresses"]
-    place = next(n for n, each in enumerate(addresses) if each is address)
+    index = next(n for n, each in enumerate(addresses) if each is address)
     given = {name: value for name, value in patch.items() if name not in _FLAGS}
-    after = {**ADDRESS_DEFAULTS, **_tidied(merge(address, given))}
+    after = {**ADDRESS_DEFAULTS, **_normalized(merge(address, given))}
     faults = address_faults({**after, "phone": patch.get("phone")}, "")
     wanted: dict[str, bool] = {}
     for flag in _FLAGS:
         stated = getattr(body, flag)
         if stated is False and address[flag]:
-            faults.append(Fault(f"/{flag}", "invalid_format", "cannot be taken away; make another one the default"))
+            faults.append(Fault(f"/{flag}", "invalid_format", "cannot be unset; make another address the default"))
         wanted[flag] = stated is True
     refuse(faults)
-    changed = [after if n == place else each for n, each in enumerate(addresses)]
-    return _with_addresses(customer, changed, place, wanted)
+    changed = [after if n == index else each for n, each in enumerate(addresses)]
+    return _with_addresses(customer, changed, index, wanted)
 
 
 def remove_address(customer: CustomerCopy, address: Mapping[str, Any]) -> CustomerCopy:
-    """Remove one; where it was a default, the oldest that remains takes its place."""
+    """Remove an address. If it was a default, the oldest remaining address becomes the default."""
     left = [each for each in customer.fields["addresses"] if each is not address]
     return _with_addresses(customer, left, 0, {flag: address[flag] for flag in _FLAGS})
 
 
 def _with_addresses(
-    customer: CustomerCopy, addresses: list[dict[str, Any]], place: int, wanted: Mapping[str, bool]
+    customer: CustomerCopy, addresses: list[dict[str, Any]], index: int, wanted: Mapping[str, bool]
 ) -> CustomerCopy:
-    """These addresses, the one at this place made default where wanted; what differs from before moves on a version."""
+    """The customer with these addresses. The one at `index` becomes the wanted default; changed ones get a new version."""
     before = {each["id"]: each for each in (customer.before or {}).get("addresses", [])}
     settled: list[dict[str, Any]] = []
     for number, each in enumerate(addresses):
-        after = {**each, **{flag: number == place if wanted[flag] else each[flag] for flag in _FLAGS}}
+        after = {**each, **{flag: number == index if wanted[flag] else each[flag] for flag in _FLAGS}}
         known = before.get(each["id"])
         if known is not None:
             after |= {"updated_at": known["updated_at"], "version": known["version"]}
             if after != known:
-                after |= {"updated_at": None, "version": known["version"] + 1}  # dated when it is stored
+                after |= {"updated_at": None, "version": known["version"] + 1}  # dated when it is saved
         settled.append(after)
     return msgspec.structs.replace(customer, fields=with_defaults({**customer.fields, "addresses": settled}))
 
 
 def with_defaults(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The ids of the default addresses follow from the addresses; a new one has its id when it is stored."""
+    """The fields with the ids of the default addresses. A new address gets its id when it is saved."""
     defaults = {
         f"default_{kind}_address_id": next(
             (each["id"] for each in fields["addresses"] if each[f"is_default_{kind}"]), None
@@ -153,16 +153,18 @@ def with_defaults(fields: Mapping[str, Any]) -> dict[str, Any]:
 def address_faults(address: Mapping[str, Any], at: str) -> list[Fault]:
     faults = _phone_faults(address.get("phone"), f"{at}/phone")
     if str(address["country_code"]).upper() not in COUNTRIES:
-        faults.append(Fault(f"{at}/country_code", "invalid_format", "must be a country code of ISO 3166-1, as in US"))
+        faults.append(Fault(f"{at}/country_code", "invalid_format", "must be a country code of ISO 3166-1, such as US"))
     return faults
 
 
-def same_place(address: Mapping[str, Any], sent: Mapping[str, Any]) -> bool:
-    """Whether everything that was sent of an address stands in this one already."""
-    return all(address[name] == value for name, value in _tidied(sent).items() if name not in (*_FLAGS, *_BOOKS))
+def has_same_values(address: Mapping[str, Any], sent: Mapping[str, Any]) -> bool:
+    """Whether an address already has all values that were sent."""
+    return all(
+        address[name] == value for name, value in _normalized(sent).items() if name not in (*_FLAGS, *_MAINTAINED)
+    )
 
 
-def _tidied(address: Mapping[str, Any]) -> dict[str, Any]:
+def _normalized(address: Mapping[str, Any]) -> dict[str, Any]:
     found = dict(address)
     if found.get("phone"):
         found["phone"] = e164(found["phone"])
@@ -174,57 +176,56 @@ def _tidied(address: Mapping[str, Any]) -> dict[str, Any]:
 def _flag_faults(addresses: list[NewAddress]) -> list[Fault]:
     faults: list[Fault] = []
     for flag in _FLAGS:
-        flagged = [place for place, each in enumerate(addresses) if getattr(each, flag)]
+        flagged = [index for index, each in enumerate(addresses) if getattr(each, flag)]
         faults += [
-            Fault(f"/addresses/{place}/{flag}", "invalid_format", "is said of another too") for place in flagged[1:]
+            Fault(f"/addresses/{index}/{flag}", "invalid_format", "is also set on another address")
+            for index in flagged[1:]
         ]
     return faults
 
 
 def _address_limit(at: str) -> Fault:
-    return Fault(at, "address_limit", f"may hold at most {MOST_ADDRESSES} addresses")
+    return Fault(at, "address_limit", f"must have at most {MOST_ADDRESSES} addresses")
 
 
 # --- metadata --------------------------------------------------------------------------------------------------------
 
 
-def space_of(key: str, app_id: int | None) -> int | None:
-    """The namespace a key belongs to; None when nobody may write it: an operator has no namespace."""
-    return SHARED_SPACE if key.startswith(SHARED) else app_id
+def owner_of(key: str, app_id: int | None) -> int | None:
+    """The owner of a metadata key that this app writes; None: the key is shared."""
+    return None if key.startswith(SHARED) else app_id
 
 
-def _visible(spaces: Spaces, app_id: int | None) -> list[str]:
+def _visible(metadata: Metadata, app_id: int | None) -> list[str]:
     """The keys that an app sees."""
-    return [key for space in {SHARED_SPACE, app_id} if space is not None for key in spaces.get(space, {})]
+    return [key for owner in {None, app_id} for key in metadata.get(owner, {})]
 
 
-def merged(spaces: Spaces, patch: Mapping[str, Any], app_id: int | None, at: str) -> tuple[Spaces, list[Fault]]:
-    """Metadata with a flat merge patch applied, each key in its namespace; and what is wrong with it."""
-    after = {space: dict(entries) for space, entries in spaces.items()}
+def merged(metadata: Metadata, patch: Mapping[str, Any], app_id: int | None, at: str) -> tuple[Metadata, list[Fault]]:
+    """Metadata with a flat merge patch applied, and its faults. Each key goes to its owner; an operator owns none."""
+    after = {owner: dict(entries) for owner, entries in metadata.items()}
     faults: list[Fault] = []
     for key, value in patch.items():
-        space = space_of(key, app_id)
-        if space is None:
-            faults.append(
-                Fault(f"{at}/{printable(key)}", "invalid_format", f"must start with {SHARED} where no app writes")
-            )
+        if app_id is None and not key.startswith(SHARED):
+            words = f"must start with {SHARED} because no app writes it"
+            faults.append(Fault(f"{at}/{printable(key)}", "invalid_format", words))
             continue
-        entries = after.setdefault(space, {})
+        entries = after.setdefault(owner_of(key, app_id), {})
         if value is None:
             entries.pop(key, None)
         else:
             entries[key] = json_of(value)
     faults += [
-        Fault(at, "metadata_limit", f"may hold at most {MOST_KEYS} keys, and as many shared ones")
-        for space, entries in after.items()
-        if len(entries) > MOST_KEYS and len(entries) > len(spaces.get(space, {}))
+        Fault(at, "metadata_limit", f"must have at most {MOST_KEYS} keys of the app and {MOST_KEYS} shared keys")
+        for owner, entries in after.items()
+        if len(entries) > MOST_KEYS and len(entries) > len(metadata.get(owner, {}))
     ]
-    return {space: entries for space, entries in after.items() if entries}, faults
+    return {owner: entries for owner, entries in after.items() if entries}, faults
 
 
 def _phone_faults(phone: Any, at: str) -> list[Fault]:
     if phone and e164(phone) is None:
-        return [Fault(at, "invalid_format", "must be a phone number with its country code, as in +15550100123")]
+        return [Fault(at, "invalid_format", "must be a phone number with its country code, such as +15550100123")]
     return []
 
 
@@ -234,6 +235,6 @@ def refuse(faults: list[Fault]) -> None:
 
 
 def _plain(body: msgspec.Struct) -> dict[str, Any]:
-    """A body's members as a document holds them: plain values that keep their digits."""
+    """The members of a body as a document stores them: plain values that keep their digits."""
     plain: dict[str, Any] = msgspec.to_builtins(msgspec.structs.asdict(body), builtin_types=(Decimal,))
     return plain

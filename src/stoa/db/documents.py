@@ -1,4 +1,34 @@
-"""Documents that are the same for every table, as SQL."""
+"""Stored documents: the JSON of a resource, whose head the application builds and whose tail the database generates."""
 
-# What is left of a deleted row.
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+
+# The document of a deleted row, as SQL.
 TOMBSTONE = """'{"id":' || id || ',"deleted_at":"' || rfc3339(deleted_at) || '","version":' || version || '}'"""
+
+# Numbers keep the digits that they were sent with; they never become floats.
+_encoder = msgspec.json.Encoder(decimal_format="number")
+_decoder = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal)
+
+
+def json_of(value: Any) -> str:
+    """A value as JSON text."""
+    return _encoder.encode(value).decode()
+
+
+def exactly(document: str | bytes) -> dict[str, Any]:
+    """A document with every digit of its numbers, so that it can be compared with what a request sent."""
+    return _decoder.decode(document)
+
+
+def head_of(fields: Mapping[str, Any]) -> str:
+    """The members of a document without its braces, to follow the id."""
+    return "," + _encoder.encode(fields)[1:-1].decode()
+
+
+def fields_of(head: str) -> dict[str, Any]:
+    """The members of a stored head."""
+    return _decoder.decode("{" + head[1:] + "}")

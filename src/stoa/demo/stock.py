@@ -9,12 +9,13 @@ from stoa.access.queries import STORE_BY_HANDLE
 from stoa.access.stores import create_store
 from stoa.customers.bodies import NewCustomer
 from stoa.customers.rules import new_customer
-from stoa.customers.saving import save as save_customers
+from stoa.customers.save import save as save_customers
 from stoa.db.query import Executor
 from stoa.demo.sales import sell
+from stoa.events.outbox import Cause
 from stoa.products.bodies import NewProduct
 from stoa.products.rules import new_product
-from stoa.products.saving import Cause, save
+from stoa.products.save import Booking, save
 from stoa.rest.body import convert, parse
 from stoa.rest.endpoint import Store
 
@@ -41,8 +42,8 @@ async def fill(operator: Operator, handle: str, catalogue: str) -> None:
     store = await STORE_BY_HANDLE.one(operator.db, handle)
     products = [convert(each, NewProduct, digits=store.digits) for each in document["products"]]
     async with operator.db.transaction() as db:
-        cause = Cause(0, operator.request_id, reason="restock", reference="opening stock")
-        await save(db, store.id, [new_product(product, store) for product in products], cause)
+        cause, booking = Cause(None, operator.request_id), Booking(reason="restock", reference="opening stock")
+        await save(db, store.id, [new_product(product, store) for product in products], cause, booking)
         if "people" in document:
             await welcome(db, store, document["people"], operator.request_id)
     if "orders" in document:

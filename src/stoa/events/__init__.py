@@ -1,1 +1,1 @@
-"""What happened, told once: events are written to the outbox in the transaction in which they happen."""
+"""Events: each is written to the outbox in the transaction of the change that it describes."""

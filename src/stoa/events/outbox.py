@@ -1,4 +1,4 @@
-"""The outbox: one row for each event, committed with the change that it tells of."""
+"""The outbox: one row for each event, committed with the change that it describes."""
 
 from typing import Any, ClassVar
 
@@ -9,14 +9,29 @@ from stoa.ids import new_id
 
 
 class Actor(msgspec.Struct, omit_defaults=True):
-    """Who caused it: an app by its id, or the operator."""
+    """The originator of a change: an app by its id, or an operator."""
 
     type: str
     app_id: int | None = None
 
 
+class Cause(msgspec.Struct, frozen=True):
+    """The request behind a change, and the app that sent it; without an app, an operator caused the change."""
+
+    app_id: int | None
+    request_id: str
+
+    @property
+    def actor(self) -> Actor:
+        return Actor("operator") if self.app_id is None else Actor("app", self.app_id)
+
+    @property
+    def actor_json(self) -> str:
+        return msgspec.json.encode(self.actor).decode()
+
+
 class Event(msgspec.Struct):
-    """Something that happened to a resource; each kind is a subclass with its name and the scope that may hear it."""
+    """A change of a resource. Each type is a subclass with its name and the scope that a subscriber needs."""
 
     name: ClassVar[str] = ""
     scope: ClassVar[str] = ""
@@ -42,7 +57,7 @@ INSERT = Command(
 
 
 async def emit(db: Executor, store_id: int, event: Event, *, actor: Actor, request_id: str) -> None:
-    """Tell of a change, inside the transaction that makes it."""
+    """Insert an event, in the transaction of its change."""
     await INSERT.run(
         db,
         store_id,

@@ -1,1 +1,1 @@
-"""Bulk import: files of products taken in at once, carried out row by row in the background, and reported on."""
+"""Bulk import: uploads of products and customers, applied row by row in the background, with a report on each row."""

@@ -1,4 +1,4 @@
-"""The command by which operators bring files into a store."""
+"""The command `stoa import`, by which operators import files into a store."""
 
 import asyncio
 import gzip
@@ -33,11 +33,11 @@ LOOK_EVERY_S = 0.2
 
 @click.group("import")
 def import_files() -> None:
-    """Bring files into a store.
+    """Import files into a store.
 
     \b
     Example:
-      stoa import products catalogue.csv --store demo
+      stoa import products catalog.csv --store demo
     """
 
 
@@ -48,19 +48,19 @@ def _choice(name: str, *words: str, text: str) -> Callable[[Any], Any]:
 @import_files.command("products")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--store", "handle", required=True, help="The store's handle.")
-@_choice("--mode", "upsert", "create", "update", text="What may happen to a row's product.")
-@_choice("--match-by", *PRODUCTS.match_by, text="The field by which a row names its product.")
-@_choice("--on-error", "continue", "abort", text="With abort nothing is written unless every row is right.")
-@_choice("--missing", "ignore", "archive", text="What becomes of products that the file does not name.")
-@click.option("--dry-run", is_flag=True, help="Only check, and tell what would change.")
+@_choice("--mode", "upsert", "create", "update", text="Whether a row may create or update its product.")
+@_choice("--match-by", *PRODUCTS.match_by, text="The field that identifies the product of a row.")
+@_choice("--on-error", "continue", "abort", text="With abort, nothing is written if any row has a fault.")
+@_choice("--missing", "ignore", "archive", text="What to do with products that are not in the file.")
+@click.option("--dry-run", is_flag=True, help="Check the file and report the changes without writing them.")
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output with stable keys.")
 @click.pass_obj
 def import_products(console: Console, file: Path, handle: str, *, as_json: bool, **options: Any) -> None:
-    """Import products from FILE: .ndjson, .csv or .json, each also packed as .gz.
+    """Import products from FILE: .ndjson, .csv or .json, optionally compressed as .gz.
 
     \b
     Examples:
-      stoa import products catalogue.csv --store demo
+      stoa import products catalog.csv --store demo
       stoa import products stock.ndjson.gz --store demo --mode update --dry-run --json
     """
     _run(console, PRODUCTS, file, handle, options, as_json=as_json)
@@ -69,16 +69,16 @@ def import_products(console: Console, file: Path, handle: str, *, as_json: bool,
 @import_files.command("customers")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--store", "handle", required=True, help="The store's handle.")
-@_choice("--mode", "upsert", "create", "update", text="What may happen to a row's customer.")
-@_choice("--match-by", *CUSTOMERS.match_by, text="The field by which a row names its customer.")
-@_choice("--on-error", "continue", "abort", text="With abort nothing is written unless every row is right.")
-@click.option("--dry-run", is_flag=True, help="Only check, and tell what would change.")
+@_choice("--mode", "upsert", "create", "update", text="Whether a row may create or update its customer.")
+@_choice("--match-by", *CUSTOMERS.match_by, text="The field that identifies the customer of a row.")
+@_choice("--on-error", "continue", "abort", text="With abort, nothing is written if any row has a fault.")
+@click.option("--dry-run", is_flag=True, help="Check the file and report the changes without writing them.")
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output with stable keys.")
 @click.pass_obj
 def import_customers(console: Console, file: Path, handle: str, *, as_json: bool, **options: Any) -> None:
-    """Import customers from FILE: .ndjson, .csv or .json, each also packed as .gz.
+    """Import customers from FILE: .ndjson, .csv or .json, optionally compressed as .gz.
 
-    Metadata keys must start with `shared.`, because no app imports here.
+    Metadata keys must start with `shared.`, because an operator has no keys of its own.
 
     \b
     Examples:
@@ -89,7 +89,7 @@ def import_customers(console: Console, file: Path, handle: str, *, as_json: bool
 
 
 def _run(console: Console, of: Importable, file: Path, handle: str, options: dict[str, Any], *, as_json: bool) -> None:
-    """Bring a file in, say what became of it, and end as a shell expects."""
+    """Import a file, print the result, and exit with a status that tells scripts the outcome."""
     wanted = msgspec.convert(options, Options)
     done = console.run(lambda by: _import(by, of, file, handle, wanted, quiet=as_json))
     if as_json:
@@ -103,25 +103,25 @@ def _run(console: Console, of: Importable, file: Path, handle: str, options: dic
 
 
 async def _import(by: Operator, of: Importable, file: Path, handle: str, options: Options, *, quiet: bool) -> Import:
-    """Keep the file as an upload is kept, and carry it out here; should this process end, a worker goes on with it."""
+    """Store the file like an upload, and run the job here. If this process ends, a worker continues the job."""
     row = await find_store(by.db, handle)
     task = Task(await queries.STORE.one(by.db, row.id), new_import_id(), None, by.request_id, options)
     try:
-        with progress(quiet=quiet) as shown, _unpacked(file) as (plain, media):
+        with progress(quiet=quiet) as shown, _decompressed(file) as (plain, media):
             shown.add_task(f"Reading {file.name}", total=None)
             async with by.db.transaction() as db:
                 job = await start_import(db, task, of, plain, media)
     except Refusal as refusal:
         faults = "".join(f"\n  {fault.pointer}: {fault.detail}" for fault in refusal.faults)
         raise Refused(f"{refusal.detail}{faults}") from refusal
-    job = await _carry_out(by, job, quiet=quiet)
+    job = await _run_job(by, job, quiet=quiet)
     return await shown_import(by.db, job)
 
 
-async def _carry_out(by: Operator, job: Job, *, quiet: bool) -> Job:
-    """Run the job here, or watch the worker that was faster."""
+async def _run_job(by: Operator, job: Job, *, quiet: bool) -> Job:
+    """Run the job here, or watch the worker that claimed it first."""
     if not isinstance(by.db, Database):
-        raise TypeError("an import has transactions of its own")
+        raise TypeError("an import needs a connection pool, because it runs its own transactions")
     running: asyncio.Task[None] | None = None
     with progress(quiet=quiet) as shown:
         bar = shown.add_task("Importing", total=job.total)
@@ -140,19 +140,19 @@ async def _carry_out(by: Operator, job: Job, *, quiet: bool) -> Job:
 
 
 @contextmanager
-def _unpacked(file: Path) -> Generator[tuple[Path, str]]:
-    """A file as it is when unpacked, and what its name says it is."""
-    packed = file.suffix.lower() == ".gz"
-    media = MEDIA.get((file.with_suffix("") if packed else file).suffix.lower())
+def _decompressed(file: Path) -> Generator[tuple[Path, str]]:
+    """The decompressed file, and its media type by its name."""
+    compressed = file.suffix.lower() == ".gz"
+    media = MEDIA.get((file.with_suffix("") if compressed else file).suffix.lower())
     if media is None:
-        raise Refused(f"{file.name} must end in {', '.join(MEDIA)}, or one of these and .gz")
+        raise Refused(f"The name {file.name} must end in {', '.join(MEDIA)}, optionally followed by .gz")
     with tempfile.NamedTemporaryFile(prefix="stoa-import-") as plain:
         try:
-            with gzip.open(file) if packed else file.open("rb") as source:
+            with gzip.open(file) if compressed else file.open("rb") as source:
                 while part := source.read(1 << 20):
                     plain.write(part)
                     if plain.tell() > UPLOAD_BYTES:
-                        raise Refused(f"{file.name} may have at most {UPLOAD_BYTES:,} bytes unpacked")
+                        raise Refused(f"{file.name} must have at most {UPLOAD_BYTES:,} bytes after decompression")
         except (OSError, EOFError) as error:
             words = error.strerror if isinstance(error, OSError) else None
             raise Refused(f"{file.name} cannot be read: {words or error}") from error

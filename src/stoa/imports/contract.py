@@ -1,4 +1,4 @@
-"""Imports as callers see them: the job, its options, the report on each row, and what can be refused."""
+"""The public contract of imports: the job, its options, the report on each row, and errors."""
 
 from typing import Any, Literal
 
@@ -19,7 +19,7 @@ Outcome = Literal["created", "updated", "unchanged", "failed"]
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """How a file is to be taken in."""
+    """The options of an import."""
 
     mode: Literal["upsert", "create", "update"] = "upsert"
     match_by: str = "sku"
@@ -39,7 +39,7 @@ class Counts(msgspec.Struct):
 
 
 class RowError(msgspec.Struct):
-    """A fault of one row; without a row, a fault of the whole job."""
+    """A fault of one row, or of the whole job if `row` is null."""
 
     row: int | None
     key: dict[str, Any]
@@ -49,7 +49,7 @@ class RowError(msgspec.Struct):
 
 
 class Import(msgspec.Struct):
-    """A file on its way into the store."""
+    """An import job: its options, progress and counts, and its first errors."""
 
     id: str
     resource: str
@@ -67,7 +67,7 @@ class Import(msgspec.Struct):
 
 
 class Choice(Filter, frozen=True, kw_only=True):
-    """One of a few words."""
+    """One of a fixed set of values."""
 
     values: tuple[str, ...]
 
@@ -81,50 +81,52 @@ class Choice(Filter, frozen=True, kw_only=True):
 
 
 def parameters(match_by: tuple[str, ...]) -> dict[str, Filter]:
-    """What the query of an import may say; the first word of each is what holds when it is left out."""
+    """The query parameters of an import; the first value of each is the default."""
     return {
-        "mode": Choice(values=("upsert", "create", "update"), description="What may happen to a row's resource."),
-        "match_by": Choice(values=match_by, description="The field by which a row names its resource."),
-        "on_error": Choice(
-            values=("continue", "abort"), description="With `abort` nothing is written unless every row is right."
+        "mode": Choice(
+            values=("upsert", "create", "update"), description="Whether a row may create or update its resource."
         ),
-        "dry_run": Flag(description="Check every row and tell what it would change; nothing is written."),
+        "match_by": Choice(values=match_by, description="The field that identifies the resource of a row."),
+        "on_error": Choice(
+            values=("continue", "abort"), description="With `abort`, nothing is written if any row has a fault."
+        ),
+        "dry_run": Flag(description="Check every row and report its changes without writing them."),
     }
 
 
 MISSING = Choice(
     values=("ignore", "archive"),
-    description="What becomes of products that the file does not name, once all rows passed.",
+    description="What to do with products that are not in the file, after all rows succeeded.",
 )
 
 
 class TooManyRows(Refusal):
-    """A file has at most 100,000 rows, as JSON 1,000; send it in several files."""
+    """A file has at most 100,000 rows, or 1,000 items as JSON. Split it into several files."""
 
     status, code, title = 413, "too_many_rows", "The file has too many rows"
 
 
 class TooManyImports(Refusal):
-    """Two imports of an app run at once in a store and 20 more wait; `Retry-After` says when to try again."""
+    """Two imports of an app can run in a store at the same time, and 20 more can wait. Retry after `Retry-After` seconds."""
 
     status, code, title, retryable = 429, "too_many_imports", "Too many imports are waiting", True
 
 
 class Gone(Refusal):
-    """What was here was kept for a time, and that time is over."""
+    """The resource has expired. Import reports are available for 30 days."""
 
-    status, code, title = 410, "gone", "No longer kept"
+    status, code, title = 410, "gone", "The resource has expired"
 
 
 class ProductImportFinished(Event):
-    """An import of products came to its end; `data` is the job."""
+    """An import of products finished. `data` is the job."""
 
     name, scope, resource_type = "product.import_finished", "products:read", "import"
     resource = Import
 
 
 class CustomerImportFinished(Event):
-    """An import of customers came to its end; `data` is the job."""
+    """An import of customers finished. `data` is the job."""
 
     name, scope, resource_type = "customer.import_finished", "customers:read", "import"
     resource = Import

@@ -1,4 +1,4 @@
-"""Customers as rows of a file: found by their key, made or changed in the register, stored a part at a time."""
+"""Imports customers: finds each row's customer by its key, edits working copies, and saves a part of the file at a time."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
@@ -6,42 +6,42 @@ from typing import Any, cast
 import msgspec
 
 from stoa.customers.contract import email_key
-from stoa.customers.copies import CustomerCopy, entries_changed
 from stoa.customers.documents import value_of
 from stoa.customers.phones import e164
-from stoa.customers.register import MatchBy, Register
 from stoa.customers.rows import change_by_row, customer_from_row
-from stoa.customers.saving import load, save_or_refuse
+from stoa.customers.save import load, save_or_refuse
+from stoa.customers.working_copy import CustomerCopy, entries_changed
+from stoa.customers.workspace import CustomerWorkspace, MatchBy
+from stoa.db.documents import json_of
 from stoa.db.query import Executor
-from stoa.imports import sheets
+from stoa.events.outbox import Cause
+from stoa.imports import csv_rows
 from stoa.imports.contract import CustomerImportFinished, Outcome
 from stoa.imports.importable import Importable, Result, Task, failed
 from stoa.imports.reading import Row
-from stoa.products.documents import json_of
-from stoa.products.saving import Cause
 from stoa.rest.patch import changes_between
 from stoa.rest.problems import Fault, Refusal, ValidationFailed
 
-COLUMNS = sheets.Columns(
-    own={
+COLUMNS = csv_rows.Columns(
+    resource={
         **dict.fromkeys(
             "email phone external_id first_name last_name company locale status note metadata. address.label "
             "address.first_name address.last_name address.company address.phone address.address1 address.address2 "
             "address.city address.district address.province address.province_code address.postal_code "
             "address.country_code".split(),
-            sheets.text,
+            csv_rows.text,
         ),
-        "id": sheets.integer,
-        "accepts_marketing": sheets.flag,
-        "tags": sheets.words,
-        "address.latitude": sheets.number,
-        "address.longitude": sheets.number,
+        "id": csv_rows.integer,
+        "accepts_marketing": csv_rows.flag,
+        "tags": csv_rows.words,
+        "address.latitude": csv_rows.number,
+        "address.longitude": csv_rows.number,
     },
 )
 
 
 class Planned(msgspec.Struct):
-    """What a row does: the customer as it was and as it will be."""
+    """The planned effect of a row on its customer."""
 
     row: Row
     outcome: Outcome
@@ -50,7 +50,7 @@ class Planned(msgspec.Struct):
 
 
 def keys(members: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """What belongs to one customer alone, with its place in the row."""
+    """The unique keys in a row, with their pointers."""
     for name in ("id", "email", "phone", "external_id"):
         value = compared(name, members.get(name))
         if value is not None:
@@ -58,7 +58,7 @@ def keys(members: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def compared(name: str, value: Any) -> int | str | None:
-    """A key as it is compared; None where it names nobody."""
+    """A key in the form in which it is compared; None if it identifies no customer."""
     if name == "id":
         return value if type(value) is int else None
     if not isinstance(value, str) or not value:
@@ -74,25 +74,25 @@ def key(members: dict[str, Any], by: str) -> dict[str, Any]:
 
 
 async def apply(db: Executor, task: Task, rows: Sequence[Row], *, write: bool) -> list[Result]:
-    """Carry out rows in one register, and store what they changed in one call."""
-    named: dict[str, list[Any]] = {"id": [], "email": [], "phone": [], "external_id": []}
+    """Apply rows in one workspace, and save the changes in one call."""
+    sought: dict[str, list[Any]] = {"id": [], "email": [], "phone": [], "external_id": []}
     for row in rows:
-        for name, values in named.items():
+        for name, values in sought.items():
             value = compared(name, row.members.get(name))
             values.extend([value] if value is not None else [])
     loaded = await load(
         db,
         task.store.id,
-        ids=named["id"],
-        emails=named["email"],
-        phones=named["phone"],
-        external_ids=named["external_id"],
+        ids=sought["id"],
+        emails=sought["email"],
+        phones=sought["phone"],
+        external_ids=sought["external_id"],
     )
-    register = Register(loaded)
+    workspace = CustomerWorkspace(loaded)
     planned: list[Planned | Result] = []
     for row in rows:
         try:
-            planned.append(_plan(register, row, task, tell=not write))
+            planned.append(_plan(workspace, row, task, with_changes=not write))
         except Refusal as refusal:
             planned.append(failed(row, refusal, key(row.members, task.options.match_by)))
     plans = [each for each in planned if isinstance(each, Planned)]
@@ -109,54 +109,57 @@ async def apply(db: Executor, task: Task, rows: Sequence[Row], *, write: bool) -
     return [*results, *(each for each in planned if isinstance(each, Result))]
 
 
-def _plan(register: Register, row: Row, task: Task, *, tell: bool) -> Planned:
+def _plan(workspace: CustomerWorkspace, row: Row, task: Task, *, with_changes: bool) -> Planned:
     by, mode = cast("MatchBy", task.options.match_by), task.options.mode
     digits = task.store.digits
-    found = _find(register, row.members, by) if mode != "create" else None
+    found = _find(workspace, row.members, by) if mode != "create" else None
     if found is None and (mode == "update" or (by == "id" and row.members.get("id") is not None)):
         raise _unknown(by)
     if found is None:
-        return Planned(row, "created", register.put(customer_from_row(row.members, task.app_id, digits)), None)
+        return Planned(row, "created", workspace.put(customer_from_row(row.members, task.app_id, digits)), None)
     changed = change_by_row(found, row.members, task.app_id, digits)
     if not changed.touched:
         return Planned(row, "unchanged", found, None)
-    register.put(changed, before=found)
-    return Planned(row, "updated", changed, _told(changed) if tell else None)
+    workspace.put(changed, before=found)
+    return Planned(row, "updated", changed, _changes(changed) if with_changes else None)
 
 
-def _find(register: Register, members: dict[str, Any], by: MatchBy) -> CustomerCopy | None:
-    """The customer that a row names; None when it is to be made."""
+def _find(workspace: CustomerWorkspace, members: dict[str, Any], by: MatchBy) -> CustomerCopy | None:
+    """The customer that a row identifies; None if it does not exist yet."""
     named = members.get(by)
     if named is None and by == "id":
         return None
     if named is None:
         raise ValidationFailed(
-            "The row names no customer.", faults=[Fault(f"/{by}", "required", "is required to match by")]
+            "The row does not identify a customer.",
+            faults=[Fault(f"/{by}", "required", f"is required with match_by={by}")],
         )
     if type(named) is not (int if by == "id" else str):
         words = "must be an integer" if by == "id" else "must be a string"
-        raise ValidationFailed("The row's key cannot be read.", faults=[Fault(f"/{by}", "invalid_type", words)])
+        raise ValidationFailed(
+            "The key of the row has the wrong type.", faults=[Fault(f"/{by}", "invalid_type", words)]
+        )
     value = compared(by, named)
-    return register.find(by, value) if value is not None else None
+    return workspace.find(by, value) if value is not None else None
 
 
 def _unknown(by: str) -> Refusal:
-    fault = Fault(f"/{by}", "not_found", "names no customer of this store")
-    return ValidationFailed("There is no such customer.", faults=[fault])
+    fault = Fault(f"/{by}", "not_found", "no customer of this store has this value")
+    return ValidationFailed("The customer does not exist.", faults=[fault])
 
 
-def _told(customer: CustomerCopy) -> str:
-    """Old and new values of a customer that exists."""
-    told: dict[str, Any] = {
+def _changes(customer: CustomerCopy) -> str:
+    """The old and new values of an existing customer, as JSON."""
+    changes: dict[str, Any] = {
         name: list(pair) for name, pair in changes_between(customer.before or {}, customer.fields).items()
     }
     entries = entries_changed(customer)
     if entries:
-        told["metadata"] = [
+        changes["metadata"] = [
             {each.key: value_of(text) for each in entries if (text := getattr(each, side)) is not None}
             for side in ("old", "new")
         ]
-    return json_of(told)
+    return json_of(changes)
 
 
 CUSTOMERS = Importable(

@@ -1,4 +1,4 @@
-"""What happens when a file is sent in, and when somebody asks how far it is."""
+"""The handlers of imports: uploads, progress and reports."""
 
 import asyncio
 import re
@@ -9,7 +9,7 @@ from typing import Any, cast
 import msgspec
 
 from stoa.db.query import Executor
-from stoa.imports import forgetting, queries, reports
+from stoa.imports import queries, reports
 from stoa.imports.contract import (
     CSV,
     JSON,
@@ -36,7 +36,6 @@ UPLOADS, REPORTS = (NDJSON, CSV, JSON), (JSON, NDJSON, CSV)
 REFUSALS = (MalformedJson, ValidationFailed, TooManyRows, TooManyImports)
 
 LONGEST_WAIT_S, LOOK_EVERY_S = 20, 0.05
-_ = forgetting  # importing it lets erasures reach what imports keep
 _ID = re.compile(r"imp_[0-9a-z]{20}\Z")
 _WAIT = re.compile(rb"""(?:^|[,;])\s*wait\s*=\s*"?(\d{1,9})"?\s*(?:$|[,;])""")
 
@@ -52,21 +51,22 @@ _WAIT = re.compile(rb"""(?:^|[,;])\s*wait\s*=\s*"?(\d{1,9})"?\s*(?:$|[,;])""")
 async def create_product_import(call: Call, body: Upload) -> Accepted[Import]:
     """Import products from a file.
 
-    NDJSON (one product a line, its variants nested), CSV (a header row; `option.Color` and `metadata.tier` columns), or
-    JSON `{"items":[...]}` with at most 1,000 items; gzip is welcome. At most 100,000 rows and 100 MB. Each row is a merge
-    patch of the product that it names, and is carried out exactly once. The answer comes when the file is safely kept;
-    send `Prefer: wait=10` to wait that many seconds for the end. The guide on imports tells what each column means.
+    Send NDJSON (one product on each line, with nested variants), CSV (with a header row and columns such as
+    `option.Color` and `metadata.tier`), or JSON `{"items":[...]}` with at most 1,000 items. gzip is accepted. A file has at
+    most 100,000 rows and 100 MB. Each row is a merge patch of the product that it identifies, and is applied exactly once.
+    The response is sent when the file is stored; send `Prefer: wait=10` to wait up to 10 seconds for the result. The guide
+    on imports describes each column.
     """
     return await accept(call, PRODUCTS, body)
 
 
 @routes.get("/products/imports/{import_id}", scope="products:read", produces=REPORTS, errors=[Gone])
 async def get_product_import(call: Call, import_id: str) -> One[Import]:
-    """Follow an import, or fetch its report.
+    """Get the progress of an import, or its report.
 
-    JSON is the job with its counts and first faults. `Accept: application/x-ndjson` is the report on every row,
-    `Accept: text/csv` the failed rows with two more columns that say why: mend them and post the file again. Reports are
-    kept for 30 days.
+    JSON returns the job with its counts and first errors. `Accept: application/x-ndjson` returns the report on every row.
+    `Accept: text/csv` returns the failed rows with two more columns that describe the errors: correct the rows and upload
+    the file again. Reports are kept for 30 days.
     """
     return await answer(call, PRODUCTS, import_id)
 
@@ -82,27 +82,28 @@ async def get_product_import(call: Call, import_id: str) -> One[Import]:
 async def create_customer_import(call: Call, body: Upload) -> Accepted[Import]:
     """Import customers from a file.
 
-    NDJSON (one customer a line, addresses nested), CSV (a header row; `address.city` and `metadata.tier` columns), or JSON
-    `{"items":[...]}` with at most 1,000 items; gzip is welcome. At most 100,000 rows and 100 MB. Each row is a merge patch
-    of the customer that it names, and is carried out exactly once. The answer comes when the file is safely kept; send
-    `Prefer: wait=10` to wait that many seconds for the end. The guide on customers tells what each column means.
+    Send NDJSON (one customer on each line, with nested addresses), CSV (with a header row and columns such as
+    `address.city` and `metadata.tier`), or JSON `{"items":[...]}` with at most 1,000 items. gzip is accepted. A file has at
+    most 100,000 rows and 100 MB. Each row is a merge patch of the customer that it identifies, and is applied exactly once.
+    The response is sent when the file is stored; send `Prefer: wait=10` to wait up to 10 seconds for the result. The guide
+    on customers describes each column.
     """
     return await accept(call, CUSTOMERS, body)
 
 
 @customer_routes.get("/customers/imports/{import_id}", scope="customers:read", produces=REPORTS, errors=[Gone])
 async def get_customer_import(call: Call, import_id: str) -> One[Import]:
-    """Follow an import of customers, or fetch its report.
+    """Get the progress of an import of customers, or its report.
 
-    JSON is the job with its counts and first faults. `Accept: application/x-ndjson` is the report on every row,
-    `Accept: text/csv` the failed rows with two more columns that say why: mend them and post the file again. Reports are
-    kept for 30 days; of a customer that is erased, they keep nothing.
+    JSON returns the job with its counts and first errors. `Accept: application/x-ndjson` returns the report on every row.
+    `Accept: text/csv` returns the failed rows with two more columns that describe the errors: correct the rows and upload
+    the file again. Reports are kept for 30 days. The data of an erased customer is removed from them.
     """
     return await answer(call, CUSTOMERS, import_id)
 
 
 async def accept(call: Call, of: Importable, body: Upload) -> Accepted[Import]:
-    """Keep the file and put its job into the queue."""
+    """Store the file and enqueue its job."""
     _check_charset(call.headers)
     options = msgspec.convert({"match_by": of.match_by[0], **call.parameters}, Options)
     task = Task(call.store, new_import_id(), call.caller.app_id, call.request_id, options)
@@ -117,7 +118,7 @@ async def accept(call: Call, of: Importable, body: Upload) -> Accepted[Import]:
 
 
 async def answer(call: Call, of: Importable, import_id: str) -> One[Import]:
-    """The job, or its report in the form that was asked for."""
+    """The job, or its report in the requested media type."""
     known = _ID.match(import_id)
     job = await queries.GET.maybe(call.db, call.store_id, of.resource, import_id) if known else None
     if job is None:
@@ -128,7 +129,7 @@ async def answer(call: Call, of: Importable, import_id: str) -> One[Import]:
         return One(await document_of(call.db, job), job.version)
     rows = reports.every_row if call.accepted == NDJSON else reports.failed_rows
     media = call.accepted if call.accepted == NDJSON else f"{CSV}; charset=utf-8"
-    # The signature names the usual form; the others are declared by `produces`.
+    # The signature declares the default media type; `produces` declares the others.
     return cast("One[Import]", Stream(media, rows(call.db, job)))
 
 
@@ -140,13 +141,13 @@ def _check_charset(headers: Mapping[bytes, bytes]) -> None:
 
 
 def preferred_wait(headers: Mapping[bytes, bytes]) -> int:
-    """The seconds of `Prefer: wait` (RFC 7240), as many of them as a request may last."""
+    """The seconds of `Prefer: wait` (RFC 7240), limited to the longest allowed wait."""
     found = _WAIT.search(headers.get(b"prefer", b"").lower())
     return min(int(found[1]), LONGEST_WAIT_S) if found else 0
 
 
 async def _finished(db: Executor, job: Job, seconds: float) -> One[Any] | None:
-    """The job once it has come to its end, or None when that takes longer."""
+    """The finished job, or None if it takes longer."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         await asyncio.sleep(LOOK_EVERY_S)

@@ -1,4 +1,4 @@
-"""What a resource brings along to be imported: its columns and keys, and how rows become changes."""
+"""The interface of an importable resource: its columns and keys, and how rows are applied."""
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Protocol
@@ -8,14 +8,14 @@ import msgspec
 from stoa.db.query import Executor
 from stoa.events.outbox import Event
 from stoa.imports.contract import Options, Outcome
+from stoa.imports.csv_rows import Columns
 from stoa.imports.reading import Row
-from stoa.imports.sheets import Columns
 from stoa.rest.endpoint import Store
 from stoa.rest.problems import Fault, Refusal
 
 
 class Task(msgspec.Struct, frozen=True):
-    """In whose name, where and how rows are carried out."""
+    """The context in which rows are applied: store, import, app and options."""
 
     store: Store
     import_id: str
@@ -25,7 +25,7 @@ class Task(msgspec.Struct, frozen=True):
 
 
 class Result(msgspec.Struct):
-    """What became of one row."""
+    """The result of one row."""
 
     row: int
     status: Outcome
@@ -37,24 +37,26 @@ class Result(msgspec.Struct):
 
 
 class Apply(Protocol):
-    """Carries out some rows together; without `write` nothing is stored, and changes are told."""
+    """Applies rows at once. Without `write` nothing is saved, and the results contain the changes."""
 
     async def __call__(self, db: Executor, task: Task, rows: Sequence[Row], *, write: bool) -> list[Result]: ...
 
 
 class Importable(msgspec.Struct, frozen=True):
-    """A resource that files can bring in."""
+    """A resource that can be imported."""
 
     resource: str
     scope: str
-    match_by: tuple[str, ...]  # the first is what holds when nothing is said
+    match_by: tuple[str, ...]  # the first is the default
     columns: Columns
-    tables: tuple[str, ...]  # that grow with it
+    tables: tuple[str, ...]  # that an import makes grow
     finished: type[Event]
-    keys: Callable[[dict[str, Any]], Iterable[tuple[str, str]]]  # pointer and key of all that no other row may name
-    key: Callable[[dict[str, Any], str], dict[str, Any]]  # what a report calls the row
+    keys: Callable[[dict[str, Any]], Iterable[tuple[str, str]]]  # pointers and keys that no other row may have
+    key: Callable[[dict[str, Any], str], dict[str, Any]]  # the key of a row in a report
     apply: Apply
-    retire: Callable[[Executor, Task, Sequence[int]], Awaitable[int]] | None = None  # those that the file left out
+    retire: Callable[[Executor, Task, Sequence[int]], Awaitable[int]] | None = (
+        None  # resources that are not in the file
+    )
 
 
 def failed(row: Row, refusal: Refusal, key: dict[str, Any]) -> Result:

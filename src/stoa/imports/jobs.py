@@ -1,4 +1,4 @@
-"""From an upload to a job in the queue, and a job as callers see it."""
+"""Turns an upload into a queued job, and a job into its public form."""
 
 import asyncio
 from pathlib import Path
@@ -27,10 +27,10 @@ _RETRY_AFTER = [(b"retry-after", b"10")]
 
 
 async def start_import(db: Executor, task: Task, of: Importable, file: Path, media: str) -> Job:
-    """Keep a file and put its job into the queue, inside the caller's transaction: all of it, or nothing."""
+    """Store a file and enqueue its job, in the caller's transaction."""
     if task.options.mode == "create" and task.options.match_by == "id":
-        raise InvalidParameter("mode=create makes new ones, whose ids are given by the store: match by something else.")
-    store_id, app_id = task.store.id, task.app_id or 0
+        raise InvalidParameter("mode=create cannot be combined with match_by=id, because the store assigns the ids.")
+    store_id, app_id = task.store.id, task.app_id
     await _check_queue(db, store_id, app_id)
     total = number = 0
     with file.open("rb") as source:
@@ -46,7 +46,7 @@ async def start_import(db: Executor, task: Task, of: Importable, file: Path, med
             task.app_id,
             task.request_id,
         )
-        # Read and packed beside the loop, which serves others meanwhile.
+        # Reading and compressing run in a thread, so that the event loop keeps serving.
         while (part := await asyncio.to_thread(next, parts, None)) is not None:
             await queries.ADD_PART.run(db, store_id, task.import_id, number, part.first_row, part.data)
             total += part.rows
@@ -62,16 +62,16 @@ def new_import_id() -> str:
     return new_id("imp")
 
 
-async def _check_queue(db: Executor, store_id: int, app_id: int) -> None:
+async def _check_queue(db: Executor, store_id: int, app_id: int | None) -> None:
     if await queries.UNFINISHED.one(db, store_id, app_id) >= MOST_RUNNING + MOST_WAITING:
         raise TooManyImports(
-            f"{MOST_RUNNING} run at once and {MOST_WAITING} more wait; this would be one too many.",
+            f"{MOST_RUNNING} imports can run at the same time and {MOST_WAITING} more can wait. Retry later.",
             headers=_RETRY_AFTER,
         )
 
 
 async def shown_import(db: Executor, job: Job) -> Import:
-    """The job as callers see it, with the first of its faults."""
+    """The public form of a job, with its first errors."""
     rows: list[FailedRow] = []
     if job.failed:
         rows = await queries.FAILED_ROWS.all(db, job.store_id, job.id, 0, MOST_ERRORS)
@@ -85,7 +85,7 @@ async def shown_import(db: Executor, job: Job) -> Import:
     return Import(
         id=job.id,
         resource=job.resource,
-        status=job.status,  # pyright: ignore[reportArgumentType] - a constraint holds it to these words
+        status=job.status,  # pyright: ignore[reportArgumentType] - a constraint allows only these values
         options=options,
         counts=Counts(job.total, job.processed, job.created, job.updated, job.unchanged, job.archived, job.failed),
         progress=1.0 if done else round((job.checked + job.processed) / (passes * job.total), 4),

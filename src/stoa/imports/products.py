@@ -1,45 +1,46 @@
-"""Products as rows of a file: found by their key, made or changed on the shelf, stored a part at a time."""
+"""Imports products: finds each row's product by its key, edits working copies, and saves a part of the file at a time."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 import msgspec
 
+from stoa.db.documents import json_of
 from stoa.db.query import Executor
-from stoa.imports import sheets
+from stoa.events.outbox import Cause
+from stoa.imports import csv_rows
 from stoa.imports.contract import Outcome, ProductImportFinished
 from stoa.imports.importable import Importable, Result, Task, failed
 from stoa.imports.reading import Row
-from stoa.products.copies import ProductCopy
-from stoa.products.documents import json_of
 from stoa.products.rows import Keys, change_by_row, pointing_into, product_from_row, skus_in, variants_in
-from stoa.products.saving import Cause, load, save
-from stoa.products.shelf import Shelf
+from stoa.products.save import Booking, load, save
+from stoa.products.working_copy import ProductCopy
+from stoa.products.workspace import ProductWorkspace
 from stoa.rest.patch import changes_between
 from stoa.rest.problems import Fault, Refusal, ValidationFailed
 
-COLUMNS = sheets.Columns(
-    own={
+COLUMNS = csv_rows.Columns(
+    resource={
         **dict.fromkeys(
             "name price external_id slug description status compare_at_price cost_price brand category "
             "weight_unit seo.title seo.description metadata. currency".split(),
-            sheets.text,
+            csv_rows.text,
         ),
-        **dict.fromkeys("requires_shipping taxable track_inventory".split(), sheets.flag),
-        "id": sheets.integer,
-        "weight": sheets.number,
-        "tags": sheets.words,
-        "images": sheets.images,
+        **dict.fromkeys("requires_shipping taxable track_inventory".split(), csv_rows.flag),
+        "id": csv_rows.integer,
+        "weight": csv_rows.number,
+        "tags": csv_rows.words,
+        "images": csv_rows.images,
     },
     member={
         **dict.fromkeys(
             "sku barcode variant.price variant.compare_at_price variant.cost_price variant.external_id "
             "variant.metadata.".split(),
-            sheets.text,
+            csv_rows.text,
         ),
-        **dict.fromkeys("variant.track_inventory variant.allow_backorder".split(), sheets.flag),
-        **dict.fromkeys("stock.on_hand variant.low_stock_threshold variant.id".split(), sheets.integer),
-        "variant.weight": sheets.number,
+        **dict.fromkeys("variant.track_inventory variant.allow_backorder".split(), csv_rows.flag),
+        **dict.fromkeys("stock.on_hand variant.low_stock_threshold variant.id".split(), csv_rows.integer),
+        "variant.weight": csv_rows.number,
     },
     members="variants",
     flat=frozenset({"sku", "barcode", "stock"}),
@@ -49,7 +50,7 @@ COLUMNS = sheets.Columns(
 
 
 class Planned(msgspec.Struct):
-    """What a row does to its product; one that is new learns its id when it is stored."""
+    """The planned effect of a row on its product. A new product gets its id when it is saved."""
 
     row: Row
     outcome: Outcome
@@ -58,14 +59,14 @@ class Planned(msgspec.Struct):
 
 
 def keys(members: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """What belongs to one product alone, with its place in the row."""
+    """The unique keys in a row, with their pointers."""
     for name in ("id", "external_id", "sku"):
         if isinstance(members.get(name), (int, str)):
             yield f"/{name}", f"{name} {members[name]}"
-    for place, variant in variants_in(members):
+    for index, variant in variants_in(members):
         sku = variant.get("sku")
         if isinstance(sku, str) and sku != members.get("sku"):
-            yield f"/variants/{place}/sku", f"sku {sku}"
+            yield f"/variants/{index}/sku", f"sku {sku}"
 
 
 def key(members: dict[str, Any], by: str) -> dict[str, Any]:
@@ -74,24 +75,24 @@ def key(members: dict[str, Any], by: str) -> dict[str, Any]:
 
 
 async def apply(db: Executor, task: Task, rows: Sequence[Row], *, write: bool) -> list[Result]:
-    """Carry out rows on one shelf, and store what they changed in one call."""
+    """Apply rows in one workspace, and save the changes in one call."""
     ids: set[int] = set()
-    named = Keys()
+    sought = Keys()
     for row in rows:
-        named.add(row.members)
+        sought.add(row.members)
         if isinstance(number := row.members.get("id"), int):
             ids.add(number)
-    loaded = await load(db, task.store.id, ids=ids, **msgspec.structs.asdict(named))
-    shelf = Shelf(loaded)
+    loaded = await load(db, task.store.id, ids=ids, **msgspec.structs.asdict(sought))
+    workspace = ProductWorkspace(loaded)
     by_id = {product.id: product for product in loaded}
     planned: list[Planned | Result] = []
     for row in rows:
         try:
-            planned.append(_plan(shelf, by_id, row, task, tell=not write))
+            planned.append(_plan(workspace, by_id, row, task, with_changes=not write))
         except Refusal as refusal:
             planned.append(failed(row, refusal, key(row.members, task.options.match_by)))
     if write:
-        await save(db, task.store.id, shelf.products, _cause(task))
+        await _save(db, task, workspace.products)
     return [each if isinstance(each, Result) else _result(each, task) for each in planned]
 
 
@@ -100,28 +101,36 @@ def _result(planned: Planned, task: Task) -> Result:
     return Result(planned.row.number, planned.outcome, planned.product.id, named, changes=planned.changes)
 
 
-def _plan(shelf: Shelf, by_id: dict[int | None, ProductCopy], row: Row, task: Task, *, tell: bool) -> Planned:
+def _plan(
+    workspace: ProductWorkspace, by_id: dict[int | None, ProductCopy], row: Row, task: Task, *, with_changes: bool
+) -> Planned:
     by, mode = task.options.match_by, task.options.mode
-    product = _find(shelf, by_id, row.members, by) if mode != "create" else None
+    product = _find(workspace, by_id, row.members, by) if mode != "create" else None
     if product is None and mode == "update":
         raise _unknown(by)
     if product is None:
-        made = shelf.put(product_from_row({**row.creating, **row.members}, task.store), pointing_into(row.members))
-        return Planned(row, "created", made, None)
+        created = workspace.put(
+            product_from_row({**row.creating, **row.members}, task.store), pointing_into(row.members)
+        )
+        return Planned(row, "created", created, None)
     at = pointing_into(row.members)
-    changed = shelf.edit(product, lambda tried: change_by_row(tried, row.members, task.store), at)
-    return Planned(row, "updated" if changed else "unchanged", product, _told(product) if tell and changed else None)
+    changed = workspace.edit(product, lambda tried: change_by_row(tried, row.members, task.store), at)
+    return Planned(
+        row, "updated" if changed else "unchanged", product, _changes(product) if with_changes and changed else None
+    )
 
 
-def _find(shelf: Shelf, by_id: dict[int | None, ProductCopy], members: dict[str, Any], by: str) -> ProductCopy | None:
-    """The product that a row names; None when it is to be made."""
+def _find(
+    workspace: ProductWorkspace, by_id: dict[int | None, ProductCopy], members: dict[str, Any], by: str
+) -> ProductCopy | None:
+    """The product that a row identifies; None if it does not exist yet."""
     named = members.get(by)
     if by == "id":
         if named is None:
             return None
         if type(named) is not int:
             raise ValidationFailed(
-                "The row's key cannot be read.", faults=[Fault("/id", "invalid_type", "must be an integer")]
+                "The key of the row has the wrong type.", faults=[Fault("/id", "invalid_type", "must be an integer")]
             )
         product = by_id.get(named)
         if product is None or product.deleted:
@@ -129,28 +138,29 @@ def _find(shelf: Shelf, by_id: dict[int | None, ProductCopy], members: dict[str,
         return product
     if named is not None and not isinstance(named, str):
         raise ValidationFailed(
-            "The row's key cannot be read.", faults=[Fault(f"/{by}", "invalid_type", "must be a string")]
+            "The key of the row has the wrong type.", faults=[Fault(f"/{by}", "invalid_type", "must be a string")]
         )
     wanted = skus_in(members) if by == "sku" else [named] if named else []
     if not wanted:
         raise ValidationFailed(
-            "The row names no product.", faults=[Fault(f"/{by}", "required", "is required to match by")]
+            "The row does not identify a product.",
+            faults=[Fault(f"/{by}", "required", f"is required with match_by={by}")],
         )
-    found = {id(each): each for value in wanted if (each := shelf.find(cast("Any", by), value)) is not None}
+    found = {id(each): each for value in wanted if (each := workspace.find(cast("Any", by), value)) is not None}
     if len(found) > 1:
-        fault = Fault("/variants", "sku_taken", "have SKUs of several products")
-        raise ValidationFailed("The row names several products.", faults=[fault])
+        fault = Fault("/variants", "sku_taken", "must have SKUs of one product only")
+        raise ValidationFailed("The row identifies several products.", faults=[fault])
     return next(iter(found.values()), None)
 
 
 def _unknown(by: str) -> Refusal:
-    fault = Fault(f"/{by}", "unknown_sku" if by == "sku" else "not_found", "names no product of this store")
-    return ValidationFailed("There is no such product.", faults=[fault])
+    fault = Fault(f"/{by}", "unknown_sku" if by == "sku" else "not_found", "no product of this store has this value")
+    return ValidationFailed("The product does not exist.", faults=[fault])
 
 
-def _told(product: ProductCopy) -> str:
-    """Old and new values of a product that exists, and of its variants."""
-    told: dict[str, Any] = {
+def _changes(product: ProductCopy) -> str:
+    """The old and new values of an existing product and its variants, as JSON."""
+    of_product: dict[str, Any] = {
         name: list(pair) for name, pair in changes_between(product.before or {}, product.fields).items()
     }
     variants: list[dict[str, Any]] = []
@@ -162,19 +172,20 @@ def _told(product: ProductCopy) -> str:
             changes["stock"] = [{"on_hand": variant.on_hand_before}, {"on_hand": variant.on_hand}]
         if changes or variant.before is None:
             variants.append({"id": variant.id, "sku": variant.fields["sku"], "changes": changes})
-    return json_of({**told, "variants": variants} if variants else told)
+    return json_of({**of_product, "variants": variants} if variants else of_product)
 
 
 async def retire(db: Executor, task: Task, ids: Sequence[int]) -> int:
-    """Archive products that the file left out; says how many were not archived yet."""
+    """Archive products that are not in the file, and return how many were not archived before."""
     products = await load(db, task.store.id, ids=ids)
     count = sum([change_by_row(product, {"status": "archived"}, task.store) for product in products])
-    await save(db, task.store.id, products, _cause(task))
+    await _save(db, task, products)
     return count
 
 
-def _cause(task: Task) -> Cause:
-    return Cause(task.app_id, task.request_id, kind="import", reason="sync", reference=task.import_id)
+async def _save(db: Executor, task: Task, products: Sequence[ProductCopy]) -> None:
+    booking = Booking(kind="import", reason="sync", reference=task.import_id)
+    await save(db, task.store.id, products, Cause(task.app_id, task.request_id), booking)
 
 
 PRODUCTS = Importable(

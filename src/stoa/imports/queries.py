@@ -1,4 +1,4 @@
-"""What the database does for imports: jobs and their parts, the queue, and what became of each row."""
+"""The statements for imports: jobs and their parts, the queue, and the result of each row."""
 
 from datetime import datetime
 
@@ -7,7 +7,7 @@ import msgspec
 from stoa.db.query import Command, Query
 from stoa.rest.endpoint import Store
 
-_ALL_STORES = "workers take jobs of all stores"
+_ALL_STORES = "workers claim jobs of all stores"
 
 # --- jobs --------------------------------------------------------------------------------------------------------------
 
@@ -85,9 +85,9 @@ DROP_PARTS = Command("DELETE FROM import_parts WHERE store_id = $1 AND import_id
 
 # --- the queue ---------------------------------------------------------------------------------------------------------
 
-# Held until the job is in the queue, so that of two uploads in the same moment one is counted by the other.
+# Locked until the job is enqueued, so that concurrent uploads count each other.
 LOCK_INSTALLATION = Query(int, "SELECT app_id FROM installations WHERE store_id = $1 AND app_id = $2 FOR NO KEY UPDATE")
-UNFINISHED = Query(int, "SELECT count(*) FROM import_queue WHERE store_id = $1 AND app_id = $2")
+UNFINISHED = Query(int, "SELECT count(*) FROM import_queue WHERE store_id = $1 AND app_id IS NOT DISTINCT FROM $2")
 ENQUEUE = Command("INSERT INTO import_queue (store_id, import_id, app_id) VALUES ($1, $2, $3)")
 
 
@@ -102,21 +102,23 @@ _CLAIM = """UPDATE import_queue q
        SET lease_owner = $1, lease_until = now() + make_interval(secs => $2), tries = q.tries + 1,
            lane = coalesce(q.lane, CASE WHEN EXISTS (
                       SELECT 1 FROM import_queue o
-                       WHERE o.store_id = q.store_id AND o.app_id = q.app_id AND o.lane = 1) THEN 2 ELSE 1 END)
+                       WHERE o.store_id = q.store_id AND o.app_id IS NOT DISTINCT FROM q.app_id AND o.lane = 1) THEN 2 ELSE 1 END)
      WHERE (q.store_id, q.import_id) = (
            SELECT w.store_id, w.import_id FROM import_queue w
             WHERE w.lease_until <= now() {this} AND (w.lane IS NOT NULL OR 2 > (
                   SELECT count(*) FROM import_queue o
-                   WHERE o.store_id = w.store_id AND o.app_id = w.app_id AND o.lane IS NOT NULL))
+                   WHERE o.store_id = w.store_id AND o.app_id IS NOT DISTINCT FROM w.app_id AND o.lane IS NOT NULL))
             ORDER BY w.created_at LIMIT 1 FOR UPDATE SKIP LOCKED)
     RETURNING q.store_id, q.import_id, q.next_part, q.tries"""
 CLAIM = Query(Claimed, _CLAIM.format(this=""), unbound=_ALL_STORES)
 CLAIM_THIS = Query(
-    Claimed, _CLAIM.format(this="AND w.store_id = $3 AND w.import_id = $4"), unbound="an operator takes one job at once"
+    Claimed,
+    _CLAIM.format(this="AND w.store_id = $3 AND w.import_id = $4"),
+    unbound="an operator claims one job by its id",
 )
 
-# Fails to find its row when the lease went to another: what the transaction did is then undone with it.
-HOLD = Command(
+# Updates no row if another worker has the lease; the transaction then rolls back.
+ADVANCE = Command(
     """UPDATE import_queue SET next_part = $4, tries = 0, lease_until = now() + make_interval(secs => $5)
         WHERE store_id = $1 AND import_id = $2 AND lease_owner = $3"""
 )
@@ -124,14 +126,14 @@ RENEW = Command(
     """UPDATE import_queue SET lease_until = now() + make_interval(secs => $4)
         WHERE store_id = $1 AND import_id = $2 AND lease_owner = $3"""
 )
-LET_GO = Command(
+RELEASE = Command(
     """UPDATE import_queue SET lease_until = now(), tries = 0
         WHERE store_id = $1 AND import_id = $2 AND lease_owner = $3"""
 )
 DEQUEUE = Command("DELETE FROM import_queue WHERE store_id = $1 AND import_id = $2 AND lease_owner = $3")
 
-# What an app was allowed when it sent its file may have been taken from it since.
-MAY_GO_ON = Query(
+# The app may have lost its permission since it uploaded the file.
+MAY_CONTINUE = Query(
     bool,
     """SELECT EXISTS (
            SELECT 1 FROM installations i JOIN apps a ON a.id = i.app_id JOIN stores s ON s.id = i.store_id
@@ -178,8 +180,10 @@ FAILED_ROWS = Query(
     """SELECT row, key, errors, raw FROM import_rows
         WHERE store_id = $1 AND import_id = $2 AND status = 'failed' AND row > $3 ORDER BY row LIMIT $4""",
 )
-NAMED = Query(int, "SELECT result_id FROM import_rows WHERE store_id = $1 AND import_id = $2 AND result_id IS NOT NULL")
-# What came after the file was sent could not be in it.
+RESULT_IDS = Query(
+    int, "SELECT result_id FROM import_rows WHERE store_id = $1 AND import_id = $2 AND result_id IS NOT NULL"
+)
+# Products created after the upload cannot be in the file.
 UNARCHIVED = Query(
     int,
     """SELECT id FROM products
@@ -187,20 +191,20 @@ UNARCHIVED = Query(
         ORDER BY id LIMIT $4""",
 )
 
-# --- around it ---------------------------------------------------------------------------------------------------------
+# --- other -------------------------------------------------------------------------------------------------------------
 
 
 STORE = Query(Store, "SELECT id, handle, name, currency, status FROM stores WHERE id = $1")
 KNOWN_SIZE = Query(
     int,
     "SELECT greatest(reltuples, 0)::bigint FROM pg_class WHERE oid = $1::text::regclass",
-    unbound="what the planner knows of a table is of all stores",
+    unbound="planner statistics cover all stores",
 )
-FORGET_OLD_REPORTS = Command(
+DELETE_EXPIRED_REPORTS = Command(
     """WITH old AS (
            UPDATE imports SET expired = true WHERE (store_id, id) IN (
                   SELECT store_id, id FROM imports WHERE NOT expired AND report_expires_at < now() LIMIT 1)
            RETURNING store_id, id)
        DELETE FROM import_rows r USING old WHERE r.store_id = old.store_id AND r.import_id = old.id""",
-    unbound="housekeeping goes over all stores",
+    unbound="maintenance covers all stores",
 )

@@ -1,4 +1,4 @@
-"""Files in, parts out: an upload is cut into parts of whole rows, and a part is read back into its rows."""
+"""Splits an upload into parts of whole rows, and reads the rows of a part."""
 
 import csv
 import io
@@ -9,7 +9,7 @@ from typing import Any, BinaryIO, cast
 import msgspec
 
 from stoa.imports.contract import CSV, JSON, MOST_ITEMS, MOST_ROWS, Options, TooManyRows
-from stoa.imports.sheets import Columns, Header, Sheet
+from stoa.imports.csv_rows import Columns, Header, Sheet
 from stoa.rest.body import parse
 from stoa.rest.problems import (
     Fault,
@@ -30,7 +30,7 @@ _DELIMITERS = (",", ";", "\t")
 
 
 class Part(msgspec.Struct):
-    """Some rows of a file, whole and as they came."""
+    """Some rows of a file, complete and unchanged, compressed."""
 
     first_row: int
     rows: int
@@ -38,12 +38,12 @@ class Part(msgspec.Struct):
 
 
 class Row(msgspec.Struct):
-    """A row as it was sent; `refusal` tells why it cannot be read."""
+    """A row as it was sent; `refusal` is the reason if it cannot be parsed."""
 
     number: int
     raw: str
     members: dict[str, Any] = {}
-    creating: dict[str, Any] = {}  # what is added only where the row makes something new
+    creating: dict[str, Any] = {}  # members that apply only if the row creates a resource
     refusal: Refusal | None = None
 
 
@@ -52,7 +52,7 @@ class Items(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def cut(file: BinaryIO, media: str, columns: Columns, options: Options) -> tuple[Header | None, Iterator[Part]]:
-    """What a file says of itself, and its parts; a file that cannot be read is refused here or while they are read."""
+    """The header of a CSV file, and the parts of the file. A malformed file is refused here or while the parts are read."""
     if media == JSON:
         return None, _parts([raw] for raw in _items(file))
     lines = _lines(file)
@@ -63,10 +63,10 @@ def cut(file: BinaryIO, media: str, columns: Columns, options: Options) -> tuple
 
 
 def _lines(file: BinaryIO) -> Iterator[bytes]:
-    """The lines of a file, each found to be UTF-8; none is longer than a row may be."""
+    """The lines of a file, each valid UTF-8 and at most as long as a row may be."""
     start = file.read(3)
     if start.startswith(_WIDE):
-        raise UnsupportedMediaType("The file is in UTF-16: save it as UTF-8.")
+        raise UnsupportedMediaType("The file is in UTF-16. Save it as UTF-8.")
     file.seek(3 if start == _BOM else 0)
     number = 0
     while line := file.readline(ROW_BYTES + 1):
@@ -77,16 +77,16 @@ def _lines(file: BinaryIO) -> Iterator[bytes]:
         try:
             line.decode()
         except UnicodeDecodeError as error:
-            raise UnsupportedMediaType(f"Line {number} is not UTF-8: save the whole file as UTF-8.") from error
+            raise UnsupportedMediaType(f"Line {number} is not UTF-8. Save the whole file as UTF-8.") from error
         if b"\x00" in line:
-            raise UnsupportedMediaType(f"Line {number} holds NUL: save the file as UTF-8 text.")
+            raise UnsupportedMediaType(f"Line {number} contains a NUL byte. Save the file as UTF-8 text.")
         yield line
 
 
 def _items(file: BinaryIO) -> Iterator[bytes]:
     data = file.read(JSON_BYTES + 1).removeprefix(_BOM)
     if len(data) > JSON_BYTES:
-        words = f"As JSON a file may have at most {JSON_BYTES:,} bytes; send NDJSON instead."
+        words = f"A JSON file must have at most {JSON_BYTES:,} bytes. Send NDJSON instead."
         raise PayloadTooLarge(words, max_bytes=JSON_BYTES)
     try:
         data.decode()
@@ -94,16 +94,17 @@ def _items(file: BinaryIO) -> Iterator[bytes]:
     except UnicodeDecodeError as error:
         raise MalformedJson("The body is not valid UTF-8.") from error
     except msgspec.ValidationError as error:
-        raise ValidationFailed('Send {"items": [...]}, each item a row.') from error
+        raise ValidationFailed('Send {"items": [...]} with one item for each row.') from error
     except msgspec.DecodeError as error:
         raise MalformedJson(f"{error}.") from error
     if len(items) > MOST_ITEMS:
-        words = f"As JSON a file has at most {MOST_ITEMS:,} items; send NDJSON, which takes {MOST_ROWS:,}."
+        words = f"A JSON file must have at most {MOST_ITEMS:,} items. Send NDJSON, which can have {MOST_ROWS:,} rows."
         raise TooManyRows(words, max_rows=MOST_ITEMS)
     for number, item in enumerate(items, 1):
         if len(bytes(item)) > ROW_BYTES:
             raise PayloadTooLarge(f"Item {number} is longer than {ROW_BYTES:,} bytes.", max_bytes=ROW_BYTES)
-        yield bytes(item).replace(b"\r", b" ").replace(b"\n", b" ") + b"\n"  # no string holds a bare one
+        # JSON strings contain no unescaped line breaks.
+        yield bytes(item).replace(b"\r", b" ").replace(b"\n", b" ") + b"\n"
 
 
 def _header(lines: Iterator[bytes], columns: Columns, match_by: str) -> tuple[Header, Sheet]:
@@ -111,86 +112,86 @@ def _header(lines: Iterator[bytes], columns: Columns, match_by: str) -> tuple[He
     delimiter = max(_DELIMITERS, key=first.count)
     cells = [cell for record, _ in _records([first], delimiter) for cell in record]
     if not any(cell.strip() for cell in cells):
-        raise ValidationFailed("The file has no header: its first line names the columns.")
+        raise ValidationFailed("The file has no header. The first line must name the columns.")
     header = Header(delimiter, cells)
     return header, columns.read_header(header, match_by)
 
 
 def _records(lines: Iterable[str], delimiter: str) -> Iterator[tuple[list[str], bytes]]:
-    """Records with the very text that each was read from: quoted cells may go over several lines."""
-    held: list[str] = []
+    """Records with their source text; a quoted cell may span several lines."""
+    consumed: list[str] = []
 
-    def watched() -> Iterator[str]:
+    def recorded() -> Iterator[str]:
         for line in lines:
-            held.append(line)
+            consumed.append(line)
             yield line
 
     number = 0
     try:
-        for cells in csv.reader(watched(), delimiter=delimiter, strict=True):
+        for cells in csv.reader(recorded(), delimiter=delimiter, strict=True):
             number += 1
-            raw = "".join(held).encode()
-            held.clear()
+            raw = "".join(consumed).encode()
+            consumed.clear()
             yield cells, raw
     except csv.Error as error:
-        words = f"{printable(error)} in the record after {number} others; is a quote not closed, or not doubled?"
-        if any("\r" in line.rstrip("\r\n") for line in held):
-            words = f"a carriage return stands alone in the record after {number} others; lines end in LF or CR LF"
-        raise ValidationFailed("The file is no CSV.", faults=[Fault("", "invalid_format", words)]) from error
+        words = f"{printable(error)} in record {number + 1}; check for a quote that is not closed or not doubled"
+        if any("\r" in line.rstrip("\r\n") for line in consumed):
+            words = f"a carriage return without a line feed in record {number + 1}; lines must end in LF or CR LF"
+        raise ValidationFailed("The file is not valid CSV.", faults=[Fault("", "invalid_format", words)]) from error
 
 
 def _groups(lines: Iterator[bytes], header: Header, sheet: Sheet) -> Iterator[list[bytes]]:
-    """The records of one resource each, as they came."""
-    held: list[bytes] = []
-    shared = ""
+    """The records of each resource, unchanged."""
+    pending: list[bytes] = []
+    previous = ""
     number = size = 0
     for cells, raw in _records((line.decode() for line in lines), header.delimiter):
         if not any(cell.strip() for cell in cells):
             continue
         number += 1
-        mine = sheet.group_of(cells)
-        if held and (not mine or mine != shared):
-            yield held
-            held, size = [], 0
-        shared = mine
-        held.append(raw if raw.endswith(b"\n") else raw + b"\n")
+        group = sheet.group_of(cells)
+        if pending and (not group or group != previous):
+            yield pending
+            pending, size = [], 0
+        previous = group
+        pending.append(raw if raw.endswith(b"\n") else raw + b"\n")
         size += len(raw)
         if size > ROW_BYTES:
-            words = f"Row {number} and those that belong to it are longer than {ROW_BYTES:,} bytes."
+            words = f"Row {number} and the records of the same resource are longer than {ROW_BYTES:,} bytes."
             raise PayloadTooLarge(words, max_bytes=ROW_BYTES)
-    if held:
-        yield held
+    if pending:
+        yield pending
 
 
 def _parts(groups: Iterable[list[bytes]]) -> Iterator[Part]:
-    """Rows gathered into parts; a row of several records is never cut."""
-    held: list[bytes] = []
+    """Rows collected into parts; the records of one row stay together."""
+    pending: list[bytes] = []
     first = number = 1
     rows = size = 0
     for group in groups:
-        if held and (len(held) + len(group) > PART_ROWS or size + sum(map(len, group)) > PART_BYTES):
-            yield _part(first, rows, held)
-            held, rows, size, first = [], 0, 0, number
-        held += group
+        if pending and (len(pending) + len(group) > PART_ROWS or size + sum(map(len, group)) > PART_BYTES):
+            yield _part(first, rows, pending)
+            pending, rows, size, first = [], 0, 0, number
+        pending += group
         rows += 1
         number += len(group)
         size += sum(map(len, group))
         if number > MOST_ROWS + 1:
-            raise TooManyRows(f"A file has at most {MOST_ROWS:,} rows.", max_rows=MOST_ROWS)
-    if not held:
-        raise ValidationFailed("The file holds no rows.")
-    yield _part(first, rows, held)
+            raise TooManyRows(f"A file must have at most {MOST_ROWS:,} rows.", max_rows=MOST_ROWS)
+    if not pending:
+        raise ValidationFailed("The file has no rows.")
+    yield _part(first, rows, pending)
 
 
-def _part(first: int, rows: int, held: list[bytes]) -> Part:
-    return Part(first, rows, zlib.compress(b"".join(held), 1))
+def _part(first: int, rows: int, pending: list[bytes]) -> Part:
+    return Part(first, rows, zlib.compress(b"".join(pending), 1))
 
 
-# --- back again ------------------------------------------------------------------------------------------------------
+# --- parts -----------------------------------------------------------------------------------------------------------
 
 
 def read_part(first_row: int, data: bytes, sheet: Sheet | None, delimiter: str) -> list[Row]:
-    """The rows of a part; one that cannot be read says so itself."""
+    """The rows of a part; a row that cannot be parsed has a refusal."""
     content = zlib.decompress(data).decode()
     if sheet is not None:
         return _read_records(first_row, content, sheet, delimiter)
@@ -213,14 +214,14 @@ def _object(value: Any) -> dict[str, Any]:
 
 def _read_records(first_row: int, content: str, sheet: Sheet, delimiter: str) -> list[Row]:
     rows: list[Row] = []
-    held: list[tuple[list[str], bytes]] = []
+    pending: list[tuple[list[str], bytes]] = []
     number = first_row
-    shared = ""
+    previous = ""
 
     def finish() -> None:
-        raw = b"".join(raw for _, raw in held).decode()
+        raw = b"".join(raw for _, raw in pending).decode()
         try:
-            members, creating = sheet.row([cells for cells, _ in held])
+            members, creating = sheet.row([cells for cells, _ in pending])
             if isinstance(members, msgspec.Raw):
                 members = _object(parse(bytes(members)))
             rows.append(Row(number, raw, members, creating))
@@ -228,29 +229,29 @@ def _read_records(first_row: int, content: str, sheet: Sheet, delimiter: str) ->
             rows.append(Row(number, raw, refusal=refusal))
 
     for record in _records(io.StringIO(content, newline=""), delimiter):
-        mine = sheet.group_of(record[0])
-        if held and (not mine or mine != shared):
+        group = sheet.group_of(record[0])
+        if pending and (not group or group != previous):
             finish()
-            number += len(held)
-            held.clear()
-        shared = mine
-        held.append(record)
+            number += len(pending)
+            pending.clear()
+        previous = group
+        pending.append(record)
     finish()
     return rows
 
 
 def cells_of(raw: str, delimiter: str) -> Iterator[list[str]]:
-    """The cells of a kept row, record by record."""
+    """The cells of a stored row, record by record."""
     return (cells for cells, _ in _records(io.StringIO(raw, newline=""), delimiter))
 
 
-def without_rows(data: bytes, header: Header | None, is_meant: Callable[[str], bool]) -> bytes | None:
-    """A part in which the rows that are meant are empty, each still in its place; None when it has none of them."""
+def without_rows(data: bytes, header: Header | None, matches: Callable[[str], bool]) -> bytes | None:
+    """A part in which matching rows are emptied but keep their position; None if no row matches."""
     content = zlib.decompress(data).decode()
     if header is None:
         rows, empty = content.removesuffix("\n").split("\n"), "{}"
-        kept = "".join(f"{empty if is_meant(row) else row}\n" for row in rows)
+        kept = "".join(f"{empty if matches(row) else row}\n" for row in rows)
     else:
         records = [raw.decode() for _, raw in _records(io.StringIO(content, newline=""), header.delimiter)]
-        kept = "".join(f"{header.delimiter}\n" if is_meant(raw) else raw for raw in records)
+        kept = "".join(f"{header.delimiter}\n" if matches(raw) else raw for raw in records)
     return zlib.compress(kept.encode(), 1) if kept != content else None

@@ -1,4 +1,4 @@
-"""Carries out imports: takes a job from the queue and works through its file, part by part or all at once."""
+"""Runs imports: claims a job from the queue and applies its file, part by part or in one transaction."""
 
 import asyncio
 import random
@@ -13,23 +13,23 @@ from stoa.db.query import Executor, Query
 from stoa.imports import queries
 from stoa.imports.customers import CUSTOMERS
 from stoa.imports.importable import Importable, Result
+from stoa.imports.job_run import LEASE_S, JobRun, LeaseLost, Stopped
 from stoa.imports.products import PRODUCTS
 from stoa.imports.queries import Claimed
 from stoa.imports.reading import Row
-from stoa.imports.work import LEASE_S, LeaseLost, Stopped, Work
 from stoa.rest.problems import InternalError, Refusal, ServiceUnavailable
 
 IMPORTABLE: tuple[Importable, ...] = (PRODUCTS, CUSTOMERS)
-MOST_CLAIMS = 5  # of a job whose next part takes every worker down
+MOST_CLAIMS = 5  # of a job whose next part crashes every worker
 MOST_TRIES = 10
-LONGEST_PAUSE_S = 3.0  # within the lease
-LOOKED_AT_ONCE, RETIRED_AT_ONCE = 5_000, 500
-# Whoever keeps a copy in step looks back one minute: what is written at once must be visible within it.
+LONGEST_PAUSE_S = 3.0  # shorter than the lease
+PAGE, RETIRED_AT_ONCE = 5_000, 500
+# Apps that synchronize by updated_since look back one minute: a transaction must commit within it.
 LONGEST_TRANSACTION_S = 50.0
 
 
 class RowsFailed(Exception):
-    """Rows failed in a file of which all must be right."""
+    """Rows failed in a file that must be written completely or not at all."""
 
     def __init__(self, results: Sequence[Result]) -> None:
         super().__init__("rows failed")
@@ -41,26 +41,26 @@ def _never() -> bool:
 
 
 async def claim_import(database: Database, owner: str) -> Claimed | None:
-    """Take the oldest job that may run now."""
+    """Claim the oldest job that may run now."""
     return await _claim(queries.CLAIM, database, owner, LEASE_S)
 
 
 async def claim_this(database: Database, owner: str, store_id: int, import_id: str) -> Claimed | None:
-    """Take one job, unless another worker has it or it has to wait for its turn."""
+    """Claim one job, unless another worker has it or both slots of its app are in use."""
     return await _claim(queries.CLAIM_THIS, database, owner, LEASE_S, store_id, import_id)
 
 
-async def _claim(query: Query[Claimed], *given: Any) -> Claimed | None:
+async def _claim(query: Query[Claimed], *args: Any) -> Claimed | None:
     try:
-        return await query.maybe(*given)
+        return await query.maybe(*args)
     except PostgresError as error:
-        if sqlstate(error) == UNIQUE_VIOLATION:  # another worker took this app's last seat in the same moment
+        if sqlstate(error) == UNIQUE_VIOLATION:  # another worker took the last slot of this app at the same time
             return None
         raise
 
 
 async def run_pending(database: Database) -> int:
-    """Carry out every job that waits, one after the other; says how many there were."""
+    """Run all waiting jobs, one after the other, and return their number."""
     count = 0
     while (claimed := await claim_import(database, owner := secrets.token_hex(8))) is not None:
         await run_import(database, claimed, owner)
@@ -69,121 +69,123 @@ async def run_pending(database: Database) -> int:
 
 
 async def run_import(database: Database, claimed: Claimed, owner: str, stopping: Callable[[], bool] = _never) -> None:
-    """Carry out a claimed job from the part where it stands to its end."""
+    """Run a claimed job from its next part to its end."""
     for of in IMPORTABLE:
         job = await queries.GET.maybe(database, claimed.store_id, of.resource, claimed.import_id)
         if job is not None:
-            work = await Work.begin(database, job, of, owner, stopping)
+            run = await JobRun.begin(database, job, of, owner, stopping)
             break
     else:
         raise LookupError(claimed.import_id)
     try:
-        await _run(work, claimed)
+        await _run(run, claimed)
     except (LeaseLost, Stopped):
-        await queries.LET_GO.run(database, claimed.store_id, claimed.import_id, owner)
+        await queries.RELEASE.run(database, claimed.store_id, claimed.import_id, owner)
     except Refusal as refusal:
-        await _give_up(work, refusal)
+        await _fail(run, refusal)
 
 
-async def _run(work: Work, claimed: Claimed) -> None:
-    options, database = work.task.options, work.database
+async def _run(run: JobRun, claimed: Claimed) -> None:
+    options, database = run.task.options, run.database
     if claimed.tries > MOST_CLAIMS:
-        raise InternalError("The file could not be carried out to its end.")
-    await work.recall(claimed.next_part)
-    at_once = options.on_error == "abort" and not options.dry_run
+        raise InternalError("The import failed repeatedly at the same part.")
+    await run.collect_keys(claimed.next_part)
+    all_at_once = options.on_error == "abort" and not options.dry_run
     reached = claimed.next_part
-    async for number, rows in work.parts(reached):
+    async for number, rows in run.parts(reached):
         reached = number + 1
-        await _patiently(lambda: _check_part(work, number, rows) if at_once else _run_part(work, number, rows))  # noqa: B023
-    if at_once:
-        await _patiently(lambda: _write_at_once(work, reached))
+        await _with_retries(lambda: _check_part(run, number, rows) if all_at_once else _run_part(run, number, rows))  # noqa: B023
+    if all_at_once:
+        await _with_retries(lambda: _write_at_once(run, reached))
         return
     counted: list[int] = []
-    if options.missing == "archive" and not (await work.read_job(database)).failed:
-        async for ids in _left_out(work, database):
+    if options.missing == "archive" and not (await run.read_job(database)).failed:
+        async for ids in _left_out(run, database):
             if options.dry_run:
                 counted += ids
             else:
-                await _patiently(lambda: _retire(work, reached, ids))  # noqa: B023
-    async with work.transaction(reached) as db:
+                await _with_retries(lambda: _retire(run, reached, ids))  # noqa: B023
+    async with run.transaction(reached) as db:
         if counted:
-            await work.retire(db, counted)
-        await work.finish(db)
+            await run.retire(db, counted)
+        await run.finish(db)
 
 
-async def _run_part(work: Work, number: int, rows: list[Row]) -> None:
-    """One part, one transaction: whatever crashes, its rows are carried out together and once."""
-    async with work.transaction(number + 1) as db:
-        await work.record(db, await work.apply(db, rows, write=not work.task.options.dry_run))
-        await work.teach_planner(db)
+async def _run_part(run: JobRun, number: int, rows: list[Row]) -> None:
+    """Apply one part in one transaction, so that its rows are applied exactly once even after a crash."""
+    async with run.transaction(number + 1) as db:
+        await run.record(db, await run.apply(db, rows, write=not run.task.options.dry_run))
+        await run.analyze_tables(db)
 
 
-async def _check_part(work: Work, number: int, rows: list[Row]) -> None:
-    """Look a part over before anything of the file is written; only what is wrong is kept."""
-    async with work.transaction(number + 1) as db:
-        results = await work.apply(db, rows, write=False)
-        await work.record(db, RowsFailed(results).results, checked=len(rows), processed=0)
+async def _check_part(run: JobRun, number: int, rows: list[Row]) -> None:
+    """Check a part before anything is written, and store its failed rows."""
+    async with run.transaction(number + 1) as db:
+        results = await run.apply(db, rows, write=False)
+        await run.record(db, RowsFailed(results).results, checked=len(rows), processed=0)
 
 
-async def _write_at_once(work: Work, reached: int) -> None:
-    """All rows of a file in one transaction, or none."""
+async def _write_at_once(run: JobRun, reached: int) -> None:
+    """Write all rows of a file in one transaction, or none."""
     try:
-        async with work.transaction(reached) as db:
-            await _write_all(work, db)
-            await work.finish(db)
+        async with run.transaction(reached) as db:
+            await _write_all(run, db)
+            await run.finish(db)
     except RowsFailed as error:
-        async with work.transaction(reached) as db:
-            await work.record(db, error.results, processed=work.job.total)
-            await work.finish(db)
+        async with run.transaction(reached) as db:
+            await run.record(db, error.results, processed=run.job.total)
+            await run.finish(db)
 
 
-async def _write_all(work: Work, db: Executor) -> None:
-    if (await work.read_job(db)).failed:
-        raise RowsFailed([])  # they are written down already
+async def _write_all(run: JobRun, db: Executor) -> None:
+    if (await run.read_job(db)).failed:
+        raise RowsFailed([])  # already recorded
     deadline = time.monotonic() + LONGEST_TRANSACTION_S
-    async for _, rows in work.parts(0):
-        results = await work.apply(db, rows, write=True)
+    async for _, rows in run.parts(0):
+        results = await run.apply(db, rows, write=True)
         if any(result.status == "failed" for result in results):
-            raise RowsFailed(results)  # somebody was faster between our look and our writing
-        await work.record(db, results)
-        await work.teach_planner(db)
+            raise RowsFailed(results)  # another request wrote between the check and now
+        await run.record(db, results)
+        await run.analyze_tables(db)
         if time.monotonic() > deadline:
-            raise ServiceUnavailable("The file is too large to be written at once; send less, or on_error=continue.")
-    if work.task.options.missing == "archive":
-        async for ids in _left_out(work, db):
-            await work.retire(db, ids)
+            raise ServiceUnavailable(
+                "The file is too large for one transaction. Send a smaller file, or use on_error=continue."
+            )
+    if run.task.options.missing == "archive":
+        async for ids in _left_out(run, db):
+            await run.retire(db, ids)
 
 
-async def _left_out(work: Work, db: Executor) -> AsyncIterator[list[int]]:
-    """Products that the file does not name, some at a time."""
-    job = work.job
-    named = set(await queries.NAMED.all(db, job.store_id, job.id))
+async def _left_out(run: JobRun, db: Executor) -> AsyncIterator[list[int]]:
+    """Products that are not in the file, in batches."""
+    job = run.job
+    imported = set(await queries.RESULT_IDS.all(db, job.store_id, job.id))
     after = 0
-    while found := await queries.UNARCHIVED.all(db, job.store_id, after, job.created_at, LOOKED_AT_ONCE):
+    while found := await queries.UNARCHIVED.all(db, job.store_id, after, job.created_at, PAGE):
         after = found[-1]
-        left = [each for each in found if each not in named]
+        left = [each for each in found if each not in imported]
         for start in range(0, len(left), RETIRED_AT_ONCE):
             yield left[start : start + RETIRED_AT_ONCE]
 
 
-async def _retire(work: Work, reached: int, ids: list[int]) -> None:
-    async with work.transaction(reached) as db:
-        await work.retire(db, ids)
+async def _retire(run: JobRun, reached: int, ids: list[int]) -> None:
+    async with run.transaction(reached) as db:
+        await run.retire(db, ids)
 
 
-async def _give_up(work: Work, refusal: Refusal) -> None:
-    async with work.database.transaction() as db:
-        await work.finish(db, refusal)
+async def _fail(run: JobRun, refusal: Refusal) -> None:
+    async with run.database.transaction() as db:
+        await run.finish(db, refusal)
 
 
-async def _patiently(step: Callable[[], Awaitable[None]]) -> None:
-    """Try again what failed for want of luck: a deadlock, a lock that others held too long, a lost connection."""
+async def _with_retries(step: Callable[[], Awaitable[None]]) -> None:
+    """Retry after a transient failure: a deadlock, a lock timeout or a lost connection."""
     for left in reversed(range(MOST_TRIES)):
         try:
             return await step()
         except (PostgresError, Unavailable) as error:
             if not left or (isinstance(error, PostgresError) and sqlstate(error) not in RETRYABLE):
                 raise
-        # Doubling, so that of two who meet again and again one is through before the other comes back.
+        # Exponential backoff with jitter, so that two jobs stop colliding.
         await asyncio.sleep(random.uniform(0.05, min(0.1 * 2 ** (MOST_TRIES - left), LONGEST_PAUSE_S)))  # noqa: S311
     return None

@@ -1,1 +1,1 @@
-"""Stock: the levels of every variant, and the ledger of what moved them."""
+"""Stock: the level of every variant, and the ledger of its changes."""

@@ -1,4 +1,4 @@
-"""Stock as callers see it: levels, adjustments, the ledger, and what is told when stock moves."""
+"""The public contract of stock: levels, adjustments, the ledger and errors."""
 
 from datetime import datetime
 from typing import Annotated, Literal, get_args
@@ -7,8 +7,9 @@ import msgspec
 from msgspec import Meta
 
 from stoa.events.outbox import Actor
-from stoa.products.contract import Quantity, Short, Sku, Stock
+from stoa.products.contract import Quantity, Sku, Stock
 from stoa.rest.batch import Mode
+from stoa.rest.fields import Short
 from stoa.rest.filters import Choices, Flag, Ids, Moment, MomentRange, Text
 from stoa.rest.lists import ListOf
 from stoa.rest.problems import Refusal
@@ -20,7 +21,7 @@ MOST_ITEMS = 500
 
 
 class StockLevel(msgspec.Struct):
-    """How much there is of a variant, and how it is sold."""
+    """The stock level of a variant, and how its inventory is tracked."""
 
     variant_id: int
     product_id: int
@@ -34,7 +35,7 @@ class StockLevel(msgspec.Struct):
 
 
 class LedgerEntry(msgspec.Struct):
-    """One change of a variant's stock: what moved, why, who did it, and the levels right after it."""
+    """One change of a variant's stock: the differences, the reason, the actor, and the levels after the change."""
 
     id: int
     variant_id: int
@@ -53,7 +54,7 @@ class LedgerEntry(msgspec.Struct):
 
 
 class Adjustment(msgspec.Struct, forbid_unknown_fields=True):
-    """A new level (`set`) or a difference (`adjust`) for one variant, named by its id or by its SKU."""
+    """A new level (`set`) or a difference (`adjust`) for one variant, named by its id or its SKU."""
 
     quantity: Quantity
     variant_id: VariantId | None = None
@@ -65,7 +66,7 @@ class Adjustment(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Adjustments(msgspec.Struct, forbid_unknown_fields=True):
-    """Adjustments in the order in which they apply; an item's own reason and reference go before these."""
+    """Adjustments in the order in which they apply. An item's own `reason` and `reference` override these."""
 
     items: Annotated[list[Adjustment], Meta(min_length=1, extra_json_schema={"maxItems": MOST_ITEMS})]
     mode: Mode = "atomic"
@@ -74,15 +75,15 @@ class Adjustments(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class StaleQuantity(Refusal):
-    """`compare_quantity` is not what is on hand; `on_hand` beside it is. Read the level again and decide anew."""
+    """`compare_quantity` differs from the stock on hand, which is in `on_hand`. Read the level again, then retry."""
 
-    status, code, title = 409, "stale_quantity", "The stock has changed meanwhile"
+    status, code, title = 409, "stale_quantity", "The stock has changed"
 
 
 class InsufficientStock(Refusal):
-    """So much cannot be taken: `available` says what is left. Take less, or let the variant take backorders."""
+    """The quantity exceeds the available stock, which is in `available`. Reduce it, or set `allow_backorder`."""
 
-    status, code, title = 409, "insufficient_stock", "There is not enough stock"
+    status, code, title = 409, "insufficient_stock", "Not enough stock"
 
 
 INVENTORY = ListOf(
@@ -90,9 +91,13 @@ INVENTORY = ListOf(
         "product_id": Ids(description="Variants of these products."),
         "variant_id": Ids(description="These variants."),
         "sku": Text(description="The variant with this SKU.", longest=100),
-        "low_stock": Flag(description="Whether it is tracked and available is at its `low_stock_threshold` or below."),
-        "in_stock": Flag(description="Whether it can be bought now: untracked, on backorder, or available."),
-        "updated_since": Moment(description="Changed at or after this time, in stock or in anything else."),
+        "low_stock": Flag(
+            description="Whether the variant is tracked and its available stock is at its `low_stock_threshold` or below."
+        ),
+        "in_stock": Flag(
+            description="Whether the variant can be bought now: not tracked, open to backorders, or available."
+        ),
+        "updated_since": Moment(description="Variants changed at or after this time, in stock or in any other field."),
     },
     sorts={"id": int, "updated_at": datetime},
     deletable=True,
@@ -102,13 +107,13 @@ LEDGER = ListOf(
     filters={
         "variant_id": Ids(description="Entries of these variants."),
         "product_id": Ids(description="Entries of the variants of these products."),
-        "sku": Text(description="Entries of the variant that had this SKU at that time.", longest=100),
+        "sku": Text(description="Entries of the variant that had this SKU at the time of the entry.", longest=100),
         "kind": Choices(values=get_args(Kind), description="One or more of these kinds."),
         "reason": Choices(values=get_args(Reason), description="One or more of these reasons."),
-        "reference": Text(description="Exactly this reference."),
+        "reference": Text(description="Entries with exactly this reference."),
         "order_id": Ids(description="Entries that these orders caused."),
-        "created_at": MomentRange(description="When it happened, or a range of that."),
-        "updated_since": Moment(description="Happened at or after this time; an entry never changes."),
+        "created_at": MomentRange(description="The time of the entry, or a time range."),
+        "updated_since": Moment(description="Entries at or after this time. An entry never changes."),
     },
     sorts={"id": int, "created_at": datetime},
     default_sort=("-id",),

@@ -1,4 +1,4 @@
-"""What happens when stock is looked at, changed and accounted for."""
+"""The handlers of stock levels, adjustments and the ledger."""
 
 from stoa.events.outbox import Actor
 from stoa.inventory import queries
@@ -27,8 +27,8 @@ routes = Routes("Products")
 async def list_inventory(call: Call, query: ListQuery) -> Page[StockLevel]:
     """List stock levels.
 
-    One level for each variant of the store, by variant id unless sorted otherwise. `available` is what is on hand less
-    what is reserved for orders. To keep a copy in step, ask for `updated_since` with `include_deleted=true`.
+    Returns one level for each variant of the store, sorted by variant id by default. `available` is `on_hand` minus
+    `reserved`. To keep a copy in sync, poll with `updated_since` and `include_deleted=true`.
     """
     return await list_page(call.db, call.store_id, queries.INVENTORY, query)
 
@@ -42,11 +42,12 @@ async def list_inventory(call: Call, query: ListQuery) -> Page[StockLevel]:
 async def adjust_inventory(call: Call, body: Adjustments) -> Batch[LedgerEntry]:
     """Set or adjust stock.
 
-    Up to 500 items, applied in the order given; a variant may stand in several. `set` states what is on hand, `adjust`
-    adds to it or takes from it. With `compare_quantity` an item only applies while exactly that much is on hand. What is
-    available never falls below 0, unless the variant takes backorders or is not tracked. Each item answers with its
-    ledger entry; one that changes nothing is `unchanged` and leaves none. Atomic (the default): one item that cannot
-    be applied, and none is. Independent: each for itself, 207 when any failed.
+    Applies up to 500 items in the given order; several items can name the same variant. `set` replaces the stock on hand,
+    `adjust` adds to it or subtracts from it. With `compare_quantity`, an item applies only if exactly that quantity is on
+    hand. Available stock never falls below 0, unless the variant allows backorders or is not tracked. The result of each
+    item contains its ledger entry; an item that changes nothing is `unchanged` and has none. With `mode: atomic` (the
+    default) one failed item means that no item is applied; with `mode: independent` each item is applied by itself, and
+    the status is 207 if any failed.
     """
     check_size(body.items, MOST_ITEMS)
     _check_names(body.items)
@@ -77,20 +78,21 @@ async def adjust_inventory(call: Call, body: Adjustments) -> Batch[LedgerEntry]:
 async def list_inventory_adjustments(call: Call, query: ListQuery) -> Page[LedgerEntry]:
     """List the stock ledger.
 
-    Every change of every variant's stock, newest first: what moved, who moved it and why, and the levels right after.
-    What orders reserve, release, ship and return is here too. Entries are never changed and never deleted.
+    Returns every change of every variant's stock, newest first: the differences, the actor, the reason, and the levels
+    after the change. It includes stock that orders reserve, release, ship and return. Entries are never changed or
+    deleted.
     """
     return await list_page(call.db, call.store_id, queries.LEDGER, query)
 
 
 def _check_names(items: list[Adjustment]) -> None:
-    """Each item names its variant in exactly one way."""
+    """Refuse items that do not name their variant by exactly one key."""
     faults: list[Fault] = []
     for index, item in enumerate(items):
         if item.variant_id is None and item.sku is None:
-            faults.append(Fault(f"/items/{index}/variant_id", "required", "is required, unless sku is given"))
+            faults.append(Fault(f"/items/{index}/variant_id", "required", "is required unless sku is given"))
         elif item.variant_id is not None and item.sku is not None:
-            faults.append(Fault(f"/items/{index}/sku", "invalid_format", "give either variant_id or sku, not both"))
+            faults.append(Fault(f"/items/{index}/sku", "invalid_format", "specify either variant_id or sku, not both"))
     if faults:
         raise ValidationFailed(f"{counted(len(faults), 'item')} must name one variant.", faults=faults)
 
@@ -102,21 +104,21 @@ def _move(item: Adjustment, body: Adjustments) -> Move:
         kind=item.op,
         absolute=item.op == "set",
         on_hand=item.quantity,
-        expected_on_hand=item.compare_quantity,
+        expected=item.compare_quantity,
         reason=item.reason or body.reason,
         reference=item.reference or body.reference,
     )
 
 
 def _refusal(item: Adjustment, moved: Moved) -> Refusal | None:
-    """Why an item was not applied, with what the caller needs to put it right."""
+    """The reason why an item was not applied, with the values that the caller needs to correct it."""
     match moved.outcome:
         case "unknown" if item.sku is not None:
             fault = Fault("/sku", "unknown_sku", "no variant of this store has this SKU")
-            return ValidationFailed("There is no such SKU.", faults=[fault])
+            return ValidationFailed("The SKU does not exist.", faults=[fault])
         case "unknown":
             fault = Fault("/variant_id", "unknown_variant", "no variant of this store has this id")
-            return ValidationFailed("There is no such variant.", faults=[fault])
+            return ValidationFailed("The variant does not exist.", faults=[fault])
         case "stale":
             words = f"on_hand is {moved.on_hand}, not {item.compare_quantity}"
             fault = Fault("/compare_quantity", StaleQuantity.code, words, {"on_hand": moved.on_hand})

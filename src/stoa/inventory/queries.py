@@ -1,4 +1,4 @@
-"""What the database does for stock levels and their ledger."""
+"""The statements for stock levels and the stock ledger."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ import msgspec
 
 from stoa.db.documents import TOMBSTONE
 from stoa.db.listing import Listing
-from stoa.db.query import Executor, Query
+from stoa.db.query import Executor, InputRow, Query, json_rows
 from stoa.events.outbox import Actor
 from stoa.inventory.contract import Kind, Reason
 
@@ -52,24 +52,26 @@ LEDGER = Listing(
 )
 
 
-class Move(msgspec.Struct, kw_only=True):
-    """One movement of stock as the database takes it; the fields stand in the order of its parameters."""
+class Move(InputRow, kw_only=True):
+    """One movement of stock. It names its variant by `variant_id` or by `sku`."""
+
+    arguments = ("move_stock.in_items",)
 
     variant_id: int | None = None
     sku: str | None = None
     kind: Kind
-    absolute: bool = False  # on_hand is the new level, not what to add
+    absolute: bool = False  # whether on_hand is the new level; otherwise it is the difference
     on_hand: int = 0
-    reserved: int = 0
-    expected_on_hand: int | None = None
+    reserved: int = 0  # a difference
+    expected: int | None = None  # what on_hand must be
     reason: Reason
     reference: str | None = None
     order_id: int | None = None
-    key: str | None = None  # a movement with a key happens once
+    movement_key: str | None = None  # a movement with a key happens at most once
 
 
 class Moved(msgspec.Struct):
-    """What became of a movement, and the variant's levels after it."""
+    """The result of a movement, and the variant's levels after it."""
 
     outcome: str
     movement_id: int | None
@@ -83,16 +85,12 @@ class Moved(msgspec.Struct):
 
 
 MOVE_STOCK = Query(
-    Moved,
-    """SELECT outcome, movement_id, on_hand, reserved, doc
-         FROM move_stock($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)""",
+    Moved, "SELECT outcome, movement_id, on_hand, reserved, doc FROM move_stock($1, $2, $3, $4, $5::json, true)"
 )
 
 
 async def move_stock(
     db: Executor, store_id: int, moves: Sequence[Move], *, atomic: bool, actor: Actor, request_id: str
 ) -> list[Moved]:
-    """Move stock, in the order given, with its ledger rows and events; says what became of each movement."""
-    columns = zip(*map(msgspec.structs.astuple, moves), strict=True)
-    told = msgspec.json.encode(actor).decode()
-    return await MOVE_STOCK.all(db, store_id, atomic, told, request_id, *columns)
+    """Move stock in the given order, with ledger rows and events, and return the result of each movement."""
+    return await MOVE_STOCK.all(db, store_id, atomic, msgspec.json.encode(actor).decode(), request_id, json_rows(moves))

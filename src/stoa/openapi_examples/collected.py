@@ -5,10 +5,10 @@ from typing import Any
 
 import msgspec
 
+from stoa.db.documents import json_of
 from stoa.openapi_examples import apps, customers, imports, inventory, orders, products
 from stoa.openapi_examples.fixtures import REQUEST_ID, STORE, Events, Resource, Responses
 from stoa.products.bodies import NewProduct
-from stoa.products.documents import json_of
 from stoa.products.examples import NEW_SHIRT
 from stoa.rest.body import convert
 from stoa.rest.dispatch import PREFIX

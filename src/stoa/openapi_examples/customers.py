@@ -7,10 +7,10 @@ import msgspec
 from stoa.customers import examples
 from stoa.customers.bodies import AddressChanges, CustomerChanges, NewAddress, NewCustomer
 from stoa.customers.contract import SHARED
-from stoa.customers.copies import CustomerCopy
 from stoa.customers.documents import value_of
 from stoa.customers.events import CustomerCreated, CustomerDeleted, events_of
 from stoa.customers.rules import add_address, change_address, change_customer, merged, new_customer, with_defaults
+from stoa.customers.working_copy import CustomerCopy
 from stoa.openapi_examples.fixtures import (
     APP_ID,
     CREATED_AT,
@@ -84,7 +84,7 @@ def _with_ids(customer: CustomerCopy) -> CustomerCopy:
 
 
 def _stored(customer: CustomerCopy) -> CustomerCopy:
-    return msgspec.structs.replace(customer, before=customer.fields, spaces_before=customer.spaces)
+    return msgspec.structs.replace(customer, before=customer.fields, metadata_before=customer.metadata)
 
 
 def _changed() -> CustomerCopy:
@@ -104,8 +104,8 @@ def _with_changed_address() -> CustomerCopy:
 
 def _with_metadata() -> CustomerCopy:
     customer = _created()
-    spaces, _ = merged(customer.spaces, examples.METADATA_CHANGES, APP_ID, "")
-    return msgspec.structs.replace(customer, spaces=spaces)
+    metadata, _ = merged(customer.metadata, examples.METADATA_CHANGES, APP_ID, "")
+    return msgspec.structs.replace(customer, metadata=metadata)
 
 
 # --- as callers see it ---------------------------------------------------------------------------------------------
@@ -126,7 +126,8 @@ def _event_data(customer: CustomerCopy, version: int = 1) -> Resource:
 
 def _entries(customer: CustomerCopy) -> list[Resource]:
     changed = examples.METADATA_CHANGES
-    entries = {key: text for space in sorted(customer.spaces) for key, text in sorted(customer.spaces[space].items())}
+    owners = (None, APP_ID)  # shared keys first
+    entries = {key: text for owner in owners for key, text in sorted(customer.metadata.get(owner, {}).items())}
     return [
         {
             "key": key,

@@ -4,6 +4,7 @@ from decimal import Decimal
 from typing import Any
 
 from stoa import money
+from stoa.db.documents import head_of
 from stoa.openapi_examples.customers import CUSTOMER_ID
 from stoa.openapi_examples.fixtures import (
     APP_ID,
@@ -37,7 +38,7 @@ from stoa.orders.queries import Offer
 from stoa.orders.rules import change_payment, change_status, likeness
 from stoa.orders.saving import document_of, traits_of
 from stoa.orders.states import OrderState
-from stoa.products.documents import head_of, minor
+from stoa.products.documents import minor
 from stoa.rest.body import convert
 from stoa.rest.patch import merge
 

@@ -16,10 +16,10 @@ from stoa.openapi_examples.fixtures import (
 )
 from stoa.products import examples
 from stoa.products.bodies import NewProduct, NewVariant, ProductChanges, VariantChanges
-from stoa.products.copies import ProductCopy, VariantCopy
 from stoa.products.events import ProductCreated, ProductDeleted, events_of
 from stoa.products.rows import product_from_row
 from stoa.products.rules import add_variant, change_product, change_variant, new_product, remove_variant, set_stock
+from stoa.products.working_copy import ProductCopy, VariantCopy
 from stoa.rest.body import convert
 
 PRODUCT_ID, VARIANT_ID = 812, 2041

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from stoa.customers.finding import InlineCustomer
+from stoa.customers.lookup import InlineCustomer
 from stoa.orders.contract import (
     LONGEST_WINDOW_HOURS,
     MOST_LINES,
@@ -17,8 +17,9 @@ from stoa.orders.contract import (
     Status,
     Visibility,
 )
-from stoa.products.contract import Metadata, MetadataChanges, Name, Short, Sku, Tag, Url
+from stoa.products.contract import Sku
 from stoa.rest.checks import Money, Time
+from stoa.rest.fields import Metadata, MetadataChanges, Name, Short, Tag, Url
 
 Id = Annotated[int, Meta(ge=1, le=10**18 - 1)]
 Units = Annotated[int, Meta(ge=1, le=MOST_UNITS)]

@@ -7,8 +7,8 @@ import msgspec
 from msgspec import Meta
 
 from stoa.customers.contract import Country, Email, EmailText, Latitude, Longitude, Phone, PhoneText
-from stoa.products.contract import Short
 from stoa.rest.checks import Money, Time
+from stoa.rest.fields import Short
 from stoa.rest.filters import (
     Choices,
     Entries,

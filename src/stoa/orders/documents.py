@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 
 from stoa import money, terms
+from stoa.db.documents import json_of
 from stoa.orders.rules import TRANSITIONS
 from stoa.orders.states import LineState, OrderState
-from stoa.products.documents import json_of
 
 _AMOUNTS = ("discount_total", "shipping_total", "tax_total", "amount_paid", "amount_refunded")
 _LINE_AMOUNTS = ("unit_price", "discount_total", "tax_total")

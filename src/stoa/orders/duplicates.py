@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from stoa.customers.finding import get_contact
+from stoa.customers.lookup import get_contact
 from stoa.events.outbox import Event
 from stoa.inventory.contract import InsufficientStock
 from stoa.orders import queries

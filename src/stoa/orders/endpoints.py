@@ -8,7 +8,7 @@ import msgspec
 
 from stoa import money
 from stoa.inventory.contract import InsufficientStock
-from stoa.orders import erasure, queries
+from stoa.orders import queries
 from stoa.orders.bodies import ORDER_ELSEWHERE, NewOrder, NewTracking, OrderChanges, StatusChange
 from stoa.orders.contract import (
     ORDERS,
@@ -28,17 +28,15 @@ from stoa.orders.rules import change_payment, change_status, check_editable, sum
 from stoa.orders.saving import Consequences, Entry, cause_of, document_of, load, save
 from stoa.orders.states import OrderState
 from stoa.orders.together import place_together
-from stoa.products.contract import ExternalIdTaken
 from stoa.rest.body import convert
 from stoa.rest.endpoint import Call, Created, One, Page, Routes
 from stoa.rest.filters import Flag
 from stoa.rest.lists import ListQuery, list_page
 from stoa.rest.patch import check_echoes, merge
-from stoa.rest.problems import Fault, NotFound, ValidationFailed, counted
+from stoa.rest.problems import ExternalIdTaken, Fault, NotFound, ValidationFailed, counted
 
 MOST_PARCELS = 100
 routes = Routes("Orders")
-_ = erasure  # importing it lets a customer's erasure reach their orders
 DRY_RUN = Flag(description="Price and check the order, and write nothing; answers 200 with what it would be.")
 
 

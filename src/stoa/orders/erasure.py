@@ -1,9 +1,9 @@
 """What an erased customer leaves of their orders: sums, products and dates, and nobody's name."""
 
-from stoa.customers.erasure import HOLDS, SEARCHES, Person
+from stoa.customers.erasure import Person
+from stoa.db.documents import json_of
 from stoa.db.query import Command, Executor, Query
 from stoa.orders.documents import NO_CONTACT
-from stoa.products.documents import json_of
 
 NOBODY = (
     ","
@@ -113,8 +113,4 @@ async def forget_in_orders(db: Executor, person: Person) -> None:
     await FORGET.run(db, person.store_id, theirs, NOBODY)
     for command in (FORGET_COMMENTS, FORGET_EVENTS, FORGET_COMMENT_EVENTS, FORGET_ANSWERS):
         await command.run(db, person.store_id, found)
-    await TELL.run(db, person.store_id, theirs, person.cause.actor, person.cause.request_id)
-
-
-HOLDS.append(HOLD)
-SEARCHES.append(forget_in_orders)
+    await TELL.run(db, person.store_id, theirs, person.cause.actor_json, person.cause.request_id)

@@ -7,17 +7,18 @@ from typing import Any
 import msgspec
 
 from stoa import money
-from stoa.customers.finding import (
+from stoa.customers.lookup import (
     FoundCustomer,
     InlineCustomer,
     find_or_create,
     get_contact,
-    hold_contact,
     inline_faults,
+    lock_contact,
 )
 from stoa.customers.phones import e164
 from stoa.customers.rules import COUNTRIES
 from stoa.db.errors import PostgresError
+from stoa.events.outbox import Cause
 from stoa.orders import queries, storing
 from stoa.orders.bodies import NewOrder
 from stoa.orders.contract import Contact, DuplicateOrderSuspected, OrderAddress
@@ -28,11 +29,9 @@ from stoa.orders.rules import HOLDING, Traits, change_payment, likeness, line_fa
 from stoa.orders.saving import cause_of, explain, traits_of
 from stoa.orders.states import OrderState
 from stoa.orders.storing import Placement, Suspect
-from stoa.products import saving as catalogue
-from stoa.products.contract import ExternalIdTaken
 from stoa.rest.checks import MOST_FAULTS
 from stoa.rest.endpoint import Call, One, Subject
-from stoa.rest.problems import Fault, ValidationFailed, counted
+from stoa.rest.problems import ExternalIdTaken, Fault, ValidationFailed, counted
 
 MOST_SUSPECTS = 10
 _EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
@@ -80,7 +79,7 @@ async def try_out(call: Call, body: NewOrder) -> One[Any]:
     suspects = await _compare(call, body, placement(call, body, order))
     await call.db.execute("ROLLBACK TO SAVEPOINT trial")
     # The answer may be remembered: whoever it tells of is held, so that an erasure finds it.
-    if order.customer_id and await hold_contact(call.db, call.store_id, order.customer_id) is None:
+    if order.customer_id and await lock_contact(call.db, call.store_id, order.customer_id) is None:
         if body.customer is None:
             raise ValidationFailed(f"{counted(1, 'fault')} found.", faults=[_unknown_customer()])
         order.customer_id = None  # one whom the real order would make
@@ -209,7 +208,7 @@ def snapshot(address: OrderAddress | None) -> dict[str, Any] | None:
 async def _give_to_customer(call: Call, body: NewOrder, order: OrderState) -> None:
     if body.customer is None:
         return
-    cause = catalogue.Cause(call.caller.app_id, call.request_id)
+    cause = Cause(call.caller.app_id, call.request_id)
     give_to(order, await find_or_create(call.db, call.store_id, body.customer, cause), body)
 
 

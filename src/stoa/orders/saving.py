@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from stoa.customers.contract import email_key
+from stoa.db.documents import json_of
 from stoa.db.errors import OUT_OF_RANGE, PostgresError, sqlstate, violates
 from stoa.db.query import Executor
 from stoa.events.outbox import Actor, Event
@@ -18,10 +19,8 @@ from stoa.orders.documents import Parts, line_document, order_of, parts_of, pers
 from stoa.orders.events import Changes
 from stoa.orders.rules import Effect, Traits, address_digest, basket_digest, contribution, stock_effects
 from stoa.orders.states import LineState, OrderState
-from stoa.products.contract import ExternalIdTaken
-from stoa.products.documents import json_of
 from stoa.rest.endpoint import Call, One, Store, Subject
-from stoa.rest.problems import Fault, NotFound, ValidationFailed, counted
+from stoa.rest.problems import ExternalIdTaken, Fault, NotFound, ValidationFailed, counted
 
 _NEW = False  # new orders are stored elsewhere
 MOST_LINES_TEXT = 2_000_000  # metadata that grows line by line must not make an order that nobody can read

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from stoa.db.documents import json_of
 from stoa.db.query import Executor
 from stoa.events.outbox import Event
 from stoa.ids import new_id
@@ -17,7 +18,6 @@ from stoa.orders.events import Changes
 from stoa.orders.rules import Traits, contribution, stock_effects
 from stoa.orders.saving import Cause, check_size
 from stoa.orders.states import OrderState
-from stoa.products.documents import json_of
 from stoa.rest.endpoint import One, Store
 
 FIRST_VERSION = 1

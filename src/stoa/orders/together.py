@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from stoa.customers.finding import FoundCustomer, find, get_contacts
+from stoa.customers.lookup import FoundCustomer, find, get_contacts
 from stoa.db.query import Executor
 from stoa.inventory.contract import InsufficientStock
 from stoa.orders import queries, storing

@@ -6,7 +6,7 @@ import msgspec
 
 from stoa.customers import queries
 from stoa.customers.contract import CUSTOMERS, Customer
-from stoa.customers.documents import SHARED_SPACE, seen_by
+from stoa.customers.documents import only_shared
 from stoa.portal.answering import not_found
 from stoa.portal.listed import NEWEST, Kind, part, shown
 from stoa.portal.orders import ORDERS_SHOWN
@@ -26,7 +26,7 @@ _MOST_ADDRESSES, _LATEST = 6, 8
 
 def _seen(document: bytes) -> bytes:
     """A customer with the metadata that all apps share; what an app keeps for itself is not shown to others."""
-    return seen_by(document, SHARED_SPACE)
+    return only_shared(document)
 
 
 _CUSTOMERS = Kind(CUSTOMERS, queries.LISTING, Customer, _seen)

@@ -1,1 +1,1 @@
-"""The catalogue: products and their variants."""
+"""The catalog: products and their variants."""

@@ -1,10 +1,12 @@
-"""Many products or variants in one request: each planned on the shelf, all stored together."""
+"""Batches of products or variants: all items are planned in one workspace and saved in one call."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from stoa.db.documents import exactly
+from stoa.events.outbox import Cause
 from stoa.products import queries
 from stoa.products.bodies import (
     VARIANT_ELSEWHERE,
@@ -15,12 +17,11 @@ from stoa.products.bodies import (
     VariantItem,
 )
 from stoa.products.contract import Product, Variant
-from stoa.products.copies import ProductCopy, VariantCopy
-from stoa.products.documents import exactly
 from stoa.products.rows import Keys, change_by_row, pointing_into, product_from_row
 from stoa.products.rules import change_variant, delete_product
-from stoa.products.saving import cause_of, load, save
-from stoa.products.shelf import MatchBy, Shelf
+from stoa.products.save import load, save
+from stoa.products.working_copy import ProductCopy, VariantCopy
+from stoa.products.workspace import MatchBy, ProductWorkspace
 from stoa.rest.batch import Batch, ItemResult, Mode, Outcome, check_size, done, failed, refuse_all
 from stoa.rest.body import convert
 from stoa.rest.endpoint import Call, Store
@@ -33,26 +34,26 @@ Item = TypeVar("Item")
 
 
 class Planned(msgspec.Struct):
-    """What will become of an item once the shelf is stored; the copy learns its id only then."""
+    """The outcome of an item once the workspace is saved; a new copy gets its id only then."""
 
     outcome: Outcome
     copy: ProductCopy | VariantCopy
 
 
 class Plan(msgspec.Struct, Generic[Item]):
-    """How a kind of item is carried out: what to load for it, how to apply it, and how to show what came of it."""
+    """How to process one kind of item: load what it names, apply it, and read the documents for the response."""
 
-    load: Callable[[Call, Sequence[Item]], Awaitable[Shelf]]
-    apply: Callable[[Shelf, Item, Store], Planned]
+    load: Callable[[Call, Sequence[Item]], Awaitable[ProductWorkspace]]
+    apply: Callable[[ProductWorkspace, Item, Store], Planned]
     show: Callable[[Call, list[int]], Awaitable[dict[int, str]]]
 
 
 async def run(call: Call, plan: Plan[Item], items: Sequence[Item], mode: Mode) -> Batch[Any]:
-    """Carry out a batch together, or one by one where what is right in turn cannot be stored at once."""
+    """Process a batch at once; if that fails, process one item at a time, so that later items see earlier ones."""
     numbered = list(enumerate(items))
     await call.db.execute("SAVEPOINT batch")
     try:
-        return Batch(await _together(call, plan, numbered, mode))
+        return Batch(await _run_at_once(call, plan, numbered, mode))
     except Refusal as refusal:
         if mode == "atomic" and refusal.faults:
             raise
@@ -61,7 +62,7 @@ async def run(call: Call, plan: Plan[Item], items: Sequence[Item], mode: Mode) -
     for index, item in numbered:
         await call.db.execute("SAVEPOINT item")
         try:
-            results += await _together(call, plan, [(index, item)], mode)
+            results += await _run_at_once(call, plan, [(index, item)], mode)
         except Refusal as refusal:
             if mode == "atomic":
                 raise refusal if refusal.faults else refuse_all([(index, refusal)]) from refusal
@@ -70,26 +71,26 @@ async def run(call: Call, plan: Plan[Item], items: Sequence[Item], mode: Mode) -
     return Batch(results)
 
 
-async def _together(
+async def _run_at_once(
     call: Call, plan: Plan[Item], items: Sequence[tuple[int, Item]], mode: Mode
 ) -> list[ItemResult[msgspec.Raw]]:
-    shelf = await plan.load(call, [item for _, item in items])
+    workspace = await plan.load(call, [item for _, item in items])
     planned: list[tuple[int, Planned | Refusal]] = []
     for index, item in items:
         try:
-            planned.append((index, plan.apply(shelf, item, call.store)))
+            planned.append((index, plan.apply(workspace, item, call.store)))
         except Refusal as refusal:
             planned.append((index, refusal))
     refusals = [(index, each) for index, each in planned if isinstance(each, Refusal)]
     if refusals and mode == "atomic":
         raise refuse_all(refusals)
-    await save(call.db, call.store_id, shelf.products, cause_of(call))
-    kept = [each.copy.id or 0 for _, each in planned if isinstance(each, Planned) and each.outcome != "deleted"]
+    await save(call.db, call.store_id, workspace.products, Cause(call.caller.app_id, call.request_id))
+    kept = [each.copy.stored_id for _, each in planned if isinstance(each, Planned) and each.outcome != "deleted"]
     documents = await plan.show(call, kept) if kept else {}
     return [
         failed(index, each)
         if isinstance(each, Refusal)
-        else done(index, each.outcome, each.copy.id, documents.get(each.copy.id or 0))
+        else done(index, each.outcome, each.copy.id, documents.get(each.copy.stored_id))
         for index, each in planned
     ]
 
@@ -102,60 +103,64 @@ async def change_products(call: Call, body: ProductBatch) -> Batch[Product]:
     return await run(call, PRODUCTS, body.items, body.mode)
 
 
-async def _load_products(call: Call, items: Sequence[BatchItem]) -> Shelf:
+async def _load_products(call: Call, items: Sequence[BatchItem]) -> ProductWorkspace:
     ids: set[int] = set()
     keys = Keys()
     for item in items:
         keys.add(item.data)
         keys.add({"sku": item.sku, "external_id": item.external_id})
         ids.update(value for value in (item.id, item.data.get("id")) if type(value) is int)
-    return Shelf(await load(call.db, call.store_id, ids=ids, **msgspec.structs.asdict(keys)))
+    return ProductWorkspace(await load(call.db, call.store_id, ids=ids, **msgspec.structs.asdict(keys)))
 
 
-def _apply_to_product(shelf: Shelf, item: BatchItem, store: Store) -> Planned:
+def _apply_to_product(workspace: ProductWorkspace, item: BatchItem, store: Store) -> Planned:
     if item.op == "create":
-        _refuse_name_of_new(item)
-        return _created(shelf, item, store)
+        _refuse_key_of_new(item)
+        return _created(workspace, item, store)
     by, value = _key_of(item)
-    product = shelf.find(by, value)
+    product = workspace.find(by, value)
     if product is None and item.op == "upsert" and by != "id" and item.if_version is None:
-        return _created(shelf, item, store)
+        return _created(workspace, item, store)
     if product is None:
-        fault = Fault(f"/{by}", "unknown_sku" if by == "sku" else "not_found", "names no product of this store")
-        raise ValidationFailed("There is no such product.", faults=[fault])
+        fault = Fault(
+            f"/{by}", "unknown_sku" if by == "sku" else "not_found", "no product of this store has this value"
+        )
+        raise ValidationFailed("The product does not exist.", faults=[fault])
     _check_version(item.if_version, product.version)
     if item.op == "delete":
-        shelf.edit(product, delete_product)
+        workspace.edit(product, delete_product)
         return Planned("deleted", product)
-    changed = shelf.edit(product, lambda tried: change_by_row(tried, item.data, store), pointing_into(item.data))
+    changed = workspace.edit(product, lambda tried: change_by_row(tried, item.data, store), pointing_into(item.data))
     return Planned("updated" if changed else "unchanged", product)
 
 
-def _created(shelf: Shelf, item: BatchItem, store: Store) -> Planned:
-    """A new product; what names it beside its data belongs to it."""
+def _created(workspace: ProductWorkspace, item: BatchItem, store: Store) -> Planned:
+    """A new product; the item's own sku and external_id become part of its data."""
     named = {name: value for name in ("sku", "external_id") if (value := getattr(item, name)) is not None}
-    return Planned("created", shelf.put(product_from_row({**named, **item.data}, store), pointing_into(item.data)))
+    return Planned("created", workspace.put(product_from_row({**named, **item.data}, store), pointing_into(item.data)))
 
 
-def _refuse_name_of_new(item: BatchItem) -> None:
+def _refuse_key_of_new(item: BatchItem) -> None:
     sent = {"id": item.id, "if_version": item.if_version, "match_by": item.match_by}
     faults = [
-        Fault(f"/{name}", "invalid_format", "cannot be said of a product that is to be created")
+        Fault(f"/{name}", "invalid_format", "must be omitted when op is create")
         for name, value in sent.items()
         if value is not None
     ]
     if faults:
-        raise ValidationFailed("A new product is not there yet to be named.", faults=faults)
+        raise ValidationFailed("An item that creates a product cannot refer to an existing one.", faults=faults)
 
 
 def _check_version(expected: int | None, current: int) -> None:
     if expected not in (None, current):
-        fault = Fault("/if_version", VersionConflict.code, f"is not {current}", {"current_version": current})
+        fault = Fault(
+            "/if_version", VersionConflict.code, f"the current version is {current}", {"current_version": current}
+        )
         raise VersionConflict(f"The current version is {current}.", faults=[fault], current_version=current)
 
 
 def _key_of(item: BatchItem) -> tuple[MatchBy, int | str]:
-    """What an item names its product by: as it says, else by the first key that it has."""
+    """The key by which an item names its product: `match_by`, otherwise the first key that it has."""
     wanted: list[MatchBy] = [item.match_by] if item.match_by else ["id", "sku", "external_id"]
     for by in wanted:
         value: Any = getattr(item, by)
@@ -163,8 +168,8 @@ def _key_of(item: BatchItem) -> tuple[MatchBy, int | str]:
             value = item.data.get(by)
         if isinstance(value, (int, str)) and value is not True and value is not False:
             return by, value
-    words = "is required" if item.match_by else "is required, unless sku or external_id is given"
-    raise ValidationFailed("The item names no product.", faults=[Fault(f"/{wanted[0]}", "required", words)])
+    words = "is required" if item.match_by else "is required unless sku or external_id is given"
+    raise ValidationFailed("The item does not name a product.", faults=[Fault(f"/{wanted[0]}", "required", words)])
 
 
 async def _show_products(call: Call, ids: list[int]) -> dict[int, str]:
@@ -182,41 +187,43 @@ async def change_variants(call: Call, body: VariantBatch) -> Batch[Variant]:
     return await run(call, VARIANTS, body.items, body.mode)
 
 
-async def _load_variants(call: Call, items: Sequence[VariantItem]) -> Shelf:
+async def _load_variants(call: Call, items: Sequence[VariantItem]) -> ProductWorkspace:
     ids = [item.id for item in items if item.id is not None]
     keys = Keys()
     for item in items:
         keys.add({"sku": item.sku, "variants": [item.data]})
     products = await queries.PRODUCT_OF_VARIANTS.all(call.db, call.store_id, ids) if ids else []
-    shelf = Shelf(await load(call.db, call.store_id, ids=products, **msgspec.structs.asdict(keys)))
-    echoing = [found[1].id or 0 for item in items if item.data.keys() & _READ_ONLY and (found := _named(shelf, item))]
+    workspace = ProductWorkspace(await load(call.db, call.store_id, ids=products, **msgspec.structs.asdict(keys)))
+    echoing = [
+        found[1].stored_id for item in items if item.data.keys() & _READ_ONLY and (found := _named(workspace, item))
+    ]
     if echoing:
-        shelf.documents = {id_: exactly(doc) for id_, doc in (await _show_variants(call, echoing)).items()}
-    return shelf
+        workspace.documents = {id_: exactly(doc) for id_, doc in (await _show_variants(call, echoing)).items()}
+    return workspace
 
 
-def _named(shelf: Shelf, item: VariantItem) -> tuple[ProductCopy, VariantCopy] | None:
-    return shelf.find_variant(variant_id=item.id, sku=item.sku)
+def _named(workspace: ProductWorkspace, item: VariantItem) -> tuple[ProductCopy, VariantCopy] | None:
+    return workspace.find_variant(variant_id=item.id, sku=item.sku)
 
 
-def _apply_to_variant(shelf: Shelf, item: VariantItem, store: Store) -> Planned:
+def _apply_to_variant(workspace: ProductWorkspace, item: VariantItem, store: Store) -> Planned:
     if (item.id is None) == (item.sku is None):
-        fault = Fault("/id", "required", "give either id or sku, and only one of them")
+        fault = Fault("/id", "required", "specify either id or sku, not both")
         raise ValidationFailed("The item must name one variant.", faults=[fault])
-    found = _named(shelf, item)
+    found = _named(workspace, item)
     if found is None:
-        named = Fault("/id", "unknown_variant", "names no variant of this store")
+        fault = Fault("/id", "unknown_variant", "no variant of this store has this id")
         if item.sku is not None:
-            named = Fault("/sku", "unknown_sku", "names no variant of this store")
-        raise ValidationFailed("There is no such variant.", faults=[named])
+            fault = Fault("/sku", "unknown_sku", "no variant of this store has this SKU")
+        raise ValidationFailed("The variant does not exist.", faults=[fault])
     product, variant = found
     _check_version(item.if_version, variant.version)
     patch = {name: value for name, value in item.data.items() if name not in _READ_ONLY}
     body = convert(patch, VariantChanges, digits=store.digits)
     echoed = {name: value for name, value in item.data.items() if name in _READ_ONLY}
-    refuse_changed(echoed, shelf.documents.get(variant.id or 0, {}), VARIANT_ELSEWHERE)
-    place = product.variants.index(variant)
-    changed = shelf.edit(product, lambda tried: change_variant(tried, tried.variants[place], body, patch, store))
+    refuse_changed(echoed, workspace.documents.get(variant.stored_id, {}), VARIANT_ELSEWHERE)
+    index = product.variants.index(variant)
+    changed = workspace.edit(product, lambda tried: change_variant(tried, tried.variants[index], body, patch, store))
     return Planned("updated" if changed else "unchanged", variant)
 
 

@@ -1,29 +1,14 @@
-"""What may be sent of products and variants: each body with its limits, so that whatever passes can be stored."""
+"""The request bodies of products and variants, with limits that guarantee that an accepted body can be stored."""
 
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from stoa.products.contract import (
-    ExternalId,
-    Metadata,
-    MetadataChanges,
-    Name,
-    Option,
-    Quantity,
-    Seo,
-    Short,
-    Sku,
-    Slug,
-    Status,
-    Tag,
-    Url,
-    Weight,
-    WeightUnit,
-)
+from stoa.products.contract import Option, Quantity, Seo, Sku, Slug, Status, Weight, WeightUnit
 from stoa.rest.batch import Mode
 from stoa.rest.checks import Money
+from stoa.rest.fields import ExternalId, Metadata, MetadataChanges, Name, Short, Tag, Url
 
 
 class NewStock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -36,7 +21,7 @@ class NewImage(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class NewVariant(msgspec.Struct, forbid_unknown_fields=True):
-    """A variant as it is sent; what is left out is inherited or empty."""
+    """A variant to create. Omitted fields are inherited from the product or empty."""
 
     option_values: dict[str, Name] = {}
     sku: Sku | None = None
@@ -55,7 +40,7 @@ class NewVariant(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class NewProduct(msgspec.Struct, forbid_unknown_fields=True):
-    """A product as it is sent, its options and variants inline; without variants it gets one."""
+    """A product to create, with its options and variants. Without variants it gets a default variant."""
 
     name: Name
     price: Money
@@ -84,7 +69,7 @@ class NewProduct(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class ChangedImage(NewImage, forbid_unknown_fields=True):
-    """An image as it is sent in a change; one that keeps its id or address keeps its identity."""
+    """An image in a change. An image with a known id or URL stays the same image."""
 
     id: int | None = None
     position: int | None = None
@@ -96,7 +81,7 @@ class SeoChanges(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class ProductChanges(msgspec.Struct, forbid_unknown_fields=True):
-    """What may be changed of a product; what is left out stays, null clears."""
+    """A merge patch of a product. Omitted fields stay unchanged; null clears a field."""
 
     name: Name | UnsetType = UNSET
     price: Money | UnsetType = UNSET
@@ -121,7 +106,7 @@ class ProductChanges(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class VariantChanges(msgspec.Struct, forbid_unknown_fields=True):
-    """What may be changed of a variant; stock moves by adjustments, so that every movement is in the ledger."""
+    """A merge patch of a variant. Stock changes only by adjustments, so that the ledger has every movement."""
 
     option_values: dict[str, Name] | UnsetType = UNSET
     sku: Sku | UnsetType | None = UNSET
@@ -139,7 +124,7 @@ class VariantChanges(msgspec.Struct, forbid_unknown_fields=True):
 
 
 _STOCK = "POST /products/inventory/adjustments"
-# Where a field is changed that a merge patch of its resource leaves alone.
+# The operations for fields that a merge patch of the resource cannot change.
 PRODUCT_ELSEWHERE = {
     "stock": _STOCK,
     "inventory": _STOCK,
@@ -161,7 +146,7 @@ class BatchItem(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class ProductBatch(msgspec.Struct, forbid_unknown_fields=True):
-    """Up to 100 items; `atomic` writes all or nothing, `independent` each for itself."""
+    """Up to 100 items. `atomic` applies all items or none; `independent` applies each item by itself."""
 
     items: Annotated[list[BatchItem], Meta(min_length=1, extra_json_schema={"maxItems": 100})]
     mode: Mode = "atomic"
@@ -177,7 +162,7 @@ class VariantItem(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class VariantBatch(msgspec.Struct, forbid_unknown_fields=True):
-    """Up to 250 items; `atomic` writes all or nothing, `independent` each for itself."""
+    """Up to 250 items. `atomic` applies all items or none; `independent` applies each item by itself."""
 
     items: Annotated[list[VariantItem], Meta(min_length=1, extra_json_schema={"maxItems": 250})]
     mode: Mode = "atomic"

@@ -1,4 +1,4 @@
-"""Products and variants as callers see them: the resources, how lists are filtered, and what is refused."""
+"""The public contract of products and variants: resources, list filters and errors."""
 
 from datetime import datetime
 from decimal import Decimal
@@ -8,6 +8,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from stoa.rest.checks import Money, Time, decimal_within, worded
+from stoa.rest.fields import Name, Short, Url
 from stoa.rest.filters import (
     Choices,
     Entries,
@@ -25,37 +26,19 @@ from stoa.rest.problems import Refusal
 
 Status = Literal["active", "draft", "archived"]
 WeightUnit = Literal["g", "kg", "oz", "lb"]
-_SOMETHING = worded("must hold more than space", pattern=r"\S")
-Name = Annotated[str, Meta(min_length=1, max_length=255), _SOMETHING]
-Short = Annotated[str, Meta(max_length=255)]
-ExternalId = Annotated[str, Meta(min_length=1, max_length=255)]
-_TRIMMED = worded("must be one line, with no space at either end", pattern=r"^\S(.*\S)?$")
+_TRIMMED = worded("must be one line without spaces at either end", pattern=r"^\S(.*\S)?$")
 Sku = Annotated[str, Meta(min_length=1, max_length=100), _TRIMMED]
-Tag = Annotated[str, Meta(min_length=1, max_length=64), _SOMETHING]
-Url = Annotated[
-    str,
-    Meta(min_length=1, max_length=2048, pattern=r"^https?://[^\s\u0000-\u001f\u007f-\u009f\ufeff]+$"),
-    worded("must be an address that begins with http:// or https://"),
-]
 Slug = Annotated[
     str,
     Meta(min_length=1, max_length=255, pattern=r"^[a-z0-9]+(?:-[a-z0-9]+)*$"),
-    worded("must be of a-z, 0-9 and hyphens between them, such as linen-shirt"),
+    worded("must consist of a-z, 0-9 and single hyphens between them, such as linen-shirt"),
 ]
 Weight = Annotated[Decimal, decimal_within(0, 1_000_000)]
 Quantity = Annotated[int, Meta(ge=-1_000_000_000, le=1_000_000_000)]
-MetadataKey = Annotated[
-    str,
-    Meta(pattern=r"^[A-Za-z0-9_.-]{1,64}$"),
-    worded("must be a key of 1 to 64 letters, digits, dots, hyphens and underscores"),
-]
-MetadataValue = Annotated[str, Meta(max_length=1000)] | int | float | bool
-Metadata = Annotated[dict[MetadataKey, MetadataValue], Meta(max_length=100)]
-MetadataChanges = Annotated[dict[MetadataKey, MetadataValue | None], Meta(max_length=100)]
 
 
 class Stock(msgspec.Struct):
-    """Units on the shelf, units promised to orders, and what is left to sell."""
+    """Units in stock, units reserved for orders, and the difference: units available for sale."""
 
     on_hand: int
     reserved: int
@@ -70,7 +53,7 @@ class Image(msgspec.Struct):
 
 
 class Option(msgspec.Struct, forbid_unknown_fields=True):
-    """What a product's variants differ in, such as Size, and the values it takes."""
+    """An option by which a product's variants differ, such as Size, and its values."""
 
     name: Annotated[str, Meta(min_length=1, max_length=64)]
     values: Annotated[list[Name], Meta(min_length=1, max_length=200, extra_json_schema={"uniqueItems": True})]
@@ -82,7 +65,7 @@ class Seo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Variant(msgspec.Struct):
-    """One sellable form of a product; its id is stable for ever."""
+    """One sellable form of a product. Its id never changes."""
 
     id: int
     product_id: int
@@ -110,7 +93,7 @@ class Variant(msgspec.Struct):
 
 
 class Level(msgspec.Struct):
-    """A variant's stock, as `include=inventory` puts it into its product."""
+    """A variant's stock level, as `include=inventory` adds it to the product."""
 
     variant_id: int
     sku: str | None
@@ -118,7 +101,7 @@ class Level(msgspec.Struct):
 
 
 class Product(msgspec.Struct):
-    """A thing that a store sells, with at least one variant."""
+    """A product of the store, with at least one variant."""
 
     id: int
     name: str
@@ -156,15 +139,9 @@ class Product(msgspec.Struct):
 
 
 class SkuTaken(Refusal):
-    """Another variant of the store has this SKU; `existing_id` is its product."""
+    """Another variant of the store has this SKU. `existing_id` is the id of its product."""
 
     status, code, title = 409, "sku_taken", "The SKU is taken"
-
-
-class ExternalIdTaken(Refusal):
-    """Another resource of the store has this external id; `existing_id` names it."""
-
-    status, code, title = 409, "external_id_taken", "The external id is taken"
 
 
 PRODUCTS = ListOf(
@@ -173,16 +150,18 @@ PRODUCTS = ListOf(
         "ids": Ids(description="Products with these ids."),
         "sku": Text(description="The product of the variant with this SKU.", longest=100),
         "barcode": Text(description="Products of variants with this barcode.", longest=100),
-        "brand": Term(kind="brand", description="Exactly this brand."),
-        "category": Term(kind="category", description="Exactly this category, or below it, as in `Home/Kitchen`."),
-        "tag": Term(kind="tag", description="Products that carry this tag."),
-        "price": MoneyRange(description="The price, or a range of it."),
+        "brand": Term(kind="brand", description="Products of exactly this brand."),
+        "category": Term(kind="category", description="This category or any below it, such as `Home/Kitchen`."),
+        "tag": Term(kind="tag", description="Products with this tag."),
+        "price": MoneyRange(description="The price, or a price range."),
         "in_stock": Flag(description="Whether any variant can be bought now."),
-        "q": Words(description="Each word must begin a word of name, brand, category, tags, SKU or barcode."),
-        "external_id": Text(description="The product with your own id."),
-        "metadata": Entries(description="Metadata that must be equal, as in `metadata[material]=linen`."),
-        "created_at": MomentRange(description="When it was created, or a range of that."),
-        "updated_since": Moment(description="Changed at or after this time, stock and metadata included."),
+        "q": Words(
+            description="Text search. Each word must be the start of a word in the name, brand, category, tags, SKU or barcode."
+        ),
+        "external_id": Text(description="The product with this external id."),
+        "metadata": Entries(description="Products with this metadata value, as in `metadata[material]=linen`."),
+        "created_at": MomentRange(description="The time of creation, or a time range."),
+        "updated_since": Moment(description="Products changed at or after this time, including stock and metadata."),
     },
     sorts={"id": int, "name": str, "price": int, "created_at": datetime, "updated_at": datetime},
     includes=("variants", "inventory"),
@@ -195,8 +174,8 @@ VARIANTS = ListOf(
         "product_id": Ids(description="Variants of these products."),
         "sku": Text(description="The variant with this SKU.", longest=100),
         "barcode": Text(description="Variants with this barcode.", longest=100),
-        "external_id": Text(description="The variant with your own id."),
-        "updated_since": Moment(description="Changed at or after this time, stock included."),
+        "external_id": Text(description="The variant with this external id."),
+        "updated_since": Moment(description="Variants changed at or after this time, including stock."),
     },
     sorts={"id": int, "created_at": datetime, "updated_at": datetime},
     deletable=True,

@@ -1,4 +1,4 @@
-"""The stored form of products and variants: documents, sort keys and search terms, made without a database."""
+"""The stored form of products and variants: defaults, keys and search terms, built without a database."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -9,7 +9,7 @@ import msgspec
 
 from stoa import money, terms
 
-# The members of a document's head with their values when nothing is said; this order is the order callers see.
+# The members of a document's head with their defaults, in the order that callers see.
 PRODUCT_DEFAULTS: dict[str, Any] = {
     "name": "",
     "price": "0",
@@ -56,49 +56,26 @@ VARIANT_DEFAULTS: dict[str, Any] = {
     "metadata": {},
 }
 
-# Numbers keep the digits they came with: never through a float.
-_encoder = msgspec.json.Encoder(decimal_format="number")
-_decoder = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal)
-
-
-def json_of(value: Any) -> str:
-    return _encoder.encode(value).decode()
-
-
-def head_of(fields: Mapping[str, Any]) -> str:
-    """A document's members without its braces, to stand behind its id."""
-    return "," + _encoder.encode(fields)[1:-1].decode()
-
-
-def exactly(document: str | bytes) -> dict[str, Any]:
-    """A document read back with every digit of its numbers, to be compared with what a request says."""
-    return _decoder.decode(document)
-
-
-def fields_of(head: str) -> dict[str, Any]:
-    """The members of a stored head."""
-    return _decoder.decode("{" + head[1:] + "}")
-
 
 def minor(amount: str | None) -> int | None:
-    """Minor units of an amount in a document; its own digits say how many there are."""
+    """The minor units of an amount in a document; the amount has all fraction digits of its currency."""
     if amount is None:
         return None
     return money.to_minor(Decimal(amount), len(amount.partition(".")[2]))
 
 
 def options_key(values: Mapping[str, str]) -> str:
-    """One text for one combination of option values, whatever the order they were sent in."""
+    """A key for a combination of option values, independent of their order."""
     return msgspec.json.encode(sorted(values.items())).decode()
 
 
 def slug_of(name: str) -> str:
-    """A name as it may stand in an address."""
+    """A URL slug for a name."""
     return re.sub(r"[^a-z0-9]+", "-", "-".join(terms.words(name))).strip("-")[:255].strip("-") or "product"
 
 
 def terms_of(product: Mapping[str, Any], variants: Iterable[Mapping[str, Any]], store_id: int) -> str:
-    """Everything a product can be found by, as a tsvector; a category is found by each of its parents too."""
+    """The search terms of a product, as a tsvector; a category is also found by each of its parents."""
     text = [product["name"], product["brand"] or "", product["category"] or "", *product["tags"]]
     for variant in variants:
         text += [variant["sku"] or "", variant["barcode"] or ""]

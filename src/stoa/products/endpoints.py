@@ -1,4 +1,4 @@
-"""What happens when products are asked for and changed."""
+"""The handlers of products."""
 
 from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
@@ -6,22 +6,22 @@ from typing import Any
 
 import msgspec
 
+from stoa.db.documents import exactly
 from stoa.products import queries, rules
 from stoa.products.batch import change_products
 from stoa.products.bodies import PRODUCT_ELSEWHERE, NewProduct, ProductBatch, ProductChanges
-from stoa.products.contract import PRODUCTS, ExternalIdTaken, Product, SkuTaken
-from stoa.products.copies import ProductCopy
-from stoa.products.documents import exactly
+from stoa.products.contract import PRODUCTS, Product, SkuTaken
 from stoa.products.examples import NEW_SHIRT, PRODUCT_BATCH, SHIRT_CHANGES
 from stoa.products.rows import Keys, pointing_into
 from stoa.products.rules import change_product, new_product
-from stoa.products.saving import load, store
-from stoa.products.shelf import Shelf
+from stoa.products.save import load, store
+from stoa.products.working_copy import ProductCopy
+from stoa.products.workspace import ProductWorkspace
 from stoa.rest.batch import Batch, BatchFailed, TooManyItems
 from stoa.rest.endpoint import Call, Created, NoContent, One, Page, Routes
 from stoa.rest.lists import ListQuery, list_page
 from stoa.rest.patch import check_echoes
-from stoa.rest.problems import NotFound, VersionConflict
+from stoa.rest.problems import ExternalIdTaken, NotFound, VersionConflict
 
 routes = Routes("Products")
 
@@ -30,9 +30,9 @@ routes = Routes("Products")
 async def list_products(call: Call, query: ListQuery) -> Page[Product]:
     """List products.
 
-    The catalogue of the store, by id unless sorted otherwise. Filters combine with *and*. Follow `next_cursor` to
-    walk through everything: each product that exists throughout is seen exactly once, whatever others write meanwhile.
-    To keep a copy in step, ask for `updated_since` with `include_deleted=true`.
+    Returns the products of the store, sorted by id by default. Filters combine with *and*. Follow `next_cursor` to read
+    the whole catalog: each product that exists throughout appears exactly once, even while others write. To keep a copy
+    in sync, poll with `updated_since` and `include_deleted=true`.
     """
     page = await list_page(call.db, call.store_id, queries.LISTING, query)
     if call.include and page.docs:
@@ -44,14 +44,14 @@ async def list_products(call: Call, query: ListQuery) -> Page[Product]:
 async def create_product(call: Call, body: NewProduct) -> Created[Product]:
     """Create a product.
 
-    Options and variants may stand inline; without variants the product gets one, with the first value of each option,
-    and `sku`, `barcode` and `stock` may stand on the product itself. Images are numbered from 1 in the order sent:
-    a variant's `image_id` may name one.
+    Options and variants can be sent inline. Without variants, the product gets a default variant with the first value of
+    each option, and `sku`, `barcode` and `stock` can be set on the product itself. Images are numbered from 1 in the order
+    sent; `image_id` of a variant refers to these numbers.
     """
     product = new_product(body, call.store)
-    shelf = await _shelf_for(call, call.patch)
+    workspace = await _workspace_for(call, call.patch)
     at = pointing_into(call.patch)
-    shelf.put(product, at)
+    workspace.put(product, at)
     await store(call, product, at)
     document = await queries.GET.one(call.db, call.store_id, product.id)
     return Created(document.doc, document.version, f"/products/{product.id}")
@@ -70,11 +70,11 @@ async def get_product(call: Call, product_id: int) -> One[Product]:
     "/products/{product_id}", scope="products:write", errors=[SkuTaken, ExternalIdTaken], example=SHIRT_CHANGES
 )
 async def update_product(call: Call, product_id: int, body: ProductChanges) -> One[Product]:
-    """Change a product's own fields by merge patch.
+    """Update a product by merge patch.
 
-    Variants are changed at their own addresses, so that nothing is wiped by leaving it out. They follow where `options`
-    change: a value stays with its option, also under a new name at the same place, and an option that is new begins
-    with its first value. An option or a value goes only while the variants still differ, and none has that value.
+    Variants have their own endpoints, so that omitting them never deletes them. When `options` change, the variants
+    follow: a value stays with its option, even if the option at the same position is renamed, and a new option starts with
+    its first value. An option can be removed only if the variants still differ, and a value only if no variant uses it.
     """
     wanted = [body.external_id] if isinstance(body.external_id, str) else []
     await _change(
@@ -90,7 +90,8 @@ async def update_product(call: Call, product_id: int, body: ProductChanges) -> O
 async def delete_product(call: Call, product_id: int) -> NoContent:
     """Delete a product.
 
-    Its variants go with it and their SKUs are free again; orders keep what they recorded. A tombstone stays for 90 days.
+    Deletes the product with its variants and frees their SKUs. Orders keep their line items. Lists show a tombstone for
+    90 days.
     """
     await _change(call, product_id, rules.delete_product)
     return NoContent()
@@ -105,8 +106,8 @@ async def delete_product(call: Call, product_id: int) -> NoContent:
 async def batch_products(call: Call, body: ProductBatch) -> Batch[Product]:
     """Create, update, upsert and delete up to 100 products.
 
-    An item names its product by `id`, `sku` or `external_id`; `data` is a product as it is created, or a merge patch
-    that may also carry `variants`. With `mode: independent` each item stands for itself and 207 tells that some failed.
+    An item names its product by `id`, `sku` or `external_id`. `data` is a new product, or a merge patch that can include
+    `variants`. With `mode: independent` each item is applied by itself, and the status is 207 if any item failed.
     """
     return await change_products(call, body)
 
@@ -118,24 +119,24 @@ async def _change(
     *,
     external_ids: Iterable[str] = (),
 ) -> None:
-    """Lock a product, check the version that the caller knows, edit it, and store it if anything changed."""
-    shelf = Shelf(await load(call.db, call.store_id, ids=[product_id], external_ids=external_ids))
-    product = shelf.find("id", product_id)
+    """Lock a product, check the expected version, edit the product, and save it if anything changed."""
+    workspace = ProductWorkspace(await load(call.db, call.store_id, ids=[product_id], external_ids=external_ids))
+    product = workspace.find("id", product_id)
     if product is None:
         raise NotFound("There is no product with this id.")
     call.check_version(product.version)
     if call.echoed:
         check_echoes(call, exactly((await _document(call, product_id)).doc), PRODUCT_ELSEWHERE)
-    if shelf.edit(product, edit):
+    if workspace.edit(product, edit):
         await store(call, product)
 
 
-async def _shelf_for(call: Call, sent: dict[str, Any]) -> Shelf:
-    """A shelf that holds whatever stands in the way of a new product's SKUs and external ids."""
+async def _workspace_for(call: Call, sent: dict[str, Any]) -> ProductWorkspace:
+    """A workspace with the products that have a SKU or external id of a new product."""
     keys = Keys()
     keys.add(sent)
-    named = msgspec.structs.asdict(keys)
-    return Shelf(await load(call.db, call.store_id, **named) if any(named.values()) else [])
+    sought = msgspec.structs.asdict(keys)
+    return ProductWorkspace(await load(call.db, call.store_id, **sought) if any(sought.values()) else [])
 
 
 async def _document(call: Call, product_id: int) -> One[Product]:
@@ -146,11 +147,11 @@ async def _document(call: Call, product_id: int) -> One[Product]:
 
 
 async def _with_members(call: Call, docs: list[bytes], ids: Sequence[int], wanted: AbstractSet[str]) -> list[bytes]:
-    """Put variants or stock levels into their products' documents, one statement for the whole page."""
+    """Add variants or stock levels to the documents of their products, with one statement for the whole page."""
     kinds = {"variants": queries.VARIANTS_OF, "inventory": queries.LEVELS_OF}
     for name in sorted(wanted):
         members = {row.product_id: row.docs for row in await kinds[name].all(call.db, call.store_id, ids)}
-        # A live product has at least one variant: what has none here is a tombstone and stays as it is.
+        # Every product has at least one variant; a document without any is a tombstone.
         docs = [
             b'%b,"%b":[%b]}' % (doc[:-1], name.encode(), members[product_id]) if product_id in members else doc
             for doc, product_id in zip(docs, ids, strict=True)

@@ -1,30 +1,30 @@
-"""What is told of the catalogue: one event for each kind of change of a resource, none when nothing changed."""
+"""The events of the catalog: one event for each kind of change of a resource, none if nothing changed."""
 
 from typing import Any
 
 from stoa.events.outbox import Event
 from stoa.products.contract import Product, Variant
-from stoa.products.copies import ProductCopy, VariantCopy
+from stoa.products.working_copy import ProductCopy, VariantCopy
 from stoa.rest.lists import Tombstone
 from stoa.rest.patch import changes_between
 
 
 class ProductCreated(Event):
-    """A product was created, its variants with it."""
+    """A product was created with its variants."""
 
     name, scope, resource_type = "product.created", "products:read", "product"
     resource = Product
 
 
 class ProductUpdated(Event):
-    """A product's own fields changed."""
+    """Fields of a product changed."""
 
     name, scope, resource_type = "product.updated", "products:read", "product"
     resource = Product
 
 
 class ProductDeleted(Event):
-    """A product was deleted, its variants with it."""
+    """A product was deleted with its variants."""
 
     name, scope, resource_type = "product.deleted", "products:read", "product"
     resource = Tombstone
@@ -38,92 +38,72 @@ class VariantCreated(Event):
 
 
 class VariantUpdated(Event):
-    """A variant's own fields changed."""
+    """Fields of a variant changed."""
 
     name, scope, resource_type = "product.variant_updated", "products:read", "variant"
     resource = Variant
 
 
 class VariantDeleted(Event):
-    """A variant was removed from a product that stays."""
+    """A variant was deleted; its product remains."""
 
     name, scope, resource_type = "product.variant_deleted", "products:read", "variant"
     resource = Variant
 
 
 class ProductInventoryChanged(Event):
-    """A variant's stock moved: what is on hand, what is available, or both."""
+    """The on-hand or available stock of a variant changed."""
 
     name, scope, resource_type = "product.inventory_changed", "inventory:read", "variant"
     resource = Variant
 
 
 class ProductLowStock(Event):
-    """What is available of a tracked variant fell to its low-stock threshold or below."""
+    """The available stock of a tracked variant fell to its low-stock threshold or below."""
 
     name, scope, resource_type = "product.low_stock", "inventory:read", "variant"
     resource = Variant
 
 
 class ProductOutOfStock(Event):
-    """Nothing is available of a tracked variant any more."""
+    """The available stock of a tracked variant fell to zero or below."""
 
     name, scope, resource_type = "product.out_of_stock", "inventory:read", "variant"
     resource = Variant
 
 
 class ProductBackInStock(Event):
-    """A tracked variant of which nothing was available is available again."""
+    """The available stock of a tracked variant rose above zero."""
 
     name, scope, resource_type = "product.back_in_stock", "inventory:read", "variant"
     resource = Variant
 
 
-# What follows from other fields tells nothing by itself.
+# Derived fields: a change of these alone causes no event.
 _DERIVED = frozenset({"sku", "barcode", "variants_count"})
 _DERIVED_OF_VARIANT = frozenset({"title", "effective_price", "position", "is_default"})
 
-Told = tuple[type[Event], VariantCopy | None, dict[str, tuple[Any, Any]]]
+Caused = tuple[type[Event], VariantCopy | None, dict[str, tuple[Any, Any]]]
 
 
-def events_of(product: ProductCopy) -> list[Told]:
-    """The events of one product's change, its variants' among them."""
+def events_of(product: ProductCopy) -> list[Caused]:
+    """The events of a changed product and its variants. `save_products` adds the events of stock."""
     if product.before is None:
         return [(ProductCreated, None, {})]
     if product.deleted:
         return [(ProductDeleted, None, {})]
-    told: list[Told] = []
+    caused: list[Caused] = []
     changes = changes_between(product.before, product.fields)
     if changes.keys() - _DERIVED:
-        told.append((ProductUpdated, None, changes))
+        caused.append((ProductUpdated, None, changes))
     for variant in product.variants:
         if variant.before is None:
             if not variant.deleted:
-                told.append((VariantCreated, variant, {}))
+                caused.append((VariantCreated, variant, {}))
         elif variant.deleted:
-            told.append((VariantDeleted, variant, {}))
+            caused.append((VariantDeleted, variant, {}))
         else:
             changes = changes_between(variant.before, variant.fields)
             if changes.keys() - _DERIVED_OF_VARIANT:
-                told.append((VariantUpdated, variant, changes))
-            told += _stock_events(variant)
-    return told
-
-
-def _stock_events(variant: VariantCopy) -> list[Told]:
-    """Stock that moved with a change; `move_stock` in the database tells the same of adjustments."""
-    before, after = variant.on_hand_before - variant.reserved, variant.on_hand - variant.reserved
-    if before == after:
-        return []
-    moved = {"on_hand": (variant.on_hand_before, variant.on_hand), "available": (before, after)}
-    told: list[Told] = [(ProductInventoryChanged, variant, moved)]
-    if not variant.fields["track_inventory"]:
-        return told
-    threshold = variant.fields["low_stock_threshold"]
-    if threshold is not None and after <= threshold < before:
-        told.append((ProductLowStock, variant, moved))
-    if after <= 0 < before:
-        told.append((ProductOutOfStock, variant, moved))
-    if before <= 0 < after:
-        told.append((ProductBackInStock, variant, moved))
-    return told
+                caused.append((VariantUpdated, variant, changes))
+    return caused

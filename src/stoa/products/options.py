@@ -1,4 +1,4 @@
-"""What the variants of a product differ in: options and their values, kept in step with the variants."""
+"""Options and their values, kept consistent with the variants of the product."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,76 +10,78 @@ Options = Sequence[Mapping[str, Any]]
 
 
 def faults_of_options(options: Options) -> list[Fault]:
-    """What is written twice: an option's name, however its letters are cased, or one of its values."""
+    """Faults for repeated option names, ignoring case, and repeated values."""
     faults: list[Fault] = []
     names: set[str] = set()
-    for place, option in enumerate(options):
+    for index, option in enumerate(options):
         if option["name"].casefold() in names:
-            faults.append(Fault(f"/options/{place}/name", "invalid_format", "stands twice in this product"))
+            faults.append(Fault(f"/options/{index}/name", "invalid_format", "is the name of another option too"))
         names.add(option["name"].casefold())
         values: set[str] = set()
         for number, value in enumerate(option["values"]):
             if value in values:
-                faults.append(Fault(f"/options/{place}/values/{number}", "invalid_format", "stands twice here"))
+                faults.append(Fault(f"/options/{index}/values/{number}", "invalid_format", "is listed twice"))
             values.add(value)
     return faults
 
 
 def faults_of_names(options: Options, values: Mapping[str, str], at: str) -> list[Fault]:
-    """Whether a variant says something of each option and of nothing else."""
+    """Faults unless a variant has a value for each option and for nothing else."""
     names = [option["name"] for option in options]
     if set(values) == set(names):
         return []
-    words = ", ".join(names) or "none, for the product has no options"
-    return [Fault(at, "option_mismatch", f"must name exactly these options: {words}")]
+    words = (
+        f"must have exactly these options: {', '.join(names)}" if names else "must be empty: the product has no options"
+    )
+    return [Fault(at, "option_mismatch", words)]
 
 
 def faults_of_values(options: Options, values: Mapping[str, str], at: str) -> list[Fault]:
-    """Whether a variant takes its values from the options."""
+    """Faults unless a variant takes its values from the options."""
     return faults_of_names(options, values, at) or [
-        Fault(f"{at}/{option['name']}", "option_mismatch", "is not among the option's values")
+        Fault(f"{at}/{option['name']}", "option_mismatch", "must be one of the option's values")
         for option in options
         if values[option["name"]] not in option["values"]
     ]
 
 
 def faults_of_refitting(options: Options, every: Sequence[Mapping[str, str]]) -> list[Fault]:
-    """Whether the variants of a product, as they were refitted, can live with its changed options."""
-    places = {option["name"]: place for place, option in enumerate(options)}
+    """Faults unless the refitted variants are valid under the changed options."""
+    indexes = {option["name"]: index for index, option in enumerate(options)}
     in_use = {(name, value) for values in every for name, value in values.items()}
     faults = [
-        Fault(f"/options/{places[name]}/values", "option_mismatch", "must keep the values that variants have")
-        for name in places
-        if not {value for of, value in in_use if of == name} <= set(options[places[name]]["values"])
+        Fault(f"/options/{indexes[name]}/values", "option_mismatch", "must include all values that variants use")
+        for name in indexes
+        if not {value for option, value in in_use if option == name} <= set(options[indexes[name]]["values"])
     ]
     if not faults and len({options_key(values) for values in every}) < len(every):
-        faults.append(Fault("/options", "option_mismatch", "would leave two variants with the same values"))
+        faults.append(Fault("/options", "option_mismatch", "would give two variants the same values"))
     return faults
 
 
 def refitted(before: Options, after: Options, values: Mapping[str, str]) -> dict[str, str]:
-    """A variant's values under changed options: those it has, under a new name too, else the first of a new option."""
+    """A variant's values under changed options: its own values, also under a renamed option; the first of a new option."""
     gone = {option["name"] for option in before} - {option["name"] for option in after}
     fitted: dict[str, str] = {}
-    for place, option in enumerate(after):
+    for index, option in enumerate(after):
         name = option["name"]
         fitted[name] = option["values"][0]
         if name in values:
             fitted[name] = values[name]
         elif (
-            place < len(before) and before[place]["name"] in gone and values[before[place]["name"]] in option["values"]
+            index < len(before) and before[index]["name"] in gone and values[before[index]["name"]] in option["values"]
         ):
-            fitted[name] = values[before[place]["name"]]
+            fitted[name] = values[before[index]["name"]]
     return fitted
 
 
 def in_order(options: Options, values: Mapping[str, str]) -> dict[str, str]:
-    """A variant's values in the order of the product's options, whatever the order they were sent in."""
+    """A variant's values in the order of the product's options."""
     return {option["name"]: values[option["name"]] for option in options}
 
 
 def extended(options: Options, values: Mapping[str, str]) -> list[Any]:
-    """The options with a variant's values among them, new ones last."""
+    """The options extended by a variant's new values."""
     return [
         option
         if values[option["name"]] in option["values"]

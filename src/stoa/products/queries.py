@@ -1,4 +1,4 @@
-"""What the database does for products and variants."""
+"""The statements for products and variants."""
 
 import msgspec
 
@@ -108,7 +108,7 @@ class StoredProduct(msgspec.Struct):
     head: str
 
 
-LOOK = Query(
+READ = Query(
     StoredProduct,
     """SELECT id, version, head FROM products
         WHERE store_id = $1 AND deleted_at IS NULL AND id IN (
@@ -119,8 +119,8 @@ LOOK = Query(
                      WHERE store_id = $1 AND sku = ANY($4::text[]) AND deleted_at IS NULL)
         ORDER BY id""",
 )
-# The house's one order of locks: products first, by id; then whatever belongs to them.
-LOCK = Query(StoredProduct, f"{LOOK.sql} FOR NO KEY UPDATE")
+# Lock order: products by id, then what belongs to them.
+LOCK = Query(StoredProduct, f"{READ.sql} FOR NO KEY UPDATE")
 
 
 class StoredVariant(msgspec.Struct):
@@ -145,7 +145,9 @@ class Saved(msgspec.Struct):
     variant_ids: list[int]
 
 
-SAVE = Query(Saved, f"SELECT product_ids, variant_ids FROM save_products({', '.join(f'${n}' for n in range(1, 40))})")
+SAVE = Query(
+    Saved, "SELECT product_ids, variant_ids FROM save_products($1, $2, $3, $4::json, $5::json, $6::json, $7::json)"
+)
 
 VARIANT_LISTING = Listing(
     table="variants",

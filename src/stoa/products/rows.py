@@ -1,4 +1,4 @@
-"""A product as one row of a batch or a file: a merge patch that may carry its variants and their stock."""
+"""A product as a row of a batch or a file: a merge patch that may include variants and their stock."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
@@ -7,9 +7,9 @@ import msgspec
 
 from stoa.products.bodies import NewProduct, NewVariant, ProductChanges, VariantChanges
 from stoa.products.contract import Product, Variant
-from stoa.products.copies import ProductCopy, VariantCopy
 from stoa.products.rules import add_variant, change_product, change_variant, new_product, set_stock
-from stoa.products.shelf import Pointing, on_itself
+from stoa.products.working_copy import ProductCopy, VariantCopy
+from stoa.products.workspace import Pointing, on_itself
 from stoa.rest.body import convert
 from stoa.rest.endpoint import Store
 from stoa.rest.problems import Fault, Refusal, ValidationFailed
@@ -19,21 +19,21 @@ def _names(kind: type[msgspec.Struct]) -> frozenset[str]:
     return frozenset(field.encode_name for field in msgspec.structs.fields(kind))
 
 
-# What an exported row carries and an import leaves as it is: the service's own book-keeping.
-_KEPT_BOOKS = _names(Product) - _names(NewProduct) - _names(ProductChanges) - {"currency"}
-_KEPT_BOOKS_OF_VARIANT = _names(Variant) - _names(NewVariant) - _names(VariantChanges)
+# Fields that an export contains and an import ignores, because the service maintains them.
+_MAINTAINED = _names(Product) - _names(NewProduct) - _names(ProductChanges) - {"currency"}
+_MAINTAINED_OF_VARIANT = _names(Variant) - _names(NewVariant) - _names(VariantChanges)
 _OF_THE_ONLY_VARIANT = ("sku", "barcode", "stock")
 
 
 class Keys(msgspec.Struct):
-    """What belongs to one product of the store alone, or to one variant."""
+    """Keys that are unique to one product or variant of the store."""
 
     skus: set[str] = msgspec.field(default_factory=set[str])
     external_ids: set[str] = msgspec.field(default_factory=set[str])
     variant_external_ids: set[str] = msgspec.field(default_factory=set[str])
 
     def add(self, row: Mapping[str, Any]) -> None:
-        """Take up the keys that a row mentions, its variants' among them."""
+        """Add the keys in a row, including those of its variants."""
         self.skus.update(skus_in(row))
         if isinstance(name := row.get("external_id"), str):
             self.external_ids.add(name)
@@ -43,25 +43,25 @@ class Keys(msgspec.Struct):
 
 
 def variants_in(row: Mapping[str, Any]) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The variants nested in a row, each with its place; what is no variant is left for the checks to name."""
+    """The variants in a row with their indexes; values that are not objects are left to validation."""
     nested = cast("list[Any]", row["variants"]) if isinstance(row.get("variants"), list) else []
-    for place, each in enumerate(nested):
+    for index, each in enumerate(nested):
         if isinstance(each, dict):
-            yield place, cast("dict[str, Any]", each)
+            yield index, cast("dict[str, Any]", each)
 
 
 def skus_in(row: Mapping[str, Any]) -> list[str]:
-    """The SKUs that a row mentions, its own before its variants'."""
+    """The SKUs in a row: its own, then those of its variants."""
     mentioned = [row.get("sku"), *(variant.get("sku") for _, variant in variants_in(row))]
     return [sku for sku in mentioned if isinstance(sku, str)]
 
 
 def pointing_into(row: Mapping[str, Any]) -> Pointing:
-    """Where a row says something: in the last of its variants that says so, else on itself."""
+    """Points to a value in a row: to the last variant that has it, otherwise to the row itself."""
 
     def pointer(name: str, value: str) -> str:
-        places = [place for place, variant in variants_in(row) if variant.get(name) == value]
-        return f"/variants/{places[-1]}/{name}" if places else on_itself(name, value)
+        indexes = [index for index, variant in variants_in(row) if variant.get(name) == value]
+        return f"/variants/{indexes[-1]}/{name}" if indexes else on_itself(name, value)
 
     return pointer
 
@@ -69,7 +69,7 @@ def pointing_into(row: Mapping[str, Any]) -> Pointing:
 def product_from_row(row: Mapping[str, Any], store: Store) -> ProductCopy:
     """A new product from a row."""
     _check_currency(row, store)
-    members = {name: value for name, value in row.items() if name not in _KEPT_BOOKS and name != "currency"}
+    members = {name: value for name, value in row.items() if name not in _MAINTAINED and name != "currency"}
     images = cast("list[Any]", members["images"]) if isinstance(members.get("images"), list) else []
     if isinstance(members.get("variants"), list):
         numbers = _new_numbers(images)
@@ -77,7 +77,7 @@ def product_from_row(row: Mapping[str, Any], store: Store) -> ProductCopy:
             _with_image(_new_variant_row(each), numbers) for each in cast("list[Any]", members["variants"])
         ]
         for name in _OF_THE_ONLY_VARIANT:
-            members.pop(name, None)  # an exported product repeats them
+            members.pop(name, None)  # an export repeats them on the product
     if "stock" in members:
         members["stock"] = _on_hand_only(members["stock"])
     if images:
@@ -86,31 +86,32 @@ def product_from_row(row: Mapping[str, Any], store: Store) -> ProductCopy:
 
 
 def change_by_row(product: ProductCopy, row: Mapping[str, Any], store: Store) -> bool:
-    """Apply a row to a product that exists; says whether anything changed."""
+    """Apply a row to an existing product, and return whether anything changed."""
     _check_currency(row, store)
     if row.get("id") not in (None, product.id):
         raise ValidationFailed(
-            "The row names another product.", faults=[Fault("/id", "read_only_field", "is another product's id")]
+            "The id belongs to another product.",
+            faults=[Fault("/id", "read_only_field", "is the id of another product")],
         )
     patch = {
         n: v
         for n, v in row.items()
-        if n not in _KEPT_BOOKS and n not in ("currency", "variants", *_OF_THE_ONLY_VARIANT)
+        if n not in _MAINTAINED and n not in ("currency", "variants", *_OF_THE_ONLY_VARIANT)
     }
     body = convert(patch, ProductChanges, digits=store.digits)
     changed = change_product(product, body, patch, store)
     variants: Any = row.get("variants", [])
     if not isinstance(variants, list):
         fault = Fault("/variants", "invalid_type", "must be an array")
-        raise ValidationFailed("The row's variants cannot be read.", faults=[fault])
+        raise ValidationFailed("variants must be an array.", faults=[fault])
     if not variants:
         variants = _named_variant(product, row)
-    for place, each in enumerate(cast("list[Any]", variants)):
+    for index, each in enumerate(cast("list[Any]", variants)):
         try:
             changed |= _variant_by_row(product, each, store)
         except Refusal as refusal:
             for fault in refusal.faults:
-                fault.pointer = f"/variants/{place}{fault.pointer}" if "variants" in row else fault.pointer
+                fault.pointer = f"/variants/{index}{fault.pointer}" if "variants" in row else fault.pointer
             raise
     return changed
 
@@ -125,7 +126,7 @@ def _variant_by_row(product: ProductCopy, row: Any, store: Store) -> bool:
         add_variant(product, new, store)
         return True
     stock = _on_hand_only(members.get("stock", {}))
-    patch = {n: v for n, v in members.items() if n not in _KEPT_BOOKS_OF_VARIANT and n != "stock"}
+    patch = {n: v for n, v in members.items() if n not in _MAINTAINED_OF_VARIANT and n != "stock"}
     changed = change_variant(product, variant, convert(patch, VariantChanges, digits=store.digits), patch, store)
     convert({"stock": stock}, NewVariant, digits=store.digits)
     if "on_hand" in stock:
@@ -134,20 +135,20 @@ def _variant_by_row(product: ProductCopy, row: Any, store: Store) -> bool:
 
 
 def _find(product: ProductCopy, row: Mapping[str, Any]) -> VariantCopy | None:
-    """The variant a row means: by id, else by SKU, else by its option values, else the only one there is."""
+    """The variant that a row names: by id, else by SKU, else by option values, else the only variant."""
     named = [name for name in ("id", "sku", "option_values") if row.get(name) is not None]
     for name in named:
         for variant in product.live:
             if (variant.id if name == "id" else variant.fields[name]) == row[name]:
                 return variant
         if name == "id":
-            fault = Fault("/id", "unknown_variant", "is no variant of this product")
-            raise ValidationFailed("The row names an unknown variant.", faults=[fault])
+            fault = Fault("/id", "unknown_variant", "no variant of this product has this id")
+            raise ValidationFailed("The variant does not exist.", faults=[fault])
     return product.live[0] if not named and len(product.live) == 1 else None
 
 
 def _named_variant(product: ProductCopy, row: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The variant whose fields stand on the product itself: the only one, or the one of several that has the SKU."""
+    """The variant whose fields are given on the product itself: the only variant, or the one with the SKU."""
     only = {name: row[name] for name in _OF_THE_ONLY_VARIANT if name in row}
     if not only:
         return []
@@ -155,38 +156,40 @@ def _named_variant(product: ProductCopy, row: Mapping[str, Any]) -> list[dict[st
         return [{"id": product.live[0].id, **only} if product.live[0].id else only]
     if row.get("sku") is not None and any(variant.fields["sku"] == row["sku"] for variant in product.live):
         return [only]
-    _refuse_of_several(only)
+    _refuse_ambiguous(only)
     return []
 
 
-def _refuse_of_several(only: Mapping[str, Any]) -> None:
-    """What is said of a variant must say of which; the sum that a product of several shows says nothing."""
+def _refuse_ambiguous(only: Mapping[str, Any]) -> None:
+    """Refuse variant fields that name no variant. Stock with `available` is the total of an export and is ignored."""
     stock: Any = only.get("stock")
     is_sum = isinstance(stock, dict) and "available" in stock
-    said: dict[str, Any] = {"sku": only.get("sku"), "barcode": only.get("barcode"), "stock": None if is_sum else stock}
+    given: dict[str, Any] = {"sku": only.get("sku"), "barcode": only.get("barcode"), "stock": None if is_sum else stock}
     faults = [
-        Fault(f"/{name}", "unknown_variant", "is no variant's of this product, or does not say which it means")
-        for name, value in said.items()
+        Fault(
+            f"/{name}", "unknown_variant", "does not identify a variant: give the sku of one of the product's variants"
+        )
+        for name, value in given.items()
         if value is not None
     ]
     if faults:
-        raise ValidationFailed("The product has several variants: name one by its sku.", faults=faults)
+        raise ValidationFailed("The product has several variants. Name one by its sku.", faults=faults)
 
 
 def _new_variant_row(row: Any) -> Any:
     if not isinstance(row, dict):
         return row  # pyright: ignore[reportUnknownVariableType]
     members: dict[str, Any] = row  # pyright: ignore[reportUnknownVariableType]
-    kept = {n: v for n, v in members.items() if n not in _KEPT_BOOKS_OF_VARIANT}
+    kept = {n: v for n, v in members.items() if n not in _MAINTAINED_OF_VARIANT}
     return {**kept, "stock": _on_hand_only(members.get("stock", {}))}
 
 
 def _new_numbers(images: list[Any]) -> dict[int, int]:
-    """The ids that images will have in a new product, by those that they had where they come from."""
+    """The image ids in a new product, by the ids in the source."""
     numbers: dict[int, int] = {}
-    for place, image in enumerate(images, 1):
+    for number, image in enumerate(images, 1):
         known = cast("dict[str, Any]", image).get("id") if isinstance(image, dict) else None
-        numbers[known if type(known) is int else place] = place
+        numbers[known if type(known) is int else number] = number
     return numbers
 
 
@@ -199,7 +202,7 @@ def _with_image(variant: Any, numbers: Mapping[int, int]) -> Any:
 
 
 def _on_hand_only(stock: Any) -> Any:
-    """What is reserved and available follows from orders, and is left to them."""
+    """Stock without `reserved` and `available`, which follow from orders."""
     if not isinstance(stock, dict):
         return stock  # pyright: ignore[reportUnknownVariableType]
     members: dict[str, Any] = stock  # pyright: ignore[reportUnknownVariableType]
@@ -215,5 +218,5 @@ def _new_image(image: Any) -> Any:
 
 def _check_currency(row: Mapping[str, Any], store: Store) -> None:
     if row.get("currency", store.currency) != store.currency:
-        fault = Fault("/currency", "currency_mismatch", f"must be the store's own, {store.currency}")
-        raise ValidationFailed("The amounts are in another currency.", faults=[fault])
+        fault = Fault("/currency", "currency_mismatch", f"must be the store's currency, {store.currency}")
+        raise ValidationFailed("The currency differs from the store's currency.", faults=[fault])

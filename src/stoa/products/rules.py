@@ -1,4 +1,4 @@
-"""How a product may change, decided without a database: working copies, edits, and what follows from an edit."""
+"""The rules by which products change, without a database: edits of working copies, and the fields derived from them."""
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
@@ -10,32 +10,32 @@ from msgspec import UNSET, UnsetType
 from stoa import money
 from stoa.products import options
 from stoa.products.bodies import NewProduct, NewStock, NewVariant, ProductChanges, VariantChanges
-from stoa.products.copies import ProductCopy, VariantCopy
 from stoa.products.documents import PRODUCT_DEFAULTS, VARIANT_DEFAULTS, options_key, slug_of
+from stoa.products.working_copy import ProductCopy, VariantCopy
 from stoa.rest.checks import MOST_FAULTS
 from stoa.rest.endpoint import Store
 from stoa.rest.patch import is_same, merge
 from stoa.rest.problems import Fault, Refusal, ValidationFailed, counted
 
 MOST_VARIANTS, MOST_METADATA = 200, 100
-_OWED = "leaves less than nothing to sell, and the variant takes no backorders"
+_OWED = "leaves less than zero available, and the variant does not allow backorders"
 _AMOUNTS = ("price", "compare_at_price", "cost_price")
 
 
 class DuplicateVariant(Refusal):
-    """The product has a variant with the same option values already."""
+    """Another variant of the product has the same option values. `existing_id` names that variant."""
 
     status, code, title = 409, "duplicate_variant", "A variant with these options exists"
 
 
 class LastVariant(Refusal):
-    """A product keeps at least one variant; delete the product instead."""
+    """A product must have at least one variant. Delete the product instead."""
 
     status, code, title = 409, "last_variant", "The last variant cannot be deleted"
 
 
 def new_product(new: NewProduct, store: Store) -> ProductCopy:
-    """A product as it was sent, with one default variant where none was; every fault of its variants is named."""
+    """A new product, with a default variant if none was sent. A refusal names all faults of its variants."""
     fields = {**PRODUCT_DEFAULTS, **_sent(new, store, leave_out=("variants", "sku", "barcode", "stock"))}
     fields["currency"] = store.currency
     fields["slug"] = new.slug or slug_of(new.name)
@@ -43,12 +43,12 @@ def new_product(new: NewProduct, store: Store) -> ProductCopy:
     product = ProductCopy(None, fields, [], touched=True)
     _refuse([*options.faults_of_options(fields["options"]), *_faults_of_variants(new, fields)])
     product.variants = [_new_variant(product, each, store) for each in _variants_of(new)]
-    settle(product)
+    derive_fields(product)
     return product
 
 
 def _variants_of(new: NewProduct) -> Sequence[NewVariant]:
-    """The variants that were sent, or the one whose fields stand on the product itself: the first of each option."""
+    """The variants as sent, or a default variant with the fields of the product and the first value of each option."""
     stock = NewStock() if isinstance(new.stock, UnsetType) else new.stock
     first = {option.name: option.values[0] for option in new.options}
     return new.variants or [NewVariant(option_values=first, sku=new.sku, barcode=new.barcode, stock=stock)]
@@ -58,17 +58,19 @@ def _faults_of_variants(new: NewProduct, fields: Mapping[str, Any]) -> list[Faul
     faults: list[Fault] = []
     if new.variants:
         faults += [
-            Fault(f"/{name}", "invalid_format", "belongs to the variants when they are sent")
+            Fault(f"/{name}", "invalid_format", "must be omitted when variants are sent")
             for name in ("sku", "barcode", "stock")
             if getattr(new, name) not in (None, UNSET)
         ]
     images = {image["id"] for image in fields["images"]}
     seen: dict[str, int] = {}
-    for place, each in enumerate(_variants_of(new)):
-        at = f"/variants/{place}" if new.variants else ""
+    for index, each in enumerate(_variants_of(new)):
+        at = f"/variants/{index}" if new.variants else ""
         faults += options.faults_of_values(fields["options"], each.option_values, f"{at}/option_values")
-        if seen.setdefault(options_key(each.option_values), place) != place:
-            faults.append(Fault(f"{at}/option_values", "option_mismatch", "stands twice in this product"))
+        if seen.setdefault(options_key(each.option_values), index) != index:
+            faults.append(
+                Fault(f"{at}/option_values", "option_mismatch", "are the option values of another variant too")
+            )
         faults += _image_faults(images, each.image_id, at)
         tracked = new.track_inventory if each.track_inventory is None else each.track_inventory
         if tracked and not each.allow_backorder and each.stock.on_hand < 0:
@@ -77,7 +79,7 @@ def _faults_of_variants(new: NewProduct, fields: Mapping[str, Any]) -> list[Faul
 
 
 def change_product(product: ProductCopy, body: ProductChanges, patch: Mapping[str, Any], store: Store) -> bool:
-    """Apply a merge patch; says whether anything changed."""
+    """Apply a merge patch, and return whether anything changed."""
     wanted = {**patch, **{name: _text(patch[name], store) for name in _AMOUNTS if patch.get(name) is not None}}
     if body.images is not UNSET and body.images is not None:
         wanted["images"] = _images(product.fields["images"], msgspec.to_builtins(body.images))
@@ -91,19 +93,19 @@ def change_product(product: ProductCopy, body: ProductChanges, patch: Mapping[st
     if after["options"] != product.fields["options"]:
         _refit(product, after["options"])
     if after["images"] != product.fields["images"]:
-        _let_go_of_images(product, {image["id"] for image in after["images"]})
+        _clear_removed_images(product, {image["id"] for image in after["images"]})
     if after["track_inventory"] != product.fields["track_inventory"]:
         for variant in product.live:
             _set(variant, {"track_inventory": after["track_inventory"]})
             _refuse(_stock_faults(variant, "/track_inventory"))
     product.fields = after
     product.touched = True
-    settle(product)
+    derive_fields(product)
     return True
 
 
 def _refit(product: ProductCopy, wanted: list[dict[str, Any]]) -> None:
-    """Bring the variants under changed options."""
+    """Give the variants values that fit the changed options."""
     _refuse(options.faults_of_options(wanted))
     before = product.fields["options"]
     fitted = [options.refitted(before, wanted, variant.fields["option_values"]) for variant in product.live]
@@ -112,14 +114,14 @@ def _refit(product: ProductCopy, wanted: list[dict[str, Any]]) -> None:
         _give_values(variant, values)
 
 
-def _let_go_of_images(product: ProductCopy, kept: set[int]) -> None:
+def _clear_removed_images(product: ProductCopy, kept: set[int]) -> None:
     for variant in product.live:
         if variant.fields["image_id"] not in kept:
             _set(variant, {"image_id": None})
 
 
 def delete_product(product: ProductCopy) -> bool:
-    """Delete a product with its variants; says, as every edit does, that something changed."""
+    """Delete a product with its variants. Returns True, because an edit returns whether anything changed."""
     product.deleted = product.touched = True
     for variant in product.live:
         variant.deleted = variant.touched = True
@@ -127,33 +129,34 @@ def delete_product(product: ProductCopy) -> bool:
 
 
 def add_variant(product: ProductCopy, new: NewVariant, store: Store) -> VariantCopy:
-    """Add a variant; option values that are new to the product are appended to its options."""
+    """Add a variant, and append new option values to the options of the product."""
     if len(product.live) >= MOST_VARIANTS:
         raise ValidationFailed(
-            f"A product has at most {MOST_VARIANTS} variants.", faults=[Fault("", "too_long", "has too many variants")]
+            f"A product has at most {MOST_VARIANTS} variants.",
+            faults=[Fault("", "too_long", f"would exceed {MOST_VARIANTS} variants")],
         )
     images = {image["id"] for image in product.fields["images"]}
     faults = options.faults_of_names(product.fields["options"], new.option_values, "/option_values")
     _refuse([*faults, *_image_faults(images, new.image_id, "")])
-    _refuse_double(product, None, new.option_values)
+    _refuse_duplicate(product, None, new.option_values)
     product.fields = {**product.fields, "options": options.extended(product.fields["options"], new.option_values)}
     variant = _new_variant(product, new, store)
     _refuse(_stock_faults(variant, "/stock/on_hand"))
     product.variants.append(variant)
     product.touched = True
-    settle(product)
+    derive_fields(product)
     return variant
 
 
 def change_variant(
     product: ProductCopy, variant: VariantCopy, body: VariantChanges, patch: Mapping[str, Any], store: Store
 ) -> bool:
-    """Apply a merge patch to one variant; says whether anything changed."""
+    """Apply a merge patch to a variant, and return whether anything changed."""
     wanted = {**patch, **{name: _text(patch[name], store) for name in _AMOUNTS if patch.get(name) is not None}}
     after = {**VARIANT_DEFAULTS, **merge(variant.fields, wanted)}
     if body.option_values is not UNSET:
         _refuse(options.faults_of_names(product.fields["options"], after["option_values"], "/option_values"))
-        _refuse_double(product, variant, after["option_values"])
+        _refuse_duplicate(product, variant, after["option_values"])
         after["option_values"] = options.in_order(product.fields["options"], after["option_values"])
     _refuse(_image_faults({image["id"] for image in product.fields["images"]}, after["image_id"], ""))
     if is_same(after, variant.fields):
@@ -163,7 +166,7 @@ def change_variant(
     product.fields = {**product.fields, "options": options.extended(product.fields["options"], after["option_values"])}
     variant.fields = after
     variant.touched = product.touched = True
-    settle(product)
+    derive_fields(product)
     return True
 
 
@@ -171,7 +174,7 @@ def remove_variant(product: ProductCopy, variant: VariantCopy) -> None:
     if len(product.live) == 1:
         raise LastVariant("Delete the product instead.")
     variant.deleted = variant.touched = product.touched = True
-    settle(product)
+    derive_fields(product)
 
 
 def set_stock(product: ProductCopy, variant: VariantCopy, on_hand: int) -> bool:
@@ -183,17 +186,17 @@ def set_stock(product: ProductCopy, variant: VariantCopy, on_hand: int) -> bool:
     return True
 
 
-def settle(product: ProductCopy) -> None:
-    """Bring into line what follows from the rest: titles, effective prices, the default, the only variant's SKU."""
+def derive_fields(product: ProductCopy) -> None:
+    """Update derived fields: titles, effective prices, positions, the default variant, and the SKU of an only variant."""
     live = product.live
-    for place, variant in enumerate(live):
+    for index, variant in enumerate(live):
         _set(
             variant,
             {
                 "title": " / ".join(variant.fields["option_values"].values()) or "Default",
                 "effective_price": variant.fields["price"] or product.fields["price"],
-                "is_default": place == 0,
-                "position": place + 1,
+                "is_default": index == 0,
+                "position": index + 1,
             },
         )
     only = live[0].fields if len(live) == 1 else {}
@@ -209,7 +212,7 @@ def _refuse(faults: list[Fault]) -> None:
 
 
 def _stock_faults(variant: VariantCopy, at: str) -> list[Fault]:
-    """Stock below what is promised needs backorder, or not to be counted at all."""
+    """Stock below what is reserved requires backorders, or a variant whose inventory is not tracked."""
     owed = variant.on_hand < variant.reserved
     if owed and variant.fields["track_inventory"] and not variant.fields["allow_backorder"]:
         return [Fault(at, "out_of_range", _OWED)]
@@ -218,7 +221,7 @@ def _stock_faults(variant: VariantCopy, at: str) -> list[Fault]:
 
 def _metadata_faults(fields: Mapping[str, Any]) -> list[Fault]:
     too_many = len(fields["metadata"]) > MOST_METADATA
-    return [Fault("/metadata", "metadata_limit", f"may hold at most {MOST_METADATA} keys")] if too_many else []
+    return [Fault("/metadata", "metadata_limit", f"must have at most {MOST_METADATA} keys")] if too_many else []
 
 
 def _image_faults(images: set[int], image_id: int | None, at: str) -> list[Fault]:
@@ -228,7 +231,7 @@ def _image_faults(images: set[int], image_id: int | None, at: str) -> list[Fault
 
 
 def _give_values(variant: VariantCopy, values: dict[str, str]) -> None:
-    # Two objects are equal whatever their order, and the order is what the title shows.
+    # Compares the order too, because the title shows it.
     if list(variant.fields["option_values"].items()) != list(values.items()):
         variant.fields = {**variant.fields, "option_values": values}
         variant.touched = True
@@ -249,7 +252,7 @@ def _new_variant(product: ProductCopy, new: NewVariant, store: Store) -> Variant
 
 
 def _sent(body: msgspec.Struct, store: Store, *, leave_out: tuple[str, ...]) -> dict[str, Any]:
-    """A body's members as a document holds them: plain values, amounts as text."""
+    """The members of a body as a document stores them: plain values, with amounts as text."""
     members = msgspec.structs.asdict(body)
     for name in leave_out:
         del members[name]
@@ -262,22 +265,22 @@ def _text(amount: Any, store: Store) -> str:
 
 
 def _images(before: list[dict[str, Any]], sent: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Images in the order sent; one that was there before, by id or address, keeps its id."""
-    by_id = {image["id"]: image for image in before}
+    """Images in the order sent. A known image, by id or URL, keeps its id."""
+    by_id: dict[int | None, dict[str, Any]] = {image["id"]: image for image in before}
     by_url = {image["url"]: image for image in before}
-    last = max(by_id, default=0)
+    last = max((image["id"] for image in before), default=0)
     found: list[dict[str, Any]] = []
-    for place, image in enumerate(sent, 1):
-        known = by_id.get(image.get("id") or 0) or by_url.get(image["url"])
+    for position, image in enumerate(sent, 1):
+        known = by_id.get(image.get("id")) or by_url.get(image["url"])
         if known is None or known["id"] in [each["id"] for each in found]:
             last += 1
         number = known["id"] if known and known["id"] not in [each["id"] for each in found] else last
-        found.append({"id": number, "url": image["url"], "alt": image.get("alt"), "position": place})
+        found.append({"id": number, "url": image["url"], "alt": image.get("alt"), "position": position})
     return found
 
 
-def _refuse_double(product: ProductCopy, mine: VariantCopy | None, values: Mapping[str, str]) -> None:
+def _refuse_duplicate(product: ProductCopy, edited: VariantCopy | None, values: Mapping[str, str]) -> None:
     key = options_key(values)
     for other in product.live:
-        if other is not mine and options_key(other.fields["option_values"]) == key:
+        if other is not edited and options_key(other.fields["option_values"]) == key:
             raise DuplicateVariant("Another variant has these option values.", existing_id=other.id)

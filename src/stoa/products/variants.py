@@ -1,23 +1,23 @@
-"""What happens when variants are asked for and changed, under their product or across the catalogue."""
+"""The handlers of variants, under their product or across the catalog."""
 
 import msgspec
 
+from stoa.db.documents import exactly
 from stoa.products import queries
 from stoa.products.batch import change_variants
 from stoa.products.bodies import VARIANT_ELSEWHERE, NewVariant, VariantBatch, VariantChanges
-from stoa.products.contract import PRODUCT_VARIANTS, VARIANTS, ExternalIdTaken, SkuTaken, Variant
-from stoa.products.copies import ProductCopy, VariantCopy
-from stoa.products.documents import exactly
+from stoa.products.contract import PRODUCT_VARIANTS, VARIANTS, SkuTaken, Variant
 from stoa.products.examples import NEW_VARIANT, VARIANT_BATCH, VARIANT_CHANGES
 from stoa.products.rows import Keys
 from stoa.products.rules import DuplicateVariant, LastVariant, add_variant, change_variant, remove_variant
-from stoa.products.saving import load, store
-from stoa.products.shelf import Shelf
+from stoa.products.save import load, store
+from stoa.products.working_copy import ProductCopy, VariantCopy
+from stoa.products.workspace import ProductWorkspace
 from stoa.rest.batch import Batch, BatchFailed, TooManyItems
 from stoa.rest.endpoint import Call, Created, NoContent, One, Page, Routes
 from stoa.rest.lists import ListQuery, list_page
 from stoa.rest.patch import check_echoes
-from stoa.rest.problems import NotFound, VersionConflict
+from stoa.rest.problems import ExternalIdTaken, NotFound, VersionConflict
 
 routes = Routes("Products")
 _TAKEN = [SkuTaken, ExternalIdTaken, DuplicateVariant]
@@ -25,9 +25,9 @@ _TAKEN = [SkuTaken, ExternalIdTaken, DuplicateVariant]
 
 @routes.get("/products/variants", scope="products:read", lists=VARIANTS)
 async def list_variants(call: Call, query: ListQuery) -> Page[Variant]:
-    """List variants of the whole catalogue.
+    """List variants of the whole catalog.
 
-    Ask by `sku` or `barcode` to find what was scanned.
+    Filter by `sku` or `barcode` to find a scanned item.
     """
     return await list_page(call.db, call.store_id, queries.VARIANT_LISTING, query)
 
@@ -39,9 +39,10 @@ async def list_variants(call: Call, query: ListQuery) -> Page[Variant]:
     example=VARIANT_BATCH,
 )
 async def update_variants(call: Call, body: VariantBatch) -> Batch[Variant]:
-    """Change up to 250 variants of any products.
+    """Update up to 250 variants of any products.
 
-    Each item names its variant by `id` or `sku` and carries a merge patch; `if_version` guards it.
+    Each item names its variant by `id` or `sku` and contains a merge patch. With `if_version`, it applies only to that
+    version.
     """
     return await change_variants(call, body)
 
@@ -60,18 +61,18 @@ async def list_product_variants(call: Call, product_id: int, query: ListQuery) -
 async def create_variant(call: Call, product_id: int, body: NewVariant) -> Created[Variant]:
     """Add a variant to a product.
 
-    Its option values name exactly the product's options; values that are new are appended to them.
+    `option_values` must have exactly the product's options. New values are appended to the options of the product.
     """
-    shelf, product = await _product(call, product_id)
+    workspace, product = await _product(call, product_id)
     call.check_version(product.version)
 
     def edit(tried: ProductCopy) -> bool:
         add_variant(tried, body, call.store)
         return True
 
-    shelf.edit(product, edit)
+    workspace.edit(product, edit)
     await store(call, product)
-    variant_id = product.variants[-1].id or 0
+    variant_id = product.variants[-1].stored_id
     document = await _document(call, product_id, variant_id)
     return Created(document.doc, document.version, f"/products/{product_id}/variants/{variant_id}")
 
@@ -86,11 +87,11 @@ async def get_variant(call: Call, product_id: int, variant_id: int) -> One[Varia
     "/products/{product_id}/variants/{variant_id}", scope="products:write", errors=_TAKEN, example=VARIANT_CHANGES
 )
 async def update_variant(call: Call, product_id: int, variant_id: int, body: VariantChanges) -> One[Variant]:
-    """Change a variant by merge patch.
+    """Update a variant by merge patch.
 
-    Stock is not changed here but by adjustments, so that every movement is in the ledger.
+    Stock changes only by adjustments, so that the ledger has every movement.
     """
-    shelf, product = await _product(call, product_id)
+    workspace, product = await _product(call, product_id)
     variant = _live(product, variant_id)
     call.check_version(variant.version)
     if call.echoed:
@@ -99,35 +100,35 @@ async def update_variant(call: Call, product_id: int, variant_id: int, body: Var
     def edit(tried: ProductCopy) -> bool:
         return change_variant(tried, _live(tried, variant_id), body, call.patch, call.store)
 
-    if shelf.edit(product, edit):
+    if workspace.edit(product, edit):
         await store(call, product)
     return await _document(call, product_id, variant_id)
 
 
 @routes.delete("/products/{product_id}/variants/{variant_id}", scope="products:write", errors=[LastVariant])
 async def delete_variant(call: Call, product_id: int, variant_id: int) -> NoContent:
-    """Remove a variant; the last one stays."""
-    shelf, product = await _product(call, product_id)
+    """Delete a variant. The last variant of a product cannot be deleted."""
+    workspace, product = await _product(call, product_id)
     call.check_version(_live(product, variant_id).version)
 
     def edit(tried: ProductCopy) -> bool:
         remove_variant(tried, _live(tried, variant_id))
         return True
 
-    shelf.edit(product, edit)
+    workspace.edit(product, edit)
     await store(call, product)
     return NoContent()
 
 
-async def _product(call: Call, product_id: int) -> tuple[Shelf, ProductCopy]:
-    """A product under lock, and whatever stands in the way of what is sent of its variant."""
+async def _product(call: Call, product_id: int) -> tuple[ProductWorkspace, ProductCopy]:
+    """A locked product, in a workspace with the products that have a key of the variant in the request."""
     keys = Keys()
     keys.add({"variants": [call.patch]})
-    shelf = Shelf(await load(call.db, call.store_id, ids=[product_id], **msgspec.structs.asdict(keys)))
-    product = shelf.find("id", product_id)
+    workspace = ProductWorkspace(await load(call.db, call.store_id, ids=[product_id], **msgspec.structs.asdict(keys)))
+    product = workspace.find("id", product_id)
     if product is None:
         raise NotFound("There is no product with this id.")
-    return shelf, product
+    return workspace, product
 
 
 def _live(product: ProductCopy, variant_id: int) -> VariantCopy:

@@ -209,6 +209,12 @@ class IdempotencyInProgress(Refusal):
     )
 
 
+class ExternalIdTaken(Refusal):
+    """Another resource of the store has this external id. `existing_id` names that resource."""
+
+    status, code, title = 409, "external_id_taken", "The external id is taken"
+
+
 class VersionConflict(Refusal):
     """`If-Match` names a version that is not the current one."""
 

@@ -497,16 +497,16 @@ CREATE INDEX customers_updated_at_idx ON customers (store_id, updated_at, id);
 CREATE INDEX customers_terms_idx ON customers USING gin (terms);
 COMMENT ON TABLE customers IS 'store';
 
--- Metadata entries with their author; `customers.shown` repeats the values. Namespace 0 is shared, any other is an app's own.
+-- Metadata entries with their author; `customers.shown` repeats the values. An entry without an app is shared by all apps.
 CREATE TABLE customer_metadata (
     store_id    bigint      NOT NULL,
     customer_id bigint      NOT NULL,
-    namespace   bigint      NOT NULL,
+    app_id      bigint,                -- the owner; null: shared
     key         text        NOT NULL,
     value       text        NOT NULL,  -- JSON
     updated_at  timestamptz NOT NULL,
     updated_by  bigint,                -- an app; null: an operator
-    CONSTRAINT customer_metadata_pkey PRIMARY KEY (store_id, customer_id, namespace, key),
+    CONSTRAINT customer_metadata_key UNIQUE NULLS NOT DISTINCT (store_id, customer_id, app_id, key),
     CONSTRAINT customer_metadata_customer_fkey FOREIGN KEY (store_id, customer_id)
         REFERENCES customers (store_id, id) ON DELETE CASCADE
 );
@@ -588,7 +588,7 @@ COMMENT ON TABLE import_rows IS 'store';
 CREATE TABLE import_queue (
     store_id    bigint      NOT NULL,
     import_id   text        NOT NULL,
-    app_id      bigint      NOT NULL,  -- 0 when an operator imports
+    app_id      bigint,     -- null: an operator imports
     lane        smallint,
     next_part   integer     NOT NULL DEFAULT 0,
     tries       integer     NOT NULL DEFAULT 0,  -- claims since the last completed part
@@ -600,7 +600,7 @@ CREATE TABLE import_queue (
         REFERENCES imports (store_id, id) ON DELETE CASCADE,
     CONSTRAINT import_queue_lane_check CHECK (lane BETWEEN 1 AND 2)
 ) WITH (fillfactor = 50);
-CREATE UNIQUE INDEX import_queue_lane_key ON import_queue (store_id, app_id, lane);
+CREATE UNIQUE INDEX import_queue_lane_key ON import_queue (store_id, app_id, lane) NULLS NOT DISTINCT WHERE lane IS NOT NULL;
 CREATE INDEX import_queue_created_at_idx ON import_queue (created_at);
 COMMENT ON TABLE import_queue IS 'store';
 

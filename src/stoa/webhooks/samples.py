@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
+from stoa.db.documents import json_of
 from stoa.events.outbox import Actor, Event
 from stoa.openapi_examples import collected
 from stoa.openapi_examples.fixtures import APP_ID, CREATED_AT, STORE, UPDATED_AT, EventExample, Events
-from stoa.products.documents import json_of
 from stoa.webhooks import envelope
 from stoa.webhooks.events import WebhookDisabled, WebhookFailing, WebhookTest
 from stoa.webhooks.examples import NEW_WEBHOOK

@@ -1,5 +1,6 @@
--- A customer as an event carries it: of the metadata only what is shared. One that is erased is a tombstone.
-CREATE FUNCTION customer_document(c customers) RETURNS text LANGUAGE sql STABLE RETURN
-    CASE WHEN c.deleted_at IS NULL THEN
-        '{"id":' || c.id || c.head || regexp_replace(c.shown, E'\x1e[^\x1f]*\x1f', '', 'g') || c.tail
-    ELSE '{"id":' || c.id || ',"deleted_at":"' || rfc3339(c.deleted_at) || '","version":' || c.version || '}' END;
+-- A customer as an event carries it: of the metadata only the shared keys. An erased customer is a tombstone. It takes plain
+-- columns, because on Citus a whole row has the type of its shard.
+CREATE FUNCTION customer_document(id bigint, version integer, deleted_at timestamptz, head text, shown text, tail text)
+RETURNS text LANGUAGE sql STABLE PARALLEL SAFE RETURN
+    CASE WHEN deleted_at IS NULL THEN '{"id":' || id || head || regexp_replace(shown, E'\x1e[^\x1f]*\x1f', '', 'g') || tail
+    ELSE '{"id":' || id || ',"deleted_at":"' || rfc3339(deleted_at) || '","version":' || version || '}' END;

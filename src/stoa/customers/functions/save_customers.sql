@@ -1,68 +1,71 @@
--- Stores customers (c_), metadata entries (m_) and events (e_) that were decided elsewhere. c_made marks new rows, whose id
--- may be given or null; m_customer and e_customer count rows of this same call, from 1; an entry without a value goes.
--- Answers the ids; null is one that could not be made, because another has its e-mail, phone or external id.
+-- Stores customers with metadata entries and events. The index of a customer is its position in the list, from 1; entries and
+-- events refer to it by customer_index. A new customer has an id if its addresses already name it. An entry without an app_id
+-- is shared by all apps; an entry without a value is deleted.
+-- Returns the ids; null means that the customer was not created, because another one has its email, phone or external id.
 CREATE FUNCTION save_customers(
     in_store_id bigint, in_digits integer, in_app_id bigint, in_actor text, in_request_id text,
-    c_id bigint[], c_made boolean[], c_external_id text[], c_email text[], c_email_key text[], c_phone text[],
-    c_first_name text[], c_last_name text[], c_status text[], c_head text[], c_shown text[], c_terms text[],
-    m_customer integer[], m_namespace bigint[], m_key text[], m_value text[],
-    e_id text[], e_type text[], e_customer integer[], e_changes text[],
+    in_customers json, in_entries json, in_events json,
     OUT customer_ids bigint[]
 ) LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
-    born   bigint[];
-    -- Taken when the rows are locked, so that a change that waited is not dated before the one it waited for.
-    moment timestamptz := clock_timestamp();
+    new_customers bigint;
+    created       bigint[];
+    -- Taken while the rows are locked, so that a change that waited is not dated before the one it waited for.
+    moment        timestamptz := clock_timestamp();
 BEGIN
-    customer_ids := ARRAY(SELECT coalesce(t.id, nextval('customer_ids')) FROM unnest(c_id) WITH ORDINALITY AS t (id, n) ORDER BY t.n);
+    SELECT array_agg(coalesce(t.id, nextval('customer_ids'))), count(*) FILTER (WHERE t.is_new)
+      INTO customer_ids, new_customers
+      FROM json_to_recordset(in_customers) AS t (id bigint, is_new boolean);
 
-    UPDATE customers c
-       SET external_id = t.external_id, email = t.email, email_key = t.email_key, phone = t.phone,
-           first_name = t.first_name, last_name = t.last_name, status = t.status, head = t.head, shown = t.shown,
-           terms = t.terms::tsvector, updated_at = moment, version = c.version + 1
-      FROM unnest(c_id, c_made, c_external_id, c_email, c_email_key, c_phone, c_first_name, c_last_name, c_status, c_head,
-                  c_shown, c_terms)
-           AS t (id, made, external_id, email, email_key, phone, first_name, last_name, status, head, shown, terms)
-     WHERE c.store_id = in_store_id AND c.id = t.id AND NOT t.made;
-    IF true = ANY (c_made) THEN
+    IF new_customers < cardinality(customer_ids) THEN
+        UPDATE customers c
+           SET external_id = t.external_id, email = t.email, email_key = t.email_key, phone = t.phone,
+               first_name = t.first_name, last_name = t.last_name, status = t.status, head = t.head, shown = t.shown,
+               terms = t.terms, updated_at = moment, version = c.version + 1
+          FROM json_to_recordset(in_customers) AS t (
+                   id bigint, is_new boolean, external_id text, email text, email_key text, phone text, first_name text,
+                   last_name text, status text, head text, shown text, terms tsvector)
+         WHERE c.store_id = in_store_id AND c.id = t.id AND NOT t.is_new;
+    END IF;
+    IF new_customers > 0 THEN
         WITH added AS (
             INSERT INTO customers (store_id, id, external_id, email, email_key, phone, first_name, last_name, status, digits,
                                    head, shown, terms, created_at, updated_at)
-            SELECT in_store_id, customer_ids[t.n], t.external_id, t.email, t.email_key, t.phone, t.first_name, t.last_name,
-                   t.status, in_digits, t.head, t.shown, t.terms::tsvector, moment, moment
-              FROM unnest(c_made, c_external_id, c_email, c_email_key, c_phone, c_first_name, c_last_name, c_status,
-                          c_head, c_shown, c_terms) WITH ORDINALITY
-                   AS t (made, external_id, email, email_key, phone, first_name, last_name, status, head, shown, terms, n)
-             WHERE t.made
-             ORDER BY t.email_key COLLATE "C", t.phone COLLATE "C", t.external_id COLLATE "C", t.n
+            SELECT in_store_id, customer_ids[t.index], t.external_id, t.email, t.email_key, t.phone, t.first_name,
+                   t.last_name, t.status, in_digits, t.head, t.shown, t.terms, moment, moment
+              FROM json_to_recordset(in_customers) AS t (
+                       index integer, is_new boolean, external_id text, email text, email_key text, phone text,
+                       first_name text, last_name text, status text, head text, shown text, terms tsvector)
+             WHERE t.is_new
+             ORDER BY t.email_key COLLATE "C", t.phone COLLATE "C", t.external_id COLLATE "C", t.index
             ON CONFLICT DO NOTHING
             RETURNING id)
-        SELECT coalesce(array_agg(id), '{}') INTO born FROM added;
-        customer_ids := ARRAY(
-            SELECT CASE WHEN NOT t.made OR t.id = ANY (born) THEN t.id END
-              FROM unnest(customer_ids, c_made) WITH ORDINALITY AS t (id, made, n) ORDER BY t.n);
-        IF born <> '{}' THEN
-            INSERT INTO row_counts (store_id, resource, delta) VALUES (in_store_id, 'customers', cardinality(born));
+        SELECT coalesce(array_agg(id), '{}') INTO created FROM added;
+        IF cardinality(created) < new_customers THEN
+            customer_ids := ARRAY(
+                SELECT CASE WHEN NOT t.is_new OR customer_ids[t.index] = ANY (created) THEN customer_ids[t.index] END
+                  FROM json_to_recordset(in_customers) AS t (index integer, is_new boolean) ORDER BY t.index);
+        END IF;
+        IF created <> '{}' THEN
+            INSERT INTO row_counts (store_id, resource, delta) VALUES (in_store_id, 'customers', cardinality(created));
         END IF;
     END IF;
 
-    IF m_customer <> '{}' THEN
-        DELETE FROM customer_metadata m USING unnest(m_customer, m_namespace, m_key, m_value) AS t (customer, namespace, key, value)
-         WHERE m.store_id = in_store_id AND m.customer_id = customer_ids[t.customer] AND m.namespace = t.namespace
-           AND m.key = t.key AND t.value IS NULL;
-        INSERT INTO customer_metadata (store_id, customer_id, namespace, key, value, updated_at, updated_by)
-        SELECT in_store_id, customer_ids[t.customer], t.namespace, t.key, t.value, moment, in_app_id
-          FROM unnest(m_customer, m_namespace, m_key, m_value) AS t (customer, namespace, key, value)
-         WHERE t.value IS NOT NULL AND customer_ids[t.customer] IS NOT NULL
-        ON CONFLICT (store_id, customer_id, namespace, key)
-        DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at, updated_by = excluded.updated_by;
-    END IF;
+    DELETE FROM customer_metadata m
+     USING json_to_recordset(in_entries) AS t (customer_index integer, app_id bigint, key text, value text)
+     WHERE m.store_id = in_store_id AND m.customer_id = customer_ids[t.customer_index]
+       AND m.app_id IS NOT DISTINCT FROM t.app_id AND m.key = t.key AND t.value IS NULL;
+    INSERT INTO customer_metadata (store_id, customer_id, app_id, key, value, updated_at, updated_by)
+    SELECT in_store_id, customer_ids[t.customer_index], t.app_id, t.key, t.value, moment, in_app_id
+      FROM json_to_recordset(in_entries) AS t (customer_index integer, app_id bigint, key text, value text)
+     WHERE t.value IS NOT NULL AND customer_ids[t.customer_index] IS NOT NULL
+    ON CONFLICT ON CONSTRAINT customer_metadata_key
+    DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at, updated_by = excluded.updated_by;
 
-    IF e_id <> '{}' THEN
-        INSERT INTO events (store_id, id, type, resource_type, resource_id, resource_version, actor, changes, data, request_id)
-        SELECT in_store_id, t.id, t.type, 'customer', c.id, c.version, in_actor, t.changes, customer_document(c), in_request_id
-          FROM unnest(e_id, e_type, e_customer, e_changes) WITH ORDINALITY AS t (id, type, customer, changes, n)
-               JOIN customers c ON c.store_id = in_store_id AND c.id = customer_ids[t.customer]
-         ORDER BY t.n;
-    END IF;
+    INSERT INTO events (store_id, id, type, resource_type, resource_id, resource_version, actor, changes, data, request_id)
+    SELECT in_store_id, new_event_id(), t.type, 'customer', c.id, c.version, in_actor, t.changes,
+           customer_document(c.id, c.version, c.deleted_at, c.head, c.shown, c.tail), in_request_id
+      FROM json_to_recordset(in_events) AS t (index integer, customer_index integer, type text, changes text)
+           JOIN customers c ON c.store_id = in_store_id AND c.id = customer_ids[t.customer_index]
+     ORDER BY t.index;
 END $$;

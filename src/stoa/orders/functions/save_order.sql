@@ -94,12 +94,13 @@ BEGIN
     END IF;
     IF many > 0 THEN
         SELECT array_agg(m.outcome), array_agg(coalesce(m.on_hand - m.reserved, 0)) INTO outcomes, available
-          FROM move_stock(in_store_id, true, in_actor, in_request_id, m_variant, array_fill(NULL::text, ARRAY[many]), m_kind,
-                          array_fill(false, ARRAY[many]), m_on_hand, m_reserved, array_fill(NULL::bigint, ARRAY[many]),
-                          ARRAY(SELECT CASE t.kind WHEN 'restock' THEN 'return' ELSE 'order' END
-                                  FROM unnest(m_kind) WITH ORDINALITY AS t (kind, n) ORDER BY t.n),
-                          array_fill(o_number::text, ARRAY[many]),
-                          array_fill(o_id, ARRAY[many]), m_key, false) m;
+          FROM move_stock(in_store_id, true, in_actor, in_request_id, (
+                   SELECT json_agg(json_build_object(
+                              'variant_id', t.variant, 'kind', t.kind, 'absolute', false, 'on_hand', t.on_hand,
+                              'reserved', t.reserved, 'reason', CASE t.kind WHEN 'restock' THEN 'return' ELSE 'order' END,
+                              'reference', o_number, 'order_id', o_id, 'movement_key', t.key) ORDER BY t.n)
+                     FROM unnest(m_variant, m_kind, m_on_hand, m_reserved, m_key) WITH ORDINALITY
+                          AS t (variant, kind, on_hand, reserved, key, n)), false) m;
     END IF;
     version := stored.version;
     doc := convert_to(shown, 'UTF8');

@@ -1,100 +1,131 @@
--- Stores products (p_), variants (v_), stock movements (m_) and events (e_) that were decided elsewhere. An id of null
--- is a new row; v_product, m_variant, e_product and e_variant count rows of this same call, from 1.
+-- Stores products with their variants, stock movements and events. A product or variant without an id is new. The index of a
+-- row is its position in its list, from 1; other rows refer to it by that index. Stock events follow from the movements of
+-- variants that existed before; an initial movement is the first stock of a new variant.
 CREATE FUNCTION save_products(
     in_store_id bigint, in_actor text, in_request_id text,
-    p_id bigint[], p_external_id text[], p_slug text[], p_name text[], p_status text[], p_price bigint[],
-    p_on_hand bigint[], p_reserved bigint[], p_in_stock boolean[], p_deleted boolean[], p_head text[], p_terms text[],
-    v_id bigint[], v_product integer[], v_position integer[], v_sku text[], v_barcode text[], v_external_id text[],
-    v_options_key text[], v_price bigint[], v_on_hand bigint[], v_track_inventory boolean[],
-    v_allow_backorder boolean[], v_low_stock_threshold integer[], v_deleted boolean[], v_head text[],
-    m_variant integer[], m_kind text[], m_delta bigint[], m_reason text[], m_reference text[],
-    e_id text[], e_type text[], e_product integer[], e_variant integer[], e_changes text[],
+    in_products json, in_variants json, in_movements json, in_events json,
     OUT product_ids bigint[], OUT variant_ids bigint[]
 ) LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
-    grown  bigint;
-    -- Taken when the rows are locked, so that a change that waited is not dated before the one it waited for.
-    moment timestamptz := clock_timestamp();
+    new_products     bigint;
+    deleted_products bigint;
+    new_variants     bigint;
+    deleted_variants bigint;
+    -- Taken while the rows are locked, so that a change that waited is not dated before the one it waited for.
+    moment           timestamptz := clock_timestamp();
 BEGIN
-    product_ids := ARRAY(SELECT coalesce(t.id, nextval('product_ids')) FROM unnest(p_id) WITH ORDINALITY AS t (id, n) ORDER BY t.n);
-    variant_ids := ARRAY(SELECT coalesce(t.id, nextval('variant_ids')) FROM unnest(v_id) WITH ORDINALITY AS t (id, n) ORDER BY t.n);
+    SELECT array_agg(coalesce(t.id, nextval('product_ids'))), count(*) FILTER (WHERE t.id IS NULL),
+           count(*) FILTER (WHERE t.deleted)
+      INTO product_ids, new_products, deleted_products
+      FROM json_to_recordset(in_products) AS t (id bigint, deleted boolean);
+    SELECT coalesce(array_agg(coalesce(t.id, nextval('variant_ids'))), '{}'), count(*) FILTER (WHERE t.id IS NULL),
+           count(*) FILTER (WHERE t.deleted)
+      INTO variant_ids, new_variants, deleted_variants
+      FROM json_to_recordset(in_variants) AS t (id bigint, deleted boolean);
 
-    -- What goes first, so that a SKU freed in this call can be taken in this call.
-    UPDATE variants v SET deleted_at = moment, updated_at = moment, version = v.version + 1
-      FROM unnest(v_id, v_deleted) AS t (id, deleted)
-     WHERE v.store_id = in_store_id AND v.id = t.id AND t.deleted;
-    UPDATE products p
-       SET external_id = t.external_id, slug = t.slug, name = t.name, status = t.status, price = t.price,
-           on_hand = t.on_hand, reserved = t.reserved, in_stock = t.in_stock, head = t.head,
-           deleted_at = CASE WHEN t.deleted THEN moment END, updated_at = moment, version = p.version + 1
-      FROM unnest(p_id, p_external_id, p_slug, p_name, p_status, p_price, p_on_hand, p_reserved, p_in_stock, p_deleted,
-                  p_head)
-           AS t (id, external_id, slug, name, status, price, on_hand, reserved, in_stock, deleted, head)
-     WHERE p.store_id = in_store_id AND p.id = t.id;
-    INSERT INTO products (store_id, id, external_id, slug, name, status, price, on_hand, reserved, in_stock, head,
-                          created_at, updated_at)
-    SELECT in_store_id, product_ids[t.n], t.external_id, t.slug, t.name, t.status, t.price, t.on_hand, t.reserved,
-           t.in_stock, t.head, moment, moment
-      FROM unnest(p_id, p_external_id, p_slug, p_name, p_status, p_price, p_on_hand, p_reserved, p_in_stock, p_head)
-           WITH ORDINALITY AS t (id, external_id, slug, name, status, price, on_hand, reserved, in_stock, head, n)
-     WHERE t.id IS NULL
-     ORDER BY t.external_id COLLATE "C", t.n;
+    -- Deletions come first, so that this call can reuse a SKU that it frees.
+    IF deleted_variants > 0 THEN
+        UPDATE variants v SET deleted_at = moment, updated_at = moment, version = v.version + 1
+          FROM json_to_recordset(in_variants) AS t (id bigint, deleted boolean)
+         WHERE v.store_id = in_store_id AND v.id = t.id AND t.deleted;
+    END IF;
+    IF new_products < cardinality(product_ids) THEN
+        UPDATE products p
+           SET external_id = t.external_id, slug = t.slug, name = t.name, status = t.status, price = t.price,
+               on_hand = t.on_hand, reserved = t.reserved, in_stock = t.in_stock, head = t.head,
+               deleted_at = CASE WHEN t.deleted THEN moment END, updated_at = moment, version = p.version + 1
+          FROM json_to_recordset(in_products) AS t (
+                   id bigint, external_id text, slug text, name text, status text, price bigint, on_hand bigint,
+                   reserved bigint, in_stock boolean, deleted boolean, head text)
+         WHERE p.store_id = in_store_id AND p.id = t.id;
+    END IF;
+    IF new_products > 0 THEN
+        INSERT INTO products (store_id, id, external_id, slug, name, status, price, on_hand, reserved, in_stock, head,
+                              created_at, updated_at)
+        SELECT in_store_id, product_ids[t.index], t.external_id, t.slug, t.name, t.status, t.price, t.on_hand, t.reserved,
+               t.in_stock, t.head, moment, moment
+          FROM json_to_recordset(in_products) AS t (
+                   index integer, id bigint, external_id text, slug text, name text, status text, price bigint,
+                   on_hand bigint, reserved bigint, in_stock boolean, head text)
+         WHERE t.id IS NULL
+         ORDER BY t.external_id COLLATE "C", t.index;
+    END IF;
     INSERT INTO product_terms AS w (store_id, product_id, terms)
-    SELECT in_store_id, t.id, t.terms::tsvector FROM unnest(product_ids, p_terms) AS t (id, terms)
+    SELECT in_store_id, product_ids[t.index], t.terms
+      FROM json_to_recordset(in_products) AS t (index integer, terms tsvector)
         ON CONFLICT ON CONSTRAINT product_terms_pkey DO UPDATE SET terms = excluded.terms WHERE w.terms <> excluded.terms;
-    SELECT count(*) FILTER (WHERE t.id IS NULL) - count(*) FILTER (WHERE t.deleted) INTO grown
-      FROM unnest(p_id, p_deleted) AS t (id, deleted);
-    IF grown <> 0 THEN
-        INSERT INTO row_counts (store_id, resource, delta) VALUES (in_store_id, 'products', grown);
+    IF new_products <> deleted_products THEN
+        INSERT INTO row_counts (store_id, resource, delta) VALUES (in_store_id, 'products', new_products - deleted_products);
     END IF;
 
-    UPDATE variants v
-       SET position = t.position, sku = t.sku, barcode = t.barcode, external_id = t.external_id,
-           options_key = t.options_key, price = t.price, on_hand = t.on_hand, track_inventory = t.track_inventory,
-           allow_backorder = t.allow_backorder, low_stock_threshold = t.low_stock_threshold, head = t.head,
-           updated_at = moment, version = v.version + 1
-      FROM unnest(v_id, v_position, v_sku, v_barcode, v_external_id, v_options_key, v_price, v_on_hand,
-                  v_track_inventory, v_allow_backorder, v_low_stock_threshold, v_deleted, v_head)
-           AS t (id, position, sku, barcode, external_id, options_key, price, on_hand,
-                 track_inventory, allow_backorder, low_stock_threshold, deleted, head)
-     WHERE v.store_id = in_store_id AND v.id = t.id AND NOT t.deleted;
-    INSERT INTO variants (store_id, id, product_id, position, sku, barcode, external_id, options_key, price, on_hand,
-                          track_inventory, allow_backorder, low_stock_threshold, head, created_at, updated_at)
-    SELECT in_store_id, variant_ids[t.n], product_ids[t.product], t.position, t.sku, t.barcode, t.external_id,
-           t.options_key, t.price, t.on_hand, t.track_inventory, t.allow_backorder, t.low_stock_threshold, t.head, moment, moment
-      FROM unnest(v_id, v_product, v_position, v_sku, v_barcode, v_external_id, v_options_key, v_price, v_on_hand,
-                  v_track_inventory, v_allow_backorder, v_low_stock_threshold, v_head)
-           WITH ORDINALITY AS t (id, product, position, sku, barcode, external_id, options_key, price, on_hand,
-                 track_inventory, allow_backorder, low_stock_threshold, head, n)
-     WHERE t.id IS NULL
-     ORDER BY t.sku COLLATE "C", t.external_id COLLATE "C", t.n;
+    IF new_variants + deleted_variants < cardinality(variant_ids) THEN
+        UPDATE variants v
+           SET position = t.position, sku = t.sku, barcode = t.barcode, external_id = t.external_id,
+               options_key = t.options_key, price = t.price, on_hand = t.on_hand, track_inventory = t.track_inventory,
+               allow_backorder = t.allow_backorder, low_stock_threshold = t.low_stock_threshold, head = t.head,
+               updated_at = moment, version = v.version + 1
+          FROM json_to_recordset(in_variants) AS t (
+                   id bigint, position integer, sku text, barcode text, external_id text, options_key text, price bigint,
+                   on_hand bigint, track_inventory boolean, allow_backorder boolean, low_stock_threshold integer,
+                   deleted boolean, head text)
+         WHERE v.store_id = in_store_id AND v.id = t.id AND NOT t.deleted;
+    END IF;
+    IF new_variants > 0 THEN
+        INSERT INTO variants (store_id, id, product_id, position, sku, barcode, external_id, options_key, price, on_hand,
+                              track_inventory, allow_backorder, low_stock_threshold, head, created_at, updated_at)
+        SELECT in_store_id, variant_ids[t.index], product_ids[t.product_index], t.position, t.sku, t.barcode, t.external_id,
+               t.options_key, t.price, t.on_hand, t.track_inventory, t.allow_backorder, t.low_stock_threshold, t.head,
+               moment, moment
+          FROM json_to_recordset(in_variants) AS t (
+                   index integer, product_index integer, id bigint, position integer, sku text, barcode text,
+                   external_id text, options_key text, price bigint, on_hand bigint, track_inventory boolean,
+                   allow_backorder boolean, low_stock_threshold integer, head text)
+         WHERE t.id IS NULL
+         ORDER BY t.sku COLLATE "C", t.external_id COLLATE "C", t.index;
+    END IF;
 
-    IF m_variant <> '{}' THEN
-        INSERT INTO stock_movements (store_id, variant_id, product_id, sku, kind, delta_on_hand, delta_reserved,
-                                     on_hand_after, reserved_after, reason, reference, actor, request_id)
-        SELECT in_store_id, v.id, v.product_id, v.sku, t.kind, t.delta, 0, v.on_hand, v.reserved, t.reason, t.reference,
-               in_actor, in_request_id
-          FROM unnest(m_variant, m_kind, m_delta, m_reason, m_reference) WITH ORDINALITY
-               AS t (variant, kind, delta, reason, reference, n)
-               JOIN variants v ON v.store_id = in_store_id AND v.id = variant_ids[t.variant]
-         ORDER BY t.n;
-    END IF;
-    IF e_id <> '{}' THEN
-        INSERT INTO events (store_id, id, type, resource_type, resource_id, resource_version, actor, changes, data, request_id)
-        SELECT in_store_id, t.id, t.type, CASE WHEN v.id IS NULL THEN 'product' ELSE 'variant' END,
-               coalesce(v.id, p.id), coalesce(v.version, p.version), in_actor, t.changes,
-               CASE WHEN v.id IS NOT NULL THEN variant_document(v.id, v.product_id, v.head, v.tail)
-                    -- A product as GET answers it, its variants included; what is deleted is a tombstone.
-                    WHEN p.deleted_at IS NULL THEN '{"id":' || p.id || p.head || ',"variants":[' || coalesce(
-                        (SELECT string_agg(variant_document(m.id, m.product_id, m.head, m.tail), ',' ORDER BY m.position, m.id)
-                           FROM variants m
-                          WHERE m.store_id = in_store_id AND m.product_id = p.id AND m.deleted_at IS NULL), '') || ']' || p.tail
-                    ELSE '{"id":' || p.id || ',"deleted_at":"' || rfc3339(p.deleted_at) || '","version":' || p.version || '}' END,
-               in_request_id
-          FROM unnest(e_id, e_type, e_product, e_variant, e_changes) WITH ORDINALITY
-               AS t (id, type, product, variant, changes, n)
-               JOIN products p ON p.store_id = in_store_id AND p.id = product_ids[t.product]
-               LEFT JOIN variants v ON v.store_id = in_store_id AND v.id = variant_ids[t.variant]
-         ORDER BY t.n;
-    END IF;
+    INSERT INTO stock_movements (store_id, variant_id, product_id, sku, kind, delta_on_hand, delta_reserved,
+                                 on_hand_after, reserved_after, reason, reference, actor, request_id)
+    SELECT in_store_id, v.id, v.product_id, v.sku, t.kind, t.delta, 0, v.on_hand, v.reserved, t.reason, t.reference,
+           in_actor, in_request_id
+      FROM json_to_recordset(in_movements) AS t (
+               variant_index integer, kind text, delta bigint, reason text, reference text)
+           JOIN variants v ON v.store_id = in_store_id AND v.id = variant_ids[t.variant_index]
+     ORDER BY t.variant_index;
+
+    -- A product's own event first, then the events of each variant: its own, then those of its stock.
+    INSERT INTO events (store_id, id, type, resource_type, resource_id, resource_version, actor, changes, data, request_id)
+    SELECT in_store_id, new_event_id(), e.type, e.resource_type, e.resource_id, e.version, in_actor, e.changes, e.data,
+           in_request_id
+      FROM (SELECT t.product_index, 0 AS variant_index, 0 AS n, t.type, t.changes, 'product' AS resource_type,
+                   p.id AS resource_id, p.version,
+                   -- The document of GET /products/{product_id}; a deleted product is a tombstone.
+                   CASE WHEN p.deleted_at IS NULL THEN '{"id":' || p.id || p.head || ',"variants":[' || coalesce(
+                       (SELECT string_agg(variant_document(m.id, m.product_id, m.head, m.tail), ',' ORDER BY m.position, m.id)
+                          FROM variants m
+                         WHERE m.store_id = in_store_id AND m.product_id = p.id AND m.deleted_at IS NULL), '') || ']' || p.tail
+                   ELSE '{"id":' || p.id || ',"deleted_at":"' || rfc3339(p.deleted_at) || '","version":' || p.version || '}'
+                   END AS data
+              FROM json_to_recordset(in_events) AS t (
+                       product_index integer, variant_index integer, type text, changes text)
+                   JOIN products p ON p.store_id = in_store_id AND p.id = product_ids[t.product_index]
+             WHERE t.variant_index IS NULL
+             UNION ALL
+            SELECT t.product_index, t.variant_index, 0, t.type, t.changes, 'variant', v.id, v.version,
+                   variant_document(v.id, v.product_id, v.head, v.tail)
+              FROM json_to_recordset(in_events) AS t (
+                       product_index integer, variant_index integer, type text, changes text)
+                   JOIN variants v ON v.store_id = in_store_id AND v.id = variant_ids[t.variant_index]
+             UNION ALL
+            SELECT t.product_index, t.variant_index, s.n, s.type,
+                   '{"on_hand":[' || v.on_hand - t.delta || ',' || v.on_hand || '],"available":['
+                   || v.on_hand - v.reserved - t.delta || ',' || v.on_hand - v.reserved || ']}',
+                   'variant', v.id, v.version, variant_document(v.id, v.product_id, v.head, v.tail)
+              FROM json_to_recordset(in_movements) AS t (
+                       product_index integer, variant_index integer, initial boolean, delta bigint)
+                   JOIN variants v ON v.store_id = in_store_id AND v.id = variant_ids[t.variant_index]
+                   CROSS JOIN LATERAL stock_event_types(
+                       v.track_inventory, v.low_stock_threshold, v.on_hand - v.reserved - t.delta, v.on_hand - v.reserved) s
+             WHERE NOT t.initial) e
+     ORDER BY e.product_index, e.variant_index, e.n;
 END $$;

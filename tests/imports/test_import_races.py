@@ -1,4 +1,4 @@
-"""Rows that others get ahead of while they are written."""
+"""Races between imports and other writers."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -7,21 +7,22 @@ from typing import Any
 import pytest
 
 from stoa.customers.rows import customer_from_row
-from stoa.customers.saving import save as save_customers
+from stoa.customers.save import save as save_customers
 from stoa.db.pool import Database
 from stoa.db.query import Executor
+from stoa.events.outbox import Cause
 from stoa.imports.runner import claim_import, run_import, run_pending
 from stoa.products.bodies import NewProduct
 from stoa.products.rules import new_product
-from stoa.products.saving import Cause, save
+from stoa.products.save import save
 from stoa.rest.body import convert
-from tests.imports.files import NDJSON, catalogue, job_of, lines, mug, send
+from tests.imports.files import NDJSON, catalog, job_of, lines, mug, send
 from tests.support.races import until_somebody_waits
 from tests.support.shops import Shop
 
 
 async def deadlocks(workers: list[Database]) -> int:
-    """How many there were so far, with what these workers know of."""
+    """The number of deadlocks so far, including the statistics of these workers."""
     for worker in workers:
         await worker.fetch("SELECT pg_stat_force_next_flush()")
     [[count]] = await workers[0].fetch("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
@@ -33,7 +34,7 @@ async def put(shop: Shop, db: Executor, row: dict[str, Any]) -> None:
     await save(db, shop.store_id, [product], Cause(shop.app_id, "req_tests"))
 
 
-async def test_rows_that_lose_one_race_after_another_find_what_won(shop: Shop) -> None:
+async def test_rows_that_lose_several_races_find_the_winners(shop: Shop) -> None:
     job = await send(shop, lines([mug(1, brand="Orravale"), mug(2, brand="Orravale")]))
     async with shop.db.transaction() as second:
         await put(shop, second, mug(2))
@@ -45,12 +46,12 @@ async def test_rows_that_lose_one_race_after_another_find_what_won(shop: Shop) -
     await running
     counts = (await job_of(shop, job["id"]))["counts"]
     assert (counts["updated"], counts["failed"]) == (2, 0)
-    assert {product["brand"] for product in (await catalogue(shop)).values()} == {"Orravale"}
+    assert {product["brand"] for product in (await catalog(shop)).values()} == {"Orravale"}
 
 
 @pytest.fixture
 async def workers(database_url: str) -> AsyncIterator[list[Database]]:
-    """Two who carry out imports, each with a connection of its own."""
+    """Two workers, each with its own connection."""
     databases = [Database(database_url, size=1) for _ in range(2)]
     yield databases
     for database in databases:
@@ -62,7 +63,7 @@ async def test_two_files_with_the_same_products_in_opposite_order_do_not_deadloc
     shop: Shop, workers: list[Database], key: str
 ) -> None:
     rows = [mug(number, **{key: f"K-{number}"}) for number in (1, 2, 3)]
-    await check_that_none_deadlocks(shop, workers, "products", rows, key, put)
+    await assert_no_deadlock(shop, workers, "products", rows, key, put)
 
 
 @pytest.mark.parametrize("key", ["email", "phone", "external_id"])
@@ -73,7 +74,7 @@ async def test_two_files_with_the_same_customers_in_opposite_order_do_not_deadlo
     rows = [{"email": f"{number}@example.com", key: values[key].format(number)} for number in (1, 2, 3)]
     if key == "phone":
         rows = [{"phone": row["phone"]} for row in rows]
-    await check_that_none_deadlocks(shop, workers, "customers", rows, key, put_person)
+    await assert_no_deadlock(shop, workers, "customers", rows, key, put_person)
 
 
 async def put_person(shop: Shop, db: Executor, row: dict[str, Any]) -> None:
@@ -81,7 +82,7 @@ async def put_person(shop: Shop, db: Executor, row: dict[str, Any]) -> None:
     await save_customers(db, shop.store_id, shop.store.digits, [customer], Cause(shop.app_id, "req_tests"))
 
 
-async def check_that_none_deadlocks(
+async def assert_no_deadlock(
     shop: Shop,
     workers: list[Database],
     resource: str,
@@ -89,7 +90,7 @@ async def check_that_none_deadlocks(
     key: str,
     put: Callable[[Shop, Executor, dict[str, Any]], Awaitable[None]],
 ) -> None:
-    """Both workers come to stand at a row that is undone in the end, with what they wrote before it in their hands."""
+    """Both workers wait at a row that is rolled back in the end, while they hold locks on the rows before it."""
     address, media = f"/{resource}/imports", {"content-type": NDJSON}
     jobs = [
         (await shop.client.post(address, content=lines(file), headers=media, params={"match_by": key})).json()["data"]

@@ -1,4 +1,4 @@
-"""CSV files: what their columns mean, and how the records of one resource become one row."""
+"""CSV files: the meaning of their columns, and the conversion of the records of one resource to one row."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +14,7 @@ MOST_COLUMNS = 500
 REPORT_COLUMNS = ("error_code", "error_detail")
 _WHOLE, _NUMBER = re.compile(r"-?[0-9]{1,18}\Z"), re.compile(r"-?[0-9]{1,16}(\.[0-9]{1,16})?\Z")
 
-# How a cell is read. What does not fit stays text, so that the resource's own check says what is wrong with it.
+# Converts a cell. An invalid cell stays text, so that the validation of the resource reports it.
 Cell = Callable[[str], Any]
 
 
@@ -39,23 +39,23 @@ def words(cell: str) -> Any:
 
 
 def images(cell: str) -> Any:
-    """Addresses with bars between; what stands behind an address and a space is its alternative text."""
+    """URLs separated by bars; the text after a URL and a space is its alternative text."""
     pairs = [each.partition(" ") for each in words(cell)]
     return [{"url": url, "alt": alt.strip() or None} for url, _, alt in pairs]
 
 
-Target = Literal["own", "member", "option", "json", "nothing", "nameless"]
+Target = Literal["resource", "member", "option", "json", "nothing", "nameless"]
 
 
 class Header(msgspec.Struct):
-    """The first record of a file, as it is kept for the runner and for the report."""
+    """The first record of a file, stored for the runner and the report."""
 
     delimiter: str
     columns: list[str]
 
 
 class Column(msgspec.Struct):
-    """Where a cell goes: into the resource, into one of its members, into the member's options, or nowhere."""
+    """The target of a cell: the resource, one of its members, the options of the member, or nothing."""
 
     of: Target
     path: tuple[str, ...] = ()
@@ -63,19 +63,19 @@ class Column(msgspec.Struct):
 
 
 class Columns(msgspec.Struct, frozen=True):
-    """The columns a resource knows; a name that ends in a dot takes any key behind it."""
+    """The columns of a resource. A name that ends in a dot accepts any key after it."""
 
-    own: Mapping[str, Cell]
+    resource: Mapping[str, Cell]
     member: Mapping[str, Cell] = {}
     members: str = ""  # the field of the resource that lists its members, such as variants
-    flat: frozenset[str] = frozenset()  # fields of an only member that may stand on the resource itself
-    grouped_by: tuple[str, ...] = ()  # records that follow each other with the same of these are one resource
-    grouped_with_options: str = ""  # and of this, in a file that has options
+    flat: frozenset[str] = frozenset()  # fields of a single member that can be set on the resource itself
+    grouped_by: tuple[str, ...] = ()  # consecutive records with the same value are one resource
+    grouped_with_options: str = ""  # likewise, in a file with options
 
     def read_header(self, header: Header, match_by: str) -> "Sheet":
-        """The file's columns one by one, or a refusal that names every one that is wrong."""
+        """The columns of a file; a refusal names all unusable ones."""
         if len(header.columns) > MOST_COLUMNS:
-            raise ValidationFailed(f"A file has at most {MOST_COLUMNS} columns.")
+            raise ValidationFailed(f"A file must have at most {MOST_COLUMNS} columns.")
         found: list[Column] = []
         faults: list[Fault] = []
         names: list[str] = []
@@ -84,13 +84,13 @@ class Columns(msgspec.Struct, frozen=True):
             if not name:
                 column = Column("nameless")
             elif column is None:
-                faults.append(unknown_field(given, "", [*self.own, *self.member, "option.", "json"]))
+                faults.append(unknown_field(given, "", [*self.resource, *self.member, "option.", "json"]))
             elif name in names:
-                faults.append(Fault(f"/{printable(given)}", "invalid_format", "stands twice in the header"))
+                faults.append(Fault(f"/{printable(given)}", "invalid_format", "appears twice in the header"))
             names.append(name)
             found.append(column or Column("nothing"))
         if "json" not in names and not faults and match_by not in names:
-            words_ = f"is the column by which rows are matched, and is missing; there are {', '.join(names[:20])}"
+            words_ = f"is required to match rows; the file has {', '.join(names[:20])}"
             faults.append(Fault(f"/{match_by}", "required", printable(words_, 200)))
         if faults:
             raise ValidationFailed(
@@ -107,7 +107,7 @@ class Columns(msgspec.Struct, frozen=True):
             return name, Column("nothing")
         if self.member and name.startswith("option.") and rest.strip():
             return name, Column("option", ("option_values", rest.strip()))
-        targets: dict[Target, Mapping[str, Cell]] = {"own": self.own, "member": self.member}
+        targets: dict[Target, Mapping[str, Cell]] = {"resource": self.resource, "member": self.member}
         for of, known in targets.items():
             path = tuple(name.removeprefix("variant.").split(".")) if of == "member" else tuple(name.split("."))
             if name in known and not name.endswith("."):
@@ -125,40 +125,40 @@ class Columns(msgspec.Struct, frozen=True):
 
 
 class Sheet(msgspec.Struct):
-    """A file's columns, understood."""
+    """The interpreted columns of a file."""
 
     columns: Columns
     names: list[str]
     found: list[Column]
-    group: int | None  # the place of the cell that tells which records belong together
+    group: int | None  # the index of the cell by which records are grouped
 
     def group_of(self, record: Sequence[str]) -> str:
-        """What a record shares with its neighbours of the same resource; empty when it stands for itself."""
+        """The value that a record shares with the other records of its resource; empty for a single record."""
         return record[self.group].strip() if self.group is not None and self.group < len(record) else ""
 
     def row(self, records: Sequence[Sequence[str]]) -> tuple[Any, dict[str, Any]]:
-        """The records of one resource as one row, and what is added to it only when it is created."""
-        own: Any = {}
+        """The records of one resource as one row, and the members that apply only if the row creates it."""
+        resource: Any = {}
         listed: list[dict[str, Any]] = []
         faults: list[Fault] = []
         options: dict[str, list[str]] = {}
-        for place, record in enumerate(records):
+        for index, record in enumerate(records):
             if any(cell.strip() for cell in record[len(self.found) :]):
                 faults.append(Fault("", "invalid_format", "has more cells than the header"))
             member: dict[str, Any] = {}
             for column, cell in zip(self.found, record, strict=False):
                 content = cell.strip()
                 if not content or column.of == "nothing":
-                    continue  # an empty cell leaves as it is what it stands for
+                    continue  # an empty cell leaves its field unchanged
                 if column.of == "nameless":
-                    faults.append(Fault("", "invalid_format", "has a cell in a column without a name"))
+                    faults.append(Fault("", "invalid_format", "has a value in a column without a name"))
                     continue
                 if column.of == "json":
                     return msgspec.Raw(content.encode()), {}
                 value = None if content == "null" else column.read(content)
-                if column.of == "own":
-                    if _put(own, column.path, value) not in (None, value) and place:
-                        words_ = "differs from the first record of the same product"
+                if column.of == "resource":
+                    if _put(resource, column.path, value) not in (None, value) and index:
+                        words_ = "must equal the first record of the same product"
                         faults.append(Fault("/" + "/".join(column.path), "invalid_format", words_))
                     continue
                 _put(member, column.path, value)
@@ -169,15 +169,15 @@ class Sheet(msgspec.Struct):
         if faults:
             raise ValidationFailed(f"{counted(len(faults), 'cell')} cannot be used.", faults=faults)
         if len(listed) == 1 and listed[0].keys() <= self.columns.flat:
-            return {**own, **listed[0]}, {}
+            return {**resource, **listed[0]}, {}
         return (
-            {**own, self.columns.members: listed},
+            {**resource, self.columns.members: listed},
             {"options": [{"name": name, "values": values} for name, values in options.items()]},
         )
 
 
 def _put(members: dict[str, Any], path: tuple[str, ...], value: Any) -> Any:
-    """Put a value where a path leads, unless there is one already; answers what is there then."""
+    """Set the value at a path unless it has one, and return the value that it then has."""
     *inner, last = path
     for name in inner:
         members = members.setdefault(name, {})

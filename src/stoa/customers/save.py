@@ -1,4 +1,4 @@
-"""Working copies in and out of the database: loaded under lock, stored with metadata and events in one call."""
+"""Loads working copies of customers under lock, and saves them with metadata and events in one call."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -7,23 +7,25 @@ import msgspec
 
 from stoa.customers import queries
 from stoa.customers.contract import CustomerExists, email_key
-from stoa.customers.copies import CustomerCopy, entries_changed
-from stoa.customers.documents import shown_of, spaces_of, terms_of
+from stoa.customers.documents import metadata_of, shown_of, terms_of
 from stoa.customers.events import events_of
 from stoa.customers.rules import with_defaults
+from stoa.customers.working_copy import CustomerCopy, entries_changed
+from stoa.db.documents import fields_of, head_of, json_of
 from stoa.db.errors import PostgresError, violates
-from stoa.db.query import Executor
-from stoa.ids import new_id
-from stoa.products.contract import ExternalIdTaken
-from stoa.products.documents import fields_of, head_of, json_of
-from stoa.products.saving import Cause, columns
+from stoa.db.query import Executor, InputRow, json_rows
+from stoa.events.outbox import Cause
+from stoa.rest.problems import ExternalIdTaken
 
 
-class CustomerRow(msgspec.Struct):
-    """A customer's columns, in the order in which the statement takes them."""
+class CustomerRow(InputRow):
+    """A customer to store. `index` is its position in the list, from 1."""
 
+    arguments = ("save_customers.in_customers",)
+
+    index: int
     id: int | None
-    made: bool
+    is_new: bool
     external_id: str | None
     email: str | None
     email_key: str | None
@@ -36,19 +38,25 @@ class CustomerRow(msgspec.Struct):
     terms: str
 
 
-class EntryRow(msgspec.Struct):
-    """A metadata entry likewise; `customer` counts the customer rows of the same call, from 1."""
+class EntryRow(InputRow):
+    """A metadata entry to store, or to delete if it has no value. Without an app it is shared."""
 
-    customer: int
-    namespace: int
+    arguments = ("save_customers.in_entries",)
+
+    customer_index: int
+    app_id: int | None
     key: str
     value: str | None
 
 
-class EventRow(msgspec.Struct):
-    id: str
+class EventRow(InputRow):
+    """An event of a customer of the same call."""
+
+    arguments = ("save_customers.in_events",)
+
+    index: int
+    customer_index: int
     type: str
-    customer: int
     changes: str
 
 
@@ -62,51 +70,52 @@ async def load(
     external_ids: Iterable[str] = (),
     lock: bool = True,
 ) -> list[CustomerCopy]:
-    """Working copies of every customer that these name, locked in the order of their ids unless only looked at."""
+    """Working copies of all customers with these keys, locked in the order of their ids if `lock`."""
     keys = [email_key(email) for email in emails]
-    rows = await (queries.LOCK if lock else queries.LOOK).all(
+    rows = await (queries.LOCK if lock else queries.READ).all(
         db, store_id, list(ids), keys, list(phones), list(external_ids)
     )
     return [_copy(row) for row in rows]
 
 
 def _copy(row: queries.StoredCustomer) -> CustomerCopy:
-    fields, spaces = fields_of(row.head), spaces_of(row.shown)
-    return CustomerCopy(row.id, fields, spaces, row.version, before=fields, spaces_before=spaces)
+    fields, metadata = fields_of(row.head), metadata_of(row.shown)
+    return CustomerCopy(row.id, fields, metadata, row.version, before=fields, metadata_before=metadata)
 
 
 async def save(
     db: Executor, store_id: int, digits: int, customers: Sequence[CustomerCopy], cause: Cause
 ) -> list[CustomerCopy | None]:
-    """Store every touched copy with its events; answers each as it is stored, None where its names were taken meanwhile."""
+    """Save every touched copy with its events. Returns each saved copy, or None if its keys were taken in the meantime."""
     touched = await _identified(db, [customer for customer in customers if customer.touched])
     if not touched:
         return list(customers)
     rows: list[CustomerRow] = []
     entries: list[EntryRow] = []
     events: list[EventRow] = []
-    for place, customer in enumerate(touched, 1):
-        rows.append(_row(customer, store_id))
-        entries += [EntryRow(place, each.space, each.key, each.new) for each in entries_changed(customer)]
-        events += [EventRow(new_id("evt"), kind.name, place, json_of(told)) for kind, told in events_of(customer)]
+    for index, customer in enumerate(touched, 1):
+        rows.append(_row(customer, index, store_id))
+        entries += [EntryRow(index, each.app_id, each.key, each.new) for each in entries_changed(customer)]
+        for kind, changes in events_of(customer):
+            events.append(EventRow(len(events), index, kind.name, json_of(changes)))
     try:
         saved = await queries.SAVE.one(
             db,
             store_id,
             digits,
             cause.app_id,
-            cause.actor,
+            cause.actor_json,
             cause.request_id,
-            *columns(CustomerRow, rows),
-            *columns(EntryRow, entries),
-            *columns(EventRow, events),
+            json_rows(rows),
+            json_rows(entries),
+            json_rows(events),
         )
     except PostgresError as error:
-        # Another request took it between our look and our write; the first look names the rest.
+        # Another request took the key after the copies were loaded.
         if violates(error, "customers_email_key") or violates(error, "customers_phone_key"):
-            raise CustomerExists("Another customer has taken this e-mail address or phone number.") from error
+            raise CustomerExists("Another customer has this email address or phone number.") from error
         if violates(error, "customers_external_id_key"):
-            raise ExternalIdTaken("Another customer has taken this external id.") from error
+            raise ExternalIdTaken("Another customer has this external id.") from error
         raise
     ids: list[int | None] = [*saved.customer_ids]
     copies = iter(
@@ -119,22 +128,22 @@ async def save(
 async def save_or_refuse(
     db: Executor, store_id: int, digits: int, customers: Sequence[CustomerCopy], cause: Cause
 ) -> list[CustomerCopy]:
-    """Store all, or refuse."""
-    stored = await save(db, store_id, digits, customers, cause)
-    kept = [customer for customer in stored if customer is not None]
-    if len(kept) < len(customers):
-        raise CustomerExists("Another request made this customer in the same moment.")
-    return kept
+    """Save all copies, or refuse."""
+    results = await save(db, store_id, digits, customers, cause)
+    saved = [customer for customer in results if customer is not None]
+    if len(saved) < len(customers):
+        raise CustomerExists("Another request created this customer at the same time.")
+    return saved
 
 
 async def _identified(db: Executor, customers: list[CustomerCopy]) -> list[CustomerCopy]:
-    """The copies, their new addresses with ids, and what is new or changed with its date."""
+    """The copies with ids for new addresses, and with times for new and changed addresses."""
     undated = [customer for customer in customers if any(a["updated_at"] is None for a in customer.fields["addresses"])]
     if not undated:
         return customers
-    made = sum(customer.id is None for customer in undated)
+    new = sum(customer.id is None for customer in undated)
     added = sum(address["id"] is None for customer in undated for address in customer.fields["addresses"])
-    drawn = await queries.DRAW.one(db, made, added)
+    drawn = await queries.DRAW.one(db, new, added)
     customer_ids, address_ids = iter(drawn.customer_ids), iter(drawn.address_ids)
     dated: dict[int, CustomerCopy] = {}
     for customer in undated:
@@ -155,11 +164,12 @@ def _dated(address: dict[str, Any], customer_id: int, ids: Iterator[int], moment
     return {**address, "id": address_id, "customer_id": customer_id, "created_at": since, "updated_at": moment}
 
 
-def _row(customer: CustomerCopy, store_id: int) -> CustomerRow:
+def _row(customer: CustomerCopy, index: int, store_id: int) -> CustomerRow:
     fields = customer.fields
     return CustomerRow(
+        index=index,
         id=customer.id,
-        made=customer.is_new,
+        is_new=customer.is_new,
         external_id=fields["external_id"],
         email=fields["email"],
         email_key=email_key(fields["email"]) if fields["email"] else None,
@@ -168,6 +178,6 @@ def _row(customer: CustomerCopy, store_id: int) -> CustomerRow:
         last_name=fields["last_name"],
         status=fields["status"],
         head=head_of(fields),
-        shown=shown_of(customer.spaces),
-        terms=terms_of(fields, customer.spaces, store_id),
+        shown=shown_of(customer.metadata),
+        terms=terms_of(fields, customer.metadata, store_id),
     )

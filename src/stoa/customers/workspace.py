@@ -1,56 +1,55 @@
-"""The customers that a request works on, found by what names them, each name belonging to one."""
+"""The working copies of a request, indexed by their keys; each key belongs to one customer."""
 
 from collections.abc import Iterable, Iterator
 from typing import Literal
 
 from stoa.customers.contract import CustomerExists, email_key
-from stoa.customers.copies import CustomerCopy
-from stoa.products.contract import ExternalIdTaken
-from stoa.rest.problems import Fault
+from stoa.customers.working_copy import CustomerCopy
+from stoa.rest.problems import ExternalIdTaken, Fault
 
 MatchBy = Literal["email", "phone", "external_id", "id"]
 
 
-class Register:
-    """Everything loaded or made in one transaction; an edited copy takes the place of the one before."""
+class CustomerWorkspace:
+    """The customers that one transaction loaded or created. An edited copy replaces the previous one."""
 
     def __init__(self, customers: Iterable[CustomerCopy]) -> None:
-        self._named: dict[tuple[str, int | str], CustomerCopy] = {}
+        self._by_key: dict[tuple[str, int | str], CustomerCopy] = {}
         for customer in customers:
             self._add(customer)
 
     def find(self, by: MatchBy, value: int | str) -> CustomerCopy | None:
-        """By a value as it is compared: an e-mail address lowered, a phone number in E.164."""
-        return self._named.get((by, value))
+        """Find by a value in the form in which it is compared: email in lower case, phone in E.164."""
+        return self._by_key.get((by, value))
 
     def put(self, customer: CustomerCopy, before: CustomerCopy | None = None) -> CustomerCopy:
-        """Add a new customer, or an edit of one that is here; refused where it takes another's name."""
+        """Add a new customer, or the edit of an existing one. A key of another customer is refused."""
         faults: list[Fault] = []
         existing: list[int | None] = []
-        for by, value in _names(customer):
-            holder = self._named.get((by, value))
+        for by, value in _keys(customer):
+            holder = self._by_key.get((by, value))
             if holder is not None and holder is not before:
                 code = "external_id_taken" if by == "external_id" else "customer_exists"
-                faults.append(Fault(f"/{by}", code, "is another customer's"))
+                faults.append(Fault(f"/{by}", code, f"is the {by} of another customer"))
                 existing.append(holder.id)
         if faults:
             kind = CustomerExists if any(fault.code == "customer_exists" for fault in faults) else ExternalIdTaken
-            place = next(n for n, fault in enumerate(faults) if fault.code == kind.code)
-            raise kind("A customer's names belong to one customer.", faults=faults, existing_id=existing[place])
+            index = next(n for n, fault in enumerate(faults) if fault.code == kind.code)
+            raise kind("Another customer has the same keys.", faults=faults, existing_id=existing[index])
         if before is not None:
             self._remove(before)
         self._add(customer)
         return customer
 
     def _add(self, customer: CustomerCopy) -> None:
-        self._named |= dict.fromkeys(_names(customer), customer)
+        self._by_key |= dict.fromkeys(_keys(customer), customer)
 
     def _remove(self, customer: CustomerCopy) -> None:
-        for name in _names(customer):
-            del self._named[name]
+        for key in _keys(customer):
+            del self._by_key[key]
 
 
-def _names(customer: CustomerCopy) -> Iterator[tuple[str, int | str]]:
+def _keys(customer: CustomerCopy) -> Iterator[tuple[str, int | str]]:
     fields = customer.fields
     if customer.id is not None:
         yield "id", customer.id

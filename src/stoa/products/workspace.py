@@ -1,37 +1,39 @@
-"""The products that a request works on, found by what names them, with SKUs and external ids kept unique among them."""
+"""The working copies of a request, indexed by their keys; SKUs and external ids stay unique among them."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal
 
-from stoa.products.contract import ExternalIdTaken, SkuTaken
-from stoa.products.copies import ProductCopy, VariantCopy
-from stoa.rest.problems import Fault, Refusal
+from stoa.products.contract import SkuTaken
+from stoa.products.working_copy import ProductCopy, VariantCopy
+from stoa.rest.problems import ExternalIdTaken, Fault, Refusal
 
 MatchBy = Literal["id", "sku", "external_id"]
-Pointing = Callable[[str, str], str]  # from a field and its value to where a request says it
+Pointing = Callable[[str, str], str]  # from a field and its value to the JSON pointer in the request
 
 
 def on_itself(name: str, value: str) -> str:
-    """In a request that is about one resource, a field stands at its top."""
+    """The pointer in a request for a single resource: the field is at the top level."""
     return f"/{name}"
 
 
-class Shelf:
-    """Everything loaded or made in one transaction; an edit is tried on a copy and put back only when it is right."""
+class ProductWorkspace:
+    """The products that one transaction loaded or created. An edit is tried on a copy and adopted if it is valid."""
 
     def __init__(self, products: Iterable[ProductCopy]) -> None:
         self.products: list[ProductCopy] = []
         self._skus: dict[str, tuple[ProductCopy, VariantCopy]] = {}
         self._external_ids: dict[str, ProductCopy] = {}
         self._variant_external_ids: dict[str, VariantCopy] = {}
-        self.documents: dict[int, dict[str, Any]] = {}  # of variants, as those know them who send them back
+        self.documents: dict[
+            int, dict[str, Any]
+        ] = {}  # of variants by id, to compare with read-only fields that a request repeats
         for product in products:
             self._add(product)
 
     def find(self, by: MatchBy, value: int | str | None) -> ProductCopy | None:
         if by == "sku":
-            held = self._skus.get(str(value))
-            return held[0] if held else None
+            found = self._skus.get(str(value))
+            return found[0] if found else None
         if by == "external_id":
             return self._external_ids.get(str(value))
         return next((product for product in self.products if product.id == value and not product.deleted), None)
@@ -41,14 +43,16 @@ class Shelf:
     ) -> tuple[ProductCopy, VariantCopy] | None:
         if sku is not None:
             return self._skus.get(sku)
+        if variant_id is None:
+            return None
         for product in self.products:
-            found = product.variant(variant_id or 0)
+            found = product.variant(variant_id)
             if found is not None:
                 return product, found
         return None
 
     def edit(self, product: ProductCopy, change: Callable[[ProductCopy], bool], at: Pointing = on_itself) -> bool:
-        """Try a change on a copy and say whether it changed anything; when it is refused all is as before."""
+        """Try a change on a copy, and return whether anything changed. A refused change has no effect."""
         tried = product.copy()
         if not change(tried):
             return False
@@ -69,18 +73,20 @@ class Shelf:
         return product
 
     def check(self, product: ProductCopy, at: Pointing) -> None:
-        """Refuse a product that takes what is another's."""
+        """Refuse a product with a SKU or external id of another one."""
         if product.deleted:
             return
         faults = list(self._taken_skus(product, at))
         if faults:
             raise SkuTaken(
-                "A SKU belongs to one variant of the store.", faults=faults, existing_id=_first_existing(faults)
+                "A SKU must be unique among the variants of the store.",
+                faults=faults,
+                existing_id=_first_existing(faults),
             )
         external_id = product.fields["external_id"]
         if external_id in self._external_ids:
             meta = _existing(self._external_ids[external_id].id)
-            faults = [Fault("/external_id", ExternalIdTaken.code, "is another product's", meta)]
+            faults = [Fault("/external_id", ExternalIdTaken.code, "is the external id of another product", meta)]
             raise ExternalIdTaken(
                 "Another product has this external id.", faults=faults, existing_id=_first_existing(faults)
             )
@@ -91,23 +97,25 @@ class Shelf:
             )
 
     def _taken_skus(self, product: ProductCopy, at: Pointing) -> Iterator[Fault]:
-        own: set[str] = set()
+        seen: set[str] = set()
         for sku in [variant.fields["sku"] for variant in product.live if variant.fields["sku"] is not None]:
-            if sku in self._skus or sku in own:
+            if sku in self._skus or sku in seen:
                 holder = self._skus[sku][0] if sku in self._skus else product
                 meta = {"sku": sku, **_existing(holder.id)}
-                yield Fault(at("sku", sku), SkuTaken.code, "is another variant's SKU", meta)
-            own.add(sku)
+                yield Fault(at("sku", sku), SkuTaken.code, "is the SKU of another variant", meta)
+            seen.add(sku)
 
     def _taken_external_ids(self, product: ProductCopy, at: Pointing) -> Iterator[Fault]:
-        own: dict[str, VariantCopy] = {}
+        seen: dict[str, VariantCopy] = {}
         for variant in [variant for variant in product.live if variant.fields["external_id"] is not None]:
             name = variant.fields["external_id"]
-            holder = self._variant_external_ids.get(name) or own.get(name)
+            holder = self._variant_external_ids.get(name) or seen.get(name)
             if holder is not None:
                 meta = _existing(holder.id)
-                yield Fault(at("external_id", name), ExternalIdTaken.code, "is another variant's", meta)
-            own[name] = variant
+                yield Fault(
+                    at("external_id", name), ExternalIdTaken.code, "is the external id of another variant", meta
+                )
+            seen[name] = variant
 
     def _add(self, product: ProductCopy) -> None:
         self.products.append(product)
@@ -130,7 +138,7 @@ class Shelf:
 
 
 def _existing(known: int | None) -> dict[str, int]:
-    """The id of who has it already; one that comes with the same request has none yet."""
+    """The id of the existing resource; a resource of the same request has no id yet."""
     return {} if known is None else {"existing_id": known}
 
 

@@ -1,27 +1,30 @@
-"""Working copies in and out of the database: loaded under lock, stored with their ledger and events in one call."""
+"""Loads working copies of products under lock, and saves them with ledger entries and events in one call."""
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any
 
 import msgspec
 
+from stoa.db.documents import fields_of, head_of, json_of
 from stoa.db.errors import PostgresError, violates
-from stoa.db.query import Executor
-from stoa.events.outbox import Actor
-from stoa.ids import new_id
+from stoa.db.query import Executor, InputRow, json_rows
+from stoa.events.outbox import Cause
 from stoa.products import queries
-from stoa.products.contract import ExternalIdTaken, SkuTaken
-from stoa.products.copies import ProductCopy, VariantCopy
-from stoa.products.documents import fields_of, head_of, json_of, minor, options_key, terms_of
+from stoa.products.contract import SkuTaken
+from stoa.products.documents import minor, options_key, terms_of
 from stoa.products.events import events_of
 from stoa.products.rows import Keys
-from stoa.products.shelf import Pointing, Shelf, on_itself
+from stoa.products.working_copy import ProductCopy, VariantCopy
+from stoa.products.workspace import Pointing, ProductWorkspace, on_itself
 from stoa.rest.endpoint import Call
+from stoa.rest.problems import ExternalIdTaken
 
 
-class ProductRow(msgspec.Struct):
-    """A product's columns, in the order in which the statement takes them."""
+class ProductRow(InputRow):
+    """A product to store. `index` is its position in the list, from 1."""
 
+    arguments = ("save_products.in_products",)
+
+    index: int
     id: int | None
     external_id: str | None
     slug: str
@@ -36,11 +39,14 @@ class ProductRow(msgspec.Struct):
     terms: str
 
 
-class VariantRow(msgspec.Struct):
-    """A variant's columns, likewise; `product` counts the product rows of the same call, from 1."""
+class VariantRow(InputRow):
+    """A variant to store. `product_index` refers to a product of the same call."""
 
+    arguments = ("save_products.in_variants",)
+
+    index: int
+    product_index: int
     id: int | None
-    product: int
     position: int
     sku: str | None
     barcode: str | None
@@ -55,38 +61,40 @@ class VariantRow(msgspec.Struct):
     head: str
 
 
-class MovementRow(msgspec.Struct):
-    variant: int
+class MovementRow(InputRow):
+    """A change of on_hand for the ledger. `initial` marks the first stock of a new variant, which causes no stock event."""
+
+    arguments = ("save_products.in_movements",)
+
+    product_index: int
+    variant_index: int
+    initial: bool
     kind: str
     delta: int
     reason: str
     reference: str | None
 
 
-class EventRow(msgspec.Struct):
-    id: str
+class EventRow(InputRow):
+    """An event of a product, or of one of its variants."""
+
+    arguments = ("save_products.in_events",)
+
+    product_index: int
+    variant_index: int | None
     type: str
-    product: int
-    variant: int | None
     changes: str
 
 
-class Cause(msgspec.Struct, frozen=True):
-    """Who changes the catalogue, in which request, and how stock that comes with it is booked."""
+class Booking(msgspec.Struct, frozen=True):
+    """How the ledger records stock that changes with a product."""
 
-    app_id: int | None  # None when an operator does
-    request_id: str
     kind: str = "set"
     reason: str = "other"
     reference: str | None = None
 
-    @property
-    def actor(self) -> str:
-        return msgspec.json.encode(Actor("app", self.app_id) if self.app_id else Actor("operator")).decode()
 
-
-def cause_of(call: Call) -> Cause:
-    return Cause(call.caller.app_id, call.request_id)
+_BY_EDIT = Booking()
 
 
 async def load(
@@ -99,11 +107,11 @@ async def load(
     variant_external_ids: Collection[str] = (),
     lock: bool = True,
 ) -> list[ProductCopy]:
-    """Working copies of every product that these name, locked in the order of their ids unless only looked at."""
+    """Working copies of all products with these keys, locked in the order of their ids if `lock`."""
     wanted = [*ids]
     if variant_external_ids:
         wanted += await queries.PRODUCTS_OF_EXTERNAL_IDS.all(db, store_id, list(variant_external_ids))
-    rows = await (queries.LOCK if lock else queries.LOOK).all(db, store_id, wanted, list(external_ids), list(skus))
+    rows = await (queries.LOCK if lock else queries.READ).all(db, store_id, wanted, list(external_ids), list(skus))
     if not rows:
         return []
     products = {row.id: product_copy(row) for row in rows}
@@ -125,21 +133,23 @@ def variant_copy(row: queries.StoredVariant) -> VariantCopy:
 
 
 async def store(call: Call, product: ProductCopy, at: Pointing = on_itself) -> None:
-    """Store one product; where another took one of its names after our look, the refusal says who."""
+    """Save one product. If another product took one of its keys since it was loaded, the refusal names that product."""
     try:
-        await save(call.db, call.store_id, [product], cause_of(call))
+        await save(call.db, call.store_id, [product], Cause(call.caller.app_id, call.request_id))
     except (SkuTaken, ExternalIdTaken):
-        names = Keys()
-        names.add({**product.fields, "variants": [variant.fields for variant in product.live]})
+        keys = Keys()
+        keys.add({**product.fields, "variants": [variant.fields for variant in product.live]})
         # Uses another connection, because this transaction is rolled back.
-        named = await load(call.autocommit, call.store_id, **msgspec.structs.asdict(names), lock=False)
-        Shelf(other for other in named if other.id != product.id).check(product, at)
+        others = await load(call.autocommit, call.store_id, **msgspec.structs.asdict(keys), lock=False)
+        ProductWorkspace(other for other in others if other.id != product.id).check(product, at)
         raise
 
 
-async def save(db: Executor, store_id: int, products: Sequence[ProductCopy], cause: Cause) -> None:
-    """Store every touched copy with its movements and events; new ones learn their ids."""
-    # What came and went within one request leaves no trace.
+async def save(
+    db: Executor, store_id: int, products: Sequence[ProductCopy], cause: Cause, booking: Booking = _BY_EDIT
+) -> None:
+    """Store every touched copy with its movements and events, and set the ids of new copies."""
+    # A product that the same request created and deleted is not stored.
     touched = [p for p in products if p.touched and not (p.id is None and p.deleted)]
     if not touched:
         return
@@ -148,38 +158,41 @@ async def save(db: Executor, store_id: int, products: Sequence[ProductCopy], cau
     movements: list[MovementRow] = []
     events: list[EventRow] = []
     changed: list[VariantCopy] = []
-    for place, product in enumerate(touched, 1):
-        product_rows.append(product_row(product, store_id))
-        places: dict[int, int] = {}
+    for product_index, product in enumerate(touched, 1):
+        product_rows.append(product_row(product, product_index, store_id))
+        indexes: dict[int, int] = {}
         for variant in product.variants:
             if not variant.touched or (variant.id is None and variant.deleted):
                 continue
             changed.append(variant)
-            places[id(variant)] = len(changed)
-            variant_rows.append(variant_row(variant, place))
+            index = indexes[id(variant)] = len(changed)
+            variant_rows.append(variant_row(variant, index, product_index))
             delta = variant.on_hand - variant.on_hand_before
             if delta and not variant.deleted:
-                movements.append(MovementRow(len(changed), cause.kind, delta, cause.reason, cause.reference))
+                initial = variant.before is None
+                movements.append(
+                    MovementRow(product_index, index, initial, booking.kind, delta, booking.reason, booking.reference)
+                )
         for event, variant, changes in events_of(product):
-            number = places[id(variant)] if variant else None
-            events.append(EventRow(new_id("evt"), event.name, place, number, json_of(changes)))
+            variant_index = indexes[id(variant)] if variant else None
+            events.append(EventRow(product_index, variant_index, event.name, json_of(changes)))
     try:
         saved = await queries.SAVE.one(
             db,
             store_id,
-            cause.actor,
+            cause.actor_json,
             cause.request_id,
-            *columns(ProductRow, product_rows),
-            *columns(VariantRow, variant_rows),
-            *columns(MovementRow, movements),
-            *columns(EventRow, events),
+            json_rows(product_rows),
+            json_rows(variant_rows),
+            json_rows(movements),
+            json_rows(events),
         )
     except PostgresError as error:
-        # Another request took it between our look and our write; the first look names the rest.
+        # Another request took the key after the copies were loaded.
         if violates(error, "variants_sku_key"):
-            raise SkuTaken("Another variant has taken one of these SKUs.") from error
+            raise SkuTaken("Another variant has one of these SKUs.") from error
         if violates(error, "products_external_id_key") or violates(error, "variants_external_id_key"):
-            raise ExternalIdTaken("Another resource has taken one of these external ids.") from error
+            raise ExternalIdTaken("Another resource has one of these external ids.") from error
         raise
     for product, product_id in zip(touched, saved.product_ids, strict=True):
         product.id = product_id
@@ -187,9 +200,10 @@ async def save(db: Executor, store_id: int, products: Sequence[ProductCopy], cau
         variant.id = variant_id
 
 
-def product_row(product: ProductCopy, store_id: int) -> ProductRow:
+def product_row(product: ProductCopy, index: int, store_id: int) -> ProductRow:
     fields, live = product.fields, product.live
     return ProductRow(
+        index=index,
         id=product.id,
         external_id=fields["external_id"],
         slug=fields["slug"],
@@ -205,11 +219,12 @@ def product_row(product: ProductCopy, store_id: int) -> ProductRow:
     )
 
 
-def variant_row(variant: VariantCopy, product: int) -> VariantRow:
+def variant_row(variant: VariantCopy, index: int, product_index: int) -> VariantRow:
     fields = variant.fields
     return VariantRow(
+        index=index,
+        product_index=product_index,
         id=variant.id,
-        product=product,
         position=fields["position"],
         sku=fields["sku"],
         barcode=fields["barcode"],
@@ -223,10 +238,3 @@ def variant_row(variant: VariantCopy, product: int) -> VariantRow:
         deleted=variant.deleted,
         head=head_of(fields),
     )
-
-
-def columns(kind: type[msgspec.Struct], rows: Sequence[msgspec.Struct]) -> list[list[Any]]:
-    """Rows turned into one array for each column."""
-    if not rows:
-        return [[] for _ in msgspec.structs.fields(kind)]
-    return [list(column) for column in zip(*(msgspec.structs.astuple(row) for row in rows), strict=True)]

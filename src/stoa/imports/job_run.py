@@ -1,4 +1,4 @@
-"""One job in the hands of one worker: its rows read, carried out under the lease, and written down."""
+"""One run of a job by the worker that has its lease: reads rows, applies them, and records the results."""
 
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
@@ -14,28 +14,28 @@ from stoa.db.query import Executor
 from stoa.events.outbox import Actor, emit
 from stoa.imports import queries
 from stoa.imports.contract import Options
+from stoa.imports.csv_rows import Header
 from stoa.imports.importable import Importable, Result, Task, failed
 from stoa.imports.jobs import document_of
 from stoa.imports.queries import Job
 from stoa.imports.reading import Row, read_part
-from stoa.imports.sheets import Header
 from stoa.rest.problems import AppNotInstalled, Fault, InternalError, Refusal, ValidationFailed
 
 LEASE_S = 5.0
-MOST_LOOKS = 3  # again at a row that somebody else got ahead of
-FIRST_LESSON = 500  # rows after which a table that was empty is measured for the planner
+MOST_ATTEMPTS = 3  # at rows whose keys another request took in the meantime
+FIRST_ANALYZE = 500  # rows after which an empty table is analyzed for the planner
 
 
 class LeaseLost(Exception):
-    """Another worker has taken the job over; what was begun here is undone."""
+    """Another worker has taken over the job; the current transaction is rolled back."""
 
 
 class Stopped(Exception):
-    """The worker was told to stop; the job goes on elsewhere, at the part that comes next."""
+    """The worker is stopping; another worker continues the job at its next part."""
 
 
-class Work:
-    """What is known of a job while it runs."""
+class JobRun:
+    """The state of a running job."""
 
     def __init__(
         self, database: Database, job: Job, of: Importable, task: Task, owner: str, stopping: Callable[[], bool]
@@ -46,8 +46,8 @@ class Work:
         self.task = task
         self._owner = owner
         self._stopping = stopping
-        self._seen: dict[str, int] = {}  # every key of the file so far, and the row that named it
-        self._created = 0  # since the planner last learnt how large the tables are
+        self._seen: dict[str, int] = {}  # every key of the file so far, and its row
+        self._created = 0  # since the last ANALYZE
         header = msgspec.json.decode(job.header, type=Header) if job.header else None
         self._sheet = of.columns.read_header(header, task.options.match_by) if header else None
         self._delimiter = header.delimiter if header else ","
@@ -55,14 +55,14 @@ class Work:
     @classmethod
     async def begin(
         cls, database: Database, job: Job, of: Importable, owner: str, stopping: Callable[[], bool]
-    ) -> "Work":
+    ) -> "JobRun":
         await queries.START.run(database, job.store_id, job.id)
         store = await queries.STORE.one(database, job.store_id)
         options = msgspec.json.decode(job.options, type=Options)
         return cls(database, job, of, Task(store, job.id, job.app_id, job.request_id, options), owner, stopping)
 
     async def parts(self, first: int) -> AsyncIterator[tuple[int, list[Row]]]:
-        """The file's parts with their rows, from one of them on; the place to stop is between two."""
+        """The parts of the file with their rows, from `first` on. The run can stop between two parts."""
         number = first
         while rows := await self._rows(number):
             if self._stopping():
@@ -74,8 +74,8 @@ class Work:
         part = await queries.PART.maybe(self.database, self.job.store_id, self.job.id, number)
         return read_part(part.first_row, part.data, self._sheet, self._delimiter) if part else []
 
-    async def recall(self, parts: int) -> None:
-        """Learn again which keys the parts before this one named, after another worker's end."""
+    async def collect_keys(self, parts: int) -> None:
+        """Collect the keys of earlier parts, which another worker processed."""
         for number in range(parts):
             if not await queries.RENEW.run(self.database, self.job.store_id, self.job.id, self._owner, LEASE_S):
                 raise LeaseLost
@@ -84,55 +84,61 @@ class Work:
 
     @asynccontextmanager
     async def transaction(self, next_part: int) -> AsyncGenerator[Connection]:
-        """A transaction that only the holder of the lease can commit; `next_part` is where the job stands after it."""
+        """A transaction that commits only while this worker has the lease, and sets `next_part`."""
         async with self.database.transaction() as db:
             job = self.job
-            if not await queries.HOLD.run(db, job.store_id, job.id, self._owner, next_part, LEASE_S):
+            if not await queries.ADVANCE.run(db, job.store_id, job.id, self._owner, next_part, LEASE_S):
                 raise LeaseLost
-            if job.app_id and not await queries.MAY_GO_ON.one(db, job.store_id, job.app_id, self.of.scope):
-                raise AppNotInstalled("The app may no longer write here; what was written stays.")
+            if job.app_id is not None and not await queries.MAY_CONTINUE.one(
+                db, job.store_id, job.app_id, self.of.scope
+            ):
+                raise AppNotInstalled(
+                    "The app no longer has permission to write to this store. Rows that were already written remain."
+                )
             yield db
 
     # --- rows -------------------------------------------------------------------------------------------------------
 
     async def apply(self, db: Executor, rows: Sequence[Row], *, write: bool) -> list[Result]:
-        """Carry out rows together; when they fail together, each by itself, so that only the guilty one fails."""
+        """Apply rows at once; if that fails, apply each row by itself, so that only faulty rows fail."""
         faults = {row.number: found for row in rows if (found := self._faults_of(row))}
-        right = [row for row in rows if row.number not in faults]
-        done = await self._apply_together(db, right, write=write)
+        valid = [row for row in rows if row.number not in faults]
+        done = await self._apply_at_once(db, valid, write=write)
         if done is None:
-            done = [await self._apply_one(db, row, write=write) for row in right]
-        wrong = [self._failed(row, ValidationFailed(faults=faults[row.number])) for row in rows if row.number in faults]
-        return sorted([*done, *wrong], key=lambda result: result.row)
+            done = [await self._apply_one(db, row, write=write) for row in valid]
+        invalid = [
+            self._failed(row, ValidationFailed(faults=faults[row.number])) for row in rows if row.number in faults
+        ]
+        return sorted([*done, *invalid], key=lambda result: result.row)
 
-    async def _apply_together(self, db: Executor, rows: Sequence[Row], *, write: bool) -> list[Result] | None:
-        """Carry out rows in one call, which takes what they name in one order; None when that cannot be done."""
+    async def _apply_at_once(self, db: Executor, rows: Sequence[Row], *, write: bool) -> list[Result] | None:
+        """Apply rows in one call, which locks what they name in one order; None if that fails."""
         await db.execute("SAVEPOINT part")
-        for _ in range(MOST_LOOKS):
+        for _ in range(MOST_ATTEMPTS):
             try:
                 return await self.of.apply(db, self.task, rows, write=write) if rows else []
             except Exception as error:
-                if _is_passing(error):
+                if _is_transient(error):
                     raise
                 await db.execute("ROLLBACK TO SAVEPOINT part")
-                if not _is_overtaken(error):
+                if not _lost_race(error):
                     break
         return None
 
-    async def _apply_one(self, db: Executor, row: Row, *, write: bool, looks_left: int = MOST_LOOKS) -> Result:
+    async def _apply_one(self, db: Executor, row: Row, *, write: bool, attempts_left: int = MOST_ATTEMPTS) -> Result:
         await db.execute("SAVEPOINT row")
         try:
             [result] = await self.of.apply(db, self.task, [row], write=write)
         except Refusal as refusal:
-            if looks_left and _is_overtaken(refusal):
+            if attempts_left and _lost_race(refusal):
                 await db.execute("ROLLBACK TO SAVEPOINT row")
-                return await self._apply_one(db, row, write=write, looks_left=looks_left - 1)
+                return await self._apply_one(db, row, write=write, attempts_left=attempts_left - 1)
             result = self._failed(row, refusal)
         except Exception as error:
-            if _is_passing(error):
+            if _is_transient(error):
                 raise
             structlog.get_logger().error("import row", error=type(error).__name__, request_id=self.job.request_id)
-            result = self._failed(row, InternalError("Something went wrong on our side with this row."))
+            result = self._failed(row, InternalError("An internal error occurred while this row was processed."))
         if result.status == "failed":
             await db.execute("ROLLBACK TO SAVEPOINT row")
         return result
@@ -141,7 +147,7 @@ class Work:
         return failed(row, refusal, self.of.key(row.members, self.task.options.match_by))
 
     def _faults_of(self, row: Row) -> list[Fault]:
-        """What is wrong with a row before it is looked up: it cannot be read, or names what an earlier row named."""
+        """The faults of a row that need no lookup: it cannot be parsed, or repeats a key of an earlier row."""
         if row.refusal is not None:
             return row.refusal.faults or [Fault("", row.refusal.code, row.refusal.detail)]
         faults: list[Fault] = []
@@ -149,14 +155,14 @@ class Work:
             first = self._seen.setdefault(key, row.number)
             if first != row.number:
                 faults.append(
-                    Fault(pointer, "duplicate_row", f"is in row {first} of this file already", {"row": first})
+                    Fault(pointer, "duplicate_row", f"is already in row {first} of this file", {"row": first})
                 )
         return faults
 
     async def record(
         self, db: Executor, results: Sequence[Result], *, checked: int = 0, processed: int | None = None
     ) -> None:
-        """Write down what became of rows, in the transaction in which it became so."""
+        """Record the results of rows, in the transaction that applied them."""
         job, counts = self.job, Counter(result.status for result in results)
         if results:
             columns: list[tuple[Any, ...]] = [
@@ -170,7 +176,7 @@ class Work:
         self._created += counts["created"]
 
     async def retire(self, db: Executor, ids: Sequence[int]) -> None:
-        """Put away what the file left out; a dry run only counts it."""
+        """Archive resources that are not in the file; a dry run only counts them."""
         count = len(ids)
         if self.of.retire is not None and not self.task.options.dry_run:
             count = await self.of.retire(db, self.task, ids)
@@ -179,7 +185,7 @@ class Work:
     # --- the end ----------------------------------------------------------------------------------------------------
 
     async def finish(self, db: Executor, failure: Refusal | None = None) -> None:
-        """Close the job and tell of it, in one transaction with whatever came last."""
+        """Finish the job and emit its event, in the transaction of the last rows."""
         job = await self.read_job(db)
         options, faults = self.task.options, [Fault("", failure.code, failure.detail)] if failure else []
         status = "succeeded" if not job.failed and not failure else "partially_succeeded"
@@ -190,36 +196,36 @@ class Work:
         await queries.DEQUEUE.run(db, job.store_id, job.id, self._owner)
         job = await self.read_job(db)
         event = self.of.finished(job.number, job.version, (await document_of(db, job)).decode(), {})
-        actor = Actor("app", job.app_id) if job.app_id else Actor("operator")
+        actor = Actor("app", job.app_id) if job.app_id is not None else Actor("operator")
         await emit(db, job.store_id, event, actor=actor, request_id=job.request_id)
 
     async def read_job(self, db: Executor) -> Job:
         return await queries.GET.one(db, self.job.store_id, self.job.resource, self.job.id)
 
-    async def teach_planner(self, db: Executor) -> None:
-        """Have the tables measured anew each time an import has doubled them: else plans for a small one stay in use."""
-        if self._created < FIRST_LESSON or self._created < await queries.KNOWN_SIZE.one(db, self.of.tables[0]):
+    async def analyze_tables(self, db: Executor) -> None:
+        """Analyze the tables whenever an import has doubled them; otherwise plans for small tables stay in use."""
+        if self._created < FIRST_ANALYZE or self._created < await queries.KNOWN_SIZE.one(db, self.of.tables[0]):
             return
         self._created = 0
-        await db.execute("SAVEPOINT lesson")
+        await db.execute("SAVEPOINT statistics")
         try:
-            # Nobody waits for somebody else who is measuring, with rows in hand that others want.
+            # Waiting for another ANALYZE would keep row locks that others need.
             await db.execute(f"ANALYZE (SKIP_LOCKED) {', '.join(self.of.tables)}")
-        except PostgresError:  # the rows are worth more than the lesson
-            await db.execute("ROLLBACK TO SAVEPOINT lesson")
+        except PostgresError:  # the rows matter more than the statistics
+            await db.execute("ROLLBACK TO SAVEPOINT statistics")
 
 
 def _json(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def _is_overtaken(error: BaseException) -> bool:
-    """Whether rows without a fault of their own lost what they name to somebody between our look and our write."""
+def _lost_race(error: BaseException) -> bool:
+    """Whether another request took a key of valid rows between reading and writing."""
     return isinstance(error, Refusal) and not error.faults
 
 
-def _is_passing(error: BaseException) -> bool:
-    """Whether the same rows may simply be tried again: nothing is wrong with them."""
+def _is_transient(error: BaseException) -> bool:
+    """Whether the failure is transient, so that the same rows can be retried."""
     return (
         isinstance(error, Unavailable) or sqlstate(error) in RETRYABLE or is_lost(error) or sqlstate(error) == "57014"
     )

@@ -1,4 +1,4 @@
-"""Files as spreadsheets and clients really send them, and words that say what is wrong with the others."""
+"""Files as spreadsheets and clients really send them."""
 
 import asyncio
 
@@ -6,24 +6,24 @@ import pytest
 
 from stoa.imports.endpoints import LONGEST_WAIT_S, preferred_wait
 from stoa.imports.runner import run_pending
-from tests.imports.files import CSV, NDJSON, bring, lines, mug, refused, report
+from tests.imports.files import CSV, NDJSON, import_file, lines, mug, refused, report
 from tests.support.shops import Shop
 
 
-async def test_columns_that_a_spreadsheet_left_empty_do_no_harm(shop: Shop) -> None:
-    job = await bring(shop, b"sku,name,price,,\nA,Mug,1.00,,\nB,Bowl,2.00\n", CSV)
+async def test_empty_columns_of_a_spreadsheet_are_ignored(shop: Shop) -> None:
+    job = await import_file(shop, b"sku,name,price,,\nA,Mug,1.00,,\nB,Bowl,2.00\n", CSV)
     assert (job["status"], job["counts"]["created"]) == ("succeeded", 2)
 
 
-async def test_a_cell_below_no_name_fails_its_row(shop: Shop) -> None:
-    job = await bring(shop, b"sku,name,price,\nA,Mug,1.00,\nB,Bowl,2.00,lost\n", CSV)
+async def test_a_value_in_a_column_without_a_name_fails_its_row(shop: Shop) -> None:
+    job = await import_file(shop, b"sku,name,price,\nA,Mug,1.00,\nB,Bowl,2.00,lost\n", CSV)
     assert (job["status"], job["counts"]["created"]) == ("partially_succeeded", 1)
     assert [(error["row"], error["detail"]) for error in job["errors"]] == [
-        (2, "has a cell in a column without a name")
+        (2, "has a value in a column without a name")
     ]
 
 
-async def test_lines_that_end_in_a_bare_carriage_return_are_named(shop: Shop) -> None:
+async def test_lines_that_end_in_a_carriage_return_are_reported(shop: Shop) -> None:
     status, problem = await refused(shop, b"sku,name,price\rA,Mug,1.00\r", CSV)
     assert status == 422
     assert "carriage return" in problem["errors"][0]["detail"]
@@ -44,11 +44,11 @@ async def test_lines_that_end_in_a_bare_carriage_return_are_named(shop: Shop) ->
         ("wait", 0),
     ],
 )
-def test_a_wait_is_read_as_its_standard_writes_it(prefer: str, seconds: int) -> None:
+def test_prefer_wait_follows_its_rfc(prefer: str, seconds: int) -> None:
     assert preferred_wait({b"prefer": prefer.encode()}) == seconds
 
 
-async def test_who_would_wait_for_hours_waits_as_long_as_one_may(shop: Shop) -> None:
+async def test_a_long_wait_is_limited(shop: Shop) -> None:
     headers = {"content-type": NDJSON, "prefer": "wait=86400"}
     asked = asyncio.create_task(shop.client.post("/products/imports", content=lines([mug(1)]), headers=headers))
     while not asked.done():
@@ -57,10 +57,10 @@ async def test_who_would_wait_for_hours_waits_as_long_as_one_may(shop: Shop) -> 
     assert (await asked).status_code == 200
 
 
-async def test_a_row_hears_of_a_taken_key_at_its_own_place(shop: Shop) -> None:
-    await bring(shop, lines([mug(1, variants=[{"external_id": "pos-1", "sku": "MUG-1"}])]))
+async def test_a_taken_key_of_a_nested_variant_is_reported_at_its_field(shop: Shop) -> None:
+    await import_file(shop, lines([mug(1, variants=[{"external_id": "pos-1", "sku": "MUG-1"}])]))
     new = mug(2, variants=[{"sku": "MUG-2", "external_id": "pos-1"}])
-    job = await bring(shop, lines([new, mug(3, variants=[{"sku": "MUG-3"}, {"sku": "MUG-3"}])]))
+    job = await import_file(shop, lines([new, mug(3, variants=[{"sku": "MUG-3"}, {"sku": "MUG-3"}])]))
     found = [(error["row"], error["pointer"], error["code"]) for error in job["errors"]]
     assert found == [
         (1, "/variants/0/external_id", "external_id_taken"),
@@ -68,12 +68,12 @@ async def test_a_row_hears_of_a_taken_key_at_its_own_place(shop: Shop) -> None:
     ]
 
 
-async def test_a_product_may_get_its_options_from_a_file(shop: Shop) -> None:
-    await bring(shop, lines([mug(1)]))
+async def test_a_file_can_add_options_to_a_product(shop: Shop) -> None:
+    await import_file(shop, lines([mug(1)]))
     row = {"sku": "MUG-1", "options": [{"name": "Colour", "values": ["Red", "Blue"]}], "variants": [
         {"sku": "MUG-1", "option_values": {"Colour": "Blue"}}, {"sku": "MUG-1R", "option_values": {"Colour": "Red"}},
     ]}  # fmt: skip
-    job = await bring(shop, lines([row]))
+    job = await import_file(shop, lines([row]))
     assert job["status"] == "succeeded", await report(shop, job["id"])
     (product,) = (await shop.client.get("/products", params={"include": "variants"})).json()["data"]
     assert [(variant["sku"], variant["title"]) for variant in product["variants"]] == [

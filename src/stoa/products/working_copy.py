@@ -1,4 +1,4 @@
-"""Working copies of products and variants, on which a request tries its edits before anything is stored."""
+"""Working copies of products and variants, which a request edits before it saves anything."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class VariantCopy(msgspec.Struct):
-    """A variant being worked on; `id` is None until it is stored."""
+    """A working copy of a variant; `id` is None until it is saved."""
 
     id: int | None
     fields: dict[str, Any]
@@ -15,17 +15,21 @@ class VariantCopy(msgspec.Struct):
     version: int = 0
     touched: bool = False
     deleted: bool = False
-    before: dict[str, Any] | None = None  # as stored; None when new
+    before: dict[str, Any] | None = None  # as stored; None: new
     on_hand_before: int = 0
 
     @property
+    def stored_id(self) -> int:
+        return _stored_id(self.id)
+
+    @property
     def sellable(self) -> bool:
-        free = self.on_hand > self.reserved
-        return free or self.fields["allow_backorder"] or not self.fields["track_inventory"]
+        in_stock = self.on_hand > self.reserved
+        return in_stock or self.fields["allow_backorder"] or not self.fields["track_inventory"]
 
 
 class ProductCopy(msgspec.Struct):
-    """A product being worked on, with its variants; its row is locked while this lives."""
+    """A working copy of a product with its variants; its row is locked until the transaction ends."""
 
     id: int | None
     fields: dict[str, Any]
@@ -36,27 +40,37 @@ class ProductCopy(msgspec.Struct):
     before: dict[str, Any] | None = None
 
     @property
+    def stored_id(self) -> int:
+        return _stored_id(self.id)
+
+    @property
     def live(self) -> list[VariantCopy]:
         return [variant for variant in self.variants if not variant.deleted]
 
     def copy(self) -> "ProductCopy":
-        """A copy to try an edit on; documents are replaced by edits, never changed in place."""
+        """A copy on which to try an edit. Edits replace field dictionaries and never modify them."""
         variants = [msgspec.structs.replace(variant) for variant in self.variants]
         return msgspec.structs.replace(self, variants=variants)
 
     def become(self, tried: "ProductCopy") -> None:
-        """Take over an edit that was found right; whoever holds this copy or its variants sees it."""
+        """Adopt a successful edit in place, so that existing references to this copy and its variants see it."""
         for mine, theirs in zip(self.variants, tried.variants, strict=False):
-            _take_over(mine, theirs)
+            _adopt(mine, theirs)
         self.variants += tried.variants[len(self.variants) :]
         variants = self.variants
-        _take_over(self, tried)
+        _adopt(self, tried)
         self.variants = variants
 
     def variant(self, variant_id: int) -> VariantCopy | None:
         return next((variant for variant in self.live if variant.id == variant_id), None)
 
 
-def _take_over(mine: msgspec.Struct, theirs: msgspec.Struct) -> None:
+def _adopt(mine: msgspec.Struct, theirs: msgspec.Struct) -> None:
     for field in mine.__struct_fields__:
         setattr(mine, field, getattr(theirs, field))
+
+
+def _stored_id(known: int | None) -> int:
+    if known is None:
+        raise ValueError("the copy is not saved yet")
+    return known

@@ -1,25 +1,25 @@
-"""What is forgotten with a customer here: rows in reports, rows that still wait in files, and faults that events tell of."""
+"""Erases a person from imports: from rows in reports, from rows that are not imported yet, and from faults in events."""
 
 import asyncio
 from typing import Any, cast
 
 import msgspec
 
-from stoa.customers.erasure import REACHES, SEARCHES, Person
+from stoa.customers.erasure import Person
 from stoa.db.query import Command, Executor, Query
+from stoa.imports.csv_rows import Header
 from stoa.imports.reading import cells_of, without_rows
-from stoa.imports.sheets import Header
 
 PAGE = 1_000
 
-ROWS_OF_CUSTOMER = Command(
+ERASE_IMPORTED_ROWS = Command(
     """UPDATE import_rows SET key = '{}', changes = NULL, raw = NULL
         WHERE store_id = $1 AND result_id = $2 AND import_id IN (
               SELECT id FROM imports WHERE store_id = $1 AND resource = 'customers')"""
 )
 
 
-class KeptRow(msgspec.Struct):
+class FailedRow(msgspec.Struct):
     import_id: str
     row: int
     raw: str
@@ -27,13 +27,13 @@ class KeptRow(msgspec.Struct):
 
 
 FAILED_ROWS = Query(
-    KeptRow,
+    FailedRow,
     """SELECT r.import_id, r.row, r.raw, i.header
          FROM import_rows r JOIN imports i ON i.store_id = $1 AND i.id = r.import_id
         WHERE r.store_id = $1 AND r.status = 'failed' AND i.resource = 'customers' AND (r.import_id, r.row) > ($2, $3)
         ORDER BY r.import_id, r.row LIMIT $4""",
 )
-BLANK_ROWS = Command(
+ERASE_FAILED_ROWS = Command(
     """UPDATE import_rows SET key = '{}', raw = ''
         WHERE store_id = $1 AND import_id = $2 AND row = ANY($3::integer[])"""
 )
@@ -53,59 +53,61 @@ WAITING_PARTS = Query(
 )
 PART = Query(bytes, "SELECT data FROM import_parts WHERE store_id = $1 AND import_id = $2 AND part = $3")
 REPLACE_PART = Command("UPDATE import_parts SET data = $4 WHERE store_id = $1 AND import_id = $2 AND part = $3")
-# Whoever works on it may hold the rows as they were: it loses its lease, and the job goes on with what is kept now.
-TAKE_LEASE = Command(
+# A worker may have read the rows already: it loses its lease, and the job continues with the rows as they are now.
+END_LEASE = Command(
     "UPDATE import_queue SET lease_owner = '', lease_until = now() WHERE store_id = $1 AND import_id = $2"
 )
 
 
-class Finished(msgspec.Struct):
+class FinishedEvent(msgspec.Struct):
     id: str
     data: str
 
 
-FINISHED = Query(
-    Finished,
+FINISHED_EVENTS = Query(
+    FinishedEvent,
     """SELECT id, data FROM events
         WHERE store_id = $1 AND type = 'customer.import_finished' AND resource_id IN (
               SELECT number FROM imports WHERE store_id = $1 AND resource = 'customers')""",
 )
-RETELL = Command("UPDATE events SET data = $3 WHERE store_id = $1 AND id = $2")
+REPLACE_EVENT = Command("UPDATE events SET data = $3 WHERE store_id = $1 AND id = $2")
 
 
-async def forget(db: Executor, person: Person) -> None:
-    """Look through everything that imports of customers have kept, and empty what tells of this person."""
-    await _forget_reports(db, person)
-    await _forget_files(db, person)
-    for event in await FINISHED.all(db, person.store_id):
-        told = cast("dict[str, Any]", msgspec.json.decode(event.data))
-        kept = [each for each in told.get("errors", []) if not _is_key_of(each["key"], person)]
-        if len(kept) < len(told.get("errors", [])):
-            data = msgspec.json.encode({**told, "errors": kept}).decode()
-            await RETELL.run(db, person.store_id, event.id, data)
+async def erase_in_imports(db: Executor, person: Person) -> None:
+    """Search everything that imports of customers have stored, and erase the rows of this person."""
+    await ERASE_IMPORTED_ROWS.run(db, person.store_id, person.customer_id)
+    await _erase_in_reports(db, person)
+    await _erase_in_files(db, person)
+    for event in await FINISHED_EVENTS.all(db, person.store_id):
+        report = cast("dict[str, Any]", msgspec.json.decode(event.data))
+        errors = report.get("errors", [])
+        kept = [error for error in errors if not _is_key_of(error["key"], person)]
+        if len(kept) < len(errors):
+            data = msgspec.json.encode({**report, "errors": kept}).decode()
+            await REPLACE_EVENT.run(db, person.store_id, event.id, data)
 
 
-async def _forget_reports(db: Executor, person: Person) -> None:
+async def _erase_in_reports(db: Executor, person: Person) -> None:
     after = ("", 0)
     while rows := await FAILED_ROWS.all(db, person.store_id, *after, PAGE):
         after = (rows[-1].import_id, rows[-1].row)
-        meant: dict[str, list[int]] = {}
+        matching: dict[str, list[int]] = {}
         for row in rows:
             if _is_row_of(row.raw, _header(row.header), person):
-                meant.setdefault(row.import_id, []).append(row.row)
-        for import_id, numbers in meant.items():
-            await BLANK_ROWS.run(db, person.store_id, import_id, numbers)
+                matching.setdefault(row.import_id, []).append(row.row)
+        for import_id, numbers in matching.items():
+            await ERASE_FAILED_ROWS.run(db, person.store_id, import_id, numbers)
 
 
-async def _forget_files(db: Executor, person: Person) -> None:
+async def _erase_in_files(db: Executor, person: Person) -> None:
     for waiting in await WAITING_PARTS.all(db, person.store_id):
         header = _header(waiting.header)
         data = await PART.one(db, person.store_id, waiting.import_id, waiting.part)
-        # Unpacked and searched beside the loop, which serves others meanwhile.
-        emptied = await asyncio.to_thread(without_rows, data, header, lambda raw: _is_row_of(raw, header, person))  # noqa: B023
-        if emptied is not None:
-            await REPLACE_PART.run(db, person.store_id, waiting.import_id, waiting.part, emptied)
-            await TAKE_LEASE.run(db, person.store_id, waiting.import_id)
+        # Decompressing and searching run in a thread, so that the event loop keeps serving.
+        erased = await asyncio.to_thread(without_rows, data, header, lambda raw: _is_row_of(raw, header, person))  # noqa: B023
+        if erased is not None:
+            await REPLACE_PART.run(db, person.store_id, waiting.import_id, waiting.part, erased)
+            await END_LEASE.run(db, person.store_id, waiting.import_id)
 
 
 def _header(text: str | None) -> Header | None:
@@ -125,7 +127,7 @@ def _is_key_of(members: dict[str, Any], person: Person) -> bool:
 
 
 def _keys_in(raw: str, header: Header | None) -> dict[str, Any]:
-    """What a kept row is named by; nothing where it cannot be read."""
+    """The identifiers in a stored row; empty if it cannot be read."""
     if header is None:
         try:
             members = msgspec.json.decode(raw)
@@ -135,7 +137,3 @@ def _keys_in(raw: str, header: Header | None) -> dict[str, Any]:
     cells = next(cells_of(raw, header.delimiter), list[str]())
     columns = [name.strip().lower() for name in header.columns]
     return {name: cell.strip() for name, cell in zip(columns, cells, strict=False) if name in ("id", "external_id")}
-
-
-REACHES.append(ROWS_OF_CUSTOMER)
-SEARCHES.append(forget)

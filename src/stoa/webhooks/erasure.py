@@ -1,11 +1,10 @@
-"""Forgetting a person in the delivery log: what receivers answered about them is emptied."""
+"""Erases a person from the delivery log: the response bodies of receivers."""
 
-from stoa.customers.erasure import SEARCHES, Person
+from stoa.customers.erasure import Person
 from stoa.db.query import Command, Executor
 from stoa.orders.erasure import ORDERS_OF
 
-# That it was sent, when and with which status stays; what the receiver said may quote the person, also of an import
-# whose report named them.
+# A response body may quote the person, also in the delivery of an import report. Time and status of each attempt stay.
 _EMPTIED = """SELECT coalesce(jsonb_agg(a || '{"response_body":null}'), '[]')::text FROM jsonb_array_elements(attempts::jsonb) a"""
 _ABOUT = """(resource_type = 'customer' AND resource_id = $2
           OR event_type = 'customer.import_finished'
@@ -21,10 +20,7 @@ WAITING = Command(
 )
 
 
-async def forget_in_deliveries(db: Executor, person: Person) -> None:
+async def erase_in_deliveries(db: Executor, person: Person) -> None:
     orders = await ORDERS_OF.all(db, person.store_id, person.customer_id, sorted(person.emails), sorted(person.phones))
     for command in (FINISHED, WAITING):
         await command.run(db, person.store_id, person.customer_id, orders)
-
-
-SEARCHES.insert(0, forget_in_deliveries)  # before an order forgets whose it was

@@ -1,0 +1,149 @@
+"""Erases a customer's personal data from every table, in one explicit order."""
+
+from collections.abc import Awaitable, Callable, Mapping
+
+import msgspec
+
+from stoa.access import audit
+from stoa.customers import erasure as customers
+from stoa.customers.erasure import Person
+from stoa.customers.events import CustomerDeleted
+from stoa.db.query import Executor
+from stoa.events.outbox import Cause, emit
+from stoa.imports import erasure as imports
+from stoa.orders import erasure as orders
+from stoa.rest.endpoint import Call, NoContent, Routes
+from stoa.rest.problems import NotFound
+from stoa.webhooks import erasure as webhooks
+
+routes = Routes("Customers")
+
+
+class Step(msgspec.Struct, frozen=True):
+    """One part of an erasure, and the columns that it erases, by table."""
+
+    run: Callable[[Executor, Person], Awaitable[None]]
+    erases: Mapping[str, tuple[str, ...]]
+
+
+# All steps run in the transaction of the erasure, while the customer is locked.
+STEPS: tuple[Step, ...] = (
+    Step(
+        customers.erase_records,
+        {"events": ("changes", "data"), "idempotency_keys": ("body",), "customer_metadata": ("key", "value")},
+    ),
+    # Deliveries come before orders: they are found by orders that still name the person.
+    Step(webhooks.erase_in_deliveries, {"deliveries": ("attempts",), "pending_deliveries": ("attempts",)}),
+    Step(
+        imports.erase_in_imports,
+        {"import_rows": ("key", "changes", "raw"), "import_parts": ("data",), "events": ("data",)},
+    ),
+    Step(
+        orders.forget_in_orders,
+        {
+            "orders": ("email", "phone", "address", "person", "lines", "head", "terms"),
+            "order_comments": ("body", "changes"),
+            "events": ("changes", "data"),
+            "idempotency_keys": ("body",),
+        },
+    ),
+    Step(
+        customers.erase_profile,
+        {
+            "customers": (
+                "external_id",
+                "email",
+                "email_key",
+                "phone",
+                "first_name",
+                "last_name",
+                "head",
+                "shown",
+                "terms",
+            )
+        },
+    ),
+)
+
+# Every other table, with the reason why an erasure leaves it alone. A test compares both lists with the schema.
+_CATALOG = "describes goods, not people"
+_ACCOUNT = "belongs to people who operate the service, who are not customers of a store"
+_APP = "describes an app"
+_FIGURES = "holds figures only"
+_IDS = "refers to customers, orders and imports by id only"
+NO_PERSONAL_DATA: Mapping[str, str] = {
+    "account_apps": _ACCOUNT,
+    "account_links": _ACCOUNT,
+    "account_recovery_codes": _ACCOUNT,
+    "account_sessions": _ACCOUNT,
+    "account_stores": _ACCOUNT,
+    "accounts": _ACCOUNT,
+    "app_listings": _APP,
+    "app_secrets": _APP,
+    "apps": _APP,
+    "audit_entries": _IDS,
+    "delivery_hours": _FIGURES,
+    "failed_requests": "holds the operation and the error code, nothing that the caller sent",
+    "failed_tries": "counts failed logins by client and network address for a few minutes",
+    "import_queue": _IDS,
+    "imports": "holds options, column names and counts; the rows are in import_parts and import_rows",
+    "installation_requests": _ACCOUNT,
+    "installations": _APP,
+    "lanes": _FIGURES,
+    "order_duplicates": _IDS,
+    "order_lines": _CATALOG,
+    "order_numbers": _FIGURES,
+    "product_terms": _CATALOG,
+    "products": _CATALOG,
+    "rate_buckets": _FIGURES,
+    "redeliveries": _IDS,
+    "row_counts": _FIGURES,
+    "schema_functions": "describes the schema",
+    "schema_migrations": "describes the schema",
+    "stock_movements": _CATALOG,
+    "store_hosts": "describes a store",
+    "stores": "describes a store",
+    "tokens": _APP,
+    "usage_days": _FIGURES,
+    "usage_hours": _FIGURES,
+    "variants": _CATALOG,
+    "webhooks": _APP,
+}
+
+
+@routes.delete("/customers/{customer_id}", scope="customers:erase")
+async def erase_customer(call: Call, customer_id: int) -> NoContent:
+    """Erase a customer's personal data permanently.
+
+    Removes the name, email address, phone number, addresses, note, tags and metadata from every record, including past
+    events, import reports and stored responses. Orders keep their totals under a customer without a name. Lists show a
+    tombstone for 90 days. An erasure cannot be undone.
+    """
+    # Orders are locked before their customer, as in every other transaction.
+    await orders.HOLD.all(call.db, call.store_id, customer_id)
+    locked = await customers.LOCK.maybe(call.db, call.store_id, customer_id)
+    if locked is None:
+        raise NotFound("There is no customer with this id.")
+    call.check_version(locked.version)
+    cause = Cause(call.caller.app_id, call.request_id)
+    await erase(call.db, await customers.identify(call.db, call.store_id, customer_id, locked.head, cause))
+    return NoContent()
+
+
+async def erase(db: Executor, person: Person) -> None:
+    """Erase a locked customer, emit `customer.deleted`, and record the erasure in the audit log."""
+    for step in STEPS:
+        await step.run(db, person)
+    store_id, cause = person.store_id, person.cause
+    tombstone = await customers.TOMBSTONE.one(db, store_id, person.customer_id)
+    event = CustomerDeleted(person.customer_id, tombstone.version, tombstone.doc, {})
+    await emit(db, store_id, event, actor=cause.actor, request_id=cause.request_id)
+    await audit.record(
+        db,
+        store_id,
+        "customer.erased",
+        actor="operator" if cause.app_id is None else f"app:{cause.app_id}",
+        subject=f"customer:{person.customer_id}",
+        detail={},
+        request_id=cause.request_id,
+    )

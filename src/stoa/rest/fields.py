@@ -1,0 +1,27 @@
+"""Field types that several resources share."""
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from stoa.rest.checks import worded
+
+_NOT_BLANK = worded("must contain a non-space character", pattern=r"\S")
+
+Short = Annotated[str, Meta(max_length=255)]
+Name = Annotated[str, Meta(min_length=1, max_length=255), _NOT_BLANK]
+Tag = Annotated[str, Meta(min_length=1, max_length=64), _NOT_BLANK]
+ExternalId = Annotated[str, Meta(min_length=1, max_length=255)]
+Url = Annotated[
+    str,
+    Meta(min_length=1, max_length=2048, pattern=r"^https?://[^\s\u0000-\u001f\u007f-\u009f\ufeff]+$"),
+    worded("must be a URL that starts with http:// or https://"),
+]
+MetadataKey = Annotated[
+    str,
+    Meta(pattern=r"^[A-Za-z0-9_.-]{1,64}$"),
+    worded("must be a key of 1 to 64 letters, digits, dots, hyphens and underscores"),
+]
+MetadataValue = Annotated[str, Meta(max_length=1000)] | int | float | bool
+Metadata = Annotated[dict[MetadataKey, MetadataValue], Meta(max_length=100)]
+MetadataChanges = Annotated[dict[MetadataKey, MetadataValue | None], Meta(max_length=100)]
