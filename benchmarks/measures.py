@@ -177,7 +177,7 @@ def _listing(
 ) -> Script:
     # Variables, not literals: they reach the server as parameters, and it plans as it does for the service.
     chosen = [f"\\set store {store.store_id}", f"\\set rows {limit + 1}"]
-    values = [":store", ":rows", *([f"'{caller}'"] if listing.personal else [])]
+    values = [":store", ":rows", *([f"'{caller}'"] if listing.depends_on_caller else [])]
     if after is not None:
         chosen.append(f"\\set after {after}")
         values.append(":after")

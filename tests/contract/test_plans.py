@@ -148,7 +148,7 @@ class Watched:
 
 
 @pytest.fixture(scope="module")
-async def crowded(settings: Settings) -> AsyncIterator[Shop]:
+async def large_shop(settings: Settings) -> AsyncIterator[Shop]:
     url = await new_database(f"test_plans_{os.getpid()}")
     await migrate(url)
     database, db = Database(url, size=1), await connect(url, statement_timeout_ms=0)
@@ -162,13 +162,13 @@ async def crowded(settings: Settings) -> AsyncIterator[Shop]:
 
 
 @pytest.fixture(scope="module", params=PLANS)
-async def watched(request: pytest.FixtureRequest, crowded: Shop) -> AsyncIterator[Watched]:
-    settings = crowded.application.settings
+async def watched(request: pytest.FixtureRequest, large_shop: Shop) -> AsyncIterator[Watched]:
+    settings = large_shop.application.settings
     url = f"{settings.database_url}{'&' if '?' in settings.database_url else '?'}plan_cache_mode={request.param}"
     # One connection, so that its statistics can be flushed.
     application = Application(msgspec.structs.replace(settings, database_url=url, database_pool=1))
     db = await connect(settings.database_url)
-    yield Watched(crowded, application, db, first=PLANS.index(request.param) * FAR // 2)
+    yield Watched(large_shop, application, db, first=PLANS.index(request.param) * FAR // 2)
     await db.close()
     await application.close()
 

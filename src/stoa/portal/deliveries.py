@@ -74,7 +74,7 @@ async def webhook_deliveries(visit: Visit) -> View:
         "total": page.total,
         "given": given,
         "fault": fault,
-        "why_not": page.beside.get("not_sent") if page.beside else None,
+        "why_not": page.extra_meta.get("not_sent") if page.extra_meta else None,
         "next": address(page.next_cursor),
         "before": address(page.prev_cursor),
         "statuses": STATUSES,

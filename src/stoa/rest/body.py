@@ -214,7 +214,7 @@ def decode(raw: bytes, headers: Mapping[bytes, bytes], endpoint: Endpoint, call:
         cast("type[Any]", endpoint.body),
         digits=call.store.digits,
         read_only=endpoint.read_only,
-        answered=endpoint.answered,
+        response_only=endpoint.response_only,
     )
     call.echoed = {name: member for name, member in members.items() if name in endpoint.read_only}
     call.patch = {name: member for name, member in members.items() if name not in endpoint.read_only}
@@ -227,11 +227,11 @@ def convert(
     *,
     digits: int,
     read_only: frozenset[str] = frozenset(),
-    answered: frozenset[str] = frozenset(),
+    response_only: frozenset[str] = frozenset(),
 ) -> T:
     """Convert plain values to the declared type, or refuse with all faults.
 
-    Of the fields that the type does not have, those in `read_only` are ignored, and those in `answered` are refused as
+    Of the fields that the type does not have, those in `read_only` are ignored, and those in `response_only` are refused as
     read-only instead of unknown.
     """
     faults: list[Fault] = []
@@ -240,7 +240,7 @@ def convert(
         remaining = [f for f in faults if not (f.code == "unknown_field" and f.pointer[1:] in read_only)]
         if remaining:
             remaining = [
-                _read_only(f) if f.code == "unknown_field" and f.pointer[1:] in answered else f for f in remaining
+                _read_only(f) if f.code == "unknown_field" and f.pointer[1:] in response_only else f for f in remaining
             ]
             raise ValidationFailed(f"{counted(len(remaining), 'fault')} found.", faults=remaining[:MOST_FAULTS])
         value = {key: member for key, member in value.items() if key not in read_only}

@@ -223,19 +223,19 @@ class Endpoint(msgspec.Struct, frozen=True, eq=False):
     @property
     def read_only(self) -> frozenset[str]:
         """Fields that a merge patch may repeat but not change."""
-        return self._response_only() if self.method == "PATCH" else frozenset()
+        return self._not_in_body() if self.method == "PATCH" else frozenset()
 
     @property
-    def answered(self) -> frozenset[str]:
+    def response_only(self) -> frozenset[str]:
         """Fields that the response to a creation has but its body does not."""
-        return self._response_only() if issubclass(self.answer, Created) else frozenset()
+        return self._not_in_body() if issubclass(self.answer, Created) else frozenset()
 
-    def _response_only(self) -> frozenset[str]:
-        return _response_only(self.resource, self.body) if self.resource is not None else frozenset()
+    def _not_in_body(self) -> frozenset[str]:
+        return _not_in_body(self.resource, self.body) if self.resource is not None else frozenset()
 
 
 @cache
-def _response_only(resource: type[Any], body: type[Any] | None) -> frozenset[str]:
+def _not_in_body(resource: type[Any], body: type[Any] | None) -> frozenset[str]:
     """Fields of a resource that its body lacks; none if the body is an object with arbitrary keys."""
     if not (isinstance(body, type) and issubclass(body, msgspec.Struct)):
         return frozenset()
