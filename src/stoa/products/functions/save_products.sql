@@ -1,6 +1,9 @@
 -- Stores products with their variants, stock movements and events. A product or variant without an id is new. The index of a
 -- row is its position in its list, from 1; other rows refer to it by that index. Stock events follow from the movements of
 -- variants that existed before; an initial movement is the first stock of a new variant.
+--
+-- `id = ANY (...)` beside each join limits it to the rows of this call. Without it, a plan that was cached while the table was
+-- small would read the whole store.
 CREATE FUNCTION save_products(
     in_store_id bigint, in_actor text, in_request_id text,
     in_products json, in_variants json, in_movements json, in_events json,
@@ -27,7 +30,7 @@ BEGIN
     IF deleted_variants > 0 THEN
         UPDATE variants v SET deleted_at = moment, updated_at = moment, version = v.version + 1
           FROM json_to_recordset(in_variants) AS t (id bigint, deleted boolean)
-         WHERE v.store_id = in_store_id AND v.id = t.id AND t.deleted;
+         WHERE v.store_id = in_store_id AND v.id = ANY (variant_ids) AND v.id = t.id AND t.deleted;
     END IF;
     IF new_products < cardinality(product_ids) THEN
         UPDATE products p
@@ -37,7 +40,7 @@ BEGIN
           FROM json_to_recordset(in_products) AS t (
                    id bigint, external_id text, slug text, name text, status text, price bigint, on_hand bigint,
                    reserved bigint, in_stock boolean, deleted boolean, head text)
-         WHERE p.store_id = in_store_id AND p.id = t.id;
+         WHERE p.store_id = in_store_id AND p.id = ANY (product_ids) AND p.id = t.id;
     END IF;
     IF new_products > 0 THEN
         INSERT INTO products (store_id, id, external_id, slug, name, status, price, on_hand, reserved, in_stock, head,
@@ -68,7 +71,7 @@ BEGIN
                    id bigint, position integer, sku text, barcode text, external_id text, options_key text, price bigint,
                    on_hand bigint, track_inventory boolean, allow_backorder boolean, low_stock_threshold integer,
                    deleted boolean, head text)
-         WHERE v.store_id = in_store_id AND v.id = t.id AND NOT t.deleted;
+         WHERE v.store_id = in_store_id AND v.id = ANY (variant_ids) AND v.id = t.id AND NOT t.deleted;
     END IF;
     IF new_variants > 0 THEN
         INSERT INTO variants (store_id, id, product_id, position, sku, barcode, external_id, options_key, price, on_hand,
@@ -90,7 +93,7 @@ BEGIN
            in_actor, in_request_id
       FROM json_to_recordset(in_movements) AS t (
                variant_index integer, kind text, delta bigint, reason text, reference text)
-           JOIN variants v ON v.store_id = in_store_id AND v.id = variant_ids[t.variant_index]
+           JOIN variants v ON v.store_id = in_store_id AND v.id = ANY (variant_ids) AND v.id = variant_ids[t.variant_index]
      ORDER BY t.variant_index;
 
     -- A product's own event first, then the events of each variant: its own, then those of its stock.
@@ -108,14 +111,16 @@ BEGIN
                    END AS data
               FROM json_to_recordset(in_events) AS t (
                        product_index integer, variant_index integer, type text, changes text)
-                   JOIN products p ON p.store_id = in_store_id AND p.id = product_ids[t.product_index]
+                   JOIN products p ON p.store_id = in_store_id AND p.id = ANY (product_ids)
+                                  AND p.id = product_ids[t.product_index]
              WHERE t.variant_index IS NULL
              UNION ALL
             SELECT t.product_index, t.variant_index, 0, t.type, t.changes, 'variant', v.id, v.version,
                    variant_document(v.id, v.product_id, v.head, v.tail)
               FROM json_to_recordset(in_events) AS t (
                        product_index integer, variant_index integer, type text, changes text)
-                   JOIN variants v ON v.store_id = in_store_id AND v.id = variant_ids[t.variant_index]
+                   JOIN variants v ON v.store_id = in_store_id AND v.id = ANY (variant_ids)
+                                  AND v.id = variant_ids[t.variant_index]
              UNION ALL
             SELECT t.product_index, t.variant_index, s.n, s.type,
                    '{"on_hand":[' || v.on_hand - t.delta || ',' || v.on_hand || '],"available":['
@@ -123,7 +128,8 @@ BEGIN
                    'variant', v.id, v.version, variant_document(v.id, v.product_id, v.head, v.tail)
               FROM json_to_recordset(in_movements) AS t (
                        product_index integer, variant_index integer, initial boolean, delta bigint)
-                   JOIN variants v ON v.store_id = in_store_id AND v.id = variant_ids[t.variant_index]
+                   JOIN variants v ON v.store_id = in_store_id AND v.id = ANY (variant_ids)
+                                  AND v.id = variant_ids[t.variant_index]
                    CROSS JOIN LATERAL stock_event_types(
                        v.track_inventory, v.low_stock_threshold, v.on_hand - v.reserved - t.delta, v.on_hand - v.reserved) s
              WHERE NOT t.initial) e
