@@ -25,8 +25,8 @@ from stoa.db.migrate import migrate
 from stoa.db.pool import Database, connect
 from stoa.events.notify import Notifier
 from stoa.settings import load, secret_key
-from stoa.webhooks import lanes
-from stoa.webhooks.signing import new_secret
+from stoa.webhooks.delivery import queries
+from stoa.webhooks.http.signing import new_secret
 
 SECRET = "5e" * 32
 LANES = 64
@@ -243,7 +243,7 @@ async def _work_off(url: str, owner: str, seconds: float, claims: list[float]) -
     done, ends = 0, time.monotonic() + seconds
     while time.monotonic() < ends:
         started = time.perf_counter()
-        taken = await lanes.CLAIM.all(db, [str(n) for n in range(LANES)], owner, 1, HELD_S, HELD_S)
+        taken = await queries.CLAIM.all(db, [str(n) for n in range(LANES)], owner, 1, HELD_S, HELD_S)
         claims.append((time.perf_counter() - started) * 1000)
         for lane in taken:
             place = ([str(lane.bucket)], [str(lane.webhook_id)])
@@ -256,7 +256,7 @@ async def _work_off(url: str, owner: str, seconds: float, claims: list[float]) -
             count = len(rows)
             state = ["closed"], ["0"], ["0"], [None], [None], ["0"], ["0"], [None], ["false"], [None], [None]
             tally = [str(count)], ["0"], [str(count)], ["0"], ["1"]
-            await lanes.SETTLE.one(
+            await queries.SETTLE.one(
                 db, owner, HELD_S, HELD_S, *place, [str(lane.epoch)], ["true"], ["false"], ["false"], *state, *tally,
                 ["1"] * count, [str(row[0]) for row in rows], ["succeeded"] * count, [None] * count, ["1"] * count,
                 ['[{"at":"2026-01-01T00:00:00Z","duration_ms":9,"response_status":200,"response_body":"ok","error":null}]'] * count,

@@ -13,10 +13,10 @@ from stoa.orders.lines import routes as order_lines
 from stoa.products.endpoints import routes as products
 from stoa.products.variants import routes as variants
 from stoa.rest.endpoint import Endpoint
-from stoa.webhooks import forgetting
-from stoa.webhooks.endpoints import routes as webhooks
-from stoa.webhooks.log import routes as deliveries
-from stoa.webhooks.trying import routes as webhook_trials
+from stoa.webhooks.api.delivery_log import routes as deliveries
+from stoa.webhooks.api.endpoints import routes as webhooks
+from stoa.webhooks.api.test_send import routes as webhook_trials
+from stoa.webhooks.delivery import erasure
 
 ENDPOINTS: list[Endpoint] = [
     *products.endpoints,
@@ -34,5 +34,5 @@ ENDPOINTS: list[Endpoint] = [
     *deliveries.endpoints,
 ]
 # Importing a slice declares its events, and what an erasure reaches.
-_ = access, forgetting
+_ = access, erasure
 EVENTS: dict[str, type[Event]] = Event.known

@@ -10,7 +10,7 @@ from stoa.api import ENDPOINTS, EVENTS
 from stoa.rest.dispatch import PREFIX
 from stoa.rest.openapi import document
 from stoa.rest.openapi_envelopes import REFS
-from stoa.webhooks.schemas import components, described
+from stoa.webhooks.api.schemas import components, described
 
 VERSION = "3.0"
 _WIDTH = 116

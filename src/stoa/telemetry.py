@@ -12,8 +12,8 @@ from prometheus_client import Counter, Gauge, Histogram
 
 from stoa.rest.dispatch import Observed
 from stoa.settings import Settings
-from stoa.webhooks.held import Sent
-from stoa.webhooks.lanes import Backlog
+from stoa.webhooks.delivery.lane_runner import Sent
+from stoa.webhooks.delivery.queries import Backlog
 
 # Only these may stand in a log line: a field that is not listed here cannot leak what it holds.
 LOGGED = frozenset(

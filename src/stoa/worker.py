@@ -21,7 +21,7 @@ from stoa.imports.queries import Claimed
 from stoa.imports.runner import claim_import, run_import
 from stoa.settings import Settings, WrongSetting, load, metrics_address
 from stoa.telemetry import DeliveryObserver, configure_logging, fault
-from stoa.webhooks.courier import Courier
+from stoa.webhooks.delivery.worker import Courier
 
 SEATS = 4  # jobs at the same time: a small one need not wait for a large one
 LOOK_EVERY_S = 0.3

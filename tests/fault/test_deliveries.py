@@ -19,7 +19,7 @@ from stoa.db.migrate import migrate
 from stoa.db.pool import Database
 from stoa.events.notify import Notifier
 from stoa.settings import load, secret_key
-from stoa.webhooks.signing import new_secret
+from stoa.webhooks.http.signing import new_secret
 from tests.conftest import SECRET_KEY
 from tests.fault.test_lost_database import Postgres
 from tests.support.receivers import Receiver

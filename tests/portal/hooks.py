@@ -11,10 +11,10 @@ from stoa.db.pool import Database
 from stoa.events.outbox import Actor, emit
 from stoa.products.events import ProductCreated
 from stoa.settings import secret_key
-from stoa.webhooks.numbering import delivery_id
-from stoa.webhooks.routing import route_events
-from stoa.webhooks.signing import new_secret
-from tests.webhooks.hooks import FINISH
+from stoa.webhooks.api.delivery_ids import delivery_id
+from stoa.webhooks.delivery.router import route_events
+from stoa.webhooks.http.signing import new_secret
+from tests.webhooks.subscriptions import FINISH
 
 URL = "https://hooks.example.com/stoa"
 CANARY = "Linen of the canary"

@@ -8,9 +8,9 @@ import msgspec
 from stoa.answers.parts import CHANGED, CREATED, Answers, Resource, one
 from stoa.imports.contract import Counts, CustomerImportFinished, ProductImportFinished
 from stoa.products.events import ProductCreated
-from stoa.webhooks.contract import HIDDEN, NEW_WEBHOOK, WEBHOOK_CHANGES
-from stoa.webhooks.samples import document, sample
-from stoa.webhooks.signing import base_string, sign
+from stoa.webhooks.api.contract import HIDDEN, NEW_WEBHOOK, WEBHOOK_CHANGES
+from stoa.webhooks.api.samples import document, sample
+from stoa.webhooks.http.signing import base_string, sign
 
 WEBHOOK_ID = 9
 _SECRET = "whsec_ThisIsAnExampleSecretThatSignsNothingAtAll00"  # noqa: S105 - shown in the documentation, used nowhere

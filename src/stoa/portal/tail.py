@@ -18,7 +18,7 @@ from stoa.portal.apps import APPS
 from stoa.portal.pages import Pages, View
 from stoa.portal.visit import EVENT_STREAM, Visit
 from stoa.settings import secret_key
-from stoa.webhooks.feed import watch_of
+from stoa.webhooks.api.feed import watch_of
 
 pages = Pages()
 LATEST = 25

@@ -1,0 +1,83 @@
+"""What a subscription may ask for: which events its patterns mean, and which headers are its own to set."""
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+
+from stoa.events.outbox import Event
+from stoa.rest.endpoint import Caller
+from stoa.rest.problems import Fault, InsufficientScope, shown
+from stoa.webhooks.api.contract import HIDDEN
+
+# Ours to set, or the connection's.
+_RESERVED = frozenset(
+    """connection content-encoding content-length content-type expect host keep-alive proxy-authenticate
+       proxy-authorization proxy-connection te trailer transfer-encoding upgrade""".split()
+)
+
+
+def heard(patterns: Iterable[str], known: Mapping[str, type[Event]]) -> list[type[Event]]:
+    """The events that patterns such as `order.created`, `order.*` and `*` mean."""
+    wanted = set(patterns)
+    return [
+        event
+        for name, event in known.items()
+        if name in wanted or "*" in wanted or f"{name.partition('.')[0]}.*" in wanted
+    ]
+
+
+def check_events(patterns: Sequence[str], known: Mapping[str, type[Event]], faults: list[Fault]) -> None:
+    """Every pattern must mean an event that exists, and stand once."""
+    nouns = {f"{name.partition('.')[0]}.*" for name in known}
+    choices = [*known, *nouns, "*"]
+    for place, pattern in enumerate(patterns):
+        if pattern not in choices:
+            close = difflib.get_close_matches(pattern, choices, n=1)
+            detail = f'there is no event "{shown(pattern)}"'
+            meta = {"did_you_mean": close[0]} if close else None
+            faults.append(Fault(f"/events/{place}", "unknown_event", detail, meta))
+        elif pattern in patterns[:place]:
+            faults.append(Fault(f"/events/{place}", "invalid_format", "stands twice"))
+
+
+def check_scopes(patterns: Iterable[str], known: Mapping[str, type[Event]], caller: Caller) -> None:
+    """An event that is named must be one that the app may hear; a wildcard means whatever it may, now or later."""
+    for name in patterns:
+        event = known.get(name)
+        if event is not None and not caller.may(event.scope):
+            raise InsufficientScope(f"To hear {name} the app needs {event.scope}.", required_scope=event.scope)
+
+
+def check_headers(names: Iterable[str], faults: list[Fault]) -> None:
+    seen: set[str] = set()
+    for name in names:
+        at = f"/headers/{name.replace('~', '~0')}"
+        plain = name.lower()
+        if plain in _RESERVED or plain.startswith("webhook-"):
+            faults.append(Fault(at, "invalid_format", "is set by the service"))
+        elif plain in seen:
+            faults.append(Fault(at, "invalid_format", "stands twice, in other letters"))
+        seen.add(plain)
+
+
+def changed_headers(before: Mapping[str, str], patch: Mapping[str, str | None] | None) -> dict[str, str]:
+    """Header values after a merge patch; the stars that are shown in place of a value mean "as it was"."""
+    if patch is None:
+        return {}
+    after = {name: value for name, value in before.items() if patch.get(name, "") is not None}
+    return after | {
+        name: value for name, value in patch.items() if value is not None and not (value == HIDDEN and name in before)
+    }
+
+
+def check_fields(fields: Sequence[str], events: Iterable[type[Event]], faults: list[Fault]) -> None:
+    """Each field must be one of some document that may be sent."""
+    known = list(dict.fromkeys(name for event in events for name in _fields_of(event)))
+    for place, name in enumerate(fields):
+        if name not in known:
+            close = difflib.get_close_matches(name, known, n=1)
+            meta = {"did_you_mean": close[0]} if close else None
+            faults.append(Fault(f"/fields/{place}", "unknown_field", "is a field of none of these events", meta))
+
+
+def _fields_of(event: type[Event]) -> Sequence[str]:
+    return [] if event.resource is None else event.resource.__struct_encode_fields__
