@@ -15,7 +15,8 @@ from stoa.products.variants import routes as variants
 from stoa.rest.endpoint import Endpoint
 from stoa.webhooks.api.delivery_log import routes as deliveries
 from stoa.webhooks.api.endpoints import routes as webhooks
-from stoa.webhooks.api.test_send import routes as webhook_trials
+from stoa.webhooks.api.secrets import routes as webhook_secrets
+from stoa.webhooks.api.test_send import routes as webhook_tests
 from stoa.webhooks.delivery import erasure
 
 ENDPOINTS: list[Endpoint] = [
@@ -30,7 +31,8 @@ ENDPOINTS: list[Endpoint] = [
     *customers.endpoints,
     *customer_imports.endpoints,
     *webhooks.endpoints,
-    *webhook_trials.endpoints,
+    *webhook_tests.endpoints,
+    *webhook_secrets.endpoints,
     *deliveries.endpoints,
 ]
 # Importing a slice declares its events, and what an erasure reaches.

@@ -21,7 +21,7 @@ from stoa.imports.queries import Claimed
 from stoa.imports.runner import claim_import, run_import
 from stoa.settings import Settings, WrongSetting, load, metrics_address
 from stoa.telemetry import DeliveryObserver, configure_logging, fault
-from stoa.webhooks.delivery.worker import Courier
+from stoa.webhooks.delivery.worker import DeliveryWorker
 
 SEATS = 4  # jobs at the same time: a small one need not wait for a large one
 LOOK_EVERY_S = 0.3
@@ -71,8 +71,8 @@ def _url(settings: Settings) -> str:
 
 async def _deliver(settings: Settings, stop: asyncio.Event) -> None:
     watched = DeliveryObserver()
-    courier = Courier(_url(settings), settings, observe=watched.sent, measure=watched.backlog)
-    await courier.run(stop)
+    worker = DeliveryWorker(_url(settings), settings, observe=watched.sent, measure=watched.backlog)
+    await worker.run(stop)
 
 
 async def _import(settings: Settings, stop: asyncio.Event) -> None:

@@ -156,7 +156,7 @@ async def open_stores(database: Database, url: str) -> None:
                 sealer.seal(new_secret(), "webhooks", "secret", number, number),
                 hashlib.sha256(b"%d" % number).digest(),
             )
-            await db.execute("INSERT INTO lanes (bucket, webhook_id, store_id) VALUES ($1::bigint, $1, $1)", number)
+            await db.execute("INSERT INTO lanes (store_id, webhook_id) VALUES ($1, $1)", number)
 
 
 class Arrived(msgspec.Struct):

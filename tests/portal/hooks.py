@@ -39,7 +39,7 @@ async def subscribed(
         }
         names, marks = ", ".join(values), ", ".join(f"${n}" for n in range(1, len(values) + 1))
         await db.execute(f"INSERT INTO webhooks ({names}) VALUES ({marks})", *values.values())
-        lane = "INSERT INTO lanes (bucket, webhook_id, store_id) VALUES (($1::bigint % 64)::smallint, $2, $1)"
+        lane = "INSERT INTO lanes (store_id, webhook_id) VALUES ($1, $2)"
         await db.execute(lane, store_id, number)
     return number
 

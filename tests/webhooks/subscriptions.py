@@ -6,9 +6,9 @@ from stoa.webhooks.delivery.router import route_events
 from tests.support.shops import Shop
 
 HOOK: dict[str, Any] = {"url": "https://hooks.example.com/stoa", "events": ["product.*"]}
-FINISH = """WITH gone AS (DELETE FROM pending_deliveries WHERE bucket = ($1::bigint % 64)::smallint AND webhook_id = $2
+FINISH = """WITH gone AS (DELETE FROM pending_deliveries WHERE store_id = $1 AND webhook_id = $2
                              AND sequence = $3 RETURNING *),
-                 lane AS (UPDATE lanes SET waiting = waiting - 1 WHERE bucket = ($1::bigint % 64)::smallint
+                 lane AS (UPDATE lanes SET waiting = waiting - 1 WHERE store_id = $1
                              AND webhook_id = $2)
             INSERT INTO deliveries (store_id, webhook_id, sequence, finished_on, event_id, event_day, event_type,
                         resource_type, resource_id, resource_version, status, attempt_count, attempts, created_at, finished_at)

@@ -11,25 +11,37 @@ import msgspec
 from stoa.access.sealing import Sealer
 from stoa.db.pool import Database
 from stoa.settings import Settings, secret_key
-from stoa.webhooks.delivery.lane_runner import Sent
-from stoa.webhooks.delivery.retry_policy import Clock
-from stoa.webhooks.delivery.worker import Courier
+from stoa.webhooks.delivery.retry_policy import DeliveryConfig
+from stoa.webhooks.delivery.shared_state import SentAttempt
+from stoa.webhooks.delivery.worker import DeliveryWorker
+from stoa.webhooks.http.address_guard import Allowed
+from stoa.webhooks.http.client import Sender
+from stoa.webhooks.http.connections import Resolve
 from stoa.webhooks.http.signing import new_secret
 from tests.support.shops import Shop
 
-QUICK = Clock(
+QUICK = DeliveryConfig(
     retries=(0.05, 0.1, 0.2),
     probes=(0.1, 0.2, 0.4),
-    request=1.5,
-    connect=0.5,
+    request_timeout=1.5,
+    connect_timeout=0.5,
     lease=4,
-    beat=0.3,
-    claim_after=1,
+    heartbeat=0.3,
+    takeover_after=1,
     stop_after=1.5,
     poll=0.05,
-    hold=0.2,
-    sweep=0.5,
+    suspended_delay=0.2,
+    maintenance_every=0.5,
 )
+
+
+def quick_sender(allowed: Allowed, resolve: Resolve | None = None) -> Sender:
+    return Sender(
+        allowed,
+        request_timeout_s=QUICK.request_timeout,
+        connect_timeout_s=QUICK.connect_timeout,
+        resolve=resolve,
+    )
 
 
 def with_loopback(settings: Settings) -> Settings:
@@ -37,14 +49,16 @@ def with_loopback(settings: Settings) -> Settings:
 
 
 @asynccontextmanager
-async def working(settings: Settings, clock: Clock = QUICK, seen: list[Sent] | None = None) -> AsyncGenerator[Courier]:
+async def working(
+    settings: Settings, config: DeliveryConfig = QUICK, seen: list[SentAttempt] | None = None
+) -> AsyncGenerator[DeliveryWorker]:
     """A worker in this process, for as long as this lasts."""
-    noted: list[Sent] = [] if seen is None else seen
-    courier = Courier(settings.database_url, with_loopback(settings), clock, observe=noted.append)
+    observed: list[SentAttempt] = [] if seen is None else seen
+    worker = DeliveryWorker(settings.database_url, with_loopback(settings), config, observe=observed.append)
     stop = asyncio.Event()
-    running = asyncio.create_task(courier.run(stop))
+    running = asyncio.create_task(worker.run(stop))
     try:
-        yield courier
+        yield worker
     finally:
         stop.set()
         await running
@@ -78,7 +92,7 @@ async def subscribe(
         names, marks = ", ".join(values), ", ".join(f"${n}" for n in range(1, len(values) + 1))
         await db.execute(f"INSERT INTO webhooks ({names}) VALUES ({marks})", *values.values())
         await db.execute(
-            "INSERT INTO lanes (bucket, webhook_id, store_id) VALUES (($1::bigint % 64)::smallint, $2, $1)",
+            "INSERT INTO lanes (store_id, webhook_id) VALUES ($1, $2)",
             shop.store_id,
             number,
         )
@@ -105,11 +119,11 @@ async def log(db: Database, webhook: int) -> list[dict[str, Any]]:
 
 async def lane(db: Database, webhook: int) -> dict[str, Any]:
     [row] = await db.fetch(
-        "SELECT waiting, due_at, owner, epoch, breaker, probes, failures, hold_until, next_sequence, failing_since, told "
+        "SELECT waiting, due_at, owner, epoch, breaker, probes, failures, hold_until, next_sequence, failing_since, failing_event_sent "
         "FROM lanes WHERE webhook_id = $1",
         webhook,
     )
-    names = "waiting due_at owner epoch breaker probes failures hold_until next_sequence failing_since told".split()
+    names = "waiting due_at owner epoch breaker probes failures hold_until next_sequence failing_since failing_event_sent".split()
     return dict(zip(names, row, strict=True))
 
 

@@ -13,7 +13,7 @@ from stoa.portal.forms import Wrong, text
 from stoa.portal.pages import Pages, Redirect, View
 from stoa.portal.subscriptions import FIELDS, Settings, choices, near, secret_page
 from stoa.portal.visit import Visit
-from stoa.webhooks.api import endpoints, queries, test_send
+from stoa.webhooks.api import endpoints, queries, secrets, test_send
 from stoa.webhooks.api.contract import NewSecret, NewTest, TestResult, Webhook, WebhookChanges
 from stoa.webhooks.api.documents import shown
 from stoa.webhooks.delivery.events import WebhookTest
@@ -97,7 +97,7 @@ async def rotate_subscription_secret(visit: Visit, form: Rotation) -> View:
     async with writing(visit, call):
         # Whoever presses the button means it, also while an older secret still signs.
         body = NewSecret(form.grace_hours, force=True)
-        made = await test_send.rotate_webhook_secret(call, visit.place("webhook_id"), body)
+        made = await secrets.rotate_webhook_secret(call, visit.place("webhook_id"), body)
     return secret_page(visit, call, made)
 
 

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from stoa.products.contract import Product, Variant
 from stoa.rest.problems import Fault
-from stoa.webhooks.api.filters import checked, matches
+from stoa.webhooks.api.filters import checked
+from stoa.webhooks.delivery.matching import matches
 
 SHIRT: dict[str, Any] = {
     "id": 7,

@@ -7,9 +7,9 @@ from stoa.webhooks.delivery.router import route_events
 from tests.support.shops import Shop
 from tests.webhooks.subscriptions import sell, subscribe
 
-LONG_AGO = """UPDATE pending_deliveries SET created_at = '1999-01-01' WHERE bucket = ($1::bigint % 64)::smallint
+LONG_AGO = """UPDATE pending_deliveries SET created_at = '1999-01-01' WHERE store_id = $1
                 AND store_id = $1"""
-OPEN_BREAKER = "UPDATE lanes SET breaker = 'open' WHERE bucket = ($1::bigint % 64)::smallint AND store_id = $1"
+OPEN_BREAKER = "UPDATE lanes SET breaker = 'open' WHERE store_id = $1 AND store_id = $1"
 OLD_S = 20 * 365 * 86_400.0
 
 

@@ -7,9 +7,10 @@ import msgspec
 from aiohttp import web
 
 from stoa.db.pool import Database
+from stoa.db.query import json_rows
 from stoa.settings import Settings
 from stoa.webhooks.delivery import maintenance, queries
-from stoa.webhooks.delivery.retry_policy import Clock
+from stoa.webhooks.delivery.retry_policy import DeliveryConfig
 from stoa.webhooks.delivery.router import route_events
 from tests.support.receivers import Received, Receiver, answering
 from tests.support.shops import Shop
@@ -18,8 +19,13 @@ from tests.webhooks.workers import QUICK, Subscribed, add_note, lane, log, subsc
 
 async def claim(db: Database, shop: Shop, owner: str) -> list[queries.Lane]:
     """Take the lanes of a shop's bucket that are due, as a worker does."""
-    found = await queries.CLAIM.all(db, [str(shop.store_id % 64)], owner, 100, QUICK.claim_after, QUICK.lease)
+    found = await queries.LEASE_LANES.all(db, [shop.store_id % 64], owner, 100, QUICK.takeover_after, QUICK.lease)
     return [each for each in found if each.store_id == shop.store_id]
+
+
+async def renew(db: Database, owner: str, lane: queries.Lane, takeover_s: float = 6.0) -> list[int]:
+    row = queries.LaneLease(lane.store_id, lane.webhook_id, lane.epoch)
+    return await queries.RENEW_LEASES.all(db, owner, takeover_s, json_rows([row]))
 
 
 async def routed(shop: Shop, count: int = 1) -> Subscribed:
@@ -50,14 +56,14 @@ async def test_a_lane_whose_owner_is_silent_is_taken_over(shop: Shop, db: Databa
     await db.execute("UPDATE lanes SET due_at = now() WHERE webhook_id = $1", hook.id)  # as after six silent seconds
     [theirs] = await claim(db, shop, "other")
     assert (theirs.owner, theirs.epoch) == ("other", mine.epoch + 1)
-    assert await queries.RENEW.one(db, "dead", 6.0, [str(mine.bucket)], [str(hook.id)], [str(mine.epoch)]) == [False]
-    assert await queries.RENEW.one(db, "other", 6.0, [str(mine.bucket)], [str(hook.id)], [str(theirs.epoch)]) == [True]
+    assert await renew(db, "dead", mine) == []
+    assert await renew(db, "other", theirs) == [hook.id]
 
 
 async def test_a_beat_never_outlasts_the_lease(shop: Shop, db: Database) -> None:
     hook = await routed(shop)
     [mine] = await claim(db, shop, "stuck")
-    await queries.RENEW.one(db, "stuck", 3600.0, [str(mine.bucket)], [str(hook.id)], [str(mine.epoch)])
+    await renew(db, "stuck", mine, 3600.0)
     state = await lane(db, hook.id)
     assert state["due_at"] <= datetime.now(UTC) + timedelta(seconds=QUICK.lease)
 
@@ -165,7 +171,7 @@ async def _count_done(shop: Shop, hook: Subscribed, count: int) -> bool:
 
 
 async def test_an_outage_is_made_good_by_one_range(shop: Shop, settings: Settings) -> None:
-    calm = msgspec.structs.replace(QUICK, breaker_failures=1000, window_least=1000, retries=(0.01,))
+    calm = msgspec.structs.replace(QUICK, breaker_failures=1000, breaker_window_min=1000, retries=(0.01,))
     async with Receiver(answering(500)) as receiver, working(settings, calm):
         hook = await subscribe(shop, receiver.url, "product.created")
         for n in range(4):
@@ -209,7 +215,7 @@ async def test_days_are_made_ahead_and_dropped_when_they_are_old(db: Database) -
     for table in ("events", "deliveries"):
         await db.fetch("SELECT make_day($1, $2)", table, old)
     for _ in range(4):
-        await maintenance.tidy(db, Clock())
+        await maintenance.maintain(db, DeliveryConfig())
     rows = await db.fetch("SELECT relname::text FROM pg_class WHERE relname ~ '^(events|deliveries)_\\d{8}$'")
     names = {row[0] for row in rows}
     ahead = date.today() + timedelta(days=7)  # noqa: DTZ011
@@ -223,6 +229,6 @@ async def test_what_waits_longer_than_its_event_is_kept_is_forgotten(shop: Shop,
     await db.execute(
         "UPDATE pending_deliveries SET event_day = event_day - 40 WHERE webhook_id = $1 AND sequence = 1", hook.id
     )
-    await maintenance.tidy(db, Clock())
+    await maintenance.maintain(db, DeliveryConfig())
     assert [entry["sequence"] for entry in await log(db, hook.id)] == [2]
     assert (await lane(db, hook.id))["waiting"] == 1

@@ -15,18 +15,18 @@ from cryptography.x509.oid import NameOID
 
 from stoa.settings import Settings
 from stoa.webhooks.http.address_guard import Allowed
-from stoa.webhooks.http.client import Answer, Sender, Target, send_once
+from stoa.webhooks.http.client import Response, Sender, Target, send_once
 from stoa.webhooks.http.signing import new_secret
 from tests.support.receivers import Received, Receiver, answering
 from tests.support.shops import Shop
-from tests.webhooks.workers import QUICK, Subscribed, add_note, lane, log, subscribe, until, working
+from tests.webhooks.workers import QUICK, Subscribed, add_note, lane, log, quick_sender, subscribe, until, working
 
 LOOPBACK = Allowed.parse("127.0.0.0/8 localhost")
-CALM = msgspec.structs.replace(QUICK, breaker_failures=100, window_least=100)  # a breaker that never opens
+CALM = msgspec.structs.replace(QUICK, breaker_failures=100, breaker_window_min=100)  # a breaker that never opens
 
 
-async def ask(url: str) -> Answer:
-    async with Sender(LOOPBACK, msgspec.structs.replace(QUICK, request=0.5)) as sender:
+async def ask(url: str) -> Response:
+    async with Sender(LOOPBACK, request_timeout_s=0.5, connect_timeout_s=QUICK.connect_timeout) as sender:
         return await sender.send(Target(url, [new_secret()]), "evt_1", b"{}")
 
 
@@ -192,7 +192,7 @@ async def test_a_certificate_that_can_be_trusted_is_fine(tmp_path: Path, monkeyp
 
 
 async def test_a_trial_tells_all_of_the_answer_and_what_was_signed() -> None:
-    async with Receiver(answering(418, x_kind="teapot")) as receiver, Sender(LOOPBACK, QUICK) as sender:
+    async with Receiver(answering(418, x_kind="teapot")) as receiver, quick_sender(LOOPBACK) as sender:
         target = Target(receiver.url.replace("127.0.0.1", "localhost"), [new_secret()])
         answer, signed = await send_once(sender, target, "evt_1", b'{"a":1}')
     assert (answer.status, answer.headers["x-kind"]) == (418, "teapot")
@@ -213,7 +213,7 @@ async def test_a_kept_connection_that_the_receiver_closed_is_no_failure() -> Non
 
     server = await asyncio.start_server(once, "127.0.0.1", 0)
     target = Target(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/", [new_secret()])
-    async with server, Sender(LOOPBACK, QUICK) as sender:
+    async with server, quick_sender(LOOPBACK) as sender:
         statuses = [(await sender.send(target, "evt_1", b"{}")).status for _ in range(3)]
     assert statuses == [200, 200, 200]
 
@@ -329,7 +329,7 @@ async def test_a_receiver_that_keeps_failing_is_left_alone_and_flooded_when_it_i
         await finished(shop, hook, "succeeded")
         assert {each["sequence"] for each in receiver.events} == set(range(1, 9))
         state = await lane(shop.db, hook.id)
-        assert (state["breaker"], state["failing_since"], state["told"]) == ("closed", None, False)
+        assert (state["breaker"], state["failing_since"], state["failing_event_sent"]) == ("closed", None, False)
         assert len(other.received) == 1
 
 
@@ -354,7 +354,7 @@ async def test_a_new_url_serves_what_waits(shop: Shop, settings: Settings) -> No
         await broken.until(1)
         async with shop.db.transaction() as db:
             await db.execute("UPDATE webhooks SET url = $2 WHERE id = $1", hook.id, mended.url)
-            await db.fetch("SELECT wake_lane($1, $2)", shop.store_id, hook.id)
+            await db.fetch("SELECT resume_lane($1, $2)", shop.store_id, hook.id)
         [got] = await mended.until(1)
         got.verify(hook.secret)
         await finished(shop, hook, "succeeded")

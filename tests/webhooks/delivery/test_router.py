@@ -12,7 +12,8 @@ from stoa.access.sealing import Sealer
 from stoa.access.stores import resume_store, suspend_store
 from stoa.db.pool import Database
 from stoa.settings import Settings, secret_key
-from stoa.webhooks.delivery.router import LOOK_OVER, route_events
+from stoa.webhooks.delivery.queries import SKIP_UNSUBSCRIBED
+from stoa.webhooks.delivery.router import route_events
 from stoa.webhooks.http.signing import new_secret
 from tests.support.receivers import Receiver, answering
 from tests.support.shops import Shop
@@ -153,7 +154,7 @@ async def test_what_happens_to_one_resource_arrives_in_order_where_asked(shop: S
         await asyncio.sleep(0.01 * (count % 2))
         return await answering(500 if count % 3 == 0 else 200)(request, received)
 
-    calm = msgspec.structs.replace(QUICK, breaker_failures=1000, window_least=1000, retries=(0.02,) * 20)
+    calm = msgspec.structs.replace(QUICK, breaker_failures=1000, breaker_window_min=1000, retries=(0.02,) * 20)
     async with Receiver(stumble) as receiver, working(settings, calm):
         hook = await subscribe(shop, receiver.url, "product.*", ordering="resource")
         products = [await add_note(shop, f"Mug {n}") for n in range(3)]
@@ -176,7 +177,7 @@ async def test_a_paused_subscription_queues_and_a_resumed_one_goes_on(shop: Shop
         assert (await lane(shop.db, hook.id))["due_at"] is None
         async with shop.db.transaction() as db:
             await db.execute("UPDATE webhooks SET status = 'active' WHERE id = $1", hook.id)
-            await db.fetch("SELECT wake_lane($1, $2)", shop.store_id, hook.id)
+            await db.fetch("SELECT resume_lane($1, $2)", shop.store_id, hook.id)
         await receiver.until(3)
         await until(lambda: _statuses(shop, hook, ["succeeded"] * 3), "all arrived")
 
@@ -190,7 +191,7 @@ async def test_resuming_now_skips_what_waited(shop: Shop, settings: Settings) ->
             await db.execute(
                 "UPDATE webhooks SET status = 'active', skip_before = clock_timestamp() WHERE id = $1", hook.id
             )
-            await db.fetch("SELECT wake_lane($1, $2)", shop.store_id, hook.id)
+            await db.fetch("SELECT resume_lane($1, $2)", shop.store_id, hook.id)
         await add_note(shop, "New")
         await until(lambda: _statuses(shop, hook, ["skipped", "succeeded"]), "only the new one is sent")
         assert [event["data"]["name"] for event in receiver.events] == ["New"]
@@ -201,7 +202,7 @@ async def test_what_is_only_pulled_is_kept_and_never_sent(shop: Shop, settings: 
         hook = await subscribe(shop, None, "product.created")
         await add_note(shop)
         await until(lambda: _statuses(shop, hook, ["pending"]), "it waits")
-        await asyncio.sleep(3 * QUICK.sweep)  # the sweeper leaves it alone
+        await asyncio.sleep(3 * QUICK.maintenance_every)  # the sweeper leaves it alone
         assert await _statuses(shop, hook, ["pending"])
 
 
@@ -256,7 +257,7 @@ async def test_an_ended_subscription_is_sent_nothing_more(shop: Shop, settings: 
         await route(shop)
         async with db.transaction() as connection:
             await connection.execute("UPDATE webhooks SET ended_at = now() - interval '1 hour' WHERE id = $1", hook.id)
-            await connection.fetch("SELECT wake_lane($1, $2)", shop.store_id, hook.id)
+            await connection.fetch("SELECT resume_lane($1, $2)", shop.store_id, hook.id)
         async with working(settings):
 
             async def gone() -> bool:
@@ -279,9 +280,9 @@ async def waiting(shop: Shop) -> int:
 async def looked_over(shop: Shop) -> bool | None:
     """Look over all that waits; says whether somebody listens in this store, None when nothing waited there."""
     told: bool | None = None
-    while found := await LOOK_OVER.all(shop.db, 10_000):
-        told = next((each.heard for each in found if each.store_id == shop.store_id), told)
-        if all(each.heard for each in found):
+    while found := await SKIP_UNSUBSCRIBED.all(shop.db, 10_000):
+        told = next((each.subscribed for each in found if each.store_id == shop.store_id), told)
+        if all(each.subscribed for each in found):
             break
     return told
 
@@ -312,11 +313,11 @@ async def test_an_end_is_told_although_nobody_listens(shop: Shop) -> None:
 
 async def test_stores_without_listeners_are_named_by_the_router_too(shop: Shop) -> None:
     await add_note(shop)
-    routed = await route_events(shop.db, [shop.store_id % 64], at_once=10_000)
-    assert shop.store_id in routed.unheard
+    routed = await route_events(shop.db, [shop.store_id % 64], batch=10_000)
+    assert shop.store_id in routed.unsubscribed
     await subscribe(shop, "http://127.0.0.1:1/")
     await add_note(shop)
-    assert shop.store_id not in (await route_events(shop.db, [shop.store_id % 64], at_once=10_000)).unheard
+    assert shop.store_id not in (await route_events(shop.db, [shop.store_id % 64], batch=10_000)).unsubscribed
 
 
 async def test_whoever_subscribes_where_nobody_listened_hears_what_happens_next(shop: Shop, settings: Settings) -> None:

@@ -6,12 +6,11 @@ import socket
 import pytest
 
 from stoa.settings import Settings, WrongSetting, load
-from stoa.webhooks.delivery.retry_policy import Clock
 from stoa.webhooks.http.address_guard import Allowed, check_setting, is_public, may_dial, refuse_host, refuse_url
 from stoa.webhooks.http.client import Sender, Target
 from stoa.webhooks.http.connections import Infos, Resolve
 from tests.support.receivers import Receiver
-from tests.webhooks.workers import QUICK
+from tests.webhooks.workers import quick_sender
 
 NOTHING = Allowed()
 
@@ -128,7 +127,7 @@ def mind_changed(*addresses: str) -> Resolve:
 async def test_an_address_is_judged_when_it_is_dialled_whatever_the_name_said_before(
     addresses: tuple[str, ...],
 ) -> None:
-    async with Receiver() as receiver, Sender(NOTHING, Clock(connect=1), mind_changed(*addresses)) as sender:
+    async with Receiver() as receiver, Sender(NOTHING, connect_timeout_s=1, resolve=mind_changed(*addresses)) as sender:
         url = f"https://hooks.example.com:{receiver.port}/"
         assert refuse_url(url, NOTHING) is None
         answer = await sender.send(Target(url, ["whsec_" + "A" * 44]), "evt_1", b"{}")
@@ -137,7 +136,7 @@ async def test_an_address_is_judged_when_it_is_dialled_whatever_the_name_said_be
 
 
 async def test_a_literal_address_is_judged_when_it_is_dialled() -> None:
-    async with Receiver() as receiver, Sender(NOTHING, QUICK) as sender:
+    async with Receiver() as receiver, quick_sender(NOTHING) as sender:
         for url in (receiver.url, f"https://127.0.0.1:{receiver.port}/"):
             answer = await sender.send(Target(url, ["whsec_" + "A" * 44]), "evt_1", b"{}")
             assert answer.status is None

@@ -5,11 +5,11 @@ import asyncio
 import pytest
 
 from stoa.webhooks.http.address_guard import Allowed
-from stoa.webhooks.http.client import Sender, Target
+from stoa.webhooks.http.client import Target
 from stoa.webhooks.http.connections import Infos, look_up
 from stoa.webhooks.http.signing import new_secret
 from tests.support.receivers import Receiver
-from tests.webhooks.workers import QUICK
+from tests.webhooks.workers import quick_sender
 
 LOOPBACK = Allowed.parse("127.0.0.0/8 localhost")
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
@@ -43,7 +43,7 @@ class Peer:
 async def statuses(peer: Peer, count: int) -> list[int | None]:
     server = await asyncio.start_server(peer.serve, "127.0.0.1", 0)
     target = Target(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/hook?a=b", [new_secret()])
-    async with server, Sender(LOOPBACK, QUICK) as sender:
+    async with server, quick_sender(LOOPBACK) as sender:
         return [(await sender.send(target, "evt_1", b"{}")).status for _ in range(count)]
 
 
@@ -73,7 +73,7 @@ async def test_a_kept_connection_that_breaks_within_an_answer_is_a_failure() -> 
 
 
 async def test_a_header_cannot_smuggle_in_another() -> None:
-    async with Receiver() as receiver, Sender(LOOPBACK, QUICK) as sender:
+    async with Receiver() as receiver, quick_sender(LOOPBACK) as sender:
         for value in ("a\r\nx-evil: 1", "a\nx-evil: 1", "a\rb", "a\x00b"):
             answer = await sender.send(Target(receiver.url, [new_secret()], {"x-mine": value}), "evt_1", b"{}")
             assert answer.status is None
@@ -82,7 +82,7 @@ async def test_a_header_cannot_smuggle_in_another() -> None:
 
 async def test_our_own_headers_cannot_be_replaced_but_the_name_we_go_by_can() -> None:
     headers = {"Accept-Encoding": "gzip", "User-Agent": "Shop/1", "X-Mine": "é"}
-    async with Receiver() as receiver, Sender(LOOPBACK, QUICK) as sender:
+    async with Receiver() as receiver, quick_sender(LOOPBACK) as sender:
         await sender.send(Target(receiver.url, [new_secret()], headers), "evt_1", b"{}")
         [got] = receiver.received
     assert (got.headers["accept-encoding"], got.headers["user-agent"], got.headers["x-mine"]) == (
@@ -99,7 +99,7 @@ async def test_a_name_whose_servers_are_silent_holds_nobody_else_up() -> None:
         return await look_up(host, port)
 
     silent = Allowed.parse("localhost silent.example.com")
-    async with Receiver() as receiver, Sender(silent, QUICK, resolve) as sender:
+    async with Receiver() as receiver, quick_sender(silent, resolve) as sender:
         stuck = [
             asyncio.create_task(sender.send(Target(f"http://silent.example.com/{n}", [new_secret()]), "evt_1", b"{}"))
             for n in range(50)
@@ -117,7 +117,10 @@ async def test_a_name_is_asked_for_once_by_however_many_at_once() -> None:
         asked.append(host)
         return await look_up("localhost", port)
 
-    async with Receiver() as receiver, Sender(Allowed.parse("hooks.example.com"), QUICK, resolve) as sender:
+    async with (
+        Receiver() as receiver,
+        quick_sender(Allowed.parse("hooks.example.com"), resolve) as sender,
+    ):
         target = Target(f"http://hooks.example.com:{receiver.port}/", [new_secret()])
         answers = await asyncio.gather(*(sender.send(target, f"evt_{n}", b"{}") for n in range(20)))
     assert [answer.status for answer in answers] == [200] * 20
@@ -126,7 +129,7 @@ async def test_a_name_is_asked_for_once_by_however_many_at_once() -> None:
 
 @pytest.mark.parametrize("size", [1, 100_000, 1_000_000])
 async def test_a_body_arrives_whole_whatever_its_size(size: int) -> None:
-    async with Receiver() as receiver, Sender(LOOPBACK, QUICK) as sender:
+    async with Receiver() as receiver, quick_sender(LOOPBACK) as sender:
         answer = await sender.send(Target(receiver.url, [new_secret()]), "evt_1", b"x" * size)
         assert answer.status == 200
         assert [len(got.body) for got in receiver.received] == [size]

@@ -4,15 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoa.webhooks.http.response import InvalidAnswer, Reading
+from stoa.webhooks.http.response import InvalidResponse, ResponseReader
 
 PLAIN = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nRetry-After:  7 \r\n\r\nok"
 CHUNKED = b"HTTP/1.1 200\r\ntransfer-encoding: Chunked\r\n\r\n3;why=not\r\nabc\r\n2\r\nde\r\n0\r\nx-trailer: 1\r\n\r\n"
 ENDLESS = b"HTTP/1.1 200 OK\r\n\r\nas long as it lasts"
 
 
-def read(said: bytes) -> Reading:
-    reading = Reading()
+def read(said: bytes) -> ResponseReader:
+    reading = ResponseReader()
     assert reading.feed(said), "the answer is whole"
     return reading
 
@@ -41,7 +41,7 @@ def test_headers_are_found_whatever_letters_they_come_in() -> None:
 
 
 def test_without_a_length_the_end_of_the_connection_is_the_end_of_the_answer() -> None:
-    reading = Reading()
+    reading = ResponseReader()
     assert not reading.feed(ENDLESS)
     assert reading.end()
     assert (reading.body, reading.reusable) == (b"as long as it lasts", False)
@@ -49,7 +49,7 @@ def test_without_a_length_the_end_of_the_connection_is_the_end_of_the_answer() -
 
 @pytest.mark.parametrize("said", [b"", PLAIN[:-1], PLAIN[:30], CHUNKED[:-2], CHUNKED[:-30]])
 def test_an_answer_that_breaks_off_is_none(said: bytes) -> None:
-    reading = Reading()
+    reading = ResponseReader()
     assert not reading.feed(said)
     assert not reading.end()
 
@@ -105,13 +105,13 @@ def test_very_many_small_chunks_are_read_like_few_large_ones() -> None:
     ],
 )
 def test_what_is_no_answer_is_refused(said: bytes) -> None:
-    with pytest.raises(InvalidAnswer):
-        Reading().feed(said)
+    with pytest.raises(InvalidResponse):
+        ResponseReader().feed(said)
 
 
 @given(st.sampled_from([PLAIN, CHUNKED, CHUNKED + b"more"]), st.lists(st.integers(0, 120), max_size=8))
 def test_an_answer_is_the_same_however_it_is_cut(said: bytes, cuts: list[int]) -> None:
-    whole, pieces, done, start = read(said), Reading(), False, 0
+    whole, pieces, done, start = read(said), ResponseReader(), False, 0
     for end in [*sorted(min(cut, len(said)) for cut in cuts), len(said)]:
         done = done or pieces.feed(said[start:end])
         start = end
@@ -121,11 +121,11 @@ def test_an_answer_is_the_same_however_it_is_cut(said: bytes, cuts: list[int]) -
 
 @given(st.lists(st.binary(max_size=200), max_size=5), st.sampled_from([b"", PLAIN[:17], CHUNKED[:44]]))
 def test_noise_is_refused_or_read_but_never_breaks_anything(parts: list[bytes], begun: bytes) -> None:
-    reading = Reading()
+    reading = ResponseReader()
     try:
         for part in [begun, *parts]:
             if reading.feed(part):
                 break
-    except InvalidAnswer:
+    except InvalidResponse:
         return
     assert len(reading.body) <= 4096

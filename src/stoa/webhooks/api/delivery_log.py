@@ -25,7 +25,8 @@ from stoa.webhooks.api.feed import watch_of
 from stoa.webhooks.api.listings import DELIVERIES, NOT_SENT
 from stoa.webhooks.api.queries import Row
 from stoa.webhooks.api.subscriptions import found, locked, record
-from stoa.webhooks.delivery import envelope, router
+from stoa.webhooks.delivery import envelope, matching
+from stoa.webhooks.delivery.queries import SELECTIONS_OF_STORE
 from stoa.webhooks.http.signing import sign
 
 routes = Routes("Webhooks")
@@ -116,7 +117,7 @@ async def _with_payload(
     for place in places:
         event = events.get(place.event_id)
         kind = Announced.known.get(event.type) if event else None
-        if event and not router.may_hear(event.type, kind.scope if kind else "", [*call.caller.scopes]):
+        if event and not matching.may_receive(event.type, kind.scope if kind else "", [*call.caller.scopes]):
             event = None  # what the store no longer grants is not shown from the past either
         body = envelope.body(event, place.sequence, payload=row.payload, fields=row.fields) if event else b"null"
         extended[place.sequence] = b',"payload":%b' % body
@@ -134,10 +135,10 @@ async def _why_not(call: Call, row: Row, event_id: str) -> dict[str, Any]:
     event = await envelope.EVENT_ANY_DAY.maybe(call.db, call.store_id, event_id)
     reason = "unknown_event"
     if event is not None:
-        there = await router.SUBSCRIPTIONS_OF.all(call.db, call.store_id)
+        there = await SELECTIONS_OF_STORE.all(call.db, call.store_id)
         owners = {each.id: each.app_id for each in there}
         mine = next((each for each in there if each.id == row.id), None)
-        reason = (router.why_not(mine, event, owners) if mine else None) or (
+        reason = (matching.why_not(mine, event, owners) if mine else None) or (
             "before_subscription" if event.created_at < row.created_at else "not_routed"
         )
     return {"event_id": event_id, "reason": reason, "detail": NOT_SENT[reason]}

@@ -130,7 +130,7 @@ async def create_webhook(call: Call, body: NewWebhook) -> Created[Webhook]:
         body.max_in_flight,
         body.rate_per_s,
     )
-    await queries.OPEN_LANE.run(call.db, call.store_id, webhook_id)
+    await queries.INSERT_LANE.run(call.db, call.store_id, webhook_id)
     row = await found(call, webhook_id)
     await record(call, "webhook.created", webhook_id, host=host_of(body.url), events=body.events)
     webhook = msgspec.structs.replace(shown(row), secret=secret)
@@ -201,7 +201,7 @@ async def update_webhook(call: Call, webhook_id: int, body: WebhookChanges) -> O
     )
     if call.patch.keys() - _NOT_OF_LANE:
         # The lane is looked at anew, by whoever holds it: waiting deliveries go by what is said here.
-        lane = queries.WAKE if status == "active" and new.url is not None else queries.REST
+        lane = queries.RESUME_LANE if status == "active" and new.url is not None else queries.PAUSE_LANE
         await lane.one(call.db, call.store_id, webhook_id)
     names = sorted(call.patch)
     await record(call, "webhook.changed", webhook_id, host=host_of(new.url), fields=names, status=status)
@@ -217,7 +217,7 @@ async def delete_webhook(call: Call, webhook_id: int) -> NoContent:
     row = await locked(call, webhook_id)
     call.check_version(row.version)
     await queries.END.run(call.db, call.store_id, webhook_id)
-    await queries.WAKE.one(call.db, call.store_id, webhook_id)
+    await queries.RESUME_LANE.one(call.db, call.store_id, webhook_id)
     await record(call, "webhook.deleted", webhook_id, host=host_of(row.url))
     return NoContent()
 

@@ -13,7 +13,6 @@ from stoa.webhooks.api.queries import HEADS
 
 LOOK_EVERY_S = 0.1
 MOST_WAITING, MOST_OF_ONE_APP = 500, 5
-_BUCKETS = 64
 
 
 class Watch:
@@ -84,9 +83,9 @@ class Watch:
 
     async def _look_once(self) -> None:
         asked = dict(self._waiting)
-        buckets = sorted({store_id % _BUCKETS for store_id, _, _ in asked.values()})
+        stores = sorted({store_id for store_id, _, _ in asked.values()})
         ids = sorted({webhook_id for _, webhook_id, _ in asked.values()})
-        heads = {head.webhook_id: head.last_sequence for head in await HEADS.all(self._db, buckets, ids)}
+        heads = {head.webhook_id: head.last_sequence for head in await HEADS.all(self._db, stores, ids)}
         for turn, (_, webhook_id, after) in asked.items():
             if heads.get(webhook_id, 0) > after and not turn.done():
                 turn.set_result(None)

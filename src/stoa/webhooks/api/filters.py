@@ -1,12 +1,8 @@
-"""Filters of a subscription: which documents it wants to hear of, in the grammar of the lists."""
+"""Checks the filter of a subscription, which has the grammar of list filters, against the documents of its events."""
 
 import difflib
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
 from decimal import Decimal
-from functools import lru_cache
-from operator import ge, gt, le, lt
 from typing import Any, Literal, cast
 
 import msgspec
@@ -15,102 +11,12 @@ from msgspec import inspect
 from stoa import money
 from stoa.rest.checks import moment
 from stoa.rest.problems import Fault, shown
+from stoa.webhooks.delivery.matching import NUMBER, RANGES, parse_key, plural
 
 Kind = Literal["text", "number", "money", "time", "flag", "object", "any"]
 
-_RANGES = {"gte": ge, "gt": gt, "lte": le, "lt": lt}
 _RANGED = ("number", "money", "time", "any")
-_KEY = re.compile(r"([a-z0-9_]{1,64}(?:\.[a-z0-9_]{1,64}){0,3})(?:\[([^\[\]]{1,64})\])?", re.ASCII)
-_NUMBER = re.compile(r"-?[0-9]{1,20}(\.[0-9]{1,20})?", re.ASCII)
 _LONGEST, _MOST_WORDS = 1_000, 250
-
-
-# --- does a document pass? --------------------------------------------------------------------------------------------
-
-
-def matches(filter: Mapping[str, str], document: Mapping[str, Any]) -> bool:
-    """Whether a document meets every condition; what it does not have meets none."""
-    return all(_meets(key, text, document) for key, text in filter.items())
-
-
-def _meets(key: str, text: str, document: Mapping[str, Any]) -> bool:
-    parsed = _parsed(key)
-    if parsed is None:
-        return False
-    path, bracket = parsed
-    for value in _values(document, path):
-        if bracket is None:
-            if _equals(value, text):
-                return True
-        elif isinstance(value, dict):
-            entries = cast("dict[str, Any]", value)
-            if bracket in entries and _equals(entries[bracket], text):
-                return True
-        elif bracket in _RANGES and _compares(value, bracket, text):
-            return True
-    return False
-
-
-@lru_cache(maxsize=4096)
-def _parsed(key: str) -> tuple[tuple[str, ...], str | None] | None:
-    """The path of a key and what stands in its brackets: an operator, or a member as in `metadata[tier]`."""
-    found = _KEY.fullmatch(key)
-    return (tuple(found[1].split(".")), found[2]) if found else None
-
-
-def _values(value: Any, path: Sequence[str]) -> Iterator[Any]:
-    """Every value at a path; a list stands for each of its items, and `tag` for each of `tags`."""
-    if isinstance(value, list):
-        for item in cast("list[Any]", value):
-            yield from _values(item, path)
-    elif not path:
-        yield value
-    elif isinstance(value, dict):
-        members = cast("dict[str, Any]", value)
-        name = path[0] if path[0] in members else _plural(path[0])
-        if name in members:
-            yield from _values(members[name], path[1:])
-
-
-def _plural(name: str) -> str:
-    return f"{name}s"
-
-
-def _equals(value: Any, text: str) -> bool:
-    return _is(value, text) or ("," in text and any(_is(value, word) for word in text.split(",")))
-
-
-def _is(value: Any, text: str) -> bool:
-    if isinstance(value, str):
-        return value == text or _same_moment(value, text)
-    if value is None or isinstance(value, bool):
-        return text == {None: "null", True: "true", False: "false"}[value]
-    if isinstance(value, int | float | Decimal):
-        return _NUMBER.fullmatch(text) is not None and Decimal(str(value)) == Decimal(text)
-    return False
-
-
-def _same_moment(value: str, text: str) -> bool:
-    known = moment(value)
-    return known is not None and known == moment(text)
-
-
-def _compares(value: Any, operator: str, text: str) -> bool:
-    ours, theirs = _ordered(value), _ordered(text)
-    if ours is None or theirs is None or type(ours) is not type(theirs):
-        return False
-    return _RANGES[operator](ours, theirs)
-
-
-def _ordered(value: Any) -> Decimal | datetime | None:
-    """A number, an amount or a time, as something that has an order."""
-    if isinstance(value, bool) or value is None:
-        return None
-    text = value if isinstance(value, str) else str(value)
-    return Decimal(text) if _NUMBER.fullmatch(text) else moment(text)
-
-
-# --- is a filter right? -----------------------------------------------------------------------------------------------
 
 
 def checked(
@@ -122,7 +28,7 @@ def checked(
     for key, value in given.items():
         at = f"/filter/{shown(key).replace('~', '~0').replace('/', '~1')}"
         text = _text(value)
-        parsed = _parsed(key)
+        parsed = parse_key(key)
         if parsed is None:
             faults.append(Fault(at, "invalid_format", "must be a field such as status, total[gte] or metadata[tier]"))
             continue
@@ -168,7 +74,7 @@ def _kinds(info: inspect.Type, path: Sequence[str], *, money_: bool = False) -> 
             yield "object"
             return
         fields = {field.encode_name: field.type for field in info.fields}
-        name = path[0] if path[0] in fields else _plural(path[0])
+        name = path[0] if path[0] in fields else plural(path[0])
         if name in fields:
             yield from _kinds(fields[name], path[1:])
     elif isinstance(info, inspect.DictType):
@@ -197,8 +103,8 @@ def _wrong(kinds: set[Kind], bracket: str | None, text: str, digits: int) -> tup
         words = text.split(",")
     elif "object" in kinds:
         return None
-    elif bracket not in _RANGES:
-        return "invalid_format", f"may have {', '.join(_RANGES)} in its brackets"
+    elif bracket not in RANGES:
+        return "invalid_format", f"may have {', '.join(RANGES)} in its brackets"
     elif not any(kind in _RANGED for kind in kinds):
         return "invalid_format", "has no order; give its value, or several with commas between"
     else:
@@ -209,14 +115,14 @@ def _wrong(kinds: set[Kind], bracket: str | None, text: str, digits: int) -> tup
 
 
 def _misfit(kind: Kind, word: str, digits: int) -> tuple[str, str] | None:
-    if kind == "number" and not _NUMBER.fullmatch(word):
+    if kind == "number" and not NUMBER.fullmatch(word):
         return "invalid_format", "must be a number"
     if kind == "time" and moment(word) is None:
         return "invalid_format", "must be an RFC 3339 time with its offset"
     if kind == "flag" and word not in ("true", "false"):
         return "invalid_format", "must be true or false"
     if kind == "money" and word != "null":
-        if not _NUMBER.fullmatch(word):
+        if not NUMBER.fullmatch(word):
             return "invalid_money", 'must be an amount such as "19.99"'
         try:
             money.to_minor(Decimal(word), digits)

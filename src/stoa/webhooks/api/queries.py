@@ -8,7 +8,6 @@ from stoa.db.listing import Listing
 from stoa.db.query import Command, Query
 from stoa.webhooks.delivery.envelope import Event
 
-_BUCKET = "($1::bigint % 64)::smallint"
 _MINE = "w.store_id = $1 AND w.app_id = $2 AND w.ended_at IS NULL"
 
 
@@ -62,13 +61,13 @@ _ROW = f"""
            w.status, w.disabled_reason, w.max_in_flight, w.rate_per_s, w.created_at, w.updated_at, w.version,
            coalesce(l.waiting, 0) AS waiting,
            (SELECT greatest(0, extract(epoch FROM now() - p.created_at))::bigint FROM pending_deliveries p
-             WHERE p.bucket = {_BUCKET} AND p.webhook_id = w.id ORDER BY p.sequence LIMIT 1) AS oldest_age_s,
+             WHERE p.store_id = $1 AND p.webhook_id = w.id ORDER BY p.sequence LIMIT 1) AS oldest_age_s,
            coalesce(l.breaker, 'closed') AS breaker, coalesce(l.failures, 0) AS failures,
            l.failing_since IS NOT NULL AS failing,
            l.hold_until, coalesce(l.next_sequence, 1) - 1 AS last_sequence, l.last_attempt_at AS last_delivery_at,
            h.succeeded, h.failed, h.attempts
       FROM webhooks w
-           LEFT JOIN lanes l ON l.bucket = {_BUCKET} AND l.webhook_id = w.id
+           LEFT JOIN lanes l ON l.store_id = $1 AND l.webhook_id = w.id
            CROSS JOIN LATERAL (
                SELECT coalesce(sum(d.succeeded), 0)::bigint AS succeeded, coalesce(sum(d.failed), 0)::bigint AS failed,
                       coalesce(sum(d.attempts), 0)::bigint AS attempts
@@ -90,7 +89,7 @@ INSERT = Command(
                              header_names, sealed_headers, sealed_secret, same_key, status, max_in_flight, rate_per_s)
        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)"""
 )
-OPEN_LANE = Command(f"INSERT INTO lanes (bucket, webhook_id, store_id) VALUES ({_BUCKET}, $2, $1)")
+INSERT_LANE = Command("INSERT INTO lanes (store_id, webhook_id) VALUES ($1, $2)")
 UPDATE = Command(
     """UPDATE webhooks
           SET name = $3, url = $4, events = $5, filter = $6, fields = $7, payload = $8, ordering = $9, skip_own = $10,
@@ -109,8 +108,8 @@ ROTATE = Command(
 END = Command(
     "UPDATE webhooks SET ended_at = now(), updated_at = now(), version = version + 1 WHERE store_id = $1 AND id = $2"
 )
-WAKE = Query(int, "SELECT count(*) FROM wake_lane($1, $2)")
-REST = Query(int, "SELECT count(*) FROM rest_lane($1, $2)")
+RESUME_LANE = Query(int, "SELECT count(*) FROM resume_lane($1, $2)")
+PAUSE_LANE = Query(int, "SELECT count(*) FROM pause_lane($1, $2)")
 NOW = Query(datetime, "SELECT now()", unbound="only the database's clock is asked")
 
 # The document of each is put together from its whole row: the list only finds which ones and in what order.
@@ -133,12 +132,12 @@ _DOC = """'{"id":"dlv_' || webhook_id || '_' || sequence || '","webhook_id":' ||
     || CASE WHEN isfinite(next_attempt_at) THEN '"' || rfc3339(next_attempt_at) || '"' ELSE 'null' END
     || ',"redelivery_of":' || coalesce('"dlv_' || webhook_id || '_' || redelivery_of || '"', 'null')
     || ',"created_at":"' || rfc3339(created_at) || '"}'"""
-_OF_ONE = f"store_id = $1 AND bucket = {_BUCKET} AND webhook_id = $2"
+_OF_ONE = "store_id = $1 AND webhook_id = $2"
 DELIVERIES = Listing(
     table="delivery_log",
     doc=_DOC,
     where={
-        "webhook_id": f"webhook_id = {{}} AND bucket = {_BUCKET}",
+        "webhook_id": "webhook_id = {}",
         "status": "status = ANY ({}::text[])",
         "event": "event_type = {}",
         "resource_id": "resource_id = {}",
@@ -213,6 +212,6 @@ class Head(msgspec.Struct):
 HEADS = Query(
     Head,
     """SELECT webhook_id, next_sequence - 1 AS last_sequence FROM lanes
-        WHERE bucket = ANY ($1::smallint[]) AND webhook_id = ANY ($2::bigint[])""",
+        WHERE store_id = ANY ($1::bigint[]) AND webhook_id = ANY ($2::bigint[])""",
     unbound="those who wait for their feeds are asked for together, whatever their store",
 )

@@ -1,7 +1,7 @@
 """What happens when an app tries a subscription out, and when it asks for another secret."""
 
 import asyncio
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import msgspec
 
@@ -10,31 +10,26 @@ from stoa.ids import new_id
 from stoa.rest import limits
 from stoa.rest.endpoint import Call, One, Routes
 from stoa.rest.problems import Fault, RateLimited, ValidationFailed
-from stoa.webhooks.api import queries, rules
+from stoa.webhooks.api import rules
 from stoa.webhooks.api.contract import (
     HIDDEN,
-    NewSecret,
     NewTest,
-    SecretRotationActive,
     TestResult,
     Timings,
-    Webhook,
 )
-from stoa.webhooks.api.documents import Secrets, shown
+from stoa.webhooks.api.documents import Secrets
 from stoa.webhooks.api.samples import changes, document, resource_id
-from stoa.webhooks.api.subscriptions import found, locked, record
+from stoa.webhooks.api.subscriptions import found
 from stoa.webhooks.delivery import envelope
 from stoa.webhooks.delivery.events import WebhookTest
-from stoa.webhooks.delivery.retry_policy import Clock
-from stoa.webhooks.http import address_guard
+from stoa.webhooks.http.address_guard import Allowed
 from stoa.webhooks.http.client import Sender, Target, send_once
-from stoa.webhooks.http.signing import new_secret
 
 routes = Routes("Webhooks")
 
 # Whoever lets others send requests must not let them send many: so many tests at once, and then one in two seconds.
 TESTS_AT_ONCE, TESTS_PER_S = 10, 0.5
-_TEST, _ROTATION = NewTest(WebhookTest.name), NewSecret()
+_TEST = NewTest(WebhookTest.name)
 
 
 @routes.post(
@@ -79,9 +74,7 @@ async def send_webhook_test(call: Call, webhook_id: int, body: NewTest = _TEST) 
     secrets = Secrets(call)
     target = Target(row.url, secrets.of(row), secrets.headers_of(row))
     # Reading every root certificate takes a moment, in which others are served.
-    async with await asyncio.to_thread(
-        Sender, address_guard.Allowed.parse(call.settings.webhook_allow), Clock()
-    ) as sender:
+    async with await asyncio.to_thread(Sender, Allowed.parse(call.settings.webhook_allow)) as sender:
         said, signed = await send_once(sender, target, sent.id, content)
     timings = said.timings
     result = TestResult(
@@ -115,34 +108,3 @@ async def _take_turn(call: Call) -> None:
             f"{TESTS_AT_ONCE} tests at once, and then one every {1 / TESTS_PER_S:.0f} seconds.",
             headers=[(b"retry-after", b"%d" % round(1 / TESTS_PER_S))],
         )
-
-
-@routes.post(
-    "/webhooks/{webhook_id}/rotate-secret",
-    scope="webhooks:write",
-    errors=[SecretRotationActive],
-    example={"grace_hours": 24, "force": False},
-    secret=True,
-)
-async def rotate_webhook_secret(call: Call, webhook_id: int, body: NewSecret = _ROTATION) -> One[Webhook]:
-    """Make a new secret.
-
-    Both secrets sign for `grace_hours`, so a receiver that knows either goes on verifying; with 0 the old one ends at
-    once. The answer shows `secret` this once; with the same `Idempotency-Key` it is shown again.
-    """
-    row = await locked(call, webhook_id)
-    if row.old_secret_expires_at is not None and not body.force:
-        raise SecretRotationActive(
-            "Two secrets sign already; wait for the older one's end, or force it.",
-            secret_expires_at=row.old_secret_expires_at,
-        )
-    secret = new_secret()
-    until = await queries.NOW.one(call.db) + timedelta(hours=body.grace_hours) if body.grace_hours else None
-    sealed = Secrets(call).seal(webhook_id, secret)
-    await queries.ROTATE.run(call.db, call.store_id, webhook_id, sealed, row.sealed_secret if until else None, until)
-    if not row.held:
-        # Whoever is sending now starts over with the new one, and a leaked secret signs nothing more.
-        await queries.WAKE.one(call.db, call.store_id, webhook_id)
-    await record(call, "webhook.secret_rotated", webhook_id, grace_hours=body.grace_hours)
-    row = await found(call, webhook_id)
-    return One(msgspec.json.encode(msgspec.structs.replace(shown(row), secret=secret)), row.version)

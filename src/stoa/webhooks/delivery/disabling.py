@@ -1,8 +1,9 @@
-"""Telling the owner of a subscription that its receiver fails, and disabling one that is gone or failed too long."""
+"""Reports a failing receiver to its app, and disables the subscription if the receiver is gone or has failed too long."""
 
 from datetime import datetime
 
 import msgspec
+import structlog
 
 from stoa.access import audit
 from stoa.db.pool import Database
@@ -10,12 +11,13 @@ from stoa.db.query import Query
 from stoa.events.outbox import Actor, Event, emit
 from stoa.ids import new_id
 from stoa.webhooks.delivery.events import WebhookDisabled, WebhookFailing, WebhookStanding
-from stoa.webhooks.delivery.retry_policy import Outcome
+from stoa.webhooks.delivery.queries import DATABASE_ERRORS
+from stoa.webhooks.delivery.retry_policy import HealthChange
 
 _SYSTEM = "system"
 
 
-class Disabled(msgspec.Struct):
+class SubscriptionRow(msgspec.Struct):
     name: str
     url: str | None
     status: str
@@ -23,33 +25,44 @@ class Disabled(msgspec.Struct):
     version: int
 
 
-LOOK = Query(
-    Disabled,
+LOCK_ACTIVE = Query(
+    SubscriptionRow,
     """SELECT name, url, status, disabled_reason, version FROM webhooks
         WHERE store_id = $1 AND id = $2 AND status = 'active' AND ended_at IS NULL FOR NO KEY UPDATE""",
 )
 DISABLE = Query(
-    Disabled,
+    SubscriptionRow,
     """UPDATE webhooks SET status = 'disabled', disabled_reason = $3, updated_at = now(), version = version + 1
         WHERE store_id = $1 AND id = $2 AND status = 'active' AND ended_at IS NULL
        RETURNING name, url, status, disabled_reason, version""",
 )
 
 
-async def tell(
-    database: Database, store_id: int, webhook_id: int, outcome: Outcome, failing_since: datetime | None
+async def report_failing(
+    database: Database, store_id: int, webhook_id: int, change: HealthChange, failing_since: datetime | None
 ) -> None:
-    """Write down and announce, in one transaction, that a receiver began to fail or is given up."""
+    """Emit `webhook.failing`, or disable the subscription and emit `webhook.disabled`; a database error is logged."""
+    try:
+        await _report(database, store_id, webhook_id, change, failing_since)
+    except DATABASE_ERRORS as error:
+        structlog.get_logger().warning(
+            "reporting a failing webhook failed", store_id=store_id, error=type(error).__name__
+        )
+
+
+async def _report(
+    database: Database, store_id: int, webhook_id: int, change: HealthChange, failing_since: datetime | None
+) -> None:
     request_id = new_id("req")
     async with database.transaction() as db:
         kind: type[Event] = WebhookFailing
         changes = {"health": ("healthy", "failing")}
-        if outcome.disable is None:
-            row = await LOOK.maybe(db, store_id, webhook_id)
+        if change.disable is None:
+            row = await LOCK_ACTIVE.maybe(db, store_id, webhook_id)
         else:
-            row = await DISABLE.maybe(db, store_id, webhook_id, outcome.disable)
+            row = await DISABLE.maybe(db, store_id, webhook_id, change.disable)
             kind, changes = WebhookDisabled, {"status": ("active", "disabled")}
-        if row is None:  # somebody changed or ended it meanwhile
+        if row is None:  # changed or ended meanwhile
             return
         await audit.record(
             db,
@@ -57,12 +70,9 @@ async def tell(
             kind.name,
             actor=_SYSTEM,
             subject=f"webhook:{webhook_id}",
-            detail={"reason": outcome.disable or "failing"},
+            detail={"reason": change.disable or "failing"},
             request_id=request_id,
         )
-        standing = WebhookStanding(
-            webhook_id, row.name or None, row.url, row.status, row.disabled_reason, failing_since
-        )
-        document = msgspec.json.encode(standing).decode()
-        news = kind(webhook_id, row.version, document, changes)
-        await emit(db, store_id, news, actor=Actor(_SYSTEM), request_id=request_id)
+        state = WebhookStanding(webhook_id, row.name or None, row.url, row.status, row.disabled_reason, failing_since)
+        event = kind(webhook_id, row.version, msgspec.json.encode(state).decode(), changes)
+        await emit(db, store_id, event, actor=Actor(_SYSTEM), request_id=request_id)

@@ -1,4 +1,4 @@
-"""An event as its subscribers receive it: stored parts put together, the resource's document never written anew."""
+"""The webhook payload: builds the envelope of an event around its stored document, without encoding the document again."""
 
 import re
 from collections.abc import Sequence
@@ -9,14 +9,14 @@ import msgspec
 from stoa.db.query import Query
 
 _PREFIX = "/api/v3/app"
-_PLACES = {"product": "products", "order": "orders", "customer": "customers", "webhook": "webhooks"}
+_COLLECTIONS = {"product": "products", "order": "orders", "customer": "customers", "webhook": "webhooks"}
 _PRODUCT_ID = re.compile(r'"product_id":(\d+)')
 _ORDER_ID = re.compile(r'"order_id":(\d+)')
 _IMPORT = re.compile(r'"id":"(imp_\w+)"')
 
 
 class Event(msgspec.Struct):
-    """An event as it is stored."""
+    """A stored event."""
 
     store_id: int
     id: str
@@ -31,14 +31,13 @@ class Event(msgspec.Struct):
 
 
 _COLUMNS = "store_id, id, type, resource_type, resource_id, resource_version, actor, changes, data, created_at"
-EVENT = Query(Event, f"SELECT {_COLUMNS} FROM events WHERE store_id = $1 AND id = $2 AND routed_on = $3")
 EVENT_ANY_DAY = Query(Event, f"SELECT {_COLUMNS} FROM events WHERE store_id = $1 AND id = $2")
 
 
 def body(event: Event, sequence: int, *, payload: str = "full", fields: Sequence[str] = ()) -> bytes:
-    """The bytes to sign and send: the envelope, and `data` whole, narrowed to some fields, or left out when thin."""
-    address = _address(event)
-    url = f'"{_PREFIX}/{address}"' if address else "null"
+    """The bytes to sign and send. `fields` narrows `data` to these members; a thin payload omits it."""
+    path = _path(event)
+    url = f'"{_PREFIX}/{path}"' if path else "null"
     head = (
         f'{{"id":"{event.id}","type":"{event.type}","timestamp":"{_rfc3339(event.created_at)}","api_version":"v3",'
         f'"store":{{"id":{event.store_id}}},"sequence":{sequence},'
@@ -47,25 +46,25 @@ def body(event: Event, sequence: int, *, payload: str = "full", fields: Sequence
     )
     if payload == "thin":
         return f"{head}}}".encode()
-    return f'{head},"data":{_cut(event.data, fields) if fields else event.data}}}'.encode()
+    return f'{head},"data":{_select(event.data, fields) if fields else event.data}}}'.encode()
 
 
-def _cut(document: str, fields: Sequence[str]) -> str:
-    """Only these members, in the document's own order and its own bytes."""
+def _select(document: str, fields: Sequence[str]) -> str:
+    """Keep only these members, in the order and the bytes of the document."""
     members = msgspec.json.decode(document, type=dict[str, msgspec.Raw])
-    kept = (f'"{name}":{bytes(members[name]).decode()}' for name in members if name in fields)
-    return f"{{{','.join(kept)}}}"
+    selected = (f'"{name}":{bytes(members[name]).decode()}' for name in members if name in fields)
+    return f"{{{','.join(selected)}}}"
 
 
-def _address(event: Event) -> str | None:
-    """Where the resource is found below the store's address."""
-    place = _PLACES.get(event.resource_type)
-    if place is not None:
-        return f"{place}/{event.resource_id}"
+def _path(event: Event) -> str | None:
+    """The path of the resource below the store's base URL."""
+    collection = _COLLECTIONS.get(event.resource_type)
+    if collection is not None:
+        return f"{collection}/{event.resource_id}"
     if event.resource_type == "variant" and (found := _PRODUCT_ID.search(event.data)):
         return f"products/{found[1]}/variants/{event.resource_id}"
     if event.resource_type == "comment" and (found := _ORDER_ID.search(event.data)):
-        return f"orders/{found[1]}/comments"  # else one who gets thin events would not know which order
+        return f"orders/{found[1]}/comments"  # a thin event names the order nowhere else
     if event.resource_type == "import" and (found := _IMPORT.search(event.data)):
         return f"{event.type.partition('.')[0]}s/imports/{found[1]}"
     return None

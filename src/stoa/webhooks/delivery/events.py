@@ -1,4 +1,4 @@
-"""What a subscription's owner is told of the subscription itself."""
+"""Events about a subscription itself."""
 
 import msgspec
 
@@ -7,7 +7,7 @@ from stoa.rest.checks import Time
 
 
 class WebhookStanding(msgspec.Struct):
-    """What a `webhook.` event carries: the subscription, and since when its receiver fails."""
+    """The data of a `webhook.*` event: the subscription, and since when its receiver fails."""
 
     id: int
     name: str | None
@@ -18,21 +18,21 @@ class WebhookStanding(msgspec.Struct):
 
 
 class WebhookTest(Event):
-    """A sample, sent when somebody asks to try a subscription."""
+    """A sample event, sent when a subscription is tested."""
 
     name, scope, resource_type = "webhook.test", "webhooks:read", "webhook"
     resource = WebhookStanding
 
 
 class WebhookFailing(Event):
-    """Deliveries to a subscription have begun to fail; they are tried again."""
+    """Deliveries to a subscription have started to fail. Stoa retries them."""
 
     name, scope, resource_type = "webhook.failing", "webhooks:read", "webhook"
     resource = WebhookStanding
 
 
 class WebhookDisabled(Event):
-    """A subscription was disabled after 72 hours without one success, or because its receiver is gone."""
+    """A subscription was disabled: its receiver answered 410, or no delivery succeeded for 72 hours."""
 
     name, scope, resource_type = "webhook.disabled", "webhooks:read", "webhook"
     resource = WebhookStanding

@@ -1,327 +1,302 @@
-"""A lane in hand: its deliveries sent side by side as far as its subscriber allows, and what became of them noted."""
+"""Sends the deliveries of one leased lane, in parallel as far as its subscription allows, and yields their outcomes."""
 
 import asyncio
 import random
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
+from copy import copy
 from datetime import datetime, timedelta
-from typing import Any, Protocol
+from typing import Literal
 
 import msgspec
 import structlog
 
-from stoa.events.outbox import Event as Announced
+from stoa.db.query import json_rows
+from stoa.events.outbox import Event as EventType
 from stoa.webhooks.delivery import envelope, retry_policy
-from stoa.webhooks.delivery.host_limits import Places
-from stoa.webhooks.delivery.queries import Head, Lane
-from stoa.webhooks.delivery.retry_policy import Clock, Outcome, Verdict
-from stoa.webhooks.delivery.router import may_hear
-from stoa.webhooks.delivery.subscribers import Subscriber
-from stoa.webhooks.http.client import Answer, Sender, Target, unanswered
+from stoa.webhooks.delivery.disabling import report_failing
+from stoa.webhooks.delivery.matching import may_receive
+from stoa.webhooks.delivery.queries import (
+    DATABASE_ERRORS,
+    NEXT_DELIVERIES,
+    DeliveryResult,
+    Lane,
+    LaneRead,
+    LaneState,
+    PendingDelivery,
+    Subscription,
+)
+from stoa.webhooks.delivery.retry_policy import HealthChange
+from stoa.webhooks.delivery.shared_state import SentAttempt, SharedState
+from stoa.webhooks.http.client import Response, failed_response
 
 PAGE = 50
-# Requests at once: few at first, some to a receiver that is quick, and as many as it allows to one that takes its time.
-# What is in flight when a worker dies is sent again, so no more are begun than are of use.
-CAUTIOUS, BRISK = 2, 4
-QUICK_S = 0.02
-MOST_NOTED = 20  # attempts of one delivery that are kept
+# Parallel requests start low, rise for a fast receiver, and reach the subscription's limit only for a slow one. Requests in
+# flight are repeated when a worker dies, so a worker starts no more of them than it needs.
+MIN_WINDOW, FAST_WINDOW = 2, 4
+FAST_S = 0.02
 
 
-class Attempt(msgspec.Struct):
-    """One try, as the log shows it."""
+class LaneReport(msgspec.Struct):
+    """The outcomes of some deliveries of a lane, and the state of the lane after them."""
 
-    at: datetime
-    duration_ms: int
-    response_status: int | None
-    response_body: str | None
-    error: str | None
+    state: LaneState
+    results: list[DeliveryResult]
 
 
-class Result(msgspec.Struct):
-    """What became of a delivery for now; `retrying` is not the end of it."""
+class LaneRunner:
+    """Runs one lane from its lease to its release."""
 
-    sequence: int
-    status: str
-    due_at: datetime | None
-    count: int
-    attempts: str
-
-
-class Tally(msgspec.Struct):
-    """What is added to the hour's figures."""
-
-    succeeded: int = 0
-    failed: int = 0
-    attempts: int = 0
-    failed_attempts: int = 0
-    duration_ms: int = 0
-
-
-class Sent(msgspec.Struct):
-    """One attempt, for those who count them."""
-
-    outcome: Verdict
-    seconds: float
-    latency: float | None  # from the event to the first byte sent, of a first attempt
-
-
-class Hands(Protocol):
-    """What a lane needs of whoever holds it."""
-
-    clock: Clock
-    sender: Sender
-    places: Places
-    paces: dict[int, float]
-    observe: Callable[[Sent], None]
-
-    def now(self) -> datetime: ...
-    def may_send(self) -> bool: ...
-    def crowded(self) -> bool: ...
-    def settle(self, held: "Held") -> None: ...
-    async def read(self, held: "Held", limit: int) -> list[Head]: ...
-    async def tell(self, held: "Held", outcome: Outcome) -> None: ...
-
-
-class Held:
-    """What is known of a lane from the moment it is taken until it is let go."""
-
-    def __init__(self, hands: Hands, lane: Lane, subscriber: Subscriber, target: Target | None) -> None:
-        self.lane = lane
-        self.subscriber = subscriber
-        self.standing = lane.standing()
-        self.probing = lane.breaker == "open"
-        self.results: list[Result] = []
-        self.tally = Tally()
-        self.drain = False
-        self.letting_go = False
-        self.idle = False  # let go with nothing to come back for
-        self.lost = False
-        self.known: set[int] = set()  # read, and not yet settled
-        self._hands = hands
-        self._target = target
-        self._host = target.host if target else ""
-        self._rows: deque[Head] = deque()
-        self._exhausted = False
+    def __init__(self, shared: SharedState, lane: Lane, subscription: Subscription) -> None:
+        self.subscription = subscription
+        self.state = msgspec.convert(lane, LaneState, from_attributes=True)
+        self.finished = False
+        self.abandoned = False  # the database refuses its results: the lease expires, and the deliveries are repeated
+        self._shared = shared
+        self._config = shared.config
+        self._probing = lane.breaker == "open"
+        self._lost = False
+        self._target = shared.target(subscription)
+        self._host = self._target.host if self._target else ""
+        self._queue: deque[PendingDelivery] = deque()
+        self._unsettled: set[int] = set()  # sequences that were read and are not settled yet
+        self._all_read = False
+        self._results: list[DeliveryResult] = []
         self._running: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
-        self._since = time.monotonic()
-        self._window = CAUTIOUS
+        self._started_at = time.monotonic()
+        self._window = MIN_WINDOW
 
     @property
     def key(self) -> tuple[int, int]:
-        return self.lane.bucket, self.lane.webhook_id
+        return self.state.store_id, self.state.webhook_id
+
+    def add(self, deliveries: Sequence[PendingDelivery], *, all_read: bool) -> None:
+        self._queue.extend(deliveries)
+        self._unsettled.update(delivery.sequence for delivery in deliveries)
+        self._all_read = all_read
 
     def lose(self) -> None:
-        """Another has the lane now: begin nothing more."""
-        self.lost = True
+        """Another worker leases the lane: start nothing more."""
+        self._lost = True
         self._changed.set()
 
-    def add(self, heads: list[Head], *, exhausted: bool) -> None:
-        self._rows.extend(heads)
-        self.known.update(head.sequence for head in heads)
-        self._exhausted = exhausted
-
-    async def drive(self) -> None:
-        """Send what is there until nothing is, or the lane is needed no longer; then let it go."""
-        try:
-            if self._hold_back():
-                return
-            while not self.lost:
-                wait = self._start_some()
-                if not self._running and not (self._rows and self._may_go_on()) and not await self._refill():
-                    if not self._may_follow():
-                        return
-                    await self._change(self._hands.clock.beat)
-                    continue
-                if len(self._rows) < PAGE // 2:
-                    await self._refill()
-                if self._running or wait:
-                    await self._change(wait)
-        finally:
-            await self._finish()
-
     def settled(self, sequences: Iterable[int]) -> None:
-        """These results are recorded; where order is kept, what waited for them may go now."""
-        self.known.difference_update(sequences)
-        if self.subscriber.ordered:
-            self._exhausted = False
+        """Note that these results are stored; in an ordered lane the next deliveries of their resources may be due now."""
+        self._unsettled.difference_update(sequences)
+        if self.subscription.ordered:
+            self._all_read = False
             self._changed.set()
 
-    def _may_follow(self) -> bool:
-        """Whether something may come up once what was sent is recorded."""
-        return self.subscriber.ordered and bool(self.known) and not self.probing and self._may_go_on()
+    async def run(self) -> AsyncIterator[LaneReport]:
+        """Send until the lane is empty or must be released. The caller then calls `finish`."""
+        if self._must_wait():
+            return
+        while not self._lost:
+            wait = self._start_requests()
+            # The last results of a lane are settled together with its release.
+            if self._results and (self._queue or self._running or self.subscription.ordered):
+                yield self._report()
+            if not self._running and not (self._queue and self._may_continue()) and not await self._read_more():
+                if not self._awaits_settlement():
+                    return
+                await self._wait(self._config.heartbeat)
+                continue
+            if len(self._queue) < PAGE // 2:
+                await self._read_more()
+            if self._running or wait:
+                await self._wait(wait)
 
-    def _hold_back(self) -> bool:
-        """Whether nothing may be sent now: paused, disabled, without an address, or of a store or app in suspension."""
-        subscriber, standing = self.subscriber, self.standing
-        if subscriber.ended:
+    async def finish(self) -> LaneReport:
+        """Wait for the requests in flight and return the last outcomes, with the release of the lane."""
+        running: list[Awaitable[None]] = list(self._running)
+        await asyncio.gather(*running, return_exceptions=True)
+        self.finished = self.state.released = True
+        return self._report()
+
+    def _report(self) -> LaneReport:
+        report = LaneReport(copy(self.state), self._results)
+        self._results = []
+        state = self.state
+        state.succeeded = state.failed = state.attempts = state.failed_attempts = state.duration_ms = 0
+        state.recovered = False
+        return report
+
+    def _awaits_settlement(self) -> bool:
+        """Whether settling the results may make further deliveries of this lane due."""
+        return self.subscription.ordered and bool(self._unsettled) and not self._probing and self._may_continue()
+
+    def _must_wait(self) -> bool:
+        """Whether nothing may be sent: paused, disabled, no URL, or a suspended store or app."""
+        if self.subscription.ended:
             return False
-        if subscriber.status != "active" or self._target is None:
-            self.idle = True
+        if self.subscription.status != "active" or self._target is None:
+            self.state.idle = True
             return True
-        if subscriber.suspended:
-            standing.hold_until = self._hands.now() + timedelta(seconds=self._hands.clock.hold)
+        if self.subscription.suspended:
+            self._hold(self._config.suspended_delay)
             return True
         return False
 
-    def _may_go_on(self) -> bool:
-        hold = self.standing.hold_until
+    def _hold(self, seconds: float) -> None:
+        self.state.hold_until = self._shared.now() + timedelta(seconds=seconds)
+
+    def _may_continue(self) -> bool:
+        hold, shared = self.state.hold_until, self._shared
         return (
-            not self.lost
-            and not self.idle
-            and self._hands.may_send()
-            and (self.probing or (self.standing.breaker == "closed" and (hold is None or hold <= self._hands.now())))
-            and not (self._hands.crowded() and time.monotonic() - self._since > self._hands.clock.turn)
-            and not self._stands_aside()
+            not self._lost
+            and not self.state.idle
+            and shared.may_send()
+            and (self._probing or (self.state.breaker == "closed" and (hold is None or hold <= shared.now())))
+            and not (shared.full and time.monotonic() - self._started_at > self._config.max_turn)
+            and not self._host_is_full()
         )
 
-    def _stands_aside(self) -> bool:
-        """Whether the host has as much to answer as it may; a lane that waits for nothing else is let go for a while."""
-        if self.probing or not self._hands.places.full(self._host):
+    def _host_is_full(self) -> bool:
+        """Whether the host has reached its limit; a lane with no request in flight is then released for a while."""
+        if self._probing or not self._shared.hosts.full(self._host):
             return False
         if not self._running:
-            aside = self._hands.clock.aside * random.uniform(0.5, 1.5)  # noqa: S311 - not to come back all at once
-            self.standing.hold_until = self._hands.now() + timedelta(seconds=aside)
+            self._hold(self._config.host_full_delay * random.uniform(0.5, 1.5))  # noqa: S311 - only jitter
         return True
 
-    def _start_some(self) -> float | None:
-        """Begin as many requests as may run; says how long to wait where only the pace forbids more."""
-        most = 1 if self.probing else min(self._window, self.subscriber.max_in_flight)
-        while self._rows and len(self._running) < most and self._may_go_on():
-            if self._set_aside(self._rows[0]):
-                self._rows.popleft()
+    def _start_requests(self) -> float | None:
+        """Start as many requests as allowed; returns the wait if only the rate limit prevents the next one."""
+        window = 1 if self._probing else min(self._window, self.subscription.max_in_flight)
+        while self._queue and len(self._running) < window and self._may_continue():
+            if self._drop(self._queue[0]):
+                self._queue.popleft()
                 continue
-            wait = self._pace()
+            wait = self._rate_limit_wait()
             if wait > 0:
                 return wait
-            task = asyncio.create_task(self._deliver(self._rows.popleft()))
-            self._hands.places.take(self._host)
+            task = asyncio.create_task(self._deliver(self._queue.popleft()))
+            self._shared.hosts.acquire(self._host)
             self._running.add(task)
-            task.add_done_callback(self._ended)
+            task.add_done_callback(self._request_ended)
         return None
 
-    def _pace(self) -> float:
-        rate = self.subscriber.rate_per_s
+    def _rate_limit_wait(self) -> float:
+        rate = self.subscription.rate_per_s
         if rate is None:
             return 0
-        now, paces, key = time.monotonic(), self._hands.paces, self.lane.webhook_id
-        ready = paces.get(key, 0)
+        now, times, key = time.monotonic(), self._shared.next_send_at, self.subscription.id
+        ready = times.get(key, 0)
         if ready <= now:
-            paces[key] = max(ready, now - 1 / rate) + 1 / rate
+            times[key] = max(ready, now - 1 / rate) + 1 / rate
         return max(0, ready - now)
 
-    def _set_aside(self, head: Head) -> bool:
-        """Whether a delivery is not to be sent after all; it is noted why."""
-        subscriber = self.subscriber
-        kind = Announced.known.get(head.type)
-        if subscriber.ended and (head.type != "app.uninstalled" or self._target is None):
-            status, why = "cancelled", "unsubscribed"
-        elif head.data is None:
-            status, why = "cancelled", "event_expired"
-        elif subscriber.skip_before is not None and head.routed_at < subscriber.skip_before:
-            status, why = "skipped", "skipped_on_resume"
-        elif not may_hear(head.type, kind.scope if kind else "", subscriber.granted):
-            status, why = "skipped", "scope_not_granted"
+    def _drop(self, delivery: PendingDelivery) -> bool:
+        """Whether a delivery must not be sent any more; the reason is added to its attempts."""
+        subscription = self.subscription
+        kind = EventType.known.get(delivery.type)
+        status: Literal["cancelled", "skipped"] = "cancelled"
+        if subscription.ended and (delivery.type != "app.uninstalled" or self._target is None):
+            reason = "unsubscribed"
+        elif not delivery.data:
+            reason = "event_expired"
+        elif subscription.skip_before is not None and delivery.routed_at < subscription.skip_before:
+            status, reason = "skipped", "skipped_on_resume"
+        elif not may_receive(delivery.type, kind.scope if kind else "", subscription.granted_scopes):
+            status, reason = "skipped", "scope_not_granted"
         else:
             return False
-        noted = _noted(head.attempts, Attempt(self._hands.now(), 0, None, None, why))
-        self.results.append(Result(head.sequence, status, None, head.attempt_count, noted))
-        self._hands.settle(self)
+        attempts = retry_policy.append_attempt(
+            delivery.attempts, retry_policy.Attempt(self._shared.now(), 0, None, None, reason)
+        )
+        self._add_result(delivery, status, None, delivery.attempt_count, attempts)
         return True
 
-    async def _refill(self) -> bool:
-        """Read further unless all was read; says whether there is more to send."""
-        if self._exhausted or self.probing or not self._may_go_on():
+    async def _read_more(self) -> bool:
+        """Read further deliveries unless all were read; returns whether there are any."""
+        if self._all_read or self._probing or not self._may_continue():
             return False
-        # What is settled while the answer is on its way may still be in it.
-        before = set(self.known)
-        heads = await self._hands.read(self, PAGE + len(before))
-        fresh = [head for head in heads if head.sequence not in before and head.sequence not in self.known]
-        self.add(fresh, exhausted=len(heads) < PAGE + len(before))
+        # Results that are settled during the read may still be part of it.
+        before = set(self._unsettled)
+        limit = PAGE + len(before)
+        try:
+            read = await NEXT_DELIVERIES.all(
+                self._shared.database, json_rows([LaneRead(*self.key, limit, probe=False)])
+            )
+        except DATABASE_ERRORS:
+            read = []  # the next lease of the lane finds them
+        fresh = [each for each in read if each.sequence not in before and each.sequence not in self._unsettled]
+        self.add(fresh, all_read=len(read) < limit)
         return bool(fresh)
 
-    async def _change(self, wait: float | None) -> None:
+    async def _wait(self, seconds: float | None) -> None:
         try:
-            async with asyncio.timeout(wait):
+            async with asyncio.timeout(seconds):
                 await self._changed.wait()
         except TimeoutError:
             return
         self._changed.clear()
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _request_ended(self, task: asyncio.Task[None]) -> None:
         self._running.discard(task)
-        self._hands.places.give_back(self._host)
+        self._shared.hosts.release(self._host)
         self._changed.set()
         if not task.cancelled() and task.exception() is not None:
-            self.lose()  # nothing is known of that delivery; the lease runs out and it is tried again
+            self.lose()  # the outcome is unknown: the lease expires and the delivery is repeated
 
-    async def _deliver(self, head: Head) -> None:
-        hands, target = self._hands, self._target
-        async with hands.places.slots:
-            if self.lost or target is None or not hands.may_send():
-                self.known.discard(head.sequence)
+    async def _deliver(self, delivery: PendingDelivery) -> None:
+        shared, subscription, target = self._shared, self.subscription, self._target
+        async with shared.hosts.slots:
+            if self._lost or target is None or not shared.may_send():
+                self._unsettled.discard(delivery.sequence)
                 return
-            began = hands.now()
+            started_at = shared.now()
             try:
-                event = head.event()
-                settings = self.subscriber
-                body = envelope.body(event, head.sequence, payload=settings.payload, fields=settings.fields)
-                answer = await hands.sender.send(target, head.id, body)
-            except Exception as error:  # noqa: BLE001 - an event that we cannot send is tried again like any other
-                structlog.get_logger().error("delivery", store_id=head.store_id, error=type(error).__name__)
-                answer = unanswered("internal_error")
-        first = head.attempt_count == 0 and head.attempts == "[]"
-        latency = max(0.0, (began - head.created_at).total_seconds()) if first and head.created_at else None
-        outcome = self._note(head, answer, began, latency)
-        # The last of a lane is recorded as the lane is let go.
-        if self._rows or len(self._running) > 1 or self.subscriber.ordered:
-            hands.settle(self)
-        if outcome.opened or outcome.disable:
-            await hands.tell(self, outcome)
+                body = envelope.body(
+                    delivery, delivery.sequence, payload=subscription.payload, fields=subscription.fields
+                )
+                response = await shared.sender.send(target, delivery.id, body)
+            except Exception as error:  # noqa: BLE001 - an event that cannot be sent is retried like any other
+                structlog.get_logger().error("delivery failed", store_id=delivery.store_id, error=type(error).__name__)
+                response = failed_response("internal_error")
+        change = self._record(delivery, response, started_at)
+        if change.opened or change.disable:
+            await report_failing(shared.database, *self.key, change, self.state.failing_since)
 
-    def _note(self, head: Head, answer: Answer, began: datetime, latency: float | None) -> Outcome:
-        """Judge an answer, and write down what follows from it."""
-        clock, now, standing = self._hands.clock, self._hands.now(), self.standing
-        verdict = retry_policy.judge(answer.status, answer.retry_after)
-        self._hands.observe(Sent(verdict, answer.seconds, latency))
-        outcome = retry_policy.after(standing, verdict, now, clock, probe=self.probing, retry_after=answer.retry_after)
-        milliseconds = round(answer.seconds * 1000)
-        attempt = Attempt(began, milliseconds, answer.status, answer.body, answer.error)
-        noted = _noted(head.attempts, attempt)
-        self.tally.attempts += 1
-        self.tally.duration_ms += milliseconds
+    def _record(self, delivery: PendingDelivery, response: Response, started_at: datetime) -> HealthChange:
+        """Judge a response, and add the result and its consequences to the next report."""
+        config, now, state = self._config, self._shared.now(), self.state
+        verdict = retry_policy.judge(response.status, response.retry_after)
+        first = delivery.attempt_count == 0 and delivery.attempts == "[]"
+        latency = max(0.0, (started_at - delivery.created_at).total_seconds()) if first else None
+        self._shared.observe(SentAttempt(verdict, response.seconds, latency))
+        change = retry_policy.update_health(
+            state, verdict, now, config, probe=self._probing, retry_after=response.retry_after
+        )
+        milliseconds = round(response.seconds * 1000)
+        attempt = retry_policy.Attempt(started_at, milliseconds, response.status, response.body, response.error)
+        attempts = retry_policy.append_attempt(delivery.attempts, attempt)
+        state.attempts += 1
+        state.duration_ms += milliseconds
         if verdict == "succeeded":
-            self.tally.succeeded += 1
-            self._window += answer.seconds > QUICK_S or self._window < BRISK
-            self.drain = self.drain or outcome.recovered
-            self.results.append(Result(head.sequence, "succeeded", None, head.attempt_count + 1, noted))
-            return outcome
-        self.tally.failed_attempts += 1
-        self._window = CAUTIOUS
-        # A receiver that asks for time, or is known to be down, does not use up the tries of an event.
-        spared = verdict == "put_off" or self.probing
-        count = head.attempt_count + (0 if spared else 1)
-        due = standing.hold_until or now if spared else retry_policy.next_try(count, now, clock)
-        if due is None:
-            self.tally.failed += 1
-        self.results.append(Result(head.sequence, "failed" if due is None else "retrying", due, count, noted))
-        self.idle = self.idle or outcome.disable is not None
-        return outcome
+            state.succeeded += 1
+            self._window += response.seconds > FAST_S or self._window < FAST_WINDOW
+            state.recovered = state.recovered or change.recovered
+            self._add_result(delivery, "succeeded", None, delivery.attempt_count + 1, attempts)
+            return change
+        state.failed_attempts += 1
+        self._window = MIN_WINDOW
+        # A receiver that asks for time, or is known to be down, does not use up the attempts of a delivery.
+        uncounted = verdict == "put_off" or self._probing
+        count = delivery.attempt_count + (0 if uncounted else 1)
+        due_at = (state.hold_until or now) if uncounted else retry_policy.next_attempt_at(count, now, config)
+        state.failed += due_at is None
+        self._add_result(delivery, "failed" if due_at is None else "retrying", due_at, count, attempts)
+        state.idle = state.idle or change.disable is not None
+        return change
 
-    async def _finish(self) -> None:
-        running: list[Awaitable[None]] = list(self._running)
-        await asyncio.gather(*running, return_exceptions=True)
-        self.letting_go = True
-        self._hands.settle(self)
-
-
-def _noted(before: str, attempt: Attempt) -> str:
-    """The attempts so far and one more; of very many, the first ones and the last."""
-    new = msgspec.json.encode(attempt).decode()
-    if before == "[]":
-        return f"[{new}]"
-    kept: list[Any] = msgspec.json.decode(before, type=list[msgspec.Raw])
-    if len(kept) >= MOST_NOTED:
-        del kept[MOST_NOTED // 2]
-    return msgspec.json.encode([*kept, msgspec.Raw(new.encode())]).decode()
+    def _add_result(
+        self,
+        delivery: PendingDelivery,
+        status: Literal["succeeded", "failed", "skipped", "cancelled", "retrying"],
+        due_at: datetime | None,
+        attempt_count: int,
+        attempts: str,
+    ) -> None:
+        self._results.append(DeliveryResult(*self.key, delivery.sequence, status, due_at, attempt_count, attempts))

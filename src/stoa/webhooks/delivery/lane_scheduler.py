@@ -1,311 +1,303 @@
-"""The dispatcher: takes lanes that are due, keeps them while it works, and gives them back with what became of each."""
+"""Leases the lanes that are due, runs them, and settles the outcomes of all lanes in one statement."""
 
 import asyncio
 import contextlib
 import random
 import secrets
 import time
-from collections.abc import Callable, Generator, Iterable, Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable, Generator, Iterable, Mapping
 
 import structlog
 
 from stoa.access.sealing import Sealer
-from stoa.db.errors import RETRYABLE, PostgresError, Unavailable, sqlstate
+from stoa.db.errors import RETRYABLE, PostgresError, sqlstate
 from stoa.db.pool import Database
+from stoa.db.query import json_rows
 from stoa.webhooks.delivery import queries
-from stoa.webhooks.delivery.disabling import tell
-from stoa.webhooks.delivery.host_limits import Places
-from stoa.webhooks.delivery.lane_runner import PAGE, Held, Sent
-from stoa.webhooks.delivery.queries import Head, Lane
-from stoa.webhooks.delivery.retry_policy import Clock, Outcome
-from stoa.webhooks.delivery.router import NOBODY, Routed, Taker
-from stoa.webhooks.delivery.settling import add_up, columns_of, hand_over, texts
-from stoa.webhooks.delivery.subscribers import SUBSCRIBERS, Subscriber, target_of
+from stoa.webhooks.delivery.lane_runner import PAGE, LaneReport, LaneRunner
+from stoa.webhooks.delivery.queries import (
+    BUCKETS,
+    DATABASE_ERRORS,
+    NO_LEASE,
+    LaneLease,
+    LaneRead,
+    Lease,
+    LeasedLanes,
+    PendingDelivery,
+)
+from stoa.webhooks.delivery.retry_policy import DeliveryConfig
+from stoa.webhooks.delivery.shared_state import SentAttempt, SharedState
 from stoa.webhooks.http.client import Sender
 
-MOST_LANES = 1000
-CLAIMED_AT_ONCE = 100
-_AGAIN_S = 0.2
-
-Fault = (PostgresError, Unavailable, OSError)
+MAX_LANES = 1000
+LEASE_BATCH = 100
+_RETRY_S = 0.2
 
 
-def _unseen(_: Sent) -> None:
-    return None
-
-
-class Dispatcher:
-    """Everything that one process has in hand; any number of such processes work side by side."""
+class LaneScheduler:
+    """All lanes that one process leases; any number of such processes work in parallel."""
 
     def __init__(
         self,
         database: Database,
         sealer: Sealer,
         sender: Sender,
-        clock: Clock,
-        *,
-        observe: Callable[[Sent], None] = _unseen,
+        config: DeliveryConfig,
+        observe: Callable[[SentAttempt], None],
     ) -> None:
-        self.clock = clock
-        self.sender = sender
-        self.observe = observe
-        self.places = Places()
-        self.paces: dict[int, float] = {}
-        self.owner = secrets.token_hex(8)
+        self.shared = SharedState(database, sender, sealer, config, observe)
+        self._owner = secrets.token_hex(8)
+        self._config = config
         self._database = database
-        self._sealer = sealer
-        self._held: dict[tuple[int, int], Held] = {}
-        self._dirty: dict[tuple[int, int], Held] = {}
-        self._promised = 0  # seats for lanes that are being filled
-        self._driving: set[asyncio.Task[None]] = set()
-        self._hinted: set[int] = set()
-        self._hint = asyncio.Event()
-        self._settling = asyncio.Event()
-        self._emptied = asyncio.Event()
-        self._stopping = False
-        self._mute = False  # what cannot be recorded would be sent again: until it can be, nothing more is sent
-        self._beat_at = time.monotonic()
-        self._ahead = 0.0  # of our clock, the database's
-
-    # --- what the lanes in hand ask for -------------------------------------------------------------------------
-
-    def now(self) -> datetime:
-        """The database's time, which decides when anything is due."""
-        return datetime.fromtimestamp(time.time() + self._ahead, UTC)
-
-    def may_send(self) -> bool:
-        return not (self._stopping or self._mute) and time.monotonic() - self._beat_at < self.clock.stop_after
-
-    def crowded(self) -> bool:
-        return len(self._held) >= MOST_LANES
-
-    def settle(self, held: Held) -> None:
-        self._dirty[held.key] = held
-        self._settling.set()
-
-    async def read(self, held: Held, limit: int) -> list[Head]:
-        try:
-            return await self._heads([held.lane], [limit])
-        except Fault:
-            return []  # whoever looks next finds it
-
-    async def tell(self, held: Held, outcome: Outcome) -> None:
-        try:
-            await tell(
-                self._database, held.subscriber.store_id, held.subscriber.id, outcome, held.standing.failing_since
-            )
-        except Fault as error:
-            structlog.get_logger().warning("webhook", store_id=held.subscriber.store_id, error=type(error).__name__)
-
-    # --- its own life -------------------------------------------------------------------------------------------
-
-    def look_at(self, buckets: Iterable[int]) -> None:
-        """Something became due in these buckets."""
-        self._hinted.update(buckets)
-        self._hint.set()
-
-    @contextlib.contextmanager
-    def taker(self, most: int) -> Generator[Taker]:
-        """Who takes lanes while they are filled, so many at most; nobody, where there are no seats for them."""
-        if not self.may_send() or len(self._held) + self._promised + most > MOST_LANES:
-            yield NOBODY
-            return
-        self._promised += most
-        try:
-            yield Taker(self.owner, self.clock.claim_after, self.clock.lease)
-        finally:
-            self._promised -= most
-            self._emptied.set()
-
-    def take_over(self, routed: Routed) -> None:
-        """Lanes that were taken while they were filled, with what comes first in them."""
-        self._hold(routed.lanes, routed.subscribers, routed.heads)
+        self._runners: dict[tuple[int, int], LaneRunner] = {}
+        self._reports: dict[LaneRunner, LaneReport] = {}  # to be settled
+        self._reserved = 0  # slots for lanes that the router may lease
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._due_buckets: set[int] = set()
+        self._due = asyncio.Event()
+        self._reported = asyncio.Event()
+        self._slot_freed = asyncio.Event()
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Work until told to stop; then finish what is in flight and give every lane back."""
-        await self._set_clock()
-        tasks = [
-            asyncio.create_task(work()) for work in (self._beat_for_ever, self._settle_for_ever, self._claim_for_ever)
-        ]
+        """Work until `stop` is set; then finish the requests in flight and release every lane."""
+        await self._read_database_clock()
+        loops = (self._renew_forever, self._settle_forever, self._lease_forever)
+        tasks = [asyncio.create_task(loop()) for loop in loops]
         try:
             await stop.wait()
         finally:
-            self._stopping = True
-            self._hint.set()
-            await self._wind_up()
+            self.shared.stopping = True
+            self._due.set()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._config.request_timeout + 2):
+                    while self._runners or self._reserved:
+                        self._slot_freed.clear()
+                        await self._slot_freed.wait()
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _wind_up(self) -> None:
-        """Wait for what is in flight; each lane lets itself go when it has nothing more to wait for."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self.clock.request + 2):
-                while self._held or self._promised:
-                    self._emptied.clear()
-                    await self._emptied.wait()
+    def wake(self, buckets: Iterable[int]) -> None:
+        """Lanes in these buckets are due."""
+        self._due_buckets.update(buckets)
+        self._due.set()
 
-    async def _set_clock(self) -> None:
-        try:
-            before = time.time()
-            moment = await queries.NOW.one(self._database)
-            self._ahead = moment.timestamp() - (before + time.time()) / 2
-        except Fault:
+    # --- leasing ------------------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def reserve(self, lanes: int) -> Generator[Lease]:
+        """Reserve slots for lanes that the router leases as it fills them; without free slots there is no lease."""
+        if not self.shared.may_send() or self._free_slots() < lanes:
+            yield NO_LEASE
             return
+        self._reserved += lanes
+        try:
+            yield Lease(self._owner, self._config.takeover_after, self._config.lease)
+        finally:
+            self._reserved -= lanes
+            self._slot_freed.set()
 
-    async def _beat_for_ever(self) -> None:
-        while True:
-            await asyncio.sleep(self.clock.beat)
+    def start(self, leased: LeasedLanes) -> None:
+        """Start a runner for each leased lane."""
+        subscriptions = {each.id: each for each in leased.subscriptions}
+        deliveries: dict[int, list[PendingDelivery]] = {}
+        for each in leased.deliveries:
+            deliveries.setdefault(each.webhook_id, []).append(each)
+        for lane in leased.lanes:
+            subscription = subscriptions.get(lane.webhook_id)
+            if subscription is None:
+                continue  # deleted meanwhile, together with its lane
+            runner = LaneRunner(self.shared, lane, subscription)
+            first = deliveries.get(lane.webhook_id, [])
+            runner.add(first, all_read=len(first) < PAGE)
+            self._runners[runner.key] = runner
+            self.shared.full = len(self._runners) >= MAX_LANES
+            task = asyncio.create_task(self._run_lane(runner))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _run_lane(self, runner: LaneRunner) -> None:
+        try:
+            async for report in runner.run():
+                self._settle_soon(runner, report)
+        finally:
+            self._settle_soon(runner, await runner.finish())
+
+    def _free_slots(self) -> int:
+        return MAX_LANES - len(self._runners) - self._reserved
+
+    async def _lease_forever(self) -> None:
+        polled_at = 0.0
+        while not self.shared.stopping:
             try:
-                await self._beat()
-            except Exception as error:  # noqa: BLE001 - to stop beating is to lose every lane
-                structlog.get_logger().warning("lanes not kept", error=type(error).__name__)
-
-    async def _beat(self) -> None:
-        began, held = time.monotonic(), sorted(self._held.values(), key=lambda each: each.key)
-        ours = await queries.RENEW.one(
-            self._database,
-            self.owner,
-            self.clock.claim_after,
-            *texts([(*each.key, each.lane.epoch) for each in held], 3),
-        )
-        self._beat_at = began
-        for each, kept in zip(held, ours, strict=True):
-            if not kept and not each.letting_go:
-                each.lose()
-        await self._set_clock()
-
-    # --- taking lanes -------------------------------------------------------------------------------------------
-
-    async def _claim_for_ever(self) -> None:
-        looked = 0.0
-        while not self._stopping:
-            try:
-                due = time.monotonic() - looked >= self.clock.poll
-                if due:
-                    looked = time.monotonic()
-                    self._hinted.update(await queries.DUE_BUCKETS.all(self._database))
-                if self._hinted and await self._claim():
+                if time.monotonic() - polled_at >= self._config.poll:
+                    polled_at = time.monotonic()
+                    self._due_buckets.update(await queries.DUE_BUCKETS.all(self._database))
+                if self._due_buckets and await self._lease():
                     continue
-            except Exception as error:  # noqa: BLE001 - to stop looking is to stop delivering
-                structlog.get_logger().warning("no lanes to be had", error=type(error).__name__)
-                await asyncio.sleep(_AGAIN_S)
+            except Exception as error:  # noqa: BLE001 - without this loop nothing is delivered
+                structlog.get_logger().warning("leasing lanes failed", error=type(error).__name__)
+                await asyncio.sleep(_RETRY_S)
             try:
-                async with asyncio.timeout(max(0.001, looked + self.clock.poll - time.monotonic())):
-                    await self._hint.wait()
+                async with asyncio.timeout(max(0.001, polled_at + self._config.poll - time.monotonic())):
+                    await self._due.wait()
             except TimeoutError:
                 continue
-            self._hint.clear()
+            self._due.clear()
 
-    async def _claim(self) -> bool:
-        """Take lanes of the buckets that were pointed out; says whether there may be more."""
-        seats = min(MOST_LANES - len(self._held) - self._promised, CLAIMED_AT_ONCE)
-        if seats <= 0 or not self.may_send():
+    async def _lease(self) -> bool:
+        """Lease and start lanes of the due buckets; returns whether there may be more."""
+        limit = min(self._free_slots(), LEASE_BATCH)
+        if limit <= 0 or not self.shared.may_send():
             return False
-        buckets, self._hinted = self._hinted, set()
-        shuffled = random.sample([str(bucket) for bucket in buckets], len(buckets))  # so that none always comes last
-        found = await queries.CLAIM.all(
-            self._database, shuffled, self.owner, seats, self.clock.claim_after, self.clock.lease
+        buckets, self._due_buckets = self._due_buckets, set()
+        shuffled = random.sample(sorted(buckets), len(buckets))  # so that no bucket always comes last
+        lanes = await queries.LEASE_LANES.all(
+            self._database, shuffled, self._owner, limit, self._config.takeover_after, self._config.lease
         )
-        if found:
-            await self._take(found)
-        if len(found) == seats:
-            self._hinted |= buckets
-        return len(found) == seats
+        if lanes:
+            stores, webhooks = [lane.store_id for lane in lanes], [lane.webhook_id for lane in lanes]
+            probes = [lane.breaker == "open" for lane in lanes]
+            reads = [
+                LaneRead(lane.store_id, lane.webhook_id, 1 if probe else PAGE, probe)
+                for lane, probe in zip(lanes, probes, strict=True)
+            ]
+            subscriptions, deliveries = await asyncio.gather(
+                queries.SUBSCRIPTIONS_OF_LANES.all(self._database, stores, webhooks),
+                queries.NEXT_DELIVERIES.all(self._database, json_rows(reads)),
+            )
+            self.start(LeasedLanes(lanes, subscriptions, deliveries))
+        if len(lanes) == limit:
+            self._due_buckets |= buckets
+        return len(lanes) == limit
 
-    async def _take(self, found: Sequence[Lane]) -> None:
-        limits = [1 if lane.breaker == "open" else PAGE for lane in found]
-        stores, webhooks = texts([(lane.store_id, lane.webhook_id) for lane in found], 2)
-        subscribers, heads = await asyncio.gather(
-            SUBSCRIBERS.all(self._database, stores, webhooks), self._heads(found, limits)
-        )
-        self._hold(found, subscribers, heads)
+    # --- heartbeats ---------------------------------------------------------------------------------------------
 
-    def _hold(self, found: Sequence[Lane], subscribers: Sequence[Subscriber], heads: Sequence[Head]) -> None:
-        by_id = {subscriber.id: subscriber for subscriber in subscribers}
-        rows: dict[int, list[Head]] = {}
-        for head in heads:
-            rows.setdefault(head.webhook_id, []).append(head)
-        for lane in found:
-            subscriber = by_id.get(lane.webhook_id)
-            if subscriber is None:
-                continue  # removed meanwhile, and its lane with it
-            held = Held(self, lane, subscriber, target_of(subscriber, self._sealer))
-            mine = rows.get(lane.webhook_id, [])
-            held.add(mine, exhausted=len(mine) < PAGE)
-            self._held[held.key] = held
-            task = asyncio.create_task(held.drive())
-            self._driving.add(task)
-            task.add_done_callback(self._driving.discard)
-
-    async def _heads(self, found: Sequence[Lane], limits: Sequence[int]) -> list[Head]:
-        rows = [
-            (lane.bucket, lane.webhook_id, limit, lane.breaker == "open")
-            for lane, limit in zip(found, limits, strict=True)
-        ]
-        return await queries.HEADS.all(self._database, *texts(rows, 4))
-
-    # --- giving back --------------------------------------------------------------------------------------------
-
-    async def _settle_for_ever(self) -> None:
+    async def _renew_forever(self) -> None:
         while True:
-            await self._settling.wait()
-            self._settling.clear()
-            batch = sorted(self._dirty.values(), key=lambda each: each.key)
-            self._dirty.clear()
+            await asyncio.sleep(self._config.heartbeat)
+            try:
+                await self._renew()
+            except Exception as error:  # noqa: BLE001 - without heartbeats every lease is lost
+                structlog.get_logger().warning("renewing leases failed", error=type(error).__name__)
+
+    async def _renew(self) -> None:
+        started, runners = time.monotonic(), list(self._runners.values())
+        rows = [LaneLease(*runner.key, runner.state.epoch) for runner in runners]
+        leased = set(
+            await queries.RENEW_LEASES.all(self._database, self._owner, self._config.takeover_after, json_rows(rows))
+        )
+        self.shared.renewed_at = started
+        for runner in runners:
+            if runner.subscription.id not in leased and not runner.finished:
+                runner.lose()
+        await self._read_database_clock()
+
+    async def _read_database_clock(self) -> None:
+        with contextlib.suppress(*DATABASE_ERRORS):
+            before = time.time()
+            moment = await queries.NOW.one(self._database)
+            self.shared.clock_offset = moment.timestamp() - (before + time.time()) / 2
+
+    # --- settling -----------------------------------------------------------------------------------------------
+
+    def _settle_soon(self, runner: LaneRunner, report: LaneReport) -> None:
+        if runner.abandoned:
+            return
+        earlier = self._reports.get(runner)
+        self._reports[runner] = report if earlier is None else _merge(earlier, report)
+        self._reported.set()
+
+    async def _settle_forever(self) -> None:
+        while True:
+            await self._reported.wait()
+            self._reported.clear()
+            batch = self._take_batch()
             if not batch:
                 continue
             try:
                 await self._settle(batch)
-            except Exception as error:  # noqa: BLE001 - to stop recording is to send everything twice
-                structlog.get_logger().warning("deliveries not recorded", error=type(error).__name__)
-                await asyncio.sleep(_AGAIN_S)
+            except Exception as error:  # noqa: BLE001 - without this loop every delivery is repeated
+                structlog.get_logger().warning("settling deliveries failed", error=type(error).__name__)
+                await asyncio.sleep(_RETRY_S)
 
-    async def _settle(self, batch: Sequence[Held]) -> None:
-        """Record all of it at once; what cannot be recorded for its own sake is given up to whoever comes next."""
-        taken = [(held, held.letting_go, *hand_over(held)) for held in batch]
-        try:
-            states = await queries.SETTLE.one(
-                self._database, self.owner, self.clock.lease, self.clock.claim_after, *columns_of(taken)
-            )
-        except Fault as error:
-            for held, _, results, tally, drain in taken:
-                held.results[:0] = results
-                held.tally = add_up(held.tally, tally)
-                held.drain = held.drain or drain
-            if isinstance(error, PostgresError) and sqlstate(error) not in RETRYABLE:
-                if len(batch) == 1:
-                    structlog.get_logger().error("deliveries not recorded", error=type(error).__name__)
-                    self._drop(batch[0])
-                    return
-                for held in self._keep(batch):
-                    await self._settle([self._dirty.pop(held.key, held)])
-                return
-            self._mute = True
-            self._keep(batch)
-            raise
-        self._mute = False
-        again: set[int] = set()
-        for (held, released, results, *_), state in zip(taken, states, strict=True):
-            held.settled(result.sequence for result in results)
-            if released:
-                self._drop(held)
-                if state == queries.DUE:
-                    again.add(held.lane.bucket)
-            elif state == queries.LOST:
-                held.lose()
-        if again and not self._stopping:
-            self.look_at(again)
-
-    def _keep(self, batch: Sequence[Held]) -> Sequence[Held]:
-        """What is not recorded yet is tried again, whatever comes between."""
-        for held in batch:
-            self.settle(held)
+    def _take_batch(self) -> dict[LaneRunner, LaneReport]:
+        """The reports to settle, at most one for each lane: a lane that was lost may be leased by this worker again."""
+        chosen = {runner.key: runner for runner in reversed(self._reports)}
+        batch = {runner: self._reports.pop(runner) for runner in chosen.values()}
+        if self._reports:
+            self._reported.set()
         return batch
 
-    def _drop(self, held: Held) -> None:
-        held.lose()
-        if self._held.get(held.key) is held:
-            del self._held[held.key]
-        self._emptied.set()
+    async def _settle(self, batch: Mapping[LaneRunner, LaneReport]) -> None:
+        """Store all reports in one statement. A report that the database refuses by itself is dropped with its lane."""
+        for number, report in enumerate(batch.values(), 1):
+            report.state.lane = number
+            for result in report.results:
+                result.lane = number
+        try:
+            settled = await queries.SETTLE.all(
+                self._database,
+                self._owner,
+                self._config.lease,
+                self._config.takeover_after,
+                json_rows([report.state for report in batch.values()]),
+                json_rows([result for report in batch.values() for result in report.results]),
+            )
+        except DATABASE_ERRORS as error:
+            if isinstance(error, PostgresError) and sqlstate(error) not in RETRYABLE:
+                if len(batch) == 1:
+                    structlog.get_logger().error("settling a lane failed", error=type(error).__name__)
+                    for runner in batch:
+                        runner.abandoned = True
+                        self._drop(runner)
+                    return
+                await self._settle_one_by_one(batch)
+                return
+            self.shared.settling_fails = True
+            for runner, report in batch.items():
+                self._keep(runner, report)
+            raise
+        self.shared.settling_fails = False
+        states = {each.lane: each.state for each in settled}
+        due: set[int] = set()
+        for runner, report in batch.items():
+            state = states.get(report.state.lane)
+            runner.settled(result.sequence for result in report.results)
+            if report.state.released:
+                self._drop(runner)
+                if state == "due":
+                    due.add(report.state.store_id % BUCKETS)
+            elif state is None:
+                runner.lose()
+        if due and not self.shared.stopping:
+            self.wake(due)
+
+    async def _settle_one_by_one(self, batch: Mapping[LaneRunner, LaneReport]) -> None:
+        left = dict(batch)
+        try:
+            for runner in batch:
+                await self._settle({runner: left.pop(runner)})
+        finally:
+            for runner, report in left.items():
+                self._keep(runner, report)
+
+    def _keep(self, runner: LaneRunner, report: LaneReport) -> None:
+        """Settle a report again, before what was reported since."""
+        later = self._reports.pop(runner, None)
+        self._settle_soon(runner, report if later is None else _merge(report, later))
+
+    def _drop(self, runner: LaneRunner) -> None:
+        runner.lose()
+        if self._runners.get(runner.key) is runner:
+            del self._runners[runner.key]
+        self.shared.full = len(self._runners) >= MAX_LANES
+        self._slot_freed.set()
+
+
+def _merge(earlier: LaneReport, later: LaneReport) -> LaneReport:
+    counters = ("succeeded", "failed", "attempts", "failed_attempts", "duration_ms")
+    for name in counters:
+        setattr(later.state, name, getattr(earlier.state, name) + getattr(later.state, name))
+    later.state.recovered = earlier.state.recovered or later.state.recovered
+    return LaneReport(later.state, earlier.results + later.results)

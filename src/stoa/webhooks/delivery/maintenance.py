@@ -1,44 +1,63 @@
-"""What delivery needs done now and then: days made ahead and dropped when old, lost wake-ups found, dead rows cleared."""
+"""Maintenance of deliveries: creates and drops partitions, wakes stalled lanes, deletes expired rows and vacuums."""
 
 from stoa.db.pool import Database
-from stoa.db.query import Query
-from stoa.webhooks.delivery import queries
-from stoa.webhooks.delivery.retry_policy import Clock
+from stoa.db.query import Command, Query
+from stoa.webhooks.delivery.retry_policy import DeliveryConfig
 
-_ALL_STORES = "housekeeping goes over all stores"
-_HOT = ("lanes", "pending_deliveries", "events_unrouted")
-_MANY_DEAD = 5_000
+_ALL_STORES = "maintenance covers all stores"
+_HOT_TABLES = ("lanes", "pending_deliveries", "events_unrouted")
+_MAX_DEAD_ROWS = 5_000
 
+WAKE_STALLED = Query(int, "SELECT wake_stalled_lanes()", unbound=_ALL_STORES)
+DELETE_EXPIRED = Query(int, "SELECT delete_expired_deliveries($1, 20000)", unbound=_ALL_STORES)
+DELETE_ENDED = Query(int, "SELECT delete_ended_subscriptions()", unbound=_ALL_STORES)
+CREATE_PARTITIONS = Query(
+    int,
+    """SELECT count(*) FROM unnest(ARRAY['events', 'deliveries']) AS t (name), generate_series(-1, 7) AS d
+        WHERE make_day(t.name, current_date + d)""",
+    unbound=_ALL_STORES,
+)
+OLDEST_EXPIRED_PARTITION = Query(
+    str,
+    """SELECT c.relname::text FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+        WHERE i.inhparent IN ('events'::regclass, 'deliveries'::regclass)
+          AND c.relname ~ '_\\d{8}$' AND to_date(right(c.relname, 8), 'YYYYMMDD') < current_date - $1::integer
+        ORDER BY c.relname LIMIT 1""",
+    unbound=_ALL_STORES,
+)
+DELETE_OLD_HOURS = Command(
+    "DELETE FROM delivery_hours WHERE hour < now() - make_interval(days => $1::integer)", unbound=_ALL_STORES
+)
 TRY_LOCK = Query(bool, "SELECT pg_try_advisory_xact_lock(7306219)", unbound=_ALL_STORES)
-DEAD = Query(
+BLOATED_TABLES = Query(
     str,
     "SELECT relname::text FROM pg_stat_user_tables WHERE relname = ANY ($1::text[]) AND n_dead_tup > $2",
     unbound=_ALL_STORES,
 )
 
 
-async def make_days(database: Database) -> None:
-    """Make the days ahead, so that there is always one to route into."""
+async def create_partitions(database: Database) -> None:
+    """Create the partitions of the next days, so that events can always be routed."""
     async with database.transaction() as db:
-        await queries.MAKE_DAYS.one(db)
+        await CREATE_PARTITIONS.one(db)
 
 
-async def tidy(database: Database, clock: Clock) -> None:
-    """Do every chore once, unless another worker is at it."""
+async def maintain(database: Database, config: DeliveryConfig) -> None:
+    """Run every task once, unless another worker is running them."""
     async with database.transaction() as db:
         if not await TRY_LOCK.one(db):
             return
-        await queries.MAKE_DAYS.one(db)
-        await queries.SWEEP.one(db)
-        await queries.CLEAR.one(db, clock.keep_days)
-        await queries.REMOVE_ENDED.one(db)
-        await queries.FORGET_OLD_HOURS.run(db, clock.keep_days)
+        await CREATE_PARTITIONS.one(db)
+        await WAKE_STALLED.one(db)
+        await DELETE_EXPIRED.one(db, config.retention_days)
+        await DELETE_ENDED.one(db)
+        await DELETE_OLD_HOURS.run(db, config.retention_days)
     async with database.transaction() as db:
-        old = await queries.OLD_DAYS.maybe(db, clock.keep_days)
-        if old is not None and await TRY_LOCK.one(db):
-            # Everybody waits behind us while we wait: better to come again.
+        expired = await OLDEST_EXPIRED_PARTITION.maybe(db, config.retention_days)
+        if expired is not None and await TRY_LOCK.one(db):
+            # Every other statement would queue behind this lock: give up soon and try again later.
             await db.execute("SET LOCAL lock_timeout = '200ms'")
-            await db.execute(f'DROP TABLE IF EXISTS "{old}"')
-    # A queue is as fast as it is free of dead rows; the server's own rounds may come minutes apart.
-    for table in await DEAD.all(database, list(_HOT), _MANY_DEAD):
+            await db.execute(f'DROP TABLE IF EXISTS "{expired}"')
+    # Dead rows slow a queue down, and autovacuum may run minutes apart.
+    for table in await BLOATED_TABLES.all(database, list(_HOT_TABLES), _MAX_DEAD_ROWS):
         await database.execute(f'VACUUM (SKIP_LOCKED, TRUNCATE off) "{table}"')

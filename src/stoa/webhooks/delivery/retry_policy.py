@@ -1,45 +1,45 @@
-"""When a delivery is tried again, and when a receiver is left alone: the clockwork, without a database or a network."""
+"""The retry policy: when a delivery is retried, which attempts are kept, and when the breaker of a receiver opens. No I/O."""
 
 import random
-from datetime import UTC, datetime, timedelta
-from email.utils import parsedate_to_datetime
-from typing import Literal
+from datetime import datetime, timedelta
+from typing import Any, Literal
 
 import msgspec
 
 Verdict = Literal["succeeded", "failed", "put_off", "gone"]
 
+MAX_ATTEMPTS_KEPT = 20
 _GONE, _PUT_OFF = 410, (429, 503)
 
 
-class Clock(msgspec.Struct, frozen=True):
-    """Every span of time that delivery lives by, in seconds; tests bring shorter ones."""
+class DeliveryConfig(msgspec.Struct, frozen=True):
+    """The intervals and limits of delivery; times are in seconds. Tests use shorter ones."""
 
-    # After attempt 1, 2, ...: about 72 hours in all.
+    # The delay after attempt 1, 2, ...: about 72 hours in total.
     retries: tuple[float, ...] = (5, 30, 120, 600, 1800, 3600, 10_800, 21_600, 43_200, 86_400, 86_400)
     jitter: float = 0.2
     probes: tuple[float, ...] = (30, 60, 120, 300, 600, 900)
     breaker_failures: int = 5
-    window: float = 60
-    window_least: int = 20
+    breaker_window: float = 60
+    breaker_window_min: int = 20
     disable_after: float = 72 * 3600
-    longest_put_off: float = 3600
-    request: float = 15
-    connect: float = 5
+    max_retry_after: float = 3600
+    request_timeout: float = 15
+    connect_timeout: float = 5
     lease: float = 20  # longer than a request may take
-    beat: float = 2
-    claim_after: float = 6  # without a beat
-    stop_after: float = 8  # without a beat of our own that arrived
+    heartbeat: float = 2
+    takeover_after: float = 6  # another worker may lease a lane after this time without a heartbeat
+    stop_after: float = 8  # a worker whose own heartbeats fail stops sending after this time
     poll: float = 0.25
-    turn: float = 3  # that a lane may keep its seat while others wait for one
-    aside: float = 2  # before a lane is looked at again whose host has too much to answer already
-    hold: float = 60  # before a lane is looked at again whose store or app is suspended
-    sweep: float = 30
-    keep_days: int = 30
+    max_turn: float = 3  # how long a lane may keep its slot while other lanes wait for one
+    host_full_delay: float = 2  # how long a lane waits when its host has reached the limit of open requests
+    suspended_delay: float = 60  # how long a lane waits when its store or app is suspended
+    maintenance_every: float = 30
+    retention_days: int = 30
 
 
-class Standing(msgspec.Struct):
-    """How a receiver has fared, as its lane remembers it."""
+class ReceiverHealth(msgspec.Struct):
+    """The recent record of a receiver, as stored in its lane."""
 
     breaker: str = "closed"
     probes: int = 0
@@ -49,17 +49,27 @@ class Standing(msgspec.Struct):
     window_total: int = 0
     window_failed: int = 0
     failing_since: datetime | None = None
-    told: bool = False
+    failing_event_sent: bool = False
     last_success_at: datetime | None = None
     last_attempt_at: datetime | None = None
 
 
-class Outcome(msgspec.Struct):
-    """What one attempt leads to beyond itself."""
+class HealthChange(msgspec.Struct):
+    """The consequence of one attempt for its receiver."""
 
-    opened: bool = False  # the receiver is left alone from now on, for the first time in this outage
-    recovered: bool = False  # what waits for its next try need not wait
+    opened: bool = False  # the breaker opened for the first time in this outage
+    recovered: bool = False  # the breaker closed: pending retries become due at once
     disable: str | None = None
+
+
+class Attempt(msgspec.Struct):
+    """One attempt, as the delivery log shows it."""
+
+    at: datetime
+    duration_ms: int
+    response_status: int | None
+    response_body: str | None
+    error: str | None
 
 
 def judge(status: int | None, retry_after: float | None) -> Verdict:
@@ -72,78 +82,80 @@ def judge(status: int | None, retry_after: float | None) -> Verdict:
     return "put_off" if status in _PUT_OFF and retry_after is not None else "failed"
 
 
-def after(
-    standing: Standing, verdict: Verdict, now: datetime, clock: Clock, *, probe: bool, retry_after: float | None = None
-) -> Outcome:
-    """Change what is known of a receiver by what it just did."""
-    standing.last_attempt_at = now
+def update_health(
+    health: ReceiverHealth,
+    verdict: Verdict,
+    now: datetime,
+    config: DeliveryConfig,
+    *,
+    probe: bool,
+    retry_after: float | None = None,
+) -> HealthChange:
+    """Update the health of a receiver after one attempt."""
+    health.last_attempt_at = now
     if verdict == "succeeded":
-        recovered = standing.breaker == "open"
-        standing.breaker, standing.probes, standing.failures = "closed", 0, 0
-        standing.hold_until = standing.failing_since = None
-        standing.told = False
-        standing.last_success_at = now
-        _count(standing, now, clock, failed=False)
+        recovered = health.breaker == "open"
+        health.breaker, health.probes, health.failures = "closed", 0, 0
+        health.hold_until = health.failing_since = None
+        health.failing_event_sent = False
+        health.last_success_at = now
+        _count(health, now, config, failed=False)
         if recovered:
-            standing.window_at, standing.window_total, standing.window_failed = None, 0, 0
-        return Outcome(recovered=recovered)
-    standing.failing_since = standing.failing_since or now
+            health.window_at, health.window_total, health.window_failed = None, 0, 0
+        return HealthChange(recovered=recovered)
+    health.failing_since = health.failing_since or now
     if verdict == "gone":
-        return Outcome(disable="gone")
-    if now - standing.failing_since >= timedelta(seconds=clock.disable_after):
-        return Outcome(disable="failing")
+        return HealthChange(disable="gone")
+    if now - health.failing_since >= timedelta(seconds=config.disable_after):
+        return HealthChange(disable="failing")
     if verdict == "put_off":
-        wait = min(retry_after or 0, clock.longest_put_off)
-        standing.hold_until = max(standing.hold_until or now, now + timedelta(seconds=wait))
-        return Outcome()
-    standing.failures += 1
-    _count(standing, now, clock, failed=True)
-    if standing.breaker == "open":
+        wait = min(retry_after or 0, config.max_retry_after)
+        health.hold_until = max(health.hold_until or now, now + timedelta(seconds=wait))
+        return HealthChange()
+    health.failures += 1
+    _count(health, now, config, failed=True)
+    if health.breaker == "open":
         if probe:
-            standing.probes += 1
-            standing.hold_until = now + _probe_delay(standing.probes, clock)
-        return Outcome()
-    if standing.failures < clock.breaker_failures and not _half_fail(standing, clock):
-        return Outcome()
-    standing.breaker, standing.probes = "open", 0
-    standing.hold_until = now + _probe_delay(0, clock)
-    first, standing.told = not standing.told, True
-    return Outcome(opened=first)
+            health.probes += 1
+            health.hold_until = now + _probe_delay(health.probes, config)
+        return HealthChange()
+    if health.failures < config.breaker_failures and not _half_fail(health, config):
+        return HealthChange()
+    health.breaker, health.probes = "open", 0
+    health.hold_until = now + _probe_delay(0, config)
+    first, health.failing_event_sent = not health.failing_event_sent, True
+    return HealthChange(opened=first)
 
 
-def next_try(attempts: int, now: datetime, clock: Clock) -> datetime | None:
-    """When to try again after so many attempts; None when that was the last."""
-    if attempts > len(clock.retries):
+def next_attempt_at(attempts: int, now: datetime, config: DeliveryConfig) -> datetime | None:
+    """The time of the next attempt after this number of attempts; None after the last one."""
+    if attempts > len(config.retries):
         return None
-    spread = random.uniform(1 - clock.jitter, 1 + clock.jitter)  # noqa: S311 - it only spreads the load
-    return now + timedelta(seconds=clock.retries[attempts - 1] * spread)
+    spread = random.uniform(1 - config.jitter, 1 + config.jitter)  # noqa: S311 - it only spreads the load
+    return now + timedelta(seconds=config.retries[attempts - 1] * spread)
 
 
-def read_retry_after(text: str | None, now: datetime) -> float | None:
-    """The seconds that a Retry-After header asks for, given as a number or as a date."""
-    if text is None:
-        return None
-    plain = text.strip()
-    if plain.isascii() and plain.isdigit():
-        return float(plain[:9])
-    try:
-        moment = parsedate_to_datetime(plain)
-    except (ValueError, TypeError, OverflowError):
-        return None
-    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return max(0.0, (moment - now).total_seconds())
+def append_attempt(before: str, attempt: Attempt) -> str:
+    """The stored attempts and one more; of very many, the first and the last are kept."""
+    new = msgspec.json.encode(attempt).decode()
+    if before == "[]":
+        return f"[{new}]"
+    kept: list[Any] = msgspec.json.decode(before, type=list[msgspec.Raw])
+    if len(kept) >= MAX_ATTEMPTS_KEPT:
+        del kept[MAX_ATTEMPTS_KEPT // 2]
+    return msgspec.json.encode([*kept, msgspec.Raw(new.encode())]).decode()
 
 
-def _count(standing: Standing, now: datetime, clock: Clock, *, failed: bool) -> None:
-    if standing.window_at is None or now - standing.window_at > timedelta(seconds=clock.window):
-        standing.window_at, standing.window_total, standing.window_failed = now, 0, 0
-    standing.window_total += 1
-    standing.window_failed += failed
+def _count(health: ReceiverHealth, now: datetime, config: DeliveryConfig, *, failed: bool) -> None:
+    if health.window_at is None or now - health.window_at > timedelta(seconds=config.breaker_window):
+        health.window_at, health.window_total, health.window_failed = now, 0, 0
+    health.window_total += 1
+    health.window_failed += failed
 
 
-def _half_fail(standing: Standing, clock: Clock) -> bool:
-    return standing.window_total >= clock.window_least and 2 * standing.window_failed >= standing.window_total
+def _half_fail(health: ReceiverHealth, config: DeliveryConfig) -> bool:
+    return health.window_total >= config.breaker_window_min and 2 * health.window_failed >= health.window_total
 
 
-def _probe_delay(probes: int, clock: Clock) -> timedelta:
-    return timedelta(seconds=clock.probes[min(probes, len(clock.probes) - 1)])
+def _probe_delay(probes: int, config: DeliveryConfig) -> timedelta:
+    return timedelta(seconds=config.probes[min(probes, len(config.probes) - 1)])

@@ -1,230 +1,211 @@
-"""From the outbox to the lanes: which subscriptions hear of an event, decided once, bucket by bucket and in order."""
+"""Routes events from the outbox to the lanes of the subscriptions that receive them, bucket by bucket and in order."""
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
-from typing import Any
+import asyncio
+import contextlib
+import random
+import time
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 
 import msgspec
 import structlog
 
 from stoa.access.contract import AppUninstalled
-from stoa.access.rules import expanded
+from stoa.db.errors import sqlstate
 from stoa.db.pool import Database
-from stoa.db.query import Command, Executor, Query
-from stoa.events.outbox import Actor
-from stoa.events.outbox import Event as Announced
-from stoa.webhooks.api.filters import matches
+from stoa.db.query import Executor, json_rows
+from stoa.webhooks.delivery import maintenance, queries
 from stoa.webhooks.delivery.envelope import Event
-from stoa.webhooks.delivery.queries import BUCKETS, Head, Lane
-from stoa.webhooks.delivery.subscribers import Subscriber, Subscription
-
-AT_ONCE = 500
-LOOKED_OVER = 1000
-_ALL_STORES = "the router goes over the stores of a bucket"
-
-
-class Waiting(msgspec.Struct):
-    """Events of a store that waited; where nobody listens, they wait no longer."""
-
-    store_id: int
-    heard: bool
-    count: int
-
-
-class Taken(msgspec.Struct):
-    """An event that waits to be routed, or one of those who listen in the stores of the events before it."""
-
-    event: Sequence[Any] | None
-    listener: Sequence[Any] | None
-
-
-LOOK_OVER = Query(Waiting, "SELECT store_id, heard, count FROM look_over_events(current_date, $1)", unbound=_ALL_STORES)
-TAKE = Query(Taken, "SELECT event, listener FROM take_events($1::text[]::smallint[], $2)", unbound=_ALL_STORES)
-SUBSCRIPTIONS_OF = Query(
+from stoa.webhooks.delivery.lane_scheduler import LaneScheduler
+from stoa.webhooks.delivery.matching import match
+from stoa.webhooks.delivery.queries import (
+    BUCKETS,
+    DATABASE_ERRORS,
+    NO_LEASE,
+    Lease,
+    LeasedLanes,
+    PendingDelivery,
+    RoutedDelivery,
+    RoutedEvent,
+    RoutedLane,
     Subscription,
-    """SELECT w.store_id, w.id, w.app_id, w.events, w.filter, w.skip_own, w.ordering = 'resource' AS ordered,
-              i.scopes AS granted
-         FROM webhooks w LEFT JOIN installations i ON i.store_id = $1 AND i.app_id = w.app_id
-        WHERE w.store_id = $1 AND w.ended_at IS NULL ORDER BY w.id""",
-)
-ROUTE = Query(
-    Lane,
-    """SELECT * FROM route_events(current_date, $1, make_interval(secs => $2), make_interval(secs => $3),
-                                  $4::text[]::bigint[], $5, $6, $7, $8::text[]::bigint[], $9::text[]::integer[],
-                                  $10::text[]::integer[], $11::text[]::bigint[], $12::text[]::boolean[],
-                                  $13::text[]::boolean[])""",
-    unbound=_ALL_STORES,
-)
-GIVE_BACK = Query(bool, "SELECT pg_advisory_unlock_all() IS NULL", unbound="locks are of no store")
-# Those made after the app had gone belong to its next installation.
-END_SUBSCRIPTIONS = Command(
-    """UPDATE webhooks SET ended_at = now(), updated_at = now(), version = version + 1
-        WHERE store_id = $1 AND app_id = $2 AND created_at <= $3 AND ended_at IS NULL""",
 )
 
-
-class Taker(msgspec.Struct, frozen=True):
-    """Who takes a lane in which nothing waited as it is filled, and for how long; nobody, unless there is an owner."""
-
-    owner: str = ""
-    beat_s: float = 0
-    lease_s: float = 0
-
-
-NOBODY = Taker()
+BATCH = 500
+SKIP_BATCH = 1000
+_RETRY_S = 0.5
+_UNSUBSCRIBED_TTL_S = 1.0
+_MAX_UNSUBSCRIBED = 10_000
+_NO_PARTITION = "23514"
 
 
 class Routed(msgspec.Struct):
-    """What one go brought: how many events were taken, and where nobody listens; the lanes that the taker has now, with
-    who listens there and what comes first; and the buckets in which others wait to be taken."""
+    """The result of one batch: the number of events, stores without subscriptions, the lanes that were leased with their
+    first deliveries, and the buckets of lanes that were not leased."""
 
     events: int = 0
-    unheard: frozenset[int] = frozenset()
-    lanes: Sequence[Lane] = ()
-    subscribers: Sequence[Subscriber] = ()
-    heads: Sequence[Head] = ()
+    unsubscribed: frozenset[int] = frozenset()
+    leased: LeasedLanes = LeasedLanes()
     waiting: frozenset[int] = frozenset()
 
 
+class Router:
+    """Routes the buckets that were notified at once, and polls for all others."""
+
+    def __init__(
+        self, locking: Database, database: Database, relaxed: Database, scheduler: LaneScheduler, poll_s: float
+    ) -> None:
+        self._locking = locking  # one session, which holds the locks of its buckets
+        self._database = database
+        self._relaxed = relaxed  # does not wait for the disk on commit
+        self._scheduler = scheduler
+        self._poll_s = poll_s
+        self._buckets: set[int] = set()  # to be routed
+        self._unsubscribed: dict[int, float] = {}  # stores without subscriptions, and when that was read
+        self._wake = asyncio.Event()
+
+    def notify(self, stores: Iterable[int]) -> None:
+        """Events were committed in these stores. Those of stores without subscriptions wait for the next poll, which skips
+        many at once."""
+        expired = time.monotonic() - _UNSUBSCRIBED_TTL_S
+        if buckets := {store % BUCKETS for store in stores if self._unsubscribed.get(store, 0) < expired}:
+            self._buckets |= buckets
+            self._wake.set()
+
+    async def run(self) -> None:
+        polled_at = 0.0
+        while True:
+            try:
+                if time.monotonic() - polled_at >= self._poll_s:
+                    polled_at = time.monotonic() if await self._poll() else 0.0
+                if self._buckets:
+                    await self._route()
+            except Exception as error:  # noqa: BLE001 - routing must go on, whatever one event causes
+                structlog.get_logger().error("routing failed", error=type(error).__name__)
+                if sqlstate(error) == _NO_PARTITION:
+                    with contextlib.suppress(*DATABASE_ERRORS):
+                        await maintenance.create_partitions(self._database)
+                await asyncio.sleep(_RETRY_S)
+            if not self._buckets:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(max(0.001, polled_at + self._poll_s - time.monotonic())):
+                        await self._wake.wait()
+            self._wake.clear()
+
+    async def keep_session(self) -> None:
+        """Use the locking session, so that the database does not end it as idle. Releases the buckets."""
+        await queries.RELEASE_BUCKETS.one(self._locking)
+
+    async def _poll(self) -> bool:
+        """Find unrouted events and skip those of stores without subscriptions; returns whether all were seen."""
+        # A crash that undoes a skip only repeats it, so the commit need not wait for the disk.
+        found = await queries.SKIP_UNSUBSCRIBED.all(self._relaxed, SKIP_BATCH)
+        self._buckets |= {each.store_id % BUCKETS for each in found if each.subscribed}
+        unsubscribed = {each.store_id for each in found if not each.subscribed}
+        self._note_unsubscribed(unsubscribed)
+        return not unsubscribed or sum(each.count for each in found) < SKIP_BATCH
+
+    def _note_unsubscribed(self, stores: Iterable[int]) -> None:
+        if len(self._unsubscribed) > _MAX_UNSUBSCRIBED:
+            self._unsubscribed.clear()
+        self._unsubscribed.update(dict.fromkeys(stores, time.monotonic()))
+
+    async def _route(self) -> None:
+        """Route one batch of the notified buckets; notifications that arrive meanwhile form the next batch."""
+        buckets, self._buckets = self._buckets, set()
+        shuffled = random.sample(sorted(buckets), len(buckets))
+        with self._scheduler.reserve(BATCH) as lease:
+            async with self._locking.session() as db:
+                routed = await route_batch(db, shuffled, lease)
+            self._scheduler.start(routed.leased)
+        self._note_unsubscribed(routed.unsubscribed)
+        if routed.waiting:
+            self._scheduler.wake(routed.waiting)
+        if routed.events == BATCH:
+            self._buckets |= buckets
+        if not self._buckets:
+            await queries.RELEASE_BUCKETS.one(self._locking)
+
+
 async def route_events(
-    database: Database, buckets: Iterable[int], taker: Taker = NOBODY, *, at_once: int = AT_ONCE
+    database: Database, buckets: Iterable[int], lease: Lease = NO_LEASE, *, batch: int = BATCH
 ) -> Routed:
-    """Route the next events of these buckets, but none of one that another worker is at, and give the buckets back."""
+    """Route the next events of these buckets, except buckets that another worker routes, and release the buckets."""
     async with database.session() as db:
-        routed = await route_on(db, buckets, taker, at_once=at_once)
-        await GIVE_BACK.one(db)
+        routed = await route_batch(db, buckets, lease, batch=batch)
+        await queries.RELEASE_BUCKETS.one(db)
     return routed
 
 
-async def route_on(db: Executor, buckets: Iterable[int], taker: Taker, *, at_once: int = AT_ONCE) -> Routed:
-    """The same on a session that keeps the buckets until its next go, so that nobody waits for their being given back."""
-    found = await TAKE.all(db, [str(bucket) for bucket in buckets], at_once)
-    events = [Event(*taken.event) for taken in found if taken.event is not None]
-    listeners = [Subscriber(*taken.listener) for taken in found if taken.listener is not None]
-    return await _route(db, taker, events, listeners) if events else Routed()
+async def route_batch(db: Executor, buckets: Iterable[int], lease: Lease, *, batch: int = BATCH) -> Routed:
+    """The same on a session that keeps the buckets locked until its next batch, which saves a round trip."""
+    events = await queries.TAKE_EVENTS.all(db, list(buckets), batch)
+    if not events:
+        return Routed()
+    subscribed = {event.store_id for event in events if event.data}
+    # Read after the events: a subscription that was created before an event was committed is seen here.
+    subscriptions = await queries.SUBSCRIPTIONS_OF_STORES.all(db, list(subscribed)) if subscribed else []
+    return await _route(db, lease, events, subscriptions)
 
 
-async def _route(db: Executor, taker: Taker, events: Sequence[Event], listeners: Sequence[Subscriber]) -> Routed:
-    pairs = match(events, listeners)
-    ends = [event for event in events if event.type == AppUninstalled.name]
-    if ends:
+async def _route(db: Executor, lease: Lease, events: Sequence[Event], subscriptions: Sequence[Subscription]) -> Routed:
+    pairs = match(events, subscriptions)
+    lanes, deliveries = _plan(pairs)
+    uninstalls = [event for event in events if event.type == AppUninstalled.name]
+    if uninstalls:
         await db.execute("BEGIN")
-    taken = await _store(db, taker, events, pairs)
-    for event in ends:
-        await END_SUBSCRIPTIONS.run(db, event.store_id, event.resource_id, event.created_at)
-    if ends:
+    leased = await queries.ROUTE_EVENTS.all(
+        db,
+        lease.owner,
+        lease.takeover_s,
+        lease.lease_s,
+        json_rows([RoutedEvent(event.store_id, event.id) for event in events]),
+        json_rows(list(lanes.values())),
+        json_rows(deliveries),
+    )
+    for event in uninstalls:
+        await queries.END_SUBSCRIPTIONS.run(db, event.store_id, event.resource_id, event.created_at)
+    if uninstalls:
         await db.execute("COMMIT")
-    ours = {lane.webhook_id for lane in taken}
+    starts = {lane.webhook_id: lane.next_sequence - lanes[lane.webhook_id].deliveries for lane in leased}
+    now = datetime.now(UTC)
+    first = [
+        PendingDelivery(
+            *msgspec.structs.astuple(event),
+            webhook_id=row.webhook_id,
+            sequence=start + row.sequence_offset,
+            attempt_count=0,
+            attempts="[]",
+            routed_at=now,
+        )
+        for (event, _), row in zip(pairs, deliveries, strict=True)
+        if not row.blocked and (start := starts.get(row.webhook_id)) is not None
+    ]
     return Routed(
         len(events),
         frozenset({event.store_id for event in events} - {event.store_id for event in events if event.data}),
-        taken,
-        listeners,
-        _heads(events, pairs, taken),
-        frozenset(each.store_id % BUCKETS for _, each in pairs if each.id not in ours),
+        LeasedLanes(leased, subscriptions, first),
+        frozenset(lane.store_id % BUCKETS for lane in lanes.values() if lane.webhook_id not in starts),
     )
 
 
-def _heads(events: Sequence[Event], pairs: Sequence[tuple[int, Subscriber]], taken: Sequence[Lane]) -> list[Head]:
-    """What comes first in the lanes that were taken: all that was put there, but where order is kept one of a resource."""
-    numbers = Counter(each.id for _, each in pairs)
-    following = {lane.webhook_id: lane.next_sequence - numbers[lane.webhook_id] for lane in taken}
-    begun: set[tuple[int, str, int]] = set()
-    heads: list[Head] = []
-    for place, each in pairs:
-        if each.id not in following:
-            continue
-        event, sequence = events[place - 1], following[each.id]
-        following[each.id] += 1
-        resource = (each.id, event.resource_type, event.resource_id)
-        if not each.ordered or resource not in begun:
-            begun.add(resource)
-            heads.append(Head.first(each.id, sequence, event))
-    return heads
-
-
-def match(events: Sequence[Event], found: Sequence[Subscriber]) -> list[tuple[int, Subscriber]]:
-    """Who hears what: the place of an event, from 1, and a subscription."""
-    by_store: dict[int, list[Subscriber]] = {}
-    for subscription in found:
-        by_store.setdefault(subscription.store_id, []).append(subscription)
-    pairs: list[tuple[int, Subscriber]] = []
-    for place, event in enumerate(events, 1):
-        # An event that came without its data was taken when nobody listened: who does since is owed only what follows.
-        there = by_store.get(event.store_id, ()) if event.data else ()
-        owners = {each.id: each.app_id for each in there} if event.resource_type == "webhook" else {}
-        pairs += [(place, each) for each in there if why_not(each, event, owners) is None]
-    return pairs
-
-
-def why_not(subscription: Subscription, event: Event, owners: Mapping[int, int]) -> str | None:
-    """Why a subscription does not hear of an event; None when it does. `owners` tells the app of each subscription."""
-    if not _named(event.type, subscription.events):
-        return "not_subscribed"
-    kind = Announced.known.get(event.type)
-    if event.resource_type == "app" and event.resource_id != subscription.app_id:
-        return "other_app"
-    if event.resource_type == "webhook" and owners.get(event.resource_id) != subscription.app_id:
-        return "other_app"
-    if not may_hear(event.type, kind.scope if kind else "", subscription.granted):
-        return "scope_not_granted"
-    if subscription.skip_own and msgspec.json.decode(event.actor, type=Actor).app_id == subscription.app_id:
-        return "own_change"
-    wanted = _filter(subscription.filter)
-    if wanted and not _passes(wanted, event):
-        return "filtered"
-    return None
-
-
-def _passes(wanted: Mapping[str, str], event: Event) -> bool:
-    try:
-        return matches(wanted, _document(event.data))
-    except Exception as error:  # noqa: BLE001 - a filter that cannot be read must not stop all others' events
-        structlog.get_logger().error("webhook filter", store_id=event.store_id, error=type(error).__name__)
-        return True
-
-
-def may_hear(type: str, scope: str, granted: Sequence[str] | None) -> bool:
-    """Whether the scopes that the store grants now let an app hear of this; of its own going it always may."""
-    return type == AppUninstalled.name or scope in _expanded(tuple(granted or ()))
-
-
-@lru_cache(maxsize=1024)
-def _expanded(granted: tuple[str, ...]) -> frozenset[str]:
-    return expanded(granted)
-
-
-def _named(type: str, patterns: Sequence[str]) -> bool:
-    return type in patterns or "*" in patterns or f"{type.partition('.')[0]}.*" in patterns
-
-
-@lru_cache(maxsize=1024)
-def _filter(text: str) -> dict[str, str]:
-    return msgspec.json.decode(text, type=dict[str, str])
-
-
-@lru_cache(maxsize=8)
-def _document(data: str) -> dict[str, Any]:
-    return msgspec.json.decode(data, type=dict[str, Any])
-
-
-async def _store(
-    db: Executor, taker: Taker, events: Sequence[Event], pairs: Sequence[tuple[int, Subscriber]]
-) -> list[Lane]:
-    return await ROUTE.all(
-        db,
-        taker.owner,
-        taker.beat_s,
-        taker.lease_s,
-        [str(event.store_id) for event in events],
-        [event.id for event in events],
-        [event.type for event in events],
-        [event.resource_type for event in events],
-        [str(event.resource_id) for event in events],
-        [str(event.resource_version) for event in events],
-        [str(place) for place, _ in pairs],
-        [str(each.id) for _, each in pairs],
-        [str(each.ordered) for _, each in pairs],
-        [str(each.wakes) for _, each in pairs],
-    )
+def _plan(pairs: Sequence[tuple[Event, Subscription]]) -> tuple[dict[int, RoutedLane], list[RoutedDelivery]]:
+    """The rows to store. In an ordered lane, a delivery is blocked by an earlier one of the same resource."""
+    lanes: dict[int, RoutedLane] = {}
+    deliveries: list[RoutedDelivery] = []
+    seen: set[tuple[int, str]] = set()
+    for event, subscription in pairs:
+        lane = lanes.get(subscription.id)
+        if lane is None:
+            sends = subscription.status == "active" and subscription.url is not None
+            lane = lanes[subscription.id] = RoutedLane(event.store_id, subscription.id, 0, sends)
+        ordered_by = f"{event.resource_type}:{event.resource_id}" if subscription.ordered else None
+        blocked = ordered_by is not None and (subscription.id, ordered_by) in seen
+        if ordered_by is not None:
+            seen.add((subscription.id, ordered_by))
+        deliveries.append(
+            RoutedDelivery(event.store_id, subscription.id, lane.deliveries, event.id, event.type, event.resource_type,
+                           event.resource_id, event.resource_version, ordered_by, blocked)
+        )  # fmt: skip
+        lane.deliveries += 1
+    return lanes, deliveries

@@ -1,44 +1,37 @@
-"""A delivery worker: the ear for news, the router, the dispatcher and the chores, until it is told to stop."""
+"""The delivery worker of one process: runs the router, the lane scheduler, redelivery jobs and maintenance until stopped."""
 
 import asyncio
 import contextlib
-import random
-import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, cast
 
 import structlog
 
 from stoa.access.sealing import Sealer
-from stoa.db.errors import PostgresError, Unavailable, sqlstate
 from stoa.db.pool import Database, connect
 from stoa.events.notify import CHANNEL
 from stoa.settings import Settings, secret_key
-from stoa.webhooks.delivery import maintenance, queries
-from stoa.webhooks.delivery.lane_runner import Sent
-from stoa.webhooks.delivery.lane_scheduler import Dispatcher
-from stoa.webhooks.delivery.queries import BUCKETS, Backlog
-from stoa.webhooks.delivery.redelivery import redeliver_some
-from stoa.webhooks.delivery.retry_policy import Clock
-from stoa.webhooks.delivery.router import AT_ONCE, GIVE_BACK, LOOK_OVER, LOOKED_OVER, route_on
+from stoa.webhooks.delivery import maintenance
+from stoa.webhooks.delivery.lane_scheduler import LaneScheduler
+from stoa.webhooks.delivery.queries import BACKLOG, DATABASE_ERRORS, Backlog
+from stoa.webhooks.delivery.redelivery import requeue_next_slice
+from stoa.webhooks.delivery.retry_policy import DeliveryConfig
+from stoa.webhooks.delivery.router import Router
+from stoa.webhooks.delivery.shared_state import SentAttempt
 from stoa.webhooks.http.address_guard import Allowed
 from stoa.webhooks.http.client import Sender
 
-_AGAIN_S = 0.5
+_RETRY_S = 0.5
 _BACKLOG_S = 5.0
 _STATEMENT_MS = 30_000
-_UNHEARD_S = 1.0  # for which a store in which nobody listened is taken for one in which nobody does
-_MOST_UNHEARD = 10_000
-_NO_PARTITION = "23514"
-_Fault = (PostgresError, Unavailable, OSError)
 
 
-def _uncounted(_: Sent) -> None:
+def _ignore_attempt(_: SentAttempt) -> None:
     return None
 
 
-def _unmeasured(_: Backlog) -> None:
+def _ignore_backlog(_: Backlog) -> None:
     return None
 
 
@@ -46,170 +39,98 @@ def _set(event: asyncio.Event, _: Any) -> None:
     event.set()
 
 
-class Courier:
-    """One process's worth of delivery; `observe` hears of each attempt, `measure` of what waits."""
+class DeliveryWorker:
+    """Delivers webhooks; `observe` is called for each attempt, `measure` with the backlog every few seconds."""
 
     def __init__(
         self,
         url: str,
         settings: Settings,
-        clock: Clock | None = None,
+        config: DeliveryConfig | None = None,
         *,
-        observe: Callable[[Sent], None] = _uncounted,
-        measure: Callable[[Backlog], None] = _unmeasured,
+        observe: Callable[[SentAttempt], None] = _ignore_attempt,
+        measure: Callable[[Backlog], None] = _ignore_backlog,
     ) -> None:
-        self.clock = clock or Clock()
+        self._config = config or DeliveryConfig()
         self._url = url
         self._measure = measure
-        # The same few statements all day long: to plan them anew each time took longer than to run them.
+        # Planning these few statements for each call took longer than running them.
         planned = f"{url}{'&' if '?' in url else '?'}plan_cache_mode=force_generic_plan"
-        # What is routed must survive; what was delivered may be forgotten in a crash: it is sent again, never lost.
-        self._routing = Database(planned, size=3, statement_timeout_ms=_STATEMENT_MS)
-        # Holds buckets by its session: of a worker that stands still the database ends it, and others go on.
-        silence = f"{planned}&idle_session_timeout={self.clock.claim_after * 1000:.0f}"
-        self._router = Database(silence, size=1, statement_timeout_ms=_STATEMENT_MS)
-        self._working = Database(f"{planned}&synchronous_commit=off", size=8, statement_timeout_ms=_STATEMENT_MS)
-        self._sender = Sender(Allowed.parse(settings.webhook_allow), self.clock)
+        self._durable = Database(planned, size=3, statement_timeout_ms=_STATEMENT_MS)
+        # Holds the locks of buckets. The database ends the session of a stalled worker, and others take over.
+        idle_limit = f"{planned}&idle_session_timeout={self._config.takeover_after * 1000:.0f}"
+        self._locking = Database(idle_limit, size=1, statement_timeout_ms=_STATEMENT_MS)
+        # An outcome that a crash of the database undoes is only sent again; routing must be durable.
+        self._relaxed = Database(f"{planned}&synchronous_commit=off", size=8, statement_timeout_ms=_STATEMENT_MS)
+        self._sender = Sender(
+            Allowed.parse(settings.webhook_allow),
+            request_timeout_s=self._config.request_timeout,
+            connect_timeout_s=self._config.connect_timeout,
+        )
         sealer = Sealer(secret_key(settings))
-        self.dispatcher = Dispatcher(self._working, sealer, self._sender, self.clock, observe=observe)
-        self._nudged: set[int] = set()
-        self._unheard: dict[int, float] = {}
-        self._news = asyncio.Event()
+        self.scheduler = LaneScheduler(self._relaxed, sealer, self._sender, self._config, observe)
+        self._router = Router(self._locking, self._durable, self._relaxed, self.scheduler, self._config.poll)
 
     async def run(self, stop: asyncio.Event) -> None:
-        await self._patiently(lambda: maintenance.make_days(self._routing), stop)
-        works = (
-            self._listen,
-            self._route_for_ever,
-            self._stay_for_ever,
-            self._redeliver_for_ever,
-            self._tidy_for_ever,
-            self._measure_for_ever,
+        await self._create_partitions(stop)
+        loops = (
+            self._listen(),
+            self._router.run(),
+            self._every(self._config.heartbeat, self._router.keep_session),
+            self._every(4 * self._config.poll, self._redeliver),
+            self._every(self._config.maintenance_every, lambda: maintenance.maintain(self._durable, self._config)),
+            self._every(_BACKLOG_S, self._measure_backlog),
         )
-        tasks = [asyncio.create_task(work()) for work in works]
+        tasks = [asyncio.create_task(loop) for loop in loops]
         try:
-            await self.dispatcher.run(stop)
+            await self.scheduler.run(stop)
         finally:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             self._sender.close()
-            await self._router.close()
-            await self._routing.close()
-            await self._working.close()
+            for database in (self._locking, self._durable, self._relaxed):
+                await database.close()
 
-    async def _patiently(self, work: Callable[[], Awaitable[Any]], stop: asyncio.Event) -> None:
+    async def _create_partitions(self, stop: asyncio.Event) -> None:
+        """Wait for the database, which may start after the worker."""
         while not stop.is_set():
             try:
-                await work()
-            except _Fault as error:
-                structlog.get_logger().warning("delivery", error=type(error).__name__)
-                await asyncio.sleep(_AGAIN_S)
+                await maintenance.create_partitions(self._durable)
+            except DATABASE_ERRORS as error:
+                structlog.get_logger().warning("starting deliveries failed", error=type(error).__name__)
+                await asyncio.sleep(_RETRY_S)
             else:
                 return
 
-    # --- news ---------------------------------------------------------------------------------------------------
-
     async def _listen(self) -> None:
-        """Hear which stores have news; while that fails, looking now and then has to do."""
+        """Receive notifications of committed events. While the connection is down, the router only polls."""
         while True:
-            with contextlib.suppress(*_Fault):
+            with contextlib.suppress(*DATABASE_ERRORS):
                 connection = cast("Any", await connect(self._url, statement_timeout_ms=0))
-                gone = asyncio.Event()
-                connection.add_termination_listener(partial(_set, gone))
+                closed = asyncio.Event()
+                connection.add_termination_listener(partial(_set, closed))
                 try:
-                    await connection.add_listener(CHANNEL, self._heard)
-                    await gone.wait()
+                    await connection.add_listener(CHANNEL, self._notified)
+                    await closed.wait()
                 finally:
                     connection.terminate()
-            await asyncio.sleep(_AGAIN_S)
+            await asyncio.sleep(_RETRY_S)
 
-    def _heard(self, _connection: Any, _pid: int, _channel: str, words: str) -> None:
-        """Where nobody listens, events wait for the next look, to be passed over many at once."""
-        recent = time.monotonic() - _UNHEARD_S
-        stores = [int(word) for word in words.split(",") if word.isdigit()]
-        if news := {store % BUCKETS for store in stores if self._unheard.get(store, 0) < recent}:
-            self._nudged |= news
-            self._news.set()
-
-    # --- routing ------------------------------------------------------------------------------------------------
-
-    async def _route_for_ever(self) -> None:
-        looked = 0.0
-        while True:
-            try:
-                if time.monotonic() - looked >= self.clock.poll:
-                    looked = time.monotonic() if await self._look_over() else 0.0
-                if self._nudged:
-                    await self._route()
-            except Exception as error:  # noqa: BLE001 - events must go on being routed, whatever one of them brings
-                structlog.get_logger().error("routing", error=type(error).__name__)
-                if sqlstate(error) == _NO_PARTITION:
-                    with contextlib.suppress(*_Fault):
-                        await maintenance.make_days(self._routing)
-                await asyncio.sleep(_AGAIN_S)
-            if not self._nudged:
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(max(0.001, looked + self.clock.poll - time.monotonic())):
-                        await self._news.wait()
-            self._news.clear()
-
-    async def _look_over(self) -> bool:
-        """Look at what waits, and pass over what nobody hears; says whether that was all of it."""
-        # Should a crash undo it, they are only passed over again: no commit waits for the disk.
-        found = await LOOK_OVER.all(self._working, LOOKED_OVER)
-        self._nudged |= {waiting.store_id % BUCKETS for waiting in found if waiting.heard}
-        unheard = {waiting.store_id for waiting in found if not waiting.heard}
-        self._note_unheard(unheard)
-        return not unheard or sum(waiting.count for waiting in found) < LOOKED_OVER
-
-    def _note_unheard(self, stores: Iterable[int]) -> None:
-        if len(self._unheard) > _MOST_UNHEARD:
-            self._unheard.clear()
-        self._unheard.update(dict.fromkeys(stores, time.monotonic()))
-
-    async def _route(self) -> None:
-        """Route what waits in the buckets that were named; meanwhile others gather, to be routed together."""
-        buckets, self._nudged = self._nudged, set()
-        shuffled = random.sample(sorted(buckets), len(buckets))
-        with self.dispatcher.taker(AT_ONCE) as taker:
-            async with self._router.session() as db:
-                routed = await route_on(db, shuffled, taker)
-            self.dispatcher.take_over(routed)
-        self._note_unheard(routed.unheard)
-        if routed.waiting:
-            self.dispatcher.look_at(routed.waiting)
-        if routed.events == AT_ONCE:
-            self._nudged |= buckets
-        if not self._nudged:
-            await GIVE_BACK.one(self._router)
-
-    async def _stay_for_ever(self) -> None:
-        """Let the database know that the router is there, however little happens."""
-        await self._now_and_then(lambda: GIVE_BACK.one(self._router), self.clock.beat)
-
-    # --- chores -------------------------------------------------------------------------------------------------
-
-    async def _redeliver_for_ever(self) -> None:
-        await self._now_and_then(self._redeliver, 4 * self.clock.poll)
+    def _notified(self, _connection: Any, _pid: int, _channel: str, payload: str) -> None:
+        self._router.notify(int(word) for word in payload.split(",") if word.isdigit())
 
     async def _redeliver(self) -> None:
-        while (bucket := await redeliver_some(self._routing)) is not None:
-            self.dispatcher.look_at([bucket])
+        while (bucket := await requeue_next_slice(self._durable)) is not None:
+            self.scheduler.wake([bucket])
 
-    async def _tidy_for_ever(self) -> None:
-        await self._now_and_then(lambda: maintenance.tidy(self._routing, self.clock), self.clock.sweep)
+    async def _measure_backlog(self) -> None:
+        self._measure(await BACKLOG.one(self._durable))
 
-    async def _measure_for_ever(self) -> None:
-        async def look() -> None:
-            self._measure(await queries.BACKLOG.one(self._routing))
-
-        await self._now_and_then(look, _BACKLOG_S)
-
-    async def _now_and_then(self, work: Callable[[], Awaitable[Any]], every_s: float) -> None:
+    async def _every(self, seconds: float, task: Callable[[], Awaitable[Any]]) -> None:
         while True:
             try:
-                await work()
-            except Exception as error:  # noqa: BLE001 - the next round may fare better
-                structlog.get_logger().warning("delivery chore", error=type(error).__name__)
-            await asyncio.sleep(every_s)
+                await task()
+            except Exception as error:  # noqa: BLE001 - the next run may succeed
+                structlog.get_logger().warning("delivery task failed", error=type(error).__name__)
+            await asyncio.sleep(seconds)

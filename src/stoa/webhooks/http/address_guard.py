@@ -1,4 +1,4 @@
-"""Which addresses a delivery may go to: public ones over TLS, and what the operator has allowed besides."""
+"""Checks receiver addresses: public ones over TLS, and those that the operator allows (protection against SSRF)."""
 
 import asyncio
 import ipaddress
@@ -14,7 +14,7 @@ from stoa.settings import Settings, WrongSetting
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-# The library's own word on what is public lets some of these pass, so we keep a list.
+# `ipaddress.is_global` accepts some of these.
 _DENIED = [
     ipaddress.ip_network(text)
     for text in """0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 168.63.129.16/32 169.254.0.0/16 172.16.0.0/12
@@ -26,16 +26,16 @@ _HOST = re.compile(
     r"(?=.{1,253}\Z)[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?)*"
 )
 _PRINTABLE = re.compile(r"[\x21-\x7e]+")
-_LONGEST_URL = 2048
+_MAX_URL_LENGTH = 2048
 _RESOLVE_S = 2.0
 
 
 class AddressRefused(OSError):
-    """The address that a name stands for is none that we may call."""
+    """The host name resolves to an address that may not be called."""
 
 
 class Allowed(msgspec.Struct, frozen=True):
-    """What the operator allows besides public addresses, plain http included: networks, and names whatever they mean."""
+    """Networks and host names that the operator allows in addition to public addresses, also over plain HTTP."""
 
     networks: tuple[Network, ...] = ()
     hosts: frozenset[str] = frozenset()
@@ -52,12 +52,14 @@ class Allowed(msgspec.Struct, frozen=True):
                 if not word:
                     continue
                 if not _HOST.fullmatch(word.lower()) or word.replace(".", "").replace("/", "").isdigit():
-                    raise WrongSetting(f"STOA_WEBHOOK_ALLOW: {word!r} is no address, network or host name") from None
+                    raise WrongSetting(
+                        f"STOA_WEBHOOK_ALLOW: {word!r} is not an address, network or host name"
+                    ) from None
                 hosts.append(word.lower())
         return cls(tuple(networks), frozenset(hosts))
 
     def names(self, host: str) -> bool:
-        """Whether a URL's host is allowed by itself: a listed name, or an address inside a listed network."""
+        """Whether the host of a URL is allowed: a listed name, or an address in a listed network."""
         address = _literal(host)
         return host in self.hosts if address is None else self.holds(address)
 
@@ -66,18 +68,18 @@ class Allowed(msgspec.Struct, frozen=True):
 
 
 def check_setting(settings: Settings) -> Allowed:
-    """Read the allow-list; a service that strangers reach must not call addresses inside its own network for them."""
+    """Read the allow-list. A public service must not let its users call addresses inside its own network."""
     allowed = Allowed.parse(settings.webhook_allow)
     if settings.webhook_allow and not ipaddress.ip_address(settings.host).is_loopback:
         raise WrongSetting(
             f"STOA_WEBHOOK_ALLOW is for local development and is refused while STOA_HOST={settings.host}; "
-            "listen on 127.0.0.1, or leave it empty"
+            "bind to 127.0.0.1, or leave it empty"
         )
     return allowed
 
 
 def is_public(address: Address) -> bool:
-    """Whether an address is one of the public Internet, and no way back inside."""
+    """Whether an address belongs to the public Internet and does not map to an internal one."""
     if isinstance(address, ipaddress.IPv6Address):
         if address.ipv4_mapped is not None:
             return is_public(address.ipv4_mapped)
@@ -92,44 +94,44 @@ def may_dial(address: Address, allowed: Allowed) -> bool:
 
 
 def open_socket(info: Any, allowed: Allowed) -> socket.socket:
-    """A socket for an address that was resolved just now: what is vetted here is what is dialled."""
-    family, kind, protocol, _, place = info
-    if not may_dial(ipaddress.ip_address(str(place[0]).partition("%")[0]), allowed):
+    """Open a socket for a resolved address, which is checked here, directly before the connection."""
+    family, kind, protocol, _, address = info
+    if not may_dial(ipaddress.ip_address(str(address[0]).partition("%")[0]), allowed):
         raise AddressRefused("the receiver's address is not public")
     return socket.socket(family, kind, protocol)
 
 
 def refuse_url(url: str, allowed: Allowed) -> str | None:
-    """Why deliveries may not go to a URL, as far as it can be told without asking anybody; None when they may."""
-    if len(url) > _LONGEST_URL or not _PRINTABLE.fullmatch(url) or "\\" in url:
-        return f"a URL has at most {_LONGEST_URL} printable ASCII characters and no backslash"
+    """Why a URL is refused, without name resolution; None if it is accepted."""
+    if len(url) > _MAX_URL_LENGTH or not _PRINTABLE.fullmatch(url) or "\\" in url:
+        return f"must have at most {_MAX_URL_LENGTH} printable ASCII characters and no backslash"
     try:
         parts = urlsplit(url)
         host, port = host_of(parts), parts.port
     except ValueError:
-        return "this is no URL"
+        return "must be a URL"
     if parts.scheme not in ("https", "http") or not host:
-        return "a URL begins with https:// and a host"
+        return "must begin with https:// and a host"
     if parts.username is not None or parts.password is not None:
-        return "a URL holds no user name or password; use headers"
+        return "must not contain a user name or password; use headers"
     if parts.fragment or port == 0:
-        return "a URL holds no fragment, and no port 0"
+        return "must not contain a fragment or port 0"
     address = _literal(host)
     if address is None and (not _HOST.fullmatch(host) or _looks_numeric(host)):
-        return "the host is no name and no address"
+        return "must have a valid host name or address"
     if allowed.names(host):
         return None
     if parts.scheme != "https":
-        return "only https is delivered to"
+        return "must use https"
     if address is not None:
-        return None if may_dial(address, allowed) else "the address is not public"
+        return None if may_dial(address, allowed) else "must have a public address"
     if host == "localhost" or host.endswith((".localhost", ".local", ".internal", ".localdomain")) or "." not in host:
-        return "the host is not public"
+        return "must have a public host name"
     return None
 
 
 async def refuse_host(url: str, allowed: Allowed) -> str | None:
-    """Why not, now that its name is looked up; a name that is not known yet may become known later."""
+    """Why a URL is refused after name resolution. An unknown name is accepted, because it may resolve later."""
     host = host_of(urlsplit(url))
     if allowed.names(host):
         return None
@@ -139,11 +141,13 @@ async def refuse_host(url: str, allowed: Allowed) -> str | None:
     except (OSError, TimeoutError, UnicodeError):
         return None
     addresses = {ipaddress.ip_address(str(info[4][0]).partition("%")[0]) for info in found}
-    return None if any(may_dial(address, allowed) for address in addresses) else "the host has no public address"
+    return (
+        None if any(may_dial(address, allowed) for address in addresses) else "must have a host with a public address"
+    )
 
 
 def host_of(parts: SplitResult) -> str:
-    """A URL's host in lower case, an IPv6 address without its brackets, a final dot taken off."""
+    """The host of a URL in lower case, without the brackets of an IPv6 address and without a final dot."""
     return (parts.hostname or "").lower().removesuffix(".")
 
 

@@ -1,20 +1,20 @@
-"""An HTTP/1 answer read as its bytes come in: status, headers and the beginning of the body, and where it ends."""
+"""Reads an HTTP/1 response incrementally: its status, its headers, the start of its body, and where it ends."""
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
-MOST_BODY_BYTES = 4096
-_MOST_OTHER_BYTES = 32_768  # of heads, trailers and the sizes of chunks: all that is not body
+MAX_BODY_BYTES = 4096
+_MAX_OTHER_BYTES = 32_768  # headers, trailers and chunk sizes: everything but the body
 _FINAL, _LAST, _BODILESS = 200, 599, (204, 304)
 
 
-class InvalidAnswer(ValueError):
-    """What came is no answer that HTTP/1 knows."""
+class InvalidResponse(ValueError):
+    """The received bytes are not a valid HTTP/1 response."""
 
 
-class Reading:
-    """One answer as far as it came in; `reusable` says whether its connection stands where the next answer begins."""
+class ResponseReader:
+    """One response as far as it was received; `reusable` tells whether its connection can carry another request."""
 
-    __slots__ = ("_done", "_fed", "_parser", "_taken", "_until_closed", "body", "fields", "reusable", "status")
+    __slots__ = ("_body_size", "_done", "_fed", "_parser", "_until_closed", "body", "fields", "reusable", "status")
 
     def __init__(self) -> None:
         self.status = 0
@@ -23,30 +23,30 @@ class Reading:
         self.reusable = False
         self._parser = HttpResponseParser(self)
         self._fed = 0
-        self._taken = 0  # of the body
+        self._body_size = 0
         self._done = False
         self._until_closed = False
 
     def feed(self, data: bytes) -> bool:
-        """Take what came; says whether the answer is whole, or long enough."""
+        """Parse received bytes; returns whether the response is complete, or its body long enough."""
         self._fed += len(data)
         try:
             self._parser.feed_data(data)
         except (HttpParserError, HttpParserUpgrade) as error:
-            if not self._done:  # else it is only what follows that is wrong
-                raise InvalidAnswer from error
+            if not self._done:  # otherwise only the bytes after the response are wrong
+                raise InvalidResponse from error
             self.reusable = False
-        if self.status > _LAST or self._fed - self._taken > _MOST_OTHER_BYTES:
-            raise InvalidAnswer
+        if self.status > _LAST or self._fed - self._body_size > _MAX_OTHER_BYTES:
+            raise InvalidResponse
         if self._done:
             return True
-        if len(self.body) == MOST_BODY_BYTES:
+        if len(self.body) == MAX_BODY_BYTES:
             self.reusable = False
             return True
         return False
 
     def end(self) -> bool:
-        """The other side closed: whether that ends the answer as it should."""
+        """The receiver closed the connection; returns whether that completes the response."""
         self.reusable = False
         return self._until_closed
 
@@ -54,11 +54,11 @@ class Reading:
         """The values of a header, named in lower case."""
         return [value for each, value in self.fields if each == name]
 
-    # --- what the parser tells ----------------------------------------------------------------------------------
+    # --- callbacks of the parser --------------------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
         if self._done:
-            self.reusable = False  # nobody asked for more
+            self.reusable = False  # an unrequested second response
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self._done and not self.status:
@@ -68,7 +68,7 @@ class Reading:
         status = self._parser.get_status_code()
         if self._done:
             return
-        if status < _FINAL:  # only a word in between
+        if status < _FINAL:  # an interim response
             self.fields.clear()
             return
         self.status = status
@@ -77,8 +77,8 @@ class Reading:
         self.reusable = self._parser.should_keep_alive() and not (codings and lengths)
 
     def on_body(self, body: bytes) -> None:
-        self._taken += len(body)
-        self.body += body[: MOST_BODY_BYTES - len(self.body)]
+        self._body_size += len(body)
+        self.body += body[: MAX_BODY_BYTES - len(self.body)]
 
     def on_message_complete(self) -> None:
         self._done = self._done or bool(self.status)

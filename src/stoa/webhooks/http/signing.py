@@ -1,4 +1,4 @@
-"""Standard Webhooks signatures: what a receiver's stock library verifies without a word from us."""
+"""Signatures of the Standard Webhooks specification, which common libraries verify."""
 
 import base64
 import hmac
@@ -7,7 +7,7 @@ import string
 from collections.abc import Sequence
 
 PREFIX = "whsec_"
-# 44 letters are 33 bytes, the same in both alphabets of base64 and without padding.
+# 44 characters encode 33 bytes, without padding and alike in both base64 alphabets.
 _LENGTH = 44
 _LETTERS = string.ascii_letters + string.digits
 
@@ -17,20 +17,20 @@ def new_secret() -> str:
 
 
 def base_string(event_id: str, timestamp: int, body: bytes) -> bytes:
-    """The very bytes that are signed."""
+    """The signed bytes."""
     return b"%s.%d.%s" % (event_id.encode(), timestamp, body)
 
 
 def key_of(secret: str) -> bytes:
-    """The bytes that a secret stands for."""
+    """The key bytes of a secret."""
     return base64.b64decode(secret.removeprefix(PREFIX))
 
 
-def marks(keys: Sequence[bytes], event_id: str, timestamp: int, body: bytes) -> str:
-    """A signature for each key, newest first, with one space between."""
+def signatures(keys: Sequence[bytes], event_id: str, timestamp: int, body: bytes) -> str:
+    """One signature for each key, newest first, separated by spaces."""
     signed = base_string(event_id, timestamp, body)
-    found = [base64.b64encode(hmac.digest(key, signed, "sha256")).decode() for key in keys]
-    return " ".join(f"v1,{mark}" for mark in found)
+    digests = (hmac.digest(key, signed, "sha256") for key in keys)
+    return " ".join(f"v1,{base64.b64encode(digest).decode()}" for digest in digests)
 
 
 def sign(secrets: Sequence[str], event_id: str, timestamp: int, body: bytes) -> dict[str, str]:
@@ -38,5 +38,5 @@ def sign(secrets: Sequence[str], event_id: str, timestamp: int, body: bytes) -> 
     return {
         "webhook-id": event_id,
         "webhook-timestamp": str(timestamp),
-        "webhook-signature": marks([key_of(secret) for secret in secrets], event_id, timestamp, body),
+        "webhook-signature": signatures([key_of(secret) for secret in secrets], event_id, timestamp, body),
     }

@@ -1,129 +1,126 @@
--- Records what became of deliveries (r_) and how their lanes (l_) stand; r_lane counts lanes of this call, from 1. A
--- delivery that is done counts whoever reports it; all else only if the lane is still the reporter's, which the answer
--- tells for each lane: 0 it is not, 1 it is or was let go, 2 it was let go and has more to do at once. A lane that is let go is
--- due when its next delivery is.
-CREATE FUNCTION settle_deliveries(
-    in_owner text, in_lease interval, in_beat interval,
-    l_bucket smallint[], l_webhook bigint[], l_epoch bigint[], l_release boolean[], l_idle boolean[], l_drain boolean[],
-    l_breaker text[], l_probes integer[], l_failures integer[], l_hold_until timestamptz[], l_window_at timestamptz[],
-    l_window_total integer[], l_window_failed integer[], l_failing_since timestamptz[], l_told boolean[],
-    l_last_success_at timestamptz[], l_last_attempt_at timestamptz[], l_succeeded integer[], l_failed integer[],
-    l_attempts integer[], l_failed_attempts integer[], l_duration_ms bigint[],
-    r_lane integer[], r_sequence bigint[], r_status text[], r_due_at timestamptz[], r_count integer[], r_attempts text[]
-) RETURNS integer[] LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan
+-- Over all stores: a worker settles the deliveries of all its lanes in one statement.
+-- Stores the outcomes of deliveries and the state of their lanes; `lane` numbers the lanes of this call. A finished delivery
+-- counts whichever worker reports it, everything else only while the worker leases the lane. Returns the lanes that it still
+-- leased, with their state: 'leased', 'released', or 'due' (released, and more deliveries are due at once).
+CREATE FUNCTION settle_deliveries(in_owner text, in_lease interval, in_takeover interval, in_lanes json, in_results json)
+RETURNS TABLE (lane integer, state text)
+LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+#variable_conflict use_column
 DECLARE
-    moment timestamptz;
-    there integer[];  -- the lanes that are there
-    stores bigint[] := array_fill(NULL::bigint, ARRAY[cardinality(l_bucket)]);
-    held   boolean[] := array_fill(false, ARRAY[cardinality(l_bucket)]);
-    gone   integer[] := array_fill(0, ARRAY[cardinality(l_bucket)]);
-    states integer[] := array_fill(0, ARRAY[cardinality(l_bucket)]);
-    a_store bigint[];
-    a_held  boolean[];
-    d_lane  integer[];  -- of each delivery that is done: its lane, and its resource where order is kept
-    d_key   text[];
-    s_lane  integer[];
-    s_state integer[];
-    n       integer;
+    moment    timestamptz;
+    leased    boolean[] := '{}';  -- by lane; null: the lane no longer exists
+    finished  integer[] := '{}';  -- by lane: the number of finished deliveries
+    recovered boolean := false;
+    -- One entry for each finished delivery.
+    f_lane integer[];
+    f_store bigint[];
+    f_webhook bigint[];
+    f_ordered_by text[];
+    n integer;
+    is_leased boolean;
+    has_recovered boolean;
 BEGIN
-    -- All lanes first, in the order in which everybody takes them.
-    WITH mine AS MATERIALIZED (
-        SELECT t.n, l.store_id, l.owner = in_owner AND l.epoch = t.epoch AS held
-          FROM unnest(l_bucket, l_webhook, l_epoch) WITH ORDINALITY AS t (bucket, webhook_id, epoch, n)
-               JOIN lanes l ON l.bucket = t.bucket AND l.webhook_id = t.webhook_id
-         ORDER BY t.bucket, t.webhook_id FOR UPDATE OF l)
-    SELECT array_agg(m.n), array_agg(m.store_id), array_agg(m.held) INTO there, a_store, a_held FROM mine m;
-    FOR i IN 1..coalesce(cardinality(there), 0) LOOP
-        stores[there[i]] := a_store[i];
-        held[there[i]] := a_held[i];
+    -- Lock all lanes first; every function locks lanes in this order.
+    FOR n, is_leased, has_recovered IN
+        SELECT t.lane, l.owner = in_owner AND l.epoch = t.epoch, t.recovered
+          FROM json_to_recordset(in_lanes) AS t (
+                   lane integer, store_id bigint, webhook_id bigint, epoch bigint, recovered boolean)
+               JOIN lanes l ON l.store_id = t.store_id AND l.webhook_id = t.webhook_id
+         ORDER BY l.store_id, l.webhook_id FOR UPDATE OF l
+    LOOP
+        leased[n] := is_leased;
+        recovered := recovered OR has_recovered;
     END LOOP;
     moment := clock_timestamp();
     WITH result AS MATERIALIZED (
-        SELECT r.lane, l_bucket[r.lane] AS bucket, l_webhook[r.lane] AS webhook_id, r.sequence, r.status, r.count, r.attempts
-          FROM unnest(r_lane, r_sequence, r_status, r_count, r_attempts) AS r (lane, sequence, status, count, attempts)
-         WHERE r.status <> 'retrying' AND stores[r.lane] IS NOT NULL),
+        SELECT r.*
+          FROM json_to_recordset(in_results) AS r (
+               lane integer, store_id bigint, webhook_id bigint, sequence bigint, status text, due_at timestamptz,
+               attempt_count integer, attempts text)
+         WHERE leased[r.lane] IS NOT NULL),
+    retried AS (
+        UPDATE pending_deliveries p SET due_at = r.due_at, attempt_count = r.attempt_count, attempts = r.attempts
+          FROM result r
+         WHERE r.status = 'retrying' AND leased[r.lane]
+           AND p.store_id = r.store_id AND p.webhook_id = r.webhook_id AND p.sequence = r.sequence),
     done AS (
         DELETE FROM pending_deliveries p USING result r
-         WHERE p.bucket = r.bucket AND p.webhook_id = r.webhook_id AND p.sequence = r.sequence
-        RETURNING r.lane, r.status, r.count, r.attempts, p.store_id, p.webhook_id, p.sequence, p.event_id, p.event_day,
-                  p.event_type, p.resource_type, p.resource_id, p.resource_version, p.ordered_by, p.redelivery_of, p.created_at),
-    kept AS (
+         WHERE r.status <> 'retrying'
+           AND p.store_id = r.store_id AND p.webhook_id = r.webhook_id AND p.sequence = r.sequence
+        RETURNING r.lane, r.status, r.attempt_count, r.attempts, p.store_id, p.webhook_id, p.sequence, p.event_id,
+                  p.event_day, p.event_type, p.resource_type, p.resource_id, p.resource_version, p.ordered_by,
+                  p.redelivery_of, p.created_at),
+    stored AS (
         INSERT INTO deliveries (store_id, webhook_id, sequence, finished_on, event_id, event_day, event_type,
                                 resource_type, resource_id, resource_version, redelivery_of, status, attempt_count,
                                 attempts, created_at, finished_at)
         SELECT d.store_id, d.webhook_id, d.sequence, moment::date, d.event_id, d.event_day, d.event_type,
-               d.resource_type, d.resource_id, d.resource_version, d.redelivery_of, d.status, d.count, d.attempts,
+               d.resource_type, d.resource_id, d.resource_version, d.redelivery_of, d.status, d.attempt_count, d.attempts,
                d.created_at, moment
           FROM done d)
-    SELECT coalesce(array_agg(d.lane), '{}'), array_agg(d.ordered_by) INTO d_lane, d_key FROM done d;
-    FOREACH n IN ARRAY d_lane LOOP
-        gone[n] := gone[n] + 1;
+    SELECT coalesce(array_agg(d.lane), '{}'), array_agg(d.store_id), array_agg(d.webhook_id), array_agg(d.ordered_by)
+      INTO f_lane, f_store, f_webhook, f_ordered_by FROM done d;
+    FOREACH n IN ARRAY f_lane LOOP
+        finished[n] := coalesce(finished[n], 0) + 1;
     END LOOP;
-    IF array_remove(d_key, NULL) <> '{}' THEN
-        -- The first that waits of each resource, found by one probe of the index each.
+    IF array_remove(f_ordered_by, NULL) <> '{}' THEN
+        -- The next delivery of each resource becomes due; one index probe finds each.
         UPDATE pending_deliveries p SET due_at = moment
-          FROM (SELECT l_bucket[d.lane] AS bucket, l_webhook[d.lane] AS webhook_id,
+          FROM (SELECT d.store_id, d.webhook_id,
                        (SELECT q.sequence FROM pending_deliveries q
-                         WHERE q.bucket = l_bucket[d.lane] AND q.webhook_id = l_webhook[d.lane] AND q.ordered_by = d.key
+                         WHERE q.store_id = d.store_id AND q.webhook_id = d.webhook_id AND q.ordered_by = d.ordered_by
                          ORDER BY q.ordered_by, q.sequence LIMIT 1) AS sequence
-                  FROM (SELECT DISTINCT u.lane, u.key FROM unnest(d_lane, d_key) AS u (lane, key)
-                         WHERE u.key IS NOT NULL) d) t
-         WHERE p.bucket = t.bucket AND p.webhook_id = t.webhook_id AND p.sequence = t.sequence AND p.due_at = 'infinity';
+                  FROM (SELECT DISTINCT u.store_id, u.webhook_id, u.ordered_by
+                          FROM unnest(f_store, f_webhook, f_ordered_by) AS u (store_id, webhook_id, ordered_by)
+                         WHERE u.ordered_by IS NOT NULL) d) t
+         WHERE p.store_id = t.store_id AND p.webhook_id = t.webhook_id AND p.sequence = t.sequence AND p.due_at = 'infinity';
     END IF;
-    INSERT INTO delivery_hours AS h (store_id, webhook_id, hour, succeeded, failed, attempts, failed_attempts, duration_ms)
-    SELECT stores[t.n], t.webhook_id, date_trunc('hour', moment), t.succeeded, t.failed, t.attempts, t.failed_attempts,
-           t.duration_ms
-      FROM unnest(l_webhook, l_succeeded, l_failed, l_attempts, l_failed_attempts, l_duration_ms) WITH ORDINALITY
-           AS t (webhook_id, succeeded, failed, attempts, failed_attempts, duration_ms, n)
-     WHERE t.attempts > 0 AND stores[t.n] IS NOT NULL
-        ON CONFLICT (store_id, webhook_id, hour) DO UPDATE SET
-           succeeded = h.succeeded + excluded.succeeded, failed = h.failed + excluded.failed,
-           attempts = h.attempts + excluded.attempts, failed_attempts = h.failed_attempts + excluded.failed_attempts,
-           duration_ms = h.duration_ms + excluded.duration_ms;
-    IF 'retrying' = ANY (r_status) THEN
-        UPDATE pending_deliveries p SET due_at = r.due_at, attempt_count = r.count, attempts = r.attempts
-          FROM unnest(r_lane, r_sequence, r_status, r_due_at, r_count, r_attempts)
-               AS r (lane, sequence, status, due_at, count, attempts)
-         WHERE r.status = 'retrying' AND held[r.lane]
-           AND p.bucket = l_bucket[r.lane] AND p.webhook_id = l_webhook[r.lane] AND p.sequence = r.sequence;
-    END IF;
-    IF true = ANY (l_drain) THEN  -- the receiver is back: what waited for its next try goes now
+    IF recovered THEN  -- pending retries of a receiver that recovered become due now
         UPDATE pending_deliveries p SET due_at = moment
-          FROM unnest(l_bucket, l_webhook, l_drain, held) AS t (bucket, webhook_id, drain, held)
-         WHERE t.drain AND t.held AND p.bucket = t.bucket AND p.webhook_id = t.webhook_id
+          FROM json_to_recordset(in_lanes) AS t (lane integer, store_id bigint, webhook_id bigint, recovered boolean)
+         WHERE t.recovered AND leased[t.lane] AND p.store_id = t.store_id AND p.webhook_id = t.webhook_id
            AND p.due_at > moment AND p.due_at < 'infinity';
     END IF;
-    IF false = ANY (held) THEN
-        UPDATE lanes l SET waiting = l.waiting - t.gone
-          FROM unnest(l_bucket, l_webhook, held, gone) AS t (bucket, webhook_id, held, gone)
-         WHERE NOT t.held AND t.gone > 0 AND l.bucket = t.bucket AND l.webhook_id = t.webhook_id;
-    END IF;
-    WITH moved AS (
+    RETURN QUERY
+    WITH reported AS MATERIALIZED (
+        SELECT t.*, leased[t.lane] AS leased, coalesce(finished[t.lane], 0) AS finished,
+               CASE WHEN t.released AND NOT t.idle THEN (
+                    SELECT p.due_at FROM pending_deliveries p WHERE p.store_id = t.store_id AND p.webhook_id = t.webhook_id
+                     ORDER BY p.store_id, p.webhook_id, p.due_at LIMIT 1) END AS next_at
+          FROM json_to_recordset(in_lanes) AS t (
+               lane integer, store_id bigint, webhook_id bigint, released boolean, idle boolean, breaker text,
+               probes integer, failures integer, hold_until timestamptz, window_at timestamptz, window_total integer,
+               window_failed integer, failing_since timestamptz, failing_event_sent boolean, last_success_at timestamptz,
+               last_attempt_at timestamptz, succeeded integer, failed integer, attempts integer, failed_attempts integer,
+               duration_ms bigint)
+         WHERE leased[t.lane] IS NOT NULL),
+    counted AS (
+        INSERT INTO delivery_hours AS h (store_id, webhook_id, hour, succeeded, failed, attempts, failed_attempts, duration_ms)
+        SELECT t.store_id, t.webhook_id, date_trunc('hour', moment), t.succeeded, t.failed, t.attempts, t.failed_attempts,
+               t.duration_ms
+          FROM reported t WHERE t.attempts > 0
+            ON CONFLICT (store_id, webhook_id, hour) DO UPDATE SET
+               succeeded = h.succeeded + excluded.succeeded, failed = h.failed + excluded.failed,
+               attempts = h.attempts + excluded.attempts, failed_attempts = h.failed_attempts + excluded.failed_attempts,
+               duration_ms = h.duration_ms + excluded.duration_ms),
+    lost AS (
+        UPDATE lanes l SET waiting = l.waiting - t.finished FROM reported t
+         WHERE NOT t.leased AND t.finished > 0 AND l.store_id = t.store_id AND l.webhook_id = t.webhook_id),
+    settled AS (
         UPDATE lanes l
-           SET waiting = l.waiting - gone[t.n], breaker = t.breaker, probes = t.probes, failures = t.failures,
+           SET waiting = l.waiting - t.finished, breaker = t.breaker, probes = t.probes, failures = t.failures,
                hold_until = t.hold_until, window_at = t.window_at, window_total = t.window_total,
-               window_failed = t.window_failed, failing_since = t.failing_since, told = t.told,
-               last_success_at = t.last_success_at, last_attempt_at = t.last_attempt_at,
-               owner = CASE WHEN t.release THEN '' ELSE in_owner END,
-               lease_until = CASE WHEN t.release THEN NULL ELSE moment + in_lease END,
-               due_at = CASE WHEN NOT t.release THEN moment + least(in_beat, in_lease)
+               window_failed = t.window_failed, failing_since = t.failing_since,
+               failing_event_sent = t.failing_event_sent, last_success_at = t.last_success_at,
+               last_attempt_at = t.last_attempt_at,
+               owner = CASE WHEN t.released THEN '' ELSE in_owner END,
+               lease_until = CASE WHEN t.released THEN NULL ELSE moment + in_lease END,
+               due_at = CASE WHEN NOT t.released THEN moment + least(in_takeover, in_lease)
                              WHEN t.breaker = 'open' AND t.next_at IS NOT NULL THEN t.hold_until
-                             ELSE lane_due(t.next_at, t.hold_until) END
-          FROM (SELECT u.*, CASE WHEN u.release AND NOT u.idle THEN (
-                       SELECT p.due_at FROM pending_deliveries p WHERE p.bucket = u.bucket AND p.webhook_id = u.webhook_id
-                        ORDER BY p.bucket, p.webhook_id, p.due_at LIMIT 1) END AS next_at
-                  FROM unnest(l_bucket, l_webhook, l_release, l_idle, l_breaker, l_probes, l_failures, l_hold_until,
-                              l_window_at, l_window_total, l_window_failed, l_failing_since, l_told, l_last_success_at,
-                              l_last_attempt_at) WITH ORDINALITY
-                       AS u (bucket, webhook_id, release, idle, breaker, probes, failures, hold_until, window_at,
-                             window_total, window_failed, failing_since, told, last_success_at, last_attempt_at, n)
-                 WHERE held[u.n]) t
-         WHERE l.bucket = t.bucket AND l.webhook_id = t.webhook_id
-        RETURNING t.n, CASE WHEN t.release AND l.due_at <= clock_timestamp() THEN 2 ELSE 1 END AS state)
-    SELECT coalesce(array_agg(m.n), '{}'), array_agg(m.state) INTO s_lane, s_state FROM moved m;
-    FOR i IN 1..cardinality(s_lane) LOOP
-        states[s_lane[i]] := s_state[i];
-    END LOOP;
-    RETURN states;
+                             WHEN t.next_at < 'infinity' THEN greatest(t.next_at, t.hold_until) END
+          FROM reported t WHERE t.leased AND l.store_id = t.store_id AND l.webhook_id = t.webhook_id
+        RETURNING t.lane, CASE WHEN NOT t.released THEN 'leased'
+                               WHEN l.due_at <= clock_timestamp() THEN 'due' ELSE 'released' END AS state)
+    SELECT s.lane, s.state FROM settled s;
 END $$;
