@@ -61,7 +61,7 @@ async def test_the_command_that_listens_brings_events_to_a_program_here(
         environment = with_tools({**demo.environment, **variables})
         listening = await create_subprocess_exec(*words, cwd=tmp_path, env=environment, stderr=PIPE, stdout=PIPE)
         assert listening.stderr is not None
-        assert (await listening.stderr.readline()).startswith(b"Listening as webhook ")
+        assert (await listening.stderr.readline()).startswith(b"Subscription ")
         made = api.post("/products", json={"name": "Heard of", "price": "1.00"}).json()["data"]["id"]
         (heard,) = await receiver.until(1)
         assert (heard.event["type"], heard.event["resource"]["id"]) == ("product.created", made)

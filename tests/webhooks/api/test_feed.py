@@ -112,13 +112,13 @@ async def test_those_who_wait_hold_no_connection(shop: Shop) -> None:
 
 async def test_only_so_many_of_an_app_may_wait(shop: Shop) -> None:
     hook = await subscribe(shop, url=None)
-    waiting = [asyncio.create_task(pulled(shop, hook["id"], wait=20)) for _ in range(feed.MOST_OF_ONE_APP)]
-    await until_waiting(shop, feed.MOST_OF_ONE_APP)
+    waiting = [asyncio.create_task(pulled(shop, hook["id"], wait=20)) for _ in range(feed.MAX_PER_APP)]
+    await until_waiting(shop, feed.MAX_PER_APP)
     answer = await shop.client.get(f"/webhooks/{hook['id']}/deliveries", params={"after": 0, "wait": 20})
     assert (answer.status_code, answer.json()["code"]) == (429, "rate_limited")
     assert await pulled(shop, hook["id"]) == []
     await sell(shop, "A")
-    assert await asyncio.gather(*waiting) == [[1]] * feed.MOST_OF_ONE_APP
+    assert await asyncio.gather(*waiting) == [[1]] * feed.MAX_PER_APP
 
 
 async def test_when_the_service_is_to_end_nobody_waits_on(shop: Shop) -> None:

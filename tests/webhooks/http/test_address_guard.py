@@ -131,7 +131,7 @@ async def test_an_address_is_judged_when_it_is_dialled_whatever_the_name_said_be
         url = f"https://hooks.example.com:{receiver.port}/"
         assert refuse_url(url, NOTHING) is None
         answer = await sender.send(Target(url, ["whsec_" + "A" * 44]), "evt_1", b"{}")
-        assert answer.error == "address_refused: the address is not public"
+        assert answer.error == "address_refused: the URL must have a public address"
         assert receiver.received == []
 
 

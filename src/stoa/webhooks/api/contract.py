@@ -1,4 +1,4 @@
-"""Webhooks as callers see them: subscriptions, deliveries, what may be sent, and what is refused."""
+"""The webhooks API contract: subscriptions, deliveries, request bodies and errors."""
 
 from typing import Annotated, Any, Literal
 
@@ -8,10 +8,10 @@ from msgspec import UNSET, Meta, UnsetType
 from stoa.rest.checks import Time, worded
 from stoa.rest.problems import Refusal
 
-MOST_WEBHOOKS = 100
-MOST_REDELIVERED = 500
-LONGEST_WAIT_S = 20
-HIDDEN = "********"  # what is shown of a header's value, and means "as it was" when it is sent back
+MAX_WEBHOOKS = 100
+MAX_REDELIVERED = 500
+MAX_WAIT_S = 20
+HIDDEN = "********"  # replaces the value of a header in responses; in a request it keeps the stored value
 
 Payload = Literal["full", "thin"]
 Ordering = Literal["none", "resource"]
@@ -24,7 +24,7 @@ WebhookName = Annotated[str, Meta(min_length=1, max_length=100)]
 Url = Annotated[
     str,
     Meta(min_length=1, max_length=2048, pattern=r"^https?://[^\s\u0000-\u001f\u007f-\u009f\ufeff]+$"),
-    worded("must be an address that begins with http:// or https://"),
+    worded("must be a URL that begins with http:// or https://"),
 ]
 Pattern = Annotated[str, Meta(min_length=1, max_length=64)]
 Patterns = Annotated[list[Pattern], Meta(min_length=1, max_length=100, extra_json_schema={"uniqueItems": True})]
@@ -41,25 +41,25 @@ Fields = Annotated[list[Annotated[str, Meta(min_length=1, max_length=64)]], Meta
 HeaderName = Annotated[
     str,
     Meta(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}$"),
-    worded("must be the name of a header field, such as X-Warehouse, of at most 64 characters"),
+    worded("must be a header name of at most 64 characters, such as X-Warehouse"),
 ]
 HeaderValue = Annotated[
     str,
     Meta(max_length=1024, pattern=r"^[\x21-\x7e]([\x20-\x7e\t]*[\x21-\x7e])?$"),
-    worded("must be one line of visible ASCII characters, with no space at either end"),
+    worded("must be one line of visible ASCII characters, without leading or trailing spaces"),
 ]
 InFlight = Annotated[int, Meta(ge=1, le=100)]
 Rate = Annotated[int, Meta(ge=1, le=1000)]
 DeliveryId = Annotated[
     str,
     Meta(extra_json_schema={"maxLength": 43}, pattern=r"^dlv_[0-9]{1,19}_[0-9]{1,19}$"),
-    worded("must be the id of a delivery, which begins with dlv_"),
+    worded("must be a delivery id, which begins with dlv_"),
 ]
 Ended = Literal["succeeded", "failed", "skipped", "cancelled"]
 
 
 class Stats(msgspec.Struct):
-    """What the last 24 hours brought: events that arrived, events given up, and tries in all."""
+    """Figures of the last 24 hours: deliveries that succeeded, deliveries that failed for good, and all attempts."""
 
     succeeded: int
     failed: int
@@ -67,7 +67,7 @@ class Stats(msgspec.Struct):
 
 
 class BreakerState(msgspec.Struct):
-    """Whether sending rests because the receiver fails; `next_probe_at` is when it is tried again."""
+    """The circuit breaker. While it is open, Stoa sends only probes; `next_probe_at` is the time of the next one."""
 
     state: Breaker
     failures: int
@@ -75,7 +75,7 @@ class BreakerState(msgspec.Struct):
 
 
 class Webhook(msgspec.Struct):
-    """A subscription of this app to what happens in this store."""
+    """A subscription of this app to events of this store."""
 
     id: int
     name: str | None
@@ -105,7 +105,7 @@ class Webhook(msgspec.Struct):
     secret: str | UnsetType = UNSET
 
 
-# What moves by itself, so that sending it back changed is no mistake.
+# Fields that change by themselves: a request may echo an outdated value.
 VOLATILE = frozenset(
     {"health", "pending", "oldest_pending_age_s", "breaker", "stats_24h", "last_sequence", "last_delivery_at",
      "disabled_reason", "secret_expires_at", "updated_at", "version"}
@@ -113,7 +113,7 @@ VOLATILE = frozenset(
 
 
 class NewWebhook(msgspec.Struct, forbid_unknown_fields=True):
-    """A subscription as it is asked for; without `url` its events are only kept, to be pulled."""
+    """A new subscription. Without `url` nothing is sent, and the app reads the events from the feed."""
 
     events: Patterns
     url: Url | None = None
@@ -130,13 +130,13 @@ class NewWebhook(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class ResumeSince(msgspec.Struct, forbid_unknown_fields=True):
-    """Send what has waited since this time; what is older is cancelled."""
+    """Send pending deliveries of events since this time; older ones are skipped."""
 
     since: Time
 
 
 class WebhookChanges(msgspec.Struct, forbid_unknown_fields=True):
-    """What may be changed of a subscription; what is left out stays, null clears."""
+    """Changes to a subscription. Omitted fields keep their values; null clears a field."""
 
     events: Patterns | UnsetType = UNSET
     url: Url | UnsetType | None = UNSET
@@ -154,13 +154,13 @@ class WebhookChanges(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class NewTest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Which event to send a sample of; `webhook.test` unless given."""
+    """The event to send a sample of; `webhook.test` by default."""
 
     event: Pattern = "webhook.test"
 
 
 class Timings(msgspec.Struct):
-    """How long each part of a request took, in milliseconds; null for a part that was not reached."""
+    """Milliseconds from the start of the request to the end of each step; null for a step that was not reached."""
 
     dns_ms: float | None
     connect_ms: float | None
@@ -170,7 +170,7 @@ class Timings(msgspec.Struct):
 
 
 class TestResult(msgspec.Struct):
-    """What a test send brought: the request as it was signed, and what the receiver said."""
+    """The result of a test send: the signed request and the response of the receiver."""
 
     succeeded: bool
     event_id: str
@@ -187,14 +187,14 @@ class TestResult(msgspec.Struct):
 
 
 class NewSecret(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How long the secret before goes on signing beside the new one; 0 when it has leaked."""
+    """How long the previous secret also signs; use 0 if it has leaked."""
 
     grace_hours: Annotated[int, Meta(ge=0, le=168)] = 24
     force: bool = False
 
 
 class Attempt(msgspec.Struct):
-    """One try to deliver, and what the receiver said."""
+    """One delivery attempt and the response of the receiver."""
 
     at: Time
     duration_ms: int
@@ -204,7 +204,7 @@ class Attempt(msgspec.Struct):
 
 
 class DeliveredResource(msgspec.Struct):
-    """What the event tells of."""
+    """The resource that the event is about."""
 
     type: str
     id: int
@@ -212,7 +212,7 @@ class DeliveredResource(msgspec.Struct):
 
 
 class Delivery(msgspec.Struct):
-    """An event on its way to a subscription."""
+    """The delivery of one event to one subscription."""
 
     id: str
     webhook_id: int
@@ -231,10 +231,10 @@ class Delivery(msgspec.Struct):
 
 
 class NewRedelivery(msgspec.Struct, forbid_unknown_fields=True):
-    """Which deliveries to send again: by their ids, or all of a time and status."""
+    """The deliveries to send again: by id, or by time range and status."""
 
     delivery_ids: (
-        Annotated[list[DeliveryId], Meta(extra_json_schema={"minItems": 1, "maxItems": MOST_REDELIVERED})] | None
+        Annotated[list[DeliveryId], Meta(extra_json_schema={"minItems": 1, "maxItems": MAX_REDELIVERED})] | None
     ) = None
     since: Time | None = None
     until: Time | None = None
@@ -244,7 +244,7 @@ class NewRedelivery(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Redelivery(msgspec.Struct):
-    """What is sent again, in the order in which it first was."""
+    """A redelivery, which sends deliveries again in their original order."""
 
     id: int | None
     webhook_id: int
@@ -255,21 +255,21 @@ class Redelivery(msgspec.Struct):
 
 
 class WebhookExists(Refusal):
-    """This app already has a subscription on this store with the same address and events; `existing_id` names it."""
+    """This app already has a subscription on this store with the same URL and events. `existing_id` is its id."""
 
-    status, code, title = 409, "webhook_exists", "There is such a subscription already"
+    status, code, title = 409, "webhook_exists", "The subscription already exists"
 
 
 class TooManyWebhooks(Refusal):
-    """An app may have 100 subscriptions on a store. Delete one, or let one take more events."""
+    """An app can have 100 subscriptions on a store. Delete one, or add events to an existing one."""
 
-    status, code, title = 409, "too_many_webhooks", "There are too many subscriptions"
+    status, code, title = 409, "too_many_webhooks", "Too many subscriptions"
 
 
 class SecretRotationActive(Refusal):
-    """Two secrets sign at the moment. Wait until the older one ends, or send `force: true` to end it now."""
+    """Two secrets are active. Wait until the older one expires, or send `force: true` to end it now."""
 
-    status, code, title = 409, "secret_rotation_active", "Two secrets are in use already"
+    status, code, title = 409, "secret_rotation_active", "A secret rotation is already active"
 
 
 NEW_WEBHOOK: dict[str, Any] = {

@@ -1,9 +1,9 @@
-"""A delivery's id: which subscription it belongs to, and its place there."""
+"""Delivery ids, which consist of the subscription id and the sequence."""
 
 import re
 
 _SHAPE = re.compile(r"dlv_([1-9][0-9]{0,18})_([1-9][0-9]{0,18})", re.ASCII)
-_LARGEST = 2**63 - 1
+_MAX_BIGINT = 2**63 - 1
 
 
 def delivery_id(webhook_id: int, sequence: int) -> str:
@@ -11,9 +11,9 @@ def delivery_id(webhook_id: int, sequence: int) -> str:
 
 
 def parse_delivery_id(text: str) -> tuple[int, int] | None:
-    """The subscription and the sequence that an id names; None where it cannot be one."""
+    """The subscription and the sequence of a delivery id; None if it is malformed."""
     found = _SHAPE.fullmatch(text)
     if found is None:
         return None
     webhook_id, sequence = int(found[1]), int(found[2])
-    return (webhook_id, sequence) if max(webhook_id, sequence) <= _LARGEST else None
+    return (webhook_id, sequence) if max(webhook_id, sequence) <= _MAX_BIGINT else None

@@ -1,4 +1,4 @@
-"""A subscription as its app sees it, and the secrets that only the service may read."""
+"""The public document of a subscription, and its sealed secrets and headers."""
 
 import hashlib
 from collections.abc import Iterable, Mapping
@@ -64,13 +64,13 @@ def _health(row: Row) -> Health:
 
 
 def same_key(url: str | None, name: str, events: Iterable[str]) -> bytes:
-    """What makes two subscriptions the same: address and events; what is only pulled is told apart by its name."""
+    """A digest that identifies equal subscriptions: URL and events, or name and events without a URL."""
     parts = [url or f"pull {name}", *sorted(events)]
     return hashlib.sha256(msgspec.json.encode(parts)).digest()
 
 
 class Secrets:
-    """Seals and opens what belongs to one store's subscriptions."""
+    """Seals and opens the secrets of the subscriptions of one store."""
 
     def __init__(self, call: Call) -> None:
         self._sealer = Sealer(secret_key(call.settings))
@@ -80,7 +80,7 @@ class Secrets:
         return self._sealer.seal(secret, _TABLE, "secret", self._store_id, webhook_id)
 
     def of(self, row: Row) -> list[str]:
-        """The secrets that sign for a subscription now, newest first."""
+        """The active signing secrets of a subscription, newest first."""
         sealed = [row.sealed_secret, *([row.sealed_old_secret] if row.sealed_old_secret else [])]
         return [self._sealer.open(each, _TABLE, "secret", self._store_id, row.id) for each in sealed]
 

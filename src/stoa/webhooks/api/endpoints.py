@@ -1,4 +1,4 @@
-"""What happens when an app subscribes, looks at its subscriptions, changes and ends them."""
+"""The endpoints that list, create, read, change and delete subscriptions."""
 
 from collections.abc import Collection, Mapping
 from datetime import datetime
@@ -15,7 +15,7 @@ from stoa.rest.patch import check_echoes, merge
 from stoa.rest.problems import AppNotInstalled, Fault, ValidationFailed, counted
 from stoa.webhooks.api import filters, queries, rules
 from stoa.webhooks.api.contract import (
-    MOST_WEBHOOKS,
+    MAX_WEBHOOKS,
     NEW_WEBHOOK,
     VOLATILE,
     WEBHOOK_CHANGES,
@@ -36,21 +36,21 @@ from stoa.webhooks.http import address_guard
 from stoa.webhooks.http.signing import new_secret
 
 routes = Routes("Webhooks")
-_NOT_OF_LANE = {"name", "events", "filter", "skip_own"}
+_ROUTING_FIELDS = {"name", "events", "filter", "skip_own"}
 
 
 @routes.get("/webhooks", scope="webhooks:read", lists=WEBHOOKS)
 async def list_webhooks(call: Call, query: ListQuery) -> Page[Webhook]:
     """List this app's subscriptions on this store.
 
-    `meta.available_events` tells every event there is: the scope that it needs and whether the app has it, where its JSON
-    Schema is served, and a sample of what is sent.
+    `meta.available_events` lists every event: the scope that it needs, whether the app has that scope, the URL of its
+    JSON Schema, and a sample payload.
     """
     mine = query.with_filter("app_id", call.caller.app_id)
     page = await list_page(call.db, call.store_id, queries.LISTING, mine, apart=True)
     rows = await queries.THESE.all(call.db, call.store_id, call.caller.app_id, list(page.ids)) if page.docs else []
     found = {row.id: msgspec.json.encode(shown(row)) for row in rows}
-    # One that was ended since the first look is left out of the page.
+    # A subscription that ended since the first query is omitted.
     page.docs = [found[each] for each in page.ids if each in found]
     page.beside = {"available_events": [_available(call, event) for event in Event.known.values()]}
     return page
@@ -73,16 +73,16 @@ def _sample(event: type[Event]) -> msgspec.Raw:
 
 
 async def refuse_private_host(call: Call, body: NewWebhook | WebhookChanges, **_: Any) -> None:
-    """Look the receiver's name up, which may take its time; the address is judged again whenever it is dialled."""
+    """Resolve the host before the transaction, because that may be slow; each connection checks the address again."""
     allowed = address_guard.Allowed.parse(call.settings.webhook_allow)
     if isinstance(body.url, str) and address_guard.refuse_url(body.url, allowed) is None:
         why = await address_guard.refuse_host(body.url, allowed)
         if why is not None:
-            raise ValidationFailed("Events cannot be sent to this address.", faults=[_not_allowed(why)])
+            raise ValidationFailed("This URL cannot receive webhooks.", faults=[_not_allowed(why)])
 
 
 def _not_allowed(why: str) -> Fault:
-    return Fault("/url", "url_not_allowed", f"{why}; for a receiver on your own machine, use stoa listen")
+    return Fault("/url", "url_not_allowed", f"{why}; to receive events on your own machine, use stoa listen")
 
 
 @routes.post(
@@ -96,17 +96,17 @@ def _not_allowed(why: str) -> Fault:
 async def create_webhook(call: Call, body: NewWebhook) -> Created[Webhook]:
     """Subscribe to events.
 
-    `events` are names (`order.status_changed`) or wildcards (`order.*`, `*`); a wildcard means whatever the app may hear,
-    now or later. `filter` takes the grammar of the lists and looks at the resource, such as
-    `{"status":"cancelled","total[gte]":"100.00"}`. Without `url` nothing is sent: the events are kept to be pulled. The
-    answer shows `secret` this once; with the same `Idempotency-Key` it is shown again. The subscription is in force for
-    every event that is committed after the answer.
+    `events` are names (`order.status_changed`) or wildcards (`order.*`, `*`). A wildcard selects every event whose scope
+    the app has, now or later. `filter` has the grammar of list filters and applies to the resource, for example
+    `{"status":"cancelled","total[gte]":"100.00"}`. Without `url` nothing is sent, and you read the events from the feed.
+    The response contains `secret` only this once; repeating the call with the same `Idempotency-Key` returns it again.
+    You receive every event that is committed after the response.
     """
     kept = _checked(call, body, _SETTINGS)
     key = same_key(body.url, body.name or "", body.events)
     await _refuse_same(call, key)
-    if await queries.COUNT.one(call.db, call.store_id, call.caller.app_id) >= MOST_WEBHOOKS:
-        raise TooManyWebhooks(f"An app may have {MOST_WEBHOOKS} subscriptions on a store.")
+    if await queries.COUNT.one(call.db, call.store_id, call.caller.app_id) >= MAX_WEBHOOKS:
+        raise TooManyWebhooks(f"An app can have at most {MAX_WEBHOOKS} subscriptions on a store.")
     webhook_id = await queries.NEW_ID.one(call.db)
     secret, secrets = new_secret(), Secrets(call)
     await queries.INSERT.run(
@@ -139,10 +139,10 @@ async def create_webhook(call: Call, body: NewWebhook) -> Created[Webhook]:
 
 @routes.get("/webhooks/{webhook_id}", scope="webhooks:read")
 async def get_webhook(call: Call, webhook_id: int) -> One[Webhook]:
-    """Get one subscription, with how it fares.
+    """Get one subscription, with its health and figures.
 
-    `health`, `pending`, the age of what has waited longest, the breaker and the figures of the last 24 hours move without
-    `version` and `ETag`, which tell of its settings.
+    `version` and `ETag` change only with the settings, not with `health`, `pending`, `oldest_pending_age_s`, `breaker` or
+    `stats_24h`.
     """
     return answer(await found(call, webhook_id))
 
@@ -157,19 +157,19 @@ async def get_webhook(call: Call, webhook_id: int) -> One[Webhook]:
 async def update_webhook(call: Call, webhook_id: int, body: WebhookChanges) -> One[Webhook]:
     """Change a subscription by merge patch.
 
-    With `status: paused` events are kept; with `status: active` they are sent again: all that waited, or as `resume` says
-    only what is new (`now`) or happened since a time (`{"since":"..."}`). This also brings a disabled subscription back. A
-    new `url` is used for what waits, too. Values of `headers` are never shown: leave one out, or send its stars back, to
-    keep it.
+    `status: paused` keeps events without sending them. `status: active` resumes, also a disabled subscription: it sends all
+    pending deliveries, or with `resume` only those of new events (`now`) or of events since a time (`{"since":"..."}`). A
+    new `url` also applies to pending deliveries. Responses never contain the values of `headers`: omit a header, or send
+    its asterisks back, to keep it.
     """
     row = await locked(call, webhook_id)
     call.check_version(row.version)
     before = shown(row)
     call.echoed = {name: value for name, value in call.echoed.items() if name not in VOLATILE}
-    told: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(before)) if call.echoed else {}
+    current: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(before)) if call.echoed else {}
     if "secret" in call.echoed:
-        told["secret"] = Secrets(call).of(row)[0]  # it was told once, and may be sent back with the rest
-    check_echoes(call, told)
+        current["secret"] = Secrets(call).of(row)[0]  # a caller may echo the secret that it received once
+    check_echoes(call, current)
     after, headers = _changed(call, row, body)
     skip_before = await _resumed(call, body)
     if after == _settings(before) and headers == Secrets(call).headers_of(row) and skip_before is None:
@@ -199,8 +199,8 @@ async def update_webhook(call: Call, webhook_id: int, body: WebhookChanges) -> O
         new.rate_per_s,
         skip_before,
     )
-    if call.patch.keys() - _NOT_OF_LANE:
-        # The lane is looked at anew, by whoever holds it: waiting deliveries go by what is said here.
+    if call.patch.keys() - _ROUTING_FIELDS:
+        # End the lease of the lane, so that pending deliveries use the new settings.
         lane = queries.RESUME_LANE if status == "active" and new.url is not None else queries.PAUSE_LANE
         await lane.one(call.db, call.store_id, webhook_id)
     names = sorted(call.patch)
@@ -212,7 +212,7 @@ async def update_webhook(call: Call, webhook_id: int, body: WebhookChanges) -> O
 async def delete_webhook(call: Call, webhook_id: int) -> NoContent:
     """Unsubscribe.
 
-    Nothing more is sent, and what waits is given up; its log goes with it.
+    Nothing more is sent. Pending deliveries and the delivery log are deleted.
     """
     row = await locked(call, webhook_id)
     call.check_version(row.version)
@@ -226,10 +226,10 @@ async def delete_webhook(call: Call, webhook_id: int) -> NoContent:
 
 
 def _checked(call: Call, body: NewWebhook, given: Collection[str]) -> dict[str, str]:
-    """The filter as it is kept, or a refusal with every fault at once; what is not given now was found right before."""
+    """Check all fields and return the normalized filter, or raise every fault at once. Only given URLs and events are checked."""
     faults: list[Fault] = []
     rules.check_events(body.events, Event.known, faults)
-    wanted = rules.heard(body.events, Event.known)
+    wanted = rules.selected_events(body.events, Event.known)
     documents = [event.resource for event in wanted if event.resource is not None]
     kept: dict[str, str] = {}
     if documents:
@@ -248,25 +248,25 @@ def _checked(call: Call, body: NewWebhook, given: Collection[str]) -> dict[str, 
 
 
 async def _refuse_same(call: Call, key: bytes, but: int = 0) -> None:
-    """Refuse a second subscription to the same; those that an app makes at one moment come here one by one."""
+    """Refuse a second subscription with this key; the lock serializes concurrent calls of one app."""
     if await queries.LOCK_INSTALLATION.maybe(call.db, call.store_id, call.caller.app_id) is None:
         raise AppNotInstalled
     same = await queries.SAME.maybe(call.db, call.store_id, call.caller.app_id, key)
     if same not in (None, but):
-        raise WebhookExists("This address already hears these events.", existing_id=same)
+        raise WebhookExists("Another subscription already sends these events to this URL.", existing_id=same)
 
 
 _SETTINGS = tuple(field.encode_name for field in msgspec.structs.fields(NewWebhook) if field.name != "headers")
 
 
 def _settings(webhook: Webhook) -> dict[str, Any]:
-    """What of a subscription its app has set."""
+    """The fields of a subscription that its app sets."""
     members = msgspec.to_builtins(webhook)
     return {name: members[name] for name in _SETTINGS}
 
 
 def _changed(call: Call, row: Row, body: WebhookChanges) -> tuple[dict[str, Any], dict[str, str]]:
-    """Settings and headers after a merge patch; what null clears is as it would be if left out."""
+    """Settings and headers after a merge patch; a cleared field takes its default."""
     patch = {name: value for name, value in call.patch.items() if name not in ("headers", "resume")}
     merged: dict[str, Any] = merge(_settings(shown(row)), patch)
     headers = Secrets(call).headers_of(row)
@@ -277,13 +277,13 @@ def _changed(call: Call, row: Row, body: WebhookChanges) -> tuple[dict[str, Any]
 
 
 def _with_defaults(after: dict[str, Any], headers: dict[str, str]) -> NewWebhook:
-    # Disabled is no word of the body; it stays only as long as no other status is asked for.
+    # A request cannot set `disabled`; the caller keeps that status unless the patch names another.
     status = "paused" if after["status"] == "disabled" else after["status"]
     return msgspec.convert({**after, "status": status, "headers": headers}, NewWebhook, strict=False)
 
 
 async def _resumed(call: Call, body: WebhookChanges) -> datetime | None:
-    """The moment before which waiting events are skipped, where a resume asks for it."""
+    """The time before which pending deliveries are skipped on resume; None keeps all."""
     if body.resume is UNSET or body.resume == "all":
         since = None
     elif isinstance(body.resume, ResumeSince):
@@ -291,6 +291,6 @@ async def _resumed(call: Call, body: WebhookChanges) -> datetime | None:
     else:
         since = await queries.NOW.one(call.db)
     if body.resume is not UNSET and body.status != "active":
-        fault = Fault("/resume", "invalid_format", 'goes with "status": "active"')
-        raise ValidationFailed("There is nothing to resume.", faults=[fault])
+        fault = Fault("/resume", "invalid_format", 'requires "status": "active"')
+        raise ValidationFailed("`resume` requires `status: active`.", faults=[fault])
     return since

@@ -16,15 +16,15 @@ from stoa.webhooks.delivery.matching import NUMBER, RANGES, parse_key, plural
 Kind = Literal["text", "number", "money", "time", "flag", "object", "any"]
 
 _RANGED = ("number", "money", "time", "any")
-_LONGEST, _MOST_WORDS = 1_000, 250
+_MAX_LENGTH, _MAX_VALUES = 1_000, 250
 
 
 def checked(
     given: Mapping[str, Any], documents: Iterable[type[Any]], digits: int, faults: list[Fault]
 ) -> dict[str, str]:
-    """A filter as it is kept, its amounts in the store's own digits; whatever no document can meet is a fault."""
+    """The normalized filter, with amounts in the digits of the store; a condition that no document can meet is a fault."""
     kinds = list(dict.fromkeys(documents))
-    kept: dict[str, str] = {}
+    normalized: dict[str, str] = {}
     for key, value in given.items():
         at = f"/filter/{shown(key).replace('~', '~0').replace('/', '~1')}"
         text = _text(value)
@@ -32,22 +32,22 @@ def checked(
         if parsed is None:
             faults.append(Fault(at, "invalid_format", "must be a field such as status, total[gte] or metadata[tier]"))
             continue
-        if not 0 < len(text) <= _LONGEST or text.count(",") >= _MOST_WORDS:
-            faults.append(Fault(at, "invalid_format", f"must have 1 to {_LONGEST} characters"))
+        if not 0 < len(text) <= _MAX_LENGTH or text.count(",") >= _MAX_VALUES:
+            faults.append(Fault(at, "invalid_format", f"must have 1 to {_MAX_LENGTH} characters"))
             continue
         path, bracket = parsed
         found: set[Kind] = {kind for each in kinds for kind in _kinds(inspect.type_info(each), path)}
         if not found:
             close = difflib.get_close_matches(path[0], _names(kinds), n=1)
             meta = {"did_you_mean": close[0]} if close else None
-            faults.append(Fault(at, "unknown_field", "is a field of none of these events", meta))
+            faults.append(Fault(at, "unknown_field", "is not a field of any of these events", meta))
             continue
-        fault = _wrong(found, bracket, text, digits)
+        fault = _fault(found, bracket, text, digits)
         if fault:
             faults.append(Fault(at, *fault))
         else:
-            kept[key] = _normal(found, text, digits)
-    return kept
+            normalized[key] = _normalize(found, text, digits)
+    return normalized
 
 
 def _text(value: Any) -> str:
@@ -59,7 +59,7 @@ def _names(kinds: Sequence[type[Any]]) -> list[str]:
 
 
 def _kinds(info: inspect.Type, path: Sequence[str], *, money_: bool = False) -> Iterator[Kind]:
-    """What may stand at a path of a type."""
+    """The kinds of values at a path of a type."""
     if isinstance(info, inspect.Metadata):
         extra = cast("dict[str, Any]", info.extra or {})  # pyright: ignore[reportUnknownMemberType]
         yield from _kinds(info.type, path, money_=bool(extra.get("money")))
@@ -95,30 +95,30 @@ def _plain_kind(info: inspect.Type, *, money_: bool) -> Kind:
     return "flag" if isinstance(info, inspect.BoolType) else "text"
 
 
-def _wrong(kinds: set[Kind], bracket: str | None, text: str, digits: int) -> tuple[str, str] | None:
-    """Code and words of what is wrong with a condition on a value of these kinds."""
+def _fault(kinds: set[Kind], bracket: str | None, text: str, digits: int) -> tuple[str, str] | None:
+    """The code and the detail of a fault in a condition on a value of these kinds; None if there is none."""
     if kinds == {"object"}:
-        return None if bracket else ("invalid_format", "has members; name one, as in metadata[tier]")
+        return None if bracket else ("invalid_format", "must name a member, as in metadata[tier]")
     if bracket is None:
         words = text.split(",")
     elif "object" in kinds:
         return None
     elif bracket not in RANGES:
-        return "invalid_format", f"may have {', '.join(RANGES)} in its brackets"
+        return "invalid_format", f"must have one of {', '.join(RANGES)} in its brackets"
     elif not any(kind in _RANGED for kind in kinds):
-        return "invalid_format", "has no order; give its value, or several with commas between"
+        return "invalid_format", "does not support ranges; use one value, or several separated by commas"
     else:
         words = [text]
     if len(kinds) > 1:
         return None
-    return next((fault for word in words if (fault := _misfit(next(iter(kinds)), word, digits))), None)
+    return next((fault for word in words if (fault := _value_fault(next(iter(kinds)), word, digits))), None)
 
 
-def _misfit(kind: Kind, word: str, digits: int) -> tuple[str, str] | None:
+def _value_fault(kind: Kind, word: str, digits: int) -> tuple[str, str] | None:
     if kind == "number" and not NUMBER.fullmatch(word):
         return "invalid_format", "must be a number"
     if kind == "time" and moment(word) is None:
-        return "invalid_format", "must be an RFC 3339 time with its offset"
+        return "invalid_format", "must be an RFC 3339 time with an offset"
     if kind == "flag" and word not in ("true", "false"):
         return "invalid_format", "must be true or false"
     if kind == "money" and word != "null":
@@ -131,7 +131,7 @@ def _misfit(kind: Kind, word: str, digits: int) -> tuple[str, str] | None:
     return None
 
 
-def _normal(kinds: set[Kind], text: str, digits: int) -> str:
+def _normalize(kinds: set[Kind], text: str, digits: int) -> str:
     if kinds != {"money"}:
         return text
     words = [word if word == "null" else _amount(word, digits) for word in text.split(",")]

@@ -1,20 +1,20 @@
-"""How subscriptions and deliveries are listed: filters, sort keys, and what stands in `meta` besides."""
+"""The lists of subscriptions and deliveries: filters, sort keys and `meta`."""
 
 from typing import get_args
 
 from stoa.rest.filters import Choices, Moment, Number, Text
 from stoa.rest.lists import ListOf
-from stoa.webhooks.api.contract import LONGEST_WAIT_S, DeliveryStatus, WebhookStatus
+from stoa.webhooks.api.contract import MAX_WAIT_S, DeliveryStatus, WebhookStatus
 
 NOT_SENT = {
-    "unknown_event": "There is no such event, or it is no longer kept.",
-    "not_routed": "It is on its way.",
-    "before_subscription": "It happened before there was this subscription.",
-    "not_subscribed": "The subscription's events do not mean this one.",
-    "scope_not_granted": "The store does not grant the app the scope that this event needs.",
-    "other_app": "It concerns another app.",
-    "own_change": "This app made the change itself, and skip_own is set.",
-    "filtered": "The subscription's filter does not let it through.",
+    "unknown_event": "The event does not exist or has expired.",
+    "not_routed": "The event is not routed yet.",
+    "before_subscription": "The event is older than the subscription.",
+    "not_subscribed": "The subscription does not select this event.",
+    "scope_not_granted": "The app does not have the scope that this event needs.",
+    "other_app": "The event is about another app.",
+    "own_change": "This app made the change, and skip_own is set.",
+    "filtered": "The filter of the subscription excludes the event.",
 }
 
 WEBHOOKS = ListOf(
@@ -33,9 +33,9 @@ WEBHOOKS = ListOf(
                 "properties": {
                     "name": {"type": "string"},
                     "description": {"type": "string"},
-                    "scope": {"type": "string", "description": "What the app needs to hear it."},
-                    "granted": {"type": "boolean", "description": "Whether the app has that scope here, now."},
-                    "schema": {"type": "string", "description": "Where its JSON Schema is served."},
+                    "scope": {"type": "string", "description": "The scope that the app needs to receive the event."},
+                    "granted": {"type": "boolean", "description": "Whether the app has that scope on this store."},
+                    "schema": {"type": "string", "description": "The URL of its JSON Schema."},
                     "sample": {"type": "object"},
                 },
             },
@@ -47,22 +47,26 @@ DELIVERIES = ListOf(
     filters={
         "status": Choices(values=get_args(DeliveryStatus), description="One or more of these statuses."),
         "event": Text(description="Deliveries of this type of event.", longest=64),
-        "resource_id": Number(description="Deliveries that tell of the resource with this id."),
-        "since": Moment(description="Deliveries of events that were routed at or after this time."),
-        "event_id": Text(description="Deliveries of this event; `meta.not_sent` says why there are none.", longest=64),
+        "resource_id": Number(description="Deliveries of events about the resource with this id."),
+        "since": Moment(description="Deliveries created at or after this time."),
+        "event_id": Text(
+            description="Deliveries of this event. If there are none, `meta.not_sent` explains why.", longest=64
+        ),
     },
     options={
-        "after": Number(description="Makes the list a feed: what came after this sequence, oldest first."),
-        "wait": Number(description=f"With `after`: wait so many seconds, at most {LONGEST_WAIT_S}, for something new."),
+        "after": Number(description="Turns the list into a feed: deliveries after this sequence, oldest first."),
+        "wait": Number(
+            description=f"With `after`: the number of seconds to wait for a new event, at most {MAX_WAIT_S}."
+        ),
     },
     sorts={"id": int},
     default_sort=("-id",),
     includes=("payload",),
     meta={
-        "after": {"type": "integer", "description": "Of a feed: what to send as `after` next time."},
+        "after": {"type": "integer", "description": "In a feed: the value of `after` for the next request."},
         "not_sent": {
             "type": "object",
-            "description": "Why the event that `event_id` names was not sent to this subscription.",
+            "description": "Why the event with this `event_id` was not sent to this subscription.",
             "required": ["event_id", "reason", "detail"],
             "properties": {
                 "event_id": {"type": "string"},

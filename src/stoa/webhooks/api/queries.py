@@ -1,4 +1,4 @@
-"""What the database does for subscriptions, their deliveries and the feed; `$1` is the store in every statement."""
+"""The statements of the webhooks API; `$1` is the store in every statement."""
 
 from datetime import date, datetime
 
@@ -12,7 +12,7 @@ _MINE = "w.store_id = $1 AND w.app_id = $2 AND w.ended_at IS NULL"
 
 
 class Row(msgspec.Struct):
-    """A subscription with how it stands: its settings, its lane, and what the last day brought."""
+    """A subscription with its settings, its lane and its figures of the last day."""
 
     id: int
     name: str
@@ -27,7 +27,7 @@ class Row(msgspec.Struct):
     sealed_headers: bytes | None
     sealed_secret: bytes
     sealed_old_secret: bytes | None
-    old_secret_expires_at: datetime | None  # null once it is over
+    old_secret_expires_at: datetime | None  # null after it has expired
     status: str
     disabled_reason: str | None
     max_in_flight: int
@@ -49,7 +49,7 @@ class Row(msgspec.Struct):
 
     @property
     def held(self) -> bool:
-        """Whether what waits is only kept: nothing is sent for now, or ever."""
+        """Whether pending deliveries are not sent: paused, disabled, or without a URL."""
         return self.status != "active" or self.url is None
 
 
@@ -78,8 +78,7 @@ GET = Query(Row, f"{_ROW} AND w.id = $3")
 THESE = Query(Row, f"{_ROW} AND w.id = ANY ($3::bigint[])")
 LOCK = Query(int, f"SELECT w.id FROM webhooks w WHERE {_MINE} AND w.id = $3 FOR NO KEY UPDATE")
 
-# Two that subscribe at the same moment queue here, so that the number of subscriptions is exact; it also keeps the
-# installation from going away in between.
+# Serializes concurrent subscribes of one app, so that their number is exact, and keeps the installation from being removed.
 LOCK_INSTALLATION = Query(int, "SELECT app_id FROM installations WHERE store_id = $1 AND app_id = $2 FOR NO KEY UPDATE")
 COUNT = Query(int, f"SELECT count(*) FROM webhooks w WHERE {_MINE}")
 SAME = Query(int, f"SELECT w.id FROM webhooks w WHERE {_MINE} AND w.same_key = $3")
@@ -110,9 +109,9 @@ END = Command(
 )
 RESUME_LANE = Query(int, "SELECT count(*) FROM resume_lane($1, $2)")
 PAUSE_LANE = Query(int, "SELECT count(*) FROM pause_lane($1, $2)")
-NOW = Query(datetime, "SELECT now()", unbound="only the database's clock is asked")
+NOW = Query(datetime, "SELECT now()", unbound="the time has no store")
 
-# The document of each is put together from its whole row: the list only finds which ones and in what order.
+# The list only selects and orders ids; `THESE` reads the rows.
 LISTING = Listing(
     table="webhooks",
     doc="id::text",
@@ -161,16 +160,17 @@ FEED = Query(
 )
 
 
-class Place(msgspec.Struct):
-    """Where a delivery's event is kept."""
+class EventKey(msgspec.Struct):
+    """The key of the event of a delivery."""
 
     sequence: int
     event_id: str
     event_day: date
 
 
-PLACES = Query(
-    Place, f"SELECT sequence, event_id, event_day FROM delivery_log WHERE {_OF_ONE} AND sequence = ANY ($3::bigint[])"
+EVENT_KEYS = Query(
+    EventKey,
+    f"SELECT sequence, event_id, event_day FROM delivery_log WHERE {_OF_ONE} AND sequence = ANY ($3::bigint[])",
 )
 EVENTS = Query(
     Event,
@@ -195,23 +195,23 @@ class Queued(msgspec.Struct):
     created_at: datetime
 
 
-SEND_AGAIN = Query(
+INSERT_REDELIVERY = Query(
     Queued,
     """INSERT INTO redeliveries (store_id, webhook_id, sequences, since, until, status, rate_per_s)
        VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING id, created_at""",
 )
 
 
-class Head(msgspec.Struct):
-    """How far a lane has come."""
+class LastSequence(msgspec.Struct):
+    """The last sequence of a lane."""
 
     webhook_id: int
     last_sequence: int
 
 
-HEADS = Query(
-    Head,
+LAST_SEQUENCES = Query(
+    LastSequence,
     """SELECT webhook_id, next_sequence - 1 AS last_sequence FROM lanes
         WHERE store_id = ANY ($1::bigint[]) AND webhook_id = ANY ($2::bigint[])""",
-    unbound="those who wait for their feeds are asked for together, whatever their store",
+    unbound="one query serves the waiting feeds of all stores",
 )

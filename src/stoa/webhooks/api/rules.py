@@ -1,4 +1,4 @@
-"""What a subscription may ask for: which events its patterns mean, and which headers are its own to set."""
+"""Checks of a subscription: event patterns, scopes, headers and fields."""
 
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,15 +8,15 @@ from stoa.rest.endpoint import Caller
 from stoa.rest.problems import Fault, InsufficientScope, shown
 from stoa.webhooks.api.contract import HIDDEN
 
-# Ours to set, or the connection's.
+# Set by the service or by the connection.
 _RESERVED = frozenset(
     """connection content-encoding content-length content-type expect host keep-alive proxy-authenticate
        proxy-authorization proxy-connection te trailer transfer-encoding upgrade""".split()
 )
 
 
-def heard(patterns: Iterable[str], known: Mapping[str, type[Event]]) -> list[type[Event]]:
-    """The events that patterns such as `order.created`, `order.*` and `*` mean."""
+def selected_events(patterns: Iterable[str], known: Mapping[str, type[Event]]) -> list[type[Event]]:
+    """The events that patterns such as `order.created`, `order.*` and `*` select."""
     wanted = set(patterns)
     return [
         event
@@ -26,25 +26,25 @@ def heard(patterns: Iterable[str], known: Mapping[str, type[Event]]) -> list[typ
 
 
 def check_events(patterns: Sequence[str], known: Mapping[str, type[Event]], faults: list[Fault]) -> None:
-    """Every pattern must mean an event that exists, and stand once."""
+    """Every pattern must select a known event and occur once."""
     nouns = {f"{name.partition('.')[0]}.*" for name in known}
     choices = [*known, *nouns, "*"]
-    for place, pattern in enumerate(patterns):
+    for index, pattern in enumerate(patterns):
         if pattern not in choices:
             close = difflib.get_close_matches(pattern, choices, n=1)
-            detail = f'there is no event "{shown(pattern)}"'
+            detail = f'is not a known event: "{shown(pattern)}"'
             meta = {"did_you_mean": close[0]} if close else None
-            faults.append(Fault(f"/events/{place}", "unknown_event", detail, meta))
-        elif pattern in patterns[:place]:
-            faults.append(Fault(f"/events/{place}", "invalid_format", "stands twice"))
+            faults.append(Fault(f"/events/{index}", "unknown_event", detail, meta))
+        elif pattern in patterns[:index]:
+            faults.append(Fault(f"/events/{index}", "invalid_format", "occurs more than once"))
 
 
 def check_scopes(patterns: Iterable[str], known: Mapping[str, type[Event]], caller: Caller) -> None:
-    """An event that is named must be one that the app may hear; a wildcard means whatever it may, now or later."""
+    """The app must have the scope of each named event; a wildcard selects only events whose scope it has."""
     for name in patterns:
         event = known.get(name)
         if event is not None and not caller.may(event.scope):
-            raise InsufficientScope(f"To hear {name} the app needs {event.scope}.", required_scope=event.scope)
+            raise InsufficientScope(f"The app needs {event.scope} to receive {name}.", required_scope=event.scope)
 
 
 def check_headers(names: Iterable[str], faults: list[Fault]) -> None:
@@ -53,14 +53,14 @@ def check_headers(names: Iterable[str], faults: list[Fault]) -> None:
         at = f"/headers/{name.replace('~', '~0')}"
         plain = name.lower()
         if plain in _RESERVED or plain.startswith("webhook-"):
-            faults.append(Fault(at, "invalid_format", "is set by the service"))
+            faults.append(Fault(at, "invalid_format", "is reserved for the service"))
         elif plain in seen:
-            faults.append(Fault(at, "invalid_format", "stands twice, in other letters"))
+            faults.append(Fault(at, "invalid_format", "occurs more than once; header names are case-insensitive"))
         seen.add(plain)
 
 
 def changed_headers(before: Mapping[str, str], patch: Mapping[str, str | None] | None) -> dict[str, str]:
-    """Header values after a merge patch; the stars that are shown in place of a value mean "as it was"."""
+    """Header values after a merge patch; asterisks keep the stored value."""
     if patch is None:
         return {}
     after = {name: value for name, value in before.items() if patch.get(name, "") is not None}
@@ -70,13 +70,13 @@ def changed_headers(before: Mapping[str, str], patch: Mapping[str, str | None] |
 
 
 def check_fields(fields: Sequence[str], events: Iterable[type[Event]], faults: list[Fault]) -> None:
-    """Each field must be one of some document that may be sent."""
+    """Each field must exist in the document of a selected event."""
     known = list(dict.fromkeys(name for event in events for name in _fields_of(event)))
-    for place, name in enumerate(fields):
+    for index, name in enumerate(fields):
         if name not in known:
             close = difflib.get_close_matches(name, known, n=1)
             meta = {"did_you_mean": close[0]} if close else None
-            faults.append(Fault(f"/fields/{place}", "unknown_field", "is a field of none of these events", meta))
+            faults.append(Fault(f"/fields/{index}", "unknown_field", "is not a field of any of these events", meta))
 
 
 def _fields_of(event: type[Event]) -> Sequence[str]:

@@ -23,15 +23,15 @@ _ROTATION = NewSecret()
     secret=True,
 )
 async def rotate_webhook_secret(call: Call, webhook_id: int, body: NewSecret = _ROTATION) -> One[Webhook]:
-    """Make a new secret.
+    """Create a new signing secret.
 
-    Both secrets sign for `grace_hours`, so a receiver that knows either goes on verifying; with 0 the old one ends at
-    once. The answer shows `secret` this once; with the same `Idempotency-Key` it is shown again.
+    Both secrets sign for `grace_hours`, so a receiver can verify with either; with 0 the old secret stops at once. The
+    response contains `secret` only this once; repeating the call with the same `Idempotency-Key` returns it again.
     """
     row = await locked(call, webhook_id)
     if row.old_secret_expires_at is not None and not body.force:
         raise SecretRotationActive(
-            "Two secrets sign already; wait for the older one's end, or force it.",
+            "Two secrets are already active. Wait until the older one expires, or send force: true.",
             secret_expires_at=row.old_secret_expires_at,
         )
     secret = new_secret()
@@ -39,7 +39,7 @@ async def rotate_webhook_secret(call: Call, webhook_id: int, body: NewSecret = _
     sealed = Secrets(call).seal(webhook_id, secret)
     await queries.ROTATE.run(call.db, call.store_id, webhook_id, sealed, row.sealed_secret if until else None, until)
     if not row.held:
-        # Whoever is sending now starts over with the new one, and a leaked secret signs nothing more.
+        # End the current lease, so that a leaked secret stops signing at once.
         await queries.RESUME_LANE.one(call.db, call.store_id, webhook_id)
     await record(call, "webhook.secret_rotated", webhook_id, grace_hours=body.grace_hours)
     row = await found(call, webhook_id)

@@ -1,4 +1,4 @@
-"""A subscription of the app that asks: found, locked, shown, and what is done to it noted in the audit log."""
+"""Finds, locks and returns a subscription of the calling app, and writes the audit log."""
 
 from typing import Any
 from urllib.parse import urlsplit
@@ -15,10 +15,10 @@ from stoa.webhooks.api.queries import Row
 
 
 async def found(call: Call, webhook_id: int) -> Row:
-    """A subscription of this app on this store; another's is as if it never was."""
+    """A subscription of this app on this store; those of other apps are not found."""
     row = await queries.GET.maybe(call.db, call.store_id, call.caller.app_id, webhook_id)
     if row is None:
-        raise NotFound("There is no subscription with this id.")
+        raise NotFound("No subscription has this id.")
     return row
 
 
@@ -32,7 +32,7 @@ def answer(row: Row) -> One[Webhook]:
 
 
 async def record(call: Call, action: str, webhook_id: int, **detail: Any) -> None:
-    """Note it in the store's audit log; last, because whoever records queues there."""
+    """Write the audit log of the store. Call it last, because it locks the log until the commit."""
     await audit.record(
         call.db,
         call.store_id,
@@ -45,5 +45,5 @@ async def record(call: Call, action: str, webhook_id: int, **detail: Any) -> Non
 
 
 def host_of(url: str | None) -> str | None:
-    """The part of an address that may stand in a log: paths and queries can hold keys."""
+    """The host of a URL, for logs: paths and queries can contain secrets."""
     return urlsplit(url).hostname if url else None

@@ -1,4 +1,4 @@
-"""What happens when an app tries a subscription out, and when it asks for another secret."""
+"""The endpoint that sends a signed sample event to a subscription."""
 
 import asyncio
 from datetime import UTC, datetime
@@ -27,8 +27,8 @@ from stoa.webhooks.http.client import Sender, Target, send_once
 
 routes = Routes("Webhooks")
 
-# Whoever lets others send requests must not let them send many: so many tests at once, and then one in two seconds.
-TESTS_AT_ONCE, TESTS_PER_S = 10, 0.5
+# Tests let callers send requests to others, so their rate is limited: a burst of ten, then one every two seconds.
+TEST_BURST, TESTS_PER_S = 10, 0.5
 _TEST = NewTest(WebhookTest.name)
 
 
@@ -39,25 +39,25 @@ _TEST = NewTest(WebhookTest.name)
     transaction=False,
 )
 async def send_webhook_test(call: Call, webhook_id: int, body: NewTest = _TEST) -> One[TestResult]:
-    """Send a signed sample now.
+    """Send a signed sample event now.
 
-    The answer tells what the receiver said, how long each part took, and the very text that was signed, so that a
-    signature that does not verify can be compared. A test has no sequence and no retries, and is not in the log. Ten at
-    once, and then one every two seconds.
+    The result contains the response of the receiver, the duration of each step, and the signed text, so that you can debug
+    a signature that does not verify. A test has no sequence and no retries, and does not appear in the delivery log. You
+    can send ten tests at once, then one every two seconds.
     """
     name = body.event
     row = await found(call, webhook_id)
     faults: list[Fault] = []
     if name not in Event.known:
         rules.check_events([name], Event.known, faults)
-        fault = faults[0] if faults else Fault("", "unknown_event", "name one event, not a wildcard")
-        raise ValidationFailed("There is no such event.", faults=[msgspec.structs.replace(fault, pointer="/event")])
+        fault = faults[0] if faults else Fault("", "unknown_event", "must be one event, not a wildcard")
+        raise ValidationFailed("The event is unknown.", faults=[msgspec.structs.replace(fault, pointer="/event")])
     if row.url is None:
         raise ValidationFailed(
-            "This subscription is only pulled: it has no url to send to.",
-            faults=[Fault("", "required", "needs a subscription with a url")],
+            "This subscription has no URL to send to.",
+            faults=[Fault("", "required", "requires a subscription with a url")],
         )
-    await _take_turn(call)
+    await _check_rate(call)
     sent = envelope.Event(
         store_id=call.store_id,
         id=new_id("evt"),
@@ -73,38 +73,38 @@ async def send_webhook_test(call: Call, webhook_id: int, body: NewTest = _TEST) 
     content = envelope.body(sent, 0, payload=row.payload, fields=row.fields)
     secrets = Secrets(call)
     target = Target(row.url, secrets.of(row), secrets.headers_of(row))
-    # Reading every root certificate takes a moment, in which others are served.
+    # Loading the root certificates would block the event loop.
     async with await asyncio.to_thread(Sender, Allowed.parse(call.settings.webhook_allow)) as sender:
-        said, signed = await send_once(sender, target, sent.id, content)
-    timings = said.timings
+        response, signed = await send_once(sender, target, sent.id, content)
+    timings = response.timings
     result = TestResult(
-        succeeded=said.status is not None and 200 <= said.status < 300,
+        succeeded=response.status is not None and 200 <= response.status < 300,
         event_id=sent.id,
         event_type=name,
         url=row.url,
-        request_headers={**dict.fromkeys(row.header_names, HIDDEN), **said.signed_headers},
+        request_headers={**dict.fromkeys(row.header_names, HIDDEN), **response.signed_headers},
         request_body=content.decode(),
         signed_content=signed,
-        response_status=said.status,
-        response_headers=said.headers,
-        response_body=said.body,
-        error=said.error,
+        response_status=response.status,
+        response_headers=response.headers,
+        response_body=response.body,
+        error=response.error,
         timings=Timings(
             timings.dns_ms if timings else None,
             timings.connect_ms if timings else None,
             timings.tls_ms if timings else None,
             timings.first_byte_ms if timings else None,
-            round(said.seconds * 1000, 2),
+            round(response.seconds * 1000, 2),
         ),
     )
     return One(msgspec.json.encode(result), row.version)
 
 
-async def _take_turn(call: Call) -> None:
-    # A bucket beside the app's own, in the same table: no app has a negative number.
-    turn = await limits.TAKE.one(call.db, call.store_id, -call.caller.app_id, 1.0, float(TESTS_AT_ONCE), TESTS_PER_S)
-    if turn.granted < 1:
+async def _check_rate(call: Call) -> None:
+    # A second rate limit of the app, stored under its negated id.
+    taken = await limits.TAKE.one(call.db, call.store_id, -call.caller.app_id, 1.0, float(TEST_BURST), TESTS_PER_S)
+    if taken.granted < 1:
         raise RateLimited(
-            f"{TESTS_AT_ONCE} tests at once, and then one every {1 / TESTS_PER_S:.0f} seconds.",
+            f"At most {TEST_BURST} tests at once, then one every {1 / TESTS_PER_S:.0f} seconds.",
             headers=[(b"retry-after", b"%d" % round(1 / TESTS_PER_S))],
         )

@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
 from copy import copy
 from datetime import datetime, timedelta
-from typing import Literal
 
 import msgspec
 import structlog
@@ -25,6 +24,7 @@ from stoa.webhooks.delivery.queries import (
     LaneRead,
     LaneState,
     PendingDelivery,
+    ResultStatus,
     Subscription,
 )
 from stoa.webhooks.delivery.retry_policy import HealthChange
@@ -191,7 +191,7 @@ class LaneRunner:
         """Whether a delivery must not be sent any more; the reason is added to its attempts."""
         subscription = self.subscription
         kind = EventType.known.get(delivery.type)
-        status: Literal["cancelled", "skipped"] = "cancelled"
+        status: ResultStatus = "cancelled"
         if subscription.ended and (delivery.type != "app.uninstalled" or self._target is None):
             reason = "unsubscribed"
         elif not delivery.data:
@@ -292,11 +292,6 @@ class LaneRunner:
         return change
 
     def _add_result(
-        self,
-        delivery: PendingDelivery,
-        status: Literal["succeeded", "failed", "skipped", "cancelled", "retrying"],
-        due_at: datetime | None,
-        attempt_count: int,
-        attempts: str,
+        self, delivery: PendingDelivery, status: ResultStatus, due_at: datetime | None, count: int, attempts: str
     ) -> None:
-        self._results.append(DeliveryResult(*self.key, delivery.sequence, status, due_at, attempt_count, attempts))
+        self._results.append(DeliveryResult(*self.key, delivery.sequence, status, due_at, count, attempts))

@@ -19,6 +19,7 @@ from stoa.webhooks.delivery.queries import (
     BUCKETS,
     DATABASE_ERRORS,
     NO_LEASE,
+    Lane,
     LaneLease,
     LaneRead,
     Lease,
@@ -60,7 +61,7 @@ class LaneScheduler:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop` is set; then finish the requests in flight and release every lane."""
-        await self._read_database_clock()
+        await self.shared.synchronize_clock()
         loops = (self._renew_forever, self._settle_forever, self._lease_forever)
         tasks = [asyncio.create_task(loop()) for loop in loops]
         try:
@@ -152,16 +153,11 @@ class LaneScheduler:
             return False
         buckets, self._due_buckets = self._due_buckets, set()
         shuffled = random.sample(sorted(buckets), len(buckets))  # so that no bucket always comes last
-        lanes = await queries.LEASE_LANES.all(
-            self._database, shuffled, self._owner, limit, self._config.takeover_after, self._config.lease
-        )
+        intervals = (self._config.takeover_after, self._config.lease)
+        lanes = await queries.LEASE_LANES.all(self._database, shuffled, self._owner, limit, *intervals)
         if lanes:
             stores, webhooks = [lane.store_id for lane in lanes], [lane.webhook_id for lane in lanes]
-            probes = [lane.breaker == "open" for lane in lanes]
-            reads = [
-                LaneRead(lane.store_id, lane.webhook_id, 1 if probe else PAGE, probe)
-                for lane, probe in zip(lanes, probes, strict=True)
-            ]
+            reads = [_first_read(lane) for lane in lanes]
             subscriptions, deliveries = await asyncio.gather(
                 queries.SUBSCRIPTIONS_OF_LANES.all(self._database, stores, webhooks),
                 queries.NEXT_DELIVERIES.all(self._database, json_rows(reads)),
@@ -184,20 +180,14 @@ class LaneScheduler:
     async def _renew(self) -> None:
         started, runners = time.monotonic(), list(self._runners.values())
         rows = [LaneLease(*runner.key, runner.state.epoch) for runner in runners]
-        leased = set(
-            await queries.RENEW_LEASES.all(self._database, self._owner, self._config.takeover_after, json_rows(rows))
-        )
+        takeover = self._config.takeover_after
+        leased = await queries.RENEW_LEASES.all(self._database, self._owner, takeover, json_rows(rows))
         self.shared.renewed_at = started
+        lost = {runner.subscription.id for runner in runners}.difference(leased)
         for runner in runners:
-            if runner.subscription.id not in leased and not runner.finished:
+            if runner.subscription.id in lost and not runner.finished:
                 runner.lose()
-        await self._read_database_clock()
-
-    async def _read_database_clock(self) -> None:
-        with contextlib.suppress(*DATABASE_ERRORS):
-            before = time.time()
-            moment = await queries.NOW.one(self._database)
-            self.shared.clock_offset = moment.timestamp() - (before + time.time()) / 2
+        await self.shared.synchronize_clock()
 
     # --- settling -----------------------------------------------------------------------------------------------
 
@@ -295,9 +285,13 @@ class LaneScheduler:
         self._slot_freed.set()
 
 
+def _first_read(lane: Lane) -> LaneRead:
+    probe = lane.breaker == "open"
+    return LaneRead(lane.store_id, lane.webhook_id, 1 if probe else PAGE, probe)
+
+
 def _merge(earlier: LaneReport, later: LaneReport) -> LaneReport:
-    counters = ("succeeded", "failed", "attempts", "failed_attempts", "duration_ms")
-    for name in counters:
+    for name in ("succeeded", "failed", "attempts", "failed_attempts", "duration_ms"):
         setattr(later.state, name, getattr(earlier.state, name) + getattr(later.state, name))
     later.state.recovered = earlier.state.recovered or later.state.recovered
     return LaneReport(later.state, earlier.results + later.results)

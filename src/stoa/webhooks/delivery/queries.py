@@ -206,6 +206,9 @@ class LaneLease(InputRow):
     epoch: int
 
 
+ResultStatus = Literal["succeeded", "failed", "skipped", "cancelled", "retrying"]
+
+
 class DeliveryResult(InputRow):
     """The outcome of a delivery; `retrying` is not final."""
 
@@ -214,7 +217,7 @@ class DeliveryResult(InputRow):
     store_id: int
     webhook_id: int
     sequence: int
-    status: Literal["succeeded", "failed", "skipped", "cancelled", "retrying"]
+    status: ResultStatus
     due_at: datetime | None
     attempt_count: int
     attempts: str

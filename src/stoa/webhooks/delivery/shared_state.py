@@ -1,6 +1,7 @@
 """The state that the lane runners of one worker share: its HTTP client, its limits and the database's clock."""
 
 import asyncio
+import contextlib
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -11,7 +12,7 @@ import structlog
 
 from stoa.access.sealing import Sealer, Unsealable
 from stoa.db.pool import Database
-from stoa.webhooks.delivery.queries import Subscription
+from stoa.webhooks.delivery.queries import DATABASE_ERRORS, NOW, Subscription
 from stoa.webhooks.delivery.retry_policy import DeliveryConfig, Verdict
 from stoa.webhooks.http.client import Sender, Target
 
@@ -76,6 +77,12 @@ class SharedState:
     def now(self) -> datetime:
         """The database's time, which decides what is due."""
         return datetime.fromtimestamp(time.time() + self.clock_offset, UTC)
+
+    async def synchronize_clock(self) -> None:
+        with contextlib.suppress(*DATABASE_ERRORS):
+            before = time.time()
+            moment = await NOW.one(self.database)
+            self.clock_offset = moment.timestamp() - (before + time.time()) / 2
 
     def may_send(self) -> bool:
         blocked = self.stopping or self.settling_fails
