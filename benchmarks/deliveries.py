@@ -23,10 +23,11 @@ from stoa.access.sealing import Sealer
 from stoa.db.embedded import MAJOR_VERSION, EmbeddedPostgres
 from stoa.db.migrate import migrate
 from stoa.db.pool import Database, connect
+from stoa.db.query import json_rows
 from stoa.events.notify import Notifier
 from stoa.settings import load, secret_key
-from stoa.webhooks import lanes
-from stoa.webhooks.signing import new_secret
+from stoa.webhooks.delivery import queries
+from stoa.webhooks.http.signing import new_secret
 
 SECRET = "5e" * 32
 LANES = 64
@@ -97,9 +98,7 @@ async def _subscribe(database: Database, sealer: Sealer, number: int, url: str) 
             sealer.seal(new_secret(), "webhooks", "secret", number, number),
             os.urandom(8),
         )
-        await db.execute(
-            "INSERT INTO lanes (bucket, webhook_id, store_id) VALUES (($1::bigint % 64)::smallint, $1, $1)", number
-        )
+        await db.execute("INSERT INTO lanes (store_id, webhook_id) VALUES ($1, $1)", number)
 
 
 _EVENTS = """INSERT INTO events (store_id, id, type, resource_type, resource_id, resource_version, actor, changes, data, request_id)
@@ -215,9 +214,9 @@ async def queue(folder: Path, pending: int, seconds: float) -> tuple[float, list
     """Claims and finishes a second of the database alone, and the milliseconds of each claim, with so many pending in
     one lane beside them."""
     async with prepared(folder) as bench:
-        fill = """INSERT INTO pending_deliveries (bucket, webhook_id, sequence, store_id, event_id, event_day, event_type,
+        fill = """INSERT INTO pending_deliveries (store_id, webhook_id, sequence, event_id, event_day, event_type,
                          resource_type, resource_id, resource_version, due_at, created_at)
-                  SELECT $1::bigint % 64, $1, n, $1, 'evt' || n, current_date, 'product.updated', 'product', n, 1, now(), now()
+                  SELECT $1::bigint, $1, n, 'evt' || n, current_date, 'product.updated', 'product', n, 1, now(), now()
                     FROM generate_series($2::bigint, $3::bigint) AS n"""
         each = 20_000
         for number in range(2, LANES + 1):
@@ -237,30 +236,31 @@ async def queue(folder: Path, pending: int, seconds: float) -> tuple[float, list
     return sum(done) / seconds, sorted(claims)
 
 
+ATTEMPTS = '[{"at":"2026-01-01T00:00:00Z","duration_ms":9,"response_status":200,"response_body":"ok","error":null}]'
+
+
 async def _work_off(url: str, owner: str, seconds: float, claims: list[float]) -> int:
     """Claim a lane, read its heads, settle them as delivered, and let go, again and again."""
     db = await connect(url, statement_timeout_ms=0)
     done, ends = 0, time.monotonic() + seconds
     while time.monotonic() < ends:
         started = time.perf_counter()
-        taken = await lanes.CLAIM.all(db, [str(n) for n in range(LANES)], owner, 1, HELD_S, HELD_S)
+        taken = await queries.LEASE_LANES.all(db, list(range(LANES)), owner, 1, HELD_S, HELD_S)
         claims.append((time.perf_counter() - started) * 1000)
         for lane in taken:
-            place = ([str(lane.bucket)], [str(lane.webhook_id)])
             rows = await db.fetch(
-                """SELECT sequence FROM pending_deliveries WHERE bucket = $1 AND webhook_id = $2 AND due_at <= now()
+                """SELECT sequence FROM pending_deliveries WHERE store_id = $1 AND webhook_id = $2 AND due_at <= now()
                     ORDER BY due_at, sequence LIMIT 50""",
-                lane.bucket,
+                lane.store_id,
                 lane.webhook_id,
             )
-            count = len(rows)
-            state = ["closed"], ["0"], ["0"], [None], [None], ["0"], ["0"], [None], ["false"], [None], [None]
-            tally = [str(count)], ["0"], [str(count)], ["0"], ["1"]
-            await lanes.SETTLE.one(
-                db, owner, HELD_S, HELD_S, *place, [str(lane.epoch)], ["true"], ["false"], ["false"], *state, *tally,
-                ["1"] * count, [str(row[0]) for row in rows], ["succeeded"] * count, [None] * count, ["1"] * count,
-                ['[{"at":"2026-01-01T00:00:00Z","duration_ms":9,"response_status":200,"response_body":"ok","error":null}]'] * count,
+            count, key = len(rows), (lane.store_id, lane.webhook_id)
+            state = queries.LaneState(
+                lane=1, store_id=lane.store_id, webhook_id=lane.webhook_id, epoch=lane.epoch, released=True,
+                succeeded=count, attempts=count, duration_ms=1,
             )  # fmt: skip
+            results = [queries.DeliveryResult(*key, row[0], "succeeded", None, 1, ATTEMPTS, lane=1) for row in rows]
+            await queries.SETTLE.all(db, owner, HELD_S, HELD_S, json_rows([state]), json_rows(results))
             done += count
     await db.close()
     return done

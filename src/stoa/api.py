@@ -14,9 +14,10 @@ from stoa.orders.lines import routes as order_lines
 from stoa.products.endpoints import routes as products
 from stoa.products.variants import routes as variants
 from stoa.rest.endpoint import Endpoint
-from stoa.webhooks.endpoints import routes as webhooks
-from stoa.webhooks.log import routes as deliveries
-from stoa.webhooks.trying import routes as webhook_trials
+from stoa.webhooks.api.delivery_log import routes as deliveries
+from stoa.webhooks.api.endpoints import routes as webhooks
+from stoa.webhooks.api.secrets import routes as webhook_secrets
+from stoa.webhooks.api.test_send import routes as webhook_tests
 
 ENDPOINTS: list[Endpoint] = [
     *products.endpoints,
@@ -31,7 +32,8 @@ ENDPOINTS: list[Endpoint] = [
     *erasure.endpoints,
     *customer_imports.endpoints,
     *webhooks.endpoints,
-    *webhook_trials.endpoints,
+    *webhook_tests.endpoints,
+    *webhook_secrets.endpoints,
     *deliveries.endpoints,
 ]
 # Importing a slice declares its events; the access slice declares events without endpoints.

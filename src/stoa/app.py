@@ -31,7 +31,7 @@ from stoa.settings import Settings, load, secret_key
 from stoa.shifts import LEAVE, take_no_more, until_all_left
 from stoa.telemetry import Observer, configure_logging
 from stoa.usage.record import Recorder
-from stoa.webhooks.feed import stop_waiting
+from stoa.webhooks.api.feed import stop_waiting
 
 _STORES = "/stores/"
 

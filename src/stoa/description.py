@@ -10,8 +10,8 @@ from stoa.openapi_examples import collected
 from stoa.rest.dispatch import PREFIX
 from stoa.rest.openapi.document import Examples, document
 from stoa.rest.openapi.envelopes import REFS
-from stoa.webhooks import example_responses
-from stoa.webhooks.schemas import components, described
+from stoa.webhooks.api import example_responses
+from stoa.webhooks.api.schemas import components, described
 
 VERSION = "3.0"
 _WIDTH = 116

@@ -14,7 +14,7 @@ from stoa.imports import erasure as imports
 from stoa.orders import erasure as orders
 from stoa.rest.endpoint import Call, NoContent, Routes
 from stoa.rest.problems import NotFound
-from stoa.webhooks import erasure as webhooks
+from stoa.webhooks.delivery import erasure as deliveries
 
 routes = Routes("Customers")
 
@@ -33,7 +33,7 @@ STEPS: tuple[Step, ...] = (
         {"events": ("changes", "data"), "idempotency_keys": ("body",), "customer_metadata": ("key", "value")},
     ),
     # Deliveries come before orders: they are found by orders that still name the person.
-    Step(webhooks.erase_in_deliveries, {"deliveries": ("attempts",), "pending_deliveries": ("attempts",)}),
+    Step(deliveries.erase_from_deliveries, {"deliveries": ("attempts",), "pending_deliveries": ("attempts",)}),
     Step(
         imports.erase_in_imports,
         {"import_rows": ("key", "changes", "raw"), "import_parts": ("data",), "events": ("data",)},

@@ -30,7 +30,7 @@ from stoa.db.errors import Unavailable
 from stoa.db.pool import connect
 from stoa.settings import PREFIX, Settings, WrongSetting, metrics_address, secret_key
 from stoa.shifts import HEADER_READ_MS
-from stoa.webhooks.guard import check_setting
+from stoa.webhooks.http.address_guard import check_setting
 
 # Above our own limit of 16 KiB, so that it is we who answer 431.
 READ_BUFFER_BYTES = 128 * 1024

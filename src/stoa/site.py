@@ -24,7 +24,7 @@ from stoa.ids import new_id
 from stoa.reference import page as reference_page
 from stoa.rest.problems import InternalError, MethodNotAllowed, NotFound, Refusal
 from stoa.telemetry import fault
-from stoa.webhooks.schemas import schema_bytes
+from stoa.webhooks.api.schemas import schema_bytes
 
 _SAFE = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
 _PAGE = {**_SAFE, "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; "

@@ -12,8 +12,8 @@ from prometheus_client import Counter, Gauge, Histogram
 
 from stoa.rest.dispatch import Observed
 from stoa.settings import Settings
-from stoa.webhooks.held import Sent
-from stoa.webhooks.lanes import Backlog
+from stoa.webhooks.delivery.queries import Backlog
+from stoa.webhooks.delivery.shared_state import SentAttempt
 
 # Only these may stand in a log line: a field that is not listed here cannot leak what it holds.
 LOGGED = frozenset(
@@ -134,7 +134,7 @@ class Observer:
 class DeliveryObserver:
     """Counts attempts to deliver and shows what waits."""
 
-    def sent(self, sent: Sent) -> None:
+    def sent(self, sent: SentAttempt) -> None:
         ATTEMPTS.labels(sent.outcome).inc()
         ATTEMPT_SECONDS.observe(sent.seconds)
         if sent.latency is not None:

@@ -21,7 +21,7 @@ from stoa.db.query import Command, Query
 from stoa.inventory import queries as inventory_queries
 from stoa.orders import queries as order_queries
 from stoa.products import queries as product_queries
-from stoa.webhooks import queries as webhook_queries
+from stoa.webhooks.api import queries as webhook_queries
 
 LISTINGS: list[tuple[Listing, str]] = [
     (product_queries.LISTING, "/products"),

@@ -63,7 +63,7 @@ async def test_stoa_listen_forwards_events_to_a_local_program(
         environment = with_tools({**demo.environment, **variables})
         listening = await create_subprocess_exec(*words, cwd=tmp_path, env=environment, stderr=PIPE, stdout=PIPE)
         assert listening.stderr is not None
-        assert (await listening.stderr.readline()).startswith(b"Listening as webhook ")
+        assert (await listening.stderr.readline()).startswith(b"Subscription ")
         product_id = api.post("/products", json={"name": "Forwarded", "price": "1.00"}).json()["data"]["id"]
         (received,) = await receiver.until(1)
         assert (received.event["type"], received.event["resource"]["id"]) == ("product.created", product_id)

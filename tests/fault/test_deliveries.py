@@ -19,7 +19,7 @@ from stoa.db.migrate import migrate
 from stoa.db.pool import Database
 from stoa.events.notify import Notifier
 from stoa.settings import load, secret_key
-from stoa.webhooks.signing import new_secret
+from stoa.webhooks.http.signing import new_secret
 from tests.conftest import SECRET_KEY
 from tests.fault.test_lost_database import Postgres
 from tests.support.receivers import Receiver
@@ -156,7 +156,7 @@ async def open_stores(database: Database, url: str) -> None:
                 sealer.seal(new_secret(), "webhooks", "secret", number, number),
                 hashlib.sha256(b"%d" % number).digest(),
             )
-            await db.execute("INSERT INTO lanes (bucket, webhook_id, store_id) VALUES ($1::bigint, $1, $1)", number)
+            await db.execute("INSERT INTO lanes (store_id, webhook_id) VALUES ($1, $1)", number)
 
 
 class Arrived(msgspec.Struct):

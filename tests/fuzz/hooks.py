@@ -31,21 +31,21 @@ _RULES = [
     (
         "invalid_format",
         r".*/\w+",
-        r"goes with|(give|specify) either|goes alone|must be omitted when variants are sent|is also set on another address",
+        r"goes with|(give|specify) either|requires|cannot be combined|must be omitted when variants are sent|is also set on another address",
     ),
     ("invalid_format", r"/items/\d+/(id|if_version|match_by)", r"must be omitted when op is create"),
     ("out_of_range", r"/until", r"must be later than since"),
     ("out_of_range", r"/amount_refunded", r"goes with partially_refunded only"),
     ("invalid_format", r".*/image_id", r"must be the id of one of the product's images"),
     ("invalid_format", r"/(line_items/\d+/id|options/\d+/name)", r"stands twice|is the name of another option"),
-    ("not_found", r"/delivery_ids/\d+", r"is no delivery of this subscription"),
+    ("not_found", r"/delivery_ids/\d+", r"is not a delivery of this subscription"),
     ("out_of_range", r".*/stock/on_hand", r"leaves less than zero available"),
     # The dictionary of events in schemathesis.toml gives one twice where the description wants each once.
-    ("invalid_format", r"/events/\d+", r"stands twice"),
-    ("invalid_format", r"/headers/.*", r"is set by the service|stands twice, in other letters"),
+    ("invalid_format", r"/events/\d+", r"occurs more than once"),
+    ("invalid_format", r"/headers/.*", r"is reserved for the service|occurs more than once"),
     # The fields of the events that a subscription names, and what kind of value each has.
-    ("invalid_format", r"/filter/.*", r"^(must|may|takes|has)"),
-    ("unknown_field", r"/(fields/\d+|filter/.*)", r"is a field of none of these events"),
+    ("invalid_format", r"/filter/.*", r"^(must|does not|may|takes|has)"),
+    ("unknown_field", r"/(fields/\d+|filter/.*)", r"is not a field of any of these events"),
     ("invalid_parameter", r"cursor", r"must be the next_cursor or prev_cursor of an earlier page"),
     # How many digits an amount has is the currency's, and how large it may be follows from it.
     ("invalid_parameter", r"(price|total|total_spent)(\[\w+\])?", r"fraction digits|is too large"),

@@ -7,7 +7,7 @@ import pytest
 
 from stoa.api import EVENTS
 from stoa.imports.runner import run_pending
-from stoa.webhooks.samples import sample
+from stoa.webhooks.api.samples import sample
 from tests.imports.files import NDJSON, catalog, job_of, lines, mug, send
 from tests.support.shops import Shop
 

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from stoa.webhooks import envelope
+from stoa.webhooks.delivery import envelope
 from tests.orders.counter import ADA, Counter, codes
 from tests.orders.test_review import waits_for_a_row
 

@@ -8,7 +8,7 @@ from stoa.settings import Settings
 from tests.orders.counter import Counter
 from tests.support.canaries import traces
 from tests.support.receivers import Received, Receiver
-from tests.webhooks.couriers import log, subscribe, until, working
+from tests.webhooks.workers import log, subscribe, until, working
 
 HOOK = {"url": "https://hooks.example.com/stoa", "events": ["order.*"]}
 

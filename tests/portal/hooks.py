@@ -11,10 +11,10 @@ from stoa.db.pool import Database
 from stoa.events.outbox import Actor, emit
 from stoa.products.events import ProductCreated
 from stoa.settings import secret_key
-from stoa.webhooks.numbering import delivery_id
-from stoa.webhooks.routing import route_events
-from stoa.webhooks.signing import new_secret
-from tests.webhooks.hooks import FINISH
+from stoa.webhooks.api.delivery_ids import delivery_id
+from stoa.webhooks.delivery.router import route_events
+from stoa.webhooks.http.signing import new_secret
+from tests.webhooks.subscriptions import FINISH
 
 URL = "https://hooks.example.com/stoa"
 CANARY = "Linen of the canary"
@@ -39,7 +39,7 @@ async def subscribed(
         }
         names, marks = ", ".join(values), ", ".join(f"${n}" for n in range(1, len(values) + 1))
         await db.execute(f"INSERT INTO webhooks ({names}) VALUES ({marks})", *values.values())
-        lane = "INSERT INTO lanes (bucket, webhook_id, store_id) VALUES (($1::bigint % 64)::smallint, $2, $1)"
+        lane = "INSERT INTO lanes (store_id, webhook_id) VALUES ($1, $2)"
         await db.execute(lane, store_id, number)
     return number
 

@@ -11,7 +11,7 @@ from stoa.db import migrate
 from stoa.db.pool import Database
 from stoa.portal.health import Seen, concerns
 from stoa.portal.queries import AppliedMigration, Days, ImportsNow, Overdue, Server
-from stoa.webhooks.lanes import Backlog
+from stoa.webhooks.delivery.queries import Backlog
 from tests.portal.people import Somebody, signed_in, somebody
 from tests.support.shops import Shop
 

@@ -24,11 +24,11 @@ from stoa.portal.deliveries import fitting
 from stoa.portal.subscriptions import choices
 from stoa.settings import Settings
 from stoa.telemetry import SECONDS
-from stoa.webhooks.feed import watch_of
+from stoa.webhooks.api.feed import watch_of
 from tests.portal.hooks import CANARY, ended, happened, subscribed
 from tests.portal.people import Somebody, as_operator, somebody
 from tests.support.receivers import Receiver, answering
-from tests.webhooks.couriers import with_loopback
+from tests.webhooks.workers import with_loopback
 
 REASONS = {"products:read": "To list them.", "webhooks:write": "To hear of changes."}
 _numbers = itertools.count(1)

@@ -66,8 +66,8 @@ def test_a_pattern_without_a_message_is_not_shown() -> None:
     [
         ("/customers", {"email": "not an email"}, "/email", "must be an email address, such as maya@example.com"),
         ("/customers", {"email": "a@b.ch", "locale": "?"}, "/locale", "must be a language tag, such as en or en-US"),
-        ("/webhooks", {"url": "ftp://x", "events": ["*"]}, "/url", "must be an address that begins with http://"),
-        ("/webhooks", {"events": ["*"], "headers": {"a b": "c"}}, "/headers/a b", "the name of a header field"),
+        ("/webhooks", {"url": "ftp://x", "events": ["*"]}, "/url", "must be a URL that begins with http://"),
+        ("/webhooks", {"events": ["*"], "headers": {"a b": "c"}}, "/headers/a b", "must be a header name"),
         ("/customers", {"first_name": "Maya"}, "/email", "is required unless phone is given"),
     ],
 )

@@ -8,7 +8,7 @@ from stoa.app import Application
 from stoa.db.pool import Database
 from stoa.settings import Settings
 from tests.support.shops import Shop, open_shop
-from tests.webhooks.couriers import with_loopback
+from tests.webhooks.workers import with_loopback
 
 
 @pytest.fixture(scope="session")

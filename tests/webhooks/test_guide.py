@@ -16,12 +16,12 @@ import pytest
 
 from stoa.api import EVENTS
 from stoa.ids import new_id
-from stoa.webhooks.samples import sample
-from stoa.webhooks.schemas import schema
-from stoa.webhooks.signing import new_secret, sign
+from stoa.webhooks.api.samples import sample
+from stoa.webhooks.api.schemas import schema
+from stoa.webhooks.http.signing import new_secret, sign
 from tests.docs.pages import GUIDES, blocks
 from tests.support.shops import Shop
-from tests.webhooks.hooks import sell, subscribe
+from tests.webhooks.subscriptions import sell, subscribe
 
 GUIDE = GUIDES / "webhooks.md"
 # The values of these fields differ between runs.

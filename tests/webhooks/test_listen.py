@@ -14,7 +14,7 @@ import pytest
 from aiohttp import web
 from standardwebhooks import Webhook
 
-from stoa.webhooks.listen import FRESH_S, Store, follow, signed_anew, subscribe
+from stoa.webhooks.listen import FRESH_S, Store, follow, subscribe, with_fresh_signature
 from tests.support.receivers import Received, Receiver, answering
 from tests.support.service import PATIENCE_S, STOA, Account, Service, free_port, new_database
 
@@ -46,7 +46,7 @@ class Listener:
         assert self.process.stderr is not None
         async with asyncio.timeout(PATIENCE_S):
             first = (await self.process.stderr.readline()).decode()
-            assert first.startswith("Listening as webhook "), first + (await self.process.stderr.read()).decode()
+            assert first.startswith("Subscription "), first + (await self.process.stderr.read()).decode()
             told = re.search(r"whsec_\w+", (await self.process.stderr.readline()).decode())
         self.secret = told[0] if told else ""
 
@@ -104,7 +104,7 @@ async def test_each_event_is_posted_on_signed_and_told_in_one_line(service: Serv
         line = await listener.line()
         assert re.fullmatch(rf"\d\d:\d\d:\d\d +1  product\.created +product {mug} +200  \d+ ms", line), line
         assert await listener.stop() == 0
-        assert await listener.remark() == "Stopped. --after 1 goes on from here."
+        assert await listener.remark() == "Stopped. Use --after 1 to continue from here."
 
 
 async def test_lines_for_programs_are_json(service: Service) -> None:
@@ -131,17 +131,17 @@ async def test_while_nobody_is_at_the_address_events_wait_in_order(service: Serv
         await add(account, "A")
         await add(account, "B")
         said = await listener.remark()
-        assert said.startswith(f"Nobody is there at http://127.0.0.1:{port}/hook (")
-        assert said.endswith("; waiting with event 1 ...")
+        assert said.startswith(f"http://127.0.0.1:{port}/hook is unreachable (")
+        assert said.endswith("; event 1 waits ...")
         async with Receiver(at_port=port) as receiver:
             await receiver.until(2)
             told = [json.loads(await listener.line()) for _ in range(2)]
         assert [(each["sequence"], each["status"], each["error"]) for each in told] == [(1, 200, None), (2, 200, None)]
         assert [each.verify(listener.secret)["data"]["name"] for each in receiver.received] == ["A", "B"]
         await add(account, "C")
-        assert (await listener.remark()).endswith("; waiting with event 3 ...")
+        assert (await listener.remark()).endswith("; event 3 waits ...")
         assert await listener.stop() == 0
-        assert await listener.remark() == "Stopped. --after 2 goes on from here."
+        assert await listener.remark() == "Stopped. Use --after 2 to continue from here."
 
 
 async def test_a_program_that_hangs_up_gets_the_event_once_more(service: Service) -> None:
@@ -176,9 +176,9 @@ async def test_an_event_whose_signature_is_getting_old_is_pulled_once_more(servi
         events = follow(store, webhook["id"], 0)
         await asyncio.to_thread(next, events)
         item = await asyncio.to_thread(next, events)
-        assert signed_anew(store, webhook["id"], item) is item
+        assert with_fresh_signature(store, webhook["id"], item) is item
         item.pulled_at -= FRESH_S
-        again = await asyncio.to_thread(signed_anew, store, webhook["id"], item)
+        again = await asyncio.to_thread(with_fresh_signature, store, webhook["id"], item)
     assert (again.sequence, again.event_id) == (2, item.event_id)
     assert again.pulled_at > item.pulled_at
     assert Webhook(webhook["secret"]).verify(bytes(again.payload), again.headers)["data"]["name"] == "B"

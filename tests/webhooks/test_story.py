@@ -8,11 +8,11 @@ import jsonschema
 
 from stoa.api import EVENTS
 from stoa.settings import Settings
-from stoa.webhooks.schemas import schema
+from stoa.webhooks.api.schemas import schema
 from tests.support.receivers import Receiver, answering
 from tests.support.shops import SHIRT, Shop
-from tests.webhooks.couriers import working
-from tests.webhooks.hooks import deliveries, subscribe
+from tests.webhooks.subscriptions import deliveries, subscribe
+from tests.webhooks.workers import working
 
 PATIENCE_S = 30
 

@@ -18,10 +18,10 @@ from stoa.portal.subscriptions import choices
 from stoa.portal.visit import Visit
 from stoa.rest.lists import Page, read_list
 from stoa.rest.problems import Refusal
-from stoa.webhooks import log
-from stoa.webhooks.contract import Attempt, Delivery, NewRedelivery, Redelivery
-from stoa.webhooks.listed import DELIVERIES
-from stoa.webhooks.numbering import delivery_id
+from stoa.webhooks.api import delivery_log
+from stoa.webhooks.api.contract import Attempt, Delivery, NewRedelivery, Redelivery
+from stoa.webhooks.api.delivery_ids import delivery_id
+from stoa.webhooks.api.listings import DELIVERIES
 
 pages = Pages()
 ROWS = 25
@@ -86,7 +86,7 @@ async def webhook_deliveries(visit: Visit) -> View:
 
 async def _listed(call: Acting, webhook_id: int, asked: dict[str, str]) -> Page[Any]:
     query = read_list(DELIVERIES, urlencode({"limit": str(ROWS), **asked}).encode(), call.store)
-    return await log.list_webhook_deliveries(call, webhook_id, query)
+    return await delivery_log.list_webhook_deliveries(call, webhook_id, query)
 
 
 @pages.form("/apps/{app_id:int}/webhooks/{at}/{webhook_id:int}/redeliver", on=webhook_deliveries)
@@ -98,7 +98,7 @@ async def redeliver_range(visit: Visit, form: Again) -> Redirect:
     if form.status != "any":
         body.status = form.status
     async with writing(visit, call, ("since", "until")):
-        accepted = await log.redeliver_webhook(call, visit.place("webhook_id"), body)
+        accepted = await delivery_log.redeliver_webhook(call, visit.place("webhook_id"), body)
     number = msgspec.json.decode(accepted.doc, type=Redelivery).matched
     if not number:
         return Redirect(_log(visit), "Nothing in this time was to be sent again.", "")
@@ -164,7 +164,7 @@ async def redeliver_one(visit: Visit) -> Redirect:
     await _found(call, webhook_id, sequence)
     async with writing(visit, call):
         body = NewRedelivery(delivery_ids=[delivery_id(webhook_id, sequence)])
-        await log.redeliver_webhook(call, webhook_id, body)
+        await delivery_log.redeliver_webhook(call, webhook_id, body)
     return Redirect(_log(visit), "It is being sent again, as a delivery of its own.")
 
 

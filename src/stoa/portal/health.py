@@ -23,7 +23,7 @@ from stoa.portal.queries import (
     Server,
 )
 from stoa.portal.visit import Visit
-from stoa.webhooks.lanes import BACKLOG, Backlog
+from stoa.webhooks.delivery.queries import BACKLOG, Backlog
 
 pages = Pages()
 _LATE = timedelta(minutes=1)  # what waits longer is worth a look

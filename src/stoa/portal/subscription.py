@@ -13,10 +13,10 @@ from stoa.portal.forms import Wrong, text
 from stoa.portal.pages import Pages, Redirect, View
 from stoa.portal.subscriptions import FIELDS, Settings, choices, near, secret_page
 from stoa.portal.visit import Visit
-from stoa.webhooks import endpoints, queries, trying
-from stoa.webhooks.contract import NewSecret, NewTest, TestResult, Webhook, WebhookChanges
-from stoa.webhooks.documents import shown
-from stoa.webhooks.events import WebhookTest
+from stoa.webhooks.api import endpoints, queries, secrets, test_send
+from stoa.webhooks.api.contract import NewSecret, NewTest, TestResult, Webhook, WebhookChanges
+from stoa.webhooks.api.documents import shown
+from stoa.webhooks.delivery.events import WebhookTest
 
 pages = Pages()
 _LONGEST_SHOWN = 8_000
@@ -68,7 +68,7 @@ async def try_subscription(visit: Visit, form: Trial) -> View:
     if kind is not None and not call.caller.may(kind.scope):
         raise Wrong(event="The store does not let this app hear of that.")
     async with telling(("event",)):
-        sent = await trying.send_webhook_test(call, visit.place("webhook_id"), NewTest(form.event))
+        sent = await test_send.send_webhook_test(call, visit.place("webhook_id"), NewTest(form.event))
     result = msgspec.json.decode(sent.doc, type=TestResult)
     return await _page(visit, call, result=result, sent=_as_sent(result))
 
@@ -97,7 +97,7 @@ async def rotate_subscription_secret(visit: Visit, form: Rotation) -> View:
     async with writing(visit, call):
         # Whoever presses the button means it, also while an older secret still signs.
         body = NewSecret(form.grace_hours, force=True)
-        made = await trying.rotate_webhook_secret(call, visit.place("webhook_id"), body)
+        made = await secrets.rotate_webhook_secret(call, visit.place("webhook_id"), body)
     return secret_page(visit, call, made)
 
 

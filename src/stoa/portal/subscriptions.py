@@ -25,10 +25,11 @@ from stoa.portal.forms import text
 from stoa.portal.pages import Pages, View
 from stoa.portal.visit import Visit
 from stoa.rest.endpoint import One
-from stoa.webhooks import endpoints, guard, queries
-from stoa.webhooks.contract import NewWebhook, Webhook
-from stoa.webhooks.documents import shown
-from stoa.webhooks.events import WebhookTest
+from stoa.webhooks.api import endpoints, queries
+from stoa.webhooks.api.contract import NewWebhook, Webhook
+from stoa.webhooks.api.documents import shown
+from stoa.webhooks.delivery.events import WebhookTest
+from stoa.webhooks.http import address_guard
 
 pages = Pages()
 LISTED = 25
@@ -178,8 +179,8 @@ def _port(url: str) -> int:
 
 def near(visit: Visit) -> bool:
     """Whether events may be sent to a receiver on this very machine, as in the demo."""
-    allowed = guard.Allowed.parse(visit.settings.webhook_allow)
-    return guard.refuse_url(f"http://localhost:{_PORT}/", allowed) is None
+    allowed = address_guard.Allowed.parse(visit.settings.webhook_allow)
+    return address_guard.refuse_url(f"http://localhost:{_PORT}/", allowed) is None
 
 
 @cache

@@ -18,7 +18,7 @@ from stoa.portal.apps import APPS
 from stoa.portal.pages import Pages, View
 from stoa.portal.visit import EVENT_STREAM, Visit
 from stoa.settings import secret_key
-from stoa.webhooks.feed import watch_of
+from stoa.webhooks.api.feed import watch_of
 
 pages = Pages()
 LATEST = 25
@@ -42,7 +42,7 @@ LANES_OF_APP = Query(
     Lane,
     """SELECT w.store_id, w.id AS webhook_id, coalesce(nullif(w.name, ''), w.url, '') AS name,
               w.status <> 'active' OR w.url IS NULL AS held, l.next_sequence - 1 AS last_sequence
-         FROM webhooks w JOIN lanes l ON l.bucket = (w.store_id % 64)::smallint AND l.webhook_id = w.id
+         FROM webhooks w JOIN lanes l ON l.store_id = w.store_id AND l.webhook_id = w.id
         WHERE w.app_id = $1 AND w.store_id = ANY ($2::text[]::bigint[]) AND w.ended_at IS NULL
         ORDER BY l.last_attempt_at DESC NULLS LAST, w.id DESC LIMIT $3""",
     unbound="the developer of an app follows it in all stores",

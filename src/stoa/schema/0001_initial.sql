@@ -731,7 +731,7 @@ COMMENT ON TABLE order_numbers IS 'store';
 
 -- === Webhooks: subscriptions, lanes and deliveries ====================================================================
 
--- Queues that workers poll for all stores are keyed by bucket (store_id % 64), so that a statement can name one bucket.
+-- Workers poll the queues of all stores by bucket (store_id % 64).
 
 CREATE SEQUENCE webhook_ids;
 CREATE TABLE webhooks (
@@ -774,39 +774,37 @@ COMMENT ON TABLE webhooks IS 'store';
 
 -- One lane for each subscription. A worker may lease a lane whose due_at is past; the owner postpones due_at while it works.
 CREATE TABLE lanes (
-    bucket          smallint    NOT NULL,
-    webhook_id      bigint      NOT NULL,
-    store_id        bigint      NOT NULL,
-    next_sequence   bigint      NOT NULL DEFAULT 1,
-    waiting         bigint      NOT NULL DEFAULT 0,       -- rows of pending_deliveries
-    due_at          timestamptz,                          -- null: nothing to do
-    owner           text        NOT NULL DEFAULT '',
-    epoch           bigint      NOT NULL DEFAULT 0,       -- increases with each owner and each outside change of state
-    lease_until     timestamptz,
-    hold_until      timestamptz,                          -- the next probe, or the receiver's Retry-After
-    breaker         text        NOT NULL DEFAULT 'closed',
-    probes          integer     NOT NULL DEFAULT 0,
-    failures        integer     NOT NULL DEFAULT 0,       -- consecutive
-    window_at       timestamptz,                          -- a minute of attempts, to see whether half of them fail
-    window_total    integer     NOT NULL DEFAULT 0,
-    window_failed   integer     NOT NULL DEFAULT 0,
-    failing_since   timestamptz,                          -- the first failed attempt since the last success
-    told            boolean     NOT NULL DEFAULT false,   -- whether webhook.failing was emitted in this outage
-    last_success_at timestamptz,
-    last_attempt_at timestamptz,
-    CONSTRAINT lanes_pkey PRIMARY KEY (bucket, webhook_id),
+    store_id           bigint      NOT NULL,
+    webhook_id         bigint      NOT NULL,
+    next_sequence      bigint      NOT NULL DEFAULT 1,
+    waiting            bigint      NOT NULL DEFAULT 0,       -- rows of pending_deliveries
+    due_at             timestamptz,                          -- null: nothing to do
+    owner              text        NOT NULL DEFAULT '',      -- the worker that leases the lane; empty: none
+    epoch              bigint      NOT NULL DEFAULT 0,       -- increases with each lease and each outside change of state
+    lease_until        timestamptz,
+    hold_until         timestamptz,                          -- the next probe, or the receiver's Retry-After
+    breaker            text        NOT NULL DEFAULT 'closed',
+    probes             integer     NOT NULL DEFAULT 0,
+    failures           integer     NOT NULL DEFAULT 0,       -- consecutive
+    window_at          timestamptz,                          -- a minute of attempts, to see whether half of them fail
+    window_total       integer     NOT NULL DEFAULT 0,
+    window_failed      integer     NOT NULL DEFAULT 0,
+    failing_since      timestamptz,                          -- the first failed attempt since the last success
+    failing_event_sent boolean     NOT NULL DEFAULT false,   -- whether webhook.failing was emitted in this outage
+    last_success_at    timestamptz,
+    last_attempt_at    timestamptz,
+    CONSTRAINT lanes_pkey PRIMARY KEY (store_id, webhook_id),
     CONSTRAINT lanes_breaker_check CHECK (breaker IN ('closed', 'open'))
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
-CREATE INDEX lanes_due_idx ON lanes (bucket, due_at) WHERE due_at IS NOT NULL;
-COMMENT ON TABLE lanes IS 'global';
+CREATE INDEX lanes_due_idx ON lanes ((store_id % 64), due_at) WHERE due_at IS NOT NULL;
+COMMENT ON TABLE lanes IS 'store';
 
 -- Only deliveries that are still to be sent: a queue is as fast as its table is small. A delivery that waits for an earlier
 -- one of its resource is due at infinity.
 CREATE TABLE pending_deliveries (
-    bucket           smallint    NOT NULL,
+    store_id         bigint      NOT NULL,
     webhook_id       bigint      NOT NULL,
     sequence         bigint      NOT NULL,
-    store_id         bigint      NOT NULL,
     event_id         text        NOT NULL,
     event_day        date        NOT NULL,
     event_type       text        NOT NULL,
@@ -819,12 +817,12 @@ CREATE TABLE pending_deliveries (
     attempt_count    integer     NOT NULL DEFAULT 0,
     attempts         text        NOT NULL DEFAULT '[]',
     created_at       timestamptz NOT NULL,
-    CONSTRAINT pending_deliveries_pkey PRIMARY KEY (bucket, webhook_id, sequence)
+    CONSTRAINT pending_deliveries_pkey PRIMARY KEY (store_id, webhook_id, sequence)
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
-CREATE INDEX pending_deliveries_due_idx ON pending_deliveries (bucket, webhook_id, due_at, sequence);
-CREATE INDEX pending_deliveries_order_idx ON pending_deliveries (bucket, webhook_id, ordered_by, sequence)
+CREATE INDEX pending_deliveries_due_idx ON pending_deliveries (store_id, webhook_id, due_at, sequence);
+CREATE INDEX pending_deliveries_order_idx ON pending_deliveries (store_id, webhook_id, ordered_by, sequence)
     WHERE ordered_by IS NOT NULL;
-COMMENT ON TABLE pending_deliveries IS 'global';
+COMMENT ON TABLE pending_deliveries IS 'store';
 
 -- Finished deliveries, kept for thirty days and then dropped with their day.
 CREATE TABLE deliveries (
@@ -852,20 +850,20 @@ COMMENT ON TABLE deliveries IS 'store';
 
 -- The delivery log: pending and finished deliveries in one form.
 CREATE VIEW delivery_log AS
-    SELECT store_id, (store_id % 64)::smallint AS bucket, webhook_id, sequence, event_id, event_day, event_type,
+    SELECT store_id, webhook_id, sequence, event_id, event_day, event_type,
            resource_type, resource_id, resource_version, redelivery_of, status, attempt_count, attempts,
            NULL::timestamptz AS next_attempt_at, created_at, finished_at
       FROM deliveries
      UNION ALL
-    SELECT store_id, bucket, webhook_id, sequence, event_id, event_day, event_type,
+    SELECT store_id, webhook_id, sequence, event_id, event_day, event_type,
            resource_type, resource_id, resource_version, redelivery_of, CASE WHEN attempts = '[]' THEN 'pending' ELSE 'retrying' END,
            attempt_count, attempts, due_at, created_at, NULL::timestamptz
       FROM pending_deliveries;
 
--- A subscription as the router and the sender need it: its events, its receiver, its pace, and whether it may receive at all.
-CREATE VIEW subscribers AS
+-- Subscriptions as the router and the lane runner read them: events, receiver, limits, and the scopes that the app has now.
+CREATE VIEW subscriptions AS
     SELECT w.store_id, w.id, w.app_id, w.events, w.filter, w.skip_own, w.ordering = 'resource' AS ordered,
-           i.scopes AS granted, w.url, w.payload, w.fields, w.sealed_headers, w.sealed_secret,
+           i.scopes AS granted_scopes, w.url, w.payload, w.fields, w.sealed_headers, w.sealed_secret,
            CASE WHEN w.old_secret_expires_at > now() THEN w.sealed_old_secret END AS sealed_old_secret,
            w.status, w.max_in_flight, w.rate_per_s, w.skip_before, w.ended_at IS NOT NULL AS ended,
            a.status <> 'active' OR s.status <> 'active' AS suspended
@@ -873,10 +871,6 @@ CREATE VIEW subscribers AS
            JOIN apps a ON a.id = w.app_id
            JOIN stores s ON s.id = w.store_id
            LEFT JOIN installations i ON i.store_id = w.store_id AND i.app_id = w.app_id;
-
-CREATE TYPE waiting_event AS (
-    store_id bigint, id text, type text, resource_type text, resource_id bigint, resource_version integer, actor text,
-    changes text, data text, created_at timestamptz);
 
 -- Hourly figures of each subscription: a day is the sum of 24 rows.
 CREATE TABLE delivery_hours (

@@ -1,1 +1,1 @@
-"""Subscriptions to what happens in a store, and the deliveries that tell of it."""
+"""Webhooks: subscriptions to the events of a store, and their delivery."""

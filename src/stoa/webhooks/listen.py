@@ -1,4 +1,4 @@
-"""`stoa listen`: follows a store's events over HTTP and posts each, signed as it was, to an address on this machine."""
+"""`stoa listen`: reads the event feed of a store over HTTP and forwards each event, signed, to a URL on this machine."""
 
 import os
 import socket
@@ -17,10 +17,10 @@ import msgspec
 from stoa.access.console import Console, Refused
 
 PAGE, WAIT_S = 100, 20
-FORWARD_SECONDS = 30.0
-FRESH_S = 60.0  # receivers refuse a signature that is some minutes old
-SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 10.0
-SHORTEST_REST_S, LONGEST_REST_S = 0.2, 2.0  # between two looks whether a program on this machine is up
+FORWARD_TIMEOUT_S = 30.0
+FRESH_S = 60.0  # receivers refuse signatures that are a few minutes old
+MIN_BACKOFF_S, MAX_BACKOFF_S = 0.5, 10.0
+MIN_RECONNECT_S, MAX_RECONNECT_S = 0.2, 2.0  # between attempts to reach the local program
 VARIABLES = ("STOA_BASE_URL", "STOA_AUTH_URL", "STOA_CLIENT_ID", "STOA_CLIENT_SECRET")
 
 
@@ -30,7 +30,7 @@ class Resource(msgspec.Struct):
 
 
 class Item(msgspec.Struct):
-    """One event of the feed; its payload stays the very bytes that were signed."""
+    """One event of the feed; its payload keeps the signed bytes."""
 
     sequence: int
     event_id: str
@@ -46,7 +46,7 @@ class Page(msgspec.Struct):
 
 
 class Forwarded(msgspec.Struct):
-    """What became of one event."""
+    """The outcome of forwarding one event."""
 
     time: str
     sequence: int
@@ -59,7 +59,7 @@ class Forwarded(msgspec.Struct):
 
 
 class Store:
-    """The API of one store, called as an app; a service that is away is waited for."""
+    """The API of one store, called as an app; calls are retried while the service is down."""
 
     def __init__(self, variables: Mapping[str, str]) -> None:
         self._auth_url = variables["STOA_AUTH_URL"]
@@ -70,11 +70,11 @@ class Store:
         self.close = self._http.close
 
     def call(self, method: str, path: str, **given: Any) -> httpx.Response:
-        """The answer to a call, however often it must be tried; a refusal ends the command."""
-        pause = SHORTEST_PAUSE_S
+        """Make a call and retry it until the service responds; a refusal ends the command."""
+        pause = MIN_BACKOFF_S
         while True:
             try:
-                answer = self._try(method, path, **given)
+                answer = self._send(method, path, **given)
             except httpx.TransportError as error:
                 wait, why = pause, type(error).__name__
             else:
@@ -82,62 +82,62 @@ class Store:
                     _check(answer)
                     return answer
                 wait, why = max(pause, _retry_after(answer)), str(answer.status_code)
-            if pause == SHORTEST_PAUSE_S:
-                click.echo(f"The service does not answer ({why}); trying again ...", err=True)
+            if pause == MIN_BACKOFF_S:
+                click.echo(f"The service does not respond ({why}); retrying ...", err=True)
             time.sleep(wait)
-            pause = min(LONGEST_PAUSE_S, pause * 2)
+            pause = min(MAX_BACKOFF_S, pause * 2)
 
-    def _try(self, method: str, path: str, *, again: bool = True, **given: Any) -> httpx.Response:
+    def _send(self, method: str, path: str, *, retry: bool = True, **given: Any) -> httpx.Response:
         if not self._token:
-            asked = self._http.post(self._auth_url, auth=self._credentials, data={"grant_type": "client_credentials"})
-            if asked.status_code >= 500 or asked.status_code == 429:
-                return asked
-            if asked.status_code != 200:
-                raise Refused(f"no token from {self._auth_url}: {_words(asked)}")
-            self._token = asked.json()["access_token"]
+            granted = self._http.post(self._auth_url, auth=self._credentials, data={"grant_type": "client_credentials"})
+            if granted.status_code >= 500 or granted.status_code == 429:
+                return granted
+            if granted.status_code != 200:
+                raise Refused(f"{self._auth_url} issued no token: {_describe(granted)}")
+            self._token = granted.json()["access_token"]
         answer = self._http.request(method, path, headers={"authorization": f"Bearer {self._token}"}, **given)
-        if answer.status_code == 401 and again:
-            self._token = ""  # its hour is over
-            return self._try(method, path, again=False, **given)
+        if answer.status_code == 401 and retry:
+            self._token = ""  # the token has expired
+            return self._send(method, path, retry=False, **given)
         return answer
 
 
 def _check(answer: httpx.Response) -> None:
     if answer.status_code == 404:
-        raise Refused("the store or the subscription is gone; check STOA_BASE_URL, then start again")
+        raise Refused("the store or the subscription does not exist any more; check STOA_BASE_URL and start again")
     if answer.status_code >= 400:
-        raise Refused(_words(answer))
+        raise Refused(_describe(answer))
 
 
-def _words(answer: httpx.Response) -> str:
+def _describe(answer: httpx.Response) -> str:
     try:
-        told: Any = answer.json()
-        faults = "; ".join(f"{fault['pointer']} {fault['detail']}" for fault in told.get("errors", []))
-        return f"{told.get('detail') or told.get('error_description')}{f' ({faults})' if faults else ''}"
+        problem: Any = answer.json()
+        faults = "; ".join(f"{fault['pointer']} {fault['detail']}" for fault in problem.get("errors", []))
+        return f"{problem.get('detail') or problem.get('error_description')}{f' ({faults})' if faults else ''}"
     except (ValueError, AttributeError):
         return f"{answer.status_code} from {answer.request.url.host}"
 
 
 def _retry_after(answer: httpx.Response) -> float:
-    told = answer.headers.get("retry-after", "")
-    return min(60.0, float(told)) if told.isdigit() else 0.0
+    seconds = answer.headers.get("retry-after", "")
+    return min(60.0, float(seconds)) if seconds.isdigit() else 0.0
 
 
-def variables_from(given: Mapping[str, str | None], kept: Path) -> dict[str, str]:
-    """Where and as whom to call: by option, else from the environment, else as the demo on this machine keeps it."""
+def variables_from(given: Mapping[str, str | None], demo: Path) -> dict[str, str]:
+    """The connection settings: from options, else from the environment, else from the demo on this machine."""
     file: dict[str, str] = {}
-    if kept.is_file():
-        pairs = (line.removeprefix("export ").partition("=") for line in kept.read_text().splitlines())
+    if demo.is_file():
+        pairs = (line.removeprefix("export ").partition("=") for line in demo.read_text().splitlines())
         file = {name: value for name, _, value in pairs}
     found = {name: given.get(name) or os.environ.get(name) or file.get(name, "") for name in VARIABLES}
     missing = [name for name, value in found.items() if not value]
     if missing:
-        raise Refused(f"{', '.join(missing)} must be set, or the matching option given; `make demo` prints all of them")
+        raise Refused(f"{', '.join(missing)} must be set, or passed as options; `make demo` prints all of them")
     return found
 
 
 def subscribe(store: Store, name: str, events: list[str]) -> tuple[dict[str, Any], bool]:
-    """The subscription of this name that is only pulled, made if there is none; and whether it is new."""
+    """Find or create the subscription of this name without a URL; returns it and whether it is new."""
     known = store.call("GET", "/webhooks", params={"limit": 250}).json()["data"]
     for webhook in known:
         if webhook["name"] == name and webhook["url"] is None:
@@ -148,7 +148,7 @@ def subscribe(store: Store, name: str, events: list[str]) -> tuple[dict[str, Any
 
 
 def follow(store: Store, webhook_id: int, after: int) -> Iterator[Item]:
-    """Every event past a sequence, in order, for as long as anybody listens; each with a signature of now."""
+    """Yield every event after a sequence, in order and without end, each with a fresh signature."""
     while True:
         for item in _pull(store, webhook_id, after, PAGE, WAIT_S):
             after = item.sequence
@@ -164,35 +164,35 @@ def _pull(store: Store, webhook_id: int, after: int, limit: int, wait_s: int) ->
     return items
 
 
-def signed_anew(store: Store, webhook_id: int, item: Item) -> Item:
-    """The same event, pulled once more if its signature is getting old."""
+def with_fresh_signature(store: Store, webhook_id: int, item: Item) -> Item:
+    """The same event, read again if its signature is getting old."""
     if time.monotonic() - item.pulled_at < FRESH_S:
         return item
     return next(iter(_pull(store, webhook_id, item.sequence - 1, 1, 0)), item)
 
 
 def forward(http: httpx.Client, url: str, item: Item, fresh: Callable[[Item], Item]) -> Forwarded:
-    """Post one event on. A program that is not there is waited for; whatever it answers, the next event comes."""
-    broken, rest = False, SHORTEST_REST_S
+    """Forward one event. An unreachable program is waited for; after any response the next event follows."""
+    interrupted, pause = False, MIN_RECONNECT_S
     while True:
         item = fresh(item)
-        status, error, started = None, None if item.headers else "it is no longer kept", time.perf_counter()
+        status, error, started = None, None if item.headers else "the event has expired", time.perf_counter()
         try:
             if item.headers:
                 status = http.post(url, content=bytes(item.payload), headers=item.headers).status_code
             break
         except (httpx.ConnectError, httpx.ConnectTimeout) as trouble:
-            if rest == SHORTEST_REST_S:
+            if pause == MIN_RECONNECT_S:
                 why = str(trouble) or type(trouble).__name__
-                click.echo(f"Nobody is there at {url} ({why}); waiting with event {item.sequence} ...", err=True)
-            time.sleep(rest)
-            rest = min(LONGEST_REST_S, rest * 2)
+                click.echo(f"{url} is unreachable ({why}); event {item.sequence} waits ...", err=True)
+            time.sleep(pause)
+            pause = min(MAX_RECONNECT_S, pause * 2)
         except httpx.HTTPError as trouble:
             error = str(trouble) or type(trouble).__name__
-            # Somebody who hung up may just be restarting, and has hardly dealt with it; one who is slow may have.
-            if broken or isinstance(trouble, httpx.TimeoutException):
+            # A dropped connection may be a restart, so retry once; after a timeout the event may have been processed.
+            if interrupted or isinstance(trouble, httpx.TimeoutException):
                 break
-            broken = True
+            interrupted = True
     return Forwarded(
         time=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         sequence=item.sequence,
@@ -213,18 +213,22 @@ def _line(done: Forwarded) -> str:
 
 @click.command()
 @click.option(
-    "--forward-to", "url", required=True, help="Where each event is posted, such as http://localhost:3000/hook."
+    "--forward-to", "url", required=True, help="The URL to post each event to, such as http://localhost:3000/hook."
 )
-@click.option("--events", default="*", show_default=True, help="Events or wildcards, with commas between.")
-@click.option("--name", default=lambda: f"stoa listen on {socket.gethostname()}"[:100], help="The subscription's name.")
-@click.option("--after", type=int, help="Begin after this sequence, the number in each line; what is new unless given.")
-@click.option("--new-secret", is_flag=True, help="Give a known subscription a new secret, and print it.")
-@click.option("--delete", "forget", is_flag=True, help="Delete the subscription at the end.")
-@click.option("--base-url", help="The store's address; STOA_BASE_URL unless given.")
-@click.option("--auth-url", help="The token endpoint; STOA_AUTH_URL unless given.")
-@click.option("--client-id", help="The app; STOA_CLIENT_ID unless given.")
-@click.option("--client-secret", help="Its secret; better in STOA_CLIENT_SECRET.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object for each event.")
+@click.option("--events", default="*", show_default=True, help="Event names or wildcards, separated by commas.")
+@click.option(
+    "--name", default=lambda: f"stoa listen on {socket.gethostname()}"[:100], help="The name of the subscription."
+)
+@click.option(
+    "--after", type=int, help="Start after this sequence, which each line shows; by default only new events are sent."
+)
+@click.option("--new-secret", is_flag=True, help="Create a new secret for an existing subscription and print it.")
+@click.option("--delete", "forget", is_flag=True, help="Delete the subscription on exit.")
+@click.option("--base-url", help="The base URL of the store; defaults to STOA_BASE_URL.")
+@click.option("--auth-url", help="The token endpoint; defaults to STOA_AUTH_URL.")
+@click.option("--client-id", help="The client id of the app; defaults to STOA_CLIENT_ID.")
+@click.option("--client-secret", help="The client secret; prefer STOA_CLIENT_SECRET.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each event.")
 @click.pass_obj
 def listen(
     console: Console,
@@ -238,11 +242,11 @@ def listen(
     as_json: bool,
     **options: str | None,
 ) -> None:
-    """Bring a store's events to an address on this machine, signed as a webhook would be.
+    """Forward the events of a store to a URL on this machine, signed like a webhook.
 
-    Nothing needs to be reachable from outside: the events are pulled. While nobody is at the address they wait, so that a
-    program may be restarted. The subscription stays when the command ends, and with it its secret; the next run finds it
-    by its name.
+    Your machine need not be reachable from outside, because the command reads the event feed. While the URL is unreachable,
+    events wait, so you can restart your program. The subscription and its secret remain when the command ends; the next run
+    finds the subscription by its name.
 
     \b
     Examples:
@@ -262,16 +266,16 @@ def listen(
             rotation = {"grace_hours": 0, "force": True}
             webhook |= store.call("POST", f"/webhooks/{webhook_id}/rotate-secret", json=rotation).json()["data"]
         _introduce(webhook, url)
-        # This machine's own address is not for a proxy to find.
-        with httpx.Client(timeout=FORWARD_SECONDS, trust_env=False) as http:
+        # A proxy cannot reach an address of this machine.
+        with httpx.Client(timeout=FORWARD_TIMEOUT_S, trust_env=False) as http:
             for item in follow(store, webhook_id, webhook["last_sequence"] if after is None else after):
-                done = forward(http, url, item, partial(signed_anew, store, webhook_id))
+                done = forward(http, url, item, partial(with_fresh_signature, store, webhook_id))
                 last = done.sequence
                 click.echo(msgspec.json.encode(done).decode() if as_json else _line(done))
                 sys.stdout.flush()
     except KeyboardInterrupt:
-        onwards = f" --after {last} goes on from here." if last and not forget else ""
-        click.echo(f"Stopped.{onwards}", err=True)
+        hint = f" Use --after {last} to continue from here." if last and not forget else ""
+        click.echo(f"Stopped.{hint}", err=True)
     finally:
         if forget and webhook_id:
             store.call("DELETE", f"/webhooks/{webhook_id}")
@@ -279,12 +283,14 @@ def listen(
 
 
 def _introduce(webhook: Mapping[str, Any], url: str) -> None:
-    """Said on stderr, so that it never mixes with what a program reads."""
-    click.echo(f"Listening as webhook {webhook['id']}; each event is posted to {url}. Stop with Ctrl-C.", err=True)
+    """Print to stderr, so that stdout contains only events."""
+    click.echo(f"Subscription {webhook['id']} forwards each event to {url}. Stop with Ctrl-C.", err=True)
     if "secret" in webhook:
-        click.echo(f"Its signing secret, shown this once: {webhook['secret']}", err=True)
+        click.echo(f"Signing secret, shown only once: {webhook['secret']}", err=True)
     else:
-        click.echo("Its secret was shown when it was made; --new-secret makes another.", err=True)
+        click.echo(
+            "The signing secret was shown when the subscription was created; --new-secret creates another.", err=True
+        )
 
 
 COMMANDS = (listen,)

@@ -1,0 +1,295 @@
+"""The endpoints that list, create, read, change and delete subscriptions."""
+
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from functools import cache
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from stoa.events.outbox import Event
+from stoa.rest.endpoint import Call, Created, NoContent, One, Page, Routes
+from stoa.rest.lists import ListQuery, list_page
+from stoa.rest.patch import check_echoes, merge
+from stoa.rest.problems import AppNotInstalled, Fault, ValidationFailed, counted
+from stoa.webhooks.api import filters, queries, rules
+from stoa.webhooks.api.contract import (
+    MAX_WEBHOOKS,
+    VOLATILE,
+    NewWebhook,
+    ResumeSince,
+    TooManyWebhooks,
+    Webhook,
+    WebhookChanges,
+    WebhookExists,
+)
+from stoa.webhooks.api.documents import Secrets, same_key, shown
+from stoa.webhooks.api.examples import NEW_WEBHOOK, WEBHOOK_CHANGES
+from stoa.webhooks.api.listings import WEBHOOKS
+from stoa.webhooks.api.queries import Row
+from stoa.webhooks.api.samples import sample
+from stoa.webhooks.api.schemas import address
+from stoa.webhooks.api.subscriptions import answer, found, host_of, locked, record
+from stoa.webhooks.http import address_guard
+from stoa.webhooks.http.signing import new_secret
+
+routes = Routes("Webhooks")
+_ROUTING_FIELDS = {"name", "events", "filter", "skip_own"}
+
+
+@routes.get("/webhooks", scope="webhooks:read", lists=WEBHOOKS)
+async def list_webhooks(call: Call, query: ListQuery) -> Page[Webhook]:
+    """List this app's subscriptions on this store.
+
+    `meta.available_events` lists every event: the scope that it needs, whether the app has that scope, the URL of its
+    JSON Schema, and a sample payload.
+    """
+    mine = query.with_filter("app_id", call.caller.app_id)
+    page = await list_page(call.db, call.store_id, queries.LISTING, mine, separate=True)
+    rows = await queries.THESE.all(call.db, call.store_id, call.caller.app_id, list(page.ids)) if page.docs else []
+    found = {row.id: msgspec.json.encode(shown(row)) for row in rows}
+    # A subscription that ended since the first query is omitted.
+    page.docs = [found[each] for each in page.ids if each in found]
+    page.extra_meta = {"available_events": [_available(call, event) for event in Event.known.values()]}
+    return page
+
+
+def _available(call: Call, event: type[Event]) -> dict[str, Any]:
+    return {
+        "name": event.name,
+        "description": (event.__doc__ or "").strip(),
+        "scope": event.scope,
+        "granted": call.caller.may(event.scope),
+        "schema": address(event.name),
+        "sample": _sample(event),
+    }
+
+
+@cache
+def _sample(event: type[Event]) -> msgspec.Raw:
+    return msgspec.Raw(msgspec.json.encode(sample(event)))
+
+
+async def refuse_private_host(call: Call, body: NewWebhook | WebhookChanges, **_: Any) -> None:
+    """Resolve the host before the transaction, because that may be slow; each connection checks the address again."""
+    allowed = address_guard.Allowed.parse(call.settings.webhook_allow)
+    if isinstance(body.url, str) and address_guard.refuse_url(body.url, allowed) is None:
+        why = await address_guard.refuse_host(body.url, allowed)
+        if why is not None:
+            raise ValidationFailed("This URL cannot receive webhooks.", faults=[_not_allowed(why)])
+
+
+def _not_allowed(why: str) -> Fault:
+    return Fault("/url", "url_not_allowed", f"{why}; to receive events on your own machine, use stoa listen")
+
+
+@routes.post(
+    "/webhooks",
+    scope="webhooks:write",
+    errors=[WebhookExists, TooManyWebhooks],
+    example=NEW_WEBHOOK,
+    before=refuse_private_host,
+    secret=True,
+)
+async def create_webhook(call: Call, body: NewWebhook) -> Created[Webhook]:
+    """Subscribe to events.
+
+    `events` are names (`order.status_changed`) or wildcards (`order.*`, `*`). A wildcard selects every event whose scope
+    the app has, now or later. `filter` has the grammar of list filters and applies to the resource, for example
+    `{"status":"cancelled","total[gte]":"100.00"}`. Without `url` nothing is sent, and you read the events from the feed.
+    The response contains `secret` only this once; repeating the call with the same `Idempotency-Key` returns it again.
+    You receive every event that is committed after the response.
+    """
+    kept = _checked(call, body, _SETTINGS)
+    key = same_key(body.url, body.name or "", body.events)
+    await _refuse_same(call, key)
+    if await queries.COUNT.one(call.db, call.store_id, call.caller.app_id) >= MAX_WEBHOOKS:
+        raise TooManyWebhooks(f"An app can have at most {MAX_WEBHOOKS} subscriptions on a store.")
+    webhook_id = await queries.NEW_ID.one(call.db)
+    secret, secrets = new_secret(), Secrets(call)
+    await queries.INSERT.run(
+        call.db,
+        call.store_id,
+        webhook_id,
+        call.caller.app_id,
+        body.name or "",
+        body.url,
+        body.events,
+        msgspec.json.encode(kept).decode(),
+        body.fields,
+        body.payload,
+        body.ordering,
+        body.skip_own,
+        list(body.headers),
+        secrets.seal_headers(webhook_id, body.headers),
+        secrets.seal(webhook_id, secret),
+        key,
+        body.status,
+        body.max_in_flight,
+        body.rate_per_s,
+    )
+    await queries.INSERT_LANE.run(call.db, call.store_id, webhook_id)
+    row = await found(call, webhook_id)
+    await record(call, "webhook.created", webhook_id, host=host_of(body.url), events=body.events)
+    webhook = msgspec.structs.replace(shown(row), secret=secret)
+    return Created(msgspec.json.encode(webhook), row.version, f"/webhooks/{webhook_id}")
+
+
+@routes.get("/webhooks/{webhook_id}", scope="webhooks:read")
+async def get_webhook(call: Call, webhook_id: int) -> One[Webhook]:
+    """Get one subscription, with its health and figures.
+
+    `version` and `ETag` change only with the settings, not with `health`, `pending`, `oldest_pending_age_s`, `breaker` or
+    `stats_24h`.
+    """
+    return answer(await found(call, webhook_id))
+
+
+@routes.patch(
+    "/webhooks/{webhook_id}",
+    scope="webhooks:write",
+    errors=[WebhookExists],
+    example=WEBHOOK_CHANGES,
+    before=refuse_private_host,
+)
+async def update_webhook(call: Call, webhook_id: int, body: WebhookChanges) -> One[Webhook]:
+    """Change a subscription by merge patch.
+
+    `status: paused` keeps events without sending them. `status: active` resumes, also a disabled subscription: it sends all
+    pending deliveries, or with `resume` only those of new events (`now`) or of events since a time (`{"since":"..."}`). A
+    new `url` also applies to pending deliveries. Responses never contain the values of `headers`: omit a header, or send
+    its asterisks back, to keep it.
+    """
+    row = await locked(call, webhook_id)
+    call.check_version(row.version)
+    before = shown(row)
+    call.echoed = {name: value for name, value in call.echoed.items() if name not in VOLATILE}
+    current: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(before)) if call.echoed else {}
+    if "secret" in call.echoed:
+        current["secret"] = Secrets(call).of(row)[0]  # a caller may echo the secret that it received once
+    check_echoes(call, current)
+    after, headers = _changed(call, row, body)
+    skip_before = await _resumed(call, body)
+    if after == _settings(before) and headers == Secrets(call).headers_of(row) and skip_before is None:
+        return answer(row)
+    new = _with_defaults(after, headers)
+    kept = _checked(call, new, call.patch)
+    key = same_key(new.url, new.name or "", new.events)
+    await _refuse_same(call, key, webhook_id)
+    status = new.status if isinstance(body.status, str) else row.status
+    await queries.UPDATE.run(
+        call.db,
+        call.store_id,
+        webhook_id,
+        new.name or "",
+        new.url,
+        new.events,
+        msgspec.json.encode(kept).decode(),
+        new.fields,
+        new.payload,
+        new.ordering,
+        new.skip_own,
+        list(headers),
+        Secrets(call).seal_headers(webhook_id, headers),
+        key,
+        status,
+        new.max_in_flight,
+        new.rate_per_s,
+        skip_before,
+    )
+    if call.patch.keys() - _ROUTING_FIELDS:
+        # End the lease of the lane, so that pending deliveries use the new settings.
+        lane = queries.RESUME_LANE if status == "active" and new.url is not None else queries.PAUSE_LANE
+        await lane.one(call.db, call.store_id, webhook_id)
+    names = sorted(call.patch)
+    await record(call, "webhook.changed", webhook_id, host=host_of(new.url), fields=names, status=status)
+    return answer(await found(call, webhook_id))
+
+
+@routes.delete("/webhooks/{webhook_id}", scope="webhooks:write")
+async def delete_webhook(call: Call, webhook_id: int) -> NoContent:
+    """Unsubscribe.
+
+    Nothing more is sent. Pending deliveries and the delivery log are deleted.
+    """
+    row = await locked(call, webhook_id)
+    call.check_version(row.version)
+    await queries.END.run(call.db, call.store_id, webhook_id)
+    await queries.RESUME_LANE.one(call.db, call.store_id, webhook_id)
+    await record(call, "webhook.deleted", webhook_id, host=host_of(row.url))
+    return NoContent()
+
+
+# --- checks -----------------------------------------------------------------------------------------------------------
+
+
+def _checked(call: Call, body: NewWebhook, given: Collection[str]) -> dict[str, str]:
+    """Check all fields and return the normalized filter, or raise every fault at once. Only given URLs and events are checked."""
+    faults: list[Fault] = []
+    rules.check_events(body.events, Event.known, faults)
+    wanted = rules.selected_events(body.events, Event.known)
+    documents = [event.resource for event in wanted if event.resource is not None]
+    kept: dict[str, str] = {}
+    if documents:
+        kept = filters.checked(body.filter, documents, call.store.digits, faults)
+        rules.check_fields(body.fields, wanted, faults)
+    rules.check_headers(body.headers, faults)
+    if body.url is not None and "url" in given:
+        why = address_guard.refuse_url(body.url, address_guard.Allowed.parse(call.settings.webhook_allow))
+        if why is not None:
+            faults.append(_not_allowed(why))
+    if faults:
+        raise ValidationFailed(f"{counted(len(faults), 'fault')} found.", faults=faults)
+    if "events" in given:
+        rules.check_scopes(body.events, Event.known, call.caller)
+    return kept
+
+
+async def _refuse_same(call: Call, key: bytes, but: int = 0) -> None:
+    """Refuse a second subscription with this key; the lock serializes concurrent calls of one app."""
+    if await queries.LOCK_INSTALLATION.maybe(call.db, call.store_id, call.caller.app_id) is None:
+        raise AppNotInstalled
+    same = await queries.SAME.maybe(call.db, call.store_id, call.caller.app_id, key)
+    if same not in (None, but):
+        raise WebhookExists("Another subscription already sends these events to this URL.", existing_id=same)
+
+
+_SETTINGS = tuple(field.encode_name for field in msgspec.structs.fields(NewWebhook) if field.name != "headers")
+
+
+def _settings(webhook: Webhook) -> dict[str, Any]:
+    """The fields of a subscription that its app sets."""
+    members = msgspec.to_builtins(webhook)
+    return {name: members[name] for name in _SETTINGS}
+
+
+def _changed(call: Call, row: Row, body: WebhookChanges) -> tuple[dict[str, Any], dict[str, str]]:
+    """Settings and headers after a merge patch; a cleared field takes its default."""
+    patch = {name: value for name, value in call.patch.items() if name not in ("headers", "resume")}
+    merged: dict[str, Any] = merge(_settings(shown(row)), patch)
+    headers = Secrets(call).headers_of(row)
+    if body.headers is not UNSET:
+        headers = rules.changed_headers(headers, body.headers)
+    defaults: Mapping[str, Any] = {"url": None, "name": None, "filter": {}, "fields": [], "rate_per_s": None}
+    return {name: merged.get(name, defaults.get(name)) for name in _SETTINGS}, headers
+
+
+def _with_defaults(after: dict[str, Any], headers: dict[str, str]) -> NewWebhook:
+    # A request cannot set `disabled`; the caller keeps that status unless the patch names another.
+    status = "paused" if after["status"] == "disabled" else after["status"]
+    return msgspec.convert({**after, "status": status, "headers": headers}, NewWebhook, strict=False)
+
+
+async def _resumed(call: Call, body: WebhookChanges) -> datetime | None:
+    """The time before which pending deliveries are skipped on resume; None keeps all."""
+    if body.resume is UNSET or body.resume == "all":
+        since = None
+    elif isinstance(body.resume, ResumeSince):
+        since = body.resume.since
+    else:
+        since = await queries.NOW.one(call.db)
+    if body.resume is not UNSET and body.status != "active":
+        fault = Fault("/resume", "invalid_format", 'requires "status": "active"')
+        raise ValidationFailed("`resume` requires `status: active`.", faults=[fault])
+    return since

@@ -1,0 +1,83 @@
+"""Checks of a subscription: event patterns, scopes, headers and fields."""
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+
+from stoa.events.outbox import Event
+from stoa.rest.endpoint import Caller
+from stoa.rest.problems import Fault, InsufficientScope, printable
+from stoa.webhooks.api.contract import HIDDEN
+
+# Set by the service or by the connection.
+_RESERVED = frozenset(
+    """connection content-encoding content-length content-type expect host keep-alive proxy-authenticate
+       proxy-authorization proxy-connection te trailer transfer-encoding upgrade""".split()
+)
+
+
+def selected_events(patterns: Iterable[str], known: Mapping[str, type[Event]]) -> list[type[Event]]:
+    """The events that patterns such as `order.created`, `order.*` and `*` select."""
+    wanted = set(patterns)
+    return [
+        event
+        for name, event in known.items()
+        if name in wanted or "*" in wanted or f"{name.partition('.')[0]}.*" in wanted
+    ]
+
+
+def check_events(patterns: Sequence[str], known: Mapping[str, type[Event]], faults: list[Fault]) -> None:
+    """Every pattern must select a known event and occur once."""
+    nouns = {f"{name.partition('.')[0]}.*" for name in known}
+    choices = [*known, *nouns, "*"]
+    for index, pattern in enumerate(patterns):
+        if pattern not in choices:
+            close = difflib.get_close_matches(pattern, choices, n=1)
+            detail = f'is not a known event: "{printable(pattern)}"'
+            meta = {"did_you_mean": close[0]} if close else None
+            faults.append(Fault(f"/events/{index}", "unknown_event", detail, meta))
+        elif pattern in patterns[:index]:
+            faults.append(Fault(f"/events/{index}", "invalid_format", "occurs more than once"))
+
+
+def check_scopes(patterns: Iterable[str], known: Mapping[str, type[Event]], caller: Caller) -> None:
+    """The app must have the scope of each named event; a wildcard selects only events whose scope it has."""
+    for name in patterns:
+        event = known.get(name)
+        if event is not None and not caller.may(event.scope):
+            raise InsufficientScope(f"The app needs {event.scope} to receive {name}.", required_scope=event.scope)
+
+
+def check_headers(names: Iterable[str], faults: list[Fault]) -> None:
+    seen: set[str] = set()
+    for name in names:
+        at = f"/headers/{name.replace('~', '~0')}"
+        plain = name.lower()
+        if plain in _RESERVED or plain.startswith("webhook-"):
+            faults.append(Fault(at, "invalid_format", "is reserved for the service"))
+        elif plain in seen:
+            faults.append(Fault(at, "invalid_format", "occurs more than once; header names are case-insensitive"))
+        seen.add(plain)
+
+
+def changed_headers(before: Mapping[str, str], patch: Mapping[str, str | None] | None) -> dict[str, str]:
+    """Header values after a merge patch; asterisks keep the stored value."""
+    if patch is None:
+        return {}
+    after = {name: value for name, value in before.items() if patch.get(name, "") is not None}
+    return after | {
+        name: value for name, value in patch.items() if value is not None and not (value == HIDDEN and name in before)
+    }
+
+
+def check_fields(fields: Sequence[str], events: Iterable[type[Event]], faults: list[Fault]) -> None:
+    """Each field must exist in the document of a selected event."""
+    known = list(dict.fromkeys(name for event in events for name in _fields_of(event)))
+    for index, name in enumerate(fields):
+        if name not in known:
+            close = difflib.get_close_matches(name, known, n=1)
+            meta = {"did_you_mean": close[0]} if close else None
+            faults.append(Fault(f"/fields/{index}", "unknown_field", "is not a field of any of these events", meta))
+
+
+def _fields_of(event: type[Event]) -> Sequence[str]:
+    return [] if event.resource is None else event.resource.__struct_encode_fields__

@@ -1,0 +1,180 @@
+"""The JSON Schema of every event, generated from the type of its resource."""
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import msgspec
+
+from stoa.events.outbox import Event
+from stoa.webhooks.api.samples import sample
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_EVENT_ID = r"^evt_[0-9a-z]{20}$"
+
+
+def address(name: str) -> str:
+    """The path at which the schema of an event is served."""
+    return f"/schemas/events/{name}"
+
+
+@cache
+def schema_bytes(event: type[Event]) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(schema(event)), indent=2) + b"\n"
+
+
+def schema(event: type[Event]) -> dict[str, Any]:
+    """The complete schema of one event, without external references."""
+    parts = _parts([event], "#/$defs/{name}")
+    return {
+        "$schema": DIALECT,
+        "$id": address(event.name),
+        **_envelope(event, "#/$defs/{name}"),
+        "examples": [sample(event)],
+        "$defs": parts,
+    }
+
+
+def described(events: Mapping[str, type[Event]], reference: str) -> dict[str, Any]:
+    """The `webhooks` of the OpenAPI document: one operation per event."""
+    return {name: {"post": _operation(event, reference)} for name, event in events.items()}
+
+
+def components(events: Mapping[str, type[Event]], reference: str) -> dict[str, dict[str, Any]]:
+    """The components that these operations refer to: the envelope, the resources and the headers."""
+    schemas = {"Event": _any_event(), **_parts(list(events.values()), reference)}
+    return {"schemas": schemas, "parameters": {name: _header(name, text) for name, text in _HEADERS.items()}}
+
+
+def _parts(events: list[type[Event]], reference: str) -> dict[str, Any]:
+    types = list(dict.fromkeys(event.resource for event in events if event.resource is not None))
+    _, components = msgspec.json.schema_components(types, ref_template=reference)
+    return dict(components)
+
+
+def _data(event: type[Event], reference: str) -> dict[str, Any]:
+    data: dict[str, Any] = {"type": "object"}
+    if event.resource is not None:
+        data = {"$ref": reference.format(name=event.resource.__name__)}
+    if event.resource_type == "customer":
+        data = {"anyOf": [data, _ERASED]}
+    return {
+        **data,
+        "description": "The resource after the change; omitted with `payload: thin`, reduced by `fields`.",
+    }
+
+
+def _envelope(event: type[Event], reference: str) -> dict[str, Any]:
+    properties = _common({"const": event.name}, {"const": event.resource_type}, _data(event, reference))
+    return {"title": event.name, "description": event.__doc__ or "", **_object(properties)}
+
+
+def _narrowed(event: type[Event], reference: str) -> dict[str, Any]:
+    """The envelope of one event, as the envelope of every event with three fields narrowed."""
+    narrowed = {
+        "type": {"const": event.name},
+        "resource": {"type": "object", "properties": {"type": {"const": event.resource_type}}},
+        "data": _data(event, reference),
+    }
+    envelope = {"$ref": reference.format(name="Event")}
+    return {
+        "title": event.name,
+        "description": event.__doc__ or "",
+        "allOf": [envelope, {"type": "object", "properties": narrowed}],
+    }
+
+
+def _any_event() -> dict[str, Any]:
+    properties = _common({"type": "string"}, {"type": "string"}, {"type": "object"})
+    return {"description": "An event as a subscription receives it.", **_object(properties)}
+
+
+def _object(properties: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "required": [name for name in properties if name != "data"],
+        "properties": properties,
+    }
+
+
+def _common(name: dict[str, Any], resource_type: dict[str, Any], data: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "id": {
+            "type": "string",
+            "pattern": _EVENT_ID,
+            "description": "The same in retries, redeliveries and other subscriptions; also the `webhook-id` header.",
+        },
+        "type": name,
+        "timestamp": {"type": "string", "format": "date-time", "description": "The time of the change, in UTC."},
+        "api_version": {"const": "v3"},
+        "store": {"type": "object", "required": ["id"], "properties": {"id": {"type": "integer"}}},
+        "sequence": {
+            "type": "integer",
+            "minimum": 0,
+            "description": "Increases by one with each event of this subscription, without gaps; 0 in a test.",
+        },
+        "resource": {
+            "type": "object",
+            "required": ["type", "id", "version", "url"],
+            "properties": {
+                "type": resource_type,
+                "id": {"type": "integer"},
+                "version": {
+                    "type": "integer",
+                    "description": "Increases with each change; ignore an event whose version is older than yours.",
+                },
+                "url": {
+                    "type": ["string", "null"],
+                    "description": "The path of the resource, below the base URL of the store.",
+                },
+            },
+        },
+        "actor": {
+            "type": "object",
+            "description": "The originator of the change, such as an app or an operator.",
+            "required": ["type"],
+            "properties": {"type": {"type": "string"}, "app_id": {"type": ["integer", "null"]}},
+        },
+        "changes": {
+            "type": "object",
+            "description": "The old and the new value of each field that changed.",
+            "additionalProperties": {"type": "array", "minItems": 2, "maxItems": 2, "items": {}},
+        },
+        "data": data,
+    }
+
+
+def _operation(event: type[Event], reference: str) -> dict[str, Any]:
+    return {
+        "operationId": f"on_{event.name.replace('.', '_')}",
+        "tags": ["Webhooks"],
+        "summary": (event.__doc__ or event.name).strip().splitlines()[0].rstrip("."),
+        "description": f"Sent to subscriptions of apps that have `{event.scope}`; signed according to Standard Webhooks.",
+        "parameters": [{"$ref": f"#/components/parameters/{name}"} for name in _HEADERS],
+        "requestBody": {
+            "required": True,
+            "content": {"application/json": {"schema": _narrowed(event, reference), "example": sample(event)}},
+        },
+        "responses": {
+            "2XX": {"description": "Received. Stoa retries after any other status."},
+            "410": {"description": "Gone. Stoa disables the subscription at once."},
+        },
+    }
+
+
+_ERASED = {
+    "type": "object",
+    "description": "What remains in a stored event after the customer was erased.",
+    "required": ["id"],
+    "properties": {"id": {"type": "integer"}},
+    "additionalProperties": False,
+}
+_HEADERS = {
+    "webhook-id": "The id of the event, the same in every attempt.",
+    "webhook-timestamp": "The time at which this attempt was signed, in seconds since 1970.",
+    "webhook-signature": "`v1,` and the base64 HMAC-SHA256 of id, timestamp and body; a list while a secret rotates.",
+}
+
+
+def _header(name: str, text: str) -> dict[str, Any]:
+    return {"name": name, "in": "header", "required": True, "description": text, "schema": {"type": "string"}}

@@ -1,0 +1,46 @@
+"""Rotation of the signing secret of a subscription."""
+
+from datetime import timedelta
+
+import msgspec
+
+from stoa.rest.endpoint import Call, One, Routes
+from stoa.webhooks.api import queries
+from stoa.webhooks.api.contract import NewSecret, SecretRotationActive, Webhook
+from stoa.webhooks.api.documents import Secrets, shown
+from stoa.webhooks.api.subscriptions import found, locked, record
+from stoa.webhooks.http.signing import new_secret
+
+routes = Routes("Webhooks")
+_ROTATION = NewSecret()
+
+
+@routes.post(
+    "/webhooks/{webhook_id}/rotate-secret",
+    scope="webhooks:write",
+    errors=[SecretRotationActive],
+    example={"grace_hours": 24, "force": False},
+    secret=True,
+)
+async def rotate_webhook_secret(call: Call, webhook_id: int, body: NewSecret = _ROTATION) -> One[Webhook]:
+    """Create a new signing secret.
+
+    Both secrets sign for `grace_hours`, so a receiver can verify with either; with 0 the old secret stops at once. The
+    response contains `secret` only this once; repeating the call with the same `Idempotency-Key` returns it again.
+    """
+    row = await locked(call, webhook_id)
+    if row.old_secret_expires_at is not None and not body.force:
+        raise SecretRotationActive(
+            "Two secrets are already active. Wait until the older one expires, or send force: true.",
+            secret_expires_at=row.old_secret_expires_at,
+        )
+    secret = new_secret()
+    until = await queries.NOW.one(call.db) + timedelta(hours=body.grace_hours) if body.grace_hours else None
+    sealed = Secrets(call).seal(webhook_id, secret)
+    await queries.ROTATE.run(call.db, call.store_id, webhook_id, sealed, row.sealed_secret if until else None, until)
+    if not row.held:
+        # End the current lease, so that a leaked secret stops signing at once.
+        await queries.RESUME_LANE.one(call.db, call.store_id, webhook_id)
+    await record(call, "webhook.secret_rotated", webhook_id, grace_hours=body.grace_hours)
+    row = await found(call, webhook_id)
+    return One(msgspec.json.encode(msgspec.structs.replace(shown(row), secret=secret)), row.version)

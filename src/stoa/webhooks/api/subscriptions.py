@@ -1,0 +1,49 @@
+"""Finds, locks and returns a subscription of the calling app, and writes the audit log."""
+
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from stoa.access import audit
+from stoa.rest.endpoint import Call, One
+from stoa.rest.problems import NotFound
+from stoa.webhooks.api import queries
+from stoa.webhooks.api.contract import Webhook
+from stoa.webhooks.api.documents import shown
+from stoa.webhooks.api.queries import Row
+
+
+async def found(call: Call, webhook_id: int) -> Row:
+    """A subscription of this app on this store; those of other apps are not found."""
+    row = await queries.GET.maybe(call.db, call.store_id, call.caller.app_id, webhook_id)
+    if row is None:
+        raise NotFound("No subscription has this id.")
+    return row
+
+
+async def locked(call: Call, webhook_id: int) -> Row:
+    await queries.LOCK.maybe(call.db, call.store_id, call.caller.app_id, webhook_id)
+    return await found(call, webhook_id)
+
+
+def answer(row: Row) -> One[Webhook]:
+    return One(msgspec.json.encode(shown(row)), row.version)
+
+
+async def record(call: Call, action: str, webhook_id: int, **detail: Any) -> None:
+    """Write the audit log of the store. Call it last, because it locks the log until the commit."""
+    await audit.record(
+        call.db,
+        call.store_id,
+        action,
+        actor=call.actor,
+        subject=f"webhook:{webhook_id}",
+        detail=detail,
+        request_id=call.request_id,
+    )
+
+
+def host_of(url: str | None) -> str | None:
+    """The host of a URL, for logs: paths and queries can contain secrets."""
+    return urlsplit(url).hostname if url else None

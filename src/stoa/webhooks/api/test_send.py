@@ -1,0 +1,110 @@
+"""The endpoint that sends a signed sample event to a subscription."""
+
+import asyncio
+from datetime import UTC, datetime
+
+import msgspec
+
+from stoa.events.outbox import Actor, Event
+from stoa.ids import new_id
+from stoa.rest import limits
+from stoa.rest.endpoint import Call, One, Routes
+from stoa.rest.problems import Fault, RateLimited, ValidationFailed
+from stoa.webhooks.api import rules
+from stoa.webhooks.api.contract import (
+    HIDDEN,
+    NewTest,
+    TestResult,
+    Timings,
+)
+from stoa.webhooks.api.documents import Secrets
+from stoa.webhooks.api.samples import changes, document, resource_id
+from stoa.webhooks.api.subscriptions import found
+from stoa.webhooks.delivery import envelope
+from stoa.webhooks.delivery.events import WebhookTest
+from stoa.webhooks.http.address_guard import Allowed
+from stoa.webhooks.http.client import Sender, Target, send_once
+
+routes = Routes("Webhooks")
+
+# Tests let callers send requests to others, so their rate is limited: a burst of ten, then one every two seconds.
+TEST_BURST, TESTS_PER_S = 10, 0.5
+_TEST = NewTest(WebhookTest.name)
+
+
+@routes.post(
+    "/webhooks/{webhook_id}/test",
+    scope="webhooks:write",
+    example={"event": "product.created"},
+    transaction=False,
+)
+async def send_webhook_test(call: Call, webhook_id: int, body: NewTest = _TEST) -> One[TestResult]:
+    """Send a signed sample event now.
+
+    The result contains the response of the receiver, the duration of each step, and the signed text, so that you can debug
+    a signature that does not verify. A test has no sequence and no retries, and does not appear in the delivery log. You
+    can send ten tests at once, then one every two seconds.
+    """
+    name = body.event
+    row = await found(call, webhook_id)
+    faults: list[Fault] = []
+    if name not in Event.known:
+        rules.check_events([name], Event.known, faults)
+        fault = faults[0] if faults else Fault("", "unknown_event", "must be one event, not a wildcard")
+        raise ValidationFailed("The event is unknown.", faults=[msgspec.structs.replace(fault, pointer="/event")])
+    if row.url is None:
+        raise ValidationFailed(
+            "This subscription has no URL to send to.",
+            faults=[Fault("", "required", "requires a subscription with a url")],
+        )
+    await _check_rate(call)
+    sent = envelope.Event(
+        store_id=call.store_id,
+        id=new_id("evt"),
+        type=name,
+        resource_type=Event.known[name].resource_type,
+        resource_id=resource_id(Event.known[name]),
+        resource_version=1,
+        actor=msgspec.json.encode(Actor("app", call.caller.app_id)).decode(),
+        changes=msgspec.json.encode(changes(Event.known[name])).decode(),
+        data=msgspec.json.encode(document(Event.known[name])).decode(),
+        created_at=datetime.now(UTC),
+    )
+    content = envelope.body(sent, 0, payload=row.payload, fields=row.fields)
+    secrets = Secrets(call)
+    target = Target(row.url, secrets.of(row), secrets.headers_of(row))
+    # Loading the root certificates would block the event loop.
+    async with await asyncio.to_thread(Sender, Allowed.parse(call.settings.webhook_allow)) as sender:
+        response, signed = await send_once(sender, target, sent.id, content)
+    timings = response.timings
+    result = TestResult(
+        succeeded=response.status is not None and 200 <= response.status < 300,
+        event_id=sent.id,
+        event_type=name,
+        url=row.url,
+        request_headers={**dict.fromkeys(row.header_names, HIDDEN), **response.signed_headers},
+        request_body=content.decode(),
+        signed_content=signed,
+        response_status=response.status,
+        response_headers=response.headers,
+        response_body=response.body,
+        error=response.error,
+        timings=Timings(
+            timings.dns_ms if timings else None,
+            timings.connect_ms if timings else None,
+            timings.tls_ms if timings else None,
+            timings.first_byte_ms if timings else None,
+            round(response.seconds * 1000, 2),
+        ),
+    )
+    return One(msgspec.json.encode(result), row.version)
+
+
+async def _check_rate(call: Call) -> None:
+    # A second rate limit of the app, stored under its negated id.
+    taken = await limits.TAKE.one(call.db, call.store_id, -call.caller.app_id, 1.0, float(TEST_BURST), TESTS_PER_S)
+    if taken.granted < 1:
+        raise RateLimited(
+            f"At most {TEST_BURST} tests at once, then one every {1 / TESTS_PER_S:.0f} seconds.",
+            headers=[(b"retry-after", b"%d" % round(1 / TESTS_PER_S))],
+        )

@@ -1,0 +1,295 @@
+"""The statements of the delivery worker and the types of their rows."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Literal
+
+import msgspec
+
+from stoa.db.errors import PostgresError, Unavailable
+from stoa.db.query import Command, InputRow, Query
+from stoa.webhooks.delivery.envelope import Event
+from stoa.webhooks.delivery.retry_policy import ReceiverHealth
+
+BUCKETS = 64
+DATABASE_ERRORS = (PostgresError, Unavailable, OSError)
+_ALL_STORES = "workers deliver for all stores"
+
+
+# --- subscriptions ----------------------------------------------------------------------------------------------------
+
+
+class EventSelection(msgspec.Struct):
+    """The part of a subscription that selects its events; `granted_scopes` are the scopes that the app has now."""
+
+    store_id: int
+    id: int
+    app_id: int
+    events: list[str]
+    filter: str
+    skip_own: bool
+    ordered: bool
+    granted_scopes: list[str] | None
+
+
+class Subscription(EventSelection):
+    """A subscription as the router and the lane runner need it: its events, its receiver and its limits."""
+
+    url: str | None
+    payload: str
+    fields: list[str]
+    sealed_headers: bytes | None
+    sealed_secret: bytes
+    sealed_old_secret: bytes | None
+    status: str
+    max_in_flight: int
+    rate_per_s: int | None
+    skip_before: datetime | None
+    ended: bool
+    suspended: bool
+
+
+SELECTIONS_OF_STORE = Query(
+    EventSelection,
+    """SELECT w.store_id, w.id, w.app_id, w.events, w.filter, w.skip_own, w.ordering = 'resource' AS ordered,
+              i.scopes AS granted_scopes
+         FROM webhooks w LEFT JOIN installations i ON i.store_id = $1 AND i.app_id = w.app_id
+        WHERE w.store_id = $1 AND w.ended_at IS NULL ORDER BY w.id""",
+)
+SUBSCRIPTIONS_OF_STORES = Query(
+    Subscription,
+    "SELECT s.* FROM subscriptions s WHERE s.store_id = ANY ($1::bigint[]) AND NOT s.ended ORDER BY s.id",
+    unbound="the router routes the events of many stores at once",
+)
+SUBSCRIPTIONS_OF_LANES = Query(
+    Subscription,
+    """SELECT s.* FROM unnest($1::bigint[], $2::bigint[]) AS lane (store_id, webhook_id)
+              JOIN subscriptions s ON s.store_id = lane.store_id AND s.id = lane.webhook_id""",
+    unbound=_ALL_STORES,
+)
+
+# --- routing ----------------------------------------------------------------------------------------------------------
+
+
+class WaitingEvents(msgspec.Struct):
+    """The number of unrouted events of a store, and whether the store has subscriptions."""
+
+    store_id: int
+    subscribed: bool
+    count: int
+
+
+class RoutedEvent(InputRow):
+    arguments = ("route_events.in_events",)
+
+    store_id: int
+    id: str
+
+
+class RoutedLane(InputRow):
+    """A lane that receives deliveries; `sends` is false while its subscription is paused, disabled or has no URL."""
+
+    arguments = ("route_events.in_lanes",)
+
+    store_id: int
+    webhook_id: int
+    deliveries: int
+    sends: bool
+
+
+class RoutedDelivery(InputRow):
+    """A new delivery; `sequence_offset` counts the deliveries of its lane from 0."""
+
+    arguments = ("route_events.in_deliveries",)
+
+    store_id: int
+    webhook_id: int
+    sequence_offset: int
+    event_id: str
+    event_type: str
+    resource_type: str
+    resource_id: int
+    resource_version: int
+    ordered_by: str | None
+    blocked: bool
+
+
+class Lane(msgspec.Struct):
+    """The queue of one subscription, with the health of its receiver."""
+
+    store_id: int
+    webhook_id: int
+    epoch: int
+    next_sequence: int
+    waiting: int
+    owner: str
+    breaker: str
+    probes: int
+    failures: int
+    hold_until: datetime | None
+    window_at: datetime | None
+    window_total: int
+    window_failed: int
+    failing_since: datetime | None
+    failing_event_sent: bool
+    last_success_at: datetime | None
+    last_attempt_at: datetime | None
+
+
+SKIP_UNSUBSCRIBED = Query(
+    WaitingEvents,
+    "SELECT store_id, subscribed, count FROM skip_unsubscribed_events(current_date, $1)",
+    unbound=_ALL_STORES,
+)
+TAKE_EVENTS = Query(Event, "SELECT * FROM take_events($1::smallint[], $2)", unbound=_ALL_STORES)
+ROUTE_EVENTS = Query(
+    Lane,
+    """SELECT * FROM route_events(current_date, $1, make_interval(secs => $2), make_interval(secs => $3),
+                                  $4::json, $5::json, $6::json)""",
+    unbound=_ALL_STORES,
+)
+RELEASE_BUCKETS = Query(bool, "SELECT pg_advisory_unlock_all() IS NULL", unbound="an advisory lock has no store")
+# Subscriptions that were created after the app was uninstalled belong to its next installation.
+END_SUBSCRIPTIONS = Command(
+    """UPDATE webhooks SET ended_at = now(), updated_at = now(), version = version + 1
+        WHERE store_id = $1 AND app_id = $2 AND created_at <= $3 AND ended_at IS NULL""",
+)
+
+# --- lanes ------------------------------------------------------------------------------------------------------------
+
+
+class PendingDelivery(Event):
+    """A delivery that is due, with its event; the data of an expired event is empty."""
+
+    webhook_id: int
+    sequence: int
+    attempt_count: int
+    attempts: str
+    routed_at: datetime
+
+
+class Lease(msgspec.Struct, frozen=True):
+    """The lease to take on lanes that were idle before a batch; without an owner they stay unleased."""
+
+    owner: str = ""
+    takeover_s: float = 0
+    lease_s: float = 0
+
+
+NO_LEASE = Lease()
+
+
+class LeasedLanes(msgspec.Struct, frozen=True):
+    """Lanes that this worker leased, with their subscriptions and next deliveries."""
+
+    lanes: Sequence[Lane] = ()
+    subscriptions: Sequence[Subscription] = ()
+    deliveries: Sequence[PendingDelivery] = ()
+
+
+class LaneRead(InputRow):
+    """A lane whose next deliveries are read; a probe reads the first one, due or not."""
+
+    arguments = ("next_deliveries.in_lanes",)
+
+    store_id: int
+    webhook_id: int
+    max_deliveries: int
+    probe: bool
+
+
+class LaneLease(InputRow):
+    arguments = ("renew_leases.in_lanes",)
+
+    store_id: int
+    webhook_id: int
+    epoch: int
+
+
+ResultStatus = Literal["succeeded", "failed", "skipped", "cancelled", "retrying"]
+
+
+class DeliveryResult(InputRow):
+    """The outcome of a delivery; `retrying` is not final."""
+
+    arguments = ("settle_deliveries.in_results",)
+
+    store_id: int
+    webhook_id: int
+    sequence: int
+    status: ResultStatus
+    due_at: datetime | None
+    attempt_count: int
+    attempts: str
+    lane: int = 0
+
+
+class LaneState(InputRow, ReceiverHealth, kw_only=True):
+    """The state of a lane after some of its deliveries, and the attempts to add to the figures of the hour."""
+
+    arguments = ("settle_deliveries.in_lanes",)
+
+    lane: int = 0
+    store_id: int
+    webhook_id: int
+    epoch: int
+    released: bool = False
+    idle: bool = False  # nothing to send until the subscription changes
+    recovered: bool = False
+    succeeded: int = 0
+    failed: int = 0
+    attempts: int = 0
+    failed_attempts: int = 0
+    duration_ms: int = 0
+
+
+class SettledLane(msgspec.Struct):
+    lane: int
+    state: Literal["leased", "released", "due"]
+
+
+DUE_BUCKETS = Query(
+    int,
+    "SELECT DISTINCT store_id % 64 AS bucket FROM lanes WHERE due_at <= clock_timestamp()",
+    unbound=_ALL_STORES,
+)
+LEASE_LANES = Query(
+    Lane,
+    "SELECT * FROM lease_lanes($1::smallint[], $2, $3, make_interval(secs => $4), make_interval(secs => $5))",
+    unbound=_ALL_STORES,
+)
+NEXT_DELIVERIES = Query(PendingDelivery, "SELECT * FROM next_deliveries($1::json)", unbound=_ALL_STORES)
+RENEW_LEASES = Query(int, "SELECT renew_leases($1, make_interval(secs => $2), $3::json)", unbound=_ALL_STORES)
+SETTLE = Query(
+    SettledLane,
+    """SELECT lane, state
+         FROM settle_deliveries($1, make_interval(secs => $2), make_interval(secs => $3), $4::json, $5::json)""",
+    unbound=_ALL_STORES,
+)
+NOW = Query(datetime, "SELECT clock_timestamp()", unbound="the time has no store")
+
+
+class Backlog(msgspec.Struct):
+    pending: int
+    unrouted: int
+    open_breakers: int
+    oldest_seconds: float
+
+
+# Deliveries that should be sent now. Those of subscriptions that are paused, disabled or without a URL do not count.
+BACKLOG = Query(
+    Backlog,
+    """SELECT coalesce(sum(l.waiting), 0)::bigint AS pending,
+              (SELECT count(*) FROM (SELECT 1 FROM events WHERE routed_on = 'infinity' LIMIT 100000) e) AS unrouted,
+              count(*) FILTER (WHERE l.breaker = 'open') AS open_breakers,
+              coalesce(extract(epoch FROM clock_timestamp() - min(p.created_at)), 0)::float8 AS oldest_seconds
+         FROM lanes l
+         JOIN webhooks w ON w.store_id = l.store_id AND w.id = l.webhook_id
+          AND w.status = 'active' AND w.url IS NOT NULL AND w.ended_at IS NULL
+         LEFT JOIN LATERAL (
+              SELECT q.created_at FROM pending_deliveries q
+               WHERE q.store_id = l.store_id AND q.webhook_id = l.webhook_id ORDER BY q.sequence LIMIT 1) p
+              ON l.waiting > 0
+        WHERE l.waiting > 0 OR l.breaker = 'open'""",
+    unbound=_ALL_STORES,
+)

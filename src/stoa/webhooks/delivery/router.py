@@ -1,0 +1,211 @@
+"""Routes events from the outbox to the lanes of the subscriptions that receive them, bucket by bucket and in order."""
+
+import asyncio
+import contextlib
+import random
+import time
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+
+import msgspec
+import structlog
+
+from stoa.access.contract import AppUninstalled
+from stoa.db.errors import sqlstate
+from stoa.db.pool import Database
+from stoa.db.query import Executor, json_rows
+from stoa.webhooks.delivery import maintenance, queries
+from stoa.webhooks.delivery.envelope import Event
+from stoa.webhooks.delivery.lane_scheduler import LaneScheduler
+from stoa.webhooks.delivery.matching import match
+from stoa.webhooks.delivery.queries import (
+    BUCKETS,
+    DATABASE_ERRORS,
+    NO_LEASE,
+    Lease,
+    LeasedLanes,
+    PendingDelivery,
+    RoutedDelivery,
+    RoutedEvent,
+    RoutedLane,
+    Subscription,
+)
+
+BATCH = 500
+SKIP_BATCH = 1000
+_RETRY_S = 0.5
+_UNSUBSCRIBED_TTL_S = 1.0
+_MAX_UNSUBSCRIBED = 10_000
+_NO_PARTITION = "23514"
+
+
+class Routed(msgspec.Struct):
+    """The result of one batch: the number of events, stores without subscriptions, the lanes that were leased with their
+    first deliveries, and the buckets of lanes that were not leased."""
+
+    events: int = 0
+    unsubscribed: frozenset[int] = frozenset()
+    leased: LeasedLanes = LeasedLanes()
+    waiting: frozenset[int] = frozenset()
+
+
+class Router:
+    """Routes the buckets that were notified at once, and polls for all others."""
+
+    def __init__(
+        self, locking: Database, database: Database, relaxed: Database, scheduler: LaneScheduler, poll_s: float
+    ) -> None:
+        self._locking = locking  # one session, which holds the locks of its buckets
+        self._database = database
+        self._relaxed = relaxed  # does not wait for the disk on commit
+        self._scheduler = scheduler
+        self._poll_s = poll_s
+        self._buckets: set[int] = set()  # to be routed
+        self._unsubscribed: dict[int, float] = {}  # stores without subscriptions, and when that was read
+        self._wake = asyncio.Event()
+
+    def notify(self, stores: Iterable[int]) -> None:
+        """Events were committed in these stores. Those of stores without subscriptions wait for the next poll, which skips
+        many at once."""
+        expired = time.monotonic() - _UNSUBSCRIBED_TTL_S
+        if buckets := {store % BUCKETS for store in stores if self._unsubscribed.get(store, 0) < expired}:
+            self._buckets |= buckets
+            self._wake.set()
+
+    async def run(self) -> None:
+        polled_at = 0.0
+        while True:
+            try:
+                if time.monotonic() - polled_at >= self._poll_s:
+                    polled_at = time.monotonic() if await self._poll() else 0.0
+                if self._buckets:
+                    await self._route()
+            except Exception as error:  # noqa: BLE001 - routing must go on, whatever one event causes
+                structlog.get_logger().error("routing failed", error=type(error).__name__)
+                if sqlstate(error) == _NO_PARTITION:
+                    with contextlib.suppress(*DATABASE_ERRORS):
+                        await maintenance.create_partitions(self._database)
+                await asyncio.sleep(_RETRY_S)
+            if not self._buckets:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(max(0.001, polled_at + self._poll_s - time.monotonic())):
+                        await self._wake.wait()
+            self._wake.clear()
+
+    async def keep_session(self) -> None:
+        """Use the locking session, so that the database does not end it as idle. Releases the buckets."""
+        await queries.RELEASE_BUCKETS.one(self._locking)
+
+    async def _poll(self) -> bool:
+        """Find unrouted events and skip those of stores without subscriptions; returns whether all were seen."""
+        # A crash that undoes a skip only repeats it, so the commit need not wait for the disk.
+        found = await queries.SKIP_UNSUBSCRIBED.all(self._relaxed, SKIP_BATCH)
+        self._buckets |= {each.store_id % BUCKETS for each in found if each.subscribed}
+        unsubscribed = {each.store_id for each in found if not each.subscribed}
+        self._note_unsubscribed(unsubscribed)
+        return not unsubscribed or sum(each.count for each in found) < SKIP_BATCH
+
+    def _note_unsubscribed(self, stores: Iterable[int]) -> None:
+        if len(self._unsubscribed) > _MAX_UNSUBSCRIBED:
+            self._unsubscribed.clear()
+        self._unsubscribed.update(dict.fromkeys(stores, time.monotonic()))
+
+    async def _route(self) -> None:
+        """Route one batch of the notified buckets; notifications that arrive meanwhile form the next batch."""
+        buckets, self._buckets = self._buckets, set()
+        shuffled = random.sample(sorted(buckets), len(buckets))
+        with self._scheduler.reserve(BATCH) as lease:
+            async with self._locking.session() as db:
+                routed = await route_batch(db, shuffled, lease)
+            self._scheduler.start(routed.leased)
+        self._note_unsubscribed(routed.unsubscribed)
+        if routed.waiting:
+            self._scheduler.wake(routed.waiting)
+        if routed.events == BATCH:
+            self._buckets |= buckets
+        if not self._buckets:
+            await queries.RELEASE_BUCKETS.one(self._locking)
+
+
+async def route_events(
+    database: Database, buckets: Iterable[int], lease: Lease = NO_LEASE, *, batch: int = BATCH
+) -> Routed:
+    """Route the next events of these buckets, except buckets that another worker routes, and release the buckets."""
+    async with database.session() as db:
+        routed = await route_batch(db, buckets, lease, batch=batch)
+        await queries.RELEASE_BUCKETS.one(db)
+    return routed
+
+
+async def route_batch(db: Executor, buckets: Iterable[int], lease: Lease, *, batch: int = BATCH) -> Routed:
+    """The same on a session that keeps the buckets locked until its next batch, which saves a round trip."""
+    events = await queries.TAKE_EVENTS.all(db, list(buckets), batch)
+    if not events:
+        return Routed()
+    subscribed = {event.store_id for event in events if event.data}
+    # Read after the events: a subscription that was created before an event was committed is seen here.
+    subscriptions = await queries.SUBSCRIPTIONS_OF_STORES.all(db, list(subscribed)) if subscribed else []
+    return await _route(db, lease, events, subscriptions)
+
+
+async def _route(db: Executor, lease: Lease, events: Sequence[Event], subscriptions: Sequence[Subscription]) -> Routed:
+    pairs = match(events, subscriptions)
+    lanes, deliveries = _plan(pairs)
+    uninstalls = [event for event in events if event.type == AppUninstalled.name]
+    if uninstalls:
+        await db.execute("BEGIN")
+    leased = await queries.ROUTE_EVENTS.all(
+        db,
+        lease.owner,
+        lease.takeover_s,
+        lease.lease_s,
+        json_rows([RoutedEvent(event.store_id, event.id) for event in events]),
+        json_rows(list(lanes.values())),
+        json_rows(deliveries),
+    )
+    for event in uninstalls:
+        await queries.END_SUBSCRIPTIONS.run(db, event.store_id, event.resource_id, event.created_at)
+    if uninstalls:
+        await db.execute("COMMIT")
+    starts = {lane.webhook_id: lane.next_sequence - lanes[lane.webhook_id].deliveries for lane in leased}
+    now = datetime.now(UTC)
+    first = [
+        PendingDelivery(
+            *msgspec.structs.astuple(event),
+            webhook_id=row.webhook_id,
+            sequence=start + row.sequence_offset,
+            attempt_count=0,
+            attempts="[]",
+            routed_at=now,
+        )
+        for (event, _), row in zip(pairs, deliveries, strict=True)
+        if not row.blocked and (start := starts.get(row.webhook_id)) is not None
+    ]
+    return Routed(
+        len(events),
+        frozenset({event.store_id for event in events} - {event.store_id for event in events if event.data}),
+        LeasedLanes(leased, subscriptions, first),
+        frozenset(lane.store_id % BUCKETS for lane in lanes.values() if lane.webhook_id not in starts),
+    )
+
+
+def _plan(pairs: Sequence[tuple[Event, Subscription]]) -> tuple[dict[int, RoutedLane], list[RoutedDelivery]]:
+    """The rows to store. In an ordered lane, a delivery is blocked by an earlier one of the same resource."""
+    lanes: dict[int, RoutedLane] = {}
+    deliveries: list[RoutedDelivery] = []
+    seen: set[tuple[int, str]] = set()
+    for event, subscription in pairs:
+        lane = lanes.get(subscription.id)
+        if lane is None:
+            sends = subscription.status == "active" and subscription.url is not None
+            lane = lanes[subscription.id] = RoutedLane(event.store_id, subscription.id, 0, sends)
+        ordered_by = f"{event.resource_type}:{event.resource_id}" if subscription.ordered else None
+        blocked = ordered_by is not None and (subscription.id, ordered_by) in seen
+        if ordered_by is not None:
+            seen.add((subscription.id, ordered_by))
+        deliveries.append(
+            RoutedDelivery(event.store_id, subscription.id, lane.deliveries, event.id, event.type, event.resource_type,
+                           event.resource_id, event.resource_version, ordered_by, blocked)
+        )  # fmt: skip
+        lane.deliveries += 1
+    return lanes, deliveries

@@ -1,0 +1,136 @@
+"""The delivery worker of one process: runs the router, the lane scheduler, redelivery jobs and maintenance until stopped."""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, cast
+
+import structlog
+
+from stoa.access.sealing import Sealer
+from stoa.db.pool import Database, connect
+from stoa.events.notify import CHANNEL
+from stoa.settings import Settings, secret_key
+from stoa.webhooks.delivery import maintenance
+from stoa.webhooks.delivery.lane_scheduler import LaneScheduler
+from stoa.webhooks.delivery.queries import BACKLOG, DATABASE_ERRORS, Backlog
+from stoa.webhooks.delivery.redelivery import requeue_next_slice
+from stoa.webhooks.delivery.retry_policy import DeliveryConfig
+from stoa.webhooks.delivery.router import Router
+from stoa.webhooks.delivery.shared_state import SentAttempt
+from stoa.webhooks.http.address_guard import Allowed
+from stoa.webhooks.http.client import Sender
+
+_RETRY_S = 0.5
+_BACKLOG_S = 5.0
+_STATEMENT_MS = 30_000
+
+
+def _ignore_attempt(_: SentAttempt) -> None:
+    return None
+
+
+def _ignore_backlog(_: Backlog) -> None:
+    return None
+
+
+def _set(event: asyncio.Event, _: Any) -> None:
+    event.set()
+
+
+class DeliveryWorker:
+    """Delivers webhooks; `observe` is called for each attempt, `measure` with the backlog every few seconds."""
+
+    def __init__(
+        self,
+        url: str,
+        settings: Settings,
+        config: DeliveryConfig | None = None,
+        *,
+        observe: Callable[[SentAttempt], None] = _ignore_attempt,
+        measure: Callable[[Backlog], None] = _ignore_backlog,
+    ) -> None:
+        self._config = config or DeliveryConfig()
+        self._url = url
+        self._measure = measure
+        # Planning these few statements for each call took longer than running them.
+        planned = f"{url}{'&' if '?' in url else '?'}plan_cache_mode=force_generic_plan"
+        self._durable = Database(planned, size=3, statement_timeout_ms=_STATEMENT_MS)
+        # Holds the locks of buckets. The database ends the session of a stalled worker, and others take over.
+        idle_limit = f"{planned}&idle_session_timeout={self._config.takeover_after * 1000:.0f}"
+        self._locking = Database(idle_limit, size=1, statement_timeout_ms=_STATEMENT_MS)
+        # An outcome that a crash of the database undoes is only sent again; routing must be durable.
+        self._relaxed = Database(f"{planned}&synchronous_commit=off", size=8, statement_timeout_ms=_STATEMENT_MS)
+        self._sender = Sender(
+            Allowed.parse(settings.webhook_allow),
+            request_timeout_s=self._config.request_timeout,
+            connect_timeout_s=self._config.connect_timeout,
+        )
+        sealer = Sealer(secret_key(settings))
+        self.scheduler = LaneScheduler(self._relaxed, sealer, self._sender, self._config, observe)
+        self._router = Router(self._locking, self._durable, self._relaxed, self.scheduler, self._config.poll)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        await self._create_partitions(stop)
+        loops = (
+            self._listen(),
+            self._router.run(),
+            self._every(self._config.heartbeat, self._router.keep_session),
+            self._every(4 * self._config.poll, self._redeliver),
+            self._every(self._config.maintenance_every, lambda: maintenance.maintain(self._durable, self._config)),
+            self._every(_BACKLOG_S, self._measure_backlog),
+        )
+        tasks = [asyncio.create_task(loop) for loop in loops]
+        try:
+            await self.scheduler.run(stop)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            self._sender.close()
+            for database in (self._locking, self._durable, self._relaxed):
+                await database.close()
+
+    async def _create_partitions(self, stop: asyncio.Event) -> None:
+        """Wait for the database, which may start after the worker."""
+        while not stop.is_set():
+            try:
+                await maintenance.create_partitions(self._durable)
+            except DATABASE_ERRORS as error:
+                structlog.get_logger().warning("starting deliveries failed", error=type(error).__name__)
+                await asyncio.sleep(_RETRY_S)
+            else:
+                return
+
+    async def _listen(self) -> None:
+        """Receive notifications of committed events. While the connection is down, the router only polls."""
+        while True:
+            with contextlib.suppress(*DATABASE_ERRORS):
+                connection = cast("Any", await connect(self._url, statement_timeout_ms=0))
+                closed = asyncio.Event()
+                connection.add_termination_listener(partial(_set, closed))
+                try:
+                    await connection.add_listener(CHANNEL, self._notified)
+                    await closed.wait()
+                finally:
+                    connection.terminate()
+            await asyncio.sleep(_RETRY_S)
+
+    def _notified(self, _connection: Any, _pid: int, _channel: str, payload: str) -> None:
+        self._router.notify(int(word) for word in payload.split(",") if word.isdigit())
+
+    async def _redeliver(self) -> None:
+        while (bucket := await requeue_next_slice(self._durable)) is not None:
+            self.scheduler.wake([bucket])
+
+    async def _measure_backlog(self) -> None:
+        self._measure(await BACKLOG.one(self._durable))
+
+    async def _every(self, seconds: float, task: Callable[[], Awaitable[Any]]) -> None:
+        while True:
+            try:
+                await task()
+            except Exception as error:  # noqa: BLE001 - the next run may succeed
+                structlog.get_logger().warning("delivery task failed", error=type(error).__name__)
+            await asyncio.sleep(seconds)

@@ -1,0 +1,1 @@
+"""The HTTP client of deliveries: connections, response reading, the address guard and signatures."""

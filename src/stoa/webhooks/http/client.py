@@ -1,0 +1,249 @@
+"""The HTTP client of deliveries: one signed request with a guarded address, a time limit and a size limit."""
+
+import asyncio
+import ssl
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import NamedTuple, Self
+from urllib.parse import urlsplit
+
+import msgspec
+
+from stoa.webhooks.http.address_guard import AddressRefused, Allowed, host_of, refuse_url
+from stoa.webhooks.http.connections import Connection, Connections, Origin, Resolve, Steps, UnknownHost, Unreachable
+from stoa.webhooks.http.response import InvalidResponse, ResponseReader
+from stoa.webhooks.http.signing import base_string, key_of, signatures
+
+_AGENT_LINE = b"user-agent: Stoa-Webhooks/3\r\n"
+_FIXED_HEADERS = {"content-type": "application/json", "accept": "*/*", "accept-encoding": "identity"}
+_PORTS = {"https": 443, "http": 80}
+_MAX_URLS = 10_000
+_MAX_VALUE = 1024
+
+
+class Target(msgspec.Struct):
+    """The receiver of a delivery: its URL, the signing secrets (newest first) and the custom headers."""
+
+    url: str
+    secrets: Sequence[str]
+    headers: Mapping[str, str] = {}
+    keys: list[bytes] = []
+    host: str = ""
+
+    def __post_init__(self) -> None:
+        self.keys = [key_of(secret) for secret in self.secrets]
+        self.host = urlsplit(self.url).netloc
+
+
+class Timings(msgspec.Struct):
+    """Milliseconds from the start to the end of each step; None for a step that was not reached or not needed."""
+
+    dns_ms: float | None = None
+    connect_ms: float | None = None
+    tls_ms: float | None = None
+    first_byte_ms: float | None = None
+    total_ms: float = 0
+
+
+class Response(msgspec.Struct):
+    """The response of a receiver, or the error that prevented one."""
+
+    status: int | None
+    error: str | None
+    headers: dict[str, str]
+    body: str | None
+    seconds: float
+    retry_after: float | None
+    signed_headers: dict[str, str]
+    timestamp: int
+    timings: Timings | None = None
+
+
+def failed_response(error: str) -> Response:
+    """The response to a request that was never sent."""
+    return Response(None, error, {}, None, 0, None, {}, 0)
+
+
+class _Endpoint(NamedTuple):
+    """A parsed URL: the origin, the first lines of each request, and why the URL is refused."""
+
+    origin: Origin
+    head: bytes
+    refused: str | None
+
+
+class Sender:
+    """Sends deliveries over kept-alive connections, follows no redirects and trusts nothing that it receives."""
+
+    def __init__(
+        self,
+        allowed: Allowed,
+        *,
+        request_timeout_s: float = 15,
+        connect_timeout_s: float = 5,
+        resolve: Resolve | None = None,
+    ) -> None:
+        self._allowed = allowed
+        self._request_timeout_s = request_timeout_s
+        self._connections = Connections(allowed, connect_timeout_s, resolve)
+        self._endpoints: dict[str, _Endpoint] = {}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._connections.close()
+
+    async def send(self, target: Target, event_id: str, body: bytes, *, traced: bool = False) -> Response:
+        """Send a request; every failure becomes a response too. A traced request uses a new connection."""
+        timestamp = int(time.time())
+        signature = signatures(target.keys, event_id, timestamp, body)
+        started = time.perf_counter()
+        signed = {"webhook-id": event_id, "webhook-timestamp": str(timestamp), "webhook-signature": signature}
+        response = Response(None, None, {}, None, 0, None, signed, timestamp)
+        endpoint = self._endpoints.get(target.url) or self._parse(target.url)
+        if endpoint.refused is not None:
+            response.error = f"address_refused: the URL {endpoint.refused}"
+            return response
+        steps = Steps() if traced else None
+        try:
+            request = b"%bwebhook-id: %b\r\nwebhook-timestamp: %d\r\nwebhook-signature: %b\r\ncontent-length: %d\r\n%b\r\n%b" % (
+                endpoint.head, event_id.encode(), timestamp, signature.encode(), len(body), _custom_headers(target.headers, close=traced), body
+            )  # fmt: skip
+            reader = await self._exchange(endpoint.origin, request, steps)
+        except (TimeoutError, OSError, ValueError) as error:
+            response.error = _error_code(error)
+        else:
+            _read(response, reader, traced=traced)
+        response.seconds = time.perf_counter() - started
+        if steps is not None:
+            response.timings = _timings(steps, started, response.seconds)
+        return response
+
+    def _parse(self, url: str) -> _Endpoint:
+        if len(self._endpoints) >= _MAX_URLS:
+            self._endpoints.clear()
+        endpoint = self._endpoints[url] = _endpoint(url, self._allowed)
+        return endpoint
+
+    async def _exchange(self, origin: Origin, request: bytes, steps: Steps | None) -> ResponseReader:
+        deadline = asyncio.get_running_loop().time() + self._request_timeout_s
+        reused = self._connections.take(origin) if steps is None else None
+        if reused is not None:
+            try:
+                return await self._request(origin, reused, request, deadline)
+            except ConnectionError:
+                # The receiver may have closed an idle connection: retry, unless it had started to respond.
+                if reused.first_byte_at is not None:
+                    raise
+        async with asyncio.timeout_at(deadline):
+            fresh = await self._connections.connect(origin, steps)
+        try:
+            return await self._request(origin, fresh, request, deadline, keep=steps is None)
+        finally:
+            if steps is not None:
+                steps.first_byte = fresh.first_byte_at
+
+    async def _request(
+        self, origin: Origin, connection: Connection, request: bytes, deadline: float, *, keep: bool = True
+    ) -> ResponseReader:
+        reader = await connection.request(request, deadline)
+        if keep and reader.reusable:
+            self._connections.keep(origin, connection)
+        else:
+            connection.close()
+        return reader
+
+
+async def send_once(sender: Sender, target: Target, event_id: str, body: bytes) -> tuple[Response, str]:
+    """Send outside of any lane; returns the response with timings, and the signed text."""
+    response = await sender.send(target, event_id, body, traced=True)
+    return response, base_string(event_id, response.timestamp, body).decode()
+
+
+def _endpoint(url: str, allowed: Allowed) -> _Endpoint:
+    refused = refuse_url(url, allowed)
+    if refused is not None:
+        return _Endpoint(Origin("", 0, tls=False, trusted=False), b"", refused)
+    parts = urlsplit(url)
+    host, port = host_of(parts), parts.port or _PORTS[parts.scheme]
+    named = f"[{host}]" if ":" in host else host
+    named = named if port == _PORTS[parts.scheme] else f"{named}:{port}"
+    path = f"{parts.path or '/'}{'?' if parts.query else ''}{parts.query}"
+    lines = [f"POST {path} HTTP/1.1", f"host: {named}", *(f"{name}: {value}" for name, value in _FIXED_HEADERS.items())]
+    origin = Origin(host, port, tls=parts.scheme == "https", trusted=host in allowed.hosts)
+    return _Endpoint(origin, "".join(f"{line}\r\n" for line in lines).encode("ascii"), None)
+
+
+def _custom_headers(headers: Mapping[str, str], *, close: bool) -> bytes:
+    """The header lines of the subscription, and those that it may override."""
+    if not headers and not close:
+        return _AGENT_LINE
+    lines = {
+        name.lower(): f"{name}: {value}\r\n" for name, value in headers.items() if name.lower() not in _FIXED_HEADERS
+    }
+    if close:
+        lines["connection"] = "connection: close\r\n"
+    text = "".join(lines.values()).encode()
+    if text.count(b"\n") != len(lines) or text.count(b"\r") != len(lines) or b"\x00" in text:
+        raise ValueError("a header contains a line break")
+    return text if "user-agent" in lines else _AGENT_LINE + text
+
+
+def _read(response: Response, reader: ResponseReader, *, traced: bool) -> None:
+    response.status = reader.status
+    response.body = _text(reader.body)
+    waits = reader.all(b"retry-after")
+    if waits:
+        response.retry_after = read_retry_after(_text(waits[0]), datetime.now(UTC))
+    if traced:
+        response.headers = {_text(name): _text(value)[:_MAX_VALUE] for name, value in reader.fields}
+
+
+def read_retry_after(text: str | None, now: datetime) -> float | None:
+    """The seconds in a Retry-After header, which is a number or a date."""
+    if text is None:
+        return None
+    plain = text.strip()
+    if plain.isascii() and plain.isdigit():
+        return float(plain[:9])
+    try:
+        moment = parsedate_to_datetime(plain)
+    except (ValueError, TypeError, OverflowError):
+        return None
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return max(0.0, (moment - now).total_seconds())
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "replace").replace("\x00", "\ufffd")
+
+
+_ERROR_CODES: list[tuple[type[BaseException], str]] = [
+    (TimeoutError, "timeout"),
+    (AddressRefused, "address_refused: the URL must have a public address"),
+    (UnknownHost, "dns_failed"),
+    (ssl.SSLError, "tls_failed"),
+    (Unreachable, "connection_refused"),
+    (InvalidResponse, "invalid_answer"),
+    (OSError, "connection_lost"),
+]
+
+
+def _error_code(error: BaseException) -> str:
+    """A code for an error; the text of the exception could expose details of the internal network."""
+    return next((code for kind, code in _ERROR_CODES if isinstance(error, kind)), "invalid_url")
+
+
+def _timings(steps: Steps, started: float, seconds: float) -> Timings:
+    def ms(moment: float | None) -> float | None:
+        return None if moment is None else round((moment - started) * 1000, 2)
+
+    return Timings(
+        ms(steps.resolved), ms(steps.connected), ms(steps.secured), ms(steps.first_byte), round(seconds * 1000, 2)
+    )

@@ -1,0 +1,188 @@
+"""The feed: every event of a subscription in order and without gaps, pulled instead of sent."""
+
+import asyncio
+import os
+from typing import Any
+
+import httpx
+import pytest
+from standardwebhooks import Webhook
+
+from stoa.webhooks.api import feed
+from tests.support.service import Service, new_database
+from tests.support.shops import Shop
+from tests.webhooks.subscriptions import deliveries, finish, route, sell, subscribe
+
+
+async def pulled(shop: Shop, webhook_id: int, after: int = 0, **query: Any) -> list[int]:
+    return [each["sequence"] for each in (await deliveries(shop, webhook_id, after=after, **query))["data"]]
+
+
+async def test_a_feed_is_in_order_whatever_became_of_each_delivery(shop: Shop) -> None:
+    hook = await subscribe(shop)
+    await sell(shop, "A", "B", "C", "D")
+    await finish(shop, hook["id"], 2, "succeeded")
+    await finish(shop, hook["id"], 3, "failed")
+    assert await pulled(shop, hook["id"]) == [1, 2, 3, 4]
+    assert await pulled(shop, hook["id"], 2) == [3, 4]
+    assert await pulled(shop, hook["id"], 4) == []
+
+
+async def test_a_feed_is_walked_page_by_page(shop: Shop) -> None:
+    hook = await subscribe(shop, url=None)
+    await sell(shop, *"ABCDE")
+    after, seen = 0, list[int]()
+    while (page := await deliveries(shop, hook["id"], after=after, limit=2))["data"]:
+        assert page["meta"]["total"] == 5 - after
+        seen += [each["sequence"] for each in page["data"]]
+        after = page["meta"]["after"]
+    assert seen == [1, 2, 3, 4, 5]
+    assert page["meta"] | {"limit": 0} == {
+        "total": 0, "limit": 0, "page": None, "next_cursor": None, "prev_cursor": None, "after": 5,
+    }  # fmt: skip
+
+
+async def test_what_is_only_pulled_is_held_and_never_due(shop: Shop) -> None:
+    hook = await subscribe(shop, url=None)
+    await sell(shop, "A")
+    (fed,) = (await deliveries(shop, hook["id"], after=0))["data"]
+    assert fed["status"] == "held"
+    due = await shop.db.fetch("SELECT due_at FROM lanes WHERE webhook_id = $1", hook["id"])
+    assert due[0][0] is None
+
+
+async def test_a_fed_event_carries_the_bytes_and_headers_of_a_delivery(shop: Shop) -> None:
+    hook = await subscribe(shop, url=None)
+    await sell(shop, "Café Mug")
+    answer = await shop.client.get(f"/webhooks/{hook['id']}/deliveries", params={"after": 0, "include": "payload"})
+    (fed,) = answer.json()["data"]
+    raw = answer.content.partition(b'"payload":')[2].partition(b',"headers":')[0]
+    assert fed["headers"]["content-type"] == "application/json"
+    assert Webhook(hook["secret"]).verify(raw, fed["headers"]) == fed["payload"]
+    assert fed["headers"]["webhook-id"] == fed["event_id"]
+
+
+async def test_whoever_waits_is_answered_as_soon_as_something_comes(shop: Shop) -> None:
+    hook = await subscribe(shop, url=None)
+    waiting = asyncio.create_task(deliveries(shop, hook["id"], after=0, wait=20))
+    await until_waiting(shop, 1)
+    await sell(shop, "A")
+    async with asyncio.timeout(10):
+        page = await waiting
+    assert [each["sequence"] for each in page["data"]] == [1]
+
+
+async def until_waiting(shop: Shop, count: int) -> None:
+    watch = feed.watch_of(shop.application.database)
+    async with asyncio.timeout(10):
+        while len(watch._waiting) < count:  # pyright: ignore[reportPrivateUsage]
+            await asyncio.sleep(0.01)
+
+
+async def test_a_wait_without_news_ends_with_an_empty_page(shop: Shop) -> None:
+    hook = await subscribe(shop, url=None)
+    page = await deliveries(shop, hook["id"], after=0, wait=1)
+    assert (page["data"], page["meta"]["after"]) == ([], 0)
+
+
+async def test_what_is_there_already_is_not_waited_for(shop: Shop) -> None:
+    hook = await subscribe(shop, url=None)
+    await sell(shop, "A")
+    async with asyncio.timeout(10):
+        assert await pulled(shop, hook["id"], wait=20) == [1]
+
+
+async def test_those_who_wait_hold_no_connection(shop: Shop) -> None:
+    """As many wait as an app may, for more subscriptions than one, and each hears only of its own."""
+    hooks = [await subscribe(shop, url=None, name=str(n), filter={"name": f"N{n}"}) for n in range(5)]
+    waiting = [asyncio.create_task(pulled(shop, hook["id"], wait=20)) for hook in hooks]
+    await until_waiting(shop, 5)
+    busy = await shop.db.fetch(
+        """SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
+              AND state LIKE 'idle in transaction%'"""
+    )
+    assert busy[0][0] == 0
+    await sell(shop, "N3")
+    async with asyncio.timeout(10):
+        assert await waiting[3] == [1]
+    assert not any(task.done() for task in waiting[:3] + waiting[4:])
+    await sell(shop, "N0", "N1", "N2", "N4")
+    assert await asyncio.gather(*waiting) == [[1]] * 5
+
+
+async def test_only_so_many_of_an_app_may_wait(shop: Shop) -> None:
+    hook = await subscribe(shop, url=None)
+    waiting = [asyncio.create_task(pulled(shop, hook["id"], wait=20)) for _ in range(feed.MAX_PER_APP)]
+    await until_waiting(shop, feed.MAX_PER_APP)
+    answer = await shop.client.get(f"/webhooks/{hook['id']}/deliveries", params={"after": 0, "wait": 20})
+    assert (answer.status_code, answer.json()["code"]) == (429, "rate_limited")
+    assert await pulled(shop, hook["id"]) == []
+    await sell(shop, "A")
+    assert await asyncio.gather(*waiting) == [[1]] * feed.MAX_PER_APP
+
+
+async def test_when_the_service_is_to_end_nobody_waits_on(shop: Shop) -> None:
+    hook = await subscribe(shop, url=None)
+    watch = feed.Watch(shop.db)
+    waiting = asyncio.create_task(watch.until_after(shop.store_id, shop.app_id, hook["id"], 0, 60))
+    async with asyncio.timeout(10):
+        while not watch._waiting:  # pyright: ignore[reportPrivateUsage]
+            await asyncio.sleep(0.01)
+        watch.stop()
+        await waiting
+        await watch.until_after(shop.store_id, shop.app_id, hook["id"], 0, 60)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"wait": 5},
+        {"after": 0, "status": "failed"},
+        {"after": 0, "event": "product.created"},
+        {"after": 0, "sort": "id"},
+        {"after": 0, "page": 2},
+        {"after": -1},
+        {"after": "x"},
+        {"after": 0, "wait": "long"},
+    ],
+)
+async def test_a_feed_takes_only_what_makes_sense(shop: Shop, query: dict[str, Any]) -> None:
+    hook = await subscribe(shop, url=None)
+    answer: httpx.Response = await shop.client.get(f"/webhooks/{hook['id']}/deliveries", params=query)
+    assert (answer.status_code, answer.json()["code"]) == (400, "invalid_parameter")
+
+
+async def test_nothing_is_missed_while_others_write(shop: Shop) -> None:
+    hook = await subscribe(shop, url=None)
+    seen: list[int] = []
+
+    async def follow() -> None:
+        while len(seen) < 40:
+            seen.extend(await pulled(shop, hook["id"], seen[-1] if seen else 0, wait=5, limit=7))
+
+    async def write(writer: int) -> None:
+        for number in range(10):
+            await shop.add({"name": f"W{writer} {number}", "price": "1.00"})
+            await route(shop)
+
+    async with asyncio.timeout(60):
+        await asyncio.gather(follow(), *(write(n) for n in range(4)))
+    assert seen == list(range(1, 41))
+
+
+async def test_a_service_that_ends_answers_those_who_wait(
+    tmp_path_factory: pytest.TempPathFactory, worker_id: str
+) -> None:
+    """It has less time to end than they would wait: were they not sent home, their connections would be cut."""
+    url = await new_database(f"ending_{worker_id}_{os.getpid()}")
+    with Service(tmp_path_factory.mktemp("ending"), database_url=url, workers=1, drain_seconds=8) as service:
+        account = await service.account("shop")
+        async with account.client() as client:
+            hook = (await client.post("/webhooks", json={"events": ["*"]})).json()["data"]
+            path = f"/webhooks/{hook['id']}/deliveries"
+            waiting = asyncio.create_task(client.get(path, params={"after": 0, "wait": 20}))
+            while (await client.get(path, params={"after": 0, "wait": 1})).status_code != 200:
+                pass
+            assert await asyncio.to_thread(service.stop) == 0
+            answer = await waiting
+    assert (answer.status_code, answer.json()["data"]) == (200, [])

@@ -1,0 +1,65 @@
+"""A running service delivers by itself, and tells its operators how."""
+
+import asyncio
+import os
+import re
+from pathlib import Path
+
+import httpx
+import msgspec
+from prometheus_client import Counter, Gauge, Histogram
+
+from stoa import telemetry
+from tests.support.receivers import Receiver
+from tests.support.service import Service, free_port, new_database
+from tests.webhooks.workers import until
+
+OPERATIONS = Path(__file__).parents[2] / "docs/operations"
+
+
+async def test_a_service_delivers_what_happens_and_counts_it(tmp_path: Path) -> None:
+    url, metrics = await new_database(f"delivering_{os.getpid()}"), f"127.0.0.1:{free_port()}"
+    with Service(tmp_path, database_url=url, workers=1, webhook_allow="127.0.0.0/8", metrics=metrics) as service:
+        account = await service.account("delivering")
+        async with Receiver() as receiver, account.client() as client:
+            made = await client.post("/webhooks", json={"url": receiver.url, "events": ["product.*"]})
+            assert made.status_code == 201, made.text
+            product = (await client.post("/products", json={"name": "Mug", "price": "1.00"})).json()["data"]
+            [got] = await receiver.until(1, seconds=60)
+            assert got.verify(made.json()["data"]["secret"])["data"] == product
+
+            async def counted() -> bool:
+                async with httpx.AsyncClient() as asking:
+                    text = (await asking.get(f"http://{metrics}/metrics")).text
+                return (
+                    re.search(r'stoa_webhook_attempts_total\{outcome="succeeded"\} 1\.0', text) is not None
+                    and "stoa_webhook_latency_seconds_count 1.0" in text
+                    and "stoa_webhook_pending 0.0" in text
+                )
+
+            await until(counted, "the attempt is counted", seconds=60)
+        assert await asyncio.to_thread(service.stop) == 0
+
+
+def test_the_allow_list_is_refused_on_a_public_address(tmp_path: Path) -> None:
+    service = Service(tmp_path, host="0.0.0.0", webhook_allow="localhost")  # noqa: S104
+    done = service.run("serve")
+    assert done.returncode != 0
+    assert "STOA_WEBHOOK_ALLOW" in done.stderr
+    assert not (tmp_path / "postgres").exists()
+
+
+def test_the_dashboard_and_the_alerts_ask_for_figures_that_exist() -> None:
+    known = {
+        sample
+        for metric in vars(telemetry).values()
+        if isinstance(metric, Counter | Gauge | Histogram)
+        for family in metric.describe()
+        for sample in (family.name, f"{family.name}_total", f"{family.name}_bucket")
+    }
+    board = msgspec.json.decode((OPERATIONS / "dashboard.json").read_bytes())
+    asked = " ".join(target["expr"] for panel in board["panels"] for target in panel["targets"])
+    asked += (OPERATIONS / "alerts.yml").read_text()
+    named = set(re.findall(r"stoa_\w+", asked))
+    assert named
+    assert named <= known

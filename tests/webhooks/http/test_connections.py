@@ -1,0 +1,135 @@
+"""Connections to receivers: kept where that is safe, left where it is not, and nobody waits for somebody else's name."""
+
+import asyncio
+
+import pytest
+
+from stoa.webhooks.http.address_guard import Allowed
+from stoa.webhooks.http.client import Target
+from stoa.webhooks.http.connections import Infos, look_up
+from stoa.webhooks.http.signing import new_secret
+from tests.support.receivers import Receiver
+from tests.webhooks.workers import quick_sender
+
+LOOPBACK = Allowed.parse("127.0.0.0/8 localhost")
+OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
+
+
+class Peer:
+    """Answers each request with the next of its words, and counts connections and requests."""
+
+    def __init__(self, *words: bytes) -> None:
+        self.words = list(words)
+        self.connections = self.requests = 0
+        self.heads: list[bytes] = []
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        try:
+            while self.words:
+                self.heads.append(await reader.readuntil(b"{}"))
+                self.requests += 1
+                writer.write(self.words.pop(0))
+                await writer.drain()
+                if not self.words or self.words[0] == b"":
+                    self.words[:1] = []
+                    break
+        except asyncio.IncompleteReadError:
+            return
+        finally:
+            writer.close()
+
+
+async def statuses(peer: Peer, count: int) -> list[int | None]:
+    server = await asyncio.start_server(peer.serve, "127.0.0.1", 0)
+    target = Target(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/hook?a=b", [new_secret()])
+    async with server, quick_sender(LOOPBACK) as sender:
+        return [(await sender.send(target, "evt_1", b"{}")).status for _ in range(count)]
+
+
+async def test_a_connection_serves_one_request_after_the_other() -> None:
+    peer = Peer(OK, OK, OK)
+    assert await statuses(peer, 3) == [200, 200, 200]
+    assert peer.connections == 1
+    assert peer.heads[0].startswith(b"POST /hook?a=b HTTP/1.1\r\nhost: 127.0.0.1:")
+
+
+async def test_a_receiver_that_says_more_than_it_was_asked_is_called_anew() -> None:
+    peer = Peer(OK + b"HTTP/1.1 500 Forged\r\ncontent-length: 0\r\n\r\n", OK)
+    assert await statuses(peer, 2) == [200, 200]
+    assert peer.connections == 2
+
+
+async def test_a_new_connection_that_breaks_is_a_failure_and_not_tried_again() -> None:
+    peer = Peer(b"HTT", b"", OK)
+    assert await statuses(peer, 1) == [None]
+    assert peer.requests == 1
+
+
+async def test_a_kept_connection_that_breaks_within_an_answer_is_a_failure() -> None:
+    peer = Peer(OK, b"HTTP/1.1 200", b"", OK)
+    assert await statuses(peer, 2) == [200, None]
+    assert peer.requests == 2
+
+
+async def test_a_header_cannot_smuggle_in_another() -> None:
+    async with Receiver() as receiver, quick_sender(LOOPBACK) as sender:
+        for value in ("a\r\nx-evil: 1", "a\nx-evil: 1", "a\rb", "a\x00b"):
+            answer = await sender.send(Target(receiver.url, [new_secret()], {"x-mine": value}), "evt_1", b"{}")
+            assert answer.status is None
+        assert receiver.received == []
+
+
+async def test_our_own_headers_cannot_be_replaced_but_the_name_we_go_by_can() -> None:
+    headers = {"Accept-Encoding": "gzip", "User-Agent": "Shop/1", "X-Mine": "é"}
+    async with Receiver() as receiver, quick_sender(LOOPBACK) as sender:
+        await sender.send(Target(receiver.url, [new_secret()], headers), "evt_1", b"{}")
+        [got] = receiver.received
+    assert (got.headers["accept-encoding"], got.headers["user-agent"], got.headers["x-mine"]) == (
+        "identity",
+        "Shop/1",
+        "é",
+    )
+
+
+async def test_a_name_whose_servers_are_silent_holds_nobody_else_up() -> None:
+    async def resolve(host: str, port: int) -> Infos:
+        if host.startswith("silent"):
+            await asyncio.Event().wait()
+        return await look_up(host, port)
+
+    silent = Allowed.parse("localhost silent.example.com")
+    async with Receiver() as receiver, quick_sender(silent, resolve) as sender:
+        stuck = [
+            asyncio.create_task(sender.send(Target(f"http://silent.example.com/{n}", [new_secret()]), "evt_1", b"{}"))
+            for n in range(50)
+        ]
+        answer = await sender.send(Target(f"http://localhost:{receiver.port}/", [new_secret()]), "evt_1", b"{}")
+        assert answer.status == 200
+        assert not any(task.done() for task in stuck)
+        assert {answer.error for answer in await asyncio.gather(*stuck)} == {"timeout"}
+
+
+async def test_a_name_is_asked_for_once_by_however_many_at_once() -> None:
+    asked: list[str] = []
+
+    async def resolve(host: str, port: int) -> Infos:
+        asked.append(host)
+        return await look_up("localhost", port)
+
+    async with (
+        Receiver() as receiver,
+        quick_sender(Allowed.parse("hooks.example.com"), resolve) as sender,
+    ):
+        target = Target(f"http://hooks.example.com:{receiver.port}/", [new_secret()])
+        answers = await asyncio.gather(*(sender.send(target, f"evt_{n}", b"{}") for n in range(20)))
+    assert [answer.status for answer in answers] == [200] * 20
+    assert asked == ["hooks.example.com"]
+
+
+@pytest.mark.parametrize("size", [1, 100_000, 1_000_000])
+async def test_a_body_arrives_whole_whatever_its_size(size: int) -> None:
+    async with Receiver() as receiver, quick_sender(LOOPBACK) as sender:
+        answer = await sender.send(Target(receiver.url, [new_secret()]), "evt_1", b"x" * size)
+        assert answer.status == 200
+        assert [len(got.body) for got in receiver.received] == [size]

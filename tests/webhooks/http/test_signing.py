@@ -1,0 +1,135 @@
+"""Signatures that the public libraries verify unmodified, and secrets that only their own place can open."""
+
+import json
+import re
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from standardwebhooks import Webhook, WebhookVerificationError
+
+from stoa.access.sealing import Sealer, Unsealable
+from stoa.webhooks.api.delivery_ids import delivery_id, parse_delivery_id
+from stoa.webhooks.http.signing import base_string, new_secret, sign
+
+BODY = '{"id":"evt_1","note":"Grüße, 東京"}'.encode()
+
+
+def test_a_secret_is_44_letters_that_both_alphabets_of_base64_read_alike() -> None:
+    secrets = {new_secret() for _ in range(100)}
+    assert len(secrets) == 100
+    for secret in secrets:
+        assert re.fullmatch(r"whsec_[A-Za-z0-9]{44}", secret)
+
+
+@given(st.text(max_size=200))
+def test_the_python_library_verifies_what_we_sign(text: str) -> None:
+    secret, body = new_secret(), json.dumps({"text": text}).encode()
+    assert Webhook(secret).verify(body, sign([secret], "evt_1", int(time.time()), body)) == {"text": text}
+
+
+def test_while_secrets_rotate_either_one_verifies() -> None:
+    old, new = new_secret(), new_secret()
+    headers = sign([new, old], "evt_1", int(time.time()), BODY)
+    assert re.fullmatch(r"v1,\S+ v1,\S+", headers["webhook-signature"])
+    assert headers["webhook-signature"].startswith(sign([new], "evt_1", int(time.time()), BODY)["webhook-signature"])
+    for secret in (old, new):
+        Webhook(secret).verify(BODY, headers)
+    with pytest.raises(WebhookVerificationError):
+        Webhook(new_secret()).verify(BODY, headers)
+
+
+def test_another_body_is_not_verified() -> None:
+    secret = new_secret()
+    headers = sign([secret], "evt_1", int(time.time()), BODY)
+    with pytest.raises(WebhookVerificationError):
+        Webhook(secret).verify(BODY + b" ", headers)
+
+
+def test_what_is_signed_can_be_shown() -> None:
+    assert base_string("evt_1", 17, b"{}") == b"evt_1.17.{}"
+
+
+@pytest.fixture(scope="session")
+def javascript(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the public JavaScript library in it."""
+    if shutil.which("node") is None or shutil.which("npm") is None:
+        pytest.skip("node and npm are not installed")
+    folder = tmp_path_factory.mktemp("javascript")
+    install = ["npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", str(folder), "standardwebhooks@1"]
+    done = subprocess.run(install, capture_output=True, text=True, check=False, timeout=100)
+    if done.returncode != 0:
+        pytest.skip("the JavaScript library cannot be had here")
+    return folder
+
+
+def test_the_javascript_library_verifies_what_we_sign(javascript: Path) -> None:
+    old, new = new_secret(), new_secret()
+    single = sign([old], "evt_1", int(time.time()), BODY)
+    rotating = sign([new, old], "evt_1", int(time.time()), BODY)
+    program = """
+        const { Webhook } = require("standardwebhooks");
+        const [body, ...cases] = JSON.parse(require("fs").readFileSync(0));
+        for (const [secret, headers] of cases) console.log(new Webhook(secret).verify(body, headers).note);
+        try { new Webhook(cases[0][0]).verify(body + " ", cases[0][1]); } catch (error) { console.log(error.name); }
+    """
+    given = json.dumps([BODY.decode(), [old, single], [old, rotating], [new, rotating]])
+    done = subprocess.run(
+        ["node", "-e", program], input=given, cwd=javascript, capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.splitlines() == ["Grüße, 東京"] * 3 + ["WebhookVerificationError"]
+
+
+def test_what_is_sealed_is_read_again_only_in_its_own_place() -> None:
+    sealer = Sealer(b"k" * 32)
+    sealed = sealer.seal("whsec_x", "webhooks", "secret", 7, 12)
+    assert b"whsec" not in sealed
+    assert sealer.open(sealed, "webhooks", "secret", 7, 12) == "whsec_x"
+    places = [
+        ("apps", "secret", 7, 12),
+        ("webhooks", "headers", 7, 12),
+        ("webhooks", "secret", 8, 12),
+        ("webhooks", "secret", 7, 13),
+    ]
+    for place in places:
+        with pytest.raises(Unsealable):
+            sealer.open(sealed, *place)
+    with pytest.raises(Unsealable):
+        Sealer(b"j" * 32).open(sealed, "webhooks", "secret", 7, 12)
+    with pytest.raises(Unsealable):
+        sealer.open(sealed[:-1] + bytes([sealed[-1] ^ 1]), "webhooks", "secret", 7, 12)
+    with pytest.raises(Unsealable):
+        sealer.open(b"", "webhooks", "secret", 7, 12)
+
+
+def test_the_same_text_is_never_sealed_alike() -> None:
+    sealer = Sealer(b"k" * 32)
+    assert sealer.seal("x", "t", "c", 1, 1) != sealer.seal("x", "t", "c", 1, 1)
+
+
+@given(st.integers(1, 2**63 - 1), st.integers(1, 2**63 - 1))
+def test_a_delivery_id_names_its_subscription_and_its_place(webhook_id: int, sequence: int) -> None:
+    assert parse_delivery_id(delivery_id(webhook_id, sequence)) == (webhook_id, sequence)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "dlv_",
+        "dlv_1",
+        "dlv_1_",
+        "dlv_0_1",
+        "dlv_01_1",
+        "dlv_1_1x",
+        "DLV_1_1",
+        "dlv_1_9223372036854775808",
+        "dlv_\u0661_1",
+    ],
+)
+def test_what_is_no_delivery_id_is_recognised(text: str) -> None:
+    assert parse_delivery_id(text) is None

@@ -1,0 +1,46 @@
+"""Subscriptions and their deliveries for tests: routed at once, and finished as a test says."""
+
+from typing import Any
+
+from stoa.webhooks.delivery.router import route_events
+from tests.support.shops import Shop
+
+HOOK: dict[str, Any] = {"url": "https://hooks.example.com/stoa", "events": ["product.*"]}
+FINISH = """WITH gone AS (DELETE FROM pending_deliveries WHERE store_id = $1 AND webhook_id = $2
+                             AND sequence = $3 RETURNING *),
+                 lane AS (UPDATE lanes SET waiting = waiting - 1 WHERE store_id = $1
+                             AND webhook_id = $2)
+            INSERT INTO deliveries (store_id, webhook_id, sequence, finished_on, event_id, event_day, event_type,
+                        resource_type, resource_id, resource_version, status, attempt_count, attempts, created_at, finished_at)
+            SELECT store_id, webhook_id, sequence, current_date, event_id, event_day, event_type, resource_type, resource_id,
+                   resource_version, $4, 1, $5, created_at, now() FROM gone"""
+ATTEMPT = '[{"at":"2026-03-14T09:26:53.589793Z","duration_ms":12,"response_status":500,"response_body":"\\"status\\":\\"pending\\"","error":null}]'
+
+
+async def subscribe(shop: Shop, **given: Any) -> dict[str, Any]:
+    answer = await shop.client.post("/webhooks", json=HOOK | given)
+    assert answer.status_code == 201, answer.text
+    return answer.json()["data"]
+
+
+async def route(shop: Shop) -> None:
+    """Bring every event of the store that was told so far to its subscriptions."""
+    while (await route_events(shop.db, [shop.store_id % 64])).events:
+        pass
+
+
+async def sell(shop: Shop, *names: str) -> list[int]:
+    """Put products with these names into the catalogue, and let their events be routed."""
+    ids = await shop.add(*({"name": name, "price": "5.00"} for name in names))
+    await route(shop)
+    return ids
+
+
+async def finish(shop: Shop, webhook_id: int, sequence: int, status: str, attempts: str = ATTEMPT) -> None:
+    await shop.db.execute(FINISH, shop.store_id, webhook_id, sequence, status, attempts)
+
+
+async def deliveries(shop: Shop, webhook_id: int, **query: Any) -> dict[str, Any]:
+    answer = await shop.client.get(f"/webhooks/{webhook_id}/deliveries", params=query)
+    assert answer.status_code == 200, answer.text
+    return answer.json()

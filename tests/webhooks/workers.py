@@ -1,0 +1,138 @@
+"""Subscriptions and delivery workers for tests, with a clock that runs faster than the real one."""
+
+import asyncio
+import hashlib
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+
+from stoa.access.sealing import Sealer
+from stoa.db.pool import Database
+from stoa.settings import Settings, secret_key
+from stoa.webhooks.delivery.retry_policy import DeliveryConfig
+from stoa.webhooks.delivery.shared_state import SentAttempt
+from stoa.webhooks.delivery.worker import DeliveryWorker
+from stoa.webhooks.http.address_guard import Allowed
+from stoa.webhooks.http.client import Sender
+from stoa.webhooks.http.connections import Resolve
+from stoa.webhooks.http.signing import new_secret
+from tests.support.shops import Shop
+
+QUICK = DeliveryConfig(
+    retries=(0.05, 0.1, 0.2),
+    probes=(0.1, 0.2, 0.4),
+    request_timeout=1.5,
+    connect_timeout=0.5,
+    lease=4,
+    heartbeat=0.3,
+    takeover_after=1,
+    stop_after=1.5,
+    poll=0.05,
+    suspended_delay=0.2,
+    maintenance_every=0.5,
+)
+
+
+def quick_sender(allowed: Allowed, resolve: Resolve | None = None) -> Sender:
+    return Sender(
+        allowed,
+        request_timeout_s=QUICK.request_timeout,
+        connect_timeout_s=QUICK.connect_timeout,
+        resolve=resolve,
+    )
+
+
+def with_loopback(settings: Settings) -> Settings:
+    return msgspec.structs.replace(settings, webhook_allow="127.0.0.0/8 localhost")
+
+
+@asynccontextmanager
+async def working(
+    settings: Settings, config: DeliveryConfig = QUICK, seen: list[SentAttempt] | None = None
+) -> AsyncGenerator[DeliveryWorker]:
+    """A worker in this process, for as long as this lasts."""
+    observed: list[SentAttempt] = [] if seen is None else seen
+    worker = DeliveryWorker(settings.database_url, with_loopback(settings), config, observe=observed.append)
+    stop = asyncio.Event()
+    running = asyncio.create_task(worker.run(stop))
+    try:
+        yield worker
+    finally:
+        stop.set()
+        await running
+
+
+class Subscribed(msgspec.Struct):
+    id: int
+    secret: str
+
+
+async def subscribe(
+    shop: Shop, url: str | None, *events: str, headers: dict[str, str] | None = None, **columns: Any
+) -> Subscribed:
+    """A subscription of the shop's app, written as the endpoint writes it."""
+    sealer, secret = Sealer(secret_key(shop.application.settings)), new_secret()
+    async with shop.db.transaction() as db:
+        [[number]] = await db.fetch("SELECT nextval('webhook_ids')")
+        values: dict[str, Any] = {
+            "store_id": shop.store_id,
+            "id": number,
+            "app_id": shop.app_id,
+            "url": url,
+            "events": list(events) or ["*"],
+            "sealed_secret": sealer.seal(secret, "webhooks", "secret", shop.store_id, number),
+            "same_key": hashlib.sha256(str(number).encode()).digest(),
+            **columns,
+        }
+        if headers:
+            text = msgspec.json.encode(headers).decode()
+            values["sealed_headers"] = sealer.seal(text, "webhooks", "headers", shop.store_id, number)
+        names, marks = ", ".join(values), ", ".join(f"${n}" for n in range(1, len(values) + 1))
+        await db.execute(f"INSERT INTO webhooks ({names}) VALUES ({marks})", *values.values())
+        await db.execute(
+            "INSERT INTO lanes (store_id, webhook_id) VALUES ($1, $2)",
+            shop.store_id,
+            number,
+        )
+    return Subscribed(number, secret)
+
+
+async def add_note(shop: Shop, name: str = "Mug") -> int:
+    """Something that happens: a product is created."""
+    answer = await shop.client.post("/products", json={"name": name, "price": "1.00"})
+    assert answer.status_code == 201, answer.text
+    return answer.json()["data"]["id"]
+
+
+async def log(db: Database, webhook: int) -> list[dict[str, Any]]:
+    """What became of each delivery, in order."""
+    rows = await db.fetch(
+        "SELECT sequence, event_type, status, attempt_count, attempts, redelivery_of FROM delivery_log "
+        "WHERE webhook_id = $1 ORDER BY sequence",
+        webhook,
+    )
+    names = ("sequence", "event_type", "status", "attempt_count", "attempts", "redelivery_of")
+    return [{**dict(zip(names, row, strict=True)), "attempts": msgspec.json.decode(row[4])} for row in rows]
+
+
+async def lane(db: Database, webhook: int) -> dict[str, Any]:
+    [row] = await db.fetch(
+        "SELECT waiting, due_at, owner, epoch, breaker, probes, failures, hold_until, next_sequence, failing_since, failing_event_sent "
+        "FROM lanes WHERE webhook_id = $1",
+        webhook,
+    )
+    names = "waiting due_at owner epoch breaker probes failures hold_until next_sequence failing_since failing_event_sent".split()
+    return dict(zip(names, row, strict=True))
+
+
+async def until(found: Any, what: str, *, seconds: float = 30) -> Any:
+    """Wait until an awaitable finds something, and answer what it found."""
+    try:
+        async with asyncio.timeout(seconds):
+            while not (value := await found()):
+                await asyncio.sleep(0.02)
+            return value
+    except TimeoutError as error:
+        raise AssertionError(f"not within {seconds} s: {what}") from error
