@@ -266,7 +266,7 @@ BOOKS = """
            (SELECT coalesce(sum(delta_reserved), 0)::bigint FROM stock_movements WHERE store_id = $1 AND variant_id = v.id)
       FROM variants v WHERE v.store_id = $1 AND v.sku = ANY($2::text[])"""
 ORDERS = """
-    SELECT o.status, o.version, convert_to(order_document(o), 'UTF8'),
+    SELECT o.status, o.version, convert_to(order_document(o.id, o.head, o.lines, o.person, o.tail), 'UTF8'),
            (SELECT array_agg(ARRAY[quantity, fulfilled_quantity, returned_quantity] ORDER BY id)
               FROM order_lines WHERE store_id = $1 AND order_id = o.id),
            (SELECT count(DISTINCT resource_version) FROM events

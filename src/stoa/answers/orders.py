@@ -7,13 +7,11 @@ from stoa import money
 from stoa.answers.parts import APP_ID, APP_NAME, CHANGED, CREATED, STORE, Answers, Resource, books, one
 from stoa.orders import examples
 from stoa.orders.bodies import NewCopy, NewOrder
-from stoa.orders.documents import NO_CONTACT
+from stoa.orders.documents import NO_CONTACT, document_of
+from stoa.orders.draft import Offers, snapshot
 from stoa.orders.duplicates import copy_of
-from stoa.orders.placing import snapshot
-from stoa.orders.pricing import Offers
 from stoa.orders.queries import Offer
-from stoa.orders.rules import change_payment, change_status, likeness
-from stoa.orders.saving import document_of, traits_of
+from stoa.orders.rules import change_payment, change_status, likeness, traits_of
 from stoa.orders.states import LineState, OrderState
 from stoa.rest.body import convert
 from stoa.rest.patch import merge

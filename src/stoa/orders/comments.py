@@ -4,9 +4,9 @@ from stoa.events.outbox import Actor, emit
 from stoa.orders import queries
 from stoa.orders.bodies import NewComment
 from stoa.orders.contract import COMMENTS, Comment
+from stoa.orders.documents import author_of
 from stoa.orders.events import OrderCommentCreated
 from stoa.orders.examples import NEW_COMMENT
-from stoa.orders.saving import cause_of
 from stoa.rest.endpoint import Call, Created, Page, Routes, Subject
 from stoa.rest.lists import ListQuery, list_page
 from stoa.rest.problems import NotFound
@@ -35,7 +35,7 @@ async def create_order_comment(call: Call, order_id: int, body: NewComment) -> C
     if await queries.HOLD.maybe(call.db, call.store_id, order_id) is None:
         raise NotFound("There is no order with this id.")
     call.subject = Subject("order", order_id)
-    author = cause_of(call).author
+    author = author_of(call)
     added = await queries.ADD_COMMENT.one(
         call.db, call.store_id, order_id, "comment", body.visibility, body.body, author
     )

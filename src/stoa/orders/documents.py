@@ -7,9 +7,12 @@ from typing import Any
 import msgspec
 
 from stoa import money, terms
+from stoa.events.outbox import Actor
 from stoa.orders.rules import TRANSITIONS
 from stoa.orders.states import LineState, OrderState
 from stoa.products.documents import json_of
+from stoa.rest.endpoint import Call
+from stoa.rest.problems import Fault, ValidationFailed
 
 _AMOUNTS = ("discount_total", "shipping_total", "tax_total", "amount_paid", "amount_refunded")
 _LINE_AMOUNTS = ("unit_price", "discount_total", "tax_total")
@@ -21,6 +24,9 @@ _KEPT = (
 NO_CONTACT: dict[str, Any] = {"email": None, "phone": None, "first_name": None, "last_name": None}
 _decoder = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal)
 _lines_decoder = msgspec.json.Decoder(list[dict[str, Any]], float_hook=Decimal)
+
+
+MOST_LINES_TEXT = 2_000_000  # metadata that grows line by line must not make an order too large to read
 
 
 class Parts(msgspec.Struct):
@@ -37,6 +43,23 @@ def parts_of(order: OrderState, digits: int) -> Parts:
         lines=json_of([line_document(line, digits) for line in order.lines]),
         person="," + json_of(person(order))[1:-1],
     )
+
+
+def check_size(parts: Parts) -> None:
+    if len(parts.lines) > MOST_LINES_TEXT:
+        fault = Fault("/line_items", "too_long", f"may hold at most {MOST_LINES_TEXT} characters in all")
+        raise ValidationFailed("The order's lines hold too much.", faults=[fault])
+
+
+def document_of(order: OrderState, digits: int) -> dict[str, Any]:
+    """An order as callers see it, but for what moves by itself."""
+    lines = [line_document(line, digits) for line in order.lines]
+    return {**purchase(order, digits), "line_items": lines, **person(order)}
+
+
+def document(order: OrderState, parts: Parts, tail: str) -> bytes:
+    """The order as callers see it; `order_document` in the database renders the same."""
+    return f'{{"id":{order.id}{parts.head},"line_items":{parts.lines}{parts.person}{tail}'.encode()
 
 
 def tail_of(suspected_duplicates: int, now: str, version: int) -> str:
@@ -134,6 +157,19 @@ def terms_of(order: OrderState, store_id: int) -> str:
     found |= {terms.lexeme(store_id, "tag", tag) for tag in order.tags}
     found |= {terms.lexeme(store_id, "meta", terms.entry(key, value)) for key, value in order.metadata.items()}
     return terms.vector(found)
+
+
+def actor_of(call: Call) -> Actor:
+    """Who changes an order, as events and the stock ledger name them."""
+    return Actor("app", call.caller.app_id) if call.caller.app_id else Actor("operator")
+
+
+def author_of(call: Call) -> str:
+    """Who changes an order, as its timeline names them."""
+    caller = call.caller
+    return json_of(
+        {"type": "app" if caller.app_id else "operator", "id": caller.app_id or None, "name": caller.app_name}
+    )
 
 
 def time_text(moment: datetime) -> str:

@@ -5,21 +5,21 @@ from typing import Any
 import msgspec
 
 from stoa.customers.finding import get_contact
-from stoa.events.outbox import Event
 from stoa.inventory.contract import InsufficientStock
 from stoa.orders import queries
 from stoa.orders.bodies import NewCopy
 from stoa.orders.contract import DUPLICATES, Duplicate, Order
-from stoa.orders.documents import NO_CONTACT
-from stoa.orders.events import Changes, OrderCreated, OrderDuplicated
+from stoa.orders.documents import NO_CONTACT, author_of
+from stoa.orders.draft import Offers, offers_for
+from stoa.orders.events import OrderCreated, OrderDuplicated
 from stoa.orders.examples import NEW_COPY
-from stoa.orders.placing import place_alone
-from stoa.orders.pricing import Offers, check_available, offers_for
-from stoa.orders.rules import HOLDING, sum_faults
-from stoa.orders.saving import cause_of, order_in, traits_of
+from stoa.orders.insert import Placement
+from stoa.orders.placement import place
+from stoa.orders.rules import sum_faults, traits_of
 from stoa.orders.states import LineState, OrderState
-from stoa.orders.storing import Placement
+from stoa.orders.update import stored_order
 from stoa.rest.endpoint import Call, Created, Page, Routes
+from stoa.rest.group_commit import alone
 from stoa.rest.lists import ListQuery, list_page
 from stoa.rest.problems import Fault, NotFound, ValidationFailed, VersionConflict
 
@@ -62,19 +62,19 @@ async def duplicate_order(call: Call, order_id: int, body: NewCopy = _PLAIN) -> 
         faults = [Fault("", "unknown_variant", "every line's variant is gone")]
     if faults:
         raise ValidationFailed("The order cannot be copied.", faults=faults)
-    if order.status in HOLDING:
-        check_available(order.lines, offers.left(), sent=False)
-    told: list[tuple[type[Event], Changes]] = [
-        (OrderCreated, {}),
-        (OrderDuplicated, {"duplicate_of": (None, order_id)}),
-    ]
-    new = Placement(order, traits_of(order), cause_of(call), f"Copied from order {original.number}.", told)
-    stored = await place_alone(call, new, sent=False)
+    placement = Placement(
+        call=call,
+        order=order,
+        traits=traits_of(order),
+        entry=f"Copied from order {original.number}.",
+        events=[(OrderCreated, {}), (OrderDuplicated, {"duplicate_of": (None, order_id)})],
+        lines_sent=False,
+    )
+    stored = await alone(call, place(call.db, [placement], offers.available()))
     words = f"Copied to order {order.number}."
-    author = cause_of(call).author
-    await queries.ADD_COMMENT.one(call.db, call.store_id, order_id, "system", "internal", words, author)
+    await queries.ADD_COMMENT.one(call.db, call.store_id, order_id, "system", "internal", words, author_of(call))
     meta = msgspec.json.encode({"skipped_line_items": skipped})
-    return Created(stored.doc, stored.version, f"/orders/{order.id}", meta=meta)
+    return msgspec.structs.replace(stored, meta=meta)
 
 
 async def _original(call: Call, order_id: int) -> OrderState:
@@ -83,7 +83,7 @@ async def _original(call: Call, order_id: int) -> OrderState:
     if row is None:
         raise NotFound("There is no order with this id.")
     call.check_version(row.version)
-    original = order_in(row, call.store)
+    original = stored_order(row, call.store)
     if original.customer_id is not None and await get_contact(call.db, call.store_id, original.customer_id) is None:
         original.customer_id = None
     return original

@@ -20,18 +20,19 @@ from stoa.orders.contract import (
     OrderNotEditable,
     OrderNotPaid,
 )
-from stoa.orders.documents import NO_CONTACT, time_text
+from stoa.orders.documents import NO_CONTACT, document_of, time_text
+from stoa.orders.draft import country_faults, external_id_taken, merged_contact, phone_faults, snapshot
 from stoa.orders.events import Changes, differences, events_of
 from stoa.orders.examples import NEW_ORDER, ORDER_CHANGES, STATUS_CHANGE
-from stoa.orders.placing import country_faults, merged_contact, phone_faults, place, snapshot, try_out
+from stoa.orders.placement import place_orders
 from stoa.orders.rules import change_payment, change_status, check_editable, sum_faults
-from stoa.orders.saving import Consequences, Entry, cause_of, document_of, load, save
 from stoa.orders.states import OrderState
-from stoa.orders.together import place_together
+from stoa.orders.update import Consequences, Entry, load, update
 from stoa.products.contract import ExternalIdTaken
 from stoa.rest.body import convert
 from stoa.rest.endpoint import Call, Created, One, Page, Routes
 from stoa.rest.filters import Flag
+from stoa.rest.group_commit import alone
 from stoa.rest.lists import ListQuery, list_page
 from stoa.rest.patch import check_echoes, merge
 from stoa.rest.problems import Fault, NotFound, ValidationFailed, counted
@@ -58,7 +59,7 @@ async def list_orders(call: Call, query: ListQuery) -> Page[Order]:
     errors=[InsufficientStock, ExternalIdTaken, DuplicateOrderSuspected],
     parameters={"dry_run": DRY_RUN},
     example=NEW_ORDER,
-    grouped=place_together,
+    grouped=place_orders,
 )
 async def create_order(call: Call, body: NewOrder) -> Created[Order]:
     """Place an order and reserve its stock.
@@ -68,14 +69,7 @@ async def create_order(call: Call, body: NewOrder) -> Created[Order]:
     e-mail address or phone number, else created. With `dry_run=true` the order is priced and checked and nothing is
     written: its ids, number and version are 0, and `meta.suspected_duplicates` tells which orders it looks like.
     """
-    if call.parameters.get("dry_run"):
-        trial: Any = await try_out(call, body)
-        return trial  # not Created, so it is answered 200
-    try:
-        order, stored = await place(call, body)
-    except ExternalIdTaken as lost:
-        raise await _named(call, lost, body.external_id) from None
-    return Created(stored.doc, stored.version, f"/orders/{order.id}")
+    return await alone(call, place_orders(call.db, [(call, body)]))
 
 
 @routes.get("/orders/{order_id}", scope="orders:read")
@@ -110,7 +104,7 @@ async def update_order(call: Call, order_id: int, body: OrderChanges) -> One[Ord
         raise ValidationFailed("The order's amounts do not add up.", faults=faults)
     told = Consequences(events=events_of(changes), entries=[Entry("edit", None, changes)])
     try:
-        return await save(call.db, call.store, before, order, cause_of(call), told)
+        return await update(call, before, order, told)
     except ExternalIdTaken as lost:
         raise await _named(call, lost, order.external_id) from None
 
@@ -129,7 +123,7 @@ async def update_order_status(call: Call, order_id: int, body: StatusChange) -> 
     stays where it is until the rest follows. Where the order is already, nothing happens: 200, no new version, no event.
     """
     _check_body(body)
-    settled = await _hold_doubles(call, order_id) if body.status == "cancelled" else []
+    no_longer_suspected = await _lock_suspects(call, order_id) if body.status == "cancelled" else []
     before, moment = await load(call, order_id)
     order = before.copy()
     refunded = money.to_minor(body.amount_refunded, call.store.digits) if body.amount_refunded is not None else None
@@ -147,14 +141,14 @@ async def update_order_status(call: Call, order_id: int, body: StatusChange) -> 
         if before.suspected_duplicates:
             changes["suspected_duplicates_count"] = (before.suspected_duplicates, 0)
     else:
-        settled = []
+        no_longer_suspected = []
     told = Consequences(
         events=events_of(changes),
         entries=[Entry("status_change", _words(body), _worth_telling(changes))],
-        settled=settled,
+        no_longer_suspected=no_longer_suspected,
         restock=body.restock,
     )
-    return await save(call.db, call.store, before, order, cause_of(call), told)
+    return await update(call, before, order, told)
 
 
 # --- changes -------------------------------------------------------------------------------------------------------
@@ -201,7 +195,7 @@ async def _check_external_id(call: Call, before: OrderState, order: OrderState) 
         return
     existing = await queries.BY_EXTERNAL_ID.maybe(call.db, call.store_id, order.external_id)
     if existing is not None:
-        raise _taken_by(existing)
+        raise external_id_taken(existing)
 
 
 async def _named(call: Call, lost: ExternalIdTaken, external_id: str | None) -> ExternalIdTaken:
@@ -209,12 +203,7 @@ async def _named(call: Call, lost: ExternalIdTaken, external_id: str | None) -> 
     if "existing_id" in lost.members:
         return lost
     existing = await queries.BY_EXTERNAL_ID.maybe(call.autocommit, call.store_id, external_id)
-    return lost if existing is None else _taken_by(existing)
-
-
-def _taken_by(existing: int) -> ExternalIdTaken:
-    fault = Fault("/external_id", ExternalIdTaken.code, "is another order's")
-    return ExternalIdTaken("Another order has this external id.", faults=[fault], existing_id=existing)
+    return lost if existing is None else external_id_taken(existing)
 
 
 async def current_document(call: Call, order_id: int) -> dict[str, Any]:
@@ -267,7 +256,7 @@ def _worth_telling(changes: Changes) -> Changes:
     return {name: pair for name, pair in changes.items() if name not in ("allowed_transitions", "cancelled_at")}
 
 
-async def _hold_doubles(call: Call, order_id: int) -> list[int]:
+async def _lock_suspects(call: Call, order_id: int) -> list[int]:
     """Hold an order that may be cancelled with those it may double, all in the order of ids; answers those."""
     doubles = await queries.SUSPECTED.all(call.db, call.store_id, order_id)
     live = await queries.LOCK_LIVE.all(call.db, call.store_id, [*doubles, order_id])

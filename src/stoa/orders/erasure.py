@@ -68,12 +68,13 @@ FORGET_COMMENTS = Command(
         WHERE store_id = $1 AND order_id = ANY($2::bigint[])"""
 )
 FORGET_EVENTS = Command(
-    """UPDATE events e SET changes = '{}', data = order_document(o) FROM orders o
+    """UPDATE events e SET changes = '{}', data = order_document(o.id, o.head, o.lines, o.person, o.tail) FROM orders o
         WHERE e.store_id = $1 AND e.resource_type = 'order' AND e.resource_id = ANY($2::bigint[])
           AND o.store_id = $1 AND o.id = e.resource_id"""
 )
 FORGET_COMMENT_EVENTS = Command(
-    """UPDATE events e SET data = comment_document(c) FROM order_comments c
+    """UPDATE events e SET data = comment_document(
+              c.id, c.order_id, c.type, c.visibility, c.body, c.author, c.changes, c.created_at) FROM order_comments c
         WHERE e.store_id = $1 AND e.resource_type = 'comment' AND e.resource_id = c.id
           AND c.store_id = $1 AND c.order_id = ANY($2::bigint[])"""
 )
@@ -90,7 +91,7 @@ FORGET_ANSWERS = Command(
 # Apps that hear of orders and not of customers must forget too; what it was is not told again.
 TELL = Command(
     """INSERT INTO events (store_id, id, type, resource_type, resource_id, resource_version, actor, changes, data, request_id)
-       SELECT $1, new_event_id(), 'order.updated', 'order', o.id, o.version, $3, '{}', order_document(o), $4
+       SELECT $1, new_event_id(), 'order.updated', 'order', o.id, o.version, $3, '{}', order_document(o.id, o.head, o.lines, o.person, o.tail), $4
          FROM orders o WHERE o.store_id = $1 AND o.id = ANY($2::bigint[]) ORDER BY o.id"""
 )
 # A trial leaves no order: it is known by the contact in what was answered.

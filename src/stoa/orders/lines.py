@@ -7,14 +7,14 @@ from stoa.inventory.contract import InsufficientStock
 from stoa.orders import queries
 from stoa.orders.bodies import AddedLine, AddedLines, LineChanges
 from stoa.orders.contract import MOST_LINES, MOST_UNITS, Order, OrderNotEditable
-from stoa.orders.documents import line_document
+from stoa.orders.documents import document_of, line_document
+from stoa.orders.draft import offers_of, price
 from stoa.orders.endpoints import current_document
 from stoa.orders.events import differences, events_of
 from stoa.orders.examples import ADDED_LINES, LINE_CHANGES
-from stoa.orders.pricing import offers_of, price
 from stoa.orders.rules import check_editable, sum_faults
-from stoa.orders.saving import Consequences, Entry, cause_of, document_of, load, save
 from stoa.orders.states import LineState, OrderState
+from stoa.orders.update import Consequences, Entry, load, update
 from stoa.rest.endpoint import Call, Created, One, Routes
 from stoa.rest.patch import check_echoes, merge
 from stoa.rest.problems import Fault, NotFound, ValidationFailed, VersionConflict, counted
@@ -146,4 +146,4 @@ async def _change(call: Call, before: OrderState, order: OrderState, pointers: d
         entries=[Entry("edit", None, changes)],
         pointers={line.id: f"{pointers.get(n, '')}/quantity" for n, line in enumerate(order.lines)},
     )
-    return await save(call.db, call.store, before, order, cause_of(call), told)
+    return await update(call, before, order, told)

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from stoa import money, terms
+from stoa.customers.contract import email_key
 from stoa.orders.bodies import Portion
 from stoa.orders.contract import (
     DuplicateReason,
@@ -239,6 +240,18 @@ class Traits(msgspec.Struct, frozen=True):
     basket: bytes
     address: bytes | None
     total: int
+
+
+def traits_of(order: OrderState) -> Traits:
+    email, phone = order.contact["email"], order.contact["phone"]
+    return Traits(
+        customer_id=order.customer_id,
+        email=email_key(email) if email else None,
+        phone=phone,
+        basket=basket_digest(order.lines),
+        address=address_digest(order.shipping_address or order.billing_address),
+        total=order.total,
+    )
 
 
 def basket_digest(lines: Sequence[LineState]) -> bytes:

@@ -13,7 +13,7 @@ from stoa.db.errors import RETRYABLE, PostgresError, Unavailable, sqlstate
 from stoa.db.pool import Database
 from stoa.rest import idempotency
 from stoa.rest.endpoint import Accepted, Access, Call, Caller, Endpoint
-from stoa.rest.group_commit import GroupCommit, Turn
+from stoa.rest.group_commit import GroupCommit, GroupedCall
 from stoa.rest.limits import Allowance, RateLimiter
 from stoa.rest.lists import read_list
 from stoa.rest.problems import (
@@ -235,15 +235,14 @@ class Dispatcher:
         self, request: Request, endpoint: Endpoint, call: Call, values: dict[str, Any], raw: bytes
     ) -> Response:
         key = idempotency.read_key(request.headers.get(b"idempotency-key"))
-        mark = idempotency.fingerprint(request.method, request.path, request.query, raw) if key else b""
+        fingerprint = idempotency.fingerprint(request.method, request.path, request.query, raw) if key else b""
         if not endpoint.transaction:
-            return await self._act(request, endpoint, call, values, key, mark)
+            return await self._act(request, endpoint, call, values, key, fingerprint)
         if endpoint.before is not None:
             await endpoint.before(call, **values)
         if endpoint.grouped is not None:
-            response = await self._group_commit.join(endpoint, Turn(request, call, values["body"], key, mark))
-            if response is not None:
-                return response
+            grouped_call = GroupedCall(request, call, values["body"], len(raw), key, fingerprint)
+            return await self._group_commit.submit(endpoint, grouped_call)
         names = (call.store_id, call.caller.app_id)
         # An answer that shows a secret is kept sealed, or not at all.
         seal = self._seal if endpoint.secret else None
@@ -252,7 +251,7 @@ class Dispatcher:
                 async with self._database.transaction() as db:
                     call.db = db
                     if key:
-                        before = await idempotency.claim(db, *names, key, mark)
+                        before = await idempotency.claim(db, *names, key, fingerprint)
                         if before is not None:
                             return idempotency.opened(before, seal, *names, key) if seal else before
                     answer = await endpoint.handler(call, **values)
@@ -274,11 +273,17 @@ class Dispatcher:
         raise InternalError
 
     async def _act(
-        self, request: Request, endpoint: Endpoint, call: Call, values: dict[str, Any], key: str | None, mark: bytes
+        self,
+        request: Request,
+        endpoint: Endpoint,
+        call: Call,
+        values: dict[str, Any],
+        key: str | None,
+        fingerprint: bytes,
     ) -> Response:
         """Carry out what waits for others; of two with one key that run at once both may act, and one is remembered."""
-        names = (call.store_id, call.caller.app_id, key or "", mark)
-        if key and (before := await idempotency.answered(self._database, *names)) is not None:
+        names = (call.store_id, call.caller.app_id, key or "", fingerprint)
+        if key and (before := await idempotency.find_response(self._database, *names)) is not None:
             return before
         answer = await endpoint.handler(call, **values)
         response = render(request, endpoint, call, answer)

@@ -80,7 +80,7 @@ class RateLimiter:
         if cost >= 1 and key in self._empty:
             left = max(0.0, 1 - (self._empty[key] - loop.time()) * refill)
             return _allowance(cost, min(left, 0.99), burst, refill, allowed=False)
-        return await self._coalescer.join(key, Wish(cost, burst, refill))
+        return await self._coalescer.submit(key, Wish(cost, burst, refill))
 
     async def _grant(self, key: tuple[int, int], wishes: Sequence[Wish]) -> list[Allowance]:
         burst, refill = wishes[0].burst, wishes[0].refill
