@@ -136,6 +136,8 @@ def _chosen(store: Loaded) -> tuple[dict[str, str], list[str]]:
         varied[f'"SKU-{number}-1"'] = f"""'"SKU-' || :{name}::text || '-1"'"""
         varied[f'"{number}"'] = f"""'"' || :{name}::text || '"'"""  # the product, and its first variant
         varied[f'"{number}1"'] = f"""'"' || :{name}::text || '1"'"""
+        varied[f'"product_id":{number},'] = f"""'"product_id":' || :{name}::text || ','"""
+        varied[f'"variant_id":{number}1,'] = f"""'"variant_id":' || :{name}::text || '1,'"""
     first, span = store.first_id, store.products
     choose = [f"\\set d random({first}, {store.last_id})"]
     choose += [f"\\set {name} {first} + (:d - {first} + {span // 3 * n}) % {span}" for n, name in ((1, "e"), (2, "f"))]

@@ -22,7 +22,6 @@ CUP: dict[str, Any] = {
     "variants": [{"sku": "CUP", "stock": {"on_hand": 12}, "low_stock_threshold": 9}],
 }
 JUG: dict[str, Any] = {"name": "Jug", "price": "20.00", "sku": "JUG", "stock": {"on_hand": 50}}
-BARRIER: dict[str, Any] = {"name": "Barrier", "price": "1.00", "sku": "BARRIER", "stock": {"on_hand": 50}}
 BASKETS: list[list[tuple[str, int]]] = [
     [("CUP", 2), ("JUG", 1)],
     [("CUP", 1), ("CUP", 2)],
@@ -44,7 +43,7 @@ async def here(settings: Settings, db: Database, monkeypatch: pytest.MonkeyPatch
     application = Application(settings)
     shop = await open_shop(application, db)
     counter = GroupCounter(shop, submissions=submissions)
-    await counter.open(CUP, JUG, BARRIER)
+    await counter.open(CUP, JUG)
     yield counter
     await shop.client.aclose()
     await application.close()
@@ -52,15 +51,11 @@ async def here(settings: Settings, db: Database, monkeypatch: pytest.MonkeyPatch
 
 @pytest.fixture
 async def there(other_shop: Shop) -> Counter:
-    return await Counter(other_shop).open(CUP, JUG, BARRIER)
+    return await Counter(other_shop).open(CUP, JUG)
 
 
 async def post_group(counter: GroupCounter, bodies: Sequence[dict[str, Any]]) -> list[httpx.Response]:
-    """Send one order first that waits for a row lock, and the others meanwhile, so that they form one group.
-
-    `headers` and `dry_run` of a body are not sent in it.
-    """
-    before = counter.submissions.count
+    """Send orders that form one group. `headers` and `dry_run` of a body are not sent in it."""
 
     async def post(body: dict[str, Any]) -> httpx.Response:
         body = dict(body)
@@ -68,23 +63,11 @@ async def post_group(counter: GroupCounter, bodies: Sequence[dict[str, Any]]) ->
         params = {"dry_run": "true"} if dry_run else None
         return await counter.client.post("/orders", json=body, headers=headers, params=params)
 
-    async with counter.shop.db.transaction() as db:
-        await db.fetch(
-            "SELECT id FROM products WHERE store_id = $1 AND name = 'Barrier' FOR UPDATE", counter.shop.store_id
-        )
-        first = asyncio.create_task(counter.post(("BARRIER", 1)))
-        await until_somebody_waits(counter.shop.db)
-        sent: list[asyncio.Task[httpx.Response]] = []
-        for body in bodies:
-            sent.append(asyncio.create_task(post(body)))
-            await counter.submissions.until(before + 1 + len(sent))  # the group keeps the order of the list
-    assert (await first).status_code == 201
-    return [await each for each in sent]
+    return await counter.submissions.group([post(body) for body in bodies])
 
 
 async def post_in_turn(counter: Counter, bodies: Sequence[dict[str, Any]]) -> list[httpx.Response]:
     """The same orders, one after the other."""
-    await counter.place(("BARRIER", 1))
     return [await counter.client.post("/orders", json=body) for body in bodies]
 
 
