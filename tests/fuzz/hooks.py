@@ -31,13 +31,13 @@ _RULES = [
     (
         "invalid_format",
         r".*/\w+",
-        r"goes with|give either|goes alone|belongs to the variants when they are sent",
+        r"goes with|(give|specify) either|must not be sent|goes alone|belongs to the variants when they are sent",
     ),
     ("invalid_format", r"/items/\d+/(id|if_version|match_by)", r"cannot be said of a product that is to be created"),
     ("out_of_range", r"/until", r"must be later than since"),
-    ("out_of_range", r"/amount_refunded", r"goes with partially_refunded only"),
+    ("out_of_range", r"/amount_refunded", r"must not be sent unless payment_status is partially_refunded"),
     ("invalid_format", r".*/image_id", r"must be the id of one of the product's images"),
-    ("invalid_format", r"/(line_items/\d+/id|options/\d+/name)", r"stands twice"),
+    ("invalid_format", r"/(line_items/\d+/id|options/\d+/name)", r"stands twice|must not be repeated"),
     ("not_found", r"/delivery_ids/\d+", r"is no delivery of this subscription"),
     ("out_of_range", r".*/stock/on_hand", r"leaves less than nothing to sell"),
     # The dictionary of events in schemathesis.toml gives one twice where the description wants each once.

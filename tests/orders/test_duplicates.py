@@ -163,7 +163,7 @@ async def test_a_copy_takes_along_what_was_agreed_and_nothing_else(counter: Coun
     )
     assert line["id"] != order["line_items"][0]["id"]
     assert await counter.stock("TEA") == (8, 0)
-    assert await counter.told() == ["created", "duplicated"]
+    assert await counter.event_names() == ["created", "duplicated"]
     assert (await counter.timeline(copy))[0]["body"] == f"Copied from order {order['number']}."
     assert (await counter.timeline(order))[0]["body"] == f"Copied to order {copy['number']}."
     assert (copy["suspected_duplicates_count"], (await counter.get(order))["suspected_duplicates_count"]) == (0, 0)

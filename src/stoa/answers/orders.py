@@ -17,7 +17,7 @@ from stoa.rest.body import convert
 from stoa.rest.patch import merge
 
 ORDER_ID, NUMBER, LINE_ID, CUSTOMER_ID = 512, 1042, 1801, 76
-_SHIRT = Offer(2016, 805, "LS-S", "Linen Shirt", 5900, 12, endless=False, head="")
+_SHIRT = Offer(2016, 805, "LS-S", "Linen Shirt", 5900, 12, unlimited=False, head="")
 _SOURCE = {"app_id": APP_ID, "name": APP_NAME}
 
 

@@ -1,4 +1,4 @@
-"""What happens when an order's timeline is read and written on."""
+"""The endpoints of an order's timeline."""
 
 from stoa.events.outbox import Actor, emit
 from stoa.orders import queries
@@ -18,8 +18,8 @@ routes = Routes("Orders")
 async def list_order_comments(call: Call, order_id: int, query: ListQuery) -> Page[Comment]:
     """List an order's timeline.
 
-    Comments, and what happened to the order with who did it and what changed, newest first. To show a customer what is
-    meant for them, ask for `visibility=customer`.
+    Returns comments and recorded changes with their authors, newest first. To get the entries that a customer may see,
+    filter by `visibility=customer`.
     """
     if await queries.EXISTS.maybe(call.db, call.store_id, order_id) is None:
         raise NotFound("There is no order with this id.")
@@ -28,9 +28,9 @@ async def list_order_comments(call: Call, order_id: int, query: ListQuery) -> Pa
 
 @routes.post("/orders/{order_id}/comments", scope="orders:write", example=NEW_COMMENT)
 async def create_order_comment(call: Call, order_id: int, body: NewComment) -> Created[Comment]:
-    """Write on an order's timeline.
+    """Add a comment to an order's timeline.
 
-    What is written stays as it is. It is for the store's own people unless `visibility` is `customer`.
+    Comments cannot be changed. A comment is internal to the store unless `visibility` is `customer`.
     """
     if await queries.HOLD.maybe(call.db, call.store_id, order_id) is None:
         raise NotFound("There is no order with this id.")

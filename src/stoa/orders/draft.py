@@ -73,10 +73,10 @@ def _body_faults(call: Call, body: NewOrder) -> list[Fault]:
     """The faults that show without a database."""
     faults: list[Fault] = []
     if body.currency is not None and body.currency != call.store.currency:
-        words = f"this store sells in {call.store.currency}"
+        words = f"must be {call.store.currency}, the currency of this store"
         faults.append(Fault("/currency", "currency_mismatch", words, {"expected": call.store.currency}))
     if body.customer_id is not None and body.customer is not None:
-        faults.append(Fault("/customer", "invalid_format", "give either customer_id or customer, not both"))
+        faults.append(Fault("/customer", "invalid_format", "specify either customer_id or customer, not both"))
     if body.customer is not None:
         faults += inline_faults(body.customer)
     if body.contact is not None:
@@ -84,7 +84,7 @@ def _body_faults(call: Call, body: NewOrder) -> list[Fault]:
     faults += country_faults(body.shipping_address, "/shipping_address")
     faults += country_faults(body.billing_address, "/billing_address")
     if body.placed_at is not None and not _EARLIEST <= body.placed_at <= datetime.now(UTC) + timedelta(days=1):
-        faults.append(Fault("/placed_at", "out_of_range", "must lie between 1970 and tomorrow"))
+        faults.append(Fault("/placed_at", "out_of_range", "must be between 1970 and tomorrow"))
     return faults
 
 
@@ -98,18 +98,18 @@ def _minor(amount: Decimal | None, digits: int) -> int:
 def phone_faults(phone: str | None, at: str) -> list[Fault]:
     if phone is None or e164(phone) is not None:
         return []
-    return [Fault(at, "invalid_format", "must be a number with its country code, as in +1 555 0100 123")]
+    return [Fault(at, "invalid_format", "must be a phone number with its country code, such as +15550100123")]
 
 
 def country_faults(address: OrderAddress | None, at: str) -> list[Fault]:
     code = address.country_code if address else None
     if code is None or code.upper() in COUNTRIES:
         return []
-    return [Fault(f"{at}/country_code", "invalid_format", "must be a country code of ISO 3166-1, as in US")]
+    return [Fault(f"{at}/country_code", "invalid_format", "must be a country code of ISO 3166-1, such as US")]
 
 
 def snapshot(address: OrderAddress | None) -> dict[str, Any] | None:
-    """An address as an order keeps it; one without anything in it is none."""
+    """An address as an order stores it; None if all its members are null."""
     if address is None:
         return None
     members = msgspec.structs.asdict(address)
@@ -147,18 +147,18 @@ def merged_contact(known: dict[str, Any], given: Contact | None) -> dict[str, An
 # --- lines -----------------------------------------------------------------------------------------------------------
 
 
-class Described(msgspec.Struct):
-    """What a line keeps of a variant's document."""
+class VariantMembers(msgspec.Struct):
+    """The members of a variant's document that a line item stores."""
 
     title: str
     option_values: dict[str, str]
 
 
-_described = msgspec.json.Decoder(Described)
+_variant_decoder = msgspec.json.Decoder(VariantMembers)
 
 
 class Offers:
-    """What can be bought now."""
+    """The variants that can be ordered, with current prices and stock."""
 
     def __init__(self, found: Sequence[Offer]) -> None:
         self.by_id = {offer.id: offer for offer in found}
@@ -166,19 +166,19 @@ class Offers:
 
     def available(self) -> dict[int, int]:
         """The available units of each variant that may run out."""
-        return {offer.id: offer.available for offer in self.by_id.values() if not offer.endless}
+        return {offer.id: offer.available for offer in self.by_id.values() if not offer.unlimited}
 
 
 class Priced(msgspec.Struct):
-    """Lines as far as something was found for them."""
+    """The lines whose variants were found, and the faults of the others."""
 
     lines: list[LineState]
-    pointers: dict[int, str]  # where in the body a line stands, by its place
+    pointers: dict[int, str]  # of the lines in the request body, by index
     faults: list[Fault]
 
 
 async def offers_of(db: Executor, store: Store, wanted: Sequence[NewLine]) -> Offers:
-    """What is on offer of all that lines name."""
+    """The offers for all variants that the lines name."""
     return await offers_for(
         db,
         store,
@@ -188,27 +188,27 @@ async def offers_of(db: Executor, store: Store, wanted: Sequence[NewLine]) -> Of
 
 
 def price(store: Store, wanted: Sequence[NewLine], offers: Offers) -> Priced:
-    """Price what is wanted; lines that name nothing are faults, and the others are priced all the same."""
+    """Price lines. A line whose variant is unknown becomes a fault; the others are priced nevertheless."""
     faults: list[Fault] = []
-    for place, line in enumerate(wanted):
+    for index, line in enumerate(wanted):
         if line.variant_id is None and line.sku is None:
-            faults.append(Fault(f"/line_items/{place}/variant_id", "required", "is required, unless sku is given"))
+            faults.append(Fault(f"/line_items/{index}/variant_id", "required", "is required unless sku is given"))
         elif line.variant_id is not None and line.sku is not None:
             faults.append(
-                Fault(f"/line_items/{place}/sku", "invalid_format", "give either variant_id or sku, not both")
+                Fault(f"/line_items/{index}/sku", "invalid_format", "specify either variant_id or sku, not both")
             )
     lines: list[LineState] = []
     pointers: dict[int, str] = {}
-    for place, line in enumerate(wanted):
+    for index, line in enumerate(wanted):
         offer = offers.by_id.get(line.variant_id) if line.variant_id is not None else offers.by_sku.get(line.sku)
         if offer is not None:
-            pointers[len(lines)] = f"/line_items/{place}"
+            pointers[len(lines)] = f"/line_items/{index}"
             lines.append(_line(line, offer, store.digits))
         elif line.sku is not None:
-            faults.append(Fault(f"/line_items/{place}/sku", "unknown_sku", "no variant of this store has this SKU"))
+            faults.append(Fault(f"/line_items/{index}/sku", "unknown_sku", "no variant of this store has this SKU"))
         elif line.variant_id is not None:
             words = "no variant of this store has this id"
-            faults.append(Fault(f"/line_items/{place}/variant_id", "unknown_variant", words))
+            faults.append(Fault(f"/line_items/{index}/variant_id", "unknown_variant", words))
     return Priced(lines, pointers, faults)
 
 
@@ -217,15 +217,15 @@ async def offers_for(db: Executor, store: Store, variant_ids: Sequence[int], sku
 
 
 def _line(line: NewLine, offer: Offer, digits: int) -> LineState:
-    described = _described.decode("{" + offer.head[1:] + "}")
+    variant = _variant_decoder.decode("{" + offer.head[1:] + "}")
     return LineState(
         id=0,
         product_id=offer.product_id,
         variant_id=offer.id,
         sku=offer.sku,
         name=offer.name,
-        variant_title=described.title,
-        option_values=described.option_values,
+        variant_title=variant.title,
+        option_values=variant.option_values,
         quantity=line.quantity,
         unit_price=offer.price if line.unit_price is None else money.to_minor(line.unit_price, digits),
         discount_total=money.to_minor(line.discount_total, digits) if line.discount_total is not None else 0,
@@ -256,7 +256,7 @@ def reserve(lines: Sequence[LineState], available: dict[int, int], *, sent: bool
 
 
 def short_fault(line: LineState, pointer: str | None, available: int) -> Fault:
-    """Names a line with too little stock and its available units; a line that the body does not name, by its id."""
+    """The fault of a line with too little stock; it names the line by id if the body does not hold it."""
     units = max(0, available)
     meta = {"available": units, "variant_id": line.variant_id, "sku": line.sku}
     if pointer is None:
@@ -268,10 +268,10 @@ def short_fault(line: LineState, pointer: str | None, available: int) -> Fault:
 
 
 def external_id_taken(existing_id: int) -> ExternalIdTaken:
-    fault = Fault("/external_id", ExternalIdTaken.code, "is another order's")
+    fault = Fault("/external_id", ExternalIdTaken.code, "belongs to another order")
     return ExternalIdTaken("Another order has this external id.", faults=[fault], existing_id=existing_id)
 
 
 def customer_sum_too_large() -> Refusal:
-    fault = Fault("/customer_id", "out_of_range", "has spent more than can be counted")
-    return ValidationFailed("The customer's sum cannot hold this.", faults=[fault])
+    fault = Fault("/customer_id", "out_of_range", "would have spent more than the largest amount that Stoa can store")
+    return ValidationFailed("The total amount spent by the customer would be too large.", faults=[fault])

@@ -1,4 +1,4 @@
-"""What happens when an order's doubles are asked for, and when it is copied on purpose."""
+"""The endpoints that list an order's duplicates and copy an order."""
 
 from typing import Any
 
@@ -24,15 +24,15 @@ from stoa.rest.lists import ListQuery, list_page
 from stoa.rest.problems import Fault, NotFound, ValidationFailed, VersionConflict
 
 routes = Routes("Orders")
-_PLAIN = NewCopy()
+_DEFAULT = NewCopy()
 
 
 @routes.get("/orders/{order_id}/duplicates", scope="orders:read", lists=DUPLICATES)
 async def list_order_duplicates(call: Call, order_id: int, query: ListQuery) -> Page[Duplicate]:
-    """List orders that may be the same purchase, and copies of this one.
+    """List suspected duplicates and copies of an order.
 
-    `suspected` ones were placed by the same contact within the window and have the same basket or address; `score` says how
-    sure that is and `reasons` why. A `copy` was made from this order on purpose. Newest first.
+    A `suspected` duplicate was placed by the same contact within the time window and has the same basket or address; `score`
+    is the confidence, and `reasons` explains it. A `copy` was made from this order on request. Newest first.
     """
     if await queries.EXISTS.maybe(call.db, call.store_id, order_id) is None:
         raise NotFound("There is no order with this id.")
@@ -45,12 +45,12 @@ async def list_order_duplicates(call: Call, order_id: int, query: ListQuery) -> 
     errors=[InsufficientStock, VersionConflict],
     example=NEW_COPY,
 )
-async def duplicate_order(call: Call, order_id: int, body: NewCopy = _PLAIN) -> Created[Order]:
+async def duplicate_order(call: Call, order_id: int, body: NewCopy = _DEFAULT) -> Created[Order]:
     """Copy an order into a new one.
 
-    Lines, customer, contact, addresses, methods, amounts, note, tags and metadata are copied; payment, tracking, comments and
-    external id never. With `reprice` every line costs what it costs now, and discounts and taxes, which belong to the old
-    prices, stay behind. Lines whose variant is gone are named in `meta.skipped_line_items`.
+    Copies line items, customer, contact, addresses, methods, amounts, note, tags and metadata, but not payment, tracking,
+    comments and external id. With `reprice`, line items take the current prices, and discounts and taxes, which belong to the
+    old prices, are not copied. Line items whose variant was deleted are listed in `meta.skipped_line_items`.
     """
     original = await _original(call, order_id)
     variants = [line.variant_id for line in original.lines]
@@ -59,7 +59,7 @@ async def duplicate_order(call: Call, order_id: int, body: NewCopy = _PLAIN) -> 
     order.source = {"app_id": call.caller.app_id, "name": call.caller.app_name}
     faults = sum_faults(order, {}, call.store.digits)
     if not order.lines:
-        faults = [Fault("", "unknown_variant", "every line's variant is gone")]
+        faults = [Fault("", "unknown_variant", "the variants of all line items were deleted")]
     if faults:
         raise ValidationFailed("The order cannot be copied.", faults=faults)
     placement = Placement(
@@ -71,14 +71,14 @@ async def duplicate_order(call: Call, order_id: int, body: NewCopy = _PLAIN) -> 
         lines_sent=False,
     )
     stored = await alone(call, place(call.db, [placement], offers.available()))
-    words = f"Copied to order {order.number}."
-    await queries.ADD_COMMENT.one(call.db, call.store_id, order_id, "system", "internal", words, author_of(call))
+    entry = f"Copied to order {order.number}."
+    await queries.ADD_COMMENT.one(call.db, call.store_id, order_id, "system", "internal", entry, author_of(call))
     meta = msgspec.json.encode({"skipped_line_items": skipped})
     return msgspec.structs.replace(stored, meta=meta)
 
 
 async def _original(call: Call, order_id: int) -> OrderState:
-    """The order to copy, held so that nobody who is erased lives on in a copy; an erased customer's belongs to nobody."""
+    """Lock and read the order to copy, so that an erasure cannot miss the copy; an erased customer is not copied."""
     row = await queries.READ.maybe(call.db, call.store_id, order_id)
     if row is None:
         raise NotFound("There is no order with this id.")
@@ -90,19 +90,19 @@ async def _original(call: Call, order_id: int) -> OrderState:
 
 
 def copy_of(original: OrderState, body: NewCopy, offers: Offers) -> tuple[OrderState, list[dict[str, Any]]]:
-    """A new order like an old one, its lines still with their old ids, and the lines that could not come along."""
+    """A copy of an order, whose lines keep their ids until it is numbered, and the lines that are skipped."""
     lines: list[LineState] = []
     skipped: list[dict[str, Any]] = []
     for line in original.lines:
         offer = offers.by_id.get(line.variant_id)
         if offer is None:
-            told = {"id": line.id, "variant_id": line.variant_id, "sku": line.sku, "name": line.name}
-            skipped.append({**told, "quantity": line.quantity, "reason": "variant_deleted"})
+            members = {"id": line.id, "variant_id": line.variant_id, "sku": line.sku, "name": line.name}
+            skipped.append({**members, "quantity": line.quantity, "reason": "variant_deleted"})
             continue
-        kept = msgspec.structs.replace(line, fulfilled_quantity=0, returned_quantity=0, sku=offer.sku)
+        copy = msgspec.structs.replace(line, fulfilled_quantity=0, returned_quantity=0, sku=offer.sku)
         if body.reprice:
-            kept = msgspec.structs.replace(kept, unit_price=offer.price, discount_total=0, tax_total=0)
-        lines.append(kept)
+            copy = msgspec.structs.replace(copy, unit_price=offer.price, discount_total=0, tax_total=0)
+        lines.append(copy)
     order = OrderState(
         status=body.status,
         currency=original.currency,
@@ -121,6 +121,6 @@ def copy_of(original: OrderState, body: NewCopy, offers: Offers) -> tuple[OrderS
     )
     if not body.reprice:
         order.tax_total = original.tax_total
-        # What was taken off for lines that stay behind cannot make the rest cost less than nothing.
+        # A discount that was meant for skipped lines must not make the total negative.
         order.discount_total = min(original.discount_total, order.total)
     return order, skipped

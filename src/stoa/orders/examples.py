@@ -1,4 +1,4 @@
-"""Examples that stand in the documentation; the tests send each of them."""
+"""Example request bodies of the documentation; the tests send each of them."""
 
 from typing import Any
 

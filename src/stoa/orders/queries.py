@@ -1,4 +1,4 @@
-"""What the database does for orders, their timeline and their duplicates."""
+"""The statements for orders, their timelines and their duplicates."""
 
 from datetime import datetime
 
@@ -104,11 +104,11 @@ class StoredOrder(msgspec.Struct):
 
 _STORED = """SELECT id, version, suspected_duplicates, head, lines, person, clock_timestamp() AS moment
                FROM orders WHERE store_id = $1 AND id = $2"""
-# Whoever copies an order lets others copy it too, but nobody change it.
+# A copy prevents changes of the original, but no other copies.
 READ = Query(StoredOrder, f"{_STORED} FOR SHARE")
-# The house's one order of locks: the order, its customer, products by id, variants by id.
+# All transactions lock in the same order: orders by id, customers by id, products by id.
 LOCK = Query(StoredOrder, f"{_STORED} FOR NO KEY UPDATE")
-# Whoever touches several orders holds them in the order of their ids.
+# Several orders are locked in the order of their ids.
 LOCK_LIVE = Query(
     int,
     """SELECT o.id FROM unnest($2::bigint[]) AS t (id) JOIN orders o ON o.store_id = $1 AND o.id = t.id
@@ -271,12 +271,12 @@ class LineIds(msgspec.Struct):
 NEW_LINE_IDS = Query(
     LineIds,
     "SELECT ARRAY(SELECT nextval('order_line_ids') FROM generate_series(1, $1::integer)) AS line_ids",
-    unbound="ids are drawn from one sequence for all stores",
+    unbound="all stores share one sequence",
 )
 
 
 class Offer(msgspec.Struct):
-    """A variant as it can be bought now."""
+    """A variant that can be ordered, with its current price and stock."""
 
     id: int
     product_id: int
@@ -284,12 +284,13 @@ class Offer(msgspec.Struct):
     name: str
     price: int
     available: int
-    endless: bool
+    unlimited: bool  # backorders are allowed, or stock is not tracked
     head: str
 
 
 OFFERS = Query(
-    Offer, "SELECT id, product_id, sku, name, price, available, endless, head FROM offers($1, $2::bigint[], $3::text[])"
+    Offer,
+    "SELECT id, product_id, sku, name, price, available, unlimited, head FROM offers($1, $2::bigint[], $3::text[])",
 )
 
 
@@ -369,5 +370,5 @@ ADD_COMMENT = Query(
         VALUES ($1, $2, $3, $4, $5, $6, '{{}}', clock_timestamp())
         RETURNING id, convert_to({_COMMENT}, 'UTF8') AS doc""",
 )
-# An erasure that reaches for the order waits until what is being written on it can be seen.
+# An erasure of the order's customer waits until the comment is committed.
 HOLD = Query(int, "SELECT id FROM orders WHERE store_id = $1 AND id = $2 FOR SHARE")

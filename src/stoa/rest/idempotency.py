@@ -1,4 +1,4 @@
-"""Idempotency keys: claimed, worked and answered in the one transaction that does the work."""
+"""Idempotency keys: the key, the work and the stored response share one transaction."""
 
 import hashlib
 import re
@@ -17,7 +17,7 @@ _KEY = re.compile(r"[\x21-\x7e]{1,255}\Z")
 
 
 class Seal(Protocol):
-    """What keeps a remembered secret unreadable in the database; the service hands its own to the dispatcher."""
+    """Encrypts stored responses that contain a secret."""
 
     def seal(self, text: str, table: str, column: str, store_id: int, row_id: int) -> bytes: ...
     def open(self, sealed: bytes, table: str, column: str, store_id: int, row_id: int) -> str: ...
@@ -94,7 +94,7 @@ FORGET_OLD = Command(
     """DELETE FROM idempotency_keys WHERE (store_id, app_id, key) IN (
            SELECT store_id, app_id, key FROM idempotency_keys
             WHERE created_at < now() - interval '7 days' LIMIT 1000)""",
-    unbound="housekeeping goes over all stores",
+    unbound="maintenance covers all stores",
 )
 
 
@@ -103,12 +103,12 @@ def read_key(header: bytes | None) -> str | None:
         return None
     key = header.decode("latin-1")
     if not _KEY.match(key):
-        raise InvalidIdempotencyKey("An Idempotency-Key is 1 to 255 visible ASCII characters.")
+        raise InvalidIdempotencyKey("The Idempotency-Key must consist of 1 to 255 visible ASCII characters.")
     return key
 
 
 def fingerprint(method: str, path: str, query: bytes, body: bytes) -> bytes:
-    """What makes two requests the same."""
+    """A digest that is equal for equal requests."""
     digest = hashlib.sha256()
     for part in (method.encode(), path.encode("utf-8", "surrogatepass"), query, body):
         digest.update(len(part).to_bytes(8, "big"))
@@ -146,14 +146,19 @@ def _replayed(stored: StoredResponse, fingerprint: bytes) -> Response:
 def replay(stored: StoredResponse, fingerprint: bytes) -> Response | Refusal:
     """The stored response; a refusal if it belongs to another request."""
     if stored.fingerprint != fingerprint:
-        return IdempotencyKeyReused("A key belongs to one request: same method, address, query and body.")
+        return IdempotencyKeyReused(
+            "This key was used for another request. Use a new key unless method, URL and body are the same."
+        )
     pairs: list[tuple[str, str]] = msgspec.json.decode(stored.headers or "[]", type=list[tuple[str, str]])
     headers: Headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in pairs]
     return Response(stored.status or 200, [*headers, (b"idempotent-replayed", b"true")], stored.body or b"")
 
 
 def in_progress() -> IdempotencyInProgress:
-    return IdempotencyInProgress("The first request with this key has not finished.", headers=[(b"retry-after", b"1")])
+    return IdempotencyInProgress(
+        "The first request with this key has not finished. Retry after the number of seconds in Retry-After.",
+        headers=[(b"retry-after", b"1")],
+    )
 
 
 async def remember(
@@ -195,7 +200,7 @@ async def keep_responses(db: Executor, store_id: int, kept: Sequence[KeptRespons
 
 
 def sealed(response: Response, seal: Seal, store_id: int, app_id: int, key: str) -> Response:
-    """An answer that shows a secret, as it is kept: bound to its key, so that no other request gets it."""
+    """A response that contains a secret, as it is stored: encrypted, and bound to its key."""
     body = seal.seal(response.body.decode(), "idempotency_keys", f"body/{key}", store_id, app_id)
     return msgspec.structs.replace(response, body=body)
 
