@@ -148,6 +148,11 @@ def _made(statement: Statement, prefix: str) -> dict[Any, str]:
     return found
 
 
+def _is_rows(text: str) -> bool:
+    """Whether a text is a JSON argument of a stored function; its ids must be replaced however long it is."""
+    return text.startswith("[{")
+
+
 def _is_new(value: Any) -> bool:
     return isinstance(value, int) and value > FIRST_NEW_ID
 
@@ -159,7 +164,7 @@ def _mentions(value: Any, made: Mapping[Any, str]) -> bool:
         case int():
             return abs(value) in made
         case str():
-            return len(value) < _SHORT and any(str(each) in value for each in made)
+            return (len(value) < _SHORT or _is_rows(value)) and any(str(each) in value for each in made)
         case _:
             return isinstance(value, datetime) and value in made
 

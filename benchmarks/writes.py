@@ -90,7 +90,7 @@ async def of_store(settings: Settings, store: Loaded, access: Access, *, baselin
         ),
         Measure(
             "create-order",
-            "an order of three lines, its stock, ledger, events and key; doubles are looked for",
+            "an order of three lines, its stock, ledger, events and key; suspected duplicates are searched",
             order,
             as_transaction(await record(settings, order), *_chosen(store)),
             baseline=order if baseline else None,
@@ -98,7 +98,7 @@ async def of_store(settings: Settings, store: Loaded, access: Access, *, baselin
         ),
         Measure(
             "unasked-order",
-            "the same without a contact, so that no doubles are looked for",
+            "the same without a contact, so that no suspected duplicates are searched",
             unasked,
             as_transaction(await record(settings, unasked), *_chosen(store)),
         ),
@@ -136,6 +136,8 @@ def _chosen(store: Loaded) -> tuple[dict[str, str], list[str]]:
         varied[f'"SKU-{number}-1"'] = f"""'"SKU-' || :{name}::text || '-1"'"""
         varied[f'"{number}"'] = f"""'"' || :{name}::text || '"'"""  # the product, and its first variant
         varied[f'"{number}1"'] = f"""'"' || :{name}::text || '1"'"""
+        varied[f'"product_id":{number},'] = f"""'"product_id":' || :{name}::text || ','"""
+        varied[f'"variant_id":{number}1,'] = f"""'"variant_id":' || :{name}::text || '1,'"""
     first, span = store.first_id, store.products
     choose = [f"\\set d random({first}, {store.last_id})"]
     choose += [f"\\set {name} {first} + (:d - {first} + {span // 3 * n}) % {span}" for n, name in ((1, "e"), (2, "f"))]

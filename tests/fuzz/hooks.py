@@ -31,13 +31,13 @@ _RULES = [
     (
         "invalid_format",
         r".*/\w+",
-        r"goes with|(give|specify) either|requires|cannot be combined|must be omitted when variants are sent|is also set on another address",
+        r"goes with|(give|specify) either|requires|cannot be combined|must not be sent|must be omitted when variants are sent|is also set on another address",
     ),
     ("invalid_format", r"/items/\d+/(id|if_version|match_by)", r"must be omitted when op is create"),
     ("out_of_range", r"/until", r"must be later than since"),
-    ("out_of_range", r"/amount_refunded", r"goes with partially_refunded only"),
+    ("out_of_range", r"/amount_refunded", r"must not be sent unless payment_status is partially_refunded"),
     ("invalid_format", r".*/image_id", r"must be the id of one of the product's images"),
-    ("invalid_format", r"/(line_items/\d+/id|options/\d+/name)", r"stands twice|is the name of another option"),
+    ("invalid_format", r"/(line_items/\d+/id|options/\d+/name)", r"must not be repeated|is the name of another option"),
     ("not_found", r"/delivery_ids/\d+", r"is not a delivery of this subscription"),
     ("out_of_range", r".*/stock/on_hand", r"leaves less than zero available"),
     # The dictionary of events in schemathesis.toml gives one twice where the description wants each once.

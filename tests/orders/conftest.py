@@ -1,4 +1,4 @@
-"""The orders' own shop."""
+"""The store of the order tests."""
 
 import pytest
 
@@ -8,5 +8,5 @@ from tests.support.shops import Shop
 
 @pytest.fixture
 async def counter(shop: Shop) -> Counter:
-    """Tea (ten), pots in two colours (three and one) and a class of which there is no end."""
+    """Tea (10 units), pots in two colors (3 and 1) and a class with unlimited stock."""
     return await Counter(shop).open(TEA, POT, CLASS)

@@ -1,4 +1,4 @@
-"""A shop that takes orders, and a look at what became of them, of its stock and of what was told."""
+"""A store that takes orders, with its stock, ledger, timelines and events."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,7 +30,7 @@ HOME: dict[str, Any] = {"address1": "3 Well Street", "city": "Bath", "postal_cod
 
 @dataclass
 class Counter:
-    """A shop's counter: orders are placed and moved here, and the books are looked into."""
+    """Places and moves orders of a store, and reads its books."""
 
     shop: Shop
     variants: dict[str, int] = field(default_factory=dict[str, int])
@@ -52,7 +52,7 @@ class Counter:
         return await self.client.post("/orders", json=body, headers=headers)
 
     async def place(self, *lines: tuple[str, int], **body: Any) -> dict[str, Any]:
-        """An order that must be taken."""
+        """Place an order that must be accepted."""
         answer = await self.post(*lines, **body)
         assert answer.status_code == 201, answer.text
         return answer.json()["data"]
@@ -61,11 +61,11 @@ class Counter:
         return await self.client.put(f"/orders/{order['id']}/status", json=body)
 
     async def move(self, order: dict[str, Any], *statuses: str, **body: Any) -> dict[str, Any]:
-        """Through these statuses, one after the other; the last with what else is said."""
+        """Move an order through statuses, one after the other; the last call has the other fields too."""
         moved = order
         for status in statuses:
-            said = {"status": status, **(body if status == statuses[-1] else {})}
-            answer = await self.put(order, **said)
+            fields = {"status": status, **(body if status == statuses[-1] else {})}
+            answer = await self.put(order, **fields)
             assert answer.status_code == 200, answer.text
             moved = answer.json()["data"]
         return moved
@@ -79,12 +79,12 @@ class Counter:
         return answer.json()["data"]
 
     async def stock(self, sku: str) -> tuple[int, int]:
-        """What is on hand and what is reserved."""
+        """The units on hand and reserved."""
         page = (await self.client.get("/products/inventory", params={"sku": sku})).json()
         return page["data"][0]["stock"]["on_hand"], page["data"][0]["stock"]["reserved"]
 
     async def ledger(self, order: dict[str, Any]) -> list[tuple[str, int, int]]:
-        """What an order moved, oldest first: kind, on hand, reserved."""
+        """The ledger rows of an order, oldest first: kind, on hand, reserved."""
         params = {"order_id": order["id"], "limit": 250}
         page = (await self.client.get("/products/inventory/adjustments", params=params)).json()
         return [(entry["kind"], entry["delta_on_hand"], entry["delta_reserved"]) for entry in reversed(page["data"])]
@@ -93,14 +93,14 @@ class Counter:
         return (await self.client.get(f"/orders/{order['id']}/comments", params=params)).json()["data"]
 
     async def forget(self) -> None:
-        """From now on only what comes next is looked at."""
+        """Ignore all events up to now."""
         rows = await self.shop.db.fetch(
             "SELECT coalesce(max(position), 0) FROM events WHERE store_id = $1", self.shop.store_id
         )
         self.last_event = rows[0][0]
 
     async def events(self, kind: str = "order.") -> list[dict[str, Any]]:
-        """What was told since, in order."""
+        """The events since then, in order."""
         rows = await self.shop.db.fetch(
             """SELECT type, resource_type, resource_id, resource_version, changes, data FROM events
                 WHERE store_id = $1 AND position > $2 AND starts_with(type, $3) ORDER BY position""",
@@ -109,16 +109,16 @@ class Counter:
             kind,
         )
         names = ("type", "resource_type", "resource_id", "version", "changes", "data")
-        told: list[dict[str, Any]] = [dict(zip(names, row, strict=True)) for row in rows]
-        for event in told:
+        events: list[dict[str, Any]] = [dict(zip(names, row, strict=True)) for row in rows]
+        for event in events:
             event.update({name: msgspec.json.decode(event[name]) for name in ("changes", "data")})
-        return told
+        return events
 
-    async def told(self) -> list[str]:
+    async def event_names(self) -> list[str]:
         return [event["type"].removeprefix("order.") for event in await self.events()]
 
     async def assert_books_balance(self) -> None:
-        """Levels, ledger, products and open lines agree with one another, whatever happened."""
+        """Levels, ledger, products and open lines agree."""
         store_id = self.shop.store_id
         for sku, on_hand, reserved, moved, held, promised in await self.shop.db.fetch(
             """SELECT v.sku, v.on_hand, v.reserved, m.on_hand, m.reserved, coalesce(l.open, 0)
@@ -143,5 +143,5 @@ class Counter:
 
 
 def codes(answer: httpx.Response) -> list[tuple[str, str]]:
-    """Every fault of a refusal: where and what."""
+    """The pointer and code of every fault of a refusal."""
     return [(fault["pointer"], fault["code"]) for fault in answer.json()["errors"]]

@@ -95,7 +95,7 @@ async def test_a_change_that_changes_nothing_is_no_version(counter: Counter) -> 
     order = await counter.place(("TEA", 2))
     await counter.forget()
     answer = await change(counter, order, 0, quantity=2, unit_price="8.00", metadata={})
-    assert (answer.json()["data"], await counter.told()) == (order, [])
+    assert (answer.json()["data"], await counter.event_names()) == (order, [])
 
 
 async def test_fields_that_are_read_only_may_be_sent_back(counter: Counter) -> None:

@@ -1,4 +1,4 @@
-"""Many hands on the same orders and shelves: nothing is sold twice, nothing happens twice, nobody meets a 5xx."""
+"""Concurrent calls on the same orders and stock: no unit is sold twice, no effect happens twice, and no call fails with 5xx."""
 
 import asyncio
 import random
@@ -23,7 +23,7 @@ def product(sku: str, on_hand: int) -> dict[str, Any]:
 
 @pytest.fixture
 async def busy(settings: Settings, db: Database) -> AsyncIterator[Shop]:
-    """A shop whose app may have as many requests in flight as it likes, over ten connections."""
+    """A store whose app may have 1,000 requests in flight, over ten database connections."""
     application = Application(msgspec.structs.replace(settings, app_concurrency=1000, database_pool=10))
     shop = await open_shop(application, db)
     yield shop
@@ -32,7 +32,7 @@ async def busy(settings: Settings, db: Database) -> AsyncIterator[Shop]:
 
 
 async def rush(calls: Iterable[Coroutine[Any, Any, httpx.Response]]) -> list[httpx.Response]:
-    """All at once, two for each connection: more would only wait for one, and on a busy machine for too long."""
+    """Run calls concurrently, two for each database connection; more would only wait, on a busy machine for too long."""
     turn = asyncio.Semaphore(20)
 
     async def each(call: Coroutine[Any, Any, httpx.Response]) -> httpx.Response:
@@ -42,10 +42,10 @@ async def rush(calls: Iterable[Coroutine[Any, Any, httpx.Response]]) -> list[htt
     return await asyncio.gather(*map(each, calls))
 
 
-async def test_what_there_is_is_sold_and_not_one_more(busy: Shop) -> None:
+async def test_all_stock_is_sold_and_no_unit_more(busy: Shop) -> None:
     counter = await Counter(busy).open(product("A", 60), product("B", 60), product("C", 60))
     dice = random.Random(4)
-    # Whole order lists in every order, so that nothing about them gives the locks an order.
+    # Lines are in random order, so that they give the locks no order.
     baskets = [[(sku, dice.randint(1, 2)) for sku in dice.sample("ABC", dice.randint(1, 3))] for _ in range(300)]
     answers = await rush(counter.post(*basket) for basket in baskets)
     assert set(Tally(answer.status_code for answer in answers)) == {201, 409}
@@ -64,7 +64,7 @@ async def test_what_there_is_is_sold_and_not_one_more(busy: Shop) -> None:
 
 
 async def test_three_thousand_buyers_get_a_thousand_units(busy: Shop, settings: Settings) -> None:
-    """Three services beside one another, as workers are, and baskets of one to three lines in every order."""
+    """Three applications on one database, as workers are, and baskets of one to three lines in random order."""
     stock = {"A": 400, "B": 350, "C": 250}
     counter = await Counter(busy).open(*(product(sku, units) for sku, units in stock.items()))
     roomy = msgspec.structs.replace(settings, app_concurrency=1000, database_pool=8)
@@ -86,7 +86,7 @@ async def test_three_thousand_buyers_get_a_thousand_units(busy: Shop, settings: 
         assert await counter.stock(sku) == (units, units)
     assert len({order["number"] for order in sold}) == len(sold)
     assert (await counter.client.get("/orders")).json()["meta"]["total"] == len(sold)
-    assert Tally(await counter.told())["created"] == len(sold)
+    assert Tally(await counter.event_names())["created"] == len(sold)
     await counter.assert_books_balance()
     for client, service in zip(clients[1:], services, strict=True):
         await client.aclose()
@@ -115,7 +115,11 @@ async def test_one_key_places_one_order_however_often_it_is_sent(busy: Shop) -> 
     again = await counter.post(("TEA", 1), headers=key, customer=ADA)
     assert (again.status_code, again.headers["idempotent-replayed"]) == (201, "true")
     page = (await counter.client.get("/orders")).json()
-    assert (page["meta"]["total"], await counter.stock("TEA"), await counter.told()) == (1, (500, 1), ["created"])
+    assert (page["meta"]["total"], await counter.stock("TEA"), await counter.event_names()) == (
+        1,
+        (500, 1),
+        ["created"],
+    )
 
 
 async def test_of_racing_moves_to_different_places_one_wins(busy: Shop) -> None:
@@ -138,7 +142,7 @@ async def test_fifty_shipments_of_one_order_leave_the_shelf_once(busy: Shop) -> 
     answers = await rush(counter.put(order, status="shipped") for _ in range(50))
     assert Tally(answer.status_code for answer in answers) == {200: 50}
     assert {answer.json()["data"]["version"] for answer in answers} == {2}
-    assert (await counter.stock("TEA"), await counter.told()) == ((7, 0), ["status_changed"])
+    assert (await counter.stock("TEA"), await counter.event_names()) == ((7, 0), ["status_changed"])
 
 
 async def test_cancelling_while_shipping_does_one_of_both(busy: Shop) -> None:
@@ -174,7 +178,7 @@ async def test_parts_shipped_at_once_add_up(busy: Shop) -> None:
     order = await counter.place(("TEA", 20), status="processing")
     part = [{"id": order["line_items"][0]["id"], "quantity": 1}]
     answers = await rush(counter.put(order, status="shipped", line_items=part) for _ in range(30))
-    # What comes after the last unit finds the order shipped, which is where it was to go.
+    # Calls after the last unit find the order shipped already, which is no error.
     assert Tally(answer.status_code for answer in answers) == {200: 30}
     assert (await counter.get(order))["status"] == "shipped"
     assert await counter.stock("TEA") == (30, 0)

@@ -91,7 +91,7 @@ async def test_a_part_is_shipped_and_then_the_rest(counter: Counter) -> None:
     rest = await counter.move(order, "shipped")
     assert (rest["status"], rest["fulfillment_status"]) == ("shipped", "fulfilled")
     assert (await counter.stock("TEA"), await counter.stock("POT-B")) == ((5, 0), (2, 0))
-    assert await counter.told() == ["created", "status_changed", "status_changed"]
+    assert await counter.event_names() == ["created", "status_changed", "status_changed"]
     await counter.assert_books_balance()
 
 
@@ -130,7 +130,7 @@ async def test_an_empty_list_of_lines_moves_nothing(counter: Counter, status: st
         await counter.move(order, "shipped")
     answer = await counter.put(order, status=status, line_items=[])
     assert (answer.status_code, codes(answer)) == (422, [("/line_items", "out_of_range")])
-    assert "leave it out" in answer.json()["errors"][0]["detail"]
+    assert "omit it" in answer.json()["errors"][0]["detail"]
     assert (await counter.get(order))["status"] != status
 
 
@@ -164,7 +164,7 @@ async def test_a_payment_goes_its_way(counter: Counter) -> None:
     for body, expected in steps:
         moved = (await counter.put(order, **body)).json()["data"]
         assert (moved["amount_paid"], moved["amount_refunded"], moved["amount_due"]) == expected
-    assert await counter.told() == ["created", *["payment_status_changed"] * 6]
+    assert await counter.event_names() == ["created", *["payment_status_changed"] * 6]
 
 
 async def test_a_refund_that_cannot_be_is_refused(counter: Counter) -> None:
@@ -212,7 +212,7 @@ async def test_a_parcel_is_noted_once_and_only_when_something_left(counter: Coun
     for _ in range(2):
         answer = await counter.put(order, tracking=parcel)
         assert [each["number"] for each in answer.json()["data"]["tracking"]] == ["P-9"]
-    assert await counter.told() == ["updated"]
+    assert await counter.event_names() == ["updated"]
 
 
 async def test_parcels_have_an_end(counter: Counter) -> None:

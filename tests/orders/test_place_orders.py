@@ -285,7 +285,7 @@ async def test_a_dry_run_tells_everything_and_writes_nothing(counter: Counter) -
     assert (order["id"], order["number"], order["version"], order["total"]) == (0, 0, 0, "8.00")
     assert order.keys() == before.keys()
     assert [each["order_id"] for each in meta["suspected_duplicates"]] == [before["id"]]
-    assert (await counter.told(), await counter.stock("TEA")) == ([], (10, 1))
+    assert (await counter.event_names(), await counter.stock("TEA")) == ([], (10, 1))
     assert (await counter.client.get("/orders")).json()["meta"]["total"] == 1
     assert (await counter.client.get("/customers")).json()["meta"]["total"] == 1
     assert (await counter.place(("TEA", 1)))["number"] == 1002

@@ -4,6 +4,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from stoa.access.operator import Operator
 from stoa.access.queries import STORE_BY_HANDLE
 from stoa.events.outbox import Cause
@@ -12,7 +14,7 @@ from stoa.imports.importable import Task
 from stoa.imports.jobs import new_import_id, start_import
 from stoa.imports.products import PRODUCTS
 from stoa.orders.bodies import NewOrder
-from stoa.orders.placing import place
+from stoa.orders.endpoints import create_order
 from stoa.products.bodies import NewProduct
 from stoa.products.rules import new_product
 from stoa.products.save import save
@@ -35,9 +37,9 @@ async def stocked(by: Operator, handle: str) -> dict[str, Any]:
     }
     async with by.db.transaction() as db:
         await save(db, store.id, [shirt], Cause(None, by.request_id))
-        placed, _ = await place(
-            Call(db, store, TILLER, by.request_id, ""), convert(order, NewOrder, digits=store.digits)
-        )
+        call = Call(db, store, TILLER, by.request_id, "")
+        created = await create_order(call, convert(order, NewOrder, digits=store.digits))
+    placed = msgspec.json.decode(created.doc)
     task = Task(store, new_import_id(), None, by.request_id, Options())
     with tempfile.NamedTemporaryFile(suffix=".ndjson") as file:
         Path(file.name).write_bytes(b'{"sku":"LS-S","name":"Linen Shirt"}\n')
@@ -45,7 +47,7 @@ async def stocked(by: Operator, handle: str) -> dict[str, Any]:
             job = await start_import(db, task, PRODUCTS, Path(file.name), NDJSON)
     return {
         "product_id": shirt.id,
-        "order_id": placed.id,
-        "customer_id": placed.customer_id,
+        "order_id": placed["id"],
+        "customer_id": placed["customer_id"],
         "import_id": job.id,
     }

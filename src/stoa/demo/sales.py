@@ -4,13 +4,13 @@ from datetime import UTC, datetime, timedelta
 from importlib.resources import files
 from typing import Any
 
+import msgspec
+
 from stoa.access.operator import Operator
 from stoa.db.pool import Database
 from stoa.db.query import Executor
 from stoa.orders.bodies import NewOrder, StatusChange
-from stoa.orders.endpoints import update_order_status
-from stoa.orders.placing import place
-from stoa.orders.states import OrderState
+from stoa.orders.endpoints import create_order, update_order_status
 from stoa.rest.body import convert, parse
 from stoa.rest.endpoint import Call, Caller, Store
 
@@ -24,10 +24,11 @@ async def sell(operator: Operator, store: Store, name: str) -> None:
         body = convert(order, NewOrder, digits=store.digits)
         body.placed_at = datetime.now(UTC) - timedelta(days=days_ago)
         async with operator.db.transaction() as db:
-            placed, _ = await place(_call(operator, store, db), body)
+            created = await create_order(_call(operator, store, db), body)
+            placed = msgspec.json.decode(created.doc)
             for move in moves:
                 wanted = convert(_portioned(move, placed), StatusChange, digits=store.digits)
-                await update_order_status(_call(operator, store, db), placed.id, wanted)
+                await update_order_status(_call(operator, store, db), placed["id"], wanted)
 
 
 def _call(operator: Operator, store: Store, db: Executor) -> Call:
@@ -37,9 +38,9 @@ def _call(operator: Operator, store: Store, db: Executor) -> Call:
     return call
 
 
-def _portioned(move: dict[str, Any], order: OrderState) -> dict[str, Any]:
+def _portioned(move: dict[str, Any], order: dict[str, Any]) -> dict[str, Any]:
     """A move as a body; a file cannot know a line's id, so it only says that the first is meant."""
     if not move.pop("first_line_only", False):
         return move
-    line = order.lines[0]
-    return {**move, "line_items": [{"id": line.id, "quantity": line.quantity}]}
+    line = order["line_items"][0]
+    return {**move, "line_items": [{"id": line["id"], "quantity": line["quantity"]}]}

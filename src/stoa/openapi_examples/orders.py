@@ -22,7 +22,8 @@ from stoa.openapi_examples.fixtures import (
 from stoa.openapi_examples.products import shirt
 from stoa.orders import examples
 from stoa.orders.bodies import NewCopy, NewOrder
-from stoa.orders.documents import NO_CONTACT
+from stoa.orders.documents import NO_CONTACT, document_of
+from stoa.orders.draft import Offers, price, snapshot
 from stoa.orders.duplicates import copy_of
 from stoa.orders.events import (
     OrderCommentCreated,
@@ -32,11 +33,8 @@ from stoa.orders.events import (
     differences,
     events_of,
 )
-from stoa.orders.placing import snapshot
-from stoa.orders.pricing import Offers, price
 from stoa.orders.queries import Offer
-from stoa.orders.rules import change_payment, change_status, likeness
-from stoa.orders.saving import document_of, traits_of
+from stoa.orders.rules import change_payment, change_status, likeness, traits_of
 from stoa.orders.states import OrderState
 from stoa.products.documents import minor
 from stoa.rest.body import convert
@@ -109,7 +107,7 @@ def _offers() -> Offers:
                 name=product.fields["name"],
                 price=minor(variant.fields["effective_price"]) or 0,
                 available=variant.on_hand,
-                endless=False,
+                unlimited=False,
                 head=head_of(variant.fields),
             )
             for variant in product.variants

@@ -1,4 +1,4 @@
-"""What may be sent of orders: each body with its limits, so that whatever passes fits into the database."""
+"""Request bodies of orders, with limits that guarantee that every valid body fits into the database."""
 
 from typing import Annotated, Literal
 
@@ -28,7 +28,7 @@ Tags = Annotated[list[Tag], Meta(max_length=250)]
 
 
 class NewLine(msgspec.Struct, forbid_unknown_fields=True):
-    """A variant by its id or SKU, and how many; without `unit_price` it costs what it costs now."""
+    """A variant, by `variant_id` or `sku`, and a quantity. `unit_price` defaults to the current price."""
 
     quantity: Units
     variant_id: Id | None = None
@@ -40,13 +40,13 @@ class NewLine(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class AddedLine(NewLine, forbid_unknown_fields=True):
-    """A line to add; it joins an equal one (same variant, price and metadata) unless `merge` is false."""
+    """A line to add. It is merged into an equal line (same variant, price and metadata) unless `merge` is false."""
 
     merge: bool = True
 
 
 class NewOrder(msgspec.Struct, forbid_unknown_fields=True):
-    """An order as it is sent. What it costs is computed; a `total` that is sent is compared with that."""
+    """A new order. Stoa computes the total; a `total` in the request must agree with it."""
 
     line_items: Annotated[list[NewLine], Meta(min_length=1, max_length=MOST_LINES)]
     status: Literal["draft", "pending", "processing"] = "pending"
@@ -73,7 +73,7 @@ class NewOrder(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class OrderChanges(msgspec.Struct, forbid_unknown_fields=True):
-    """What may be changed of an order itself; what is left out stays, null clears."""
+    """Changes of an order's own fields. Omitted fields stay as they are; null clears a field."""
 
     contact: Contact | UnsetType | None = UNSET
     shipping_address: OrderAddress | UnsetType | None = UNSET
@@ -89,10 +89,10 @@ class OrderChanges(msgspec.Struct, forbid_unknown_fields=True):
     external_id: Name | UnsetType | None = UNSET
 
 
-_MOVES = "PUT /orders/{order_id}/status"
-# Where a field is changed that a merge patch of the order leaves alone.
+_STATUS_ENDPOINT = "PUT /orders/{order_id}/status"
+# Fields that have an endpoint of their own.
 ORDER_ELSEWHERE = {
-    **dict.fromkeys(("status", "payment_status", "tracking", "cancel_reason", "amount_refunded"), _MOVES),
+    **dict.fromkeys(("status", "payment_status", "tracking", "cancel_reason", "amount_refunded"), _STATUS_ENDPOINT),
     "line_items": "PATCH /orders/{order_id}/products/{line_item_id}",
 }
 
@@ -104,14 +104,14 @@ class NewTracking(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Portion(msgspec.Struct, forbid_unknown_fields=True):
-    """So many units of one line."""
+    """A quantity of one line item."""
 
     id: Id
     quantity: Units
 
 
 class StatusChange(msgspec.Struct, forbid_unknown_fields=True):
-    """Where the order, its payment, or both are to go; `line_items` ships or takes back only a part."""
+    """A change of the order's status, its payment status, or both. `line_items` ships or returns only a part."""
 
     status: Status | None = None
     payment_status: PaymentStatus | None = None
@@ -130,7 +130,7 @@ class AddedLines(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class LineChanges(msgspec.Struct, forbid_unknown_fields=True):
-    """What may be changed of a line; a quantity of 0 removes it."""
+    """Changes of a line item. A quantity of 0 removes it."""
 
     quantity: Annotated[int, Meta(ge=0, le=MOST_UNITS)] | UnsetType = UNSET
     unit_price: Money | UnsetType = UNSET
@@ -145,7 +145,7 @@ class NewComment(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class NewCopy(msgspec.Struct, forbid_unknown_fields=True):
-    """How to copy: into which status, and whether at today's prices."""
+    """Options of a copy: its status, and whether it takes the current prices."""
 
     status: Literal["draft", "pending"] = "draft"
     reprice: bool = False

@@ -1,12 +1,12 @@
-"""What happens when an order's timeline is read and written on."""
+"""The endpoints of an order's timeline."""
 
 from stoa.events.outbox import Actor, emit
 from stoa.orders import queries
 from stoa.orders.bodies import NewComment
 from stoa.orders.contract import COMMENTS, Comment
+from stoa.orders.documents import author_of
 from stoa.orders.events import OrderCommentCreated
 from stoa.orders.examples import NEW_COMMENT
-from stoa.orders.saving import cause_of
 from stoa.rest.endpoint import Call, Created, Page, Routes, Subject
 from stoa.rest.lists import ListQuery, list_page
 from stoa.rest.problems import NotFound
@@ -18,8 +18,8 @@ routes = Routes("Orders")
 async def list_order_comments(call: Call, order_id: int, query: ListQuery) -> Page[Comment]:
     """List an order's timeline.
 
-    Comments, and what happened to the order with who did it and what changed, newest first. To show a customer what is
-    meant for them, ask for `visibility=customer`.
+    Returns comments and recorded changes with their authors, newest first. To get the entries that a customer may see,
+    filter by `visibility=customer`.
     """
     if await queries.EXISTS.maybe(call.db, call.store_id, order_id) is None:
         raise NotFound("There is no order with this id.")
@@ -28,14 +28,14 @@ async def list_order_comments(call: Call, order_id: int, query: ListQuery) -> Pa
 
 @routes.post("/orders/{order_id}/comments", scope="orders:write", example=NEW_COMMENT)
 async def create_order_comment(call: Call, order_id: int, body: NewComment) -> Created[Comment]:
-    """Write on an order's timeline.
+    """Add a comment to an order's timeline.
 
-    What is written stays as it is. It is for the store's own people unless `visibility` is `customer`.
+    Comments cannot be changed. A comment is internal to the store unless `visibility` is `customer`.
     """
-    if await queries.HOLD.maybe(call.db, call.store_id, order_id) is None:
+    if await queries.LOCK_SHARED.maybe(call.db, call.store_id, order_id) is None:
         raise NotFound("There is no order with this id.")
     call.subject = Subject("order", order_id)
-    author = cause_of(call).author
+    author = author_of(call)
     added = await queries.ADD_COMMENT.one(
         call.db, call.store_id, order_id, "comment", body.visibility, body.body, author
     )

@@ -1,4 +1,4 @@
-"""Orders as callers see them: the resources, what may be sent, how lists are filtered, and what is refused."""
+"""The public contract of orders: resources, list filters and refusals."""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal, get_args
@@ -51,7 +51,7 @@ class Source(msgspec.Struct):
 
 
 class Contact(msgspec.Struct, forbid_unknown_fields=True):
-    """Whom to reach about the order; a snapshot, kept whatever becomes of the customer's profile."""
+    """The person to contact about the order: a snapshot that later changes of the customer do not affect."""
 
     email: Email | None = None
     phone: Phone | None = None
@@ -60,7 +60,7 @@ class Contact(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class OrderAddress(msgspec.Struct, forbid_unknown_fields=True):
-    """Where it goes, or who is billed; a snapshot, so that a customer who moves does not move old orders."""
+    """A shipping or billing address: a snapshot that later changes of the customer do not affect."""
 
     first_name: Short | None = None
     last_name: Short | None = None
@@ -79,7 +79,7 @@ class OrderAddress(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Tracking(msgspec.Struct):
-    """One parcel on its way."""
+    """A shipped parcel."""
 
     carrier: str | None
     number: str | None
@@ -88,7 +88,7 @@ class Tracking(msgspec.Struct):
 
 
 class LineItem(msgspec.Struct):
-    """What was bought, as it was then; its id is stable, whatever becomes of the product."""
+    """A variant as it was when it was ordered. Its id is stable, even if the product changes or is deleted."""
 
     id: int
     product_id: int
@@ -108,7 +108,7 @@ class LineItem(msgspec.Struct):
 
 
 class Order(msgspec.Struct):
-    """Somebody's purchase: what, for how much, for whom, and how far it has come."""
+    """A purchase: its line items, amounts, customer and status."""
 
     id: int
     number: int
@@ -156,7 +156,7 @@ class Author(msgspec.Struct):
 
 
 class Comment(msgspec.Struct):
-    """An entry of an order's timeline: what somebody wrote, or what happened to it."""
+    """An entry of an order's timeline: a comment, or a recorded change."""
 
     id: int
     order_id: int
@@ -169,7 +169,7 @@ class Comment(msgspec.Struct):
 
 
 class Duplicate(msgspec.Struct):
-    """Another order that may be the same purchase again, or was copied from this one on purpose."""
+    """Another order that is a suspected duplicate of this one, or a copy of it."""
 
     order_id: int
     number: int
@@ -192,16 +192,18 @@ ORDERS = ListOf(
         "customer_id": Ids(description="Orders of these customers."),
         "email": EmailText(description="Orders with this e-mail address as contact, in any case.", longest=254),
         "phone": PhoneText(description="Orders with this phone number as contact, in any spelling.", longest=40),
-        "sku": Text(description="Orders with a line of this SKU.", longest=100),
+        "sku": Text(description="Orders with a line item of this SKU.", longest=100),
         "number": Number(description="The order with this number."),
-        "external_id": Text(description="The order with your own id."),
+        "external_id": Text(description="The order with this external id."),
         "total": MoneyRange(description="The total, or a range of it."),
-        "placed_at": MomentRange(description="When it was placed, or a range of that."),
-        "tag": Term(kind="tag", description="Orders that carry this tag."),
-        "q": Words(description="Each word must begin a word of the contact's name, e-mail address, or the number."),
-        "metadata": Entries(description="Metadata that must be equal, as in `metadata[channel]=pos`."),
-        "has_suspected_duplicates": Flag(description="Whether another order may be the same purchase again."),
-        "updated_since": Moment(description="Changed at or after this time, in whatever way."),
+        "placed_at": MomentRange(description="The time of placement, or a range of it."),
+        "tag": Term(kind="tag", description="Orders with this tag."),
+        "q": Words(
+            description="Each word must be the beginning of a word of the contact's name or e-mail address, or of the order number."
+        ),
+        "metadata": Entries(description="Orders with this metadata value, as in `metadata[channel]=pos`."),
+        "has_suspected_duplicates": Flag(description="Whether the order has suspected duplicates."),
+        "updated_since": Moment(description="Orders that changed in any way at or after this time."),
     },
     sorts={"id": int, "number": int, "total": int, "placed_at": datetime, "updated_at": datetime},
 )
@@ -209,8 +211,10 @@ ORDERS = ListOf(
 COMMENTS = ListOf(
     filters={
         "type": Choices(values=get_args(EntryType), description="One or more of these types."),
-        "visibility": Choices(values=get_args(Visibility), description="Entries that these may see."),
-        "updated_since": Moment(description="Written at or after this time; an entry never changes."),
+        "visibility": Choices(
+            values=get_args(Visibility), description="Entries with one or more of these visibilities."
+        ),
+        "updated_since": Moment(description="Entries written at or after this time. Entries never change."),
     },
     sorts={"id": int},
     default_sort=("-id",),
@@ -219,7 +223,7 @@ COMMENTS = ListOf(
 DUPLICATES = ListOf(
     filters={
         "kind": Choices(values=get_args(DuplicateKind), description="One or both of these kinds."),
-        "updated_since": Moment(description="Where the other order changed at or after this time."),
+        "updated_since": Moment(description="Duplicates whose order changed at or after this time."),
     },
     sorts={"id": int},
     default_sort=("-id",),
@@ -230,24 +234,24 @@ DUPLICATES = ListOf(
 
 
 class IllegalTransition(Refusal):
-    """The order cannot go there from where it is; `allowed_transitions` says where it can go."""
+    """The order cannot move from its current status to the requested one. `allowed_transitions` lists the statuses that it can move to."""
 
-    status, code, title = 409, "illegal_transition", "The order cannot go there from here"
+    status, code, title = 409, "illegal_transition", "Status transition not allowed"
 
 
 class OrderNotEditable(Refusal):
-    """The order has come too far for this change; the guide to the order lifecycle says what stays open."""
+    """The order's status no longer permits this change. The guide to the order lifecycle lists the fields that stay editable."""
 
-    status, code, title = 409, "order_not_editable", "The order can no longer be changed like this"
+    status, code, title = 409, "order_not_editable", "The order can no longer be edited"
 
 
 class OrderNotPaid(Refusal):
-    """An order is completed only when it is paid; move `payment_status` first, or in the same request."""
+    """Only a paid order can be completed. Change `payment_status` first, or in the same request."""
 
     status, code, title = 409, "order_not_paid", "The order is not paid"
 
 
 class DuplicateOrderSuspected(Refusal):
-    """This looks like an order that was placed before, `existing_id` (`existing_number`), and you asked to refuse such."""
+    """The order looks like an earlier one, `existing_id` (number `existing_number`), and the request set `reject_suspected_duplicates`."""
 
-    status, code, title = 409, "duplicate_order_suspected", "This order may have been placed already"
+    status, code, title = 409, "duplicate_order_suspected", "Suspected duplicate order"

@@ -1,4 +1,4 @@
-"""The stored form of an order: the parts of its document and what it can be found by, made without a database."""
+"""The stored form of an order: the parts of its document and its search terms, rendered without a database."""
 
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -8,8 +8,11 @@ import msgspec
 
 from stoa import money, terms
 from stoa.db.documents import json_of
+from stoa.events.outbox import Actor
 from stoa.orders.rules import TRANSITIONS
 from stoa.orders.states import LineState, OrderState
+from stoa.rest.endpoint import Call
+from stoa.rest.problems import Fault, ValidationFailed
 
 _AMOUNTS = ("discount_total", "shipping_total", "tax_total", "amount_paid", "amount_refunded")
 _LINE_AMOUNTS = ("unit_price", "discount_total", "tax_total")
@@ -23,8 +26,11 @@ _decoder = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal)
 _lines_decoder = msgspec.json.Decoder(list[dict[str, Any]], float_hook=Decimal)
 
 
+MOST_LINES_TEXT = 2_000_000  # metadata that grows line by line must not make an order too large to read
+
+
 class Parts(msgspec.Struct):
-    """A document cut where the database puts it together again."""
+    """The parts that the database stores of a document, and joins when it is read."""
 
     head: str
     lines: str
@@ -39,13 +45,30 @@ def parts_of(order: OrderState, digits: int) -> Parts:
     )
 
 
+def check_size(parts: Parts) -> None:
+    if len(parts.lines) > MOST_LINES_TEXT:
+        fault = Fault("/line_items", "too_long", f"must have at most {MOST_LINES_TEXT} characters in total")
+        raise ValidationFailed("The line items of the order are too large.", faults=[fault])
+
+
+def document_of(order: OrderState, digits: int) -> dict[str, Any]:
+    """An order as callers see it, without counts, times and version."""
+    lines = [line_document(line, digits) for line in order.lines]
+    return {**purchase(order, digits), "line_items": lines, **person(order)}
+
+
+def document(order: OrderState, parts: Parts, tail: str) -> bytes:
+    """The order as callers see it; `order_document` in the database renders the same."""
+    return f'{{"id":{order.id}{parts.head},"line_items":{parts.lines}{parts.person}{tail}'.encode()
+
+
 def tail_of(suspected_duplicates: int, now: str, version: int) -> str:
-    """What moves by itself, of an order that is new; the database renders the same."""
+    """The last part of a new order's document; the database renders the same."""
     return f',"suspected_duplicates_count":{suspected_duplicates},"created_at":"{now}","updated_at":"{now}","version":{version}}}'
 
 
 def purchase(order: OrderState, digits: int) -> dict[str, Any]:
-    """What concerns the purchase itself, in the order that callers see."""
+    """The members about the purchase, in the order of the contract."""
 
     def text(minor: int) -> str:
         return money.to_text(minor, digits)
@@ -80,7 +103,7 @@ def purchase(order: OrderState, digits: int) -> dict[str, Any]:
 
 
 def person(order: OrderState) -> dict[str, Any]:
-    """What concerns whoever bought it: the part that an erasure empties."""
+    """The members about the buyer: the part that an erasure empties."""
     return {
         "contact": order.contact,
         "shipping_address": order.shipping_address,
@@ -112,7 +135,7 @@ def line_document(line: LineState, digits: int) -> dict[str, Any]:
 
 
 def order_of(parts: Parts, digits: int, **known: Any) -> OrderState:
-    """A stored order as its rules take it."""
+    """The state of a stored order."""
     members = _decoder.decode("{" + parts.head[1:] + parts.person + "}")
     lines = [_line_of(line, digits) for line in _lines_decoder.decode(parts.lines)]
     amounts = {name: money.to_minor(Decimal(members[name]), digits) for name in _AMOUNTS}
@@ -127,7 +150,7 @@ def _line_of(members: dict[str, Any], digits: int) -> LineState:
 
 
 def terms_of(order: OrderState, store_id: int) -> str:
-    """Everything an order is found by besides its columns, as a tsvector."""
+    """The search terms of an order, as a tsvector."""
     contact = order.contact
     text = f"{contact['first_name'] or ''} {contact['last_name'] or ''} {contact['email'] or ''} {order.number}"
     found = {terms.lexeme(store_id, "word", word) for word in terms.words(text)}
@@ -136,6 +159,19 @@ def terms_of(order: OrderState, store_id: int) -> str:
     return terms.vector(found)
 
 
+def actor_of(call: Call) -> Actor:
+    """Who changes an order, as events and the stock ledger name them."""
+    return Actor("app", call.caller.app_id) if call.caller.app_id else Actor("operator")
+
+
+def author_of(call: Call) -> str:
+    """Who changes an order, as its timeline names them."""
+    caller = call.caller
+    return json_of(
+        {"type": "app" if caller.app_id else "operator", "id": caller.app_id or None, "name": caller.app_name}
+    )
+
+
 def time_text(moment: datetime) -> str:
-    """RFC 3339 in UTC with microseconds, as the database writes it too."""
+    """A time as RFC 3339 in UTC with microseconds, as the database renders it."""
     return moment.astimezone(UTC).isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"

@@ -1,38 +1,38 @@
-"""What happens when an order's doubles are asked for, and when it is copied on purpose."""
+"""The endpoints that list an order's duplicates and copy an order."""
 
 from typing import Any
 
 import msgspec
 
 from stoa.customers.lookup import get_contact
-from stoa.events.outbox import Event
 from stoa.inventory.contract import InsufficientStock
 from stoa.orders import queries
 from stoa.orders.bodies import NewCopy
 from stoa.orders.contract import DUPLICATES, Duplicate, Order
-from stoa.orders.documents import NO_CONTACT
-from stoa.orders.events import Changes, OrderCreated, OrderDuplicated
+from stoa.orders.documents import NO_CONTACT, author_of
+from stoa.orders.draft import Offers, offers_for
+from stoa.orders.events import OrderCreated, OrderDuplicated
 from stoa.orders.examples import NEW_COPY
-from stoa.orders.placing import place_alone
-from stoa.orders.pricing import Offers, check_available, offers_for
-from stoa.orders.rules import HOLDING, sum_faults
-from stoa.orders.saving import cause_of, order_in, traits_of
+from stoa.orders.insert import Placement
+from stoa.orders.placement import place
+from stoa.orders.rules import sum_faults, traits_of
 from stoa.orders.states import LineState, OrderState
-from stoa.orders.storing import Placement
+from stoa.orders.update import stored_order
 from stoa.rest.endpoint import Call, Created, Page, Routes
+from stoa.rest.group_commit import alone
 from stoa.rest.lists import ListQuery, list_page
 from stoa.rest.problems import Fault, NotFound, ValidationFailed, VersionConflict
 
 routes = Routes("Orders")
-_PLAIN = NewCopy()
+_DEFAULT = NewCopy()
 
 
 @routes.get("/orders/{order_id}/duplicates", scope="orders:read", lists=DUPLICATES)
 async def list_order_duplicates(call: Call, order_id: int, query: ListQuery) -> Page[Duplicate]:
-    """List orders that may be the same purchase, and copies of this one.
+    """List suspected duplicates and copies of an order.
 
-    `suspected` ones were placed by the same contact within the window and have the same basket or address; `score` says how
-    sure that is and `reasons` why. A `copy` was made from this order on purpose. Newest first.
+    A `suspected` duplicate was placed by the same contact within the time window and has the same basket or address; `score`
+    is the confidence, and `reasons` explains it. A `copy` was made from this order on request. Newest first.
     """
     if await queries.EXISTS.maybe(call.db, call.store_id, order_id) is None:
         raise NotFound("There is no order with this id.")
@@ -45,12 +45,12 @@ async def list_order_duplicates(call: Call, order_id: int, query: ListQuery) -> 
     errors=[InsufficientStock, VersionConflict],
     example=NEW_COPY,
 )
-async def duplicate_order(call: Call, order_id: int, body: NewCopy = _PLAIN) -> Created[Order]:
+async def duplicate_order(call: Call, order_id: int, body: NewCopy = _DEFAULT) -> Created[Order]:
     """Copy an order into a new one.
 
-    Lines, customer, contact, addresses, methods, amounts, note, tags and metadata are copied; payment, tracking, comments and
-    external id never. With `reprice` every line costs what it costs now, and discounts and taxes, which belong to the old
-    prices, stay behind. Lines whose variant is gone are named in `meta.skipped_line_items`.
+    Copies line items, customer, contact, addresses, methods, amounts, note, tags and metadata, but not payment, tracking,
+    comments and external id. With `reprice`, line items take the current prices, and discounts and taxes, which belong to the
+    old prices, are not copied. Line items whose variant was deleted are listed in `meta.skipped_line_items`.
     """
     original = await _original(call, order_id)
     variants = [line.variant_id for line in original.lines]
@@ -59,50 +59,50 @@ async def duplicate_order(call: Call, order_id: int, body: NewCopy = _PLAIN) -> 
     order.source = {"app_id": call.caller.app_id, "name": call.caller.app_name}
     faults = sum_faults(order, {}, call.store.digits)
     if not order.lines:
-        faults = [Fault("", "unknown_variant", "every line's variant is gone")]
+        faults = [Fault("", "unknown_variant", "the variants of all line items were deleted")]
     if faults:
         raise ValidationFailed("The order cannot be copied.", faults=faults)
-    if order.status in HOLDING:
-        check_available(order.lines, offers.left(), sent=False)
-    told: list[tuple[type[Event], Changes]] = [
-        (OrderCreated, {}),
-        (OrderDuplicated, {"duplicate_of": (None, order_id)}),
-    ]
-    new = Placement(order, traits_of(order), cause_of(call), f"Copied from order {original.number}.", told)
-    stored = await place_alone(call, new, sent=False)
-    words = f"Copied to order {order.number}."
-    author = cause_of(call).author
-    await queries.ADD_COMMENT.one(call.db, call.store_id, order_id, "system", "internal", words, author)
+    placement = Placement(
+        call=call,
+        order=order,
+        traits=traits_of(order),
+        entry=f"Copied from order {original.number}.",
+        events=[(OrderCreated, {}), (OrderDuplicated, {"duplicate_of": (None, order_id)})],
+        lines_sent=False,
+    )
+    stored = await alone(call, place(call.db, [placement], offers.available()))
+    entry = f"Copied to order {order.number}."
+    await queries.ADD_COMMENT.one(call.db, call.store_id, order_id, "system", "internal", entry, author_of(call))
     meta = msgspec.json.encode({"skipped_line_items": skipped})
-    return Created(stored.doc, stored.version, f"/orders/{order.id}", meta=meta)
+    return msgspec.structs.replace(stored, meta=meta)
 
 
 async def _original(call: Call, order_id: int) -> OrderState:
-    """The order to copy, held so that nobody who is erased lives on in a copy; an erased customer's belongs to nobody."""
+    """Lock and read the order to copy, so that an erasure cannot miss the copy; an erased customer is not copied."""
     row = await queries.READ.maybe(call.db, call.store_id, order_id)
     if row is None:
         raise NotFound("There is no order with this id.")
     call.check_version(row.version)
-    original = order_in(row, call.store)
+    original = stored_order(row, call.store)
     if original.customer_id is not None and await get_contact(call.db, call.store_id, original.customer_id) is None:
         original.customer_id = None
     return original
 
 
 def copy_of(original: OrderState, body: NewCopy, offers: Offers) -> tuple[OrderState, list[dict[str, Any]]]:
-    """A new order like an old one, its lines still with their old ids, and the lines that could not come along."""
+    """A copy of an order, whose lines keep their ids until it is numbered, and the lines that are skipped."""
     lines: list[LineState] = []
     skipped: list[dict[str, Any]] = []
     for line in original.lines:
         offer = offers.by_id.get(line.variant_id)
         if offer is None:
-            told = {"id": line.id, "variant_id": line.variant_id, "sku": line.sku, "name": line.name}
-            skipped.append({**told, "quantity": line.quantity, "reason": "variant_deleted"})
+            members = {"id": line.id, "variant_id": line.variant_id, "sku": line.sku, "name": line.name}
+            skipped.append({**members, "quantity": line.quantity, "reason": "variant_deleted"})
             continue
-        kept = msgspec.structs.replace(line, fulfilled_quantity=0, returned_quantity=0, sku=offer.sku)
+        copy = msgspec.structs.replace(line, fulfilled_quantity=0, returned_quantity=0, sku=offer.sku)
         if body.reprice:
-            kept = msgspec.structs.replace(kept, unit_price=offer.price, discount_total=0, tax_total=0)
-        lines.append(kept)
+            copy = msgspec.structs.replace(copy, unit_price=offer.price, discount_total=0, tax_total=0)
+        lines.append(copy)
     order = OrderState(
         status=body.status,
         currency=original.currency,
@@ -121,6 +121,6 @@ def copy_of(original: OrderState, body: NewCopy, offers: Offers) -> tuple[OrderS
     )
     if not body.reprice:
         order.tax_total = original.tax_total
-        # What was taken off for lines that stay behind cannot make the rest cost less than nothing.
+        # A discount that was meant for skipped lines must not make the total negative.
         order.discount_total = min(original.discount_total, order.total)
     return order, skipped

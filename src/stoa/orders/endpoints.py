@@ -1,4 +1,4 @@
-"""What happens when orders are asked for, placed, changed and moved on."""
+"""The endpoints that list, place, change and move orders."""
 
 from datetime import datetime
 from decimal import Decimal
@@ -20,32 +20,33 @@ from stoa.orders.contract import (
     OrderNotEditable,
     OrderNotPaid,
 )
-from stoa.orders.documents import NO_CONTACT, time_text
+from stoa.orders.documents import NO_CONTACT, document_of, time_text
+from stoa.orders.draft import country_faults, external_id_taken, merged_contact, phone_faults, snapshot
 from stoa.orders.events import Changes, differences, events_of
 from stoa.orders.examples import NEW_ORDER, ORDER_CHANGES, STATUS_CHANGE
-from stoa.orders.placing import country_faults, merged_contact, phone_faults, place, snapshot, try_out
+from stoa.orders.placement import place_orders
 from stoa.orders.rules import change_payment, change_status, check_editable, sum_faults
-from stoa.orders.saving import Consequences, Entry, cause_of, document_of, load, save
 from stoa.orders.states import OrderState
-from stoa.orders.together import place_together
+from stoa.orders.update import Consequences, Entry, load, update
 from stoa.rest.body import convert
 from stoa.rest.endpoint import Call, Created, One, Page, Routes
 from stoa.rest.filters import Flag
+from stoa.rest.group_commit import alone
 from stoa.rest.lists import ListQuery, list_page
 from stoa.rest.patch import check_echoes, merge
 from stoa.rest.problems import ExternalIdTaken, Fault, NotFound, ValidationFailed, counted
 
 MOST_PARCELS = 100
 routes = Routes("Orders")
-DRY_RUN = Flag(description="Price and check the order, and write nothing; answers 200 with what it would be.")
+DRY_RUN = Flag(description="Price and check the order without storing it. Returns 200 with the order as it would be.")
 
 
 @routes.get("/orders", scope="orders:read", lists=ORDERS)
 async def list_orders(call: Call, query: ListQuery) -> Page[Order]:
     """List orders.
 
-    By id unless sorted otherwise; filters combine with *and*. To keep a copy in step, ask for `updated_since`: it moves
-    with every change of an order. Orders are never deleted.
+    Sorted by id by default; filters combine with *and*. To keep a copy up to date, filter by `updated_since`: every change of
+    an order updates `updated_at`. Orders are never deleted.
     """
     return await list_page(call.db, call.store_id, queries.LISTING, query)
 
@@ -56,29 +57,22 @@ async def list_orders(call: Call, query: ListQuery) -> Page[Order]:
     errors=[InsufficientStock, ExternalIdTaken, DuplicateOrderSuspected],
     parameters={"dry_run": DRY_RUN},
     example=NEW_ORDER,
-    grouped=place_together,
+    grouped=place_orders,
 )
 async def create_order(call: Call, body: NewOrder) -> Created[Order]:
     """Place an order and reserve its stock.
 
-    Lines name a variant by `variant_id` or `sku` and cost what it costs now unless they say otherwise. All lines are
-    reserved or none; a draft reserves nothing. The customer is named by `customer_id`, or given as `customer` and found by
-    e-mail address or phone number, else created. With `dry_run=true` the order is priced and checked and nothing is
-    written: its ids, number and version are 0, and `meta.suspected_duplicates` tells which orders it looks like.
+    A line item names a variant by `variant_id` or `sku` and takes its current price unless it has a `unit_price`. Stoa
+    reserves all line items or none; a draft reserves nothing. Name the customer by `customer_id`, or send `customer`: Stoa
+    finds it by e-mail address or phone number, or creates it. With `dry_run=true`, Stoa prices and checks the order and stores
+    nothing: its ids, number and version are 0, and `meta.suspected_duplicates` lists the orders that it may duplicate.
     """
-    if call.parameters.get("dry_run"):
-        trial: Any = await try_out(call, body)
-        return trial  # not Created, so it is answered 200
-    try:
-        order, stored = await place(call, body)
-    except ExternalIdTaken as lost:
-        raise await _named(call, lost, body.external_id) from None
-    return Created(stored.doc, stored.version, f"/orders/{order.id}")
+    return await alone(call, place_orders(call.db, [(call, body)]))
 
 
 @routes.get("/orders/{order_id}", scope="orders:read")
 async def get_order(call: Call, order_id: int) -> One[Order]:
-    """Get one order, with its lines and where it may go next."""
+    """Get an order, with its line items and allowed transitions."""
     found = await queries.GET.maybe(call.db, call.store_id, order_id)
     if found is None:
         raise NotFound("There is no order with this id.")
@@ -89,10 +83,10 @@ async def get_order(call: Call, order_id: int) -> One[Order]:
     "/orders/{order_id}", scope="orders:write", errors=[OrderNotEditable, ExternalIdTaken], example=ORDER_CHANGES
 )
 async def update_order(call: Call, order_id: int, body: OrderChanges) -> One[Order]:
-    """Change an order's own fields by merge patch.
+    """Change fields of an order by merge patch.
 
-    Note, tags, metadata and external id may always be changed, the rest until the order is shipped or cancelled.
-    Status, payment and lines have their own addresses.
+    Note, tags, metadata and external id can always be changed; the other fields until the order is shipped or cancelled.
+    Status, payment and line items have their own endpoints.
     """
     before, _ = await load(call, order_id)
     check_echoes(call, await current_document(call, order_id), ORDER_ELSEWHERE)
@@ -105,12 +99,12 @@ async def update_order(call: Call, order_id: int, body: OrderChanges) -> One[Ord
     await _check_external_id(call, before, order)
     faults = sum_faults(order, {}, call.store.digits)
     if faults:
-        raise ValidationFailed("The order's amounts do not add up.", faults=faults)
-    told = Consequences(events=events_of(changes), entries=[Entry("edit", None, changes)])
+        raise ValidationFailed("The amounts of the order are invalid.", faults=faults)
+    consequences = Consequences(events=events_of(changes), entries=[Entry("edit", None, changes)])
     try:
-        return await save(call.db, call.store, before, order, cause_of(call), told)
-    except ExternalIdTaken as lost:
-        raise await _named(call, lost, order.external_id) from None
+        return await update(call, before, order, consequences)
+    except ExternalIdTaken as refusal:
+        raise await _with_existing_id(call, refusal, order.external_id) from None
 
 
 @routes.put(
@@ -120,14 +114,15 @@ async def update_order(call: Call, order_id: int, body: OrderChanges) -> One[Ord
     example=STATUS_CHANGE,
 )
 async def update_order_status(call: Call, order_id: int, body: StatusChange) -> One[Order]:
-    """Move an order, its payment, or both.
+    """Change the status of an order, its payment, or both.
 
-    Stock follows: reserved from `pending` on, taken from the shelf when shipped or completed, released when cancelled,
-    put back when returned unless `restock` is false. With `line_items` only a part is shipped or taken back, and the order
-    stays where it is until the rest follows. Where the order is already, nothing happens: 200, no new version, no event.
+    Stock follows the status: it is reserved from `pending` on, leaves `on_hand` when shipped or completed, is released when
+    cancelled, and returns to `on_hand` when returned unless `restock` is false. With `line_items`, only a part is shipped or
+    returned, and the status changes when the rest follows. If the order already has the status, nothing changes: 200, no new
+    version, no event.
     """
     _check_body(body)
-    settled = await _hold_doubles(call, order_id) if body.status == "cancelled" else []
+    no_longer_suspected = await _lock_suspects(call, order_id) if body.status == "cancelled" else []
     before, moment = await load(call, order_id)
     order = before.copy()
     refunded = money.to_minor(body.amount_refunded, call.store.digits) if body.amount_refunded is not None else None
@@ -145,14 +140,14 @@ async def update_order_status(call: Call, order_id: int, body: StatusChange) -> 
         if before.suspected_duplicates:
             changes["suspected_duplicates_count"] = (before.suspected_duplicates, 0)
     else:
-        settled = []
-    told = Consequences(
+        no_longer_suspected = []
+    consequences = Consequences(
         events=events_of(changes),
-        entries=[Entry("status_change", _words(body), _worth_telling(changes))],
-        settled=settled,
+        entries=[Entry("status_change", _entry_text(body), _entry_changes(changes))],
+        no_longer_suspected=no_longer_suspected,
         restock=body.restock,
     )
-    return await save(call.db, call.store, before, order, cause_of(call), told)
+    return await update(call, before, order, consequences)
 
 
 # --- changes -------------------------------------------------------------------------------------------------------
@@ -163,11 +158,11 @@ _NESTED: dict[str, type[msgspec.Struct]] = {
     "billing_address": OrderAddress,
 }
 _AMOUNTS = ("shipping_total", "discount_total", "tax_total")
-_exactly = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal)
+_decoder = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal)
 
 
 def _apply(call: Call, order: OrderState, body: OrderChanges) -> None:
-    """Put a merge patch into an order; what it sends is known to be right by itself."""
+    """Apply a merge patch, whose values are valid one by one, to an order."""
     faults: list[Fault] = []
     for name, value in call.patch.items():
         if name in _AMOUNTS:
@@ -175,17 +170,17 @@ def _apply(call: Call, order: OrderState, body: OrderChanges) -> None:
         elif name in _NESTED:
             merged: Any = merge(getattr(order, name), value or {})
             merged = merged if value is not None else {}
-            kept: Any = convert(merged, _NESTED[name], digits=call.store.digits)
+            nested: Any = convert(merged, _NESTED[name], digits=call.store.digits)
             if name == "contact":
-                faults += (wrong := phone_faults(kept.phone, "/contact/phone"))
-                order.contact = merged_contact(NO_CONTACT, kept) if not wrong else order.contact
+                faults += (phone := phone_faults(nested.phone, "/contact/phone"))
+                order.contact = merged_contact(NO_CONTACT, nested) if not phone else order.contact
             else:
-                faults += country_faults(kept, f"/{name}")
-                setattr(order, name, snapshot(kept))
+                faults += country_faults(nested, f"/{name}")
+                setattr(order, name, snapshot(nested))
         elif name == "metadata":
             order.metadata = merge(order.metadata, value) if value is not None else {}
             if len(order.metadata) > 100:
-                faults.append(Fault("/metadata", "metadata_limit", "may have at most 100 keys"))
+                faults.append(Fault("/metadata", "metadata_limit", "must have at most 100 keys"))
         elif name == "tags":
             order.tags = list(dict.fromkeys(value or []))
         else:
@@ -199,78 +194,72 @@ async def _check_external_id(call: Call, before: OrderState, order: OrderState) 
         return
     existing = await queries.BY_EXTERNAL_ID.maybe(call.db, call.store_id, order.external_id)
     if existing is not None:
-        raise _taken_by(existing)
+        raise external_id_taken(existing)
 
 
-async def _named(call: Call, lost: ExternalIdTaken, external_id: str | None) -> ExternalIdTaken:
-    """Says whose an external id is, also when it was taken in the same moment; asked aside, because ours is undone."""
-    if "existing_id" in lost.members:
-        return lost
+async def _with_existing_id(call: Call, refusal: ExternalIdTaken, external_id: str | None) -> ExternalIdTaken:
+    """The refusal with `existing_id`, read outside the transaction, which has failed."""
+    if "existing_id" in refusal.members:
+        return refusal
     existing = await queries.BY_EXTERNAL_ID.maybe(call.autocommit, call.store_id, external_id)
-    return lost if existing is None else _taken_by(existing)
-
-
-def _taken_by(existing: int) -> ExternalIdTaken:
-    fault = Fault("/external_id", ExternalIdTaken.code, "is another order's")
-    return ExternalIdTaken("Another order has this external id.", faults=[fault], existing_id=existing)
+    return refusal if existing is None else external_id_taken(existing)
 
 
 async def current_document(call: Call, order_id: int) -> dict[str, Any]:
-    """The order as its caller sees it, where read-only fields were sent back."""
-    return _exactly.decode((await get_order(call, order_id)).doc) if call.echoed else {}
+    """The order as its caller sees it, if the merge patch contains read-only fields."""
+    return _decoder.decode((await get_order(call, order_id)).doc) if call.echoed else {}
 
 
-# --- moves ---------------------------------------------------------------------------------------------------------
+# --- status changes ---------------------------------------------------------------------------------------------------------
 
 
 def _check_body(body: StatusChange) -> None:
-    """What a move may say together."""
+    """Refuse a status change whose fields contradict each other."""
     faults: list[Fault] = []
     if body.status is None and body.payment_status is None and body.tracking is None:
-        faults.append(Fault("/status", "required", "is required, unless payment_status is given"))
+        faults.append(Fault("/status", "required", "is required unless payment_status is given"))
     if body.line_items and body.status not in ("shipped", "returned"):
-        faults.append(Fault("/line_items", "invalid_format", "goes with shipped or returned only"))
+        faults.append(Fault("/line_items", "invalid_format", "must not be sent unless status is shipped or returned"))
     if body.line_items == []:
-        faults.append(Fault("/line_items", "out_of_range", "must not be empty: leave it out to move every line"))
+        faults.append(Fault("/line_items", "out_of_range", "must not be empty: omit it to include all line items"))
     if body.amount_refunded is not None and body.payment_status is None:
-        faults.append(Fault("/amount_refunded", "invalid_format", "goes with payment_status only"))
+        faults.append(Fault("/amount_refunded", "invalid_format", "must not be sent without payment_status"))
     if body.tracking is not None and not any(msgspec.structs.astuple(body.tracking)):
-        faults.append(Fault("/tracking/number", "required", "is required, unless carrier or url is given"))
+        faults.append(Fault("/tracking/number", "required", "is required unless carrier or url is given"))
     if faults:
         raise ValidationFailed(f"{counted(len(faults), 'fault')} found.", faults=faults)
 
 
 def _track(order: OrderState, given: NewTracking, moment: datetime) -> None:
-    """Note a parcel, once however often it is told."""
+    """Add a parcel unless the order already has it."""
     parcel = msgspec.structs.asdict(given)
-    known = [{name: each[name] for name in parcel} for each in order.tracking]
-    if parcel in known:
+    if parcel in [{name: each[name] for name in parcel} for each in order.tracking]:
         return
     if not any(line.fulfilled_quantity for line in order.lines):
-        fault = Fault("/tracking", "invalid_format", "goes with what was shipped")
-        raise ValidationFailed("Nothing was shipped yet.", faults=[fault])
+        fault = Fault("/tracking", "invalid_format", "must not be sent before something is shipped")
+        raise ValidationFailed("Nothing is shipped yet.", faults=[fault])
     if len(order.tracking) >= MOST_PARCELS:
-        fault = Fault("/tracking", "too_long", f"an order has at most {MOST_PARCELS} parcels")
+        fault = Fault("/tracking", "too_long", f"must have at most {MOST_PARCELS} entries")
         raise ValidationFailed("The order has too many parcels.", faults=[fault])
     order.tracking = [*order.tracking, {**parcel, "shipped_at": time_text(moment)}]
 
 
-def _words(body: StatusChange) -> str | None:
-    """What was said of a move, the reason before the comment."""
-    return "\n".join(words for words in (body.reason, body.comment) if words) or None
+def _entry_text(body: StatusChange) -> str | None:
+    """The text of the timeline entry: the reason, then the comment."""
+    return "\n".join(text for text in (body.reason, body.comment) if text) or None
 
 
-def _worth_telling(changes: Changes) -> Changes:
-    """What the timeline tells of a move."""
+def _entry_changes(changes: Changes) -> Changes:
+    """The changes that the timeline entry shows."""
     return {name: pair for name, pair in changes.items() if name not in ("allowed_transitions", "cancelled_at")}
 
 
-async def _hold_doubles(call: Call, order_id: int) -> list[int]:
-    """Hold an order that may be cancelled with those it may double, all in the order of ids; answers those."""
-    doubles = await queries.SUSPECTED.all(call.db, call.store_id, order_id)
-    live = await queries.LOCK_LIVE.all(call.db, call.store_id, [*doubles, order_id])
-    # From here on none can be added: whoever would, must hold this order.
-    added = set(await queries.SUSPECTED.all(call.db, call.store_id, order_id)) - set(doubles)
+async def _lock_suspects(call: Call, order_id: int) -> list[int]:
+    """Lock an order that is to be cancelled and its suspected duplicates, in the order of ids; returns the duplicates."""
+    suspects = await queries.SUSPECTED.all(call.db, call.store_id, order_id)
+    live = await queries.LOCK_LIVE.all(call.db, call.store_id, [*suspects, order_id])
+    # No further suspect can be added now: that requires a lock on this order.
+    added = set(await queries.SUSPECTED.all(call.db, call.store_id, order_id)) - set(suspects)
     if added:
         live += await queries.LOCK_LIVE.all(call.db, call.store_id, list(added))
     return [each for each in live if each != order_id]

@@ -1,11 +1,11 @@
-"""What an erased customer leaves of their orders: sums, products and dates, and nobody's name."""
+"""Erases a customer's personal data from orders; amounts, products and dates stay."""
 
 from stoa.customers.erasure import Person
 from stoa.db.documents import json_of
 from stoa.db.query import Command, Executor, Query
 from stoa.orders.documents import NO_CONTACT
 
-NOBODY = (
+ERASED_PERSON = (
     ","
     + json_of(
         {
@@ -19,7 +19,7 @@ NOBODY = (
     )[1:-1]
 )
 
-# The house's one order of locks: orders before their customer, those too whose contact they are.
+# Orders are locked before their customer, including those on which the customer is only the contact.
 HOLD = Query(
     int,
     """SELECT id FROM orders WHERE store_id = $1 AND id IN (
@@ -30,8 +30,8 @@ HOLD = Query(
                      WHERE o.store_id = $1)
         ORDER BY id FOR NO KEY UPDATE""",
 )
-# Every order that tells of them: their own, those of which they are the contact, and those of which they once were, as
-# the timeline still says.
+# All orders with data of the person: their own, those on which they are the contact, and those on which they once were the
+# contact, as the timeline shows.
 ORDERS_OF = Query(
     int,
     """SELECT id FROM orders WHERE store_id = $1 AND customer_id = $2
@@ -43,7 +43,7 @@ ORDERS_OF = Query(
                       OR changes::json #>> '{contact,0,phone}' = ANY($4::text[]))
         ORDER BY id""",
 )
-# Of these the ones that are nobody else's by now; the others have only their past emptied.
+# Those of the orders that belong to nobody else now; of the others only the history is emptied.
 THEIRS = Query(
     int,
     """SELECT o.id FROM unnest($5::bigint[]) AS t (id) JOIN orders o ON o.store_id = $1 AND o.id = t.id
@@ -68,17 +68,18 @@ FORGET_COMMENTS = Command(
         WHERE store_id = $1 AND order_id = ANY($2::bigint[])"""
 )
 FORGET_EVENTS = Command(
-    """UPDATE events e SET changes = '{}', data = order_document(o) FROM orders o
+    """UPDATE events e SET changes = '{}', data = order_document(o.id, o.head, o.lines, o.person, o.tail) FROM orders o
         WHERE e.store_id = $1 AND e.resource_type = 'order' AND e.resource_id = ANY($2::bigint[])
           AND o.store_id = $1 AND o.id = e.resource_id"""
 )
 FORGET_COMMENT_EVENTS = Command(
-    """UPDATE events e SET data = comment_document(c) FROM order_comments c
+    """UPDATE events e SET data = comment_document(
+              c.id, c.order_id, c.type, c.visibility, c.body, c.author, c.changes, c.created_at) FROM order_comments c
         WHERE e.store_id = $1 AND e.resource_type = 'comment' AND e.resource_id = c.id
           AND c.store_id = $1 AND c.order_id = ANY($2::bigint[])"""
 )
-# A replay answers the same status, and only which order or entry it was.
-FORGET_ANSWERS = Command(
+# A replay returns the same status, and only the id of the order or comment.
+FORGET_RESPONSES = Command(
     """UPDATE idempotency_keys
           SET body = convert_to('{"data":{"id":' || coalesce(
                   substring(encode(substr(body, 1, 64), 'escape') FROM '^.{9}"id":([0-9]+)'), subject_id::text)
@@ -87,14 +88,14 @@ FORGET_ANSWERS = Command(
 )
 
 
-# Apps that hear of orders and not of customers must forget too; what it was is not told again.
-TELL = Command(
+# Apps that receive events of orders but not of customers must erase the data too; the event does not repeat it.
+ANNOUNCE = Command(
     """INSERT INTO events (store_id, id, type, resource_type, resource_id, resource_version, actor, changes, data, request_id)
-       SELECT $1, new_event_id(), 'order.updated', 'order', o.id, o.version, $3, '{}', order_document(o), $4
+       SELECT $1, new_event_id(), 'order.updated', 'order', o.id, o.version, $3, '{}', order_document(o.id, o.head, o.lines, o.person, o.tail), $4
          FROM orders o WHERE o.store_id = $1 AND o.id = ANY($2::bigint[]) ORDER BY o.id"""
 )
-# A trial leaves no order: it is known by the contact in what was answered.
-FORGET_TRIALS = Command(
+# A dry run leaves no order: its stored response is found by the contact in it.
+FORGET_DRY_RUNS = Command(
     """UPDATE idempotency_keys SET body = convert_to('{"data":{"id":0},"meta":{}}', 'UTF8')
         WHERE store_id = $1 AND subject_type = 'contact' AND CASE WHEN subject_type = 'contact' THEN
               lower(convert_from(body, 'UTF8')::json #>> '{data,contact,email}') = ANY($2::text[])
@@ -103,14 +104,14 @@ FORGET_TRIALS = Command(
 
 
 async def forget_in_orders(db: Executor, person: Person) -> None:
-    """Empty every place where orders name a person."""
+    """Empty every field of orders, timelines, events and stored responses that holds data of the person."""
     names = (person.store_id, person.customer_id, sorted(person.emails), sorted(person.phones))
-    await FORGET_TRIALS.run(db, person.store_id, *names[2:])
+    await FORGET_DRY_RUNS.run(db, person.store_id, *names[2:])
     found = await ORDERS_OF.all(db, *names)
     if not found:
         return
     theirs = await THEIRS.all(db, *names, found)
-    await FORGET.run(db, person.store_id, theirs, NOBODY)
-    for command in (FORGET_COMMENTS, FORGET_EVENTS, FORGET_COMMENT_EVENTS, FORGET_ANSWERS):
+    await FORGET.run(db, person.store_id, theirs, ERASED_PERSON)
+    for command in (FORGET_COMMENTS, FORGET_EVENTS, FORGET_COMMENT_EVENTS, FORGET_RESPONSES):
         await command.run(db, person.store_id, found)
-    await TELL.run(db, person.store_id, theirs, person.cause.actor_json, person.cause.request_id)
+    await ANNOUNCE.run(db, person.store_id, theirs, person.cause.actor_json, person.cause.request_id)

@@ -1,4 +1,4 @@
-"""What happens when an order's lines are added to, changed and removed, with the stock difference."""
+"""The endpoints of an order's line items, which reserve or release the difference in stock."""
 
 from collections.abc import Sequence
 
@@ -7,14 +7,14 @@ from stoa.inventory.contract import InsufficientStock
 from stoa.orders import queries
 from stoa.orders.bodies import AddedLine, AddedLines, LineChanges
 from stoa.orders.contract import MOST_LINES, MOST_UNITS, Order, OrderNotEditable
-from stoa.orders.documents import line_document
+from stoa.orders.documents import document_of, line_document
+from stoa.orders.draft import offers_of, price
 from stoa.orders.endpoints import current_document
 from stoa.orders.events import differences, events_of
 from stoa.orders.examples import ADDED_LINES, LINE_CHANGES
-from stoa.orders.pricing import offers_of, price
 from stoa.orders.rules import check_editable, sum_faults
-from stoa.orders.saving import Consequences, Entry, cause_of, document_of, load, save
 from stoa.orders.states import LineState, OrderState
+from stoa.orders.update import Consequences, Entry, load, update
 from stoa.rest.endpoint import Call, Created, One, Routes
 from stoa.rest.patch import check_echoes, merge
 from stoa.rest.problems import Fault, NotFound, ValidationFailed, VersionConflict, counted
@@ -31,20 +31,22 @@ routes = Routes("Orders")
 async def add_order_products(call: Call, order_id: int, body: AddedLines) -> Created[Order]:
     """Add products to an order.
 
-    All lines or none; the lines that are there stay as they are. A new line joins an equal one (same variant, unit price
-    and metadata, nothing shipped of it) unless `merge` is false. Answers the whole order.
+    Adds all line items or none. A new line item is merged into an equal one (same variant, unit price and metadata, nothing
+    shipped) unless `merge` is false. Returns the whole order.
     """
     before, _ = await load(call, order_id)
     check_editable(before, ["line_items"])
     priced = price(call.store, body.line_items, await offers_of(call.db, call.store, body.line_items))
     if priced.faults:
-        raise ValidationFailed(f"Nothing was found for {counted(len(priced.faults), 'line')}.", faults=priced.faults)
+        raise ValidationFailed(
+            f"The variants of {counted(len(priced.faults), 'line item')} do not exist.", faults=priced.faults
+        )
     order = before.copy()
-    pointers = _join(order, body.line_items, priced.lines)
-    fresh = [line for line in order.lines if not line.id]
-    if fresh:
-        drawn = await queries.NEW_LINE_IDS.one(call.db, len(fresh))
-        for line, line_id in zip(fresh, drawn.line_ids, strict=True):
+    pointers = _merge(order, body.line_items, priced.lines)
+    new = [line for line in order.lines if not line.id]
+    if new:
+        drawn = await queries.NEW_LINE_IDS.one(call.db, len(new))
+        for line, line_id in zip(new, drawn.line_ids, strict=True):
             line.id = line_id
     stored = await _change(call, before, order, pointers)
     return Created(stored.doc, stored.version, f"/orders/{order_id}")
@@ -57,19 +59,19 @@ async def add_order_products(call: Call, order_id: int, body: AddedLines) -> Cre
     example=LINE_CHANGES,
 )
 async def update_order_product(call: Call, order_id: int, line_item_id: int, body: LineChanges) -> One[Order]:
-    """Change or remove a line of an order.
+    """Change or remove a line item of an order.
 
-    The stock difference is reserved or released. A `quantity` of 0 removes the line; the last one stays, as does what was
-    shipped. `If-Match` is compared with the order's version, and the whole order is answered.
+    Reserves or releases the difference in stock. A `quantity` of 0 removes the line item; the last one cannot be removed, and
+    the quantity cannot fall below what was shipped. `If-Match` refers to the version of the order. Returns the whole order.
     """
     before, _ = await load(call, order_id)
     order = before.copy()
     line = order.line(line_item_id)
     if line is None:
-        raise NotFound("There is no line with this id in this order.")
+        raise NotFound("The order has no line item with this id.")
     if call.echoed:
-        own = line_document(line, call.store.digits)
-        check_echoes(call, await current_document(call, order_id) | own)
+        current = await current_document(call, order_id)
+        check_echoes(call, current | line_document(line, call.store.digits))
     _apply(call, order, line, body)
     if order == before:
         found = await queries.GET.one(call.db, call.store_id, order_id)
@@ -78,27 +80,29 @@ async def update_order_product(call: Call, order_id: int, line_item_id: int, bod
     return await _change(call, before, order, {order.lines.index(line) if line in order.lines else -1: ""})
 
 
-def _join(order: OrderState, wanted: Sequence[AddedLine], lines: Sequence[LineState]) -> dict[int, str]:
-    """Put new lines into an order; says by its place which of its lines stands where in the body."""
+def _merge(order: OrderState, wanted: Sequence[AddedLine], lines: Sequence[LineState]) -> dict[int, str]:
+    """Add lines to an order, or merge them into equal ones; returns the pointers of the order's lines into the body, by index."""
     pointers: dict[int, str] = {}
-    for place, (asked, line) in enumerate(zip(wanted, lines, strict=True)):
-        twin = next((n for n, each in enumerate(order.lines) if asked.merge and _equal(each, line)), None)
+    for index, (added, line) in enumerate(zip(wanted, lines, strict=True)):
+        twin = next((n for n, each in enumerate(order.lines) if added.merge and _equal(each, line)), None)
         if twin is None:
             order.lines.append(line)
         else:
-            joined = order.lines[twin]
-            joined.quantity += line.quantity
-            joined.discount_total += line.discount_total
-            joined.tax_total += line.tax_total
-        at = f"/line_items/{place}"
+            merged = order.lines[twin]
+            merged.quantity += line.quantity
+            merged.discount_total += line.discount_total
+            merged.tax_total += line.tax_total
+        at = f"/line_items/{index}"
         number = len(order.lines) - 1 if twin is None else twin
         pointers[number] = at
         if order.lines[number].quantity > MOST_UNITS:
-            fault = Fault(f"{at}/quantity", "out_of_range", f"a line has at most {MOST_UNITS} units")
-            raise ValidationFailed("The line would be too large.", faults=[fault])
+            fault = Fault(f"{at}/quantity", "out_of_range", f"must be at most {MOST_UNITS} in total")
+            raise ValidationFailed("The quantity of the line item would be too large.", faults=[fault])
     if len(order.lines) > MOST_LINES:
-        fault = Fault("/line_items", "too_long", f"an order has at most {MOST_LINES} lines", {"max_items": MOST_LINES})
-        raise ValidationFailed("The order would have too many lines.", faults=[fault])
+        fault = Fault(
+            "/line_items", "too_long", f"must have at most {MOST_LINES} entries in total", {"max_items": MOST_LINES}
+        )
+        raise ValidationFailed("The order would have too many line items.", faults=[fault])
     return pointers
 
 
@@ -112,20 +116,22 @@ def _equal(line: LineState, other: LineState) -> bool:
 
 
 def _apply(call: Call, order: OrderState, line: LineState, body: LineChanges) -> None:
-    """Put a merge patch into a line."""
+    """Apply a merge patch to a line."""
     faults: list[Fault] = []
     for name, value in call.patch.items():
         if name == "quantity":
             if value < line.fulfilled_quantity or (value == 0 and len(order.lines) == 1):
                 words = (
-                    "an order keeps a line; cancel it instead" if not value else "cannot fall below what was shipped"
+                    "must not be 0 for the last line item: cancel the order instead"
+                    if not value
+                    else "must not be less than the shipped quantity"
                 )
                 faults.append(Fault("/quantity", "out_of_range", words, {"minimum": line.fulfilled_quantity or 1}))
             line.quantity = value
         elif name == "metadata":
             line.metadata = merge(line.metadata, value) if value is not None else {}
             if len(line.metadata) > 100:
-                faults.append(Fault("/metadata", "metadata_limit", "may have at most 100 keys"))
+                faults.append(Fault("/metadata", "metadata_limit", "must have at most 100 keys"))
         else:
             setattr(line, name, money.to_minor(getattr(body, name), call.store.digits))
     if faults:
@@ -135,15 +141,15 @@ def _apply(call: Call, order: OrderState, line: LineState, body: LineChanges) ->
 
 
 async def _change(call: Call, before: OrderState, order: OrderState, pointers: dict[int, str]) -> One[Order]:
-    """Store an order whose lines changed."""
+    """Store an order whose line items changed."""
     digits = call.store.digits
     faults = sum_faults(order, pointers, digits)
     if faults:
-        raise ValidationFailed("The order's amounts do not add up.", faults=faults)
+        raise ValidationFailed("The amounts of the order are invalid.", faults=faults)
     changes = differences(document_of(before, digits), document_of(order, digits))
-    told = Consequences(
+    consequences = Consequences(
         events=events_of(changes),
         entries=[Entry("edit", None, changes)],
         pointers={line.id: f"{pointers.get(n, '')}/quantity" for n, line in enumerate(order.lines)},
     )
-    return await save(call.db, call.store, before, order, cause_of(call), told)
+    return await update(call, before, order, consequences)

@@ -1,14 +1,16 @@
-"""What the database does for orders, their timeline and their duplicates."""
+"""The statements for orders, their timelines and their duplicates."""
 
 from datetime import datetime
 
 import msgspec
 
 from stoa.db.listing import Listing
-from stoa.db.query import Query
+from stoa.db.query import InputRow, Query
 
 _TERMS = "terms @@ ({}::text)::tsquery"
 _DOCUMENT = """'{"id":' || id || head || ',"line_items":' || lines || person || tail"""
+
+_COMMENT = "comment_document(id, order_id, type, visibility, body, author, changes, created_at)"
 
 LISTING = Listing(
     table="orders",
@@ -46,7 +48,7 @@ LISTING = Listing(
 
 COMMENTS = Listing(
     table="order_comments",
-    doc="comment_document(order_comments)",
+    doc=_COMMENT,
     sorts={"id": "id"},
     where={
         "order_id": "order_id = {}",
@@ -102,11 +104,11 @@ class StoredOrder(msgspec.Struct):
 
 _STORED = """SELECT id, version, suspected_duplicates, head, lines, person, clock_timestamp() AS moment
                FROM orders WHERE store_id = $1 AND id = $2"""
-# Whoever copies an order lets others copy it too, but nobody change it.
+# A copy prevents changes of the original, but no other copies.
 READ = Query(StoredOrder, f"{_STORED} FOR SHARE")
-# The house's one order of locks: the order, its customer, products by id, variants by id.
+# All transactions lock in the same order: orders by id, customers by id, products by id.
 LOCK = Query(StoredOrder, f"{_STORED} FOR NO KEY UPDATE")
-# Whoever touches several orders holds them in the order of their ids.
+# Several orders are locked in the order of their ids.
 LOCK_LIVE = Query(
     int,
     """SELECT o.id FROM unnest($2::bigint[]) AS t (id) JOIN orders o ON o.store_id = $1 AND o.id = t.id
@@ -117,7 +119,6 @@ SUSPECTED = Query(
     """SELECT other_id AS id FROM order_duplicates WHERE store_id = $1 AND order_id = $2
         UNION SELECT order_id FROM order_duplicates WHERE store_id = $1 AND other_id = $2""",
 )
-NUMBER = Query(int, "SELECT number FROM orders WHERE store_id = $1 AND id = $2")
 BY_EXTERNAL_ID = Query(int, "SELECT id FROM orders WHERE store_id = $1 AND external_id = $2")
 
 
@@ -129,55 +130,31 @@ class Taken(msgspec.Struct):
 
 
 TAKE_NUMBERS = Query(Taken, "SELECT last, order_ids, line_ids, moment FROM take_order_numbers($1, $2, $3)")
-APART = Query(
-    list[int],
-    """SELECT orders_apart($1, $2::text[], $3::bigint[], $4::text[], $5::text[], $6::bytea[], $7::bytea[],
-                           $8::timestamptz[], $9::timestamptz[])""",
-)
 
 
-class Shortage(msgspec.Struct):
-    short: list[int] | None
-    available: list[int] | None
+class RelatedQuery(InputRow):
+    """A new order as the search for related orders takes it."""
+
+    arguments = ("related_orders.in_orders",)
+
+    index: int
+    external_id: str | None
+    customer_id: int | None
+    email: str | None
+    phone: str | None
+    basket: str
+    address: str | None
+    since: datetime
+    until: datetime
 
 
-PLACE = Query(Shortage, f"SELECT short, available FROM place_orders({', '.join(f'${n}' for n in range(1, 53))})")
-SUSPECT = Query(int, "SELECT suspect_order($1, $2, $3, $4, $5, $6, $7, $8)")
+class RelatedOrder(msgspec.Struct):
+    """A stored order with the external id of a new one, or by the same contact with the same basket or address."""
 
-
-class LineIds(msgspec.Struct):
-    line_ids: list[int]
-
-
-NEW_LINE_IDS = Query(
-    LineIds,
-    "SELECT ARRAY(SELECT nextval('order_line_ids') FROM generate_series(1, $1::integer)) AS line_ids",
-    unbound="ids are drawn from one sequence for all stores",
-)
-
-
-class Offer(msgspec.Struct):
-    """A variant as it can be bought now."""
-
+    index: int  # of the new order
+    same_external_id: bool
     id: int
-    product_id: int
-    sku: str | None
-    name: str
-    price: int
-    available: int
-    endless: bool
-    head: str
-
-
-OFFERS = Query(
-    Offer, "SELECT id, product_id, sku, name, price, available, endless, head FROM offers($1, $2::bigint[], $3::text[])"
-)
-
-
-class Neighbour(msgspec.Struct):
-    """Another order of the same contact, with the same basket or to the same address."""
-
-    id: int
+    number: int
     customer_id: int | None
     email: str | None
     phone: str | None
@@ -187,22 +164,198 @@ class Neighbour(msgspec.Struct):
     placed_at: datetime
 
 
-NEIGHBOURS = Query(
-    Neighbour,
-    """SELECT id, customer_id, email, phone, basket, address, total, placed_at
-         FROM orders_of_contact($1, $2, $3, $4, $5, $6, $7, $8)""",
+RELATED = Query(
+    RelatedOrder,
+    """SELECT index, same_external_id, id, number, customer_id, email, phone, basket, address, total, placed_at
+         FROM related_orders($1, $2::json)""",
 )
 
 
-class Saved(msgspec.Struct):
-    version: int
-    doc: bytes
-    outcomes: list[str] | None
+class OrderRow(InputRow):
+    """A new row of `orders`."""
+
+    arguments = ("place_orders.in_orders",)
+
+    id: int
+    number: int
+    external_id: str | None
+    status: str
+    payment_status: str
+    customer_id: int | None
+    email: str | None
+    phone: str | None
+    total: int
+    placed_at: datetime
+    duplicate_of: int | None
+    suspected_duplicates: int
+    basket: str
+    address: str | None
+    head: str
+    lines: str
+    person: str
+    terms: str
+
+
+class PlacementRow(InputRow):
+    """What placing an order adds to its customer and its timeline, and who placed it."""
+
+    arguments = ("place_orders.in_placements",)
+
+    order_id: int
+    number: int
+    customer_id: int | None
+    customer_orders: int
+    customer_spent: int
+    placed_at: datetime
+    entry: str
+    author: str
+    actor: str
+    request_id: str
+
+
+class NewLineRow(InputRow):
+    """A line of a new order, and the units of it to reserve."""
+
+    arguments = ("place_orders.in_lines",)
+
+    order_id: int
+    id: int
+    product_id: int
+    variant_id: int
+    sku: str | None
+    quantity: int
+    reserved: int
+
+
+class NewEventRow(InputRow):
+    """An event of a new order; `n` counts the events of the call."""
+
+    arguments = ("place_orders.in_events",)
+
+    order_id: int
+    n: int
+    id: str
+    type: str
+    changes: str
+    suspected_duplicates: int
+
+
+class SuspectRow(InputRow):
+    """A pair of orders that may be one purchase: the new order, and the one placed before it."""
+
+    arguments = ("place_orders.in_suspects",)
+
+    order_id: int
+    other_id: int
+    score: int
+    reasons: str
+    seconds_apart: int
+
+
+class Shortage(msgspec.Struct):
+    """The variants with too little stock, and their available units."""
+
+    short: list[int] | None
     available: list[int] | None
 
 
-SAVE = Query(
-    Saved, f"SELECT version, doc, outcomes, available FROM save_order({', '.join(f'${n}' for n in range(1, 52))})"
+PLACE = Query(
+    Shortage, "SELECT short, available FROM place_orders($1, $2, $3::json, $4::json, $5::json, $6::json, $7::json)"
+)
+
+
+class LineIds(msgspec.Struct):
+    line_ids: list[int]
+
+
+NEW_LINE_IDS = Query(
+    LineIds,
+    "SELECT ARRAY(SELECT nextval('order_line_ids') FROM generate_series(1, $1::integer)) AS line_ids",
+    unbound="all stores share one sequence",
+)
+
+
+class Offer(msgspec.Struct):
+    """A variant that can be ordered, with its current price and stock."""
+
+    id: int
+    product_id: int
+    sku: str | None
+    name: str
+    price: int
+    available: int
+    unlimited: bool  # backorders are allowed, or stock is not tracked
+    head: str
+
+
+OFFERS = Query(
+    Offer,
+    "SELECT id, product_id, sku, name, price, available, unlimited, head FROM offers($1, $2::bigint[], $3::text[])",
+)
+
+
+class ChangedOrderRow(InputRow):
+    """The changed columns of an order, and the differences that it makes to its customer."""
+
+    arguments = ("update_order.in_order",)
+
+    id: int
+    external_id: str | None
+    status: str
+    payment_status: str
+    fulfillment_status: str
+    customer_id: int | None
+    customer_orders: int
+    customer_spent: int
+    last_order_at: datetime | None
+    email: str | None
+    phone: str | None
+    total: int
+    suspected_duplicates: int
+    basket: str
+    address: str | None
+    head: str
+    lines: str
+    person: str
+    terms: str
+
+
+class LineRow(InputRow):
+    """A line of a changed order."""
+
+    arguments = ("update_order.in_lines",)
+
+    id: int
+    variant_id: int
+    sku: str | None
+    quantity: int
+    fulfilled_quantity: int
+    returned_quantity: int
+
+
+class EntryRow(InputRow):
+    """A timeline entry for a change."""
+
+    arguments = ("update_order.in_entries",)
+
+    type: str
+    body: str | None
+    changes: str
+
+
+class EventRow(InputRow):
+    """An event of a changed order; `n` is its position among them."""
+
+    arguments = ("update_order.in_events",)
+
+    n: int
+    id: str
+    type: str
+    changes: str
+
+
+UPDATE = Query(
+    Document, "SELECT doc, version FROM update_order($1, $2, $3, $4, $5::json, $6::json, $7::json, $8::json, $9)"
 )
 
 
@@ -213,10 +366,9 @@ class NewEntry(msgspec.Struct):
 
 ADD_COMMENT = Query(
     NewEntry,
-    """WITH added AS (
-           INSERT INTO order_comments (store_id, order_id, type, visibility, body, author, changes, created_at)
-           VALUES ($1, $2, $3, $4, $5, $6, '{}', clock_timestamp()) RETURNING *)
-       SELECT id, convert_to(comment_document(added::order_comments), 'UTF8') AS doc FROM added""",
+    f"""INSERT INTO order_comments (store_id, order_id, type, visibility, body, author, changes, created_at)
+        VALUES ($1, $2, $3, $4, $5, $6, '{{}}', clock_timestamp())
+        RETURNING id, convert_to({_COMMENT}, 'UTF8') AS doc""",
 )
-# An erasure that reaches for the order waits until what is being written on it can be seen.
-HOLD = Query(int, "SELECT id FROM orders WHERE store_id = $1 AND id = $2 FOR SHARE")
+# An erasure of the order's customer waits until the comment is committed.
+LOCK_SHARED = Query(int, "SELECT id FROM orders WHERE store_id = $1 AND id = $2 FOR SHARE")

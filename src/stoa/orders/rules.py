@@ -1,4 +1,4 @@
-"""What may become of an order: its transitions, what they do to stock and payment, its sums, and its doubles."""
+"""The rules of orders: transitions, their effects on stock and payment, amounts, and suspected duplicates."""
 
 import hashlib
 from collections import Counter
@@ -8,6 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from stoa import money, terms
+from stoa.customers.contract import email_key
 from stoa.orders.bodies import Portion
 from stoa.orders.contract import (
     DuplicateReason,
@@ -40,11 +41,11 @@ PAYMENTS: Mapping[PaymentStatus, tuple[PaymentStatus, ...]] = {
     "voided": (),
     "refunded": (),
 }
-# Units that were not shipped are reserved in these statuses, and only in these.
+# In these statuses, and only in these, units that are not shipped are reserved.
 HOLDING: frozenset[Status] = frozenset({"pending", "processing", "on_hold"})
 OPEN: frozenset[Status] = frozenset({"draft", *HOLDING})
 SETTLED: frozenset[PaymentStatus] = frozenset({"paid", "partially_refunded", "refunded"})
-# These may be changed for ever; the rest only while the order is open.
+# These can always be changed; the others only while the order is open.
 ALWAYS_EDITABLE = frozenset({"note", "tags", "metadata", "external_id"})
 
 
@@ -52,19 +53,19 @@ ALWAYS_EDITABLE = frozenset({"note", "tags", "metadata", "external_id"})
 
 
 def change_status(order: OrderState, wanted: Status, portions: Sequence[Portion], now: str, reason: str | None) -> None:
-    """Move an order, wholly or a part of its lines; where it is already is nothing to do."""
+    """Move an order to a status, or a part of its lines; does nothing if it has the status already."""
     if wanted == order.status:
         return
     if wanted not in TRANSITIONS[order.status]:
         raise IllegalTransition(
-            f"From {order.status} an order cannot go to {wanted}.",
+            f"An order cannot move from {order.status} to {wanted}.",
             allowed_transitions=TRANSITIONS[order.status],
         )
     if wanted == "shipped":
         for line, units in _portions(order, portions, "open"):
             line.fulfilled_quantity += units
         if any(line.open_quantity for line in order.lines):
-            return  # a part is on its way; the order goes on when the rest is
+            return  # the status changes when the last part is shipped
     elif wanted == "returned":
         for line, units in _portions(order, portions, "shipped"):
             line.returned_quantity += units
@@ -84,7 +85,7 @@ def change_status(order: OrderState, wanted: Status, portions: Sequence[Portion]
 def _portions(
     order: OrderState, portions: Sequence[Portion], which: Literal["open", "shipped"]
 ) -> list[tuple[LineState, int]]:
-    """How many units of each line to move: those asked for, or all there are."""
+    """The units of each line to ship or return: the requested ones, or all."""
 
     def left(line: LineState) -> int:
         return line.open_quantity if which == "open" else line.fulfilled_quantity - line.returned_quantity
@@ -93,27 +94,35 @@ def _portions(
         return [(line, left(line)) for line in order.lines]
     faults: list[Fault] = []
     found: dict[int, tuple[LineState, int]] = {}
-    for place, portion in enumerate(portions):
+    for index, portion in enumerate(portions):
         line = order.line(portion.id)
         if line is None:
-            faults.append(Fault(f"/line_items/{place}/id", "not_found", "names no line of this order"))
+            faults.append(Fault(f"/line_items/{index}/id", "not_found", "must be the id of a line item of this order"))
         elif portion.id in found:
-            faults.append(Fault(f"/line_items/{place}/id", "invalid_format", "stands twice"))
+            faults.append(Fault(f"/line_items/{index}/id", "invalid_format", "must not be repeated"))
         elif portion.quantity > left(line):
-            words = f"of this line {left(line)} can be {'shipped' if which == 'open' else 'returned'}"
-            faults.append(Fault(f"/line_items/{place}/quantity", "out_of_range", words, {"maximum": left(line)}))
+            words = (
+                f"must be at most {left(line)}, the units that can be {'shipped' if which == 'open' else 'returned'}"
+            )
+            faults.append(Fault(f"/line_items/{index}/quantity", "out_of_range", words, {"maximum": left(line)}))
         else:
             found[portion.id] = line, portion.quantity
     if faults:
-        raise ValidationFailed(f"{counted(len(faults), 'line')} cannot be moved like this.", faults=faults)
+        raise ValidationFailed(
+            f"{counted(len(faults), 'line item')} cannot be {'shipped' if which == 'open' else 'returned'}.",
+            faults=faults,
+        )
     return list(found.values())
 
 
 def check_editable(order: OrderState, fields: Sequence[str]) -> None:
-    """Refuse changes for which the order has come too far."""
+    """Refuse changes of fields that the order's status no longer permits."""
     frozen = [name for name in fields if name not in ALWAYS_EDITABLE]
     if frozen and order.status not in OPEN:
-        faults = [Fault(f"/{name}", "order_not_editable", f"cannot change once {order.status}") for name in frozen]
+        faults = [
+            Fault(f"/{name}", "order_not_editable", f"cannot be changed while the order is {order.status}")
+            for name in frozen
+        ]
         raise OrderNotEditable(f"The order is {order.status}.", faults=faults, order_status=order.status)
 
 
@@ -121,36 +130,46 @@ def check_editable(order: OrderState, fields: Sequence[str]) -> None:
 
 
 def change_payment(order: OrderState, wanted: PaymentStatus, refunded: int | None) -> None:
-    """Move the payment; what was paid and given back follows from where it goes."""
+    """Change the payment status; the paid and refunded amounts follow from it."""
     if refunded is not None and wanted != "partially_refunded":
-        raise _refund_fault("goes with partially_refunded only")
+        raise _refund_fault(
+            "amount_refunded requires the payment status partially_refunded.",
+            "must not be sent unless payment_status is partially_refunded",
+        )
     if wanted != order.payment_status and wanted not in PAYMENTS[order.payment_status]:
         allowed = PAYMENTS[order.payment_status]
-        fault = Fault("/payment_status", "illegal_transition", f"can go to {', '.join(allowed) or 'nothing else'}")
+        fault = Fault(
+            "/payment_status",
+            "illegal_transition",
+            f"must be one of {', '.join(allowed)}" if allowed else "cannot be changed any more",
+        )
         raise IllegalTransition(
-            f"A payment cannot go from {order.payment_status} to {wanted}.",
+            f"A payment cannot move from {order.payment_status} to {wanted}.",
             faults=[fault],
             allowed_transitions=TRANSITIONS[order.status],
             allowed_payment_transitions=allowed,
         )
     if wanted == "paid":
-        # Said again after the order grew, it tells that the difference was paid too.
+        # Repeated after the total has grown, it means that the difference was paid too.
         order.amount_paid = max(order.amount_paid, order.total)
     elif wanted == "refunded":
         order.amount_refunded = order.amount_paid
     elif refunded is not None:
         if refunded < order.amount_refunded or not 0 < refunded < order.amount_paid:
-            raise _refund_fault("must lie between what was given back before and what was paid")
+            raise _refund_fault(
+                "The refund must exceed earlier refunds and stay below the paid amount.",
+                "must not be less than the refunded amount and must be less than the paid amount",
+            )
         order.amount_refunded = refunded
     order.payment_status = wanted
 
 
-def _refund_fault(words: str) -> ValidationFailed:
-    return ValidationFailed("The refund is not right.", faults=[Fault("/amount_refunded", "out_of_range", words)])
+def _refund_fault(detail: str, words: str) -> ValidationFailed:
+    return ValidationFailed(detail, faults=[Fault("/amount_refunded", "out_of_range", words)])
 
 
 def contribution(order: OrderState | None) -> tuple[int, int]:
-    """What an order adds to its customer: one order, and what was paid less what was given back."""
+    """What an order adds to its customer's count of orders and total spent."""
     if order is None or order.status in ("draft", "cancelled"):
         return 0, 0
     return 1, order.amount_paid - order.amount_refunded
@@ -160,7 +179,7 @@ def contribution(order: OrderState | None) -> tuple[int, int]:
 
 
 class Effect(msgspec.Struct, frozen=True):
-    """What happens to the stock of one line's variant."""
+    """A change of stock that one line causes."""
 
     line_id: int
     variant_id: int
@@ -170,58 +189,64 @@ class Effect(msgspec.Struct, frozen=True):
 
 
 def stock_effects(before: OrderState | None, after: OrderState, *, restock: bool = True) -> list[Effect]:
-    """All that must happen to stock between two states of an order, line by line."""
+    """The changes of stock between two states of an order, line by line."""
     old = {line.id: line for line in before.lines} if before else {}
     new = {line.id: line for line in after.lines}
-    found: list[Effect] = []
+    effects: list[Effect] = []
     for line_id in old | new:
-        was, line = old.get(line_id), new.get(line_id)
+        previous, line = old.get(line_id), new.get(line_id)
         variant_id = (line or old[line_id]).variant_id
-        held_before = was.open_quantity if was and before and before.status in HOLDING else 0
-        held_after = line.open_quantity if line and after.status in HOLDING else 0
-        shipped = (line.fulfilled_quantity if line else 0) - (was.fulfilled_quantity if was else 0)
-        returned = (line.returned_quantity if line else 0) - (was.returned_quantity if was else 0)
+        reserved_before = previous.open_quantity if previous and before and before.status in HOLDING else 0
+        reserved_after = line.open_quantity if line and after.status in HOLDING else 0
+        shipped = (line.fulfilled_quantity if line else 0) - (previous.fulfilled_quantity if previous else 0)
+        returned = (line.returned_quantity if line else 0) - (previous.returned_quantity if previous else 0)
         if shipped > 0:
-            taken = min(shipped, held_before)
-            held_before -= taken
-            found.append(Effect(line_id, variant_id, "commit", -shipped, -taken))
-        if held_after > held_before:
-            found.append(Effect(line_id, variant_id, "reserve", 0, held_after - held_before))
-        elif held_after < held_before:
-            found.append(Effect(line_id, variant_id, "release", 0, held_after - held_before))
+            taken = min(shipped, reserved_before)
+            reserved_before -= taken
+            effects.append(Effect(line_id, variant_id, "commit", -shipped, -taken))
+        if reserved_after > reserved_before:
+            effects.append(Effect(line_id, variant_id, "reserve", 0, reserved_after - reserved_before))
+        elif reserved_after < reserved_before:
+            effects.append(Effect(line_id, variant_id, "release", 0, reserved_after - reserved_before))
         if returned > 0 and restock:
-            found.append(Effect(line_id, variant_id, "restock", returned, 0))
-    return found
+            effects.append(Effect(line_id, variant_id, "restock", returned, 0))
+    return effects
 
 
 # --- sums ----------------------------------------------------------------------------------------------------------
 
 
 def sum_faults(order: OrderState, pointers: Mapping[int, str], digits: int, total: int | None = None) -> list[Fault]:
-    """What is unsound about an order's amounts; `pointers` say where in the body a line stands, by its place."""
+    """The faults of an order's amounts; `pointers` locates lines in the body by index."""
     faults = line_faults(order.lines, pointers)
     if faults:
         return faults
-    subtotal, own = order.subtotal, order.total
+    subtotal, computed = order.subtotal, order.total
     if max(subtotal, subtotal + order.shipping_total + order.tax_total) >= money.LARGEST:
-        return [Fault("/line_items", "out_of_range", "cost more than can be counted")]
-    if own < 0:
-        return [Fault("/discount_total", "out_of_range", "is more than the order costs")]
-    if total is not None and total != own:
-        expected = money.to_text(own, digits)
-        return [Fault("/total", "total_mismatch", f"must be {expected}, or be left out", {"expected": expected})]
+        return [Fault("/line_items", "out_of_range", "must cost less than the largest amount that Stoa can store")]
+    if computed < 0:
+        return [Fault("/discount_total", "out_of_range", "must not exceed the cost of the order")]
+    if total is not None and total != computed:
+        expected = money.to_text(computed, digits)
+        return [Fault("/total", "total_mismatch", f"must be {expected} or omitted", {"expected": expected})]
     return []
 
 
 def line_faults(lines: Sequence[LineState], pointers: Mapping[int, str]) -> list[Fault]:
-    """What is unsound about the amounts of lines, each by itself."""
+    """The faults of each line's own amounts."""
     faults: list[Fault] = []
-    for place, line in enumerate(lines):
-        at = pointers.get(place, "")
+    for index, line in enumerate(lines):
+        at = pointers.get(index, "")
         if line.total < 0:
-            faults.append(Fault(f"{at}/discount_total", "out_of_range", "is more than the line costs"))
+            faults.append(Fault(f"{at}/discount_total", "out_of_range", "must not exceed the cost of the line item"))
         elif line.unit_price * line.quantity >= money.LARGEST or line.total >= money.LARGEST:
-            faults.append(Fault(f"{at}/quantity", "out_of_range", "makes the line cost more than can be counted"))
+            faults.append(
+                Fault(
+                    f"{at}/quantity",
+                    "out_of_range",
+                    "makes the line item cost more than the largest amount that Stoa can store",
+                )
+            )
     return faults
 
 
@@ -231,7 +256,7 @@ _ADDRESS = ("address1", "address2", "city", "postal_code", "country_code")
 
 
 class Traits(msgspec.Struct, frozen=True):
-    """What tells one purchase from another."""
+    """The features by which suspected duplicates are found."""
 
     customer_id: int | None
     email: str | None
@@ -241,8 +266,20 @@ class Traits(msgspec.Struct, frozen=True):
     total: int
 
 
+def traits_of(order: OrderState) -> Traits:
+    email, phone = order.contact["email"], order.contact["phone"]
+    return Traits(
+        customer_id=order.customer_id,
+        email=email_key(email) if email else None,
+        phone=phone,
+        basket=basket_digest(order.lines),
+        address=address_digest(order.shipping_address or order.billing_address),
+        total=order.total,
+    )
+
+
 def basket_digest(lines: Sequence[LineState]) -> bytes:
-    """What is bought and how many, whatever the order of lines and however they are split."""
+    """A digest of the units of each variant, independent of the order and the division of lines."""
     units: Counter[int] = Counter()
     for line in lines:
         units[line.variant_id] += line.quantity
@@ -250,7 +287,7 @@ def basket_digest(lines: Sequence[LineState]) -> bytes:
 
 
 def address_digest(address: Mapping[str, Any] | None) -> bytes | None:
-    """Where it goes, whatever the case, accents and punctuation; without a street it is nowhere."""
+    """A digest of an address that ignores case, accents and punctuation; None without a street."""
     if not address or not address.get("address1"):
         return None
     return _digest(" ".join(word for name in _ADDRESS for word in terms.words(str(address.get(name) or ""))))
@@ -261,7 +298,10 @@ def _digest(text: str) -> bytes:
 
 
 def likeness(one: Traits, other: Traits) -> tuple[int, list[DuplicateReason]] | None:
-    """How alike two orders are, in hundredths, and why; none unless the contact and the basket or address agree."""
+    """The score of two orders as suspected duplicates, in hundredths, and its reasons.
+
+    None unless they have the same contact, and the same basket or address.
+    """
     contacts: list[DuplicateReason] = []
     if one.phone is not None and one.phone == other.phone:
         contacts.append("same_phone")
@@ -280,8 +320,8 @@ def likeness(one: Traits, other: Traits) -> tuple[int, list[DuplicateReason]] | 
         ("same_basket", same_basket, 30),
         ("same_total", one.total == other.total, 5),
     ]
-    for reason, holds, weight in further:
-        if holds:
+    for reason, applies, weight in further:
+        if applies:
             reasons.append(reason)
             score += weight
     return score, reasons

@@ -1,4 +1,4 @@
-"""An order in the hands of its rules: plain values, money in minor units, times as callers see them."""
+"""The state of an order that the rules work on: plain values, money in minor units, times as RFC 3339 text."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from stoa.orders.contract import FulfillmentStatus, PaymentStatus, Status
 
 
 class LineState(msgspec.Struct):
-    """One line, with what it knew of the variant when it was bought."""
+    """A line item, with a snapshot of the variant at the time of the order."""
 
     id: int
     product_id: int
@@ -31,12 +31,12 @@ class LineState(msgspec.Struct):
 
     @property
     def open_quantity(self) -> int:
-        """Units that were not shipped yet."""
+        """Units that are not shipped yet."""
         return self.quantity - self.fulfilled_quantity
 
 
 class OrderState(msgspec.Struct, kw_only=True):
-    """An order; what follows from other fields is a property, so that it cannot disagree with them."""
+    """An order. Derived values are properties, so that they cannot disagree with the fields."""
 
     id: int = 0
     number: int = 0
@@ -79,7 +79,7 @@ class OrderState(msgspec.Struct, kw_only=True):
 
     @property
     def amount_due(self) -> int:
-        """What is still to be paid; nothing once no payment is expected any more."""
+        """The amount to be paid; zero once no payment is expected any more."""
         if self.status in ("cancelled", "returned") or self.payment_status == "voided":
             return 0
         return max(0, self.total - self.amount_paid)
@@ -94,7 +94,7 @@ class OrderState(msgspec.Struct, kw_only=True):
         return "partially_fulfilled" if any(line.open_quantity for line in self.lines) else "fulfilled"
 
     def copy(self) -> "OrderState":
-        """A copy to try changes on; what is nested and not a line is replaced, never changed."""
+        """A copy with its own lines. Other nested values are replaced on change, never mutated."""
         lines = [msgspec.structs.replace(line) for line in self.lines]
         return msgspec.structs.replace(self, lines=lines)
 

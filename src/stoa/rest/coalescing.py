@@ -1,4 +1,4 @@
-"""Those who come while others are being served are served together, in one go."""
+"""Coalesces calls: those that arrive while others of the same key are served form the next group."""
 
 import asyncio
 from collections import defaultdict, deque
@@ -7,63 +7,69 @@ from typing import Generic, TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
 Item = TypeVar("Item")
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 
-class _Queue(Generic[Item, Answer]):
-    """Who waits under one key, and how many groups are being served."""
+class _Queue(Generic[Item, Result]):
+    """The items that wait under one key, and the number of groups that run."""
 
     def __init__(self) -> None:
-        self.waiting: deque[tuple[Item, asyncio.Future[Answer]]] = deque()
-        self.groups = 0
-        self.late = 0  # of them, those that take so long that others need not wait for them
+        self.waiting: deque[tuple[Item, asyncio.Future[Result]]] = deque()
+        self.running = 0
+        self.overdue = 0  # running groups that newcomers no longer wait for
 
 
-class Coalescer(Generic[Key, Item, Answer]):
-    """Serves those who wait under one key together; nobody waits for company, only for the group before.
+class Coalescer(Generic[Key, Item, Result]):
+    """Serves the items that wait under one key as a group. An item never waits for more items, only for the group before.
 
-    A group that takes longer than `patience_s`, where that is given, is not waited for.
+    A group holds at most `max_items` items of at most `max_weight` together; an item that weighs more is a group of one.
+    The next group starts without waiting for a group that takes longer than `patience_s`.
     """
 
     def __init__(
         self,
-        serve: Callable[[Key, Sequence[Item]], Awaitable[Sequence[Answer]]],
+        serve: Callable[[Key, Sequence[Item]], Awaitable[Sequence[Result]]],
         *,
-        most: int = 1_000,
+        max_items: int = 1_000,
+        weigh: Callable[[Item], int] = lambda _: 0,
+        max_weight: int = 0,
         patience_s: float | None = None,
     ) -> None:
         self._serve = serve
-        self._most = most
+        self._max_items = max_items
+        self._weigh = weigh
+        self._max_weight = max_weight
         self._patience_s = patience_s
-        self._queues: defaultdict[Key, _Queue[Item, Answer]] = defaultdict(_Queue)
-        self._tasks: set[asyncio.Task[None]] = set()  # or they might be forgotten while they run
+        self._queues: defaultdict[Key, _Queue[Item, Result]] = defaultdict(_Queue)
+        self._tasks: set[asyncio.Task[None]] = set()  # the event loop keeps only weak references
 
-    async def join(self, key: Key, item: Item) -> Answer:
-        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+    async def submit(self, key: Key, item: Item) -> Result:
+        """Queue an item and wait for its result."""
+        result: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         queue = self._queues[key]
-        queue.waiting.append((item, answer))
+        queue.waiting.append((item, result))
         self._start(key, queue)
-        return await answer
+        return await result
 
-    def _start(self, key: Key, queue: _Queue[Item, Answer]) -> None:
-        if queue.waiting and queue.groups == queue.late:
-            queue.groups += 1
+    def _start(self, key: Key, queue: _Queue[Item, Result]) -> None:
+        if queue.waiting and queue.running == queue.overdue:
+            queue.running += 1
             task = asyncio.create_task(self._run(key, queue))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def _run(self, key: Key, queue: _Queue[Item, Answer]) -> None:
-        late = False
+    async def _run(self, key: Key, queue: _Queue[Item, Result]) -> None:
+        overdue = False
 
         def give_way() -> None:
-            nonlocal late
-            late = True
-            queue.late += 1
+            nonlocal overdue
+            overdue = True
+            queue.overdue += 1
             self._start(key, queue)
 
         try:
-            while queue.waiting and not late:
-                group = [queue.waiting.popleft() for _ in range(min(self._most, len(queue.waiting)))]
+            while queue.waiting and not overdue:
+                group = self._next_group(queue)
                 patience = self._patience_s
                 timer = asyncio.get_running_loop().call_later(patience, give_way) if patience is not None else None
                 try:
@@ -72,20 +78,30 @@ class Coalescer(Generic[Key, Item, Answer]):
                     if timer is not None:
                         timer.cancel()
         finally:
-            queue.groups -= 1
-            queue.late -= late
-            if not queue.groups and not queue.waiting:
+            queue.running -= 1
+            queue.overdue -= overdue
+            if not queue.running and not queue.waiting:
                 del self._queues[key]
             self._start(key, queue)
 
-    async def _settle(self, key: Key, group: Sequence[tuple[Item, asyncio.Future[Answer]]]) -> None:
+    def _next_group(self, queue: _Queue[Item, Result]) -> list[tuple[Item, asyncio.Future[Result]]]:
+        group = [queue.waiting.popleft()]
+        weight = self._weigh(group[0][0])
+        while queue.waiting and len(group) < self._max_items:
+            weight += self._weigh(queue.waiting[0][0])
+            if weight > self._max_weight:
+                break
+            group.append(queue.waiting.popleft())
+        return group
+
+    async def _settle(self, key: Key, group: Sequence[tuple[Item, asyncio.Future[Result]]]) -> None:
         try:
-            answers = await self._serve(key, [item for item, _ in group])
-        except Exception as error:  # noqa: BLE001 - each who waits answers for itself
-            for _, answer in group:
-                if not answer.done():
-                    answer.set_exception(error)
+            results = await self._serve(key, [item for item, _ in group])
+        except Exception as error:  # noqa: BLE001 - every caller gets it
+            for _, waiting in group:
+                if not waiting.done():
+                    waiting.set_exception(error)
             return
-        for (_, answer), given in zip(group, answers, strict=True):
-            if not answer.done():
-                answer.set_result(given)
+        for (_, waiting), result in zip(group, results, strict=True):
+            if not waiting.done():
+                waiting.set_result(result)

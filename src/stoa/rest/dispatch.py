@@ -1,4 +1,4 @@
-"""The life of a request: found, admitted, decoded, carried out in at most one transaction, answered."""
+"""The life of a request: route, admit, decode, carry out in at most one transaction, respond."""
 
 import asyncio
 import random
@@ -14,7 +14,7 @@ from stoa.db.pool import Database
 from stoa.rest import idempotency
 from stoa.rest.body import decode, read_body
 from stoa.rest.endpoint import Accepted, Access, Call, Caller, Endpoint
-from stoa.rest.group_commit import GroupCommit, Turn
+from stoa.rest.group_commit import GroupCommit, GroupedCall
 from stoa.rest.limits import Allowance, RateLimiter
 from stoa.rest.lists import read_list
 from stoa.rest.problems import (
@@ -51,22 +51,22 @@ _TRIES = 4
 
 
 class Observed(msgspec.Struct):
-    """What is worth knowing of a request once it is answered."""
+    """What telemetry records of a request."""
 
     request_id: str
     method: str
     operation: str
     status: int
     code: str
-    seconds: float  # without what the caller asked to wait
+    seconds: float  # without the time that the caller asked to wait
     store_id: int | None
     app_id: int | None
     error: BaseException | None
-    fault: Fault | None = None  # the first that the refusal named
+    fault: Fault | None = None  # the first one of the refusal
 
 
 class Dispatcher:
-    """Runs every endpoint alike, so that an endpoint itself is only its story."""
+    """Runs every endpoint the same way, so that handlers contain only their own logic."""
 
     def __init__(
         self,
@@ -92,13 +92,13 @@ class Dispatcher:
         self._app_concurrency = app_concurrency
         self._max_in_flight = max_in_flight
         self._observe = observe
-        self._committed = committed  # is told the store of each write that was carried out
+        self._committed = committed  # called with the store of each committed write
         self._group_commit = GroupCommit(database, committed)
         self._in_flight: dict[tuple[int, int], int] = {}
         self._busy = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send, *, sub_path: str, handle: str = "") -> None:
-        """Answer one request; `sub_path` is what follows the prefix, `handle` the store when the path names it."""
+        """Answer one request. `sub_path` is the path after the prefix; `handle` is the store if the path names it."""
         started = time.perf_counter()
         request = Request(scope, receive, sub_path)
         self._busy += 1
@@ -135,7 +135,7 @@ class Dispatcher:
             response = refused(request, ServiceUnavailable(headers=[(b"retry-after", b"1")]))
         except ClientGone:
             raise
-        except Exception as error:  # noqa: BLE001 - the last line of defence: the caller learns only the id
+        except Exception as error:  # noqa: BLE001 - the last resort: the caller gets only the request id
             request.error = error
             response = refused(request, InternalError())
         response.headers += SAFE_HEADERS
@@ -154,11 +154,14 @@ class Dispatcher:
                 break
         headers = request.headers = check_headers(raw)
         host = headers.get(b"host", b"").decode("latin-1")
-        # The public address is the service's own; a store's host form is reached as the caller reached it.
+        # Links use the public URL, or the host of the request if the host names the store.
         request.origin = (handle and self._public_url) or f"{scope['scheme']}://{host}"
-        # Turned away at the door, before it costs anything: work that was let in is worth more when it is finished.
+        # Shed load before doing any work, so that admitted requests can finish.
         if self._busy > self._max_in_flight or self._database.saturated:
-            raise ServiceUnavailable("Too many requests are being served.", headers=[(b"retry-after", b"1")])
+            raise ServiceUnavailable(
+                "The service is overloaded. Retry after the number of seconds in Retry-After.",
+                headers=[(b"retry-after", b"1")],
+            )
         store = await (self._access.store(handle=handle) if handle else self._access.store(host=host))
         if store is None:
             raise NotFound("There is no store at this address.")
@@ -170,12 +173,14 @@ class Dispatcher:
         request.allowance = allowance
         _check_allowance(allowance)
         if not caller.may(endpoint.scope):
-            raise InsufficientScope(f"This needs {endpoint.scope}.", required_scope=endpoint.scope)
+            raise InsufficientScope(
+                f"This endpoint requires the scope {endpoint.scope}.", required_scope=endpoint.scope
+            )
         key = (store.id, caller.app_id)
         running = self._in_flight.get(key, 0)
         if running >= self._app_concurrency:
             raise RateLimited(
-                f"At most {self._app_concurrency} requests may run at the same time.",
+                f"An app may have at most {self._app_concurrency} requests in flight at the same time.",
                 headers=[(b"retry-after", b"1")],
             )
         self._in_flight[key] = running + 1
@@ -195,7 +200,7 @@ class Dispatcher:
             raise InternalError
         accepted = acceptable(headers.get(b"accept"), [media.encode() for media in endpoint.produces])
         if accepted is None:
-            raise NotAcceptable(f"This endpoint answers {', '.join(endpoint.produces)}.")
+            raise NotAcceptable(f"This endpoint produces {', '.join(endpoint.produces)}.")
         call = request.call = Call(self._database, store, caller, request.request_id, request.base)
         call.accepted, call.headers = accepted.decode(), headers
         call.autocommit, call.settings = self._database.autocommit, self._settings
@@ -222,7 +227,7 @@ class Dispatcher:
         return await self._write(request, endpoint, call, values, raw)
 
     async def _charge(self, request: Request, caller: Caller, body: Any) -> None:
-        """A batch costs one more for every fifty items."""
+        """Charge a batch one more request for every 50 items."""
         items: Any = getattr(body, "items", None)
         extra = len(cast("list[Any]", items)) // 50 if isinstance(items, list) else 0
         if extra and request.store is not None:
@@ -235,24 +240,23 @@ class Dispatcher:
         self, request: Request, endpoint: Endpoint, call: Call, values: dict[str, Any], raw: bytes
     ) -> Response:
         key = idempotency.read_key(request.headers.get(b"idempotency-key"))
-        mark = idempotency.fingerprint(request.method, request.path, request.query, raw) if key else b""
+        fingerprint = idempotency.fingerprint(request.method, request.path, request.query, raw) if key else b""
         if not endpoint.transaction:
-            return await self._act(request, endpoint, call, values, key, mark)
+            return await self._run_outside(request, endpoint, call, values, key, fingerprint)
         if endpoint.before is not None:
             await endpoint.before(call, **values)
         if endpoint.grouped is not None:
-            response = await self._group_commit.join(endpoint, Turn(request, call, values["body"], key, mark))
-            if response is not None:
-                return response
+            grouped_call = GroupedCall(request, call, values["body"], len(raw), key, fingerprint)
+            return await self._group_commit.submit(endpoint, grouped_call)
         names = (call.store_id, call.caller.app_id)
-        # An answer that shows a secret is kept sealed, or not at all.
+        # A response with a secret is stored encrypted, or not at all.
         seal = self._seal if endpoint.secret else None
         for left in reversed(range(_TRIES)):
             try:
                 async with self._database.transaction() as db:
                     call.db = db
                     if key:
-                        before = await idempotency.claim(db, *names, key, mark)
+                        before = await idempotency.claim(db, *names, key, fingerprint)
                         if before is not None:
                             return idempotency.opened(before, seal, *names, key) if seal else before
                     answer = await endpoint.handler(call, **values)
@@ -273,12 +277,21 @@ class Dispatcher:
                 await asyncio.sleep(random.uniform(0.005, 0.05) * (_TRIES - left))  # noqa: S311
         raise InternalError
 
-    async def _act(
-        self, request: Request, endpoint: Endpoint, call: Call, values: dict[str, Any], key: str | None, mark: bytes
+    async def _run_outside(
+        self,
+        request: Request,
+        endpoint: Endpoint,
+        call: Call,
+        values: dict[str, Any],
+        key: str | None,
+        fingerprint: bytes,
     ) -> Response:
-        """Carry out what waits for others; of two with one key that run at once both may act, and one is remembered."""
-        names = (call.store_id, call.caller.app_id, key or "", mark)
-        if key and (before := await idempotency.answered(self._database, *names)) is not None:
+        """Run a handler that waits for others, outside a transaction.
+
+        Of two concurrent calls with one key, both may act; one response is stored.
+        """
+        names = (call.store_id, call.caller.app_id, key or "", fingerprint)
+        if key and (before := await idempotency.find_response(self._database, *names)) is not None:
             return before
         answer = await endpoint.handler(call, **values)
         response = render(request, endpoint, call, answer)
@@ -293,6 +306,6 @@ class Dispatcher:
 def _check_allowance(allowance: Allowance) -> None:
     if not allowance.allowed:
         raise RateLimited(
-            f"At most {allowance.burst} requests at once and {allowance.refill} a second.",
+            f"The rate limit is {allowance.refill} requests a second, with bursts of {allowance.burst}.",
             headers=[(b"retry-after", b"%d" % allowance.retry_in_s)],
         )

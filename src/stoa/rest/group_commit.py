@@ -1,92 +1,181 @@
-"""Writes that need not be alone: several calls of one endpoint and one store, carried out in one transaction."""
+"""Group commit: several calls of one endpoint and one store are carried out in one transaction."""
 
-from collections.abc import Callable, Sequence
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
+import structlog
 
-from stoa.db.errors import Unavailable, is_lost
+from stoa.db.errors import RETRYABLE, Unavailable, is_lost, sqlstate
 from stoa.db.pool import Connection, Database
 from stoa.rest import idempotency
 from stoa.rest.coalescing import Coalescer
 from stoa.rest.endpoint import Call, Endpoint
+from stoa.rest.problems import Refusal
 from stoa.rest.request import Request
 from stoa.rest.response import Response, render
 
-MOST = 20
-PATIENCE_S = 0.1  # a group that waits for a row must not keep others waiting who want other rows
+MAX_CALLS = 20
+MAX_BYTES = 32 * 1024  # of request bodies: large calls take long, and small ones must not wait for them
+PATIENCE_S = 0.1  # a group that waits for a row lock must not delay calls that need other rows
+TRIES = 4
+
+Outcome = Response | Exception
 
 
-class Turn(msgspec.Struct):
-    """One call among several."""
+class RefusedCalls(Exception):
+    """Raised inside a group: these calls are refused after something was written; the others run again without them."""
+
+    def __init__(self, refusals: Mapping[Call, Refusal]) -> None:
+        super().__init__(refusals)
+        self.refusals = refusals
+
+
+class StaleGroup(Exception):
+    """Raised inside a group: a concurrent change made its decisions stale; the group is rolled back and runs again."""
+
+
+class GroupedCall(msgspec.Struct):
+    """One call of a group."""
 
     request: Request
     call: Call
     body: Any
+    size: int  # of the body, in bytes
     key: str | None
-    mark: bytes
+    fingerprint: bytes
+
+    @property
+    def name(self) -> tuple[int, str] | None:
+        """What names the stored response: the app and its idempotency key."""
+        return (self.call.caller.app_id, self.key) if self.key is not None else None
 
 
 class GroupCommit:
-    """Carries out calls together where their endpoint knows how.
+    """Carries out calls in groups where their endpoint declares how (`grouped`).
 
-    A group succeeds as a whole or leaves no trace: whoever is not answered then goes alone, where all that may stand in
-    the way is told.
+    The declared function takes the connection and a list of calls with their bodies, and returns one outcome for each: an
+    answer, a refusal, or None for a call that depends on an earlier one of the list and runs in the next transaction. The
+    work, events and idempotency records of a group are committed together. Each call has the outcome that it would have if
+    it ran alone after those before it in the list.
     """
 
     def __init__(self, database: Database, committed: Callable[[int], None]) -> None:
         self._database = database
         self._committed = committed
-        self._coalescer = Coalescer[tuple[Endpoint, int], Turn, Response | None](
-            self._carry_out, most=MOST, patience_s=PATIENCE_S
+        self._coalescer = Coalescer[tuple[Endpoint, int], GroupedCall, Outcome](
+            self._carry_out,
+            max_items=MAX_CALLS,
+            weigh=lambda call: call.size,
+            max_weight=MAX_BYTES,
+            patience_s=PATIENCE_S,
         )
 
-    async def join(self, endpoint: Endpoint, turn: Turn) -> Response | None:
-        return await self._coalescer.join((endpoint, turn.call.store_id), turn)
+    async def submit(self, endpoint: Endpoint, call: GroupedCall) -> Response:
+        outcome = await self._coalescer.submit((endpoint, call.call.store_id), call)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
 
-    async def _carry_out(self, at: tuple[Endpoint, int], turns: Sequence[Turn]) -> list[Response | None]:
-        endpoint, store_id = at
-        try:
-            async with self._database.transaction() as db:
-                answered = await self._answer(db, endpoint, store_id, turns)
-        except Unavailable as error:
-            # What was lost on the way may have been done: only the callers know whether to ask again.
-            if error.__cause__ is None or is_lost(error.__cause__):
-                raise
-            return [None] * len(turns)
-        except Exception:  # noqa: BLE001 - nobody fails for another: whoever is at fault is told so alone
-            return [None] * len(turns)
-        if any(answered):
-            self._committed(store_id)
-        return answered
+    async def _carry_out(self, key: tuple[Endpoint, int], calls: Sequence[GroupedCall]) -> list[Outcome]:
+        endpoint, store_id = key
+        outcomes: dict[int, Outcome] = {}
+        while len(outcomes) < len(calls):
+            waiting = {index: call for index, call in enumerate(calls) if index not in outcomes}
+            outcomes |= await self._run(endpoint, store_id, waiting)
+        return [outcomes[index] for index in range(len(calls))]
 
-    async def _answer(
-        self, db: Connection, endpoint: Endpoint, store_id: int, turns: Sequence[Turn]
-    ) -> list[Response | None]:
-        places = await _fresh(db, store_id, turns)
-        if not places or endpoint.grouped is None:
-            return [None] * len(turns)
-        answers = await endpoint.grouped(db, [(turns[place].call, turns[place].body) for place in places])
-        answered: list[Response | None] = [None] * len(turns)
-        kept: list[idempotency.Kept] = []
-        for place, answer in zip(places, answers, strict=True):
-            turn = turns[place]
-            if answer is not None:
-                response = answered[place] = render(turn.request, endpoint, turn.call, answer)
-                if turn.key is not None:
-                    names = (turn.call.caller.app_id, turn.key, turn.mark)
-                    kept.append(idempotency.Kept(*names, response, turn.call.subject))
-        if kept:
-            await idempotency.keep(db, store_id, kept)
-        return answered
+    async def _run(self, endpoint: Endpoint, store_id: int, calls: Mapping[int, GroupedCall]) -> dict[int, Outcome]:
+        """Run calls in one transaction; returns the outcomes of those that are settled, at least one."""
+        for tries_left in reversed(range(TRIES)):
+            try:
+                async with self._database.transaction() as db:
+                    outcomes = await _work(db, endpoint, store_id, calls)
+            except RefusedCalls as refused:
+                return {
+                    index: refused.refusals[each.call] for index, each in calls.items() if each.call in refused.refusals
+                }
+            except Exception as error:  # noqa: BLE001 - each caller gets its own outcome
+                if (isinstance(error, StaleGroup) or sqlstate(error) in RETRYABLE) and tries_left:
+                    await asyncio.sleep(random.uniform(0.005, 0.05) * (TRIES - tries_left))  # noqa: S311
+                    continue
+                # After a lost connection the work may have been committed: only the caller may decide to retry.
+                if len(calls) == 1 or _is_lost(error):
+                    return dict.fromkeys(calls, error)
+                return await self._split(endpoint, store_id, calls, error)
+            if any(isinstance(outcome, Response) for outcome in outcomes.values()):
+                self._committed(store_id)
+            return outcomes
+        raise AssertionError("unreachable")
+
+    async def _split(
+        self, endpoint: Endpoint, store_id: int, calls: Mapping[int, GroupedCall], error: Exception
+    ) -> dict[int, Outcome]:
+        """Run each call of a failed group on its own, so that no call fails because of another."""
+        structlog.get_logger().warning(
+            "group split", operation=endpoint.name, store_id=store_id, calls=len(calls), error=type(error).__name__
+        )
+        alone = [self._run(endpoint, store_id, {index: call}) for index, call in calls.items()]
+        return {index: outcome for outcomes in await asyncio.gather(*alone) for index, outcome in outcomes.items()}
 
 
-async def _fresh(db: Connection, store_id: int, turns: Sequence[Turn]) -> list[int]:
-    """The places of those whose keys are new; of two with one key, the first."""
-    keys = {(turn.call.caller.app_id, turn.key): place for place, turn in reversed(list(enumerate(turns))) if turn.key}
-    used = await idempotency.used(db, store_id, list(keys))
-    return [
-        place
-        for place, turn in enumerate(turns)
-        if turn.key is None or ((name := (turn.call.caller.app_id, turn.key)) not in used and keys[name] == place)
-    ]
+async def _work(
+    db: Connection, endpoint: Endpoint, store_id: int, calls: Mapping[int, GroupedCall]
+) -> dict[int, Outcome]:
+    """Replay stored responses, carry out the other calls, and store their responses."""
+    names = [each.name for each in calls.values() if each.name is not None]
+    stored = await idempotency.stored_responses(db, store_id, names)
+    outcomes: dict[int, Outcome] = {}
+    fresh: dict[int, GroupedCall] = {}
+    claimed: set[tuple[int, str]] = set()
+    for index, each in calls.items():
+        if each.name in stored:
+            outcomes[index] = idempotency.replay(stored[each.name], each.fingerprint)
+        elif each.name is None or each.name not in claimed:  # a second call with the same key runs after the first
+            fresh[index] = each
+            claimed |= {each.name} if each.name is not None else set()
+    if not fresh or endpoint.grouped is None:
+        return outcomes
+    for each in fresh.values():
+        each.call.db = db
+    answers = await endpoint.grouped(db, [(each.call, each.body) for each in fresh.values()])
+    kept: list[idempotency.KeptResponse] = []
+    for (index, each), answer in zip(fresh.items(), answers, strict=True):
+        if isinstance(answer, Refusal):
+            outcomes[index] = answer
+        elif answer is not None:
+            response = outcomes[index] = render(each.request, endpoint, each.call, answer)
+            if each.key is not None:
+                app_id = each.call.caller.app_id
+                kept.append(idempotency.kept_response(app_id, each.key, each.fingerprint, response, each.call.subject))
+    if kept:
+        await _keep(db, store_id, kept, fresh.values())
+    return outcomes
+
+
+async def _keep(
+    db: Connection, store_id: int, kept: Sequence[idempotency.KeptResponse], calls: Iterable[GroupedCall]
+) -> None:
+    in_use = await idempotency.keep_responses(db, store_id, kept)
+    if in_use:
+        in_flight = {(key.app_id, key.key) for key in in_use if key.in_flight}
+        if not in_flight:
+            raise StaleGroup("another request stored its response first")
+        raise RefusedCalls({each.call: idempotency.in_progress() for each in calls if each.name in in_flight})
+
+
+def _is_lost(error: Exception) -> bool:
+    return isinstance(error, Unavailable) and (error.__cause__ is None or is_lost(error.__cause__))
+
+
+async def alone(call: Call, outcomes: Awaitable[Sequence[Any]]) -> Any:
+    """The answer of a group that consists of this call only; raises its refusal."""
+    try:
+        [outcome] = await outcomes
+    except RefusedCalls as refused:
+        raise refused.refusals[call] from None
+    if isinstance(outcome, Refusal):
+        raise outcome
+    return outcome

@@ -1,4 +1,4 @@
-"""Idempotency keys: claimed, worked and answered in the one transaction that does the work."""
+"""Idempotency keys: the key, the work and the stored response share one transaction."""
 
 import hashlib
 import re
@@ -8,9 +8,9 @@ from typing import Protocol
 import msgspec
 
 from stoa.db.errors import LOCK_TIMEOUT, PostgresError, sqlstate
-from stoa.db.query import Command, Executor, Query
+from stoa.db.query import Command, Executor, InputRow, Query, hex_bytes, json_rows
 from stoa.rest.endpoint import Subject
-from stoa.rest.problems import IdempotencyInProgress, IdempotencyKeyReused, InvalidIdempotencyKey
+from stoa.rest.problems import IdempotencyInProgress, IdempotencyKeyReused, InvalidIdempotencyKey, Refusal
 from stoa.rest.request import Headers
 from stoa.rest.response import Response
 
@@ -18,10 +18,21 @@ _KEY = re.compile(r"[\x21-\x7e]{1,255}\Z")
 
 
 class Seal(Protocol):
-    """What keeps a remembered secret unreadable in the database; the service hands its own to the dispatcher."""
+    """Encrypts stored responses that contain a secret."""
 
     def seal(self, text: str, table: str, column: str, store_id: int, row_id: int) -> bytes: ...
     def open(self, sealed: bytes, table: str, column: str, store_id: int, row_id: int) -> str: ...
+
+
+class StoredResponse(msgspec.Struct):
+    """A response that was stored under a key, and the fingerprint of its request."""
+
+    app_id: int
+    key: str
+    fingerprint: bytes
+    status: int | None
+    headers: str | None
+    body: bytes | None
 
 
 class Claim(msgspec.Struct):
@@ -34,8 +45,8 @@ class Claim(msgspec.Struct):
 
 CLAIM = Query(Claim, "SELECT claimed, fingerprint, status, headers, body FROM claim_key($1, $2, $3, $4)")
 LOOK = Query(
-    Claim,
-    """SELECT false AS claimed, fingerprint, status, headers, body FROM idempotency_keys
+    StoredResponse,
+    """SELECT app_id, key, fingerprint, status, headers, body FROM idempotency_keys
         WHERE store_id = $1 AND app_id = $2 AND key = $3""",
 )
 REMEMBER = Command(
@@ -44,18 +55,47 @@ REMEMBER = Command(
 )
 
 
-class UsedKey(msgspec.Struct):
+class WantedKey(InputRow):
+    """An app's idempotency key."""
+
+    arguments = ("stored_responses.in_keys",)
+
     app_id: int
     key: str
 
 
-USED = Query(UsedKey, "SELECT app_id, key FROM keys_used($1, $2, $3)")
-KEEP = Query(int, "SELECT keep_answers($1, $2, $3, $4, $5, $6, $7, $8, $9)")
+class KeptResponse(InputRow):
+    """One of several responses that are stored at once."""
+
+    arguments = ("keep_responses.in_responses",)
+
+    app_id: int
+    key: str
+    fingerprint: str
+    status: int
+    headers: str
+    body: str
+    subject_type: str | None
+    subject_id: int | None
+
+
+class KeyInUse(msgspec.Struct):
+    """A key under which another request has stored its response or, if `in_flight`, is still running."""
+
+    app_id: int
+    key: str
+    in_flight: bool
+
+
+STORED = Query(
+    StoredResponse, "SELECT app_id, key, fingerprint, status, headers, body FROM stored_responses($1, $2::json)"
+)
+KEEP = Query(KeyInUse, "SELECT app_id, key, in_flight FROM keep_responses($1, $2::json)")
 FORGET_OLD = Command(
     """DELETE FROM idempotency_keys WHERE (store_id, app_id, key) IN (
            SELECT store_id, app_id, key FROM idempotency_keys
             WHERE created_at < now() - interval '7 days' LIMIT 1000)""",
-    unbound="housekeeping goes over all stores",
+    unbound="maintenance covers all stores",
 )
 
 
@@ -64,12 +104,12 @@ def read_key(header: bytes | None) -> str | None:
         return None
     key = header.decode("latin-1")
     if not _KEY.match(key):
-        raise InvalidIdempotencyKey("An Idempotency-Key is 1 to 255 visible ASCII characters.")
+        raise InvalidIdempotencyKey("The Idempotency-Key must consist of 1 to 255 visible ASCII characters.")
     return key
 
 
 def fingerprint(method: str, path: str, query: bytes, body: bytes) -> bytes:
-    """What makes two requests the same."""
+    """A digest that is equal for equal requests."""
     digest = hashlib.sha256()
     for part in (method.encode(), path.encode("utf-8", "surrogatepass"), query, body):
         digest.update(len(part).to_bytes(8, "big"))
@@ -77,37 +117,55 @@ def fingerprint(method: str, path: str, query: bytes, body: bytes) -> bytes:
     return digest.digest()
 
 
-async def claim(db: Executor, store_id: int, app_id: int, key: str, mark: bytes) -> Response | None:
-    """Claim a key for this transaction; an answer given before comes back instead."""
+async def claim(db: Executor, store_id: int, app_id: int, key: str, fingerprint: bytes) -> Response | None:
+    """Claim a key for this transaction; returns the response if one is stored under it."""
     try:
-        found = await CLAIM.one(db, store_id, app_id, key, mark)
+        found = await CLAIM.one(db, store_id, app_id, key, fingerprint)
     except PostgresError as error:
         if sqlstate(error) == LOCK_TIMEOUT:
-            raise IdempotencyInProgress(
-                "The first request with this key has not finished.", headers=[(b"retry-after", b"1")]
-            ) from error
+            raise in_progress() from error
         raise
-    return None if found.claimed else _again(found, mark)
+    if found.claimed:
+        return None
+    stored = StoredResponse(app_id, key, found.fingerprint or b"", found.status, found.headers, found.body)
+    return _replayed(stored, fingerprint)
 
 
-async def answered(db: Executor, store_id: int, app_id: int, key: str, mark: bytes) -> Response | None:
-    """The answer that was given before under a key, without claiming it."""
-    found = await LOOK.maybe(db, store_id, app_id, key)
-    return _again(found, mark) if found else None
+async def find_response(db: Executor, store_id: int, app_id: int, key: str, fingerprint: bytes) -> Response | None:
+    """The response that is stored under a key, without claiming the key."""
+    stored = await LOOK.maybe(db, store_id, app_id, key)
+    return _replayed(stored, fingerprint) if stored else None
 
 
-def _again(found: Claim, mark: bytes) -> Response:
-    if found.fingerprint != mark:
-        raise IdempotencyKeyReused("A key belongs to one request: same method, address, query and body.")
-    stored: list[tuple[str, str]] = msgspec.json.decode(found.headers or "[]", type=list[tuple[str, str]])
-    headers: Headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in stored]
-    return Response(found.status or 200, [*headers, (b"idempotent-replayed", b"true")], found.body or b"")
+def _replayed(stored: StoredResponse, fingerprint: bytes) -> Response:
+    outcome = replay(stored, fingerprint)
+    if isinstance(outcome, Refusal):
+        raise outcome
+    return outcome
+
+
+def replay(stored: StoredResponse, fingerprint: bytes) -> Response | Refusal:
+    """The stored response; a refusal if it belongs to another request."""
+    if stored.fingerprint != fingerprint:
+        return IdempotencyKeyReused(
+            "This key was used for another request. Use a new key unless method, URL and body are the same."
+        )
+    pairs: list[tuple[str, str]] = msgspec.json.decode(stored.headers or "[]", type=list[tuple[str, str]])
+    headers: Headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in pairs]
+    return Response(stored.status or 200, [*headers, (b"idempotent-replayed", b"true")], stored.body or b"")
+
+
+def in_progress() -> IdempotencyInProgress:
+    return IdempotencyInProgress(
+        "The first request with this key has not finished. Retry after the number of seconds in Retry-After.",
+        headers=[(b"retry-after", b"1")],
+    )
 
 
 async def remember(
     db: Executor, store_id: int, app_id: int, key: str, response: Response, subject: Subject | None = None
 ) -> None:
-    """Keep the answer beside the work; only successes come this far. Erasing the person it tells of finds it."""
+    """Store the response with the work; only successes get here. `subject` is the person whose erasure must find it."""
     headers = _text(response.headers)
     await REMEMBER.run(db, store_id, app_id, key, response.status, headers, response.body, *_columns(subject))
 
@@ -120,42 +178,30 @@ def _text(headers: Headers) -> str:
     return msgspec.json.encode([(n.decode("latin-1"), v.decode("latin-1")) for n, v in headers]).decode()
 
 
-class Kept(msgspec.Struct, frozen=True):
-    """One of several answers that are kept at once, with the key that it was given under."""
-
-    app_id: int
-    key: str
-    mark: bytes
-    response: Response
-    subject: Subject | None
-
-
-async def used(db: Executor, store_id: int, keys: Sequence[tuple[int, str]]) -> set[tuple[int, str]]:
-    """Which of several keys were answered before; nothing is claimed."""
+async def stored_responses(
+    db: Executor, store_id: int, keys: Sequence[tuple[int, str]]
+) -> dict[tuple[int, str] | None, StoredResponse]:
+    """The responses that are stored under several keys of apps; claims nothing."""
     if not keys:
-        return set()
-    found = await USED.all(db, store_id, [app_id for app_id, _ in keys], [key for _, key in keys])
-    return {(each.app_id, each.key) for each in found}
+        return {}
+    found = await STORED.all(db, store_id, json_rows([WantedKey(*key) for key in keys]))
+    return {(each.app_id, each.key): each for each in found}
 
 
-async def keep(db: Executor, store_id: int, kept: Sequence[Kept]) -> None:
-    """Claim the keys of several writes with their answers, at the end of the one transaction that did them all."""
-    await KEEP.one(
-        db,
-        store_id,
-        [each.app_id for each in kept],
-        [each.key for each in kept],
-        [each.mark for each in kept],
-        [each.response.status for each in kept],
-        [_text(each.response.headers) for each in kept],
-        [each.response.body for each in kept],
-        [each.subject.type if each.subject else None for each in kept],
-        [each.subject.id if each.subject else None for each in kept],
-    )
+def kept_response(
+    app_id: int, key: str, fingerprint: bytes, response: Response, subject: Subject | None
+) -> KeptResponse:
+    headers, body = _text(response.headers), response.body.decode()
+    return KeptResponse(app_id, key, hex_bytes(fingerprint), response.status, headers, body, *_columns(subject))
+
+
+async def keep_responses(db: Executor, store_id: int, kept: Sequence[KeptResponse]) -> list[KeyInUse]:
+    """Store the responses of several writes at the end of their transaction; returns the keys that others use."""
+    return await KEEP.all(db, store_id, json_rows(kept))
 
 
 def sealed(response: Response, seal: Seal, store_id: int, app_id: int, key: str) -> Response:
-    """An answer that shows a secret, as it is kept: bound to its key, so that no other request gets it."""
+    """A response that contains a secret, as it is stored: encrypted, and bound to its key."""
     body = seal.seal(response.body.decode(), "idempotency_keys", f"body/{key}", store_id, app_id)
     return msgspec.structs.replace(response, body=body)
 

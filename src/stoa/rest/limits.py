@@ -80,7 +80,7 @@ class RateLimiter:
         if cost >= 1 and key in self._empty:
             left = max(0.0, 1 - (self._empty[key] - loop.time()) * refill)
             return _allowance(cost, min(left, 0.99), burst, refill, allowed=False)
-        return await self._coalescer.join(key, Demand(cost, burst, refill))
+        return await self._coalescer.submit(key, Demand(cost, burst, refill))
 
     async def _grant(self, key: tuple[int, int], demands: Sequence[Demand]) -> list[Allowance]:
         burst, refill = demands[0].burst, demands[0].refill

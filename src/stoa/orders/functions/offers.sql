@@ -1,7 +1,7 @@
--- What the lines of an order may name, by id or by SKU. One plan for lists of every length: made anew for each order, it
--- took longer than the looking.
+-- The variants that lines of orders name, by id or by SKU. The generic plan serves lists of every length; planning for each
+-- call took longer than the lookup.
 CREATE FUNCTION offers(in_store_id bigint, in_variants bigint[], in_skus text[])
-RETURNS TABLE (id bigint, product_id bigint, sku text, name text, price bigint, available bigint, endless boolean, head text)
+RETURNS TABLE (id bigint, product_id bigint, sku text, name text, price bigint, available bigint, unlimited boolean, head text)
 LANGUAGE plpgsql STABLE ROWS 3 SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
     RETURN QUERY

@@ -1,124 +1,158 @@
--- Stores new orders (o_) that were decided elsewhere, with their lines (l_), a timeline entry for each (o_entry) and their
--- events (e_). What they take from stock is given for the ledger by line (m_, m_later is what later ones take of the same
--- variant), for events by order and variant (s_), and summed for variants (v_) and products (p_). `place` counts orders of
--- this call from 1. The customers are held before the orders refer to them, and stock comes last, because everybody
--- waits for it. Where it is not enough, `short` names the variants, and the caller must roll back.
+-- Stores new orders (in_orders) with their lines, timeline entries and events, reserves their stock, and records which other
+-- orders they are suspected to duplicate (in_suspects; the caller has locked those that were stored before). Ids ascend in
+-- the order in which the orders count as placed: ledger rows, versions and events are those that one order after the other
+-- would have left. Customers are locked before orders refer to them. Stock comes last, because every order waits for it; if
+-- it is insufficient, `short` names the variants and `available` their units, and the caller must roll back.
 CREATE FUNCTION place_orders(
-    in_store_id bigint, in_moment timestamptz,
-    o_id bigint[], o_number bigint[], o_external_id text[], o_status text[], o_payment_status text[], o_customer_id bigint[],
-    o_email text[], o_phone text[], o_total bigint[], o_placed_at timestamptz[], o_duplicate_of bigint[],
-    o_suspected_duplicates integer[], o_basket bytea[], o_address bytea[], o_head text[], o_lines text[], o_person text[],
-    o_terms text[], o_actor text[], o_author text[], o_request_id text[], o_entry text[],
-    c_id bigint[], c_orders integer[], c_spent bigint[], c_last_order_at timestamptz[],
-    l_place integer[], l_id bigint[], l_variant bigint[], l_sku text[], l_quantity integer[],
-    e_place integer[], e_id text[], e_type text[], e_changes text[],
-    m_place integer[], m_variant bigint[], m_units bigint[], m_later bigint[], m_key text[],
-    s_place integer[], s_variant bigint[], s_units bigint[], s_later bigint[], s_steps integer[],
-    v_id bigint[], v_units bigint[], v_steps integer[], p_id bigint[], p_units bigint[],
-    OUT short bigint[], OUT available bigint[]
+    in_store_id bigint, in_moment timestamptz, in_orders json, in_placements json, in_lines json, in_events json,
+    in_suspects json, OUT short bigint[], OUT available bigint[]
 ) LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
-    times  text := times_tail(in_moment, in_moment, 1) || '}';
-    moment timestamptz := clock_timestamp();
-    known  bigint;
-    moved  bigint[];
+    times     text := times_tail(in_moment, in_moment, 1) || '}';
+    moment    timestamptz := clock_timestamp();
+    customers bigint[];
+    locked    bigint;
+    wanted    bigint[];  -- variants
+    taken     bigint[];
 BEGIN
-    IF c_id <> '{}' THEN
-        SELECT count(*) INTO known FROM (
-            SELECT 1 FROM customers c WHERE c.store_id = in_store_id AND c.id = ANY (c_id) AND c.deleted_at IS NULL
+    customers := ARRAY(SELECT DISTINCT t.customer_id FROM json_to_recordset(in_placements) AS t (customer_id bigint)
+                        WHERE t.customer_id IS NOT NULL);
+    IF customers <> '{}' THEN
+        SELECT count(*) INTO locked FROM (
+            SELECT 1 FROM customers c WHERE c.store_id = in_store_id AND c.id = ANY (customers) AND c.deleted_at IS NULL
              ORDER BY c.id FOR NO KEY UPDATE) held;
-        IF known < cardinality(c_id) THEN
-            RAISE serialization_failure USING MESSAGE = 'a customer was erased while the order was made';
+        IF locked < cardinality(customers) THEN
+            RAISE serialization_failure USING MESSAGE = 'a customer was erased while the order was placed';
         END IF;
-        moment := clock_timestamp();  -- after the wait, so that a row's times never run backwards
+        moment := clock_timestamp();  -- after the wait for the locks, so that a row's times never run backwards
         UPDATE customers c
            SET orders_count = c.orders_count + t.orders, total_spent = c.total_spent + t.spent,
                last_order_at = greatest(c.last_order_at, t.last_order_at), updated_at = greatest(c.updated_at, moment),
-               version = c.version + 1
-          FROM unnest(c_id, c_orders, c_spent, c_last_order_at) AS t (id, orders, spent, last_order_at)
-         WHERE c.store_id = in_store_id AND c.id = t.id AND (t.orders <> 0 OR t.spent <> 0);
+               version = c.version + t.changes
+          FROM (SELECT p.customer_id, sum(p.customer_orders)::integer AS orders, sum(p.customer_spent)::bigint AS spent,
+                       max(p.placed_at) FILTER (WHERE p.customer_orders > 0) AS last_order_at, count(*)::integer AS changes
+                  FROM json_to_recordset(in_placements)
+                       AS p (customer_id bigint, customer_orders integer, customer_spent bigint, placed_at timestamptz)
+                 WHERE p.customer_orders <> 0 OR p.customer_spent <> 0
+                 GROUP BY p.customer_id) t
+         WHERE c.store_id = in_store_id AND c.id = t.customer_id;
     END IF;
     INSERT INTO orders (store_id, id, number, external_id, status, payment_status, fulfillment_status, customer_id,
                         email, phone, total, placed_at, duplicate_of, suspected_duplicates, basket, address,
                         created_at, updated_at, head, lines, person, terms)
     SELECT in_store_id, t.id, t.number, t.external_id, t.status, t.payment_status, 'unfulfilled', t.customer_id,
            t.email, t.phone, t.total, t.placed_at, t.duplicate_of, t.suspected_duplicates, t.basket, t.address,
-           in_moment, in_moment, t.head, t.lines, t.person, t.terms::tsvector
-      FROM unnest(o_id, o_number, o_external_id, o_status, o_payment_status, o_customer_id, o_email, o_phone, o_total,
-                  o_placed_at, o_duplicate_of, o_suspected_duplicates, o_basket, o_address, o_head, o_lines, o_person, o_terms)
-           AS t (id, number, external_id, status, payment_status, customer_id, email, phone, total,
-                 placed_at, duplicate_of, suspected_duplicates, basket, address, head, lines, person, terms)
-     ORDER BY t.external_id;  -- whoever waits for one that another has just given does so in one order
-    INSERT INTO row_counts (store_id, resource, delta) VALUES (in_store_id, 'orders', cardinality(o_id));
+           in_moment, in_moment, t.head, t.lines, t.person, t.terms
+      FROM json_to_recordset(in_orders) AS t (
+               id bigint, number bigint, external_id text, status text, payment_status text, customer_id bigint, email text,
+               phone text, total bigint, placed_at timestamptz, duplicate_of bigint, suspected_duplicates integer,
+               basket bytea, address bytea, head text, lines text, person text, terms tsvector)
+     ORDER BY t.external_id;  -- transactions that wait for one another's external ids do so in one order
+    INSERT INTO row_counts (store_id, resource, delta) VALUES (in_store_id, 'orders', json_array_length(in_orders));
     INSERT INTO order_lines (store_id, order_id, id, variant_id, sku, quantity, fulfilled_quantity, returned_quantity)
-    SELECT in_store_id, o_id[t.place], t.id, t.variant_id, t.sku, t.quantity, 0, 0
-      FROM unnest(l_place, l_id, l_variant, l_sku, l_quantity) AS t (place, id, variant_id, sku, quantity);
+    SELECT in_store_id, t.order_id, t.id, t.variant_id, t.sku, t.quantity, 0, 0
+      FROM json_to_recordset(in_lines) AS t (order_id bigint, id bigint, variant_id bigint, sku text, quantity integer);
     INSERT INTO order_comments (store_id, order_id, type, visibility, body, author, changes, created_at)
-    SELECT in_store_id, t.id, 'system', 'internal', t.entry, t.author, '{}', in_moment
-      FROM unnest(o_id, o_entry, o_author) AS t (id, entry, author);
+    SELECT in_store_id, t.order_id, 'system', 'internal', t.entry, t.author, '{}', in_moment
+      FROM json_to_recordset(in_placements) AS t (order_id bigint, entry text, author text) ORDER BY t.order_id;
 
-    IF v_id <> '{}' THEN
-        -- Whoever changes a product, its variants or their stock holds the product's row; several in the order of ids.
-        PERFORM 1 FROM products p WHERE p.store_id = in_store_id AND p.id = ANY (p_id) ORDER BY p.id FOR NO KEY UPDATE;
+    wanted := ARRAY(SELECT DISTINCT t.variant_id FROM json_to_recordset(in_lines) AS t (variant_id bigint, reserved bigint)
+                     WHERE t.reserved > 0);
+    IF wanted <> '{}' THEN
+        -- Every change of a product, its variants or their stock locks the product's row, several in the order of ids.
+        PERFORM 1 FROM products p
+          WHERE p.store_id = in_store_id AND p.id = ANY (ARRAY(
+                SELECT t.product_id FROM json_to_recordset(in_lines) AS t (product_id bigint, reserved bigint) WHERE t.reserved > 0))
+          ORDER BY p.id FOR NO KEY UPDATE;
         moment := clock_timestamp();
-        WITH taken AS (
+        WITH moved AS (
             UPDATE variants v
-               SET reserved = v.reserved + t.units, updated_at = moment, version = v.version + t.steps
-              FROM unnest(v_id, v_units, v_steps) AS t (id, units, steps)
-             WHERE v.store_id = in_store_id AND v.id = t.id AND v.deleted_at IS NULL
+               SET reserved = v.reserved + t.units, updated_at = moment, version = v.version + t.orders
+              FROM (SELECT l.variant_id, sum(l.reserved)::bigint AS units, count(DISTINCT l.order_id)::integer AS orders
+                      FROM json_to_recordset(in_lines) AS l (order_id bigint, variant_id bigint, reserved bigint)
+                     WHERE l.reserved > 0 GROUP BY l.variant_id) t
+             WHERE v.store_id = in_store_id AND v.id = t.variant_id AND v.deleted_at IS NULL
                AND (v.allow_backorder OR NOT v.track_inventory OR v.on_hand >= v.reserved + t.units)
             RETURNING v.id)
-        SELECT array_agg(taken.id) INTO moved FROM taken;
-        IF moved IS NULL OR cardinality(moved) < cardinality(v_id) THEN
+        SELECT array_agg(moved.id) INTO taken FROM moved;
+        IF taken IS NULL OR cardinality(taken) < cardinality(wanted) THEN
             SELECT array_agg(t.id), array_agg(coalesce(v.on_hand - v.reserved, 0)) INTO short, available
-              FROM unnest(v_id) AS t (id)
+              FROM unnest(wanted) AS t (id)
                    LEFT JOIN variants v ON v.store_id = in_store_id AND v.id = t.id AND v.deleted_at IS NULL
-             WHERE moved IS NULL OR NOT t.id = ANY (moved);
+             WHERE taken IS NULL OR NOT t.id = ANY (taken);
             RETURN;
         END IF;
         INSERT INTO stock_movements (store_id, variant_id, product_id, sku, kind, delta_on_hand, delta_reserved,
                                      on_hand_after, reserved_after, reason, reference, order_id, movement_key, actor,
                                      request_id, created_at)
-        SELECT in_store_id, v.id, v.product_id, v.sku, 'reserve', 0, t.units, v.on_hand, v.reserved - t.later, 'order',
-               o_number[t.place]::text, o_id[t.place], t.key, o_actor[t.place], o_request_id[t.place], moment
-          FROM unnest(m_place, m_variant, m_units, m_later, m_key) WITH ORDINALITY AS t (place, variant, units, later, key, n)
-               JOIN variants v ON v.store_id = in_store_id AND v.id = t.variant
-         ORDER BY t.n;
+        SELECT in_store_id, v.id, v.product_id, v.sku, 'reserve', 0, l.reserved, v.on_hand, v.reserved - l.later, 'order',
+               p.number::text, l.order_id, 'order/' || l.order_id || '/' || l.id || '/reserve/1', p.actor, p.request_id, moment
+          FROM (SELECT t.order_id, t.id, t.variant_id, t.reserved,
+                       (sum(t.reserved) OVER (PARTITION BY t.variant_id ORDER BY t.id DESC) - t.reserved)::bigint AS later
+                  FROM json_to_recordset(in_lines) AS t (order_id bigint, id bigint, variant_id bigint, reserved bigint)
+                 WHERE t.reserved > 0) l
+               JOIN json_to_recordset(in_placements) AS p (order_id bigint, number bigint, actor text, request_id text)
+                 ON p.order_id = l.order_id
+               JOIN variants v ON v.store_id = in_store_id AND v.id = l.variant_id
+         ORDER BY l.id;
         UPDATE products p
-           SET reserved = p.reserved + t.units, updated_at = moment, version = p.version + 1,
+           SET reserved = p.reserved + t.units, updated_at = moment, version = p.version + t.orders,
                in_stock = (
                    SELECT true FROM variants v
-                    WHERE v.store_id = in_store_id AND v.product_id = t.id AND v.deleted_at IS NULL
+                    WHERE v.store_id = in_store_id AND v.product_id = t.product_id AND v.deleted_at IS NULL
                       AND (v.allow_backorder OR NOT v.track_inventory OR v.on_hand > v.reserved) LIMIT 1) IS TRUE
-          FROM unnest(p_id, p_units) AS t (id, units)
-         WHERE p.store_id = in_store_id AND p.id = t.id;
+          FROM (SELECT l.product_id, sum(l.reserved)::bigint AS units, count(DISTINCT l.order_id)::integer AS orders
+                  FROM json_to_recordset(in_lines) AS l (order_id bigint, product_id bigint, reserved bigint)
+                 WHERE l.reserved > 0 GROUP BY l.product_id) t
+         WHERE p.store_id = in_store_id AND p.id = t.product_id;
     END IF;
 
-    -- First what is told of an order, then of the variants that it took from, each as if it had come alone.
+    IF json_array_length(in_suspects) > 0 THEN
+        INSERT INTO order_duplicates (store_id, order_id, other_id, score, reasons, seconds_apart)
+        SELECT in_store_id, t.order_id, t.other_id, t.score, t.reasons, t.seconds_apart
+          FROM json_to_recordset(in_suspects)
+               AS t (order_id bigint, other_id bigint, score smallint, reasons text, seconds_apart bigint);
+        UPDATE orders o
+           SET suspected_duplicates = o.suspected_duplicates + t.suspects, updated_at = moment, version = o.version + t.suspects
+          FROM (SELECT s.other_id, count(*)::integer AS suspects FROM json_to_recordset(in_suspects) AS s (other_id bigint)
+                 GROUP BY s.other_id) t
+         WHERE o.store_id = in_store_id AND o.id = t.other_id;
+    END IF;
+
+    -- Order by order: its own events, then those of the variants that it reserved, then those of its suspected duplicates.
     INSERT INTO events (store_id, id, type, resource_type, resource_id, resource_version, actor, changes, data,
                         request_id, created_at)
-    SELECT in_store_id, e.id, e.type, e.resource_type, e.resource_id, e.version, o_actor[e.place], e.changes, e.data,
-           o_request_id[e.place], moment
-      FROM (SELECT t.place, 0 AS variant_id, t.n, t.id, t.type, 'order' AS resource_type, o_id[t.place] AS resource_id,
-                   1 AS version, t.changes,
-                   '{"id":' || o_id[t.place] || o_head[t.place] || ',"line_items":' || o_lines[t.place] || o_person[t.place]
-                   || ',"suspected_duplicates_count":' || o_suspected_duplicates[t.place] || times AS data
-              FROM unnest(e_place, e_id, e_type, e_changes) WITH ORDINALITY AS t (place, id, type, changes, n)
+    SELECT in_store_id, e.id, e.type, e.resource_type, e.resource_id, e.version, p.actor, e.changes, e.data, p.request_id, moment
+      FROM (SELECT t.order_id, 1 AS step, t.n, t.id, t.type, 'order' AS resource_type, t.order_id AS resource_id, 1 AS version,
+                   t.changes, order_document(o.id, o.head, o.lines, o.person, ',"suspected_duplicates_count":' || t.suspected_duplicates || times) AS data
+              FROM json_to_recordset(in_events)
+                   AS t (order_id bigint, n integer, id text, type text, changes text, suspected_duplicates integer)
+                   JOIN orders o ON o.store_id = in_store_id AND o.id = t.order_id
              UNION ALL
-            SELECT t.place, v.id, k.n, new_event_id(), k.type, 'variant', v.id, v.version - t.steps,
+            SELECT t.order_id, 2, k.n, new_event_id(), k.type, 'variant', v.id, v.version - t.later_orders,
                    '{"available":[' || a.now + t.units || ',' || a.now || ']}',
-                   variant_document(v.id, v.product_id, v.head, CASE WHEN t.steps = 0 THEN v.tail
-                       ELSE stock_tail(v.on_hand, v.reserved - t.later)
-                            || times_tail(v.created_at, moment, v.version - t.steps) || '}' END)
-              FROM unnest(s_place, s_variant, s_units, s_later, s_steps) AS t (place, variant, units, later, steps)
-                   JOIN variants v ON v.store_id = in_store_id AND v.id = t.variant
-                   CROSS JOIN LATERAL (SELECT v.on_hand - v.reserved + t.later) AS a (now)
-                   CROSS JOIN LATERAL (VALUES
-                       (1, 'product.inventory_changed', true),
-                       (2, 'product.low_stock', v.track_inventory AND a.now + t.units > v.low_stock_threshold
-                                                AND a.now <= v.low_stock_threshold),
-                       (3, 'product.out_of_stock', v.track_inventory AND a.now + t.units > 0 AND a.now <= 0)
-                   ) AS k (n, type, happened)
-             WHERE k.happened) e
-     ORDER BY e.place, e.variant_id, e.n;
+                   variant_document(v.id, v.product_id, v.head, CASE WHEN t.later_orders = 0 THEN v.tail
+                       ELSE stock_tail(v.on_hand, v.reserved - t.later_units)
+                            || times_tail(v.created_at, moment, v.version - t.later_orders) || '}' END)
+              FROM (SELECT l.order_id, l.variant_id, sum(l.reserved)::bigint AS units,
+                           (sum(sum(l.reserved)) OVER up_to_last - sum(l.reserved))::bigint AS later_units,
+                           (count(*) OVER up_to_last - 1)::integer AS later_orders
+                      FROM json_to_recordset(in_lines) AS l (order_id bigint, variant_id bigint, reserved bigint)
+                     WHERE l.reserved > 0 GROUP BY l.order_id, l.variant_id
+                    WINDOW up_to_last AS (PARTITION BY l.variant_id ORDER BY l.order_id DESC)) t
+                   JOIN variants v ON v.store_id = in_store_id AND v.id = t.variant_id
+                   CROSS JOIN LATERAL (SELECT v.on_hand - v.reserved + t.later_units) AS a (now)
+                   CROSS JOIN LATERAL stock_event_types(v.track_inventory, v.low_stock_threshold, a.now + t.units, a.now) AS k
+             UNION ALL
+            SELECT t.order_id, 3, 1, new_event_id(), 'order.duplicate_suspected', 'order', o.id, o.version - t.later,
+                   '{"suspected_duplicates_count":[' || a.count - 1 || ',' || a.count || ']}',
+                   order_document(o.id, o.head, o.lines, o.person, ',"suspected_duplicates_count":' || a.count
+                       || times_tail(o.created_at, moment, o.version - t.later) || '}')
+              FROM (SELECT s.order_id, s.other_id,
+                           (count(*) OVER (PARTITION BY s.other_id ORDER BY s.order_id DESC) - 1)::integer AS later
+                      FROM json_to_recordset(in_suspects) AS s (order_id bigint, other_id bigint)) t
+                   JOIN orders o ON o.store_id = in_store_id AND o.id = t.other_id
+                   CROSS JOIN LATERAL (SELECT o.suspected_duplicates - t.later) AS a (count)) e
+           JOIN json_to_recordset(in_placements) AS p (order_id bigint, actor text, request_id text) ON p.order_id = e.order_id
+     ORDER BY e.order_id, e.step, e.resource_id, e.n;
 END $$;

@@ -1,4 +1,5 @@
--- Claims a key for this transaction. A racing claim waits a moment, then fails with lock_timeout: the key is in flight.
+-- Claims an idempotency key for this transaction. A racing claim waits 100 ms, then fails with lock_not_available: the key is
+-- in flight.
 CREATE FUNCTION claim_key(
     in_store_id bigint, in_app_id bigint, in_key text, in_fingerprint bytea,
     OUT claimed boolean, OUT fingerprint bytea, OUT status integer, OUT headers text, OUT body bytea

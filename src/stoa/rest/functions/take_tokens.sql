@@ -1,4 +1,5 @@
--- Takes up to `wanted` tokens and says how many were there to take; one row lock makes it exact for every worker.
+-- Takes up to `wanted` tokens from a rate limit bucket and returns how many were granted. The row lock makes it exact across
+-- workers.
 CREATE FUNCTION take_tokens(
     in_store_id bigint, in_app_id bigint, wanted double precision, burst double precision, refill double precision,
     OUT granted double precision, OUT remaining double precision

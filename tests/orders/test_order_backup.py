@@ -1,4 +1,4 @@
-"""Backups of a shop with orders, by the commands as an operator types them."""
+"""Backups of a store with orders, made with the operator's commands."""
 
 import os
 from collections.abc import AsyncGenerator
@@ -34,7 +34,7 @@ def test_a_device_is_not_replaced_by_a_backup(settings: Settings, tmp_path: Path
     assert not (tmp_path / "pipe").is_file()
 
 
-def test_a_place_that_cannot_be_written_is_named(settings: Settings, tmp_path: Path) -> None:
+def test_an_unwritable_path_is_named(settings: Settings, tmp_path: Path) -> None:
     refused = run(settings, "backup", str(tmp_path / "nowhere" / "stoa.backup"))
     assert (refused.exit_code, refused.output.strip()) == (
         1,
@@ -42,13 +42,13 @@ def test_a_place_that_cannot_be_written_is_named(settings: Settings, tmp_path: P
     )
 
 
-def test_what_comes_from_elsewhere_and_is_no_backup_is_refused(settings: Settings) -> None:
+def test_a_file_that_is_not_a_backup_is_refused(settings: Settings) -> None:
     refused = run(settings, "restore", "-", "--drill", sent=b"hello")
     assert (refused.exit_code, "is no backup, or is damaged" in refused.output) == (1, True), refused.output
 
 
 @pytest.mark.parametrize("wrong", ['"total":"1.00"', '"subtotal":"1.00"'])
-async def test_an_order_whose_sums_do_not_add_up_is_found(counter: Counter, wrong: str) -> None:
+async def test_an_order_with_inconsistent_amounts_is_found(counter: Counter, wrong: str) -> None:
     order = await counter.place(("TEA", 2), ("POT-B", 1), customer=ADA, discount_total="3.00", shipping_total="4.50")
     assert await invariants.SUMS.one(counter.shop.db) == 0
     name = wrong.partition(":")[0]

@@ -1,17 +1,19 @@
-"""What a second look at orders found: each of these was once wrong, or nobody had tried it."""
+"""Orders in unusual situations: concurrent erasure, stock rules that change, extreme and contradictory values."""
 
 import asyncio
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 
+from stoa.webhooks import envelope
 from tests.orders.counter import ADA, HOME, Counter, codes
 from tests.support.canaries import traces
 from tests.support.races import until_somebody_waits
 
 
-async def test_an_order_keeps_what_its_buyer_gave_not_what_the_customer_was_known_by(counter: Counter) -> None:
+async def test_values_sent_with_the_order_win_over_those_of_the_stored_customer(counter: Counter) -> None:
     known = await counter.place(("TEA", 1), customer=ADA)
     given = {"email": "ada.new@example.com", "phone": ADA["phone"], "first_name": "Augusta"}
     order = await counter.place(("CLASS", 1), customer=given)
@@ -21,7 +23,7 @@ async def test_an_order_keeps_what_its_buyer_gave_not_what_the_customer_was_know
     assert other["contact"]["first_name"] == "Reception"
 
 
-async def test_a_dry_run_names_a_customer_that_is_known_and_none_that_is_not(counter: Counter) -> None:
+async def test_a_dry_run_finds_a_stored_customer_and_creates_none(counter: Counter) -> None:
     known = await counter.place(("TEA", 1), customer=ADA)
     for customer, found in ((ADA, known["customer_id"]), ({"email": "new@example.com"}, None)):
         body = {"line_items": [{"sku": "TEA", "quantity": 1}], "customer": customer}
@@ -30,7 +32,7 @@ async def test_a_dry_run_names_a_customer_that_is_known_and_none_that_is_not(cou
 
 
 @pytest.mark.parametrize("who", ["guest", "new"])
-async def test_what_a_dry_run_answered_is_forgotten_with_the_person(counter: Counter, who: str) -> None:
+async def test_the_stored_response_of_a_dry_run_is_erased_with_the_person(counter: Counter, who: str) -> None:
     person = {"email": "Linnet.Dunnock@aviary.example", "phone": "+442079460779", "first_name": "Linnet"}
     body = {"line_items": [{"sku": "TEA", "quantity": 1}], "contact" if who == "guest" else "customer": person}
     keyed = {"idempotency-key": f"dry-{who}"}
@@ -49,7 +51,7 @@ async def test_what_a_dry_run_answered_is_forgotten_with_the_person(counter: Cou
     assert replay.content == kept.content
 
 
-async def test_a_cancel_reason_is_forgotten_with_the_person(counter: Counter) -> None:
+async def test_a_cancel_reason_is_erased_with_the_person(counter: Counter) -> None:
     order = await counter.place(("TEA", 1), customer={**ADA, "email": "c@example.com", "phone": None})
     await counter.move(order, "cancelled", reason='Mrs "Siskin" rang')
     await counter.client.delete(f"/customers/{order['customer_id']}")
@@ -57,13 +59,13 @@ async def test_a_cancel_reason_is_forgotten_with_the_person(counter: Counter) ->
     assert (await counter.get(order))["cancel_reason"] is None
 
 
-async def test_a_move_keeps_both_its_reason_and_its_comment(counter: Counter) -> None:
+async def test_a_status_change_records_its_reason_and_its_comment(counter: Counter) -> None:
     order = await counter.place(("TEA", 1), payment_status="paid")
     await counter.put(order, payment_status="refunded", reason="Damaged.", comment="Sent a photo.")
     assert (await counter.timeline(order))[0]["body"] == "Damaged.\nSent a photo."
 
 
-async def test_placing_waits_for_a_double_without_holding_the_customer(counter: Counter) -> None:
+async def test_placing_waits_for_a_suspected_duplicate_without_locking_the_customer(counter: Counter) -> None:
     """Orders come before their customer: else it and an erasure would each wait for the other."""
     order = await counter.place(("CLASS", 1), customer=ADA)
     async with counter.shop.db.transaction() as db:
@@ -75,7 +77,7 @@ async def test_placing_waits_for_a_double_without_holding_the_customer(counter: 
     assert (await placing).status_code == 201
 
 
-async def test_an_order_for_somebody_erased_in_the_same_moment_is_refused(counter: Counter) -> None:
+async def test_an_order_of_a_customer_that_is_erased_meanwhile_is_refused(counter: Counter) -> None:
     for status in ("draft", "pending"):
         customer = (await counter.client.post("/customers", json={"email": f"{status}@example.com"})).json()["data"]
         order = await counter.place(("CLASS", 1), customer_id=customer["id"])
@@ -130,7 +132,7 @@ async def test_orders_of_a_backordered_variant_can_be_cancelled_when_backorders_
     await counter.assert_books_balance()
 
 
-async def test_a_variant_that_begins_to_be_tracked_with_orders_open(counter: Counter) -> None:
+async def test_a_variant_can_become_tracked_while_orders_are_open(counter: Counter) -> None:
     order = await counter.place(("CLASS", 3), status="processing")
     begun = await counter.client.patch(
         "/products/variants", json={"items": [{"sku": "CLASS", "data": {"track_inventory": True}}]}
@@ -141,7 +143,7 @@ async def test_a_variant_that_begins_to_be_tracked_with_orders_open(counter: Cou
     await counter.assert_books_balance()
 
 
-async def test_the_list_of_duplicates_can_be_asked_for_what_changed(counter: Counter) -> None:
+async def test_the_list_of_duplicates_can_be_filtered_by_updated_since(counter: Counter) -> None:
     order = await counter.place(("TEA", 1), customer=ADA)
     double = await counter.place(("TEA", 1), customer=ADA)
     path = f"/orders/{order['id']}/duplicates"
@@ -150,7 +152,7 @@ async def test_the_list_of_duplicates_can_be_asked_for_what_changed(counter: Cou
         assert [each["order_id"] for each in page["data"]] == found
 
 
-async def test_a_copy_of_a_guests_order_waits_for_whoever_erases_it(counter: Counter) -> None:
+async def test_a_copy_of_a_guests_order_waits_for_an_erasure(counter: Counter) -> None:
     order = await counter.place(("CLASS", 1), contact={"email": "pipit@aviary.example"}, shipping_address=HOME)
     async with counter.shop.db.transaction() as db:
         sql = "SELECT id FROM orders WHERE store_id = $1 AND id = $2 FOR NO KEY UPDATE"
@@ -218,7 +220,7 @@ HOSTILE: list[tuple[str, str, Any]] = [
 ]  # fmt: skip
 
 
-async def test_whatever_is_sent_nothing_breaks(counter: Counter) -> None:
+async def test_no_value_causes_an_internal_error(counter: Counter) -> None:
     order = await counter.place(("TEA", 1), customer=ADA)
     broken: list[tuple[str, str, Any, int]] = []
     for method, path, body in HOSTILE:
@@ -234,7 +236,7 @@ async def test_whatever_is_sent_nothing_breaks(counter: Counter) -> None:
     await counter.assert_books_balance()
 
 
-async def test_a_line_that_costs_less_than_nothing_is_named_beside_one_that_is_unknown(counter: Counter) -> None:
+async def test_a_line_with_a_negative_total_is_reported_along_with_an_unknown_variant(counter: Counter) -> None:
     lines = [
         {"sku": "NOPE", "quantity": 1},
         {"sku": "TEA", "quantity": 1, "discount_total": "9.00"},
@@ -251,7 +253,7 @@ async def test_a_line_that_costs_less_than_nothing_is_named_beside_one_that_is_u
     ]
 
 
-async def test_an_address_is_in_a_country_that_there_is(counter: Counter) -> None:
+async def test_an_address_must_be_in_an_existing_country(counter: Counter) -> None:
     order = await counter.place(("TEA", 1), shipping_address=HOME)
     refused = await counter.patch(order, shipping_address={"country_code": "ZZ"}, contact={"phone": "12"})
     assert sorted(codes(refused)) == [
@@ -260,7 +262,7 @@ async def test_an_address_is_in_a_country_that_there_is(counter: Counter) -> Non
     ]
 
 
-async def test_whoever_hears_of_orders_hears_that_a_buyer_is_forgotten(counter: Counter) -> None:
+async def test_an_erasure_emits_an_event_for_each_order(counter: Counter) -> None:
     orders = [await counter.place(("TEA", 1), customer=ADA), await counter.place(("CLASS", 1), contact=ADA)]
     await counter.forget()
     assert (await counter.client.delete(f"/customers/{orders[0]['customer_id']}")).status_code == 204
@@ -272,7 +274,7 @@ async def test_whoever_hears_of_orders_hears_that_a_buyer_is_forgotten(counter: 
     assert [event["changes"] for event in told] == [{}, {}]
 
 
-async def test_a_customer_cannot_spend_more_than_can_be_counted(counter: Counter) -> None:
+async def test_a_customer_cannot_spend_more_than_the_largest_amount(counter: Counter) -> None:
     order = await counter.place(("TEA", 1), customer=ADA)
     await counter.shop.db.execute(
         "UPDATE customers SET total_spent = 9223372036854775807 WHERE store_id = $1", counter.shop.store_id
@@ -280,3 +282,53 @@ async def test_a_customer_cannot_spend_more_than_can_be_counted(counter: Counter
     refused = await counter.put(order, payment_status="paid")
     assert (refused.status_code, codes(refused)) == (422, [("/customer_id", "out_of_range")])
     assert (await counter.get(order))["payment_status"] == "unpaid"
+
+
+@pytest.mark.parametrize("way", ["create", "patch"])
+async def test_the_loser_of_a_race_for_an_external_id_gets_the_winners_id(counter: Counter, way: str) -> None:
+    other = await counter.place(("CLASS", 1))
+    async with counter.shop.db.transaction() as db:
+        await db.fetch("SELECT id FROM variants WHERE store_id = $1 AND sku = 'TEA' FOR UPDATE", counter.shop.store_id)
+        first = asyncio.create_task(counter.post(("TEA", 1), external_id="web-1"))
+        await waits_for_a_row(counter)
+        second = asyncio.create_task(
+            counter.post(("CLASS", 1), external_id="web-1")
+            if way == "create"
+            else counter.patch(other, external_id="web-1")
+        )
+        await waits_for_a_row(counter, 2)
+    won, lost = await first, await second
+    assert (won.status_code, lost.status_code) == (201, 409), lost.text
+    assert (lost.json()["code"], lost.json()["existing_id"]) == ("external_id_taken", won.json()["data"]["id"])
+    assert codes(lost) == [("/external_id", "external_id_taken")]
+
+
+async def test_a_copy_without_enough_stock_points_at_the_request(counter: Counter) -> None:
+    order = await counter.place(("TEA", 8), ("POT-B", 3))
+    refused = await counter.client.post(f"/orders/{order['id']}/duplicates", json={"status": "pending"})
+    assert refused.status_code == 409
+    assert [(fault["pointer"], fault["meta"]["available"]) for fault in refused.json()["errors"]] == [
+        ("/status", 2),
+        ("/status", 0),
+    ]
+    lines: list[dict[str, Any]] = order["line_items"]
+    assert [fault["meta"]["line_item_id"] for fault in refused.json()["errors"]] == [line["id"] for line in lines]
+
+
+async def test_the_event_of_a_cancelled_order_shows_that_nothing_is_due(counter: Counter) -> None:
+    order = await counter.place(("TEA", 1), customer=ADA)
+    await counter.forget()
+    await counter.move(order, "cancelled")
+    [event] = await counter.events()
+    assert event["changes"]["amount_due"] == ["8.00", "0.00"]
+
+
+async def test_a_thin_event_of_a_comment_links_to_the_comment(counter: Counter) -> None:
+    order = await counter.place(("TEA", 1))
+    await counter.client.post(f"/orders/{order['id']}/comments", json={"body": 'Says "order_id":1.'})
+    [[event_id]] = await counter.shop.db.fetch(
+        "SELECT id FROM events WHERE store_id = $1 AND type = 'order.comment_created'", counter.shop.store_id
+    )
+    event = await envelope.EVENT_ANY_DAY.one(counter.shop.db, counter.shop.store_id, event_id)
+    told = msgspec.json.decode(envelope.body(event, 1, payload="thin"))
+    assert told["resource"]["url"] == f"/api/v3/app/orders/{order['id']}/comments"

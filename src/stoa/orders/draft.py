@@ -1,0 +1,276 @@
+"""Turns request bodies into orders: lines priced as of now, amounts checked, all faults named at once."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+
+from stoa import money
+from stoa.customers.lookup import FoundCustomer, InlineCustomer, inline_faults
+from stoa.customers.phones import e164
+from stoa.customers.rules import COUNTRIES
+from stoa.db.query import Executor
+from stoa.inventory.contract import InsufficientStock
+from stoa.orders import queries
+from stoa.orders.bodies import NewLine, NewOrder
+from stoa.orders.contract import Contact, OrderAddress
+from stoa.orders.documents import NO_CONTACT
+from stoa.orders.queries import Offer
+from stoa.orders.rules import change_payment, line_faults, sum_faults
+from stoa.orders.states import LineState, OrderState
+from stoa.rest.checks import MOST_FAULTS
+from stoa.rest.endpoint import Call, Store
+from stoa.rest.problems import ExternalIdTaken, Fault, Refusal, ValidationFailed, counted
+
+_EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def draft(call: Call, body: NewOrder, offers: "Offers", customer: FoundCustomer | None) -> OrderState:
+    """The order that a body describes; refuses with every fault in it.
+
+    `customer` is the stored customer that the body names, by `customer_id` or inline.
+    """
+    digits = call.store.digits
+    priced = price(call.store, body.line_items, offers)
+    faults = [*priced.faults, *_body_faults(call, body)]
+    order = OrderState(
+        status=body.status,
+        currency=call.store.currency,
+        customer_id=customer.id if customer else None,
+        lines=priced.lines,
+        source={"app_id": call.caller.app_id or None, "name": call.caller.app_name},
+        external_id=body.external_id,
+        discount_total=_minor(body.discount_total, digits),
+        shipping_total=_minor(body.shipping_total, digits),
+        tax_total=_minor(body.tax_total, digits),
+        shipping_method=body.shipping_method,
+        payment_method=body.payment_method,
+        tags=list(dict.fromkeys(body.tags)),
+        note=body.note,
+        metadata=body.metadata,
+        shipping_address=snapshot(body.shipping_address),
+        billing_address=snapshot(body.billing_address),
+        contact=NO_CONTACT,
+    )
+    if priced.faults:
+        faults += line_faults(order.lines, priced.pointers)
+    else:
+        total = money.to_minor(body.total, digits) if body.total is not None else None
+        faults += sum_faults(order, priced.pointers, digits, total)
+    if body.customer_id is not None and customer is None:
+        faults.append(unknown_customer())
+    if faults:
+        raise ValidationFailed(f"{counted(len(faults), 'fault')} found.", faults=faults[:MOST_FAULTS])
+    order.contact = contact_of(body, customer)
+    change_payment(order, body.payment_status, None)
+    return order
+
+
+def _body_faults(call: Call, body: NewOrder) -> list[Fault]:
+    """The faults that show without a database."""
+    faults: list[Fault] = []
+    if body.currency is not None and body.currency != call.store.currency:
+        words = f"must be {call.store.currency}, the currency of this store"
+        faults.append(Fault("/currency", "currency_mismatch", words, {"expected": call.store.currency}))
+    if body.customer_id is not None and body.customer is not None:
+        faults.append(Fault("/customer", "invalid_format", "specify either customer_id or customer, not both"))
+    if body.customer is not None:
+        faults += inline_faults(body.customer)
+    if body.contact is not None:
+        faults += phone_faults(body.contact.phone, "/contact/phone")
+    faults += country_faults(body.shipping_address, "/shipping_address")
+    faults += country_faults(body.billing_address, "/billing_address")
+    if body.placed_at is not None and not _EARLIEST <= body.placed_at <= datetime.now(UTC) + timedelta(days=1):
+        faults.append(Fault("/placed_at", "out_of_range", "must be between 1970 and tomorrow"))
+    return faults
+
+
+def _minor(amount: Decimal | None, digits: int) -> int:
+    return money.to_minor(amount, digits) if amount is not None else 0
+
+
+# --- contact and addresses -----------------------------------------------------------------------------------------
+
+
+def phone_faults(phone: str | None, at: str) -> list[Fault]:
+    if phone is None or e164(phone) is not None:
+        return []
+    return [Fault(at, "invalid_format", "must be a phone number with its country code, such as +15550100123")]
+
+
+def country_faults(address: OrderAddress | None, at: str) -> list[Fault]:
+    code = address.country_code if address else None
+    if code is None or code.upper() in COUNTRIES:
+        return []
+    return [Fault(f"{at}/country_code", "invalid_format", "must be a country code of ISO 3166-1, such as US")]
+
+
+def snapshot(address: OrderAddress | None) -> dict[str, Any] | None:
+    """An address as an order stores it; None if all its members are null."""
+    if address is None:
+        return None
+    members = msgspec.structs.asdict(address)
+    if members["country_code"]:
+        members["country_code"] = members["country_code"].upper()
+    return members if any(value is not None for value in members.values()) else None
+
+
+def unknown_customer() -> Fault:
+    return Fault("/customer_id", "unknown_customer", "no customer of this store has this id")
+
+
+def contact_of(body: NewOrder, customer: FoundCustomer | None) -> dict[str, Any]:
+    """The contact of a new order: what the body says, then the inline customer, then the stored one."""
+    contact = _members(customer) if customer else dict(NO_CONTACT)
+    if body.customer is not None:
+        contact |= {name: value for name, value in _members(body.customer).items() if value is not None}
+    return merged_contact(contact, body.contact)
+
+
+def _members(person: FoundCustomer | InlineCustomer) -> dict[str, Any]:
+    return {name: getattr(person, name) for name in NO_CONTACT}
+
+
+def merged_contact(known: dict[str, Any], given: Contact | None) -> dict[str, Any]:
+    """A contact with the given members, and the known ones for the rest; its phone number is normalized."""
+    contact = dict(known)
+    if given is not None:
+        contact |= {name: value for name, value in msgspec.structs.asdict(given).items() if value is not None}
+    if contact["phone"] is not None:
+        contact["phone"] = e164(contact["phone"])
+    return contact
+
+
+# --- lines -----------------------------------------------------------------------------------------------------------
+
+
+class VariantMembers(msgspec.Struct):
+    """The members of a variant's document that a line item stores."""
+
+    title: str
+    option_values: dict[str, str]
+
+
+_variant_decoder = msgspec.json.Decoder(VariantMembers)
+
+
+class Offers:
+    """The variants that can be ordered, with current prices and stock."""
+
+    def __init__(self, found: Sequence[Offer]) -> None:
+        self.by_id = {offer.id: offer for offer in found}
+        self.by_sku: dict[str | None, Offer] = {offer.sku: offer for offer in found}
+
+    def available(self) -> dict[int, int]:
+        """The available units of each variant that may run out."""
+        return {offer.id: offer.available for offer in self.by_id.values() if not offer.unlimited}
+
+
+class Priced(msgspec.Struct):
+    """The lines whose variants were found, and the faults of the others."""
+
+    lines: list[LineState]
+    pointers: dict[int, str]  # of the lines in the request body, by index
+    faults: list[Fault]
+
+
+async def offers_of(db: Executor, store: Store, wanted: Sequence[NewLine]) -> Offers:
+    """The offers for all variants that the lines name."""
+    return await offers_for(
+        db,
+        store,
+        [line.variant_id for line in wanted if line.variant_id is not None],
+        [line.sku for line in wanted if line.sku is not None],
+    )
+
+
+def price(store: Store, wanted: Sequence[NewLine], offers: Offers) -> Priced:
+    """Price lines. A line whose variant is unknown becomes a fault; the others are priced nevertheless."""
+    faults: list[Fault] = []
+    for index, line in enumerate(wanted):
+        if line.variant_id is None and line.sku is None:
+            faults.append(Fault(f"/line_items/{index}/variant_id", "required", "is required unless sku is given"))
+        elif line.variant_id is not None and line.sku is not None:
+            faults.append(
+                Fault(f"/line_items/{index}/sku", "invalid_format", "specify either variant_id or sku, not both")
+            )
+    lines: list[LineState] = []
+    pointers: dict[int, str] = {}
+    for index, line in enumerate(wanted):
+        offer = offers.by_id.get(line.variant_id) if line.variant_id is not None else offers.by_sku.get(line.sku)
+        if offer is not None:
+            pointers[len(lines)] = f"/line_items/{index}"
+            lines.append(_line(line, offer, store.digits))
+        elif line.sku is not None:
+            faults.append(Fault(f"/line_items/{index}/sku", "unknown_sku", "no variant of this store has this SKU"))
+        elif line.variant_id is not None:
+            words = "no variant of this store has this id"
+            faults.append(Fault(f"/line_items/{index}/variant_id", "unknown_variant", words))
+    return Priced(lines, pointers, faults)
+
+
+async def offers_for(db: Executor, store: Store, variant_ids: Sequence[int], skus: Sequence[str]) -> Offers:
+    return Offers(await queries.OFFERS.all(db, store.id, list(variant_ids), list(skus)))
+
+
+def _line(line: NewLine, offer: Offer, digits: int) -> LineState:
+    variant = _variant_decoder.decode("{" + offer.head[1:] + "}")
+    return LineState(
+        id=0,
+        product_id=offer.product_id,
+        variant_id=offer.id,
+        sku=offer.sku,
+        name=offer.name,
+        variant_title=variant.title,
+        option_values=variant.option_values,
+        quantity=line.quantity,
+        unit_price=offer.price if line.unit_price is None else money.to_minor(line.unit_price, digits),
+        discount_total=money.to_minor(line.discount_total, digits) if line.discount_total is not None else 0,
+        tax_total=money.to_minor(line.tax_total, digits) if line.tax_total is not None else 0,
+        metadata=line.metadata,
+    )
+
+
+def reserve(lines: Sequence[LineState], available: dict[int, int], *, sent: bool = True) -> InsufficientStock | None:
+    """Take the units of all lines from `available`, or none: then return the refusal, with a fault for each short line.
+
+    A variant that `available` does not name never runs out. Lines that the caller did not send are named by their ids.
+    """
+    faults: list[Fault] = []
+    left = {line.variant_id: available[line.variant_id] for line in lines if line.variant_id in available}
+    for index, line in enumerate(lines):
+        units = left.get(line.variant_id)
+        if units is None:
+            continue
+        if line.quantity > units:
+            faults.append(short_fault(line, f"/line_items/{index}/quantity" if sent else None, units))
+        else:
+            left[line.variant_id] = units - line.quantity
+    if faults:
+        return InsufficientStock(f"Not enough stock for {counted(len(faults), 'line item')}.", faults=faults)
+    available.update(left)
+    return None
+
+
+def short_fault(line: LineState, pointer: str | None, available: int) -> Fault:
+    """The fault of a line with too little stock; it names the line by id if the body does not hold it."""
+    units = max(0, available)
+    meta = {"available": units, "variant_id": line.variant_id, "sku": line.sku}
+    if pointer is None:
+        meta["line_item_id"] = line.id
+    return Fault(pointer or "/status", InsufficientStock.code, f"available is {units}", meta)
+
+
+# --- refusals -------------------------------------------------------------------------------------------------------
+
+
+def external_id_taken(existing_id: int) -> ExternalIdTaken:
+    fault = Fault("/external_id", ExternalIdTaken.code, "belongs to another order")
+    return ExternalIdTaken("Another order has this external id.", faults=[fault], existing_id=existing_id)
+
+
+def customer_sum_too_large() -> Refusal:
+    fault = Fault("/customer_id", "out_of_range", "would have spent more than the largest amount that Stoa can store")
+    return ValidationFailed("The total amount spent by the customer would be too large.", faults=[fault])

@@ -1,0 +1,207 @@
+"""Numbers new orders and stores them with everything that follows from them, all orders of a list in one call."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from stoa.customers.lookup import InlineCustomer
+from stoa.db.documents import json_of
+from stoa.db.query import Executor, hex_bytes, json_rows
+from stoa.events.outbox import Event
+from stoa.ids import new_id
+from stoa.orders import queries
+from stoa.orders.contract import DuplicateReason
+from stoa.orders.documents import (
+    Parts,
+    actor_of,
+    author_of,
+    check_size,
+    document,
+    parts_of,
+    tail_of,
+    terms_of,
+    time_text,
+)
+from stoa.orders.draft import reserve
+from stoa.orders.events import Changes
+from stoa.orders.rules import Traits, contribution, stock_effects
+from stoa.orders.states import OrderState
+from stoa.rest.endpoint import Call, One, Store
+from stoa.rest.group_commit import RefusedCalls
+from stoa.rest.problems import Refusal
+
+FIRST_VERSION = 1
+
+
+class Suspect(msgspec.Struct):
+    """An order that the new one may duplicate: a stored one, or an earlier one of the same list."""
+
+    other: queries.RelatedOrder | OrderState
+    score: int  # in hundredths
+    reasons: list[DuplicateReason]
+    seconds_apart: int
+
+
+class Placement(msgspec.Struct, kw_only=True, eq=False):
+    """An order on its way into the database."""
+
+    call: Call
+    order: OrderState
+    traits: Traits
+    entry: str  # of the timeline
+    events: list[tuple[type[Event], Changes]]
+    placed_at: datetime | None = None  # the time of numbering by default
+    lines_sent: bool = True  # whether the request body holds the lines, so that faults can point at them
+    new_customer: InlineCustomer | None = None  # to be created
+    dry_run: bool = False
+    window_hours: int | None = None  # in which to look for suspected duplicates; None: nowhere
+    reject_suspected_duplicates: bool = False
+    suspects: list[Suspect] = []
+
+
+async def number(autocommit: Executor, store_id: int, placements: Sequence[Placement]) -> datetime:
+    """Number orders and draw their ids and those of their lines; returns the time of placement.
+
+    This is a transaction of its own, so that no order waits until another is stored.
+    """
+    lines = [line for each in placements for line in each.order.lines]
+    drawn = await queries.TAKE_NUMBERS.one(autocommit, store_id, len(placements), len(lines))
+    for line, line_id in zip(lines, drawn.line_ids, strict=True):
+        line.id = line_id
+    first = drawn.last - len(placements) + 1
+    for index, (each, order_id) in enumerate(zip(placements, drawn.order_ids, strict=True)):
+        each.order.id, each.order.number = order_id, first + index
+        each.order.placed_at = time_text(each.placed_at or drawn.moment)
+    return drawn.moment
+
+
+async def insert(db: Executor, store: Store, moment: datetime, placements: Sequence[Placement]) -> list[One[Any]]:
+    """Store numbered orders and reserve their stock, all or none; raises RefusedCalls for orders that cannot be stored."""
+    parts = [parts_of(each.order, store.digits) for each in placements]
+    _check_sizes(placements, parts)
+    result = await queries.PLACE.one(
+        db,
+        store.id,
+        moment,
+        json_rows([_order_row(each, part, store) for each, part in zip(placements, parts, strict=True)]),
+        json_rows([_placement_row(each) for each in placements]),
+        json_rows([row for each in placements for row in _line_rows(each.order)]),
+        json_rows(_event_rows(placements)),
+        json_rows([row for each in placements for row in _suspect_rows(each)]),
+    )
+    if result.short:
+        raise RefusedCalls(_refusals(placements, dict(zip(result.short, result.available or [], strict=True))))
+    now = time_text(moment)
+    return [
+        One(document(each.order, part, tail_of(each.order.suspected_duplicates, now, FIRST_VERSION)), FIRST_VERSION)
+        for each, part in zip(placements, parts, strict=True)
+    ]
+
+
+def _check_sizes(placements: Sequence[Placement], parts: Sequence[Parts]) -> None:
+    refusals: dict[Call, Refusal] = {}
+    for each, part in zip(placements, parts, strict=True):
+        try:
+            check_size(part)
+        except Refusal as refusal:
+            refusals[each.call] = refusal
+    if refusals:
+        raise RefusedCalls(refusals)
+
+
+def _refusals(placements: Sequence[Placement], available: dict[int, int]) -> dict[Call, Refusal]:
+    """The orders that get too little stock if each takes its units in turn."""
+    refusals: dict[Call, Refusal] = {}
+    for each in placements:
+        if any(effect.reserved for effect in stock_effects(None, each.order)):
+            shortage = reserve(each.order.lines, available, sent=each.lines_sent)
+            if shortage is not None:
+                refusals[each.call] = shortage
+    return refusals
+
+
+def _order_row(placement: Placement, parts: Parts, store: Store) -> queries.OrderRow:
+    order, traits = placement.order, placement.traits
+    return queries.OrderRow(
+        id=order.id,
+        number=order.number,
+        external_id=order.external_id,
+        status=order.status,
+        payment_status=order.payment_status,
+        customer_id=order.customer_id,
+        email=traits.email,
+        phone=traits.phone,
+        total=traits.total,
+        placed_at=datetime.fromisoformat(order.placed_at),
+        duplicate_of=order.duplicate_of,
+        suspected_duplicates=order.suspected_duplicates,
+        basket=hex_bytes(traits.basket),
+        address=hex_bytes(traits.address) if traits.address is not None else None,
+        head=parts.head,
+        lines=parts.lines,
+        person=parts.person,
+        terms=terms_of(order, store.id),
+    )
+
+
+def _placement_row(placement: Placement) -> queries.PlacementRow:
+    order, call = placement.order, placement.call
+    orders, spent = contribution(order)
+    return queries.PlacementRow(
+        order_id=order.id,
+        number=order.number,
+        customer_id=order.customer_id,
+        customer_orders=orders,
+        customer_spent=spent,
+        placed_at=datetime.fromisoformat(order.placed_at),
+        entry=placement.entry,
+        author=author_of(call),
+        actor=json_of(actor_of(call)),
+        request_id=call.request_id,
+    )
+
+
+def _line_rows(order: OrderState) -> list[queries.NewLineRow]:
+    reserved = {effect.line_id: effect.reserved for effect in stock_effects(None, order)}
+    return [
+        queries.NewLineRow(
+            order_id=order.id,
+            id=line.id,
+            product_id=line.product_id,
+            variant_id=line.variant_id,
+            sku=line.sku,
+            quantity=line.quantity,
+            reserved=reserved.get(line.id, 0),
+        )
+        for line in order.lines
+    ]
+
+
+def _event_rows(placements: Sequence[Placement]) -> list[queries.NewEventRow]:
+    events = [(each.order, event, changes) for each in placements for event, changes in each.events]
+    return [
+        queries.NewEventRow(
+            order_id=order.id,
+            n=n,
+            id=new_id("evt"),
+            type=event.name,
+            changes=json_of(changes),
+            suspected_duplicates=order.suspected_duplicates,
+        )
+        for n, (order, event, changes) in enumerate(events)
+    ]
+
+
+def _suspect_rows(placement: Placement) -> list[queries.SuspectRow]:
+    return [
+        queries.SuspectRow(
+            order_id=placement.order.id,
+            other_id=suspect.other.id,
+            score=suspect.score,
+            reasons=json_of(suspect.reasons),
+            seconds_apart=suspect.seconds_apart,
+        )
+        for suspect in placement.suspects
+    ]

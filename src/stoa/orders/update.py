@@ -1,0 +1,159 @@
+"""Loads orders under lock and stores their changes with lines, timeline, events and stock."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from stoa.db.documents import json_of
+from stoa.db.errors import OUT_OF_RANGE, PostgresError, sqlstate, violates
+from stoa.db.query import hex_bytes, json_rows
+from stoa.events.outbox import Event
+from stoa.ids import new_id
+from stoa.inventory.contract import InsufficientStock
+from stoa.inventory.queries import Move, move_stock
+from stoa.orders import queries
+from stoa.orders.contract import EntryType
+from stoa.orders.documents import Parts, actor_of, author_of, check_size, order_of, parts_of, terms_of
+from stoa.orders.draft import customer_sum_too_large, short_fault
+from stoa.orders.events import Changes
+from stoa.orders.rules import Effect, contribution, stock_effects, traits_of
+from stoa.orders.states import OrderState
+from stoa.rest.endpoint import Call, One, Store, Subject
+from stoa.rest.problems import ExternalIdTaken, Fault, NotFound, counted
+
+
+class Entry(msgspec.Struct):
+    """A timeline entry for a change."""
+
+    type: EntryType
+    body: str | None = None
+    changes: Changes = {}
+
+
+class Consequences(msgspec.Struct, kw_only=True):
+    """What is stored along with a changed order."""
+
+    events: Sequence[tuple[type[Event], Changes]] = ()
+    entries: Sequence[Entry] = ()
+    no_longer_suspected: Sequence[int] = ()  # orders that lose one suspected duplicate; they are locked
+    restock: bool = True
+    pointers: Mapping[int, str] = {}  # of lines in the request body, by their ids
+
+
+async def load(call: Call, order_id: int) -> tuple[OrderState, datetime]:
+    """Lock an order and read it, with the time of the lock; checks the version in If-Match."""
+    row = await queries.LOCK.maybe(call.db, call.store_id, order_id)
+    if row is None:
+        raise NotFound("There is no order with this id.")
+    call.check_version(row.version)
+    call.subject = Subject("order", order_id)
+    return stored_order(row, call.store), row.moment
+
+
+def stored_order(row: queries.StoredOrder, store: Store) -> OrderState:
+    parts = Parts(row.head, row.lines, row.person)
+    return order_of(parts, store.digits, id=row.id, version=row.version, suspected_duplicates=row.suspected_duplicates)
+
+
+async def update(call: Call, before: OrderState, order: OrderState, consequences: Consequences) -> One[Any]:
+    """Store a changed order and move its stock; if stock is insufficient, refuse, and the transaction is rolled back."""
+    parts = parts_of(order, call.store.digits)
+    check_size(parts)
+    try:
+        stored = await queries.UPDATE.one(
+            call.db,
+            call.store_id,
+            json_of(actor_of(call)),
+            author_of(call),
+            call.request_id,
+            json_rows([_order_row(call, before, order, parts)]),
+            json_rows(_line_rows(order) if order.lines != before.lines else []),
+            json_rows([queries.EntryRow(each.type, each.body, json_of(each.changes)) for each in consequences.entries]),
+            json_rows(
+                [
+                    queries.EventRow(n, new_id("evt"), event.name, json_of(changes))
+                    for n, (event, changes) in enumerate(consequences.events)
+                ]
+            ),
+            list(consequences.no_longer_suspected),
+        )
+    except PostgresError as error:
+        if violates(error, "orders_external_id_key"):
+            raise ExternalIdTaken("Another order has taken this external id.") from error
+        if sqlstate(error) == OUT_OF_RANGE:
+            raise customer_sum_too_large() from error
+        raise
+    effects = stock_effects(before, order, restock=consequences.restock)
+    if effects:
+        await _move_stock(call, order, effects, consequences.pointers)
+    return One(stored.doc, stored.version)
+
+
+def _order_row(call: Call, before: OrderState, order: OrderState, parts: Parts) -> queries.ChangedOrderRow:
+    traits = traits_of(order)
+    (old_orders, old_spent), (orders, spent) = contribution(before), contribution(order)
+    return queries.ChangedOrderRow(
+        id=order.id,
+        external_id=order.external_id,
+        status=order.status,
+        payment_status=order.payment_status,
+        fulfillment_status=order.fulfillment_status,
+        customer_id=order.customer_id,
+        customer_orders=orders - old_orders if order.customer_id is not None else 0,
+        customer_spent=spent - old_spent if order.customer_id is not None else 0,
+        last_order_at=datetime.fromisoformat(order.placed_at) if orders > old_orders else None,
+        email=traits.email,
+        phone=traits.phone,
+        total=order.total,
+        suspected_duplicates=order.suspected_duplicates,
+        basket=hex_bytes(traits.basket),
+        address=hex_bytes(traits.address) if traits.address is not None else None,
+        head=parts.head,
+        lines=parts.lines,
+        person=parts.person,
+        terms=terms_of(order, call.store_id),
+    )
+
+
+def _line_rows(order: OrderState) -> list[queries.LineRow]:
+    return [
+        queries.LineRow(
+            id=line.id,
+            variant_id=line.variant_id,
+            sku=line.sku,
+            quantity=line.quantity,
+            fulfilled_quantity=line.fulfilled_quantity,
+            returned_quantity=line.returned_quantity,
+        )
+        for line in order.lines
+    ]
+
+
+async def _move_stock(call: Call, order: OrderState, effects: Sequence[Effect], pointers: Mapping[int, str]) -> None:
+    """Move the stock of a changed order, last, because every order waits for stock."""
+    moves = [
+        Move(
+            variant_id=effect.variant_id,
+            kind=effect.kind,
+            on_hand=effect.on_hand,
+            reserved=effect.reserved,
+            reason="return" if effect.kind == "restock" else "order",
+            reference=str(order.number),
+            order_id=order.id,
+            movement_key=f"order/{order.id}/{effect.line_id}/{effect.kind}/{order.version + 1}",
+        )
+        for effect in effects
+    ]
+    moved = await move_stock(
+        call.db, call.store_id, moves, atomic=True, actor=actor_of(call), request_id=call.request_id
+    )
+    lines = {line.id: line for line in order.lines}
+    faults: list[Fault] = [
+        short_fault(lines[effect.line_id], pointers.get(effect.line_id), result.available)
+        for effect, result in zip(effects, moved, strict=True)
+        if result.outcome != "updated"
+    ]
+    if faults:
+        raise InsufficientStock(f"Not enough stock for {counted(len(faults), 'line item')}.", faults=faults)
