@@ -1,4 +1,4 @@
-"""A subscription with a delivery for tests of pages: made by SQL, so that no receiver and no worker is needed."""
+"""Creates subscriptions and deliveries with SQL, without a receiver or a worker."""
 
 import hashlib
 from typing import Any
@@ -20,10 +20,10 @@ URL = "https://hooks.example.com/stoa"
 CANARY = "Linen of the canary"
 
 
-async def subscribed(
+async def add_subscription(
     by: Operator, store_id: int, app_id: int, *events: str, url: str | None = URL, **columns: Any
 ) -> int:
-    """A subscription of the app on the store, as the endpoint writes it."""
+    """Insert a subscription of the app on the store, as the endpoint does."""
     sealer = Sealer(secret_key(by.settings))
     async with by.db.transaction() as db:
         [[number]] = await db.fetch("SELECT nextval('webhook_ids')")
@@ -37,18 +37,19 @@ async def subscribed(
             "same_key": hashlib.sha256(str(number).encode()).digest(),
             **columns,
         }
-        names, marks = ", ".join(values), ", ".join(f"${n}" for n in range(1, len(values) + 1))
-        await db.execute(f"INSERT INTO webhooks ({names}) VALUES ({marks})", *values.values())
+        columns_sql = ", ".join(values)
+        placeholders = ", ".join(f"${n}" for n in range(1, len(values) + 1))
+        await db.execute(f"INSERT INTO webhooks ({columns_sql}) VALUES ({placeholders})", *values.values())
         lane = "INSERT INTO lanes (bucket, webhook_id, store_id) VALUES (($1::bigint % 64)::smallint, $2, $1)"
         await db.execute(lane, store_id, number)
     return number
 
 
-async def happened(by: Operator, store_id: int, *names: str) -> None:
-    """Products that somebody is told of: events, routed to whoever hears them."""
-    for place, name in enumerate(names or (CANARY,), 1):
-        data = msgspec.json.encode({"id": place, "name": name}).decode()
-        event = ProductCreated(resource_id=place, version=1, data=data, changes={})
+async def emit_products(by: Operator, store_id: int, *names: str) -> None:
+    """Emit an event for each product, and route it to the subscriptions."""
+    for product_id, name in enumerate(names or (CANARY,), 1):
+        data = msgspec.json.encode({"id": product_id, "name": name}).decode()
+        event = ProductCreated(resource_id=product_id, version=1, data=data, changes={})
         async with by.db.transaction() as db:
             await emit(db, store_id, event, actor=Actor("operator"), request_id="req_tests")
     assert isinstance(by.db, Database)
@@ -56,9 +57,11 @@ async def happened(by: Operator, store_id: int, *names: str) -> None:
         pass
 
 
-async def ended(by: Operator, store_id: int, webhook_id: int, sequence: int, status: str, **attempt: Any) -> None:
-    """A delivery that came to its end with one try."""
-    tried = {
+async def finish_delivery(
+    by: Operator, store_id: int, webhook_id: int, sequence: int, status: str, **attempt: Any
+) -> None:
+    """Finish a delivery with one attempt."""
+    recorded = {
         "at": "2026-03-14T09:26:53.589793Z",
         "duration_ms": 12,
         "response_status": 200,
@@ -66,13 +69,15 @@ async def ended(by: Operator, store_id: int, webhook_id: int, sequence: int, sta
         "error": None,
         **attempt,
     }
-    attempts = msgspec.json.encode([tried]).decode()
+    attempts = msgspec.json.encode([recorded]).decode()
     await by.db.execute(FINISH, store_id, webhook_id, sequence, status, attempts)
 
 
-async def heard(by: Operator, handle: str, store_id: int, app_id: int) -> dict[str, Any]:
-    """What a path about webhooks may name: a store with the app, a subscription, and its first delivery."""
-    webhook_id = await subscribed(by, store_id, app_id)
-    await happened(by, store_id)
-    await ended(by, store_id, webhook_id, 1, "failed", response_status=500, response_body="<b>out of order</b>")
+async def create_webhook_data(by: Operator, handle: str, store_id: int, app_id: int) -> dict[str, Any]:
+    """Create a subscription with a failed delivery; return their path parameters."""
+    webhook_id = await add_subscription(by, store_id, app_id)
+    await emit_products(by, store_id)
+    await finish_delivery(
+        by, store_id, webhook_id, 1, "failed", response_status=500, response_body="<b>out of order</b>"
+    )
     return {"at": handle, "webhook_id": webhook_id, "sequence": 1, "delivery": delivery_id(webhook_id, 1)}

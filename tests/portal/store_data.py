@@ -1,4 +1,4 @@
-"""A store's goods for pages to show: written by the same rules that the API writes by."""
+"""Creates a product, a customer, an order and an import with the same code as the API."""
 
 import tempfile
 from pathlib import Path
@@ -19,11 +19,11 @@ from stoa.rest.body import convert
 from stoa.rest.endpoint import Call, Caller
 from tests.support.shops import PERSON, SHIRT
 
-TILLER = Caller(0, "Till", frozenset(), 1, 1)
+CALLER = Caller(0, "Till", frozenset(), 1, 1)
 
 
-async def stocked(by: Operator, handle: str) -> dict[str, Any]:
-    """One product, one customer, one order and one import in a store, by the names that paths give them."""
+async def create_store_data(by: Operator, handle: str) -> dict[str, Any]:
+    """Create one of each in a store; return their path parameters."""
     store = await STORE_BY_HANDLE.one(by.db, handle)
     shirt = new_product(convert(SHIRT, NewProduct, digits=store.digits), store)
     order = {
@@ -35,7 +35,7 @@ async def stocked(by: Operator, handle: str) -> dict[str, Any]:
     async with by.db.transaction() as db:
         await save(db, store.id, [shirt], Cause(0, by.request_id))
         placed, _ = await place(
-            Call(db, store, TILLER, by.request_id, ""), convert(order, NewOrder, digits=store.digits)
+            Call(db, store, CALLER, by.request_id, ""), convert(order, NewOrder, digits=store.digits)
         )
     task = Task(store, new_import_id(), None, by.request_id, Options())
     with tempfile.NamedTemporaryFile(suffix=".ndjson") as file:

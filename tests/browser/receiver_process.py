@@ -1,4 +1,4 @@
-"""The receiver that the portal shows to newcomers, saved and started word for word as the page says."""
+"""Runs the example receiver of the portal exactly as the page describes."""
 
 import os
 import signal
@@ -13,13 +13,13 @@ from tests.support.service import until
 
 
 @contextmanager
-def running(code: str, line: str, folder: Path, port: int) -> Generator[Path]:
-    """Paste both; answers the file that holds what the receiver prints."""
+def running_receiver(code: str, command: str, folder: Path, port: int) -> Generator[Path]:
+    """Save the code and run the command; yield the file with the receiver's output."""
     (folder / "receiver.py").write_text(code)
     log = folder / "receiver.log"
     with log.open("wb") as out:
         process = subprocess.Popen(
-            ["bash", "-c", line],
+            ["bash", "-c", command],
             cwd=folder,
             env={**os.environ, "PYTHONUNBUFFERED": "1"},
             stdout=out,
@@ -27,14 +27,14 @@ def running(code: str, line: str, folder: Path, port: int) -> Generator[Path]:
             start_new_session=True,
         )
         try:
-            until(lambda: _answers(port), "the receiver listens")
+            until(lambda: _is_listening(port), "the receiver is listening")
             yield log
         finally:
             os.killpg(process.pid, signal.SIGTERM)
             process.wait()
 
 
-def _answers(port: int) -> bool:
+def _is_listening(port: int) -> bool:
     try:
         httpx.get(f"http://localhost:{port}/")
     except httpx.HTTPError:

@@ -1,15 +1,15 @@
-"""A service that is told to stop writes down what it has counted before it ends."""
+"""A stopping service writes its usage counts before it exits."""
 
 import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from stoa.db.pool import Database
-from stoa.usage.queries import DAYS_OVERALL
+from stoa.usage.queries import DAYS_ALL_STORES
 from tests.support.service import Service, new_database
 
 
-async def test_a_stop_loses_no_figures(tmp_path: Path, worker_id: str) -> None:
+async def test_a_stop_loses_no_counts(tmp_path: Path, worker_id: str) -> None:
     url = await new_database(f"usage_{worker_id}_{os.getpid()}")
     with Service(tmp_path, database_url=url) as service:
         account = await service.account("drained")
@@ -21,6 +21,6 @@ async def test_a_stop_loses_no_figures(tmp_path: Path, worker_id: str) -> None:
         assert "Traceback" not in service.said()
     db = Database(url, size=1)
     [[app_id]] = await db.fetch("SELECT id FROM apps")
-    days = await DAYS_OVERALL.all(db, app_id, today, today + timedelta(days=1))
+    days = await DAYS_ALL_STORES.all(db, app_id, today, today + timedelta(days=1))
     await db.close()
     assert sum(day.requests for day in days) == 20
