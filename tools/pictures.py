@@ -23,8 +23,8 @@ from playwright.sync_api import Page, sync_playwright
 
 from stoa.access.grants import install
 from stoa.access.operator import Operator, find_store
-from stoa.accounts.asking import ask
 from stoa.accounts.contract import OwnedApp
+from stoa.accounts.install_requests import request_install
 from stoa.accounts.ownership import owned_app, register_app
 from stoa.accounts.registration import find_account
 from stoa.client import Client
@@ -33,7 +33,7 @@ from stoa.db.pool import Database
 from stoa.demo.run import EMAIL
 from stoa.settings import load
 from stoa.usage.queries import ADD_DAYS
-from stoa.usage.rules import FIGURES
+from stoa.usage.rules import COUNTERS
 
 HERE = Path(__file__).parents[1] / "docs" / "pictures"
 CHROMIUM = "/usr/bin/chromium"
@@ -142,7 +142,7 @@ async def _furnish(folder: Path) -> tuple[int, tuple[str, str]]:
     second = await register_app(by, me, ASKING, "https://parcels.example.com", PARCELS, f"{me}:asking")
     asking = await owned_app(db, me, second.app_id)
     assert isinstance(asking, OwnedApp)  # noqa: S101 - it was registered a line above
-    await ask(by, me, asking, "demo", WORDS)
+    await request_install(by, me, asking, "demo", WORDS)
     await ADD_DAYS.run(db, msgspec.json.encode(_month((await find_store(db, "demo")).id, made.app_id)).decode())
     await db.close()
     return made.app_id, (made.client_id, made.client_secret)
@@ -158,7 +158,7 @@ def _month(store_id: int, app_id: int) -> list[dict[str, Any]]:
         for operation, (usual, fast) in TRADE.items():
             number = int(usual * much)
             slow = number // (6 if bad else 40)
-            figures = {**dict.fromkeys(FIGURES, 0), "requests": number, f"ms_{fast}": number - slow, "ms_100": slow}
+            figures = {**dict.fromkeys(COUNTERS, 0), "requests": number, f"ms_{fast}": number - slow, "ms_100": slow}
             figures |= {
                 "client_errors": number // 90,
                 "server_errors": 9 if bad else 0,
@@ -193,10 +193,10 @@ def _take(portal: str, password: str, app_id: int, webhook_id: int) -> None:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
         page = browser.new_page(viewport=SIZE, color_scheme="light")
         page.goto(f"{portal}/sign-in")
-        page.get_by_label("E-mail address").fill(EMAIL)
+        page.get_by_label("Email").fill(EMAIL)
         page.get_by_label("Password").fill(password)
         page.get_by_role("button", name="Sign in").click()
-        page.get_by_role("heading", name="Good to see you").wait_for()
+        page.get_by_role("heading", name="Welcome").wait_for()
         _picture(page, f"{portal}/apps/{app_id}", "app")
         _picture(page, f"{portal}/apps/{app_id}/webhooks/demo/{webhook_id}/deliveries", "deliveries")
         _picture(page, f"{portal}/apps/{app_id}/usage?days=30", "usage")

@@ -30,7 +30,7 @@ from stoa.rest.request import Receive, Scope, Send, check_headers, trust_proxies
 from stoa.settings import Settings, load, secret_key
 from stoa.shifts import LEAVE, take_no_more, until_all_left
 from stoa.telemetry import Observer, configure_logging
-from stoa.usage.record import Recorder
+from stoa.usage.recorder import Recorder
 from stoa.webhooks.api.feed import stop_waiting
 
 _STORES = "/stores/"
@@ -127,7 +127,7 @@ class Application:
                 self._end_with_parent()
                 self._tasks = [
                     asyncio.create_task(tidy_for_ever(self.database)),
-                    asyncio.create_task(self.usage.flush_for_ever(self.database)),
+                    asyncio.create_task(self.usage.flush_forever(self.database)),
                 ]
                 await send({"type": "lifespan.startup.complete"})
             else:

@@ -24,7 +24,7 @@ from stoa.access.console import (
     progress,
 )
 from stoa.accounts.commands import COMMANDS as ACCOUNT_COMMANDS
-from stoa.accounts.registration import say_set_up
+from stoa.accounts.registration import setup_message
 from stoa.backup.commands import COMMANDS as BACKUP_COMMANDS
 from stoa.db import migrate as migrations
 from stoa.db.embedded import DataFolderInUse, EmbeddedPostgres, EmbeddedPostgresFailed
@@ -116,7 +116,7 @@ def serve(console: Console, host: str | None, port: int | None, workers: int | N
     serving.check_metrics(settings)
     with serving.database(settings) as ready:
         asyncio.run(migrations.migrate(ready.database_url))
-        lines = [f"Stoa is ready at http://{settings.host}:{settings.port}", asyncio.run(say_set_up(ready))]
+        lines = [f"Stoa is ready at http://{settings.host}:{settings.port}", asyncio.run(setup_message(ready))]
         serving.serve(ready, on_ready=lambda: click.echo("\n".join(filter(None, lines)), err=True))
 
 

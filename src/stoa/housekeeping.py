@@ -12,7 +12,7 @@ from stoa.db.pool import Database
 from stoa.db.query import Command, Query
 from stoa.imports.queries import DELETE_EXPIRED_REPORTS
 from stoa.rest.idempotency import FORGET_OLD
-from stoa.usage.queries import FORGET_OLD_DAYS, FORGET_OLD_FAILURES, FORGET_OLD_HOURS
+from stoa.usage.queries import FORGET_OLD_DAYS, FORGET_OLD_FAILURES
 
 EVERY_S = 5.0
 _ALL_STORES = "housekeeping goes over all stores"
@@ -37,7 +37,6 @@ CHORES = (
     FORGET_OLD_LINKS,
     DELETE_EXPIRED_REPORTS,
     FORGET_OLD_DAYS,
-    FORGET_OLD_HOURS,
     FORGET_OLD_FAILURES,
 )
 

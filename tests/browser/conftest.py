@@ -1,4 +1,4 @@
-"""A real Chromium before a real service. Where there is none, these stories are skipped and say so."""
+"""Fixtures for tests with a real Chromium and a running service; skipped if Chromium is not installed."""
 
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -13,12 +13,12 @@ from stoa.accounts.contract import Account
 from stoa.accounts.registration import create_account
 from stoa.db.pool import Database
 from stoa.settings import Settings, load
-from tests.portal.people import PASSWORD, as_operator, new_email
+from tests.support.people import PASSWORD, as_operator, new_email
 from tests.support.service import Service, new_database
 
 CHROMIUM = Path("/usr/bin/chromium")
-PICTURES = Path(__file__).parents[2] / "artefacts" / "browser"
-NEAR = "localhost,127.0.0.0/8,::1"
+SCREENSHOTS = Path(__file__).parents[2] / "artefacts" / "browser"
+LOOPBACK = "localhost,127.0.0.0/8,::1"
 WIDE, PHONE = {"width": 1280, "height": 860}, {"width": 390, "height": 844}
 
 
@@ -35,8 +35,8 @@ async def chromium() -> AsyncIterator[Browser]:
 
 
 @dataclass
-class House:
-    """A running service, with a way to its database for what a story needs to begin with."""
+class PortalService:
+    """A running service and its database."""
 
     service: Service
     db: Database
@@ -47,34 +47,36 @@ class House:
         return f"http://localhost:{self.service.port}"
 
     @property
-    def set_up(self) -> str:
-        """The address that the service said at its first start."""
+    def setup_url(self) -> str:
+        """The setup link that the service printed at its first start."""
         return next(word for word in self.service.said().split() if "/portal/set-up/" in word)
 
-    async def person(self, name: str = "Maria Stone") -> Account:
+    async def create_account(self, name: str = "Maria Stone") -> Account:
         return await create_account(as_operator(self.db, self.settings), new_email(), name, PASSWORD)
 
 
-async def _open_house(folder: Path, name: str) -> AsyncIterator[House]:
-    """A service that anybody may sign up at, and that may send to this machine, as the demo may."""
+async def _start(folder: Path, name: str) -> AsyncIterator[PortalService]:
+    """Start a service with open sign-up that can deliver webhooks to localhost."""
     url = await new_database(name)
-    with Service(folder, database_url=url, workers=1, sign_up="open", webhook_allow=NEAR) as service:
+    with Service(folder, database_url=url, workers=1, sign_up="open", webhook_allow=LOOPBACK) as service:
         db = Database(url, size=2)
-        yield House(service, db, load(service.environment, database_url=url))
+        yield PortalService(service, db, load(service.environment, database_url=url))
         await db.close()
 
 
 @pytest.fixture(scope="session")
-async def house(chromium: Browser, tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> AsyncIterator[House]:
-    async for opened in _open_house(tmp_path_factory.mktemp("house"), f"browser_{worker_id}_{os.getpid()}"):
-        yield opened
+async def portal(
+    chromium: Browser, tmp_path_factory: pytest.TempPathFactory, worker_id: str
+) -> AsyncIterator[PortalService]:
+    async for started in _start(tmp_path_factory.mktemp("portal"), f"browser_{worker_id}_{os.getpid()}"):
+        yield started
 
 
 @pytest.fixture
-async def new_house(chromium: Browser, tmp_path: Path, worker_id: str) -> AsyncIterator[House]:
-    """A service that nobody has an account on."""
-    async for opened in _open_house(tmp_path / "house", f"new_house_{worker_id}_{os.getpid()}"):
-        yield opened
+async def fresh_portal(chromium: Browser, tmp_path: Path, worker_id: str) -> AsyncIterator[PortalService]:
+    """A service without accounts."""
+    async for started in _start(tmp_path / "portal", f"new_house_{worker_id}_{os.getpid()}"):
+        yield started
 
 
 NewPage = Callable[..., Awaitable[Page]]
@@ -82,9 +84,9 @@ NewPage = Callable[..., Awaitable[Page]]
 
 @pytest.fixture
 async def new_page(chromium: Browser) -> AsyncIterator[NewPage]:
-    """Opens a browser of its own; a story fails if the page asks for what its own policy forbids, or breaks."""
+    """Opens pages in separate browser contexts; a test fails on script errors and violations of the content policy."""
     contexts: list[BrowserContext] = []
-    complaints: list[str] = []
+    errors: list[str] = []
 
     async def open_page(*, phone: bool = False, theme: str = "light", script: bool = True) -> Page:
         scheme: Any = theme
@@ -98,25 +100,25 @@ async def new_page(chromium: Browser) -> AsyncIterator[NewPage]:
         contexts.append(context)
         page = await context.new_page()
         page.set_default_timeout(30_000)
-        page.on("console", lambda said: complaints.append(said.text) if "Security Policy" in said.text else None)
-        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("console", lambda message: errors.append(message.text) if "Security Policy" in message.text else None)
+        page.on("pageerror", lambda error: errors.append(str(error)))
         return page
 
     yield open_page
     for context in contexts:
         await context.close()
-    assert complaints == []
+    assert errors == []
 
 
-async def picture(page: Page, name: str) -> None:
-    PICTURES.mkdir(parents=True, exist_ok=True)
-    await page.screenshot(path=PICTURES / f"{name}.png", full_page=True)
+async def screenshot(page: Page, name: str) -> None:
+    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+    await page.screenshot(path=SCREENSHOTS / f"{name}.png", full_page=True)
 
 
-async def enter(page: Page, house: House, account: Account) -> None:
-    """Sign in by the form."""
-    await page.goto(f"{house.url}/portal/sign-in")
-    await page.get_by_label("E-mail address").fill(account.email)
+async def sign_in(page: Page, portal: PortalService, account: Account) -> None:
+    """Sign in with the form."""
+    await page.goto(f"{portal.url}/portal/sign-in")
+    await page.get_by_label("Email").fill(account.email)
     await page.get_by_label("Password").fill(PASSWORD)
     await page.get_by_role("button", name="Sign in").click()
-    await page.wait_for_url(f"{house.url}/portal")
+    await page.wait_for_url(f"{portal.url}/portal")

@@ -1,4 +1,4 @@
-"""Every page, in both themes, wide and on a phone: axe finds nothing, nothing sticks out, and a picture is kept."""
+"""Accessibility of every page, in both themes, on desktop and phone: axe rules, page width, and a screenshot."""
 
 from typing import Any
 
@@ -8,12 +8,12 @@ from axe_playwright_python.async_playwright import Axe  # pyright: ignore[report
 from playwright.async_api import Page, expect
 
 from stoa.accounts.contract import Account
-from stoa.accounts.registration import create_account, invite, reset
-from stoa.portal.pages import Who
+from stoa.accounts.registration import create_account, create_reset_link, invite
+from stoa.portal.pages import Audience
 from stoa.portal.site_map import PAGES
-from tests.browser.conftest import House, NewPage, enter, picture
-from tests.portal.people import PASSWORD, as_operator, new_email
-from tests.portal.places import furnish
+from tests.browser.conftest import NewPage, PortalService, screenshot, sign_in
+from tests.portal.path_params import create_resources
+from tests.support.people import PASSWORD, as_operator, new_email
 from tests.support.service import free_port
 
 LOOKS = [pytest.param(theme, phone, id=f"{theme}-{'phone' if phone else 'wide'}") for theme in ("light", "dark") for phone in (False, True)]  # fmt: skip
@@ -22,54 +22,56 @@ LOOKS = [pytest.param(theme, phone, id=f"{theme}-{'phone' if phone else 'wide'}"
 async def check(page: Page, name: str) -> None:
     results: Any = await Axe().run(page)  # pyright: ignore[reportUnknownMemberType]
     found: list[dict[str, Any]] = results.response["violations"]
-    faults = [f"{name}: {each['id']} {[node['target'] for node in each['nodes']][:3]}" for each in found]
-    assert faults == []
+    violations = [f"{name}: {each['id']} {[node['target'] for node in each['nodes']][:3]}" for each in found]
+    assert violations == []
     width: int = await page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
     assert width <= 0, f"{name} is {width} pixels too wide"
 
 
 class Look:
-    """A page seen in one theme and width: checked, and kept as a picture under its name."""
+    """A page in one theme and width; each check also takes a screenshot."""
 
     def __init__(self, page: Page, theme: str, phone: bool) -> None:
         self.page = page
         self.name = f"{theme}-{'phone' if phone else 'wide'}"
 
-    async def at(self, address: str, name: str) -> None:
-        await self.page.goto(address)
-        await self.here(name)
+    async def open(self, url: str, name: str) -> None:
+        await self.page.goto(url)
+        await self.check(name)
 
-    async def here(self, name: str) -> None:
+    async def check(self, name: str) -> None:
         await check(self.page, name)
-        await picture(self.page, f"{name}-{self.name}")
+        await screenshot(self.page, f"{name}-{self.name}")
 
 
 @pytest.mark.timeout(300)
-async def test_the_first_set_up_is_open_to_everybody(new_house: House, new_page: NewPage) -> None:
+async def test_the_setup_page_is_accessible(fresh_portal: PortalService, new_page: NewPage) -> None:
     for theme in ("light", "dark"):
         for phone in (False, True):
             look = Look(await new_page(theme=theme, phone=phone), theme, phone)
-            await look.at(new_house.set_up, "set_up")
+            await look.open(fresh_portal.setup_url, "set_up")
 
 
 @pytest.mark.parametrize(("theme", "phone"), LOOKS)
-async def test_the_way_in_is_open_to_everybody(house: House, new_page: NewPage, theme: str, phone: bool) -> None:
-    by = as_operator(house.db, house.settings)
-    account = await house.person()
+async def test_pages_for_guests_are_accessible(
+    portal: PortalService, new_page: NewPage, theme: str, phone: bool
+) -> None:
+    by = as_operator(portal.db, portal.settings)
+    account = await portal.create_account()
     look = Look(await new_page(theme=theme, phone=phone), theme, phone)
-    await look.at(f"{house.url}/portal/sign-in", "sign_in")
-    await look.page.get_by_label("E-mail address").fill(account.email)
+    await look.open(f"{portal.url}/portal/sign-in", "sign_in")
+    await look.page.get_by_label("Email").fill(account.email)
     await look.page.get_by_label("Password").fill("not the right one")
     await look.page.get_by_role("button", name="Sign in").click()
     await expect(look.page.get_by_role("alert")).to_be_visible()
-    await look.here("sign_in-refused")
-    await look.at(f"{house.url}/portal/sign-up", "sign_up")
-    await look.page.get_by_role("button", name="Make the account").click()
-    await expect(look.page.get_by_text("Fill this in.").first).to_be_visible()
-    await look.here("sign_up-with-faults")
-    await look.at(f"{house.url}/portal/nothing/here", "nothing_here")
-    await look.at(house.url + _path((await invite(by, new_email(), operator=True)).address), "invitation")
-    await look.at(house.url + _path((await reset(by, account.email)).address), "new_password")
+    await look.check("sign_in-refused")
+    await look.open(f"{portal.url}/portal/sign-up", "sign_up")
+    await look.page.get_by_role("button", name="Create account").click()
+    await expect(look.page.get_by_text("This field is required.").first).to_be_visible()
+    await look.check("sign_up-with-faults")
+    await look.open(f"{portal.url}/portal/nothing/here", "nothing_here")
+    await look.open(portal.url + _path((await invite(by, new_email(), operator=True)).address), "invitation")
+    await look.open(portal.url + _path((await create_reset_link(by, account.email)).address), "new_password")
 
 
 def _path(address: str) -> str:
@@ -78,105 +80,105 @@ def _path(address: str) -> str:
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(("theme", "phone"), LOOKS)
-async def test_every_page_is_open_to_everybody(house: House, new_page: NewPage, theme: str, phone: bool) -> None:
-    account = await house.person()
+async def test_every_page_is_accessible(portal: PortalService, new_page: NewPage, theme: str, phone: bool) -> None:
+    account = await portal.create_account()
     look = Look(await new_page(theme=theme, phone=phone), theme, phone)
-    await enter(look.page, house, account)
-    await look.here("dashboard-at-first")
+    await sign_in(look.page, portal, account)
+    await look.check("dashboard-at-first")
     for empty in ("apps", "stores"):
-        await look.at(f"{house.url}/portal/{empty}", f"no-{empty}")
-    places = await furnish(as_operator(house.db, house.settings), house.db, account.id)
+        await look.open(f"{portal.url}/portal/{empty}", f"no-{empty}")
+    params = await create_resources(as_operator(portal.db, portal.settings), portal.db, account.id)
     for declared in PAGES:
-        if declared.who is Who.PERSON:
-            await look.at(house.url + declared.address(places), declared.name)
-    await look.page.goto(f"{house.url}/portal/register-app")
+        if declared.audience is Audience.SIGNED_IN:
+            await look.open(portal.url + declared.url(params), declared.name)
+    await look.page.goto(f"{portal.url}/portal/register-app")
     await look.page.get_by_label("See orders").check()
-    await look.page.get_by_role("button", name="Register the app").click()
-    await expect(look.page.get_by_text("Say why in a few words.").first).to_be_visible()
-    await look.here("new_app-with-faults")
+    await look.page.get_by_role("button", name="Register app").click()
+    await expect(look.page.get_by_text("Enter a reason.").first).to_be_visible()
+    await look.check("new_app-with-faults")
 
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(("theme", "phone"), LOOKS)
-async def test_every_operators_page_is_open_to_everybody(
-    house: House, new_page: NewPage, theme: str, phone: bool
+async def test_every_operator_page_is_accessible(
+    portal: PortalService, new_page: NewPage, theme: str, phone: bool
 ) -> None:
-    by = as_operator(house.db, house.settings)
+    by = as_operator(portal.db, portal.settings)
     account = await create_account(by, new_email(), "Olive Run", PASSWORD, operator=True)
     look = Look(await new_page(theme=theme, phone=phone), theme, phone)
-    await enter(look.page, house, account)
-    places = await furnish(by, house.db, account.id)
+    await sign_in(look.page, portal, account)
+    params = await create_resources(by, portal.db, account.id)
     for declared in PAGES:
-        if declared.who is Who.OPERATOR:
-            await look.at(house.url + declared.address(places), declared.name)
+        if declared.audience is Audience.OPERATOR:
+            await look.open(portal.url + declared.url(params), declared.name)
 
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(("theme", "phone"), LOOKS)
-async def test_what_is_shown_once_is_open_to_everybody(
-    house: House, new_page: NewPage, theme: str, phone: bool
+async def test_pages_that_answer_forms_are_accessible(
+    portal: PortalService, new_page: NewPage, theme: str, phone: bool
 ) -> None:
-    """Pages that no address leads to: secrets, the answer to a test, recovery codes, and the second step of signing in."""
-    account = await house.person()
+    """Pages without a URL of their own: secrets, test results, recovery codes, and the second step of sign-in."""
+    account = await portal.create_account()
     look = Look(await new_page(theme=theme, phone=phone), theme, phone)
-    await enter(look.page, house, account)
-    await register_listener(look, house)
-    await subscribe_to_nobody(look)
-    await turn_on_second_factor(look, house, account)
+    await sign_in(look.page, portal, account)
+    await register_app(look, portal)
+    await subscribe_without_receiver(look)
+    await turn_on_second_factor(look, portal, account)
 
 
-async def register_listener(look: Look, house: House) -> None:
+async def register_app(look: Look, portal: PortalService) -> None:
     page = look.page
-    await page.goto(f"{house.url}/portal/register-app")
-    await page.get_by_label("Name", exact=True).fill("Listener")
+    await page.goto(f"{portal.url}/portal/register-app")
+    await page.get_by_label("Name", exact=True).fill("Walker")
     for scope in ("products:read", "webhooks:write"):
         await page.locator(f"input[name='scopes'][value='{scope}']").check()
-        await page.locator(f"input[name='reasons[{scope}]']").fill("To hear of it.")
-    await page.get_by_role("button", name="Register the app").click()
-    await expect(page.get_by_role("heading", name="Listener is registered")).to_be_visible()
-    await look.here("app_secret")
-    await page.get_by_role("link", name="I have kept the secret").click()
+        await page.locator(f"input[name='reasons[{scope}]']").fill("To subscribe to changes.")
+    await page.get_by_role("button", name="Register app").click()
+    await expect(page.get_by_role("heading", name="Walker is registered")).to_be_visible()
+    await look.check("app_secret")
+    await page.get_by_role("link", name="I have saved the secret").click()
     await page.get_by_role("link", name="Webhooks", exact=True).click()
-    await expect(page.get_by_role("heading", name="Nothing is listened to yet")).to_be_visible()
-    await look.here("no-webhooks")
+    await expect(page.get_by_role("heading", name="No subscriptions yet")).to_be_visible()
+    await look.check("no-webhooks")
 
 
-async def subscribe_to_nobody(look: Look) -> None:
-    """A subscription whose receiver does not listen, so that a test tells what went wrong."""
+async def subscribe_without_receiver(look: Look) -> None:
+    """Create a subscription without a running receiver, so that the test fails."""
     page = look.page
     await page.get_by_role("link", name="Subscribe to events").click()
     await page.get_by_role("button", name="Subscribe").click()
-    await expect(page.get_by_text("Choose at least one event.")).to_be_visible()
-    await look.here("new_webhook-with-faults")
-    await page.get_by_label("Where to send them").fill(f"http://localhost:{free_port()}/")
+    await expect(page.get_by_text("Select at least one event.")).to_be_visible()
+    await look.check("new_webhook-with-faults")
+    await page.get_by_label("Receiver URL").fill(f"http://localhost:{free_port()}/")
     await page.get_by_label("A product was created").check()
     await page.get_by_role("button", name="Subscribe").click()
-    await expect(page.get_by_role("heading", name="Subscribed")).to_be_visible()
-    await look.here("webhook_secret")
-    await page.get_by_role("button", name="Send a test").click()
-    await expect(page.get_by_role("heading", name="It did not arrive")).to_be_visible()
-    await look.here("webhook_test-that-failed")
+    await expect(page.get_by_role("heading", name="Subscription created")).to_be_visible()
+    await look.check("webhook_secret")
+    await page.get_by_role("button", name="Send test").click()
+    await expect(page.get_by_role("heading", name="Test failed")).to_be_visible()
+    await look.check("webhook_test-that-failed")
     await page.get_by_role("link", name="Delivery log").click()
-    await expect(page.get_by_role("heading", name="Nothing was sent yet")).to_be_visible()
-    await look.here("no-deliveries")
+    await expect(page.get_by_role("heading", name="No deliveries yet")).to_be_visible()
+    await look.check("no-deliveries")
 
 
-async def turn_on_second_factor(look: Look, house: House, account: Account) -> None:
+async def turn_on_second_factor(look: Look, portal: PortalService, account: Account) -> None:
     page = look.page
-    await page.goto(f"{house.url}/portal/account/second-factor")
+    await page.goto(f"{portal.url}/portal/account/second-factor")
     key = (await page.locator("#totp-key").inner_text()).replace(" ", "")
-    await page.get_by_label("The six digits that it shows now").fill(pyotp.TOTP(key).now())
-    await page.get_by_label("Your password").fill(PASSWORD)
-    await page.get_by_role("button", name="Turn it on").click()
-    await expect(page.get_by_role("heading", name="Your recovery codes")).to_be_visible()
-    await look.here("recovery_codes")
-    await page.get_by_role("link", name="I have kept them").click()
+    await page.get_by_label("6-digit code").fill(pyotp.TOTP(key).now())
+    await page.get_by_label("Password").fill(PASSWORD)
+    await page.get_by_role("button", name="Turn on").click()
+    await expect(page.get_by_role("heading", name="Recovery codes")).to_be_visible()
+    await look.check("recovery_codes")
+    await page.get_by_role("link", name="I have saved the codes").click()
     await expect(page.get_by_text("10 recovery codes left.")).to_be_visible()
-    await look.here("account_page-with-second-factor")
+    await look.check("account_page-with-second-factor")
     await page.context.clear_cookies()
-    await page.goto(f"{house.url}/portal/sign-in")
-    await page.get_by_label("E-mail address").fill(account.email)
+    await page.goto(f"{portal.url}/portal/sign-in")
+    await page.get_by_label("Email").fill(account.email)
     await page.get_by_label("Password").fill(PASSWORD)
     await page.get_by_role("button", name="Sign in").click()
-    await expect(page.get_by_role("heading", name="One more step")).to_be_visible()
-    await look.here("second_factor")
+    await expect(page.get_by_role("heading", name="Two-factor authentication")).to_be_visible()
+    await look.check("second_factor")

@@ -1,39 +1,25 @@
-"""Browsers and people of each test's own."""
-
-from collections.abc import AsyncIterator
+"""Fixtures for portal tests: an operator, a guest, two users, and a store that one of them owns."""
 
 import pytest
 
-from stoa.access.operator import Operator
-from stoa.app import Application
+from stoa.accounts.ownership import give
 from stoa.db.pool import Database
 from stoa.settings import Settings
-from tests.portal.people import Somebody, Visitor, as_operator, browser, somebody
+from tests.portal.installed_app import InstalledApp, install_app
+from tests.support.people import User, as_operator, maria, operator, visitor, without_accounts, zeno
+from tests.support.shops import Shop
+
+__all__ = ["maria", "operator", "visitor", "without_accounts", "zeno"]
 
 
 @pytest.fixture
-def operator(db: Database, settings: Settings) -> Operator:
-    return as_operator(db, settings)
+async def store_url(shop: Shop, maria: User, db: Database, settings: Settings) -> str:
+    """The portal URL of a store that Maria owns and that an app can write to."""
+    await give(as_operator(db, settings), maria.email, store=shop.store.handle)
+    return f"/portal/stores/{shop.store.handle}"
 
 
 @pytest.fixture
-async def visitor(application: Application) -> AsyncIterator[Visitor]:
-    """Somebody who is not signed in."""
-    async with browser(application) as client:
-        yield Visitor(client)
-
-
-@pytest.fixture
-async def maria(application: Application, db: Database) -> AsyncIterator[Somebody]:
-    """A person who is signed in and owns nothing yet."""
-    person = await somebody(application, db)
-    yield person
-    await person.client.aclose()
-
-
-@pytest.fixture
-async def zeno(application: Application, db: Database) -> AsyncIterator[Somebody]:
-    """Another person, to whom the first one's things mean nothing."""
-    person = await somebody(application, db, name="Zeno")
-    yield person
-    await person.client.aclose()
+async def app(maria: User, db: Database) -> InstalledApp:
+    """An app of Maria on a store of hers."""
+    return await install_app(maria, db)

@@ -1,4 +1,4 @@
-"""Every declared page answers those it is for: small, safe, and itself without script."""
+"""Every declared page: size, security headers, compression, caching and themes."""
 
 import gzip
 import re
@@ -8,105 +8,127 @@ import pytest
 from stoa.app import Application
 from stoa.db.pool import Database
 from stoa.portal.assets import assets
-from stoa.portal.pages import Page, Who
+from stoa.portal.pages import Audience, Page
 from stoa.portal.site_map import APP_TABS, NAVIGATION, PAGES, STORE_TABS
-from tests.portal.people import Somebody, Visitor, somebody
-from tests.portal.places import places_of
+from tests.portal.path_params import path_params_for
+from tests.support.people import User, Visitor, create_user
 
-FOR_PEOPLE = [page for page in PAGES if page.who in (Who.PERSON, Who.OPERATOR)]
-MOST_BYTES = 150_000
-DEAD_ENDS = ("second_factor_set_up", "theme_page")
+SIGNED_IN_PAGES = [page for page in PAGES if page.audience in (Audience.SIGNED_IN, Audience.OPERATOR)]
+MAX_BYTES = 150_000
 
 
-def each(pages: list[Page]) -> list[object]:
+def as_params(pages: list[Page]) -> list[object]:
     return [pytest.param(page, id=page.name) for page in pages]
 
 
-@pytest.mark.parametrize("page", each(FOR_PEOPLE))
-async def test_a_page_answers_its_owner_small_and_safe(application: Application, db: Database, page: Page) -> None:
-    person = await somebody(application, db, operator=True)
-    await person.open(page.address(await places_of(person, db)))
-    assert person.seen.status_code == 200, person.text
-    assert len(person.seen.content) < MOST_BYTES
-    policy = person.seen.headers["content-security-policy"]
+@pytest.mark.parametrize("page", as_params(SIGNED_IN_PAGES))
+async def test_a_page_is_small_and_has_a_strict_content_policy(
+    application: Application, db: Database, page: Page
+) -> None:
+    user = await create_user(application, db, operator=True)
+    await user.open(page.url(await path_params_for(user, db)))
+    assert user.response.status_code == 200, user.text
+    assert len(user.response.content) < MAX_BYTES
+    policy = user.response.headers["content-security-policy"]
     nonce = re.search(r"script-src 'nonce-([^']+)'", policy)
     assert nonce
     assert "unsafe" not in policy
-    assert person.seen.headers["cache-control"] == "no-store"
-    assert person.seen.headers["x-content-type-options"] == "nosniff"
-    assert not re.search(r"<[^>]+\sstyle=", person.seen.text), "a style attribute would be ignored"
-    assert not re.search(r"<[^>]+\son\w+=", person.seen.text), "an inline handler would be ignored"
-    for script in re.findall(r"<script[^>]*>(.*?)</script>", person.seen.text, re.DOTALL):
+    assert user.response.headers["cache-control"] == "no-store"
+    assert user.response.headers["x-content-type-options"] == "nosniff"
+    assert not re.search(r"<[^>]+\sstyle=", user.response.text), "a style attribute would be ignored"
+    assert not re.search(r"<[^>]+\son\w+=", user.response.text), "an inline handler would be ignored"
+    for script in re.findall(r"<script[^>]*>(.*?)</script>", user.response.text, re.DOTALL):
         assert script == ""
-    assert person.seen.text.count(f'nonce="{nonce[1]}"') >= 2
-    assert person.seen.text.count("<h1") == 1
-    assert '<main id="main"' in person.seen.text
-    await person.client.aclose()
+    assert user.response.text.count(f'nonce="{nonce[1]}"') >= 2
+    assert user.response.text.count("<h1") == 1
+    assert '<main id="main"' in user.response.text
+    await user.client.aclose()
 
 
-@pytest.mark.parametrize("page", each(FOR_PEOPLE))
-async def test_a_guest_is_shown_the_way_in_and_back(visitor: Visitor, page: Page) -> None:
-    path = page.address({"app_id": 1, "handle": "x", "installed_id": 1, "asked": "x"} | dict.fromkeys(_names(page), 1))
+@pytest.mark.parametrize("page", as_params(SIGNED_IN_PAGES))
+async def test_a_guest_is_redirected_to_sign_in_and_back(visitor: Visitor, page: Page) -> None:
+    path = page.url(
+        {"app_id": 1, "handle": "x", "installed_id": 1, "requested_store": "x"} | dict.fromkeys(_names(page), 1)
+    )
     await visitor.open(path)
     assert visitor.path == "/portal/sign-in"
     if path != "/portal":
-        assert visitor.seen.url.params["next"] == path
+        assert visitor.response.url.params["next"] == path
 
 
 def _names(page: Page) -> list[str]:
-    return [name for name in re.findall(r"{(\w+)", page.path) if name not in ("handle", "asked")]
+    return [name for name in re.findall(r"{(\w+)", page.path) if name not in ("handle", "requested_store")]
 
 
-def test_navigation_and_tabs_lead_to_pages_that_exist() -> None:
+def test_navigation_and_tabs_link_to_existing_pages() -> None:
     names = {page.name for page in PAGES}
     linked = {item.page for section in NAVIGATION for item in section.items if item.page}
     assert linked | {name for _, name in (*APP_TABS, *STORE_TABS)} <= names
-    assert {page.under for page in PAGES} <= names
+    assert {page.nav for page in PAGES} <= names
 
 
-async def test_pages_are_packed_but_never_one_that_shows_a_secret(maria: Somebody) -> None:
+async def test_pages_are_compressed_unless_they_show_a_secret(maria: User) -> None:
     headers = {"accept-encoding": "gzip"}
-    plain = await maria.client.get("/portal/apps", headers=headers)
-    assert plain.headers["content-encoding"] == "gzip"
+    compressed = await maria.client.get("/portal/apps", headers=headers)
+    assert compressed.headers["content-encoding"] == "gzip"
     secret = await maria.client.get("/portal/account/second-factor", headers=headers)
     assert secret.status_code == 200
     assert "content-encoding" not in secret.headers
 
 
-async def test_style_and_script_are_kept_for_ever_under_their_own_names(visitor: Visitor) -> None:
+APP = {"name": "Walker", "scopes": "products:read", "reasons[products:read]": "To list them."}
+
+
+async def test_a_page_that_shows_a_secret_has_no_theme_switch(maria: User) -> None:
+    await maria.open("/portal/register-app")
+    await maria.submit("/portal/register-app", APP)
+    assert "stoa_cs_" in maria.text
+    assert 'action="/portal/theme"' not in maria.text
+
+
+async def test_assets_are_cached_forever_under_their_hashes(visitor: Visitor) -> None:
     for asset in assets().values():
-        answer = await visitor.client.get(asset.address, headers={"accept-encoding": "gzip"})
-        assert answer.status_code == 200
-        assert "immutable" in answer.headers["cache-control"]
-        assert answer.content == gzip.decompress(asset.packed)
-        again = await visitor.client.get(asset.address, headers={"if-none-match": asset.tag})
+        response = await visitor.client.get(asset.url, headers={"accept-encoding": "gzip"})
+        assert response.status_code == 200
+        assert "immutable" in response.headers["cache-control"]
+        assert response.content == gzip.decompress(asset.gzipped)
+        again = await visitor.client.get(asset.url, headers={"if-none-match": asset.etag})
         assert again.status_code == 304
-    older = await visitor.client.get("/portal/assets/portal.0000000000000000.css")
-    assert older.status_code == 200
-    assert older.headers["cache-control"] == "no-cache"
+    old_hash = await visitor.client.get("/portal/assets/portal.0000000000000000.css")
+    assert old_hash.status_code == 200
+    assert old_hash.headers["cache-control"] == "no-cache"
     assert (await visitor.client.get("/portal/assets/nothing.css")).status_code == 404
     assert (await visitor.client.get("/portal/assets/..%2f..%2fsettings.py")).status_code == 404
 
 
-async def test_what_does_not_exist_is_a_page(maria: Somebody, visitor: Visitor) -> None:
-    for person in (maria, visitor):
-        await person.open("/portal/no/such/page")
-        assert person.seen.status_code == 404
-        assert "Nothing here" in person.text
-        assert person.seen.headers["content-type"].startswith("text/html")
+async def test_an_unknown_path_is_an_error_page(maria: User, visitor: Visitor) -> None:
+    for user in (maria, visitor):
+        await user.open("/portal/no/such/page")
+        assert user.response.status_code == 404
+        assert "Page not found" in user.text
+        assert user.response.headers["content-type"].startswith("text/html")
 
 
-async def test_the_front_page_may_end_in_a_slash(maria: Somebody) -> None:
+async def test_the_dashboard_url_may_end_with_a_slash(maria: User) -> None:
     await maria.open("/portal/")
     assert maria.path == "/portal"
 
 
-async def test_the_theme_is_chosen_and_kept(maria: Somebody) -> None:
+async def test_the_theme_is_stored(maria: User) -> None:
     await maria.open("/portal/apps")
     assert 'data-theme="system"' in maria.text
-    await maria.send("/portal/theme", theme="dark", next="/portal/apps")
+    await maria.submit("/portal/theme", theme="dark", next="/portal/apps")
     assert maria.path == "/portal/apps"
     assert 'data-theme="dark"' in maria.text
-    await maria.send("/portal/theme", theme="'><script>", next="https://example.com/")
+    await maria.submit("/portal/theme", theme="'><script>", next="https://example.com/")
     assert maria.path == "/portal"
     assert 'data-theme="system"' in maria.text
+
+
+async def test_the_theme_switch_returns_to_the_page_of_an_invalid_form(maria: User) -> None:
+    await maria.open("/portal/account")
+    await maria.submit("/portal/account/password", current="wrong", password="another walk in the porch")
+    target = re.search(r'action="/portal/theme".*?name="next" value="([^"]+)"', maria.text, re.DOTALL)
+    assert target
+    await maria.submit("/portal/theme", theme="dark", next=target[1])
+    assert maria.path == "/portal/account"

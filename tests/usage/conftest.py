@@ -1,4 +1,4 @@
-"""A worker of the test's own, whose counts nobody else adds to."""
+"""A separate worker for each test, so that other tests do not add to its counts."""
 
 from collections.abc import AsyncIterator
 
@@ -11,7 +11,7 @@ from tests.support.shops import Shop, api_client
 
 @pytest.fixture
 async def worker(shop: Shop) -> AsyncIterator[Application]:
-    """The service as one more worker process has it."""
+    """The application of another worker process."""
     app = Application(shop.application.settings, routes.endpoints)
     yield app
     await app.close()
@@ -19,7 +19,7 @@ async def worker(shop: Shop) -> AsyncIterator[Application]:
 
 @pytest.fixture
 async def caller(worker: Application, shop: Shop) -> AsyncIterator[object]:
-    """A client of the shop's app that calls through this worker."""
+    """A client of the shop's app that calls this worker."""
     client = api_client(worker, shop.store.handle, shop.token)
     yield client
     await client.aclose()

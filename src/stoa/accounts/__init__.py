@@ -1,1 +1,1 @@
-"""People: their accounts, sessions and second factor, and what they own."""
+"""Accounts: registration, sessions, two-factor authentication, and the stores and apps that people own."""

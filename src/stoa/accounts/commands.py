@@ -1,4 +1,4 @@
-"""The commands by which operators look after people's accounts."""
+"""The `stoa account` commands, with which operators manage portal accounts."""
 
 import secrets
 import sys
@@ -8,13 +8,13 @@ import click
 from stoa.access.console import Console, print_one, print_rows, say_once
 from stoa.accounts import ownership, registration
 
-_WORDS = 32  # random bytes of a password that we make
+_PASSWORD_BYTES = 32
 _json = click.option("--json", "as_json", is_flag=True, help="Machine-readable output with stable keys.")
 
 
 @click.group()
 def account() -> None:
-    """Create, invite, list, disable and reset accounts of the portal, and say what they own.
+    """Manage portal accounts: create, invite, list, disable, reset, and grant access to stores and apps.
 
     \b
     Examples:
@@ -26,28 +26,28 @@ def account() -> None:
 @account.command("create")
 @click.argument("email")
 @click.option("--name", required=True, help="The person's name.")
-@click.option("--operator", is_flag=True, help="May look after every store, app and account.")
-@click.option("--generate", is_flag=True, help="Make a password and show it once, instead of asking for one.")
+@click.option("--operator", is_flag=True, help="Allow the account to manage every store, app and account.")
+@click.option("--generate", is_flag=True, help="Generate a password and print it once, instead of prompting for one.")
 @_json
 @click.pass_obj
 def create(console: Console, email: str, name: str, *, operator: bool, generate: bool, as_json: bool) -> None:
-    """Make an account. The password is asked for, or read from a pipe.
+    """Create an account. The password is read from a prompt or from standard input.
 
     \b
     Examples:
       stoa account create maria@example.com --name "Maria Stone" --operator
       stoa account create ci@example.com --name CI --generate --json
     """
-    password = secrets.token_urlsafe(_WORDS) if generate else _password()
-    made = console.run(lambda by: registration.create_account(by, email, name, password, operator=operator))
+    password = secrets.token_urlsafe(_PASSWORD_BYTES) if generate else _read_password()
+    created = console.run(lambda by: registration.create_account(by, email, name, password, operator=operator))
     if generate:
-        print_one({"id": made.id, "email": made.email, "password": password}, as_json=as_json)
+        print_one({"id": created.id, "email": created.email, "password": password}, as_json=as_json)
         say_once("password")
     else:
-        print_one(made, as_json=as_json)
+        print_one(created, as_json=as_json)
 
 
-def _password() -> str:
+def _read_password() -> str:
     if sys.stdin.isatty():
         return str(click.prompt("Password", hide_input=True, confirmation_prompt=True))
     return sys.stdin.readline().rstrip("\n")
@@ -55,11 +55,11 @@ def _password() -> str:
 
 @account.command("invite")
 @click.argument("email")
-@click.option("--operator", is_flag=True, help="The account may look after every store, app and account.")
+@click.option("--operator", is_flag=True, help="Allow the account to manage every store, app and account.")
 @_json
 @click.pass_obj
 def invite(console: Console, email: str, *, operator: bool, as_json: bool) -> None:
-    """Make an address at which a person makes their account, once, within seven days. Send it to them.
+    """Create an invitation link. It works once, for seven days. Send it to the person yourself.
 
     \b
     Example:
@@ -73,7 +73,7 @@ def invite(console: Console, email: str, *, operator: bool, as_json: bool) -> No
 @_json
 @click.pass_obj
 def list_accounts(console: Console, *, as_json: bool) -> None:
-    """Show every account.
+    """List all accounts.
 
     \b
     Example:
@@ -87,7 +87,7 @@ def list_accounts(console: Console, *, as_json: bool) -> None:
 @_json
 @click.pass_obj
 def disable(console: Console, email: str, *, as_json: bool) -> None:
-    """Sign a person out everywhere and let them in no more, until they are enabled again.
+    """End all sessions of an account and block sign-in until the account is enabled again.
 
     \b
     Example:
@@ -101,7 +101,7 @@ def disable(console: Console, email: str, *, as_json: bool) -> None:
 @_json
 @click.pass_obj
 def enable(console: Console, email: str, *, as_json: bool) -> None:
-    """Let a disabled account in again.
+    """Allow a disabled account to sign in again.
 
     \b
     Example:
@@ -112,23 +112,24 @@ def enable(console: Console, email: str, *, as_json: bool) -> None:
 
 @account.command("reset")
 @click.argument("email")
-@click.option("--second-factor", is_flag=True, help="Turn the second factor off as well, when the phone is lost.")
+@click.option("--second-factor", is_flag=True, help="Also turn off two-factor authentication, for a lost phone.")
 @_json
 @click.pass_obj
 def reset(console: Console, email: str, *, second_factor: bool, as_json: bool) -> None:
-    """Make an address at which a person chooses a new password, once, within a day. Send it to them.
+    """Create a password reset link. It works once, for one day. Send it to the person yourself.
 
     \b
     Examples:
       stoa account reset maria@example.com
       stoa account reset maria@example.com --second-factor
     """
-    print_one(console.run(lambda by: registration.reset(by, email, second_factor=second_factor)), as_json=as_json)
+    link = console.run(lambda by: registration.create_reset_link(by, email, second_factor=second_factor))
+    print_one(link, as_json=as_json)
     say_once("address")
 
 
-_store = click.option("--store", "store", default="", metavar="HANDLE", help="A store.")
-_app = click.option("--app", "app", default="", metavar="APP", help="An app, by its client id or its number.")
+_store = click.option("--store", "store", default="", metavar="HANDLE", help="The store's handle.")
+_app = click.option("--app", "app", default="", metavar="APP", help="The app's client ID or number.")
 
 
 @account.command("give")
@@ -140,12 +141,12 @@ _app = click.option("--app", "app", default="", metavar="APP", help="An app, by 
     type=click.Choice(["owner", "viewer"]),
     default="owner",
     show_default=True,
-    help="What the person may do with it.",
+    help="An owner can change it; a viewer can only view it.",
 )
 @_json
 @click.pass_obj
 def give(console: Console, email: str, store: str, app: str, role: str, *, as_json: bool) -> None:
-    """Let a person own a store or an app, or look at it.
+    """Give an account a role on a store or an app.
 
     \b
     Examples:
@@ -153,7 +154,7 @@ def give(console: Console, email: str, store: str, app: str, role: str, *, as_js
       stoa account give zeno@example.com --app 3 --role viewer
     """
     if not store and not app:
-        raise click.UsageError("give --store or --app")
+        raise click.UsageError("specify --store or --app")
     kind = "viewer" if role == "viewer" else "owner"
     console.run(lambda by: ownership.give(by, email, store=store, app=app, role=kind))
     print_one({"email": email, "store": store or None, "app": app or None, "role": role}, as_json=as_json)
@@ -166,14 +167,14 @@ def give(console: Console, email: str, store: str, app: str, role: str, *, as_js
 @_json
 @click.pass_obj
 def take(console: Console, email: str, store: str, app: str, *, as_json: bool) -> None:
-    """Let a person own or see a store or an app no more; the thing itself stays.
+    """Remove an account's role on a store or an app. The store or app itself is not changed.
 
     \b
     Example:
       stoa account take zeno@example.com --app 3
     """
     if not store and not app:
-        raise click.UsageError("give --store or --app")
+        raise click.UsageError("specify --store or --app")
     console.run(lambda by: ownership.take(by, email, store=store, app=app))
     print_one({"email": email, "store": store or None, "app": app or None, "role": None}, as_json=as_json)
 

@@ -1,4 +1,4 @@
-"""Accounts as people and operators see them: who somebody is, what they own, and why a verb is refused."""
+"""Account types that the portal and the command line share, and the reasons for which an operation is refused."""
 
 from datetime import datetime
 from typing import Literal
@@ -12,7 +12,7 @@ Purpose = Literal["set-up", "invitation", "reset"]
 
 
 class Account(msgspec.Struct):
-    """A person who may sign in; an operator also sees the pages that run the service."""
+    """A person who can sign in; an operator also sees the pages that manage the service."""
 
     id: int
     email: str
@@ -23,8 +23,8 @@ class Account(msgspec.Struct):
     created_at: datetime
 
 
-class SignedIn(msgspec.Struct):
-    """Who is behind a session; at the stage `password` the second factor is still to come."""
+class SessionAccount(msgspec.Struct):
+    """The account behind a session; at stage `password`, the second factor is still missing."""
 
     session_id: int
     stage: str
@@ -37,7 +37,7 @@ class SignedIn(msgspec.Struct):
 
 
 class Session(msgspec.Struct):
-    """One browser that is signed in."""
+    """A signed-in browser."""
 
     id: int
     address: str
@@ -46,26 +46,24 @@ class Session(msgspec.Struct):
     seen_at: datetime
 
 
-class Opened(msgspec.Struct):
-    """A session that was just opened, with the secret that only the browser keeps."""
+class NewSession(msgspec.Struct):
+    """A new session with its token, which only the browser stores; `complete` is false while the second factor is missing."""
 
     token: str
-    account_id: int
     complete: bool
 
 
 class Link(msgspec.Struct):
-    """An address that lets somebody in once."""
+    """A single-use link: first set-up, invitation or password reset."""
 
     purpose: str
     email: str
     operator: bool
     account_id: int | None
-    expires_at: datetime
 
 
 class NewLink(msgspec.Struct):
-    """A link as it is handed over, shown this once."""
+    """A new link; its address is shown only once."""
 
     email: str
     address: str
@@ -73,7 +71,7 @@ class NewLink(msgspec.Struct):
 
 
 class OwnedApp(msgspec.Struct):
-    """An app that an account may see; its owner may also change it."""
+    """An app that an account can see; only the role `owner` can change it."""
 
     id: int
     client_id: str
@@ -86,7 +84,7 @@ class OwnedApp(msgspec.Struct):
 
 
 class OwnedStore(msgspec.Struct):
-    """A store that an account may see; its owner may also change it."""
+    """A store that an account can see; only the role `owner` can change it."""
 
     id: int
     handle: str
@@ -101,35 +99,33 @@ class OwnedStore(msgspec.Struct):
 
 
 class Listing(msgspec.Struct):
-    """What an app tells merchants about itself: its homepage, and why it asks for each scope."""
+    """What an app shows to merchants: its homepage, and a reason for each scope."""
 
     homepage: str = ""
     reasons: dict[str, str] = {}
 
 
-class InstallationRequest(msgspec.Struct):
-    """An app that would like to be let into a store."""
+class InstallRequest(msgspec.Struct):
+    """A request of an app to be installed on a store."""
 
     store: str
     store_name: str
     app_id: int
     app_name: str
-    app_status: str
     scopes: list[str]
     message: str
     status: str
     created_at: datetime
-    decided_at: datetime | None
 
 
 # --- refusals -----------------------------------------------------------------------------------------------
 
 
 class WrongCredentials(AccessRefused):
-    """One text for an unknown e-mail address, a wrong password and a disabled account."""
+    """The same message for an unknown email address, a wrong password and a disabled account."""
 
     def __init__(self) -> None:
-        super().__init__("the e-mail address or the password is not right")
+        super().__init__("the email address or password is incorrect")
 
 
 class WrongPassword(AccessRefused):
@@ -139,37 +135,37 @@ class WrongPassword(AccessRefused):
 
 class WrongCode(AccessRefused):
     def __init__(self) -> None:
-        super().__init__("this code is not right, or was used already; take the one that is shown now")
+        super().__init__("this code is incorrect or already used; enter the one that your authenticator app shows now")
 
 
-class FactorOn(AccessRefused):
+class SecondFactorOn(AccessRefused):
     def __init__(self) -> None:
-        super().__init__("your second factor is on already; turn it off first to set up another")
+        super().__init__("two-factor authentication is already on; turn it off first to set it up again")
 
 
-class FactorLocked(AccessRefused):
+class SecondFactorLocked(AccessRefused):
     def __init__(self) -> None:
-        super().__init__("too many wrong codes; wait 15 minutes, then sign in again")
+        super().__init__("too many incorrect codes; wait 15 minutes, then sign in again")
 
 
-class SignInAgain(AccessRefused):
+class SignInExpired(AccessRefused):
     def __init__(self) -> None:
-        super().__init__("this took too long; sign in again")
+        super().__init__("your sign-in has expired; sign in again")
 
 
 class InvalidEmail(AccessRefused):
     def __init__(self) -> None:
-        super().__init__("give an e-mail address, such as maria@example.com")
+        super().__init__("enter an email address, such as maria@example.com")
 
 
-class InvalidPerson(AccessRefused):
+class InvalidPersonName(AccessRefused):
     def __init__(self) -> None:
-        super().__init__("a person's name has 1 to 100 printable characters; give another")
+        super().__init__("a name must have 1 to 100 printable characters")
 
 
 class EmailTaken(AccessRefused):
     def __init__(self) -> None:
-        super().__init__("there is an account with this e-mail address already; sign in, or ask for a new password")
+        super().__init__("an account with this email address already exists; sign in, or ask for a password reset")
 
 
 class WeakPassword(AccessRefused):
@@ -178,39 +174,39 @@ class WeakPassword(AccessRefused):
 
 class NoSuchAccount(AccessRefused):
     def __init__(self, email: str) -> None:
-        super().__init__(f'there is no account "{email}"; list the accounts to see them')
+        super().__init__(f'there is no account "{email}"; run `stoa account list` to see all accounts')
 
 
-class LinkSpent(AccessRefused):
+class LinkExpired(AccessRefused):
     def __init__(self) -> None:
-        super().__init__("this address was used already or is too old; ask for a new one")
+        super().__init__("this link has expired or was already used; ask for a new one")
 
 
 class NotOwned(AccessRefused):
     def __init__(self) -> None:
-        super().__init__("the account does not own it; nothing was changed")
+        super().__init__("the account has no access to it; nothing was changed")
 
 
 class TooManyStores(AccessRefused):
-    def __init__(self, most: int, kind: str = "stores") -> None:
-        super().__init__(f"an account may have {most} {kind}; use one of yours")
+    def __init__(self, limit: int, kind: str = "stores") -> None:
+        super().__init__(f"an account can have at most {limit} {kind}; use one that you already have")
 
 
 class TooManyApps(AccessRefused):
-    def __init__(self, most: int) -> None:
-        super().__init__(f"an account may have {most} apps; delete one that is no longer used")
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"an account can have at most {limit} apps; delete one that you no longer use")
 
 
 class NoSuchRequest(AccessRefused):
     def __init__(self) -> None:
-        super().__init__("this request was withdrawn or decided already; look again")
+        super().__init__("this request was already decided or withdrawn; reload the page")
 
 
-class AskedAlready(AccessRefused):
+class RefusedRecently(AccessRefused):
     def __init__(self) -> None:
-        super().__init__("the store refused less than a day ago; talk to its owner, or ask again tomorrow")
+        super().__init__("the store refused less than a day ago; contact its owner, or ask again tomorrow")
 
 
-class NothingToAsk(AccessRefused):
+class AlreadyGranted(AccessRefused):
     def __init__(self) -> None:
-        super().__init__("the store grants the app all of this already")
+        super().__init__("the store already grants the app all of these scopes")

@@ -1,4 +1,4 @@
-"""What people own: stores they opened, apps they registered, and those that an operator gave them."""
+"""Roles of accounts on stores and apps: created in the portal, or granted by an operator."""
 
 import secrets
 from collections.abc import Mapping
@@ -13,29 +13,29 @@ from stoa.access.operator import Operator, find_app, find_store
 from stoa.access.stores import create_store
 from stoa.accounts.contract import Listing, NotOwned, OwnedApp, OwnedStore, Role, TooManyApps, TooManyStores
 from stoa.accounts.queries import (
+    APP_BY_REGISTRATION,
     COUNT_APPS,
     COUNT_STORES,
-    DISOWN_APP,
-    DISOWN_STORE,
+    DEVELOPMENT_INSTALLATIONS,
     GET_LISTING,
     LOCK_ACCOUNT,
-    OWN_APP,
-    OWN_STORE,
     OWNED_APP,
     OWNED_APPS,
     OWNED_STORE,
     OWNED_STORES,
-    REGISTERED,
+    REMOVE_APP_ROLE,
+    REMOVE_STORE_ROLE,
     SAVE_LISTING,
-    TRYING_STORES,
+    SET_APP_ROLE,
+    SET_STORE_ROLE,
 )
 from stoa.accounts.registration import find_account
 from stoa.db.query import Executor
 
-MOST_APPS = 100
-MOST_STORES, MOST_DEVELOPMENT_STORES = 100, 10
-_REAL, _FOR_TRYING = False, True
-_LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
+MAX_APPS = 100
+MAX_STORES, MAX_DEVELOPMENT_STORES = 100, 10
+_LIVE, _DEVELOPMENT = False, True
+_ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"
 
 
 async def owned_apps(by: Operator, account_id: int) -> list[OwnedApp]:
@@ -43,7 +43,7 @@ async def owned_apps(by: Operator, account_id: int) -> list[OwnedApp]:
 
 
 async def owned_app(db: Executor, account_id: int, app_id: int) -> OwnedApp | None:
-    """The app, if this account may see it; another's is as unknown as one that never was."""
+    """Return the app if the account has a role on it; callers must not distinguish "not yours" from "does not exist"."""
     return await OWNED_APP.maybe(db, account_id, app_id)
 
 
@@ -52,7 +52,7 @@ async def owned_stores(by: Operator, account_id: int) -> list[OwnedStore]:
 
 
 async def owned_store(db: Executor, account_id: int, handle: str) -> OwnedStore | None:
-    """The store, if this account may see it; another's is as unknown as one that never was."""
+    """Return the store if the account has a role on it; callers must not distinguish "not yours" from "does not exist"."""
     return await OWNED_STORE.maybe(db, account_id, handle)
 
 
@@ -61,40 +61,40 @@ async def listing_of(db: Executor, app_id: int) -> Listing:
     return Listing() if row is None else Listing(row.homepage, msgspec.json.decode(row.reasons, type=dict[str, str]))
 
 
-async def registered(by: Operator, registration: str) -> int | None:
-    """The app that this very form made before, if it was sent twice."""
-    return await REGISTERED.maybe(by.db, registration)
+async def registered_app(by: Operator, registration: str) -> int | None:
+    """Return the app that an earlier submission of the same form created."""
+    return await APP_BY_REGISTRATION.maybe(by.db, registration)
 
 
 async def register_app(
     by: Operator, account_id: int, name: str, homepage: str, reasons: Mapping[str, str], registration: str
 ) -> NewSecret:
-    """Register an app that asks for the scopes that have a reason, owned by the account."""
+    """Register an app that requests the scopes in `reasons`; the account becomes its owner."""
     async with by.together() as joined, joined.db.transaction() as db:
         await LOCK_ACCOUNT.one(db, account_id)
-        if await COUNT_APPS.one(db, account_id) >= MOST_APPS:
-            raise TooManyApps(MOST_APPS)
-        made = await create_app(joined, name, list(reasons))
-        await OWN_APP.run(db, account_id, made.app_id, "owner")
-        await SAVE_LISTING.run(db, made.app_id, homepage, _text(reasons), registration)
-    return made
+        if await COUNT_APPS.one(db, account_id) >= MAX_APPS:
+            raise TooManyApps(MAX_APPS)
+        created = await create_app(joined, name, list(reasons))
+        await SET_APP_ROLE.run(db, account_id, created.app_id, "owner")
+        await SAVE_LISTING.run(db, created.app_id, homepage, _text(reasons), registration)
+    return created
 
 
 async def change_listing(
     by: Operator, account_id: int, app: OwnedApp, name: str, homepage: str, reasons: Mapping[str, str]
 ) -> App:
-    """Change what an app says of itself and asks for; the account's own development stores grant what is new at once."""
+    """Change an app's listing and scopes; the account's development stores grant new scopes at once."""
     async with by.together() as joined, joined.db.transaction() as db:
         await SAVE_LISTING.run(db, app.id, homepage, _text(reasons), None)
         changed = await change_app(joined, app.client_id, name, list(reasons))
-        new = [scope for scope in changed.scopes if scope not in app.scopes]
-        for store in await TRYING_STORES.all(db, account_id, app.id) if new else []:
-            await install(joined, app.client_id, store.handle, [*store.scopes, *new])
+        new_scopes = [scope for scope in changed.scopes if scope not in app.scopes]
+        for store in await DEVELOPMENT_INSTALLATIONS.all(db, account_id, app.id) if new_scopes else []:
+            await install(joined, app.client_id, store.handle, [*store.scopes, *new_scopes])
         return changed
 
 
 async def remove_app(by: Operator, app: OwnedApp) -> None:
-    """Delete an app for everybody; the logs keep its name."""
+    """Delete an app everywhere; audit logs keep its name."""
     await delete_app(by, app.client_id)
 
 
@@ -103,53 +103,53 @@ def _text(reasons: Mapping[str, str]) -> str:
 
 
 async def open_store(by: Operator, account_id: int, handle: str, name: str, currency: str) -> StoreRow:
-    """A new store, owned by the account."""
+    """Create a store; the account becomes its owner."""
     async with by.together() as joined, joined.db.transaction() as db:
         await LOCK_ACCOUNT.one(db, account_id)
-        if await COUNT_STORES.one(db, account_id, _REAL) >= MOST_STORES:
-            raise TooManyStores(MOST_STORES)
+        if await COUNT_STORES.one(db, account_id, _LIVE) >= MAX_STORES:
+            raise TooManyStores(MAX_STORES)
         store = await create_store(joined, handle, name, currency)
-        await OWN_STORE.run(db, account_id, store.id, "owner", _REAL)
+        await SET_STORE_ROLE.run(db, account_id, store.id, "owner", _LIVE)
     return store
 
 
 async def open_development_store(by: Operator, account_id: int, name: str, currency: str) -> StoreRow:
-    """A store to try things on, under a handle that nobody has to think of; the caller fills it."""
-    letters = "".join(secrets.choice(_LETTERS) for _ in range(8))
+    """Create an empty development store with a random handle; the account becomes its owner."""
+    suffix = "".join(secrets.choice(_ALPHABET) for _ in range(8))
     async with by.together() as joined, joined.db.transaction() as db:
         await LOCK_ACCOUNT.one(db, account_id)
-        if await COUNT_STORES.one(db, account_id, _FOR_TRYING) >= MOST_DEVELOPMENT_STORES:
-            raise TooManyStores(MOST_DEVELOPMENT_STORES, "development stores")
-        store = await create_store(joined, f"dev-{letters}", name, currency)
-        await OWN_STORE.run(db, account_id, store.id, "owner", _FOR_TRYING)
+        if await COUNT_STORES.one(db, account_id, _DEVELOPMENT) >= MAX_DEVELOPMENT_STORES:
+            raise TooManyStores(MAX_DEVELOPMENT_STORES, "development stores")
+        store = await create_store(joined, f"dev-{suffix}", name, currency)
+        await SET_STORE_ROLE.run(db, account_id, store.id, "owner", _DEVELOPMENT)
     return store
 
 
 async def give(by: Operator, email: str, *, store: str = "", app: str = "", role: Role = "owner") -> None:
-    """Let an account own or see a store or an app."""
+    """Give an account a role on a store or an app."""
     async with by.db.transaction() as db:
         account = await find_account(db, email)
         if store:
             row = await find_store(db, store)
-            await OWN_STORE.run(db, account.id, row.id, role, _REAL)
+            await SET_STORE_ROLE.run(db, account.id, row.id, role, _LIVE)
             await by.record(db, row.id, "store.shared", f"account:{account.id}", role=role)
         if app:
             found = await find_app(db, app)
-            await OWN_APP.run(db, account.id, found.id, role)
+            await SET_APP_ROLE.run(db, account.id, found.id, role)
             await by.record(db, SERVICE, "app.shared", f"app:{found.id}", account=account.id, role=role)
 
 
 async def take(by: Operator, email: str, *, store: str = "", app: str = "") -> None:
-    """Let an account own or see it no more."""
+    """Remove an account's role on a store or an app."""
     async with by.db.transaction() as db:
         account = await find_account(db, email)
         if store:
             row = await find_store(db, store)
-            if not await DISOWN_STORE.run(db, account.id, row.id):
+            if not await REMOVE_STORE_ROLE.run(db, account.id, row.id):
                 raise NotOwned
             await by.record(db, row.id, "store.unshared", f"account:{account.id}")
         if app:
             found = await find_app(db, app)
-            if not await DISOWN_APP.run(db, account.id, found.id):
+            if not await REMOVE_APP_ROLE.run(db, account.id, found.id):
                 raise NotOwned
             await by.record(db, SERVICE, "app.unshared", f"app:{found.id}", account=account.id)

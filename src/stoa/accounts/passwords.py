@@ -1,4 +1,4 @@
-"""Passwords: hashed with argon2id in a thread, a few at a time, so that signing in cannot starve the rest."""
+"""Password hashing with argon2id, in threads and a few at a time, so that sign-ins cannot starve the API."""
 
 import asyncio
 from collections.abc import Callable
@@ -11,36 +11,35 @@ from argon2.exceptions import InvalidHashError, VerificationError
 from stoa.db.errors import Unavailable
 
 T = TypeVar("T")
-_AT_ONCE = 2
-_MOST_WAITING = 30
+_MAX_RUNNING = 2
+_MAX_WAITING = 30
 _HASHER = PasswordHasher(time_cost=1, memory_cost=46 * 1024, parallelism=1)
-_turns = asyncio.Semaphore(_AT_ONCE)
+_slots = asyncio.Semaphore(_MAX_RUNNING)
 _waiting = 0
 
 
-class Crowded(Unavailable):
-    """More passwords wait to be checked than can be in a moment; a little later there is room."""
+class PasswordQueueFull(Unavailable):
+    """Too many passwords are waiting to be checked; the caller can retry in a few seconds."""
 
 
-async def hashed(password: str) -> str:
-    """What is stored in place of a password."""
-    return await _in_turn(lambda: _HASHER.hash(_bytes(password)))
+async def hash_password(password: str) -> str:
+    return await _in_thread(lambda: _HASHER.hash(_bytes(password)))
 
 
 async def matches(stored: str | None, password: str) -> bool:
-    """Whether this is the password; without a stored one it takes as long, and is not."""
-    return await _in_turn(lambda: _check(stored, password))
+    """Whether the password matches the stored hash; without a hash, return False after the same amount of work."""
+    return await _in_thread(lambda: _verify(stored, password))
 
 
-def outdated(stored: str) -> bool:
-    """Whether the hash was made with other costs than we use now."""
+def needs_rehash(stored: str) -> bool:
+    """Whether the hash was made with other cost parameters than the current ones."""
     return _HASHER.check_needs_rehash(stored)
 
 
-def _check(stored: str | None, password: str) -> bool:
-    nobody = _nobody()
+def _verify(stored: str | None, password: str) -> bool:
+    dummy = _dummy_hash()
     try:
-        return _HASHER.verify(stored or nobody, _bytes(password)) and stored is not None
+        return _HASHER.verify(stored or dummy, _bytes(password)) and stored is not None
     except (VerificationError, InvalidHashError):
         return False
 
@@ -50,17 +49,17 @@ def _bytes(password: str) -> bytes:
 
 
 @cache
-def _nobody() -> str:
-    return _HASHER.hash("the password of somebody who does not exist")
+def _dummy_hash() -> str:
+    return _HASHER.hash("the password of an account that does not exist")
 
 
-async def _in_turn(work: Callable[[], T]) -> T:
-    global _waiting  # noqa: PLW0603 - one queue for the process, as there is one processor
-    if _waiting >= _MOST_WAITING:
-        raise Crowded("too many people sign in at once")
+async def _in_thread(work: Callable[[], T]) -> T:
+    global _waiting  # noqa: PLW0603 - one queue for the whole process
+    if _waiting >= _MAX_WAITING:
+        raise PasswordQueueFull("too many passwords are waiting to be checked")
     _waiting += 1
     try:
-        async with _turns:
+        async with _slots:
             return await asyncio.to_thread(work)
     finally:
         _waiting -= 1

@@ -1,4 +1,4 @@
-"""What the database does for people: who they are, their sessions, and what they own."""
+"""SQL for accounts, sessions, links, ownership and install requests."""
 
 from datetime import datetime
 
@@ -6,43 +6,43 @@ import msgspec
 
 from stoa.accounts.contract import (
     Account,
-    InstallationRequest,
+    InstallRequest,
     Link,
     OwnedApp,
     OwnedStore,
     Session,
-    SignedIn,
+    SessionAccount,
 )
 from stoa.db.query import Command, Query
 
-_PERSON = "people are looked up before any store is known"
+_ACCOUNTS = "accounts belong to no store"
 _OWNER = "it finds what an account owns, by the account"
-_CHORE = "housekeeping goes over all accounts"
+_CHORE = "housekeeping covers all accounts"
 
 # --- accounts ----------------------------------------------------------------------------------------------
 
-_ACCOUNT = """SELECT id, email, name, operator, status, totp_secret IS NOT NULL AS second_factor, created_at
+_SELECT_ACCOUNT = """SELECT id, email, name, operator, status, totp_secret IS NOT NULL AS second_factor, created_at
   FROM accounts"""
-LIST_ACCOUNTS = Query(Account, f"{_ACCOUNT} ORDER BY id", unbound=_PERSON)
-GET_ACCOUNT = Query(Account, f"{_ACCOUNT} WHERE id = $1", unbound=_PERSON)
-ACCOUNT_BY_EMAIL = Query(Account, f"{_ACCOUNT} WHERE email = $1", unbound=_PERSON)
-ANY_ACCOUNT = Query(bool, "SELECT EXISTS (SELECT FROM accounts)", unbound=_PERSON)
+LIST_ACCOUNTS = Query(Account, f"{_SELECT_ACCOUNT} ORDER BY id", unbound=_ACCOUNTS)
+GET_ACCOUNT = Query(Account, f"{_SELECT_ACCOUNT} WHERE id = $1", unbound=_ACCOUNTS)
+ACCOUNT_BY_EMAIL = Query(Account, f"{_SELECT_ACCOUNT} WHERE email = $1", unbound=_ACCOUNTS)
+ANY_ACCOUNT = Query(bool, "SELECT EXISTS (SELECT FROM accounts)", unbound=_ACCOUNTS)
 CREATE_ACCOUNT = Query(
     int,
     "INSERT INTO accounts (email, name, password_hash, operator) VALUES ($1, $2, $3, $4) RETURNING id",
-    unbound=_PERSON,
+    unbound=_ACCOUNTS,
 )
 RENAME_ACCOUNT = Command(
-    "UPDATE accounts SET name = $2, updated_at = now() WHERE id = $1 AND name <> $2", unbound=_PERSON
+    "UPDATE accounts SET name = $2, updated_at = now() WHERE id = $1 AND name <> $2", unbound=_ACCOUNTS
 )
-SET_PASSWORD = Command("UPDATE accounts SET password_hash = $2, updated_at = now() WHERE id = $1", unbound=_PERSON)
+SET_PASSWORD = Command("UPDATE accounts SET password_hash = $2, updated_at = now() WHERE id = $1", unbound=_ACCOUNTS)
 SET_ACCOUNT_STATUS = Command(
-    "UPDATE accounts SET status = $2, updated_at = now() WHERE id = $1 AND status <> $2", unbound=_PERSON
+    "UPDATE accounts SET status = $2, updated_at = now() WHERE id = $1 AND status <> $2", unbound=_ACCOUNTS
 )
 
 
-class Proof(msgspec.Struct):
-    """What somebody must match to sign in."""
+class StoredCredentials(msgspec.Struct):
+    """What a sign-in is checked against."""
 
     id: int
     status: str
@@ -50,99 +50,102 @@ class Proof(msgspec.Struct):
     second_factor: bool
 
 
-_PROOF = "SELECT id, status, password_hash, totp_secret IS NOT NULL AS second_factor FROM accounts"
-PROOF_BY_EMAIL = Query(Proof, f"{_PROOF} WHERE email = $1", unbound=_PERSON)
-PROOF = Query(Proof, f"{_PROOF} WHERE id = $1", unbound=_PERSON)
-LOCK_PROOF = Query(Proof, f"{_PROOF} WHERE id = $1 FOR NO KEY UPDATE", unbound=_PERSON)
+_CREDENTIALS = "SELECT id, status, password_hash, totp_secret IS NOT NULL AS second_factor FROM accounts"
+CREDENTIALS_BY_EMAIL = Query(StoredCredentials, f"{_CREDENTIALS} WHERE email = $1", unbound=_ACCOUNTS)
+CREDENTIALS = Query(StoredCredentials, f"{_CREDENTIALS} WHERE id = $1", unbound=_ACCOUNTS)
+LOCK_CREDENTIALS = Query(StoredCredentials, f"{_CREDENTIALS} WHERE id = $1 FOR NO KEY UPDATE", unbound=_ACCOUNTS)
 
-# --- the second factor -------------------------------------------------------------------------------------
+# --- two-factor authentication -----------------------------------------------------------------------------
 
 
-class Factor(msgspec.Struct):
-    """An account's second factor, locked for as long as the transaction lasts."""
+class SecondFactor(msgspec.Struct):
+    """The second factor of an account; its row stays locked until the transaction ends."""
 
     totp_secret: bytes | None
     totp_step: int
     locked: bool
     failures: int
-    moment: float
+    now: float
 
 
-FACTOR = Query(
-    Factor,
+LOCK_SECOND_FACTOR = Query(
+    SecondFactor,
     """SELECT totp_secret, totp_step, coalesce(factor_locked_until > now(), false) AS locked,
-              factor_failures AS failures, extract(epoch FROM now())::float8 AS moment
+              factor_failures AS failures, extract(epoch FROM now())::float8 AS now
          FROM accounts WHERE id = $1 FOR NO KEY UPDATE""",
-    unbound=_PERSON,
+    unbound=_ACCOUNTS,
 )
-SET_FACTOR = Command(
+SET_SECOND_FACTOR = Command(
     """UPDATE accounts SET totp_secret = $2, totp_step = $3, factor_failures = 0, factor_locked_until = NULL,
               updated_at = now() WHERE id = $1""",
-    unbound=_PERSON,
+    unbound=_ACCOUNTS,
 )
-FACTOR_PASSED = Command(
-    "UPDATE accounts SET totp_step = greatest(totp_step, $2), factor_failures = 0 WHERE id = $1", unbound=_PERSON
+SECOND_FACTOR_PASSED = Command(
+    "UPDATE accounts SET totp_step = greatest(totp_step, $2), factor_failures = 0 WHERE id = $1", unbound=_ACCOUNTS
 )
-FACTOR_FAILED = Command(
+SECOND_FACTOR_FAILED = Command(
     """UPDATE accounts SET factor_failures = CASE WHEN factor_failures + 1 >= $2 THEN 0 ELSE factor_failures + 1 END,
               factor_locked_until = CASE WHEN factor_failures + 1 >= $2 THEN now() + interval '15 minutes' END
         WHERE id = $1""",
-    unbound=_PERSON,
+    unbound=_ACCOUNTS,
 )
-DROP_CODES = Command("DELETE FROM account_recovery_codes WHERE account_id = $1", unbound=_PERSON)
-ADD_CODES = Command(
-    "INSERT INTO account_recovery_codes (account_id, code_hash) SELECT $1, unnest($2::bytea[])", unbound=_PERSON
+DELETE_RECOVERY_CODES = Command("DELETE FROM account_recovery_codes WHERE account_id = $1", unbound=_ACCOUNTS)
+ADD_RECOVERY_CODES = Command(
+    "INSERT INTO account_recovery_codes (account_id, code_hash) SELECT $1, unnest($2::bytea[])", unbound=_ACCOUNTS
 )
-USE_CODE = Command("DELETE FROM account_recovery_codes WHERE account_id = $1 AND code_hash = $2", unbound=_PERSON)
-CODES_LEFT = Query(int, "SELECT count(*) FROM account_recovery_codes WHERE account_id = $1", unbound=_PERSON)
+USE_RECOVERY_CODE = Command(
+    "DELETE FROM account_recovery_codes WHERE account_id = $1 AND code_hash = $2", unbound=_ACCOUNTS
+)
+COUNT_RECOVERY_CODES = Query(
+    int, "SELECT count(*) FROM account_recovery_codes WHERE account_id = $1", unbound=_ACCOUNTS
+)
 
 # --- sessions ----------------------------------------------------------------------------------------------
 
-OPEN_SESSION = Query(
-    int,
+OPEN_SESSION = Command(
     """INSERT INTO account_sessions (session_hash, account_id, stage, address, agent, expires_at)
-       VALUES ($1, $2, $3, $4, $5, now() + make_interval(secs => $6)) RETURNING id""",
-    unbound=_PERSON,
+       VALUES ($1, $2, $3, $4, $5, now() + make_interval(secs => $6))""",
+    unbound=_ACCOUNTS,
 )
-SIGNED_IN = Query(
-    SignedIn,
+FIND_SESSION = Query(
+    SessionAccount,
     """SELECT s.id AS session_id, s.stage, s.seen_at < now() - interval '1 minute' AS stale, a.id AS account_id,
               a.email, a.name, a.operator, a.totp_secret IS NOT NULL AS second_factor
          FROM account_sessions s JOIN accounts a ON a.id = s.account_id
         WHERE s.session_hash = $1 AND s.expires_at > now() AND s.seen_at > now() - make_interval(secs => $2)
           AND a.status = 'active'""",
-    unbound=_PERSON,
+    unbound=_ACCOUNTS,
 )
-TOUCH_SESSION = Command("UPDATE account_sessions SET seen_at = now() WHERE session_hash = $1", unbound=_PERSON)
+TOUCH_SESSION = Command("UPDATE account_sessions SET seen_at = now() WHERE session_hash = $1", unbound=_ACCOUNTS)
 LIST_SESSIONS = Query(
     Session,
     """SELECT id, address, agent, created_at, seen_at FROM account_sessions
         WHERE account_id = $1 AND stage = 'signed in' AND expires_at > now()
           AND seen_at > now() - make_interval(secs => $2) ORDER BY seen_at DESC, id DESC LIMIT 100""",
-    unbound=_PERSON,
+    unbound=_ACCOUNTS,
 )
-CLOSE_SESSION = Command("DELETE FROM account_sessions WHERE session_hash = $1", unbound=_PERSON)
-END_SESSION = Command("DELETE FROM account_sessions WHERE account_id = $1 AND id = $2", unbound=_PERSON)
-END_SESSIONS = Command("DELETE FROM account_sessions WHERE account_id = $1 AND id <> $2", unbound=_PERSON)
+CLOSE_SESSION = Command("DELETE FROM account_sessions WHERE session_hash = $1", unbound=_ACCOUNTS)
+END_SESSION = Command("DELETE FROM account_sessions WHERE account_id = $1 AND id = $2", unbound=_ACCOUNTS)
+END_SESSIONS = Command("DELETE FROM account_sessions WHERE account_id = $1", unbound=_ACCOUNTS)
+END_OTHER_SESSIONS = Command("DELETE FROM account_sessions WHERE account_id = $1 AND id <> $2", unbound=_ACCOUNTS)
 
 # --- links -------------------------------------------------------------------------------------------------
 
-_LINK = "purpose, email, operator, account_id, expires_at"
 ADD_LINK = Query(
     datetime,
     """INSERT INTO account_links (token_hash, purpose, email, operator, account_id, expires_at)
        VALUES ($1, $2, $3, $4, $5, now() + make_interval(hours => $6)) RETURNING expires_at""",
-    unbound=_PERSON,
+    unbound=_ACCOUNTS,
 )
 FIND_LINK = Query(
-    Link, f"SELECT {_LINK} FROM account_links WHERE token_hash = $1 AND expires_at > now()", unbound=_PERSON
+    Link,
+    "SELECT purpose, email, operator, account_id FROM account_links WHERE token_hash = $1 AND expires_at > now()",
+    unbound=_ACCOUNTS,
 )
-SPEND_LINK = Query(
-    Link, f"DELETE FROM account_links WHERE token_hash = $1 AND expires_at > now() RETURNING {_LINK}", unbound=_PERSON
-)
-DROP_LINKS = Command("DELETE FROM account_links WHERE purpose = $1 AND email = $2", unbound=_PERSON)
+USE_LINK = Command("DELETE FROM account_links WHERE token_hash = $1 AND expires_at > now()", unbound=_ACCOUNTS)
+DELETE_LINKS = Command("DELETE FROM account_links WHERE purpose = $1 AND email = $2", unbound=_ACCOUNTS)
 
-# --- what people own ---------------------------------------------------------------------------------------
+# --- ownership ---------------------------------------------------------------------------------------------
 
 _OWNED_APP = """SELECT a.id, a.client_id, a.name, a.scopes, a.status, o.role,
        (SELECT count(*) FROM installations i WHERE i.app_id = a.id) AS installations, a.created_at
@@ -168,30 +171,30 @@ COUNT_STORES = Query(
     "SELECT count(*) FROM account_stores WHERE account_id = $1 AND role = 'owner' AND development = $2",
     unbound=_OWNER,
 )
-LOCK_ACCOUNT = Query(int, "SELECT id FROM accounts WHERE id = $1 FOR NO KEY UPDATE", unbound=_PERSON)
-OWN_APP = Command(
+LOCK_ACCOUNT = Query(int, "SELECT id FROM accounts WHERE id = $1 FOR NO KEY UPDATE", unbound=_ACCOUNTS)
+SET_APP_ROLE = Command(
     """INSERT INTO account_apps (account_id, app_id, role) VALUES ($1, $2, $3)
        ON CONFLICT (account_id, app_id) DO UPDATE SET role = excluded.role""",
     unbound=_OWNER,
 )
-DISOWN_APP = Command("DELETE FROM account_apps WHERE account_id = $1 AND app_id = $2", unbound=_OWNER)
-OWN_STORE = Command(
+REMOVE_APP_ROLE = Command("DELETE FROM account_apps WHERE account_id = $1 AND app_id = $2", unbound=_OWNER)
+SET_STORE_ROLE = Command(
     """INSERT INTO account_stores (account_id, store_id, role, development) VALUES ($1, $2, $3, $4)
        ON CONFLICT (account_id, store_id) DO UPDATE SET role = excluded.role""",
     unbound=_OWNER,
 )
-DISOWN_STORE = Command("DELETE FROM account_stores WHERE account_id = $1 AND store_id = $2", unbound=_OWNER)
+REMOVE_STORE_ROLE = Command("DELETE FROM account_stores WHERE account_id = $1 AND store_id = $2", unbound=_OWNER)
 
 
-class TryingStore(msgspec.Struct):
-    """A development store that has an app, and what it grants."""
+class DevelopmentInstallation(msgspec.Struct):
+    """A development store that has the app installed, and the scopes that it grants."""
 
     handle: str
     scopes: list[str]
 
 
-TRYING_STORES = Query(
-    TryingStore,
+DEVELOPMENT_INSTALLATIONS = Query(
+    DevelopmentInstallation,
     """SELECT s.handle, i.scopes FROM account_stores o JOIN stores s ON s.id = o.store_id
               JOIN installations i ON i.store_id = o.store_id AND i.app_id = $2
         WHERE o.account_id = $1 AND o.role = 'owner' AND o.development ORDER BY s.handle""",
@@ -210,50 +213,50 @@ SAVE_LISTING = Command(
        ON CONFLICT (app_id) DO UPDATE SET homepage = excluded.homepage, reasons = excluded.reasons""",
     unbound=_OWNER,
 )
-REGISTERED = Query(int, "SELECT app_id FROM app_listings WHERE registration = $1", unbound=_OWNER)
+APP_BY_REGISTRATION = Query(int, "SELECT app_id FROM app_listings WHERE registration = $1", unbound=_OWNER)
 
-# --- what apps ask of stores -------------------------------------------------------------------------------
+# --- install requests --------------------------------------------------------------------------------------
 
 _REQUEST = """SELECT s.handle AS store, s.name AS store_name, a.id AS app_id, a.name AS app_name,
-       a.status AS app_status, r.scopes, r.message, r.status, r.created_at, r.decided_at
+       r.scopes, r.message, r.status, r.created_at
   FROM installation_requests r JOIN stores s ON s.id = r.store_id JOIN apps a ON a.id = r.app_id"""
 REQUESTS_OF_STORE = Query(
-    InstallationRequest, f"{_REQUEST} WHERE r.store_id = $1 AND r.status = 'pending' ORDER BY r.created_at LIMIT 200"
+    InstallRequest, f"{_REQUEST} WHERE r.store_id = $1 AND r.status = 'pending' ORDER BY r.created_at LIMIT 200"
 )
 REQUESTS_OF_APP = Query(
-    InstallationRequest, f"{_REQUEST} WHERE r.app_id = $1 ORDER BY r.created_at DESC LIMIT 200", unbound=_OWNER
+    InstallRequest, f"{_REQUEST} WHERE r.app_id = $1 ORDER BY r.created_at DESC LIMIT 200", unbound=_OWNER
 )
 REQUESTS_OF_ACCOUNT = Query(
-    InstallationRequest,
+    InstallRequest,
     f"""{_REQUEST} JOIN account_stores o ON o.store_id = r.store_id
         WHERE o.account_id = $1 AND o.role = 'owner' AND r.status = 'pending' ORDER BY r.created_at LIMIT 20""",
     unbound=_OWNER,
 )
 
 
-class Pending(msgspec.Struct):
+class RequestState(msgspec.Struct):
     scopes: list[str]
     message: str
     status: str
-    fresh: bool
+    decided_recently: bool
 
 
-FIND_REQUEST = Query(
-    Pending,
-    """SELECT scopes, message, status, coalesce(decided_at > now() - interval '1 day', false) AS fresh
+LOCK_REQUEST = Query(
+    RequestState,
+    """SELECT scopes, message, status, coalesce(decided_at > now() - interval '1 day', false) AS decided_recently
          FROM installation_requests WHERE store_id = $1 AND app_id = $2 FOR UPDATE""",
 )
-ASK = Command(
+SAVE_REQUEST = Command(
     """INSERT INTO installation_requests AS r (store_id, app_id, account_id, scopes, message)
        VALUES ($1, $2, $3, $4, $5)
        ON CONFLICT (store_id, app_id) DO UPDATE SET account_id = excluded.account_id, scopes = excluded.scopes,
            message = excluded.message, status = 'pending', created_at = excluded.created_at, decided_at = NULL"""
 )
-REFUSE = Command(
+REFUSE_REQUEST = Command(
     """UPDATE installation_requests SET status = 'refused', decided_at = now()
         WHERE store_id = $1 AND app_id = $2 AND status = 'pending'"""
 )
-DROP_REQUEST = Command("DELETE FROM installation_requests WHERE store_id = $1 AND app_id = $2")
+DELETE_REQUEST = Command("DELETE FROM installation_requests WHERE store_id = $1 AND app_id = $2")
 
 # --- housekeeping ------------------------------------------------------------------------------------------
 

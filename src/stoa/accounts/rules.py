@@ -1,4 +1,4 @@
-"""What can be decided about people without a database: addresses, passwords, codes."""
+"""Rules for email addresses, names, passwords and codes that need no database."""
 
 import hmac
 import re
@@ -6,17 +6,22 @@ import secrets
 
 import pyotp
 
-from stoa.accounts.contract import InvalidEmail, InvalidPerson, WeakPassword
+from stoa.accounts.contract import InvalidEmail, InvalidPersonName, WeakPassword
 
-SHORTEST_PASSWORD, LONGEST_PASSWORD = 12, 256
+MIN_PASSWORD_LENGTH, MAX_PASSWORD_LENGTH = 12, 256
 RECOVERY_CODES = 10
 _EMAIL = re.compile(r"[^\s@<>\"(),:;\[\]\\]{1,64}@[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?")
-_LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"  # none that is mistaken for another
-_STEP_S = 30
-_CODE = re.compile(r"[0-9]{6}", re.ASCII)
+_ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"  # without look-alikes such as 0 and o
+_TOTP_STEP_S = 30
+_TOTP_CODE = re.compile(r"[0-9]{6}", re.ASCII)
 _REPEATED = re.compile(r"(.{1,8})\1+")
-_ROWS = ("01234567890123456789", "abcdefghijklmnopqrstuvwxyz", "qwertyuiopasdfghjklzxcvbnm", "1q2w3e4r5t6y7u8i9o0p")
-_WORN = (
+_KEY_SEQUENCES = (
+    "01234567890123456789",
+    "abcdefghijklmnopqrstuvwxyz",
+    "qwertyuiopasdfghjklzxcvbnm",
+    "1q2w3e4r5t6y7u8i9o0p",
+)
+_COMMON_WORDS = (
     "password",
     "passwort",
     "letmein",
@@ -28,68 +33,68 @@ _WORN = (
     "secret",
     "stoa",
 )
-_SHORTEST_RUN, _LEAST_OF_ONES_OWN = 4, 5
+_MIN_SEQUENCE, _MIN_UNGUESSABLE = 4, 5
 
 
-def normal_email(text: str) -> str:
-    """An address in the one spelling by which it is stored and looked up."""
+def normalize_email(text: str) -> str:
+    """Return the address in the form in which it is stored and looked up."""
     email = text.strip().lower()
     if len(email) > 254 or not email.isprintable() or _EMAIL.fullmatch(email) is None or ".." in email:
         raise InvalidEmail
     return email
 
 
-def check_person(name: str) -> str:
+def check_person_name(name: str) -> str:
     if not 1 <= len(name.strip()) <= 100 or not name.isprintable():
-        raise InvalidPerson
+        raise InvalidPersonName
     return name.strip()
 
 
 def check_password(password: str, email: str) -> None:
-    """Long enough, and not the one thing that everybody knows; no rules about digits or signs."""
-    if len(password) < SHORTEST_PASSWORD:
-        raise WeakPassword(f"a password has at least {SHORTEST_PASSWORD} characters; a short sentence is a good one")
-    if len(password) > LONGEST_PASSWORD:
-        raise WeakPassword(f"a password has at most {LONGEST_PASSWORD} characters")
+    """Refuse passwords that are short or easy to guess; digits and symbols are not required."""
+    if len(password) < MIN_PASSWORD_LENGTH:
+        raise WeakPassword(f"a password needs at least {MIN_PASSWORD_LENGTH} characters; a short sentence works well")
+    if len(password) > MAX_PASSWORD_LENGTH:
+        raise WeakPassword(f"a password can have at most {MAX_PASSWORD_LENGTH} characters")
     if password.strip().lower() in (email, email.partition("@")[0]) or len(set(password)) == 1:
-        raise WeakPassword("a password must not be your e-mail address or one letter again and again")
-    if _is_worn(password.lower()):
-        raise WeakPassword("this password is among the first that anybody would try; a short sentence is a good one")
+        raise WeakPassword("a password must not be your email address or a single repeated character")
+    if _is_guessable(password.lower()):
+        raise WeakPassword("this password is too easy to guess; a short sentence works well")
 
 
-def _is_worn(password: str) -> bool:
-    """Whether little is left of it without repetitions, rows of keys and the words that everybody takes."""
+def _is_guessable(password: str) -> bool:
+    """Whether fewer than five characters remain without repetitions, keyboard sequences and common words."""
     repeated = _REPEATED.fullmatch(password)
     rest = repeated[1] if repeated else password
-    for word in _WORN:
+    for word in _COMMON_WORDS:
         rest = rest.replace(word, "")
-    for row in _ROWS:
-        for length in range(len(row), _SHORTEST_RUN - 1, -1):
-            for at in range(len(row) - length + 1):
-                run = row[at : at + length]
-                rest = rest.replace(run, "").replace(run[::-1], "")
-    return len(rest) < _LEAST_OF_ONES_OWN
+    for keys in _KEY_SEQUENCES:
+        for length in range(len(keys), _MIN_SEQUENCE - 1, -1):
+            for start in range(len(keys) - length + 1):
+                sequence = keys[start : start + length]
+                rest = rest.replace(sequence, "").replace(sequence[::-1], "")
+    return len(rest) < _MIN_UNGUESSABLE
 
 
 def matching_step(secret: str, code: str, now: float) -> int | None:
-    """The step whose code this is: the current one, or the one before or after, for clocks that differ."""
-    if not _CODE.fullmatch(code):
+    """Return the TOTP step of this code: the current one or a neighbor, to allow for clock drift."""
+    if not _TOTP_CODE.fullmatch(code):
         return None
-    current = int(now // _STEP_S)
+    current = int(now // _TOTP_STEP_S)
     generator = pyotp.TOTP(secret)
-    found: int | None = None
+    matched: int | None = None
     for step in (current - 1, current, current + 1):
-        if hmac.compare_digest(generator.at(step * _STEP_S), code):
-            found = step
-    return found
+        if hmac.compare_digest(generator.at(step * _TOTP_STEP_S), code):
+            matched = step
+    return matched
 
 
 def new_recovery_code() -> str:
-    """A code of 49 bits in two halves, fit to be written down."""
-    letters = "".join(secrets.choice(_LETTERS) for _ in range(10))
-    return f"{letters[:5]}-{letters[5:]}"
+    """Return a random code of 49 bits in two groups, easy to write down."""
+    characters = "".join(secrets.choice(_ALPHABET) for _ in range(10))
+    return f"{characters[:5]}-{characters[5:]}"
 
 
-def plain_code(text: str) -> str:
-    """A code as it was meant, however it was typed."""
+def normalize_code(text: str) -> str:
+    """Return the code without spaces and hyphens, in lower case."""
     return re.sub(r"[\s-]", "", text).lower()

@@ -18,7 +18,7 @@ from stoa.access.grants import install
 from stoa.access.operator import Operator
 from stoa.accounts.ownership import give
 from stoa.accounts.passwords import matches
-from stoa.accounts.queries import PROOF
+from stoa.accounts.queries import CREDENTIALS
 from stoa.accounts.registration import change_password, create_account, list_accounts
 from stoa.db import migrate
 from stoa.db.pool import Database
@@ -110,7 +110,7 @@ async def _account(operator: Operator, settings: Settings, client_id: str) -> st
     kept = _kept(settings.data_dir / "demo.env")
     account = next((each for each in await list_accounts(operator) if each.email == EMAIL), None)
     if account is not None and kept:
-        proof, known = await PROOF.one(operator.db, account.id), kept.get("STOA_PORTAL_PASSWORD", "")
+        proof, known = await CREDENTIALS.one(operator.db, account.id), kept.get("STOA_PORTAL_PASSWORD", "")
         return known if known and await matches(proof.password_hash, known) else ""
     password = secrets.token_urlsafe(15)
     if account is None:
@@ -119,7 +119,7 @@ async def _account(operator: Operator, settings: Settings, client_id: str) -> st
             await give(operator, EMAIL, store=handle)
         await give(operator, EMAIL, app=client_id)
     else:
-        await change_password(operator, account, password, kept=0)
+        await change_password(operator, account, password)
     return password
 
 

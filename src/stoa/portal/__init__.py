@@ -1,1 +1,1 @@
-"""The portal: pages where people register apps, open stores and decide who may do what."""
+"""The portal: server-rendered pages for developers, merchants and operators."""

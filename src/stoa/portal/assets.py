@@ -1,4 +1,4 @@
-"""The portal's style sheet and script: named after their content, so that browsers may keep them for ever."""
+"""Serves the style sheet and scripts under content-hashed names, so that browsers can cache them forever."""
 
 import gzip
 import hashlib
@@ -12,7 +12,7 @@ from starlette.responses import Response
 from stoa.rest.request import accepts_gzip
 
 PATH = "/portal/assets/"
-_MEDIA = {"css": "text/css", "js": "text/javascript"}
+_MEDIA_TYPES = {"css": "text/css", "js": "text/javascript"}
 _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -21,39 +21,40 @@ _HEADERS = {
 
 
 class Asset(msgspec.Struct, frozen=True):
-    address: str
-    media: str
-    tag: str
+    url: str
+    media_type: str
+    etag: str
     content: bytes
-    packed: bytes
+    gzipped: bytes
 
 
 @cache
 def assets() -> dict[str, Asset]:
-    """Every file of the folder by its plain name, such as `portal.css`."""
+    """Return all assets by file name, such as `portal.css`."""
     found: dict[str, Asset] = {}
     for item in (files("stoa.portal") / "assets").iterdir():
-        stem, _, ending = item.name.rpartition(".")
-        if ending in _MEDIA:
+        stem, _, extension = item.name.rpartition(".")
+        if extension in _MEDIA_TYPES:
             content = item.read_bytes()
             digest = hashlib.sha256(content).hexdigest()[:16]
-            address = f"{PATH}{stem}.{digest}.{ending}"
-            found[item.name] = Asset(address, _MEDIA[ending], f'"{digest}"', content, gzip.compress(content, mtime=0))
+            url = f"{PATH}{stem}.{digest}.{extension}"
+            gzipped = gzip.compress(content, mtime=0)
+            found[item.name] = Asset(url, _MEDIA_TYPES[extension], f'"{digest}"', content, gzipped)
     return found
 
 
 async def serve_asset(request: Request) -> Response:
-    """One of them; under the name of an older release, today's content, to be asked for again."""
+    """Serve an asset; the hash of an older release gets the current content, without long-term caching."""
     stem, _, rest = str(request.path_params["name"]).partition(".")
     asset = assets().get(f"{stem}.{rest.rpartition('.')[2]}")
     if asset is None:
         return Response(status_code=404, headers={"Cache-Control": "no-store"})
-    exact = asset.address == f"{PATH}{request.path_params['name']}"
-    keep = "public, max-age=31536000, immutable" if exact else "no-cache"
-    headers = {**_HEADERS, "Cache-Control": keep, "ETag": asset.tag}
-    if asset.tag in request.headers.get("if-none-match", ""):
+    current = asset.url == f"{PATH}{request.path_params['name']}"
+    caching = "public, max-age=31536000, immutable" if current else "no-cache"
+    headers = {**_HEADERS, "Cache-Control": caching, "ETag": asset.etag}
+    if asset.etag in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers=headers)
     if accepts_gzip(dict(request.headers.raw)):
-        packed = {**headers, "Content-Encoding": "gzip"}
-        return Response(asset.packed, media_type=asset.media, headers=packed)
-    return Response(asset.content, media_type=asset.media, headers=headers)
+        headers["Content-Encoding"] = "gzip"
+        return Response(asset.gzipped, media_type=asset.media_type, headers=headers)
+    return Response(asset.content, media_type=asset.media_type, headers=headers)

@@ -1,66 +1,64 @@
-"""The audit log to look at: who did what, when and in which request, and whether it is still as it was written."""
+"""Audit log pages: who did what, when and in which request, with a check of the hash chain."""
 
 from typing import Any
 
 import msgspec
 
 from stoa.access import audit
-from stoa.portal.imports import before
-from stoa.portal.pages import Pages, View, Who
-from stoa.portal.queries import PEOPLE_OF_STORE
+from stoa.portal.list_view import before
+from stoa.portal.pages import Audience, Pages, View
+from stoa.portal.queries import STORE_MEMBERS
 from stoa.portal.visit import Visit
 
 pages = Pages()
-_ROWS = 30
-_MOST_VERIFIED = 5_000  # longer chains are walked when somebody asks for it
+_PAGE_SIZE = 30
+_MAX_AUTO_VERIFIED = 5_000  # longer chains are verified on request
 
 
-class Line(msgspec.Struct):
-    """An entry in words."""
+class LogEntry(msgspec.Struct):
+    """An audit entry in display form."""
 
-    position: int
-    what: str
-    who: str
+    action: str
+    actor: str
     subject: str
     detail: dict[str, str]
     request_id: str
     at: Any
 
 
-@pages.page("/stores/{handle}/audit", under="list_stores")
+@pages.page("/stores/{handle}/audit", nav="list_stores")
 async def store_audit(visit: Visit) -> View:
-    people = {person.id: person.name for person in await PEOPLE_OF_STORE.all(visit.db, visit.store.id)}
-    return View("stores/audit.html", await _log(visit, visit.store.id, people))
+    names = {member.id: member.name for member in await STORE_MEMBERS.all(visit.db, visit.store.id)}
+    return View("stores/audit.html", await _log(visit, visit.store.id, names))
 
 
-@pages.page("/operators/audit", who=Who.OPERATOR)
+@pages.page("/operators/audit", audience=Audience.OPERATOR)
 async def operator_audit(visit: Visit) -> View:
     return View("operators/audit.html", await _log(visit, audit.SERVICE, {}))
 
 
-async def _log(visit: Visit, chain: int, people: dict[int, str]) -> dict[str, Any]:
+async def _log(visit: Visit, chain: int, names: dict[int, str]) -> dict[str, Any]:
     head = await audit.head(visit.db, chain)
     end = min(before(visit), head.position + 1)
-    # Positions have no gaps, so the page that ends here begins there.
-    begin = max(0, end - 1 - _ROWS)
-    found = [entry for entry in await audit.FORWARDS.all(visit.db, chain, begin, _ROWS) if entry.position < end]
-    verified = head.position <= _MOST_VERIFIED or visit.query("verify") == "now"
+    # Positions have no gaps, so the start of the page follows from its end.
+    start = max(0, end - 1 - _PAGE_SIZE)
+    found = [entry for entry in await audit.FORWARDS.all(visit.db, chain, start, _PAGE_SIZE) if entry.position < end]
+    verified = head.position <= _MAX_AUTO_VERIFIED or visit.query("verify") == "now"
     return {
-        "entries": [_line(visit, entry, people) for entry in reversed(found)],
+        "entries": [_log_entry(visit, entry, names) for entry in reversed(found)],
         "total": head.position,
-        "next": begin + 1 if begin else 0,
+        "next": start + 1 if start else 0,
         "verified": verified,
-        "first_bad": await audit.verify(visit.db, chain) if verified else None,
-        "note": f"{head.position}:{head.seal.hex()}",
+        "first_invalid": await audit.verify(visit.db, chain) if verified else None,
+        "checkpoint": f"{head.position}:{head.seal.hex()}",
     }
 
 
-def _line(visit: Visit, entry: audit.Entry, people: dict[int, str]) -> Line:
+def _log_entry(visit: Visit, entry: audit.Entry, names: dict[int, str]) -> LogEntry:
     detail: dict[str, Any] = msgspec.json.decode(entry.detail)
-    return Line(
-        entry.position,
+    return LogEntry(
         entry.action.replace(".", " ").replace("_", " ").capitalize(),
-        _who(visit, entry.actor, people),
+        _actor(visit, entry.actor, names),
         entry.subject,
         {name.replace("_", " "): _text(value) for name, value in detail.items() if value not in (None, [], "")},
         entry.request_id,
@@ -68,14 +66,14 @@ def _line(visit: Visit, entry: audit.Entry, people: dict[int, str]) -> Line:
     )
 
 
-def _who(visit: Visit, actor: str, people: dict[int, str]) -> str:
-    """Whoever did it, by name where it is somebody of this store."""
-    kind, _, name = actor.partition(":")
-    if kind != "account" or not name.isdigit():
+def _actor(visit: Visit, actor: str, names: dict[int, str]) -> str:
+    """Return the actor's name if it is a member of the store, else its number."""
+    kind, _, number = actor.partition(":")
+    if kind != "account" or not number.isdigit():
         return actor.replace(":", " ").capitalize()
-    if int(name) == visit.me.account_id:
+    if int(number) == visit.me.account_id:
         return "You"
-    return people.get(int(name), f"Account {name}")
+    return names.get(int(number), f"Account {number}")
 
 
 def _text(value: Any) -> str:

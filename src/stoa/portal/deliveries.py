@@ -1,4 +1,4 @@
-"""What was sent to a subscription: the log, one delivery with its payload and every try, and sending again."""
+"""Deliveries of a subscription: the log, one delivery with its payload and attempts, and redelivery."""
 
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
@@ -8,13 +8,14 @@ import msgspec
 from markupsafe import escape
 
 from stoa.events.outbox import Event
-from stoa.portal.acting import WRITE, Acting, looking, telling, writing
-from stoa.portal.answering import not_found
 from stoa.portal.apps import APPS
-from stoa.portal.forms import Wrong, text
+from stoa.portal.dispatch import not_found
+from stoa.portal.forms import FormError, text
+from stoa.portal.impersonation import WRITE, ImpersonatedCall, refusals_as_faults, webhook_call, write_transaction
+from stoa.portal.list_view import PAGE_SIZE
 from stoa.portal.pages import Pages, Redirect, View
-from stoa.portal.subscription import subscription
-from stoa.portal.subscriptions import choices
+from stoa.portal.subscription_detail import subscription
+from stoa.portal.subscriptions import event_groups
 from stoa.portal.visit import Visit
 from stoa.rest.lists import Page, read_list
 from stoa.rest.problems import Refusal
@@ -24,133 +25,135 @@ from stoa.webhooks.api.delivery_ids import delivery_id
 from stoa.webhooks.api.listings import DELIVERIES
 
 pages = Pages()
-ROWS = 25
 _FILTERS = ("status", "event", "event_id")
-STATUSES = ("succeeded", "failed", "retrying", "pending", "held", "skipped", "cancelled")
-_LONGEST_CURSOR = 4_000
-# Escaped characters that one page has room for.
-_PAYLOAD_ROOM, _ANSWERS_ROOM = 60_000, 40_000
+_STATUSES = ("succeeded", "failed", "retrying", "pending", "held", "skipped", "cancelled")
+_MAX_CURSOR_LENGTH = 4_000
+# Limits in escaped characters, so that a page stays small.
+_MAX_PAYLOAD_LENGTH, _MAX_RESPONSES_LENGTH = 60_000, 40_000
+_TIME_MESSAGE = "Enter a date and a time, such as 2026-03-14T09:30."
 
 
-class Again(msgspec.Struct):
-    since: Annotated[str, text("Give a day and a time.", most=40)] = ""
-    until: Annotated[str, text("Give a day and a time.", most=40)] = ""
+class RedeliveryForm(msgspec.Struct):
+    since: Annotated[str, text(_TIME_MESSAGE, max_length=40)] = ""
+    until: Annotated[str, text(_TIME_MESSAGE, max_length=40)] = ""
     status: Annotated[
         Literal["failed", "succeeded", "skipped", "cancelled", "any"],
-        msgspec.Meta(extra={"say": "Choose one of these."}),
+        msgspec.Meta(extra={"message": "Select one of the options."}),
     ] = "failed"
 
 
-class Tried(msgspec.Struct):
-    """One try, with as much of the receiver's words as the page has room for."""
+class AttemptView(msgspec.Struct):
+    """An attempt with the response body, truncated to fit on the page."""
 
     attempt: Attempt
-    words: str
-    cut: bool
+    response_body: str
+    truncated: bool
 
 
-@pages.page("/apps/{app_id:int}/webhooks/{at}/{webhook_id:int}/deliveries", under="list_apps")
+@pages.page("/apps/{app_id:int}/webhooks/{at}/{webhook_id:int}/deliveries", nav="list_apps")
 async def webhook_deliveries(visit: Visit) -> View:
-    call = await looking(visit)
-    hook = await subscription(visit.db, call, visit.place("webhook_id"))
-    given = {name: value for name in _FILTERS if (value := visit.query(name).strip())}
+    call = await webhook_call(visit)
+    hook = await subscription(visit.db, call, visit.path_param("webhook_id"))
+    filters = {name: value for name in _FILTERS if (value := visit.query(name).strip())}
     cursor = visit.request.query_params.get("cursor", "")
-    asked = {**given, **({"cursor": cursor} if 0 < len(cursor) <= _LONGEST_CURSOR else {})}
+    parameters = {**filters, **({"cursor": cursor} if 0 < len(cursor) <= _MAX_CURSOR_LENGTH else {})}
     fault = ""
     try:
-        page = await _listed(call, hook.id, asked)
+        page = await _list_deliveries(call, hook.id, parameters)
     except (Refusal, ValueError) as refusal:
-        fault = refusal.detail if isinstance(refusal, Refusal) else "This address cannot be read."
-        given = {}
-        page = await _listed(call, hook.id, {})
+        fault = refusal.detail if isinstance(refusal, Refusal) else "The link is invalid. Showing the first page."
+        filters = {}
+        page = await _list_deliveries(call, hook.id, {})
 
-    def address(to: str | None) -> str:
-        return f"?{urlencode({**given, 'cursor': to})}" if to else ""
+    def url(cursor: str | None) -> str:
+        return f"?{urlencode({**filters, 'cursor': cursor})}" if cursor else ""
 
     context = {
         "hook": hook,
         "store": call.store,
         "deliveries": [msgspec.json.decode(doc, type=Delivery) for doc in page.docs],
         "total": page.total,
-        "given": given,
+        "filters": filters,
         "fault": fault,
-        "why_not": page.extra_meta.get("not_sent") if page.extra_meta else None,
-        "next": address(page.next_cursor),
-        "before": address(page.prev_cursor),
-        "statuses": STATUSES,
-        "events": [each.name for _, _, group in choices() for each in group],
+        "not_sent": page.extra_meta.get("not_sent") if page.extra_meta else None,
+        "next": url(page.next_cursor),
+        "previous": url(page.prev_cursor),
+        "statuses": _STATUSES,
+        "events": [each.name for _, _, group in event_groups() for each in group],
         "may_write": call.caller.may(WRITE),
     }
     return View("apps/deliveries.html", context)
 
 
-async def _listed(call: Acting, webhook_id: int, asked: dict[str, str]) -> Page[Any]:
-    query = read_list(DELIVERIES, urlencode({"limit": str(ROWS), **asked}).encode(), call.store)
+async def _list_deliveries(call: ImpersonatedCall, webhook_id: int, parameters: dict[str, str]) -> Page[Any]:
+    query = read_list(DELIVERIES, urlencode({"limit": str(PAGE_SIZE), **parameters}).encode(), call.store)
     return await delivery_log.list_webhook_deliveries(call, webhook_id, query)
 
 
 @pages.form("/apps/{app_id:int}/webhooks/{at}/{webhook_id:int}/redeliver", on=webhook_deliveries)
-async def redeliver_range(visit: Visit, form: Again) -> Redirect:
-    call = await looking(visit)
-    body = NewRedelivery(since=_moment("since", form.since), until=_moment("until", form.until))
+async def redeliver_range(visit: Visit, form: RedeliveryForm) -> Redirect:
+    call = await webhook_call(visit)
+    body = NewRedelivery(since=_parse_time("since", form.since), until=_parse_time("until", form.until))
     if body.since is None:
-        raise Wrong(since="Say from when on, in UTC.")
+        raise FormError(since="Enter the start of the period, in UTC.")
     if form.status != "any":
         body.status = form.status
-    async with writing(visit, call, ("since", "until")):
-        accepted = await delivery_log.redeliver_webhook(call, visit.place("webhook_id"), body)
-    number = msgspec.json.decode(accepted.doc, type=Redelivery).matched
-    if not number:
-        return Redirect(_log(visit), "Nothing in this time was to be sent again.", "")
-    words = "1 delivery is being sent again." if number == 1 else f"{number:,} deliveries are being sent again."
-    return Redirect(_log(visit), words)
+    async with write_transaction(visit, call, ("since", "until")):
+        accepted = await delivery_log.redeliver_webhook(call, visit.path_param("webhook_id"), body)
+    matched = msgspec.json.decode(accepted.doc, type=Redelivery).matched
+    if not matched:
+        return Redirect(_log_url(visit), "No deliveries match this period and status.", "")
+    notice = "Redelivering 1 delivery." if matched == 1 else f"Redelivering {matched:,} deliveries."
+    return Redirect(_log_url(visit), notice)
 
 
-def _moment(field: str, said: str) -> datetime | None:
-    """A time as a browser's field gives it, taken as UTC."""
-    if not said:
+def _parse_time(field: str, value: str) -> datetime | None:
+    """Parse the value of a datetime-local field as UTC."""
+    if not value:
         return None
     try:
-        moment = datetime.fromisoformat(said)
+        time = datetime.fromisoformat(value)
     except ValueError as error:
-        raise Wrong({field: "Give a day and a time, such as 2026-03-14T09:30."}) from error
-    if not 2000 <= moment.year <= 9000:
-        raise Wrong({field: "Give a time of this age."})
-    return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+        raise FormError({field: _TIME_MESSAGE}) from error
+    if not 2000 <= time.year <= 9000:
+        raise FormError({field: "Enter a year from 2000 to 9000."})
+    return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
 
 
-# --- one of them ----------------------------------------------------------------------------------------------------
+# --- one delivery ---------------------------------------------------------------------------------------------------
 
 
-@pages.page("/apps/{app_id:int}/webhooks/{at}/{webhook_id:int}/deliveries/{sequence:int}", under="list_apps")
+@pages.page("/apps/{app_id:int}/webhooks/{at}/{webhook_id:int}/deliveries/{sequence:int}", nav="list_apps")
 async def webhook_delivery(visit: Visit) -> View:
-    call = await looking(visit)
-    hook = await subscription(visit.db, call, visit.place("webhook_id"))
-    delivery = await _found(call, hook.id, visit.place("sequence"))
-    kind = Event.known.get(delivery.event_type)
-    # What is told of a store is for those who may hear it now, and who answer for the app.
-    heard = kind is not None and call.caller.may(kind.scope)
-    payload, cut = fitting(_pretty(delivery.payload), _PAYLOAD_ROOM) if heard and visit.may_change() else ("", False)
+    call = await webhook_call(visit)
+    hook = await subscription(visit.db, call, visit.path_param("webhook_id"))
+    delivery = await _find(call, hook.id, visit.path_param("sequence"))
+    event = Event.known.get(delivery.event_type)
+    # A payload contains the store's data: it needs a scope that is granted now, and is only for owners of the app.
+    granted = event is not None and call.caller.may(event.scope)
+    payload, truncated = "", False
+    if granted and visit.may_change():
+        payload, truncated = truncate_escaped(_pretty(delivery.payload), _MAX_PAYLOAD_LENGTH)
     context = {
         "hook": hook,
         "store": call.store,
         "delivery": delivery,
-        "heard": heard,
+        "granted": granted,
         "payload": payload,
-        "cut": cut,
-        "gone": not delivery.payload,
-        "tried": _tried(delivery.attempts),
-        "scope": kind.scope if kind else "",
+        "truncated": truncated,
+        "expired": not delivery.payload,
+        "attempts": _attempt_views(delivery.attempts),
+        "scope": event.scope if event else "",
         "may_write": call.caller.may(WRITE),
     }
     return View("apps/delivery.html", context)
 
 
-async def _found(call: Acting, webhook_id: int, sequence: int) -> Delivery:
-    """The delivery with this sequence: the first one of the feed after the one before."""
-    asked = {"after": str(sequence - 1), "limit": "1", "include": "payload"}
-    async with telling():
-        page = await _listed(call, webhook_id, asked)
+async def _find(call: ImpersonatedCall, webhook_id: int, sequence: int) -> Delivery:
+    """Return the delivery with this sequence: the first one in the feed after the previous sequence."""
+    parameters = {"after": str(sequence - 1), "limit": "1", "include": "payload"}
+    async with refusals_as_faults():
+        page = await _list_deliveries(call, webhook_id, parameters)
     found = [msgspec.json.decode(doc, type=Delivery) for doc in page.docs]
     if not found or found[0].sequence != sequence:
         raise not_found()
@@ -159,37 +162,37 @@ async def _found(call: Acting, webhook_id: int, sequence: int) -> Delivery:
 
 @pages.form("/apps/{app_id:int}/webhooks/{at}/{webhook_id:int}/deliveries/{sequence:int}/again", on=webhook_delivery)
 async def redeliver_one(visit: Visit) -> Redirect:
-    call = await looking(visit)
-    webhook_id, sequence = visit.place("webhook_id"), visit.place("sequence")
-    await _found(call, webhook_id, sequence)
-    async with writing(visit, call):
+    call = await webhook_call(visit)
+    webhook_id, sequence = visit.path_param("webhook_id"), visit.path_param("sequence")
+    await _find(call, webhook_id, sequence)
+    async with write_transaction(visit, call):
         body = NewRedelivery(delivery_ids=[delivery_id(webhook_id, sequence)])
         await delivery_log.redeliver_webhook(call, webhook_id, body)
-    return Redirect(_log(visit), "It is being sent again, as a delivery of its own.")
+    return Redirect(_log_url(visit), "Redelivering the event as a new delivery.")
 
 
 def _pretty(payload: Any) -> str:
     return msgspec.json.format(msgspec.json.encode(payload), indent=2).decode() if payload else ""
 
 
-def _tried(attempts: list[Attempt]) -> list[Tried]:
-    """The tries, the latest first; what the receiver said is shown as long as there is room."""
-    room = _ANSWERS_ROOM
-    tried: list[Tried] = []
+def _attempt_views(attempts: list[Attempt]) -> list[AttemptView]:
+    """Return the attempts, latest first; together, their response bodies have a limited length."""
+    remaining = _MAX_RESPONSES_LENGTH
+    views: list[AttemptView] = []
     for attempt in reversed(attempts):
-        words, cut = fitting(attempt.response_body or "", room)
-        room -= len(escape(words))
-        tried.append(Tried(attempt, words, cut))
-    return tried
+        body, truncated = truncate_escaped(attempt.response_body or "", remaining)
+        remaining -= len(escape(body))
+        views.append(AttemptView(attempt, body, truncated))
+    return views
 
 
-def fitting(words: str, room: int) -> tuple[str, bool]:
-    """As much of a text as takes so many characters once it is escaped, and whether that is less than all."""
-    kept = words[: max(0, room)]
-    while kept and len(escape(kept)) > room:
+def truncate_escaped(value: str, limit: int) -> tuple[str, bool]:
+    """Truncate a text so that it has at most `limit` characters once escaped; return whether it was truncated."""
+    kept = value[: max(0, limit)]
+    while kept and len(escape(kept)) > limit:
         kept = kept[: len(kept) * 3 // 4]
-    return kept, len(kept) < len(words)
+    return kept, len(kept) < len(value)
 
 
-def _log(visit: Visit) -> str:
-    return f"{APPS}/{visit.app.id}/webhooks/{visit.place('at')}/{visit.place('webhook_id')}/deliveries"
+def _log_url(visit: Visit) -> str:
+    return f"{APPS}/{visit.app.id}/webhooks/{visit.path_param('at')}/{visit.path_param('webhook_id')}/deliveries"

@@ -1,4 +1,4 @@
-"""What somebody typed: read from a form, checked field by field, and kept to be shown again beside its faults."""
+"""Reads and validates submitted forms, and keeps their values so that an invalid form can be shown again."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, get_args, get_origin
@@ -12,128 +12,128 @@ from stoa.rest.body import read_body
 from stoa.rest.problems import Refusal
 
 TOKEN = "_token"  # noqa: S105 - the name of a field
-MOST_BYTES = 64 * 1024
-_MOST_FIELDS = 200
-_MEDIA = "application/x-www-form-urlencoded"
-_ASKED = "Fill this in."
-_LINES = "\n\t"
+_MAX_BYTES = 64 * 1024
+_MAX_FIELDS = 200
+_MEDIA_TYPE = "application/x-www-form-urlencoded"
+_REQUIRED = "This field is required."
+_WHITESPACE = "\n\t"
 
 
-class Unreadable(Exception):
-    """The body is no form that a page of ours could have sent."""
+class MalformedForm(Exception):
+    """The body is not a form that one of our pages could have sent."""
 
 
-class Wrong(Exception):
-    """A form that is not carried out: what is wrong, by field; an empty name is about the form as a whole."""
+class FormError(Exception):
+    """A form that was not carried out: a message for each field; the empty name means the form as a whole."""
 
     def __init__(self, faults: Mapping[str, str] | None = None, /, status: int = 422, **more: str) -> None:
-        super().__init__("a form was wrong")
+        super().__init__("a form is invalid")
         self.faults = {**(faults or {}), **more}
         self.status = status
 
 
-class Filled(msgspec.Struct):
-    """A form as it was sent: its values, never the secret ones, and its faults."""
+class SubmittedForm(msgspec.Struct):
+    """An invalid form as it was submitted: its values, without secrets, and its faults."""
 
-    address: str
+    url: str
     values: dict[str, list[str]]
     faults: dict[str, str]
 
 
-def text(say: str, *, least: int = 0, most: int = 255, secret: bool = False) -> Meta:
-    """The bounds of a text field and the sentence that says them; a secret is kept as typed and never shown again."""
-    return Meta(min_length=least, max_length=most, extra={"say": say, "secret": secret})
+def text(message: str, *, min_length: int = 0, max_length: int = 255, secret: bool = False) -> Meta:
+    """Declare a text field and its message; a secret is not trimmed and never sent back to the browser."""
+    return Meta(min_length=min_length, max_length=max_length, extra={"message": message, "secret": secret})
 
 
 async def read_form(request: Request) -> dict[str, list[str]]:
-    """The fields of a form under its limits, each with all of its values."""
-    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _MEDIA:
-        raise Unreadable
+    """Read the fields of a form, each with all of its values, within the size limits."""
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _MEDIA_TYPE:
+        raise MalformedForm
     try:
-        raw = await read_body(request.receive, dict(request.headers.raw), most=MOST_BYTES)
+        raw = await read_body(request.receive, dict(request.headers.raw), most=_MAX_BYTES)
         pairs = parse_qsl(
             raw.decode("ascii"),
             keep_blank_values=True,
             strict_parsing=bool(raw),
             errors="strict",
-            max_num_fields=_MOST_FIELDS,
+            max_num_fields=_MAX_FIELDS,
         )
     except (Refusal, ValueError) as error:
-        raise Unreadable from error
+        raise MalformedForm from error
     fields: dict[str, list[str]] = {}
     for name, value in pairs:
         fields.setdefault(name, []).append(value.replace("\r\n", "\n"))
     return fields
 
 
-def decode(kind: type[msgspec.Struct], given: Mapping[str, Sequence[str]]) -> msgspec.Struct:
-    """The form as its type, or every fault at once, each with the sentence that its field declares. A type may have
-    a class method `faults` for what concerns several fields; it sees those that could be read."""
-    values: dict[str, Any] = {}
+def decode(form_type: type[msgspec.Struct], values: Mapping[str, Sequence[str]]) -> msgspec.Struct:
+    """Convert the form to its type, or raise all faults at once, each with the message that its field declares. The
+    class method `faults` of a type can add checks across fields; it receives the fields that are valid."""
+    decoded: dict[str, Any] = {}
     faults: dict[str, str] = {}
-    for field in msgspec.structs.fields(kind):
-        say = _declared(field.type).get("say", _ASKED)
+    for field in msgspec.structs.fields(form_type):
+        message = _declared(field.type).get("message", _REQUIRED)
         try:
-            value = _value(field, given)
+            value = _value(field, values)
             if value is not msgspec.UNSET:
-                values[field.name] = msgspec.convert(value, field.type, strict=False)
+                decoded[field.name] = msgspec.convert(value, field.type, strict=False)
             elif field.required:
-                faults[field.name] = say if given.get(field.name, [""])[-1] else _ASKED
+                faults[field.name] = message if values.get(field.name, [""])[-1] else _REQUIRED
         except (msgspec.ValidationError, ValueError):
-            faults[field.name] = say
-    check: Callable[[Mapping[str, Any]], dict[str, str]] = getattr(kind, "faults", _no_more)
-    faults = check(values) | faults
+            faults[field.name] = message
+    check: Callable[[Mapping[str, Any]], dict[str, str]] = getattr(form_type, "faults", _no_faults)
+    faults = check(decoded) | faults
     if faults:
-        raise Wrong(faults)
-    return kind(**values)
+        raise FormError(faults)
+    return form_type(**decoded)
 
 
-def _no_more(_: Mapping[str, Any]) -> dict[str, str]:
+def _no_faults(_: Mapping[str, Any]) -> dict[str, str]:
     return {}
 
 
-def _value(field: msgspec.structs.FieldInfo, given: Mapping[str, Sequence[str]]) -> Any:
-    """What was sent for a field in the form that its type wants; UNSET for nothing, which may have a default."""
-    plain = _plain(field.type)
-    if plain is bool:
-        return "on" in given.get(field.name, ())
-    if get_origin(plain) is list:
-        return [_clean(each) for each in given.get(field.name, ())]
-    if get_origin(plain) is dict:
-        start = f"{field.name}["
-        named = {name[len(start) : -1]: values for name, values in given.items() if name.startswith(start)}
-        return {key: _clean(values[-1]) for key, values in named.items() if values[-1].strip()}
-    if field.name not in given:
+def _value(field: msgspec.structs.FieldInfo, values: Mapping[str, Sequence[str]]) -> Any:
+    """Return what was sent for a field, in the shape of its type; UNSET if it is empty."""
+    field_type = _plain_type(field.type)
+    if field_type is bool:
+        return "on" in values.get(field.name, ())
+    if get_origin(field_type) is list:
+        return [_clean(each) for each in values.get(field.name, ())]
+    if get_origin(field_type) is dict:
+        prefix = f"{field.name}["
+        members = {name[len(prefix) : -1]: sent for name, sent in values.items() if name.startswith(prefix)}
+        return {key: _clean(sent[-1]) for key, sent in members.items() if sent[-1].strip()}
+    if field.name not in values:
         return msgspec.UNSET
-    sent = given[field.name][-1]
+    sent = values[field.name][-1]
     if _declared(field.type).get("secret"):
         return sent or msgspec.UNSET
     return _clean(sent) or msgspec.UNSET
 
 
 def _clean(value: str) -> str:
-    """Without the space around it; characters that nobody can see are refused."""
-    if not all(c.isprintable() or c in _LINES for c in value):
+    """Trim the value; invisible characters are refused."""
+    if not all(c.isprintable() or c in _WHITESPACE for c in value):
         raise ValueError("unprintable")
     return value.strip()
 
 
-def shown_again(kind: type[msgspec.Struct], given: Mapping[str, list[str]]) -> dict[str, list[str]]:
-    """The values that may stand in the form again: all but secrets and the token."""
-    secret = {field.name for field in msgspec.structs.fields(kind) if _declared(field.type).get("secret")}
-    return {name: values for name, values in given.items() if name not in secret and name != TOKEN}
+def redisplayed(form_type: type[msgspec.Struct], values: Mapping[str, list[str]]) -> dict[str, list[str]]:
+    """Return the values that may be sent back to the browser: all but secrets and the token."""
+    secret = {field.name for field in msgspec.structs.fields(form_type) if _declared(field.type).get("secret")}
+    return {name: sent for name, sent in values.items() if name not in secret and name != TOKEN}
 
 
-def _plain(kind: Any) -> Any:
-    """A type without what it is annotated with, and without None."""
-    if hasattr(kind, "__metadata__"):
-        return _plain(get_args(kind)[0])
-    some = [each for each in get_args(kind) if each is not type(None)]
-    return _plain(some[0]) if type(None) in get_args(kind) else kind
+def _plain_type(annotation: Any) -> Any:
+    """Return a type without annotations and without None."""
+    if hasattr(annotation, "__metadata__"):
+        return _plain_type(get_args(annotation)[0])
+    others = [each for each in get_args(annotation) if each is not type(None)]
+    return _plain_type(others[0]) if type(None) in get_args(annotation) else annotation
 
 
-def _declared(kind: Any) -> Mapping[str, Any]:
-    for meta in getattr(kind, "__metadata__", ()):
+def _declared(annotation: Any) -> Mapping[str, Any]:
+    for meta in getattr(annotation, "__metadata__", ()):
         if isinstance(meta, Meta) and meta.extra:
             return meta.extra
     return {}

@@ -1,4 +1,4 @@
-"""How the service is: its database and schema, what waits in its queues, and what housekeeping has still to do."""
+"""The health page: database, schema, queues, partitions and overdue housekeeping."""
 
 from datetime import timedelta
 
@@ -7,89 +7,87 @@ import msgspec
 from stoa.db import migrate
 from stoa.db.query import Executor
 from stoa.housekeeping import EVERY_S
-from stoa.portal.pages import Pages, View, Who
+from stoa.portal.pages import Audience, Pages, View
 from stoa.portal.queries import (
-    DAYS,
-    FAILING,
-    IMPORTS_NOW,
+    DATABASE,
+    FAILING_RECEIVERS,
+    IMPORT_QUEUE,
     MIGRATIONS,
-    OVERDUE,
-    SERVER,
+    OVERDUE_CHORES,
+    PARTITIONS,
     AppliedMigration,
-    Days,
-    Failing,
-    ImportsNow,
-    Overdue,
-    Server,
+    DatabaseStatus,
+    FailingReceiver,
+    ImportQueue,
+    OverdueChore,
+    Partitions,
 )
 from stoa.portal.visit import Visit
 from stoa.webhooks.delivery.queries import BACKLOG, Backlog
 
 pages = Pages()
-_LATE = timedelta(minutes=1)  # what waits longer is worth a look
-_SLOW_CHORE = timedelta(minutes=10)
-_NEARLY_FULL = 0.8
+_MAX_QUEUE_AGE = timedelta(minutes=1)
+_MAX_CHORE_DELAY = timedelta(minutes=10)
+_MAX_CONNECTION_SHARE = 0.8
 
 
-class Seen(msgspec.Struct):
-    """What was found when somebody looked."""
-
-    server: Server
+class HealthReport(msgspec.Struct):
+    database: DatabaseStatus
     migrations: list[AppliedMigration]
-    imports: ImportsNow
+    imports: ImportQueue
     backlog: Backlog
-    days: list[Days]
-    failing: list[Failing]
-    overdue: list[Overdue]
+    partitions: list[Partitions]
+    failing: list[FailingReceiver]
+    overdue: list[OverdueChore]
 
     @property
-    def late(self) -> list[Overdue]:
-        """Chores that nobody seems to do; a moment's delay is usual."""
-        return [each for each in self.overdue if each.since and self.server.moment - each.since > _SLOW_CHORE]
+    def late(self) -> list[OverdueChore]:
+        """Chores that no worker seems to do; short delays are normal."""
+        return [each for each in self.overdue if each.since and self.database.now - each.since > _MAX_CHORE_DELAY]
 
 
-class Concern(msgspec.Struct):
-    """Something that an operator should look at."""
+class Problem(msgspec.Struct):
+    """A problem that an operator should look at."""
 
-    words: str
+    message: str
     tone: str = "warn"
 
 
-@pages.page("/operators/health", who=Who.OPERATOR)
+@pages.page("/operators/health", audience=Audience.OPERATOR)
 async def operator_health(visit: Visit) -> View:
-    seen = await _look(visit.db)
-    context = {"seen": seen, "concerns": concerns(seen), "latest": migrate.LATEST, "every_s": round(EVERY_S)}
+    report = await _report(visit.db)
+    context = {"report": report, "problems": problems(report), "latest": migrate.LATEST, "every_s": round(EVERY_S)}
     return View("operators/health.html", context)
 
 
-async def _look(db: Executor) -> Seen:
-    """One after the other: a page for a few must not take the connections of many."""
-    return Seen(
-        await SERVER.one(db),
+async def _report(db: Executor) -> HealthReport:
+    # Sequential, so that this page takes only one connection from the pool.
+    return HealthReport(
+        await DATABASE.one(db),
         await MIGRATIONS.all(db),
-        await IMPORTS_NOW.one(db),
+        await IMPORT_QUEUE.one(db),
         await BACKLOG.one(db),
-        await DAYS.all(db),
-        await FAILING.all(db),
-        await OVERDUE.all(db),
+        await PARTITIONS.all(db),
+        await FAILING_RECEIVERS.all(db),
+        await OVERDUE_CHORES.all(db),
     )
 
 
-def concerns(seen: Seen) -> list[Concern]:
-    """What is not as it should be, the worst first."""
-    found: list[Concern] = []
-    if not seen.migrations or seen.migrations[0].version < migrate.LATEST:
-        found.append(Concern("The schema is behind this release: run the migrations.", "bad"))
-    if not all(each.ahead for each in seen.days):
-        found.append(Concern("There is no partition for tomorrow: is a worker running?", "bad"))
-    if seen.server.connections > _NEARLY_FULL * seen.server.most_connections:
-        found.append(Concern("Nearly all connections of the database are in use."))
-    if seen.backlog.oldest_seconds > _LATE.total_seconds():
-        found.append(Concern("A webhook delivery has waited for more than a minute."))
-    if seen.backlog.open_breakers:
-        found.append(Concern("Some receivers of webhooks fail, and are tried less often."))
-    if seen.imports.oldest and seen.server.moment - seen.imports.oldest > _LATE:
-        found.append(Concern("An import has waited for more than a minute."))
-    if seen.late:
-        found.append(Concern("Housekeeping is behind: is a worker running?"))
+def problems(report: HealthReport) -> list[Problem]:
+    """Return all problems, the most severe first."""
+    found: list[Problem] = []
+    if not report.migrations or report.migrations[0].version < migrate.LATEST:
+        found.append(Problem("The schema is older than this release. Run the migrations.", "bad"))
+    if not all(each.ahead for each in report.partitions):
+        found.append(Problem("There is no partition for tomorrow. Check that a worker is running.", "bad"))
+    if report.database.connections > _MAX_CONNECTION_SHARE * report.database.max_connections:
+        found.append(Problem("More than 80% of the database connections are in use."))
+    if report.backlog.oldest_seconds > _MAX_QUEUE_AGE.total_seconds():
+        found.append(Problem("A webhook delivery has been waiting for more than a minute."))
+    if report.backlog.open_breakers:
+        found.append(Problem("Some webhook receivers are failing. Stoa retries them less often."))
+    if report.imports.oldest and report.database.now - report.imports.oldest > _MAX_QUEUE_AGE:
+        found.append(Problem("An import has been waiting for more than a minute."))
+    if report.late:
+        found.append(Problem("Housekeeping is behind. Check that a worker is running."))
     return found

@@ -1,4 +1,4 @@
-"""What somebody who runs the service looks after: every store, app and account, each with the verbs that stop and start it."""
+"""Pages for operators: find, suspend and resume stores and apps; disable and enable accounts."""
 
 from typing import Any
 
@@ -12,41 +12,40 @@ from stoa.accounts.contract import Account
 from stoa.accounts.ownership import owned_apps, owned_stores
 from stoa.accounts.queries import GET_ACCOUNT
 from stoa.db.query import Query
-from stoa.portal.answering import not_found
-from stoa.portal.forms import Wrong
-from stoa.portal.imports import before
-from stoa.portal.listed import ROWS
-from stoa.portal.pages import ROOT, Pages, Redirect, View, Who
-from stoa.portal.queries import ACCOUNTS, APPS, PEOPLE_OF_STORE, STORES
+from stoa.portal.dispatch import not_found
+from stoa.portal.forms import FormError
+from stoa.portal.list_view import PAGE_SIZE, before
+from stoa.portal.pages import ROOT, Audience, Pages, Redirect, View
+from stoa.portal.queries import ACCOUNTS, APPS, STORE_MEMBERS, STORES
 from stoa.portal.visit import Visit
 
 pages = Pages()
-_HERE = f"{ROOT}/operators"
+_OPERATORS = f"{ROOT}/operators"
 
 
-async def _found(visit: Visit, query: Query[Any], statuses: tuple[str, ...]) -> dict[str, Any]:
-    """One page of what was searched for, newest first, and where it goes on."""
-    words, status = visit.query("q").strip(), visit.query("status")
-    chosen = status if status in statuses else ""
-    rows = await query.all(visit.db, before(visit), words.lower(), chosen, ROWS + 1)
-    more = rows[ROWS - 1].id if rows[ROWS:] else 0
-    return {"rows": rows[:ROWS], "next": more, "q": words, "status": chosen, "statuses": statuses}
+async def _search(visit: Visit, query: Query[Any], statuses: tuple[str, ...]) -> dict[str, Any]:
+    """Return one page of search results, newest first, and the number at which the next page starts."""
+    term, status = visit.query("q").strip(), visit.query("status")
+    status = status if status in statuses else ""
+    rows = await query.all(visit.db, before(visit), term.lower(), status, PAGE_SIZE + 1)
+    next_number = rows[PAGE_SIZE - 1].id if rows[PAGE_SIZE:] else 0
+    return {"rows": rows[:PAGE_SIZE], "next": next_number, "q": term, "status": status, "statuses": statuses}
 
 
 # --- stores ------------------------------------------------------------------------------------------------
 
 
-@pages.page("/operators/stores", who=Who.OPERATOR)
+@pages.page("/operators/stores", audience=Audience.OPERATOR)
 async def operator_stores(visit: Visit) -> View:
-    return View("operators/stores.html", await _found(visit, STORES, ("active", "suspended")))
+    return View("operators/stores.html", await _search(visit, STORES, ("active", "suspended")))
 
 
-@pages.page("/operators/stores/{store}", who=Who.OPERATOR, under="operator_stores")
+@pages.page("/operators/stores/{store}", audience=Audience.OPERATOR, nav="operator_stores")
 async def operator_store(visit: Visit) -> View:
     store = await _store(visit)
     context = {
         "store": store,
-        "people": await PEOPLE_OF_STORE.all(visit.db, store.id),
+        "members": await STORE_MEMBERS.all(visit.db, store.id),
         "installed": await list_installations(visit.by, store.handle),
     }
     return View("operators/store.html", context)
@@ -55,17 +54,17 @@ async def operator_store(visit: Visit) -> View:
 @pages.form("/operators/stores/{store}/suspend", on=operator_store)
 async def suspend_store(visit: Visit) -> Redirect:
     store = await stores.suspend_store(visit.by, (await _store(visit)).handle)
-    return Redirect(f"{_HERE}/stores/{store.handle}", f"{store.name} is suspended. Every app is refused there.")
+    return Redirect(f"{_OPERATORS}/stores/{store.handle}", f"{store.name} is suspended. All apps are blocked there.")
 
 
 @pages.form("/operators/stores/{store}/resume", on=operator_store)
 async def resume_store(visit: Visit) -> Redirect:
     store = await stores.resume_store(visit.by, (await _store(visit)).handle)
-    return Redirect(f"{_HERE}/stores/{store.handle}", f"{store.name} is open again.")
+    return Redirect(f"{_OPERATORS}/stores/{store.handle}", f"{store.name} is active again.")
 
 
 async def _store(visit: Visit) -> StoreRow:
-    handle: str = visit.place("store")
+    handle: str = visit.path_param("store")
     try:
         return await find_store(visit.db, handle if is_handle(handle) else "")
     except NoSuchStore:
@@ -75,12 +74,12 @@ async def _store(visit: Visit) -> StoreRow:
 # --- apps --------------------------------------------------------------------------------------------------
 
 
-@pages.page("/operators/apps", who=Who.OPERATOR)
+@pages.page("/operators/apps", audience=Audience.OPERATOR)
 async def operator_apps(visit: Visit) -> View:
-    return View("operators/apps.html", await _found(visit, APPS, ("active", "suspended", "deleted")))
+    return View("operators/apps.html", await _search(visit, APPS, ("active", "suspended", "deleted")))
 
 
-@pages.page("/operators/apps/{app:int}", who=Who.OPERATOR, under="operator_apps")
+@pages.page("/operators/apps/{app:int}", audience=Audience.OPERATOR, nav="operator_apps")
 async def operator_app(visit: Visit) -> View:
     return View("operators/app.html", {"app": await _app(visit)})
 
@@ -88,18 +87,18 @@ async def operator_app(visit: Visit) -> View:
 @pages.form("/operators/apps/{app:int}/suspend", on=operator_app)
 async def suspend_app(visit: Visit) -> Redirect:
     app = await apps.suspend_app(visit.by, (await _app(visit)).client_id)
-    return Redirect(f"{_HERE}/apps/{app.id}", f"{app.name} is suspended. Every store refuses it.")
+    return Redirect(f"{_OPERATORS}/apps/{app.id}", f"{app.name} is suspended. It is blocked on all stores.")
 
 
 @pages.form("/operators/apps/{app:int}/resume", on=operator_app)
 async def resume_app(visit: Visit) -> Redirect:
     app = await apps.resume_app(visit.by, (await _app(visit)).client_id)
-    return Redirect(f"{_HERE}/apps/{app.id}", f"{app.name} works again.")
+    return Redirect(f"{_OPERATORS}/apps/{app.id}", f"{app.name} is active again.")
 
 
 async def _app(visit: Visit) -> App:
     try:
-        return await find_app(visit.db, str(visit.place("app")))
+        return await find_app(visit.db, str(visit.path_param("app")))
     except NoSuchApp:
         raise not_found() from None
 
@@ -107,12 +106,12 @@ async def _app(visit: Visit) -> App:
 # --- accounts ----------------------------------------------------------------------------------------------
 
 
-@pages.page("/operators/accounts", who=Who.OPERATOR)
+@pages.page("/operators/accounts", audience=Audience.OPERATOR)
 async def operator_accounts(visit: Visit) -> View:
-    return View("operators/accounts.html", await _found(visit, ACCOUNTS, ("active", "disabled")))
+    return View("operators/accounts.html", await _search(visit, ACCOUNTS, ("active", "disabled")))
 
 
-@pages.page("/operators/accounts/{account:int}", who=Who.OPERATOR, under="operator_accounts")
+@pages.page("/operators/accounts/{account:int}", audience=Audience.OPERATOR, nav="operator_accounts")
 async def operator_account(visit: Visit) -> View:
     account = await _account(visit)
     context = {
@@ -127,20 +126,20 @@ async def operator_account(visit: Visit) -> View:
 async def disable_account(visit: Visit) -> Redirect:
     account = await _account(visit)
     if account.id == visit.me.account_id:
-        raise Wrong({"": "This is your own account. Somebody else who runs the service can disable it."})
+        raise FormError({"": "You cannot disable your own account. Another operator can do it."})
     await registration.disable_account(visit.by, account.email)
-    return Redirect(f"{_HERE}/accounts/{account.id}", f"{account.name} is signed out and cannot come in.")
+    return Redirect(f"{_OPERATORS}/accounts/{account.id}", f"{account.name} is signed out and can no longer sign in.")
 
 
 @pages.form("/operators/accounts/{account:int}/enable", on=operator_account)
 async def enable_account(visit: Visit) -> Redirect:
     account = await _account(visit)
     await registration.enable_account(visit.by, account.email)
-    return Redirect(f"{_HERE}/accounts/{account.id}", f"{account.name} may sign in again.")
+    return Redirect(f"{_OPERATORS}/accounts/{account.id}", f"{account.name} can sign in again.")
 
 
 async def _account(visit: Visit) -> Account:
-    found = await GET_ACCOUNT.maybe(visit.db, visit.place("account"))
+    found = await GET_ACCOUNT.maybe(visit.db, visit.path_param("account"))
     if found is None:
         raise not_found()
     return found

@@ -1,69 +1,77 @@
-"""What people bought, to look at: orders with their lines, their totals and everything that happened to them."""
+"""Order pages: the list, and one order with its line items, totals, duplicates and timeline."""
 
 import msgspec
 
 from stoa.orders import queries
 from stoa.orders.contract import COMMENTS, DUPLICATES, ORDERS, Comment, Duplicate, Order
-from stoa.portal.answering import not_found
-from stoa.portal.listed import NEWEST, Kind, Shown, part, shown
+from stoa.portal.dispatch import not_found
+from stoa.portal.list_view import NEWEST, ListSource, ListView, list_view, paginate
 from stoa.portal.pages import Pages, View
 from stoa.portal.queries import ORDER_NUMBER
 from stoa.portal.visit import Visit
 
 pages = Pages()
-ORDERS_SHOWN = Kind(ORDERS, queries.LISTING, Order)
-_TIMELINE = Kind(COMMENTS, queries.COMMENTS, Comment)
-_DOUBLES = Kind(DUPLICATES, queries.DUPLICATES, Duplicate)
+ORDER_LIST = ListSource(ORDERS, queries.LISTING, Order)
+_TIMELINE = ListSource(COMMENTS, queries.COMMENTS, Comment)
+_DUPLICATES = ListSource(DUPLICATES, queries.DUPLICATES, Duplicate)
 _SORTS = (("-placed_at", "Newest first"), ("placed_at", "Oldest first"), ("-total", "Largest first"))
 _FILTERS = ("status", "payment_status", "fulfillment_status", "customer_id", "has_suspected_duplicates")
-_MOST_LINES, _MOST_ENTRIES, _MOST_DOUBLES = 50, 15, 25
-# What a viewer may read of the timeline: where the order went, and nothing of what anybody wrote.
-_IMPERSONAL = frozenset({"status", "payment_status", "fulfillment_status", "total"})
+_LINES_PER_PAGE, _ENTRIES_PER_PAGE, _MAX_DUPLICATES = 50, 15, 25
+# The timeline fields that a viewer can see: none of them contains personal data.
+_IMPERSONAL_FIELDS = frozenset({"status", "payment_status", "fulfillment_status", "total"})
 
 
-@pages.page("/stores/{handle}/orders", under="list_stores")
+@pages.page("/stores/{handle}/orders", nav="list_stores")
 async def store_orders(visit: Visit) -> View:
-    # To search by name or address is to be told them, so that is for owners.
+    # A search by name or address would reveal personal data, so only owners can do it.
     offered = ("q", *_FILTERS) if visit.may_change() else ("number", *_FILTERS)
-    listed = await shown(visit, ORDERS_SHOWN, sorts=_SORTS, offered=offered)
-    return View("stores/orders.html", {"listed": listed, "sorts": _SORTS})
+    orders = await list_view(visit, ORDER_LIST, sorts=_SORTS, offered=offered)
+    return View("stores/orders.html", {"orders": orders, "sorts": _SORTS})
 
 
-@pages.page("/stores/{handle}/orders/{order_id:int}", under="list_stores")
+@pages.page("/stores/{handle}/orders/{order_id:int}", nav="list_stores")
 async def store_order(visit: Visit) -> View:
-    found = await queries.GET.maybe(visit.db, visit.store.id, visit.place("order_id"))
+    found = await queries.GET.maybe(visit.db, visit.store.id, visit.path_param("order_id"))
     if found is None:
         raise not_found()
     order = msgspec.json.decode(found.doc, type=Order)
-    timeline = await shown(
-        visit, _TIMELINE, sorts=NEWEST, at={"order_id": order.id}, cursor="timeline", rows=_MOST_ENTRIES
+    of_order = {"order_id": order.id}
+    timeline = await list_view(
+        visit, _TIMELINE, sorts=NEWEST, path_filters=of_order, cursor_name="timeline", rows=_ENTRIES_PER_PAGE
     )
     if not visit.may_change():
-        _leave_out_people(timeline)
-    suspected, copies = [await _doubles(visit, order.id, kind) for kind in ("suspected", "copy")]
-    # A pair of which one is cancelled is settled, and no longer counts.
-    settled = [each for each in suspected.rows if "cancelled" in (order.status, each.status)]
+        _remove_personal_data(timeline)
+    suspected, copies = [await _duplicates(visit, order.id, kind) for kind in ("suspected", "copy")]
+    # A pair is resolved once one of its orders is cancelled.
+    resolved = [each for each in suspected.rows if "cancelled" in (order.status, each.status)]
     context = {
         "order": order,
-        "suspects": [each for each in suspected.rows if each not in settled],
-        "settled": settled,
+        "suspected": [each for each in suspected.rows if each not in resolved],
+        "resolved": resolved,
         "copies": copies,
         "original": await ORDER_NUMBER.maybe(visit.db, visit.store.id, order.duplicate_of or 0),
-        "lines": part(visit, order.line_items, "lines", _MOST_LINES),
+        "lines": paginate(visit, order.line_items, "lines", _LINES_PER_PAGE),
         "units": sum(line.quantity for line in order.line_items),
         "timeline": timeline,
     }
     return View("stores/order.html", context)
 
 
-async def _doubles(visit: Visit, order_id: int, kind: str) -> Shown[Duplicate]:
-    of = {"order_id": order_id}
-    return await shown(visit, _DOUBLES, sorts=NEWEST, always={"kind": kind}, at=of, cursor=kind, rows=_MOST_DOUBLES)
+async def _duplicates(visit: Visit, order_id: int, kind: str) -> ListView[Duplicate]:
+    return await list_view(
+        visit,
+        _DUPLICATES,
+        sorts=NEWEST,
+        fixed={"kind": kind},
+        path_filters={"order_id": order_id},
+        cursor_name=kind,
+        rows=_MAX_DUPLICATES,
+    )
 
 
-def _leave_out_people(timeline: Shown[Comment]) -> None:
-    """Take out of a timeline what may tell who the customer is."""
+def _remove_personal_data(timeline: ListView[Comment]) -> None:
+    """Remove comments and changes that may identify the customer."""
     for entry in timeline.rows:
         entry.body = entry.body if entry.type == "system" else None
-        entry.changes = {name: pair for name, pair in entry.changes.items() if name in _IMPERSONAL}
+        entry.changes = {name: pair for name, pair in entry.changes.items() if name in _IMPERSONAL_FIELDS}
     timeline.rows = [entry for entry in timeline.rows if entry.changes or entry.type == "system"]

@@ -1,4 +1,4 @@
-"""How a page of the portal is declared: its path, who may see it, and the forms that stand on it."""
+"""How portal pages and forms are declared: path, audience, handler, and the type of a form's fields."""
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
@@ -11,22 +11,22 @@ from starlette.responses import Response
 from stoa.portal.visit import Visit
 
 ROOT = "/portal"
-Handler = TypeVar("Handler", bound=Callable[..., Awaitable["Answer"]])
-_PLACE = re.compile(r"{(\w+)(?::\w+)?}")
+Handler = TypeVar("Handler", bound=Callable[..., Awaitable["PageResponse"]])
+_PATH_PARAM = re.compile(r"{(\w+)(?::\w+)?}")
 
 
-class Who(Enum):
-    """Whom a page is for; everybody else is shown the way, or nothing at all."""
+class Audience(Enum):
+    """Who can open a page; everybody else is redirected, or gets a 404."""
 
     ANYONE = "anyone"
-    GUEST = "somebody who is not signed in"
-    HALFWAY = "somebody who still owes the second factor"
-    PERSON = "somebody who is signed in"
-    OPERATOR = "somebody who runs the service"
+    GUEST = "not signed in"
+    SECOND_FACTOR_PENDING = "password accepted, second factor missing"
+    SIGNED_IN = "signed in"
+    OPERATOR = "signed in as an operator"
 
 
 class View(msgspec.Struct):
-    """A page to be shown: its template and what stands in it. A `secret` one is never packed or kept."""
+    """A page to render: its template and context. A `secret` page is never compressed or cached."""
 
     template: str
     context: Mapping[str, Any] = {}
@@ -35,8 +35,7 @@ class View(msgspec.Struct):
 
 
 class Redirect(msgspec.Struct):
-    """Where the browser goes after a form; `notice` is said there once, in its tone. A session or a theme goes along
-    as a cookie."""
+    """Where the browser goes after a form. The target shows `notice` once; a session or a theme is set as a cookie."""
 
     to: str
     notice: str = ""
@@ -45,69 +44,80 @@ class Redirect(msgspec.Struct):
     theme: str | None = None
 
 
-Answer = View | Redirect | Response
+PageResponse = View | Redirect | Response
 
 
-class Nothing(msgspec.Struct):
-    """A form without fields: a single button."""
+def portal_path(path: str) -> str:
+    """Return a `next` parameter if it stays inside the portal, else the dashboard (no open redirect)."""
+    inside = path == ROOT or path.startswith((f"{ROOT}/", f"{ROOT}?"))
+    return path if inside and path.isascii() and path.isprintable() and "\\" not in path else ROOT
+
+
+class NoFields(msgspec.Struct):
+    """A form that is only a button."""
 
 
 class Page(msgspec.Struct, frozen=True):
-    """What GET answers at a path. A path that names {app_id} or {handle} is only for those who own that."""
+    """The GET handler of a path. Only owners and viewers can open a path that names {app_id} or {handle}."""
 
     name: str
     path: str
-    who: Who
-    handler: Callable[[Visit], Awaitable[Answer]]
-    under: str
+    audience: Audience
+    handler: Callable[[Visit], Awaitable[PageResponse]]
+    nav: str
 
-    def address(self, places: Mapping[str, Any]) -> str:
-        return _PLACE.sub(lambda place: str(places[place[1]]), self.path)
+    def url(self, path_params: Mapping[str, Any]) -> str:
+        return _fill_in(self.path, path_params)
 
 
 class Form(msgspec.Struct, frozen=True):
-    """What POST does at a path, and the page that shows it, to which it returns with its faults."""
+    """The POST handler of a path; an invalid form is shown again on `page`. Viewers cannot submit forms."""
 
     name: str
     path: str
-    handler: Callable[..., Awaitable[Answer]]
+    handler: Callable[..., Awaitable[PageResponse]]
     fields: type[msgspec.Struct]
     page: Page
-    viewers: bool
 
     @property
-    def who(self) -> Who:
-        return self.page.who
+    def audience(self) -> Audience:
+        return self.page.audience
 
-    def address(self, places: Mapping[str, Any]) -> str:
-        return _PLACE.sub(lambda place: str(places[place[1]]), self.path)
+    def url(self, path_params: Mapping[str, Any]) -> str:
+        return _fill_in(self.path, path_params)
+
+
+def _fill_in(path: str, path_params: Mapping[str, Any]) -> str:
+    return _PATH_PARAM.sub(lambda param: str(path_params[param[1]]), path)
 
 
 class Pages:
-    """The pages and forms of one part of the portal, in the order of their declaration."""
+    """The pages and forms of one module, in the order of their declaration."""
 
     def __init__(self) -> None:
         self.pages: list[Page] = []
         self.forms: list[Form] = []
 
-    def page(self, path: str, *, who: Who = Who.PERSON, under: str = "") -> Callable[[Handler], Handler]:
-        """Declare a page; `under` names the page that navigation marks as current, where it is not this one."""
+    def page(
+        self, path: str, *, audience: Audience = Audience.SIGNED_IN, nav: str = ""
+    ) -> Callable[[Handler], Handler]:
+        """Declare a page; `nav` names the page that the navigation marks as current, if it is not this one."""
 
         def declare(handler: Handler) -> Handler:
             name = handler.__name__
-            self.pages.append(Page(name, f"{ROOT}{path}", who, handler, under or name))
+            self.pages.append(Page(name, f"{ROOT}{path}", audience, handler, nav or name))
             return handler
 
         return declare
 
-    def form(self, path: str, *, on: Callable[..., Any], viewers: bool = False) -> Callable[[Handler], Handler]:
-        """Declare a form: the handler's second parameter is the type of its fields. Viewers may send it only if said."""
+    def form(self, path: str, *, on: Callable[..., Any]) -> Callable[[Handler], Handler]:
+        """Declare a form of the page `on`; the annotation of the handler's parameter `form` is the type of its fields."""
         page = next(page for page in self.pages if page.handler is on)
 
         def declare(handler: Handler) -> Handler:
             hints = get_type_hints(handler, include_extras=True)
-            fields: type[msgspec.Struct] = hints.get("form", Nothing)
-            self.forms.append(Form(handler.__name__, f"{ROOT}{path}", handler, fields, page, viewers))
+            fields: type[msgspec.Struct] = hints.get("form", NoFields)
+            self.forms.append(Form(handler.__name__, f"{ROOT}{path}", handler, fields, page))
             return handler
 
         return declare

@@ -1,4 +1,4 @@
-"""What the database does for pages about things that the API itself does not list."""
+"""SQL for portal pages that no API endpoint covers."""
 
 from datetime import date, datetime
 
@@ -7,28 +7,26 @@ import msgspec
 from stoa.db.query import Query
 
 _OPERATOR = "operators see every store, app and account"
-_SERVICE = "the service's health belongs to no store"
-_FOUND = "($2 = '' OR strpos(lower({0}), $2) > 0 OR strpos(lower({1}), $2) > 0)"
+_SERVICE = "the health of the service belongs to no store"
+_MATCHES = "($2 = '' OR strpos(lower({0}), $2) > 0 OR strpos(lower({1}), $2) > 0)"
 
-# --- a store's orders --------------------------------------------------------------------------------------
+# --- orders of a store -------------------------------------------------------------------------------------
 
 ORDER_NUMBER = Query(int, "SELECT number FROM orders WHERE store_id = $1 AND id = $2")
 
-# --- a store's imports -------------------------------------------------------------------------------------
+# --- imports of a store ------------------------------------------------------------------------------------
 
 
 class ImportRow(msgspec.Struct):
-    """An import as a list shows it."""
+    """An import in the list of imports."""
 
     id: str
     number: int
     resource: str
     status: str
-    media: str
     dry_run: bool
     app_name: str | None
     total: int
-    checked: int
     processed: int
     failed: int
     created_at: datetime
@@ -37,18 +35,16 @@ class ImportRow(msgspec.Struct):
 
 IMPORTS = Query(
     ImportRow,
-    """SELECT i.id, i.number, i.resource, i.status, i.media, i.options::json ->> 'dry_run' = 'true' AS dry_run,
-              a.name AS app_name, i.total, i.checked, i.processed, i.failed, i.created_at, i.finished_at
+    """SELECT i.id, i.number, i.resource, i.status, i.options::json ->> 'dry_run' = 'true' AS dry_run,
+              a.name AS app_name, i.total, i.processed, i.failed, i.created_at, i.finished_at
          FROM imports i LEFT JOIN apps a ON a.id = i.app_id
         WHERE i.store_id = $1 AND i.number < $2 ORDER BY i.number DESC LIMIT $3""",
 )
-APP_NAME = Query(
-    str, "SELECT name FROM apps WHERE id = $1", unbound="an app's name is told to the store that it wrote to"
-)
+APP_NAME = Query(str, "SELECT name FROM apps WHERE id = $1", unbound="a store sees the names of apps that wrote to it")
 
 
-class Person(msgspec.Struct):
-    """Somebody who may see a store."""
+class StoreMember(msgspec.Struct):
+    """An account with a role on a store."""
 
     id: int
     name: str
@@ -56,16 +52,16 @@ class Person(msgspec.Struct):
     role: str
 
 
-PEOPLE_OF_STORE = Query(
-    Person,
+STORE_MEMBERS = Query(
+    StoreMember,
     """SELECT a.id, a.name, a.email, o.role FROM account_stores o JOIN accounts a ON a.id = o.account_id
         WHERE o.store_id = $1 ORDER BY o.role, a.id LIMIT 100""",
 )
 
-# --- what operators look after -----------------------------------------------------------------------------
+# --- search for operators ----------------------------------------------------------------------------------
 
 
-class StoreFound(msgspec.Struct):
+class StoreResult(msgspec.Struct):
     id: int
     handle: str
     name: str
@@ -77,17 +73,17 @@ class StoreFound(msgspec.Struct):
 
 
 STORES = Query(
-    StoreFound,
+    StoreResult,
     f"""SELECT s.id, s.handle, s.name, s.currency, s.status,
                EXISTS (SELECT 1 FROM account_stores o WHERE o.store_id = s.id AND o.development) AS development,
                (SELECT count(*) FROM installations i WHERE i.store_id = s.id) AS apps, s.created_at
-          FROM stores s WHERE s.id < $1 AND {_FOUND.format("s.handle", "s.name")} AND ($3 = '' OR s.status = $3)
+          FROM stores s WHERE s.id < $1 AND {_MATCHES.format("s.handle", "s.name")} AND ($3 = '' OR s.status = $3)
          ORDER BY s.id DESC LIMIT $4""",
     unbound=_OPERATOR,
 )
 
 
-class AppFound(msgspec.Struct):
+class AppResult(msgspec.Struct):
     id: int
     client_id: str
     name: str
@@ -98,18 +94,18 @@ class AppFound(msgspec.Struct):
 
 
 APPS = Query(
-    AppFound,
+    AppResult,
     f"""SELECT a.id, a.client_id, a.name, a.status,
                (SELECT p.email FROM account_apps o JOIN accounts p ON p.id = o.account_id
                  WHERE o.app_id = a.id AND o.role = 'owner' ORDER BY p.id LIMIT 1) AS owner,
                (SELECT count(*) FROM installations i WHERE i.app_id = a.id) AS stores, a.created_at
-          FROM apps a WHERE a.id < $1 AND {_FOUND.format("a.client_id", "a.name")} AND ($3 = '' OR a.status = $3)
+          FROM apps a WHERE a.id < $1 AND {_MATCHES.format("a.client_id", "a.name")} AND ($3 = '' OR a.status = $3)
          ORDER BY a.id DESC LIMIT $4""",
     unbound=_OPERATOR,
 )
 
 
-class AccountFound(msgspec.Struct):
+class AccountResult(msgspec.Struct):
     id: int
     email: str
     name: str
@@ -119,16 +115,15 @@ class AccountFound(msgspec.Struct):
     stores: int
     apps: int
     seen_at: datetime | None
-    created_at: datetime
 
 
 ACCOUNTS = Query(
-    AccountFound,
+    AccountResult,
     f"""SELECT a.id, a.email, a.name, a.operator, a.status, a.totp_secret IS NOT NULL AS second_factor,
                (SELECT count(*) FROM account_stores o WHERE o.account_id = a.id) AS stores,
                (SELECT count(*) FROM account_apps o WHERE o.account_id = a.id) AS apps,
-               (SELECT max(s.seen_at) FROM account_sessions s WHERE s.account_id = a.id) AS seen_at, a.created_at
-          FROM accounts a WHERE a.id < $1 AND {_FOUND.format("a.email", "a.name")} AND ($3 = '' OR a.status = $3)
+               (SELECT max(s.seen_at) FROM account_sessions s WHERE s.account_id = a.id) AS seen_at
+          FROM accounts a WHERE a.id < $1 AND {_MATCHES.format("a.email", "a.name")} AND ($3 = '' OR a.status = $3)
          ORDER BY a.id DESC LIMIT $4""",
     unbound=_OPERATOR,
 )
@@ -136,23 +131,21 @@ ACCOUNTS = Query(
 # --- health ------------------------------------------------------------------------------------------------
 
 
-class Server(msgspec.Struct):
-    """The database as it is now."""
-
+class DatabaseStatus(msgspec.Struct):
     version: str
     bytes: int
     started_at: datetime
     connections: int
-    most_connections: int
-    moment: datetime
+    max_connections: int
+    now: datetime
 
 
-SERVER = Query(
-    Server,
+DATABASE = Query(
+    DatabaseStatus,
     """SELECT current_setting('server_version') AS version, pg_database_size(current_database()) AS bytes,
               pg_postmaster_start_time() AS started_at,
               (SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()) AS connections,
-              current_setting('max_connections')::integer AS most_connections, clock_timestamp() AS moment""",
+              current_setting('max_connections')::integer AS max_connections, clock_timestamp() AS now""",
     unbound=_SERVICE,
 )
 
@@ -170,14 +163,14 @@ MIGRATIONS = Query(
 )
 
 
-class ImportsNow(msgspec.Struct):
+class ImportQueue(msgspec.Struct):
     running: int
     waiting: int
     oldest: datetime | None
 
 
-IMPORTS_NOW = Query(
-    ImportsNow,
+IMPORT_QUEUE = Query(
+    ImportQueue,
     """SELECT count(*) FILTER (WHERE lease_owner <> '' AND lease_until > now()) AS running,
               count(*) FILTER (WHERE lease_owner = '' OR lease_until <= now()) AS waiting,
               min(created_at) FILTER (WHERE lease_owner = '' OR lease_until <= now()) AS oldest
@@ -186,19 +179,18 @@ IMPORTS_NOW = Query(
 )
 
 
-class Days(msgspec.Struct):
-    """The days for which a table has a partition."""
+class Partitions(msgspec.Struct):
+    """The daily partitions of a table; `ahead` if the partition for tomorrow exists."""
 
-    name: str
+    table: str
     days: int
-    first: date | None
     last: date | None
     ahead: bool
 
 
-DAYS = Query(
-    Days,
-    """SELECT t.name, count(d.day) AS days, min(d.day) AS first, max(d.day) AS last,
+PARTITIONS = Query(
+    Partitions,
+    """SELECT t.name AS table, count(d.day) AS days, max(d.day) AS last,
               coalesce(max(d.day) > current_date, false) AS ahead
          FROM unnest(ARRAY['events', 'deliveries']) AS t (name) LEFT JOIN (
               SELECT i.inhparent, to_date(right(c.relname, 8), 'YYYYMMDD') AS day
@@ -209,8 +201,8 @@ DAYS = Query(
 )
 
 
-class Failing(msgspec.Struct):
-    """A receiver that is left alone for now."""
+class FailingReceiver(msgspec.Struct):
+    """A webhook receiver whose circuit breaker is open."""
 
     store: str
     app_name: str
@@ -220,8 +212,8 @@ class Failing(msgspec.Struct):
     next_at: datetime | None
 
 
-FAILING = Query(
-    Failing,
+FAILING_RECEIVERS = Query(
+    FailingReceiver,
     """SELECT s.handle AS store, a.name AS app_name, l.webhook_id, l.waiting, l.failing_since AS since,
               l.hold_until AS next_at
          FROM lanes l JOIN webhooks w ON w.store_id = l.store_id AND w.id = l.webhook_id
@@ -231,16 +223,16 @@ FAILING = Query(
 )
 
 
-class Overdue(msgspec.Struct):
-    """What housekeeping has still to do: how much of each thing lies there past its time, and since when."""
+class OverdueChore(msgspec.Struct):
+    """Rows that housekeeping should have deleted by now, and since when."""
 
     chore: str
     rows: int
     since: datetime | None
 
 
-OVERDUE = Query(
-    Overdue,
+OVERDUE_CHORES = Query(
+    OverdueChore,
     """SELECT 'idempotency keys' AS chore, count(*) AS rows, min(t.at) AS since FROM (
               SELECT created_at + interval '7 days' AS at FROM idempotency_keys
                WHERE created_at < now() - interval '7 days' LIMIT 10000) t

@@ -1,4 +1,4 @@
-"""From a view to HTML: templates that escape everything and refuse what is not defined."""
+"""Renders views with Jinja: all output is escaped, and undefined names are errors."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +18,7 @@ from stoa.portal.visit import Visit
 
 _GROUPS = {
     "products": "Products",
-    "inventory": "Stock",
+    "inventory": "Inventory",
     "orders": "Orders",
     "customers": "Customers",
     "webhooks": "Webhooks",
@@ -27,30 +27,30 @@ _AGO = ((60, "second"), (60, "minute"), (24, "hour"), (30, "day"), (12, "month")
 
 
 class FormView:
-    """A form as a template sees it: where it goes, and for each field the value and the fault to show."""
+    """A form in a template: its URL, and the value and fault of each field."""
 
-    def __init__(self, form: Form, address: str, visit: Visit) -> None:
-        self.address = address
-        self.id = address.removeprefix("/portal/").replace("/", "-")
-        self._filled = visit.filled if visit.filled and visit.filled.address == address else None
+    def __init__(self, url: str, visit: Visit) -> None:
+        self.url = url
+        self.id = url.removeprefix("/portal/").replace("/", "-")
+        self._submitted = visit.submitted if visit.submitted and visit.submitted.url == url else None
 
     def value(self, field: str, default: Any = "") -> Any:
-        """What was typed before, or what stands there at first."""
-        if self._filled is None:
+        """Return the submitted value, or the initial one."""
+        if self._submitted is None:
             return default
-        return self._filled.values.get(field, [""])[-1]
+        return self._submitted.values.get(field, [""])[-1]
 
     def chosen(self, field: str, value: str, *, default: bool = False) -> bool:
-        """Whether a box or an option is ticked."""
-        return default if self._filled is None else value in self._filled.values.get(field, [])
+        """Whether a checkbox or an option is selected."""
+        return default if self._submitted is None else value in self._submitted.values.get(field, [])
 
     def fault(self, field: str) -> str:
-        """What is wrong with a field; an empty name asks about the form as a whole."""
-        return self._filled.faults.get(field, "") if self._filled else ""
+        """Return the fault of a field; the empty name means the form as a whole."""
+        return self._submitted.faults.get(field, "") if self._submitted else ""
 
 
 class Renderer:
-    """Renders views with the pages and forms that addresses are made from."""
+    """Renders views; knows all pages and forms, to build their URLs."""
 
     def __init__(self, pages: Sequence[Page], forms: Sequence[Form], navigation: Callable[[Visit], Any]) -> None:
         self._pages = {page.name: page for page in pages}
@@ -58,17 +58,16 @@ class Renderer:
         self._navigation = navigation
 
     def html(self, visit: Visit, template: str, context: Mapping[str, Any], current: str = "") -> str:
-        def url(name: str, **places: Any) -> str:
-            return self._pages[name].address({**visit.request.path_params, **places})
+        def url(name: str, **path_params: Any) -> str:
+            return self._pages[name].url({**visit.request.path_params, **path_params})
 
-        def form(name: str, **places: Any) -> FormView:
-            declared = self._forms[name]
-            return FormView(declared, declared.address({**visit.request.path_params, **places}), visit)
+        def form(name: str, **path_params: Any) -> FormView:
+            return FormView(self._forms[name].url({**visit.request.path_params, **path_params}), visit)
 
         shared: dict[str, Any] = {
             "scope_groups": _scope_groups(),
             "visit": visit,
-            "me": visit.person,
+            "me": visit.account,
             "url": url,
             "form_of": form,
             "current": current,
@@ -77,7 +76,7 @@ class Renderer:
             "token_field": TOKEN,
         }
         templates = _environment()
-        shared["ui"] = templates.get_template("parts.html").make_module(shared)
+        shared["ui"] = templates.get_template("components.html").make_module(shared)
         return templates.get_template(template).render({**shared, **context})
 
 
@@ -86,7 +85,7 @@ def _environment() -> Environment:
     filters: dict[str, Callable[..., Any]] = {
         "ago": ago,
         "moment": moment,
-        "words": scope_words,
+        "describe_scope": describe_scope,
         "initials": initials,
         "browser": browser,
         "filename": filename,
@@ -96,17 +95,20 @@ def _environment() -> Environment:
 
 @cache
 def _scope_groups() -> list[tuple[str, list[str]]]:
-    """The scopes by what they are about, as a chooser shows them."""
-    nouns = dict.fromkeys(scope.partition(":")[0] for scope in SCOPES)
-    return [(_GROUPS.get(noun, noun), [scope for scope in SCOPES if scope.startswith(f"{noun}:")]) for noun in nouns]
+    """Return the scopes by resource, for the scope chooser."""
+    resources = dict.fromkeys(scope.partition(":")[0] for scope in SCOPES)
+    return [
+        (_GROUPS.get(resource, resource), [scope for scope in SCOPES if scope.startswith(f"{resource}:")])
+        for resource in resources
+    ]
 
 
 def _asset(name: str) -> str:
-    return assets()[name].address
+    return assets()[name].url
 
 
 def moment(when: datetime) -> Markup:
-    """A time that people and programs can read."""
+    """Format an exact time."""
     utc = when.astimezone(UTC)
     return Markup('<time datetime="{}">{}</time>').format(
         utc.isoformat(timespec="seconds"), f"{utc:%-d %b %Y, %H:%M} UTC"
@@ -114,40 +116,39 @@ def moment(when: datetime) -> Markup:
 
 
 def ago(when: datetime) -> Markup:
-    """How long ago, with the exact time behind it."""
+    """Format a relative time; the tooltip shows the exact one."""
     utc = when.astimezone(UTC)
     amount = max(0, int((datetime.now(UTC) - utc).total_seconds()))
-    words = "just now"
+    label = "just now"
     for size, unit in _AGO:
         if amount < size or unit == "year":
-            words = "just now" if unit == "second" else f"{amount} {unit}{'' if amount == 1 else 's'} ago"
+            label = "just now" if unit == "second" else f"{amount} {unit}{'' if amount == 1 else 's'} ago"
             break
         amount //= size
     exact = f"{utc:%-d %b %Y, %H:%M} UTC"
-    return Markup('<time datetime="{}" title="{}">{}</time>').format(utc.isoformat(timespec="seconds"), exact, words)
+    return Markup('<time datetime="{}" title="{}">{}</time>').format(utc.isoformat(timespec="seconds"), exact, label)
 
 
-def scope_words(scope: str) -> str:
-    """What a scope allows, in plain words."""
+def describe_scope(scope: str) -> str:
     return SCOPES.get(scope, scope)
 
 
 def initials(name: str) -> str:
-    """One or two letters to stand for a name."""
+    """Return the one or two initials of a name."""
     parts = [part for part in name.split() if part[0].isalnum()]
     return "".join(part[0] for part in (parts[:1] + parts[-1:] if len(parts) > 1 else parts)).upper() or "?"
 
 
 def browser(agent: str) -> str:
-    """What a user agent calls itself, in two words; browsers claim to be each other, so the order matters."""
+    """Return the browser and system of a user agent. Browsers also send each other's names, so the order matters."""
     names = ("Edg", "OPR", "Firefox", "Chrome", "Safari", "curl", "python-httpx")
     systems = ("Android", "iPhone", "iPad", "Windows", "Mac OS", "Linux")
     name = next((each for each in names if each in agent), "")
     system = next((each for each in systems if each in agent), "")
-    plain = {"Edg": "Edge", "OPR": "Opera", "python-httpx": "httpx"}.get(name, name)
-    return " on ".join(part for part in (plain, system) if part) or "Unknown browser"
+    label = {"Edg": "Edge", "OPR": "Opera", "python-httpx": "httpx"}.get(name, name)
+    return " on ".join(part for part in (label, system) if part) or "Unknown browser"
 
 
 def filename(name: str) -> str:
-    """A name fit for a file."""
+    """Return a name that is safe as a file name."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "app"

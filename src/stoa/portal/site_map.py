@@ -1,4 +1,4 @@
-"""Every page and form of the portal in order, and the navigation that leads to them."""
+"""All pages and forms of the portal, and the navigation."""
 
 from collections.abc import Callable, Sequence
 
@@ -9,10 +9,10 @@ from stoa.db.pool import Database
 from stoa.portal import (
     apps,
     audit,
+    authentication,
     customers,
     dashboard,
     deliveries,
-    entry,
     health,
     imports,
     operators,
@@ -20,23 +20,25 @@ from stoa.portal import (
     products,
     profile,
     stores,
-    subscription,
+    subscription_detail,
     subscriptions,
     tail,
+    theme,
     usage,
 )
-from stoa.portal.answering import Portal
+from stoa.portal.dispatch import PageHandler
 from stoa.portal.pages import Form, Page, Pages
 from stoa.portal.visit import Visit
 from stoa.settings import Settings
 
-PARTS: Sequence[Pages] = (
-    entry.pages,
+MODULES: Sequence[Pages] = (
+    authentication.pages,
+    theme.pages,
     dashboard.pages,
     apps.pages,
     usage.pages,
     subscriptions.pages,
-    subscription.pages,
+    subscription_detail.pages,
     deliveries.pages,
     tail.pages,
     stores.pages,
@@ -49,17 +51,17 @@ PARTS: Sequence[Pages] = (
     operators.pages,
     health.pages,
 )
-PAGES: list[Page] = [page for part in PARTS for page in part.pages]
-FORMS: list[Form] = [form for part in PARTS for form in part.forms]
+PAGES: list[Page] = [page for module in MODULES for page in module.pages]
+FORMS: list[Form] = [form for module in MODULES for form in module.forms]
 
 
 class Item(msgspec.Struct, frozen=True):
-    """A link of the navigation: what it says, its drawing, and the page or address that it leads to."""
+    """A navigation link to a page, or to a URL outside the portal."""
 
-    words: str
+    label: str
     icon: str
     page: str = ""
-    address: str = ""
+    url: str = ""
 
 
 class Section(msgspec.Struct, frozen=True):
@@ -70,10 +72,10 @@ class Section(msgspec.Struct, frozen=True):
 
 NAVIGATION = (
     Section("", (Item("Overview", "home", "dashboard"),)),
-    Section("Build", (Item("Apps", "app", "list_apps"),)),
-    Section("Sell", (Item("Stores", "store", "list_stores"),)),
+    Section("Developers", (Item("Apps", "app", "list_apps"),)),
+    Section("Merchants", (Item("Stores", "store", "list_stores"),)),
     Section(
-        "Run",
+        "Operators",
         (
             Item("All stores", "store", "operator_stores"),
             Item("All apps", "app", "operator_apps"),
@@ -83,9 +85,9 @@ NAVIGATION = (
         ),
         operators=True,
     ),
-    Section("Learn", (Item("API reference", "book", address="/docs"),)),
+    Section("Documentation", (Item("API reference", "book", url="/docs"),)),
 )
-# The pages beside each other at one app, and at one store.
+# The tabs of an app, and of a store.
 APP_TABS = (
     ("Overview", "app_page"),
     ("Usage", "app_usage"),
@@ -111,9 +113,9 @@ class Navigation(msgspec.Struct):
 
 
 def navigation(visit: Visit) -> Navigation:
-    operator = visit.person is not None and visit.person.operator
+    operator = visit.account is not None and visit.account.operator
     return Navigation([section for section in NAVIGATION if operator or not section.operators])
 
 
 def routes(database: Database, settings: Settings, committed: Callable[[int], None] = lambda _: None) -> list[Route]:
-    return Portal(database, settings, PAGES, FORMS, navigation, committed).routes()
+    return PageHandler(database, settings, PAGES, FORMS, navigation, committed).routes()

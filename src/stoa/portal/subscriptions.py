@@ -1,4 +1,4 @@
-"""An app's webhooks over its stores: the list of them, and a new one with its secret."""
+"""Webhook subscriptions of an app: the list across all stores, and the form for a new one."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -10,18 +10,19 @@ import msgspec
 
 from stoa.db.query import Query
 from stoa.events.outbox import Event
-from stoa.portal.acting import (
+from stoa.portal.forms import text
+from stoa.portal.impersonation import (
     READ,
     WRITE,
-    Acting,
-    There,
-    acting_at,
-    in_force_there,
-    stores_of,
-    telling,
-    writing,
+    ImpersonatedCall,
+    InstalledStore,
+    call_as_app,
+    effective_scopes,
+    installed_stores,
+    refusals_as_faults,
+    write_transaction,
 )
-from stoa.portal.forms import text
+from stoa.portal.list_view import PAGE_SIZE, before
 from stoa.portal.pages import Pages, View
 from stoa.portal.visit import Visit
 from stoa.rest.endpoint import One
@@ -32,170 +33,161 @@ from stoa.webhooks.delivery.events import WebhookTest
 from stoa.webhooks.http import address_guard
 
 pages = Pages()
-LISTED = 25
 FIELDS = ("url", "name", "events")
-_NOUNS = {
+_GROUPS = {
     "order": "Orders",
-    "product": "Products and stock",
+    "product": "Products and inventory",
     "customer": "Customers",
     "app": "This app",
-    "webhook": "Its webhooks",
+    "webhook": "Webhooks of this app",
 }
-
-Address = Annotated[str, text("Give an address of at most 2048 characters.", most=2048)]
-Name = Annotated[str, text("Give a name of at most 100 characters.", most=100)]
-_PORT = 8787
-_WEB_ADDRESS = re.compile(r"https?://\S+")
+_EXAMPLE_PORT = 8787
+_WEB_URL = re.compile(r"https?://\S+")
 
 
-class Settings(msgspec.Struct):
+class SubscriptionForm(msgspec.Struct):
     events: list[str]
-    url: Address = ""
-    name: Name = ""
+    url: Annotated[str, text("Use a URL with at most 2048 characters.", max_length=2048)] = ""
+    name: Annotated[str, text("Use a name with at most 100 characters.", max_length=100)] = ""
 
     @classmethod
     def faults(cls, values: Mapping[str, Any]) -> dict[str, str]:
         faults: dict[str, str] = {}
         if not values.get("events"):
-            faults["events"] = "Choose at least one event."
-        elif not {*Event.known, *(f"{noun}.*" for noun in _NOUNS), "*"}.issuperset(values["events"]):
-            faults["events"] = "Choose among these events."
-        if values.get("url") and not _WEB_ADDRESS.fullmatch(values["url"]):
-            faults["url"] = "Give a web address without spaces that begins with https://."
+            faults["events"] = "Select at least one event."
+        elif not {*Event.known, *(f"{group}.*" for group in _GROUPS), "*"}.issuperset(values["events"]):
+            faults["events"] = "Select events from this list."
+        if values.get("url") and not _WEB_URL.fullmatch(values["url"]):
+            faults["url"] = "Enter a URL without spaces that starts with https://."
         return faults
 
-    def wanted(self) -> list[str]:
-        """What was ticked, without what a wildcard means anyway."""
-        all_of = {each for each in self.events if each.endswith("*")}
+    def patterns(self) -> list[str]:
+        """Return the selected events, without those that a selected wildcard already covers."""
+        wildcards = {each for each in self.events if each.endswith("*")}
         return [
-            each for each in dict.fromkeys(self.events) if each in all_of or f"{each.partition('.')[0]}.*" not in all_of
+            each
+            for each in dict.fromkeys(self.events)
+            if each in wildcards or f"{each.partition('.')[0]}.*" not in wildcards
         ]
 
 
-class NewSubscription(Settings):
-    store: Annotated[str, text("Choose a store.", most=200)] = ""
+class NewSubscriptionForm(SubscriptionForm):
+    store: Annotated[str, text("Select a store.", max_length=200)] = ""
 
 
-class Choice(msgspec.Struct, frozen=True):
-    """An event that may be ticked."""
+class EventChoice(msgspec.Struct, frozen=True):
+    """An event in the event chooser."""
 
     name: str
-    words: str
+    description: str
     scope: str
 
 
-class Place(msgspec.Struct):
+class SubscriptionKey(msgspec.Struct):
     store_id: int
     id: int
 
 
-# The stores are those that have the app installed and let it see its webhooks.
 SUBSCRIPTIONS_OF_APP = Query(
-    Place,
+    SubscriptionKey,
     """SELECT w.store_id, w.id FROM webhooks w
         WHERE w.app_id = $1 AND w.store_id = ANY ($2::text[]::bigint[]) AND w.ended_at IS NULL AND w.id < $3
         ORDER BY w.id DESC LIMIT $4""",
-    unbound="the developer of an app sees its webhooks in all stores",
+    unbound="an app's developer sees its subscriptions on all stores that grant it access",
 )
 
 
-@pages.page("/apps/{app_id:int}/webhooks", under="list_apps")
+@pages.page("/apps/{app_id:int}/webhooks", nav="list_apps")
 async def app_webhooks(visit: Visit) -> View:
-    stores = await stores_of(visit)
-    seen = [each for each in stores if READ in in_force_there(visit, each)]
-    rows = await _listed(visit, seen, before(visit))
+    stores = await installed_stores(visit)
+    readable = [each for each in stores if READ in effective_scopes(visit, each)]
+    rows = await _subscriptions(visit, readable, before(visit))
     context = {
         "stores": stores,
-        "blind": len(stores) - len(seen),
-        "rows": rows[:LISTED],
-        "next": rows[LISTED - 1][1].id if rows[LISTED:] else 0,
-        "may_subscribe": any(WRITE in in_force_there(visit, each) for each in stores),
+        "hidden_stores": len(stores) - len(readable),
+        "rows": rows[:PAGE_SIZE],
+        "next": rows[PAGE_SIZE - 1][1].id if rows[PAGE_SIZE:] else 0,
+        "may_subscribe": any(WRITE in effective_scopes(visit, each) for each in stores),
     }
     return View("apps/webhooks.html", context)
 
 
-def before(visit: Visit) -> int:
-    """The number below which a list goes on, as its address says; what it says wrongly is left out."""
-    said = visit.query("before")
-    return int(said) if said.isascii() and said.isdigit() and 0 < len(said) < 19 else 2**62
-
-
-async def _listed(visit: Visit, seen: Sequence[There], below: int) -> list[tuple[There, Webhook]]:
-    """Subscriptions with how they fare, the newest first, and one more than a page holds."""
-    by_id = {each.id: each for each in seen}
-    places = await SUBSCRIPTIONS_OF_APP.all(visit.db, visit.app.id, [str(each) for each in by_id], below, LISTED + 1)
-    found: list[tuple[There, Webhook]] = []
-    for store_id in {place.store_id for place in places}:
-        ids = [place.id for place in places if place.store_id == store_id]
+async def _subscriptions(
+    visit: Visit, stores: Sequence[InstalledStore], below: int
+) -> list[tuple[InstalledStore, Webhook]]:
+    """Return subscriptions with their stores, newest first, and one more than a page holds."""
+    by_id = {each.id: each for each in stores}
+    store_ids = [str(each) for each in by_id]
+    keys = await SUBSCRIPTIONS_OF_APP.all(visit.db, visit.app.id, store_ids, below, PAGE_SIZE + 1)
+    found: list[tuple[InstalledStore, Webhook]] = []
+    for store_id in {key.store_id for key in keys}:
+        ids = [key.id for key in keys if key.store_id == store_id]
         rows = await queries.THESE.all(visit.db, store_id, visit.app.id, ids)
         found += [(by_id[store_id], shown(row)) for row in rows]
     return sorted(found, key=lambda pair: -pair[1].id)
 
 
-@pages.page("/apps/{app_id:int}/new-webhook", under="list_apps")
+@pages.page("/apps/{app_id:int}/new-webhook", nav="list_apps")
 async def new_webhook(visit: Visit) -> View:
-    stores = await stores_of(visit)
-    able = [each for each in stores if WRITE in in_force_there(visit, each)]
-    asked = visit.filled.values.get("store", [""])[-1] if visit.filled else visit.query("store")
-    # At first the one that has had the app for longest: its lines to paste call that store, too.
-    usual = min(able, key=lambda each: each.installed_at, default=None)
-    chosen = next((each for each in able if each.handle == asked), usual)
+    stores = [each for each in await installed_stores(visit) if WRITE in effective_scopes(visit, each)]
+    handle = visit.submitted.values.get("store", [""])[-1] if visit.submitted else visit.query("store")
+    # By default the first store that installed the app, as in the snippets on the app's page.
+    default = min(stores, key=lambda each: each.installed_at, default=None)
     context = {
         "stores": stores,
-        "able": able,
-        "chosen": chosen,
-        "groups": choices(),
-        # What one of them grants may be ticked; whether the chosen one does is told when it is sent.
-        "granted": frozenset[str]().union(*(in_force_there(visit, each) for each in able)),
-        "near": near(visit),
+        "selected": next((each for each in stores if each.handle == handle), default),
+        "groups": event_groups(),
+        # Every scope that one of the stores grants; the selected store's scopes are checked on submission.
+        "granted": frozenset[str]().union(*(effective_scopes(visit, each) for each in stores)),
+        "localhost_allowed": localhost_allowed(visit),
     }
     return View("apps/new_webhook.html", context)
 
 
 @pages.form("/apps/{app_id:int}/new-webhook", on=new_webhook)
-async def create_subscription(visit: Visit, form: NewSubscription) -> View:
-    call = await acting_at(visit, form.store)
-    body = NewWebhook(form.wanted(), url=form.url or None, name=form.name or None)
+async def create_subscription(visit: Visit, form: NewSubscriptionForm) -> View:
+    call = await call_as_app(visit, form.store)
+    body = NewWebhook(form.patterns(), url=form.url or None, name=form.name or None)
     call.require(WRITE)
-    async with telling(FIELDS):
+    async with refusals_as_faults(FIELDS):
         await endpoints.refuse_private_host(call, body)
-    async with writing(visit, call, FIELDS):
-        made = await endpoints.create_webhook(call, body)
-    return secret_page(visit, call, made, fresh=True)
+    async with write_transaction(visit, call, FIELDS):
+        created = await endpoints.create_webhook(call, body)
+    return secret_page(visit, call, created, new=True)
 
 
-def secret_page(visit: Visit, call: Acting, made: One[Webhook], *, fresh: bool = False) -> View:
-    """The one page that ever shows this secret."""
-    hook = msgspec.json.decode(made.doc, type=Webhook)
-    context = {"hook": hook, "at": call.store.handle, "fresh": fresh, "port": _port(hook.url or "")}
+def secret_page(visit: Visit, call: ImpersonatedCall, result: One[Webhook], *, new: bool = False) -> View:
+    """Return the only page that shows this secret."""
+    hook = msgspec.json.decode(result.doc, type=Webhook)
+    context = {"hook": hook, "at": call.store.handle, "new": new, "port": _receiver_port(hook.url or "")}
     return View("apps/webhook_secret.html", context, secret=True)
 
 
-def _port(url: str) -> int:
-    """Where the receiver that we show listens: where a plain address leads; before TLS something else stands."""
+def _receiver_port(url: str) -> int:
+    """Return the port for the example receiver: that of a plain HTTP URL; behind TLS there is a proxy."""
     parts = urlsplit(url)
-    return parts.port or 80 if parts.scheme == "http" else _PORT
+    return parts.port or 80 if parts.scheme == "http" else _EXAMPLE_PORT
 
 
-def near(visit: Visit) -> bool:
-    """Whether events may be sent to a receiver on this very machine, as in the demo."""
+def localhost_allowed(visit: Visit) -> bool:
+    """Whether the service can deliver to a receiver on its own machine, as in the demo."""
     allowed = address_guard.Allowed.parse(visit.settings.webhook_allow)
-    return address_guard.refuse_url(f"http://localhost:{_PORT}/", allowed) is None
+    return address_guard.refuse_url(f"http://localhost:{_EXAMPLE_PORT}/", allowed) is None
 
 
 @cache
-def choices() -> list[tuple[str, str, list[Choice]]]:
-    """The events by what they are about: the wildcard, its words, and each event in plain words."""
-    groups: list[tuple[str, str, list[Choice]]] = []
-    for noun, words in _NOUNS.items():
-        named = [each for each in Event.known.values() if each.name.partition(".")[0] == noun]
-        named.sort(key=lambda each: each.resource_type == "import")  # the rarest last
-        found = [Choice(each.name, _plain(each), each.scope) for each in named if each is not WebhookTest]
-        groups.append((f"{noun}.*", words, found))
+def event_groups() -> list[tuple[str, str, list[EventChoice]]]:
+    """Return the events by resource: the wildcard, its title, and its events."""
+    groups: list[tuple[str, str, list[EventChoice]]] = []
+    for group, title in _GROUPS.items():
+        events = [each for each in Event.known.values() if each.name.partition(".")[0] == group]
+        events.sort(key=lambda each: each.resource_type == "import")  # the rarest last
+        choices = [EventChoice(each.name, _summary(each), each.scope) for each in events if each is not WebhookTest]
+        groups.append((f"{group}.*", title, choices))
     return groups
 
 
-def _plain(event: type[Event]) -> str:
-    """An event's description without what is only of use to whoever reads its document."""
-    told = (event.__doc__ or "").strip().partition(";")[0]
-    return told if told.endswith(".") else f"{told}."
+def _summary(event: type[Event]) -> str:
+    """Return the first clause of an event's description."""
+    clause = (event.__doc__ or "").strip().partition(";")[0]
+    return clause if clause.endswith(".") else f"{clause}."

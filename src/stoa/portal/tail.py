@@ -1,4 +1,4 @@
-"""The live tail: an app's deliveries as they happen, sent to an open page as server-sent events for a bounded time."""
+"""The live tail: streams an app's deliveries to an open page as server-sent events."""
 
 import time
 from collections import Counter
@@ -13,23 +13,23 @@ from stoa.accounts.sessions import find_session
 from stoa.db.errors import PostgresError, Unavailable
 from stoa.db.pool import Database
 from stoa.db.query import Query
-from stoa.portal.acting import READ, There, in_force_there, stores_of
 from stoa.portal.apps import APPS
+from stoa.portal.impersonation import READ, InstalledStore, effective_scopes, installed_stores
 from stoa.portal.pages import Pages, View
 from stoa.portal.visit import EVENT_STREAM, Visit
 from stoa.settings import secret_key
 from stoa.webhooks.api.feed import watch_of
 
 pages = Pages()
-LATEST = 25
-LOOK_EVERY_S, LONGEST_S = 1.0, 60.0
-MOST_OPEN, MOST_OF_ONE_PERSON = 100, 4
-_MOST_LANES, _MOST_UNSETTLED = 100, 100
-_open: Counter[int] = Counter()  # streams of this process, by person
+_BATCH_SIZE = 25
+_POLL_INTERVAL_S, _MAX_STREAM_S = 1.0, 60.0
+_MAX_STREAMS, _MAX_STREAMS_PER_ACCOUNT = 100, 4
+_MAX_LANES, _MAX_UNSETTLED = 100, 100
+_streams: Counter[int] = Counter()  # open streams of this process, by account
 
 
 class Lane(msgspec.Struct):
-    """A subscription and how far it has come."""
+    """A subscription and its latest sequence."""
 
     store_id: int
     webhook_id: int
@@ -45,12 +45,12 @@ LANES_OF_APP = Query(
          FROM webhooks w JOIN lanes l ON l.store_id = w.store_id AND l.webhook_id = w.id
         WHERE w.app_id = $1 AND w.store_id = ANY ($2::text[]::bigint[]) AND w.ended_at IS NULL
         ORDER BY l.last_attempt_at DESC NULLS LAST, w.id DESC LIMIT $3""",
-    unbound="the developer of an app follows it in all stores",
+    unbound="an app's developer follows its deliveries on all stores",
 )
 
 
-class Happened(msgspec.Struct):
-    """A delivery as the log has it."""
+class DeliveryRow(msgspec.Struct):
+    """A delivery in the delivery log."""
 
     sequence: int
     event_type: str
@@ -62,26 +62,26 @@ class Happened(msgspec.Struct):
     created_at: datetime
 
 
-_HAPPENED = """SELECT sequence, event_type, resource_type, resource_id, status, attempt_count::bigint,
+_DELIVERIES = """SELECT sequence, event_type, resource_type, resource_id, status, attempt_count::bigint,
        coalesce((attempts::json -> -1)::text, '') AS last_attempt, created_at
   FROM delivery_log WHERE store_id = $1 AND bucket = ($1::bigint % 64)::smallint AND webhook_id = $2"""
-NEWEST = Query(Happened, f"{_HAPPENED} AND sequence > $3 ORDER BY sequence DESC LIMIT $4")
-THESE = Query(Happened, f"{_HAPPENED} AND sequence = ANY ($3::bigint[]) ORDER BY sequence")
+NEW_DELIVERIES = Query(DeliveryRow, f"{_DELIVERIES} AND sequence > $3 ORDER BY sequence DESC LIMIT $4")
+DELIVERIES = Query(DeliveryRow, f"{_DELIVERIES} AND sequence = ANY ($3::bigint[]) ORDER BY sequence")
 
 
-class Answered(msgspec.Struct):
-    """What of a try the tail tells."""
+class LastAttempt(msgspec.Struct):
+    """The part of an attempt that the tail shows."""
 
     duration_ms: int = 0
     response_status: int | None = None
     error: str | None = None
 
 
-class Told(msgspec.Struct):
-    """A delivery as the page shows it: nothing of what it carries."""
+class TailEntry(msgspec.Struct):
+    """A delivery on the page, without its payload."""
 
     id: str
-    address: str
+    url: str
     at: datetime
     event: str
     resource: str
@@ -95,60 +95,60 @@ class Told(msgspec.Struct):
 
 
 class Tail:
-    """What one page has been told so far; each look brings what is new or has moved on."""
+    """The state of one open page; each poll returns the deliveries that are new or have changed."""
 
-    def __init__(self, db: Database, app_id: int, stores: Callable[[], Awaitable[Sequence[There]]]) -> None:
+    def __init__(self, db: Database, app_id: int, stores: Callable[[], Awaitable[Sequence[InstalledStore]]]) -> None:
         self._db = db
         self._app_id = app_id
         self._stores = stores
-        self._heads: dict[int, int] | None = None
-        self._unsettled: dict[tuple[int, int], str] = {}
+        self._last_sequences: dict[int, int] | None = None  # by subscription
+        self._unsettled: dict[tuple[int, int], str] = {}  # state by subscription and sequence
 
-    async def look(self) -> list[Told]:
-        """What happened since the last look, the oldest first; at first the latest few."""
+    async def poll(self) -> list[TailEntry]:
+        """Return what changed since the last poll, oldest first; the first poll returns the latest deliveries."""
         stores = {each.id: each for each in await self._stores()}
-        lanes = await LANES_OF_APP.all(self._db, self._app_id, [str(each) for each in stores], _MOST_LANES)
-        told: list[Told] = []
+        lanes = await LANES_OF_APP.all(self._db, self._app_id, [str(each) for each in stores], _MAX_LANES)
+        entries: list[TailEntry] = []
         for lane in lanes:
-            rows = [*await self._moved(lane), *await self._new(lane)]
-            told += [self._told(stores[lane.store_id], lane, row) for row in rows]
-        self._heads = {lane.webhook_id: lane.last_sequence for lane in lanes}
-        while len(self._unsettled) > _MOST_UNSETTLED:
+            rows = [*await self._changed(lane), *await self._new(lane)]
+            entries += [self._entry(stores[lane.store_id], lane, row) for row in rows]
+        self._last_sequences = {lane.webhook_id: lane.last_sequence for lane in lanes}
+        while len(self._unsettled) > _MAX_UNSETTLED:
             self._unsettled.pop(next(iter(self._unsettled)))
-        told.sort(key=lambda each: each.at)
-        return told[-LATEST:]
+        entries.sort(key=lambda each: each.at)
+        return entries[-_BATCH_SIZE:]
 
-    async def _new(self, lane: Lane) -> list[Happened]:
-        known = self._heads.get(lane.webhook_id, 0) if self._heads is not None else 0
-        if lane.last_sequence <= known:
+    async def _new(self, lane: Lane) -> list[DeliveryRow]:
+        last = self._last_sequences.get(lane.webhook_id, 0) if self._last_sequences is not None else 0
+        if lane.last_sequence <= last:
             return []
-        return await NEWEST.all(self._db, lane.store_id, lane.webhook_id, known, LATEST)
+        return await NEW_DELIVERIES.all(self._db, lane.store_id, lane.webhook_id, last, _BATCH_SIZE)
 
-    async def _moved(self, lane: Lane) -> list[Happened]:
-        """Those that were under way when they were last told of, and are no longer as they were."""
-        waiting = [sequence for webhook_id, sequence in self._unsettled if webhook_id == lane.webhook_id]
-        if not waiting:
+    async def _changed(self, lane: Lane) -> list[DeliveryRow]:
+        """Return the unsettled deliveries whose state differs from the one last sent."""
+        sequences = [sequence for webhook_id, sequence in self._unsettled if webhook_id == lane.webhook_id]
+        if not sequences:
             return []
-        rows = await THESE.all(self._db, lane.store_id, lane.webhook_id, waiting)
+        rows = await DELIVERIES.all(self._db, lane.store_id, lane.webhook_id, sequences)
         return [row for row in rows if self._unsettled[lane.webhook_id, row.sequence] != _state(row)]
 
-    def _told(self, there: There, lane: Lane, row: Happened) -> Told:
-        place = (lane.webhook_id, row.sequence)
-        waits = row.status in ("pending", "retrying")
-        if waits:
-            self._unsettled[place] = _state(row)
+    def _entry(self, store: InstalledStore, lane: Lane, row: DeliveryRow) -> TailEntry:
+        key = (lane.webhook_id, row.sequence)
+        unsettled = row.status in ("pending", "retrying")
+        if unsettled:
+            self._unsettled[key] = _state(row)
         else:
-            self._unsettled.pop(place, None)
-        last = msgspec.json.decode(row.last_attempt, type=Answered) if row.last_attempt else None
-        return Told(
+            self._unsettled.pop(key, None)
+        last = msgspec.json.decode(row.last_attempt, type=LastAttempt) if row.last_attempt else None
+        return TailEntry(
             id=f"{lane.webhook_id}-{row.sequence}",
-            address=f"{APPS}/{self._app_id}/webhooks/{there.handle}/{lane.webhook_id}/deliveries/{row.sequence}",
+            url=f"{APPS}/{self._app_id}/webhooks/{store.handle}/{lane.webhook_id}/deliveries/{row.sequence}",
             at=row.created_at,
             event=row.event_type,
             resource=f"{row.resource_type} {row.resource_id}",
-            store=there.handle,
+            store=store.handle,
             webhook=lane.name or f"Subscription {lane.webhook_id}",
-            status="held" if waits and lane.held else row.status,
+            status="held" if unsettled and lane.held else row.status,
             attempts=row.attempt_count,
             response_status=last.response_status if last else None,
             duration_ms=last.duration_ms if last else None,
@@ -156,66 +156,66 @@ class Tail:
         )
 
 
-def _state(row: Happened) -> str:
+def _state(row: DeliveryRow) -> str:
     return f"{row.status} {row.attempt_count}"
 
 
-@pages.page("/apps/{app_id:int}/tail", under="list_apps")
+@pages.page("/apps/{app_id:int}/tail", nav="list_apps")
 async def app_tail(visit: Visit) -> View | Response:
     if EVENT_STREAM in visit.request.headers.get("accept", ""):
-        return _streamed(visit)
-    told = await _tail(visit).look()
-    return View("apps/tail.html", {"told": told[::-1], "stores": await _seen(visit)})
+        return _stream_response(visit)
+    entries = await _tail(visit).poll()
+    return View("apps/tail.html", {"entries": entries[::-1], "stores": await _readable_stores(visit)})
 
 
 def _tail(visit: Visit) -> Tail:
-    return Tail(visit.db, visit.app.id, lambda: _seen(visit))
+    return Tail(visit.db, visit.app.id, lambda: _readable_stores(visit))
 
 
-async def _seen(visit: Visit) -> list[There]:
-    return [each for each in await stores_of(visit) if READ in in_force_there(visit, each)]
+async def _readable_stores(visit: Visit) -> list[InstalledStore]:
+    return [each for each in await installed_stores(visit) if READ in effective_scopes(visit, each)]
 
 
-def _streamed(visit: Visit) -> Response:
-    person = visit.me.account_id
-    if _open.total() >= MOST_OPEN or _open[person] >= MOST_OF_ONE_PERSON:
+def _stream_response(visit: Visit) -> Response:
+    account_id = visit.me.account_id
+    if _streams.total() >= _MAX_STREAMS or _streams[account_id] >= _MAX_STREAMS_PER_ACCOUNT:
         return Response(status_code=429, headers={"Retry-After": "30"})
     headers = {"X-Accel-Buffering": "no"}
-    return StreamingResponse(stream(visit, _tail(visit)), media_type=EVENT_STREAM, headers=headers)
+    return StreamingResponse(_stream(visit, _tail(visit)), media_type=EVENT_STREAM, headers=headers)
 
 
-async def stream(visit: Visit, tail: Tail, seconds: float = LONGEST_S) -> AsyncGenerator[bytes]:
-    """Events for as long as the person may see them; the browser then comes back by itself, and is asked again."""
-    person, ends = visit.me.account_id, time.monotonic() + seconds
+async def _stream(visit: Visit, tail: Tail) -> AsyncGenerator[bytes]:
+    """Stream events for a limited time while the account has access; the browser then reconnects by itself."""
+    account_id, deadline = visit.me.account_id, time.monotonic() + _MAX_STREAM_S
     watch = watch_of(visit.db)
-    _open[person] += 1
+    _streams[account_id] += 1
     try:
         yield b"retry: 1000\n\n"
-        while await _still_allowed(visit):
-            told = await tail.look()
-            # A comment keeps proxies awake, and shows whether somebody still listens.
-            yield b"".join(_event(each) for each in told) or b":\n\n"
-            if time.monotonic() >= ends or not await watch.rest(LOOK_EVERY_S):
+        while await _has_access(visit):
+            entries = await tail.poll()
+            # The comment keeps proxies from closing the stream, and detects closed clients.
+            yield b"".join(_event(each) for each in entries) or b":\n\n"
+            if time.monotonic() >= deadline or not await watch.rest(_POLL_INTERVAL_S):
                 return
         yield b"event: over\ndata: {}\n\n"
     except (PostgresError, Unavailable):
-        return  # the page comes back in a moment
+        return  # the browser reconnects
     finally:
-        _open[person] -= 1
-        if _open[person] <= 0:
-            del _open[person]
+        _streams[account_id] -= 1
+        if _streams[account_id] <= 0:
+            del _streams[account_id]
 
 
-async def _still_allowed(visit: Visit) -> bool:
-    """Whether the session lives and the app is still this person's: what is taken away ends within a second."""
-    person = await find_session(visit.db, secret_key(visit.settings), visit.session, touch=False)
-    if person is None or person.stage != "signed in":
+async def _has_access(visit: Visit) -> bool:
+    """Whether the session is alive and the account still has a role on the app; checked on every poll."""
+    account = await find_session(visit.db, secret_key(visit.settings), visit.session, touch=False)
+    if account is None or account.stage != "signed in":
         return False
-    app = await owned_app(visit.db, person.account_id, visit.app.id)
+    app = await owned_app(visit.db, account.account_id, visit.app.id)
     if app is not None:
         visit.app = app
     return app is not None
 
 
-def _event(told: Told) -> bytes:
-    return b"data: %b\n\n" % msgspec.json.encode(told)
+def _event(entry: TailEntry) -> bytes:
+    return b"data: %b\n\n" % msgspec.json.encode(entry)

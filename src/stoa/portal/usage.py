@@ -1,4 +1,4 @@
-"""How an app is used: requests, errors, latency and limits by day and store, and the requests that were refused lately."""
+"""Usage pages: an app's requests, errors, latency and rate limiting by day and store, and its failed requests."""
 
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
@@ -10,133 +10,127 @@ import msgspec
 from stoa.access.queries import INSTALLATIONS_OF_APP
 from stoa.api import ENDPOINTS
 from stoa.portal import charts
-from stoa.portal.calling import Calling
 from stoa.portal.charts import Chart, Series
+from stoa.portal.list_view import page_number
 from stoa.portal.pages import Pages, View
+from stoa.portal.snippets import Snippets
 from stoa.portal.visit import Visit
 from stoa.reference.document import Group
 from stoa.rest.problems import Refusal
-from stoa.usage.figures import Usage, failures_of, stores_of, usage_of
-from stoa.usage.queries import Day, OfStore
+from stoa.usage.queries import DayMetrics, StoreMetrics
+from stoa.usage.reports import UsageReport, failed_requests, usage_by_store, usage_report
 
 pages = Pages()
-SPANS = (7, 30, 90)
-_USUAL_SPAN = 30
-_LONGEST = 400  # days that figures are kept
-_MOST_OPERATIONS, _MOST_STORES = 12, 12
-_FAILURES, _MOST_FAILURES = 25, 1000
+RANGES = (7, 30, 90)  # in days
+_DEFAULT_RANGE = 30
+_RETENTION_DAYS = 400
+_MAX_OPERATIONS, _MAX_STORES = 12, 12
+_FAILURES_PER_PAGE, _MAX_FAILURES = 25, 1000
 
 
 class Operation(msgspec.Struct, frozen=True):
-    """An endpoint as a developer knows it, and where its reference is."""
+    """An endpoint, and the URL of its reference page."""
 
     method: str
     path: str
-    address: str
+    reference_url: str
 
 
-@pages.page("/apps/{app_id:int}/usage", under="list_apps")
+@pages.page("/apps/{app_id:int}/usage", nav="list_apps")
 async def app_usage(visit: Visit) -> View:
-    span = next((each for each in SPANS if str(each) == visit.query("days")), _USUAL_SPAN)
+    days = next((each for each in RANGES if str(each) == visit.query("days")), _DEFAULT_RANGE)
     last = datetime.now(UTC).date()
-    first = last - timedelta(days=span - 1)
-    known = await stores_of(visit.db, visit.app.id, last - timedelta(days=_LONGEST), last)
-    chosen = _chosen(visit, known)
-    usage = await usage_of(visit.db, visit.app.id, first, last, store_id=chosen.store_id if chosen else None)
-    by_store = await stores_of(visit.db, visit.app.id, first, last)
+    first = last - timedelta(days=days - 1)
+    stores = await usage_by_store(visit.db, visit.app.id, last - timedelta(days=_RETENTION_DAYS), last)
+    store = _selected_store(visit, stores)
+    usage = await usage_report(visit.db, visit.app.id, first, last, store_id=store.store_id if store else None)
+    by_store = await usage_by_store(visit.db, visit.app.id, first, last)
     installed = await INSTALLATIONS_OF_APP.all(visit.db, visit.app.id)
     context = {
-        "spans": SPANS,
-        "span": span,
-        "known": known,
-        "chosen": chosen,
+        "ranges": RANGES,
+        "days": days,
+        "stores": stores,
+        "store": store,
         "usage": usage,
-        "share": share(usage),
-        "pictures": pictures(usage.days),
-        "operations": [(each, operations().get(each.operation)) for each in usage.operations[:_MOST_OPERATIONS]],
-        "by_store": by_store[:_MOST_STORES],
-        "silent": not known,
-        "calling": Calling(visit.origin, visit.app.client_id, handle=installed[0].store if installed else ""),
+        "error_rate": error_rate(usage),
+        "charts": usage_charts(usage.days),
+        "operations": [(each, operations().get(each.operation)) for each in usage.operations[:_MAX_OPERATIONS]],
+        "by_store": by_store[:_MAX_STORES],
+        "snippets": Snippets(visit.origin, visit.app.client_id, handle=installed[0].store if installed else ""),
     }
     return View("apps/usage.html", context)
 
 
-@pages.page("/apps/{app_id:int}/failures", under="list_apps")
+@pages.page("/apps/{app_id:int}/failures", nav="list_apps")
 async def app_failures(visit: Visit) -> View:
     last = datetime.now(UTC).date()
-    known = await stores_of(visit.db, visit.app.id, last - timedelta(days=_LONGEST), last)
-    chosen = _chosen(visit, known)
-    store_id = chosen.store_id if chosen else None
-    found = await failures_of(visit.db, visit.app.id, store_id=store_id, most=_MOST_FAILURES)
-    number = _page_number(visit.query("page"), -(-len(found) // _FAILURES))
-    start = (number - 1) * _FAILURES
-    rows = found[start : start + _FAILURES]
+    stores = await usage_by_store(visit.db, visit.app.id, last - timedelta(days=_RETENTION_DAYS), last)
+    store = _selected_store(visit, stores)
+    store_id = store.store_id if store else None
+    failures = await failed_requests(visit.db, visit.app.id, store_id=store_id, limit=_MAX_FAILURES)
+    number = page_number(visit.query("page"), -(-len(failures) // _FAILURES_PER_PAGE))
+    start = (number - 1) * _FAILURES_PER_PAGE
+    rows = failures[start : start + _FAILURES_PER_PAGE]
 
-    def address(to: int) -> str:
-        return f"?{urlencode({**({'store': chosen.handle} if chosen else {}), 'page': to})}"
+    def url(page: int) -> str:
+        return f"?{urlencode({**({'store': store.handle} if store else {}), 'page': page})}"
 
     context = {
-        "known": known,
-        "chosen": chosen,
+        "stores": stores,
+        "store": store,
         "failures": [(each, operations().get(each.operation)) for each in rows],
-        "explained": Refusal.known,
-        "total": len(found),
+        "documented_codes": Refusal.known,
+        "total": len(failures),
         "first": start + 1,
-        "next": address(number + 1) if start + _FAILURES < len(found) else "",
-        "before": address(number - 1) if number > 1 else "",
+        "next": url(number + 1) if start + _FAILURES_PER_PAGE < len(failures) else "",
+        "previous": url(number - 1) if number > 1 else "",
     }
     return View("apps/failures.html", context)
 
 
-def pictures(days: Sequence[Day]) -> list[Chart]:
-    """The four pictures of some days."""
-    along: list[date] = [each.day for each in days]
+def usage_charts(metrics: Sequence[DayMetrics]) -> list[Chart]:
+    days: list[date] = [each.day for each in metrics]
     return [
         charts.bars(
-            "requests", "Requests", "a day", along,
-            [Series("Requests", "sea", "requests", [each.requests for each in days])],
+            "requests", "Requests", "per day", days,
+            [Series("Requests", "sea", "requests", [each.requests for each in metrics])],
         ),
         charts.bars(
-            "errors", "Errors", "a day", along,
+            "errors", "Errors", "per day", days,
             [
-                Series("Refused (4xx)", "ochre", "refused", [each.client_errors for each in days]),
-                Series("Failed (5xx)", "clay", "failed", [each.server_errors for each in days]),
+                Series("Client errors (4xx)", "ochre", "client-errors", [each.client_errors for each in metrics]),
+                Series("Server errors (5xx)", "clay", "server-errors", [each.server_errors for each in metrics]),
             ],
         ),
         charts.lines(
-            "latency", "Latency", "ms", along,
+            "latency", "Latency", "ms", days,
             [
-                Series("Slowest twentieth (p95)", "ochre", "p95", [each.p95_ms for each in days]),
-                Series("Middle (p50)", "sea", "p50", [each.p50_ms for each in days]),
+                Series("95th percentile", "ochre", "p95", [each.p95_ms for each in metrics]),
+                Series("Median", "sea", "p50", [each.p50_ms for each in metrics]),
             ],
         ),
         charts.bars(
-            "limited", "Over the rate limit", "a day", along,
-            [Series("Answered 429", "ochre", "limited", [each.rate_limited for each in days])],
+            "rate-limited", "Rate limited", "per day", days,
+            [Series("Responses with 429", "ochre", "rate-limited", [each.rate_limited for each in metrics])],
         ),
     ]  # fmt: skip
 
 
 @cache
 def operations() -> dict[str, Operation]:
-    """Every endpoint by its operationId."""
+    """Return all endpoints by operation id."""
     return {
         each.name: Operation(each.method, each.path, f"{Group(each.group, '', []).address}/{each.name}")
         for each in ENDPOINTS
     }
 
 
-def share(usage: Usage) -> float | None:
-    """How many of a hundred requests were refused or failed."""
+def error_rate(usage: UsageReport) -> float | None:
+    """Return the percentage of requests that failed."""
     total = usage.total
     return round(100 * total.errors / total.requests, 2) if total.requests else None
 
 
-def _chosen(visit: Visit, known: Sequence[OfStore]) -> OfStore | None:
-    """The store that the address asks for, among those that the app has called."""
-    return next((each for each in known if each.handle == visit.query("store")), None)
-
-
-def _page_number(said: str, pages: int) -> int:
-    number = int(said) if said.isascii() and said.isdigit() and len(said) < 6 else 1
-    return number if 1 <= number <= pages else 1
+def _selected_store(visit: Visit, stores: Sequence[StoreMetrics]) -> StoreMetrics | None:
+    """Return the store in the URL, if the app has called it."""
+    return next((each for each in stores if each.handle == visit.query("store")), None)

@@ -1,4 +1,4 @@
-"""One visit to a page: who is there, what they own at this address, and the way to the database."""
+"""One request to the portal: the signed-in account, the app or store in the path, and the database."""
 
 import re
 import secrets
@@ -7,21 +7,24 @@ from typing import Any
 from starlette.requests import Request
 
 from stoa.access.operator import Operator
-from stoa.accounts.contract import OwnedApp, OwnedStore, SignedIn
+from stoa.accounts.contract import OwnedApp, OwnedStore, SessionAccount
 from stoa.db.pool import Database
-from stoa.portal.forms import Filled
-from stoa.portal.guard import Cookies, Notice, form_token
+from stoa.portal.cookies import Cookies
+from stoa.portal.csrf import form_token
+from stoa.portal.forms import SubmittedForm
+from stoa.portal.notices import Notice
 from stoa.settings import Settings
 
+THEMES = ("system", "light", "dark")
 EVENT_STREAM = "text/event-stream"
-UNATTENDED = "x-unattended"
-_LONGEST_PARAMETER = 500
+_UNATTENDED = "x-unattended"
+_MAX_QUERY_LENGTH = 500
 _PORT = re.compile(r":\d+\Z")
-_LOCAL = ("localhost", "127.0.0.1", "::1", "testserver")
+_LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1", "testserver")
 
 
 class Visit:
-    """What a handler knows of the request. `app` and `store` are set where the path names one, and then are owned."""
+    """The context of a request. `app` and `store` are set if the path names them; the account then has a role there."""
 
     app: OwnedApp
     store: OwnedStore
@@ -32,32 +35,32 @@ class Visit:
         self.settings = settings
         self.request_id = request_id
         self.cookies = Cookies(request, settings)
-        self.came_with = self.session = self.cookies.read("session")
-        self.person: SignedIn | None = None
-        self.filled: Filled | None = None
+        self.received_session = self.session = self.cookies.read("session")
+        self.account: SessionAccount | None = None
+        self.submitted: SubmittedForm | None = None
         self.notice: Notice | None = None
         self.nonce = secrets.token_urlsafe(16)
         self.new_session = ""
-        self.here = ""  # where a page that answers a form can be opened again
+        self.page_url = ""  # the GET address of the page, also if a form is the response
         self.shows_secret = False
-        self.changed: set[int] = set()  # the stores whose couriers are to hear of it
+        self.changed_stores: set[int] = set()  # stores with new events to deliver
         self._key = key
 
     @property
-    def me(self) -> SignedIn:
-        """Whoever is signed in; only on pages for persons."""
-        assert self.person is not None  # noqa: S101 - the page's `who` has seen to it
-        return self.person
+    def me(self) -> SessionAccount:
+        """The signed-in account; only on pages that require one."""
+        assert self.account is not None  # noqa: S101 - guaranteed by the page's audience
+        return self.account
 
     @property
     def by(self) -> Operator:
-        """The one who acts, for the verbs of access and accounts; the audit log names them by number."""
-        actor = f"account:{self.person.account_id}" if self.person else "visitor"
+        """The actor for operations of access and accounts; audit logs name it by account number."""
+        actor = f"account:{self.account.account_id}" if self.account else "visitor"
         return Operator(self.db, self.settings, actor=actor, request_id=self.request_id)
 
     @property
     def origin(self) -> str:
-        """The service's address as this person's apps should use it."""
+        """The base URL of the service, for apps."""
         host = self.request.headers.get("host", "")
         return self.settings.public_url.rstrip("/") or f"{self.request.scope['scheme']}://{host}"
 
@@ -71,37 +74,36 @@ class Visit:
 
     @property
     def unattended(self) -> bool:
-        """Whether an open page asks by itself: that keeps nobody signed in."""
+        """Whether an open page sent the request by itself; such requests do not extend the session."""
         headers = self.request.headers
-        return UNATTENDED in headers or EVENT_STREAM in headers.get("accept", "")
+        return _UNATTENDED in headers or EVENT_STREAM in headers.get("accept", "")
 
     @property
-    def exposed(self) -> bool:
-        """Whether what is typed here crosses a network in the clear."""
+    def unencrypted(self) -> bool:
+        """Whether the browser sends passwords over a network without TLS."""
         host = _PORT.sub("", self.request.headers.get("host", "")).strip("[]").lower()
-        return not self.cookies.secure and host not in _LOCAL and not host.endswith(".localhost")
+        return not self.cookies.secure and host not in _LOCAL_HOSTS and not host.endswith(".localhost")
 
     @property
     def theme(self) -> str:
         theme = self.cookies.read("theme")
-        return theme if theme in ("light", "dark") else "system"
+        return theme if theme in THEMES else THEMES[0]
 
-    def place(self, name: str) -> Any:
-        """What stands in the path for {name}."""
+    def path_param(self, name: str) -> Any:
         return self.request.path_params[name]
 
     def query(self, name: str) -> str:
-        """A parameter of the address; what nobody could have meant counts as left out."""
+        """Return a query parameter; empty if it is missing, too long or not printable."""
         value = self.request.query_params.get(name, "")
-        return value if len(value) <= _LONGEST_PARAMETER and value.isprintable() else ""
+        return value if len(value) <= _MAX_QUERY_LENGTH and value.isprintable() else ""
 
     def token(self) -> str:
-        """A token for a form of this visit; somebody without a session is given a nameless one to bind it to."""
+        """Return a form token; a guest gets an anonymous session to bind it to."""
         if not self.session:
             self.session = self.new_session = secrets.token_urlsafe(32)
         return form_token(self._key, self.session)
 
     def may_change(self) -> bool:
-        """Whether this person may do more than look at what the path names."""
+        """Whether the account owns everything that the path names."""
         owned = [getattr(self, name) for name in ("app", "store") if hasattr(self, name)]
         return all(each.role == "owner" for each in owned)

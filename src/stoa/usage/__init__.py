@@ -1,1 +1,1 @@
-"""How each app uses each store: counted in the workers, kept by day and hour, read by the portal."""
+"""Usage metrics: requests of each app to each store, counted in the workers and shown in the portal."""

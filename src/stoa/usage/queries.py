@@ -1,37 +1,30 @@
-"""The statements of usage: figures added up, refusals appended, and what the portal reads of both."""
+"""SQL for usage metrics: upserts from the workers, retention, and the portal's reports."""
 
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 
 import msgspec
 
 from stoa.db.query import Command, Query
-from stoa.usage.rules import CLASSES, FIGURES, percentile_ms
+from stoa.usage.rules import BUCKETS, COUNTERS, percentile_ms
 
-RING = 200  # refusals kept of each app in each store
-_MANY_STORES = "a worker's figures of many stores are added at once"
-_OVERALL = "the developer of an app sees it in all stores"
-_CHORE = "housekeeping goes over all stores"
+MAX_FAILURES = 200  # failed requests kept for each app on each store
+_MANY_STORES = "a worker writes the metrics of many stores at once"
+_ALL_STORES = "an app's developer sees its usage of all stores"
+_CHORE = "housekeeping covers all stores"
 
-_NAMES = ", ".join(FIGURES)
-_TYPES = ", ".join(f"{name} bigint" for name in FIGURES)
+_COLUMNS = ", ".join(COUNTERS)
+_TYPED_COLUMNS = ", ".join(f"{name} bigint" for name in COUNTERS)
+_INCREMENTS = ", ".join(f"{name} = usage_days.{name} + excluded.{name}" for name in COUNTERS)
 
-
-def _add(table: str, keys: dict[str, str]) -> Command:
-    """Rows given as JSON, added to what is there; in the order of their keys, so that two workers never cross."""
-    named = ", ".join(keys)
-    typed = ", ".join(f"{name} {kind}" for name, kind in keys.items())
-    grown = ", ".join(f"{name} = {table}.{name} + excluded.{name}" for name in FIGURES)
-    return Command(
-        f"""INSERT INTO {table} ({named}, {_NAMES})
-            SELECT {named}, {_NAMES} FROM json_to_recordset($1::text::json) AS r({typed}, {_TYPES}) ORDER BY {named}
-            ON CONFLICT ({named}) DO UPDATE SET {grown}""",
-        unbound=_MANY_STORES,
-    )
-
-
-_PAIR = {"store_id": "bigint", "app_id": "bigint"}
-ADD_DAYS = _add("usage_days", {**_PAIR, "day": "date", "operation": "text"})
-ADD_HOURS = _add("usage_hours", {**_PAIR, "hour": "timestamptz"})
+# Rows are sorted by primary key, so that concurrent workers cannot deadlock.
+ADD_DAYS = Command(
+    f"""INSERT INTO usage_days (store_id, app_id, day, operation, {_COLUMNS})
+        SELECT store_id, app_id, day, operation, {_COLUMNS} FROM json_to_recordset($1::text::json) AS r(
+               store_id bigint, app_id bigint, day date, operation text, {_TYPED_COLUMNS})
+         ORDER BY store_id, app_id, day, operation
+        ON CONFLICT (store_id, app_id, day, operation) DO UPDATE SET {_INCREMENTS}""",
+    unbound=_MANY_STORES,
+)
 ADD_FAILURES = Command(
     """INSERT INTO failed_requests (
            store_id, app_id, at, request_id, method, operation, status, code, fault_pointer, fault_code, duration_us)
@@ -44,16 +37,11 @@ ADD_FAILURES = Command(
 TRIM_FAILURES = Command(
     f"""DELETE FROM failed_requests WHERE store_id = $1 AND app_id = $2 AND (at, id) <= (
            SELECT at, id FROM failed_requests WHERE store_id = $1 AND app_id = $2
-            ORDER BY at DESC, id DESC OFFSET {RING} LIMIT 1)"""
+            ORDER BY at DESC, id DESC OFFSET {MAX_FAILURES} LIMIT 1)"""
 )
 FORGET_OLD_DAYS = Command(
     """DELETE FROM usage_days WHERE (store_id, app_id, day, operation) IN (
            SELECT store_id, app_id, day, operation FROM usage_days WHERE day < current_date - 400 LIMIT 1000)""",
-    unbound=_CHORE,
-)
-FORGET_OLD_HOURS = Command(
-    """DELETE FROM usage_hours WHERE (store_id, app_id, hour) IN (
-           SELECT store_id, app_id, hour FROM usage_hours WHERE hour < now() - interval '14 days' LIMIT 1000)""",
     unbound=_CHORE,
 )
 FORGET_OLD_FAILURES = Command(
@@ -63,61 +51,47 @@ FORGET_OLD_FAILURES = Command(
 )
 
 
-class Figures(msgspec.Struct):
-    """Requests of some time and place, with how long they took by classes."""
+class Metrics(msgspec.Struct):
+    """Request counts and a latency histogram."""
 
     requests: int = 0
     client_errors: int = 0
     rate_limited: int = 0
     server_errors: int = 0
     total_us: int = 0
-    classes: list[int] = msgspec.field(default_factory=lambda: [0] * len(CLASSES))
+    buckets: list[int] = msgspec.field(default_factory=lambda: [0] * len(BUCKETS))
 
     @property
     def errors(self) -> int:
         return self.client_errors + self.server_errors
 
     @property
-    def mean_ms(self) -> float | None:
-        return round(self.total_us / self.requests / 1000, 2) if self.requests else None
-
-    @property
     def p50_ms(self) -> float | None:
-        return percentile_ms(self.classes, 0.5)
+        return percentile_ms(self.buckets, 0.5)
 
     @property
     def p95_ms(self) -> float | None:
-        return percentile_ms(self.classes, 0.95)
+        return percentile_ms(self.buckets, 0.95)
 
 
-class Day(Figures):
+class DayMetrics(Metrics):
     day: date = date.min
 
 
-class Hour(Figures):
-    hour: datetime = datetime.min.replace(tzinfo=UTC)
-
-
-class OfOperation(Figures):
+class OperationMetrics(Metrics):
     operation: str = ""
 
 
-class OfStore(Figures):
+class StoreMetrics(Metrics):
     store_id: int = 0
     handle: str = ""
     name: str = ""
 
 
-class OfApp(Figures):
-    app_id: int = 0
-    name: str = ""
-
-
-class Failure(msgspec.Struct):
-    """A request that was refused; `handle` is the store's."""
+class FailedRequest(msgspec.Struct):
+    """A request that was answered with 4xx or 5xx; `handle` is the store's."""
 
     at: datetime
-    store_id: int
     handle: str
     request_id: str
     method: str
@@ -126,43 +100,34 @@ class Failure(msgspec.Struct):
     code: str
     fault_pointer: str
     fault_code: str
-    duration_us: int
 
 
-_SUMMED = (
+_SUMS = (
     "coalesce(sum(u.requests), 0)::bigint AS requests, coalesce(sum(u.client_errors), 0)::bigint AS client_errors, "
     "coalesce(sum(u.rate_limited), 0)::bigint AS rate_limited, coalesce(sum(u.server_errors), 0)::bigint AS server_errors, "
     "coalesce(sum(u.total_us), 0)::bigint AS total_us, "
-    f"ARRAY[{', '.join(f'coalesce(sum(u.{name}), 0)' for name in CLASSES)}]::bigint[] AS classes"
+    f"ARRAY[{', '.join(f'coalesce(sum(u.{name}), 0)' for name in BUCKETS)}]::bigint[] AS buckets"
 )
-_OF_ONE_STORE = "u.store_id = $1 AND u.app_id = $2 AND u.day BETWEEN $3 AND $4"
-_OF_ALL_STORES = "u.app_id = $1 AND u.day BETWEEN $2 AND $3"
-_DAYS = f"SELECT {_SUMMED}, u.day FROM usage_days u WHERE %s GROUP BY u.day ORDER BY u.day"
+_IN_ONE_STORE = "u.store_id = $1 AND u.app_id = $2 AND u.day BETWEEN $3 AND $4"
+_IN_ALL_STORES = "u.app_id = $1 AND u.day BETWEEN $2 AND $3"
+_DAYS = f"SELECT {_SUMS}, u.day FROM usage_days u WHERE %s GROUP BY u.day ORDER BY u.day"
 _OPERATIONS = (
-    f"SELECT {_SUMMED}, u.operation FROM usage_days u WHERE %s GROUP BY u.operation ORDER BY requests DESC, u.operation"
+    f"SELECT {_SUMS}, u.operation FROM usage_days u WHERE %s GROUP BY u.operation ORDER BY requests DESC, u.operation"
 )
-_HOURS = f"SELECT {_SUMMED}, u.hour FROM usage_hours u WHERE %s GROUP BY u.hour ORDER BY u.hour"
 
-DAYS = Query(Day, _DAYS % _OF_ONE_STORE)
-DAYS_OVERALL = Query(Day, _DAYS % _OF_ALL_STORES, unbound=_OVERALL)
-OPERATIONS = Query(OfOperation, _OPERATIONS % _OF_ONE_STORE)
-OPERATIONS_OVERALL = Query(OfOperation, _OPERATIONS % _OF_ALL_STORES, unbound=_OVERALL)
-HOURS = Query(Hour, _HOURS % "u.store_id = $1 AND u.app_id = $2 AND u.hour >= $3")
-HOURS_OVERALL = Query(Hour, _HOURS % "u.app_id = $1 AND u.hour >= $2", unbound=_OVERALL)
+DAYS = Query(DayMetrics, _DAYS % _IN_ONE_STORE)
+DAYS_ALL_STORES = Query(DayMetrics, _DAYS % _IN_ALL_STORES, unbound=_ALL_STORES)
+OPERATIONS = Query(OperationMetrics, _OPERATIONS % _IN_ONE_STORE)
+OPERATIONS_ALL_STORES = Query(OperationMetrics, _OPERATIONS % _IN_ALL_STORES, unbound=_ALL_STORES)
 STORES = Query(
-    OfStore,
-    f"""SELECT {_SUMMED}, u.store_id, s.handle, s.name FROM usage_days u JOIN stores s ON s.id = u.store_id
-         WHERE {_OF_ALL_STORES} GROUP BY u.store_id, s.handle, s.name ORDER BY requests DESC, u.store_id""",
-    unbound=_OVERALL,
+    StoreMetrics,
+    f"""SELECT {_SUMS}, u.store_id, s.handle, s.name FROM usage_days u JOIN stores s ON s.id = u.store_id
+         WHERE {_IN_ALL_STORES} GROUP BY u.store_id, s.handle, s.name ORDER BY requests DESC, u.store_id""",
+    unbound=_ALL_STORES,
 )
-APPS = Query(
-    OfApp,
-    f"""SELECT {_SUMMED}, u.app_id, a.name FROM usage_days u JOIN apps a ON a.id = u.app_id
-         WHERE u.store_id = $1 AND u.day BETWEEN $2 AND $3 GROUP BY u.app_id, a.name ORDER BY requests DESC, u.app_id""",
-)
-_FAILURES = """SELECT f.at, f.store_id, s.handle, f.request_id, f.method, f.operation, f.status, f.code,
-                      f.fault_pointer, f.fault_code, f.duration_us
+_FAILURES = """SELECT f.at, s.handle, f.request_id, f.method, f.operation, f.status, f.code,
+                      f.fault_pointer, f.fault_code
                  FROM failed_requests f JOIN stores s ON s.id = f.store_id
                 WHERE %s ORDER BY f.at DESC, f.id DESC LIMIT %s"""
-FAILURES = Query(Failure, _FAILURES % ("f.store_id = $1 AND f.app_id = $2", "$3"))
-FAILURES_OVERALL = Query(Failure, _FAILURES % ("f.app_id = $1", "$2"), unbound=_OVERALL)
+FAILURES = Query(FailedRequest, _FAILURES % ("f.store_id = $1 AND f.app_id = $2", "$3"))
+FAILURES_ALL_STORES = Query(FailedRequest, _FAILURES % ("f.app_id = $1", "$2"), unbound=_ALL_STORES)

@@ -1,58 +1,57 @@
-"""What the figures mean: classes of answers, bounds of the latency histogram, and what may be kept of a refusal."""
+"""Counters of usage metrics: error classes, latency buckets, percentiles, and redaction of fault pointers."""
 
 import re
 from bisect import bisect_left
 from collections.abc import Sequence
 from functools import partial
 
-# The upper bounds of the histogram's classes, in milliseconds; one more class holds what is above the last.
+# Upper bounds of the latency buckets in milliseconds; a last bucket counts everything above them.
 BOUNDS_MS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
 BOUNDS_S = tuple(bound / 1000 for bound in BOUNDS_MS)
-COUNTS = ("requests", "client_errors", "rate_limited", "server_errors", "total_us")
-CLASSES = (*(f"ms_{bound}" for bound in BOUNDS_MS), "ms_more")
-FIGURES = (*CLASSES, *COUNTS)
+BUCKETS = (*(f"ms_{bound}" for bound in BOUNDS_MS), "ms_more")
+COUNTERS = (*BUCKETS, "requests", "client_errors", "rate_limited", "server_errors", "total_us")
 
-REQUESTS, CLIENT_ERRORS, RATE_LIMITED, SERVER_ERRORS, TOTAL_US = range(len(CLASSES), len(FIGURES))
+REQUESTS, CLIENT_ERRORS, RATE_LIMITED, SERVER_ERRORS, TOTAL_US = range(len(BUCKETS), len(COUNTERS))
 
-# Which figure a request of so many seconds is counted in; asked once for each request, so it is no function of ours.
-class_of = partial(bisect_left, BOUNDS_S)
+# The bucket of a duration in seconds. Called for every request, so it is a C function, not one of ours.
+bucket_of = partial(bisect_left, BOUNDS_S)
 
 
-def error_of(status: int) -> int:
-    """Which figure a refusal is counted in."""
+def error_counter(status: int) -> int:
+    """Return the counter of an error status."""
     if status == 429:
         return RATE_LIMITED
     return SERVER_ERRORS if status >= 500 else CLIENT_ERRORS
 
 
-def percentile_ms(classes: Sequence[int], share: float) -> float | None:
-    """How long all but the slowest took at most; even within a class, and never above the last bound."""
-    total = sum(classes)
+def percentile_ms(buckets: Sequence[int], fraction: float) -> float | None:
+    """Estimate a percentile by linear interpolation within its bucket, capped at the last bound."""
+    total = sum(buckets)
     if not total:
         return None
-    wanted = share * total
+    rank = fraction * total
     below = 0
-    for count, least, most in zip(classes, (0, *BOUNDS_MS), BOUNDS_MS, strict=False):
-        if count and below + count >= wanted:
-            return round(least + (most - least) * (wanted - below) / count, 2)
+    for count, lower, upper in zip(buckets, (0, *BOUNDS_MS), BOUNDS_MS, strict=False):
+        if count and below + count >= rank:
+            return round(lower + (upper - lower) * (rank - below) / count, 2)
         below += count
     return float(BOUNDS_MS[-1])
 
 
-_LONGEST = 120
-_PLAIN = re.compile(r"[a-z][a-z0-9_]{0,39}|\d{1,5}")
-_NAMED_BY_CALLERS = frozenset({"metadata", "option_values", "headers", "filter", "changes"})
-_HIDDEN = "…"
+_MAX_POINTER_LENGTH = 120
+_SAFE_PART = re.compile(r"[a-z][a-z0-9_]{0,39}|\d{1,5}")
+_CALLER_DEFINED = frozenset({"metadata", "option_values", "headers", "filter", "changes"})
+_REDACTED = "…"
 
 
-def kept_pointer(pointer: str) -> str:
-    """Where a fault lies, without what callers named themselves: such a name may be somebody's."""
-    if not pointer.startswith("/"):  # a parameter of the query
+def redact_pointer(pointer: str) -> str:
+    """Remove names that callers chose from a fault pointer, because they may contain personal data."""
+    if not pointer.startswith("/"):  # a query parameter
         name = pointer.partition("[")[0]
-        return name if _PLAIN.fullmatch(name) else _HIDDEN * bool(pointer)
-    kept: list[str] = []
-    hide = False
+        return name if _SAFE_PART.fullmatch(name) else _REDACTED * bool(pointer)
+    parts: list[str] = []
+    redact = False
     for part in pointer[1:].split("/"):
-        kept.append(_HIDDEN if hide or not _PLAIN.fullmatch(part) else part)
-        hide = hide or part in _NAMED_BY_CALLERS
-    return ("/" + "/".join(kept))[:_LONGEST]
+        parts.append(_REDACTED if redact or not _SAFE_PART.fullmatch(part) else part)
+        redact = redact or part in _CALLER_DEFINED
+    return ("/" + "/".join(parts))[:_MAX_POINTER_LENGTH]

@@ -1,50 +1,50 @@
-/* The values below the pointer, read from the table beside the pictures; without script the table tells them. */
+/* Tooltips for charts: the values under the pointer, read from the table below the charts. */
 const LEFT = 48, RIGHT = 432, WIDTH = 440;
 
 for (const figure of document.querySelectorAll("[data-chart]")) {
   const table = document.getElementById(figure.dataset.chart);
-  const picture = figure.querySelector("svg");
+  const svg = figure.querySelector("svg");
   const cursor = figure.querySelector(".cursor");
   const days = Number(figure.dataset.days);
-  const heads = [...table.tHead.rows[0].cells].map((cell) => cell.dataset.column);
+  const columns = [...table.tHead.rows[0].cells].map((cell) => cell.dataset.column);
   const tip = document.createElement("div");
   tip.className = "tip";
   tip.hidden = true;
   figure.append(tip);
 
-  function leave() {
+  function hide() {
     tip.hidden = true;
     figure.removeAttribute("data-at");
   }
 
   function show(event) {
-    const frame = picture.getBoundingClientRect();
-    const x = ((event.clientX - frame.left) / frame.width) * WIDTH;
+    const box = svg.getBoundingClientRect();
+    const x = ((event.clientX - box.left) / box.width) * WIDTH;
     const slot = (RIGHT - LEFT) / days;
-    const place = Math.min(days - 1, Math.max(0, Math.floor((x - LEFT) / slot)));
-    const row = table.tBodies[0].rows[place];
+    const index = Math.min(days - 1, Math.max(0, Math.floor((x - LEFT) / slot)));
+    const row = table.tBodies[0].rows[index];
     if (!row) return;
     const lines = [Object.assign(document.createElement("b"), { textContent: row.cells[0].textContent })];
     for (const item of figure.querySelectorAll(".legend li")) {
       const line = document.createElement("span");
       line.className = item.className;
-      const value = row.cells[heads.indexOf(item.dataset.column)].textContent;
+      const value = row.cells[columns.indexOf(item.dataset.column)].textContent;
       line.append(item.textContent, Object.assign(document.createElement("i"), { textContent: value }));
       lines.push(line);
     }
     tip.replaceChildren(...lines);
     tip.hidden = false;
-    const middle = LEFT + slot * (place + 0.5);
+    const middle = LEFT + slot * (index + 0.5);
     cursor.setAttribute("transform", `translate(${middle} 0)`);
     figure.dataset.at = row.cells[0].textContent;
-    const around = figure.getBoundingClientRect();
-    const at = (middle / WIDTH) * frame.width;
-    const beside = at + tip.offsetWidth + 14 > frame.width ? at - tip.offsetWidth - 10 : at + 10;
-    tip.style.left = `${frame.left - around.left + Math.max(0, beside)}px`;
-    tip.style.top = `${frame.top - around.top + 8}px`;
+    const outer = figure.getBoundingClientRect();
+    const xInPixels = (middle / WIDTH) * box.width;
+    const left = xInPixels + tip.offsetWidth + 14 > box.width ? xInPixels - tip.offsetWidth - 10 : xInPixels + 10;
+    tip.style.left = `${box.left - outer.left + Math.max(0, left)}px`;
+    tip.style.top = `${box.top - outer.top + 8}px`;
   }
 
-  picture.addEventListener("pointermove", show);
-  picture.addEventListener("pointerdown", show);
-  picture.addEventListener("pointerleave", leave);
+  svg.addEventListener("pointermove", show);
+  svg.addEventListener("pointerdown", show);
+  svg.addEventListener("pointerleave", hide);
 }

@@ -1,29 +1,29 @@
-/* An import that is not finished keeps its page up to date; a file can be taken home more than once. */
-const EVERY_MS = 1500;
+/* Updates the page of a running import, and lets reports be downloaded more than once. */
+const INTERVAL_MS = 1500;
 
-async function look() {
+async function update() {
   const job = document.getElementById("job");
   if (!job?.hasAttribute("data-running")) return;
   if (!document.hidden) {
     try {
-      const answer = await fetch(location.href, { headers: { accept: "text/html", "x-unattended": "1" } });
-      if (answer.redirected) return location.reload(); // signed out meanwhile
-      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-      const now = page.getElementById("job");
-      // Whoever stands on a button of it with the keyboard is not pushed off, until the job has ended.
-      if (now && !(job.contains(document.activeElement) && now.hasAttribute("data-running"))) {
-        job.replaceWith(now);
+      const response = await fetch(location.href, { headers: { accept: "text/html", "x-unattended": "1" } });
+      if (response.redirected) return location.reload(); // the session has ended
+      const page = new DOMParser().parseFromString(await response.text(), "text/html");
+      const updated = page.getElementById("job");
+      // Do not replace a focused button while the import is running.
+      if (updated && !(job.contains(document.activeElement) && updated.hasAttribute("data-running"))) {
+        job.replaceWith(updated);
         document.title = page.title;
       }
     } catch {
-      // The service is away for a moment: what is shown stays, and the next look tells.
+      // The service is unreachable: keep the current content until the next update.
     }
   }
-  setTimeout(look, EVERY_MS);
+  setTimeout(update, INTERVAL_MS);
 }
-setTimeout(look, EVERY_MS);
+setTimeout(update, INTERVAL_MS);
 
-// A download leaves the page where it is, so its button must work again.
+// A download does not leave the page, so its button must stay enabled.
 document.addEventListener("submit", (event) => {
-  setTimeout(() => event.target.removeAttribute("aria-busy"), EVERY_MS);
+  setTimeout(() => event.target.removeAttribute("aria-busy"), INTERVAL_MS);
 });

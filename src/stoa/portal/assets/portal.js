@@ -1,8 +1,8 @@
-/* What is pleasanter with script, and works without: copying, and not sending a form twice. */
-const said = document.createElement("p");
-said.className = "hidden";
-said.setAttribute("role", "status");
-document.body.append(said);
+/* Enhancements that pages do not depend on: copy buttons, and protection against double submits. */
+const announcement = document.createElement("p");
+announcement.className = "hidden";
+announcement.setAttribute("role", "status");
+document.body.append(announcement);
 
 async function copy(button) {
   const text = document.getElementById(button.dataset.copy)?.textContent ?? "";
@@ -15,15 +15,15 @@ async function copy(button) {
     getSelection().addRange(range);
     document.execCommand("copy");
   }
-  const words = button.querySelector("span");
-  const before = words.textContent;
+  const label = button.querySelector("span");
+  const original = label.textContent;
   button.dataset.done = "";
-  words.textContent = "Copied";
-  said.textContent = "Copied to the clipboard";
+  label.textContent = "Copied";
+  announcement.textContent = "Copied to clipboard";
   setTimeout(() => {
     delete button.dataset.done;
-    words.textContent = before;
-    said.textContent = "";
+    label.textContent = original;
+    announcement.textContent = "";
   }, 1600);
 }
 
@@ -38,10 +38,10 @@ document.addEventListener("submit", (event) => {
   else form.setAttribute("aria-busy", "true");
 });
 
-// On a phone the tab one is at may lie beyond the edge.
+// On a phone, the current tab may be outside of the visible area.
 document.querySelector(".tabs [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
 
-// A page that comes back from the browser's memory can be sent again.
+// Forms of a page from the back/forward cache can be submitted again.
 addEventListener("pageshow", () => {
   for (const form of document.querySelectorAll("form[aria-busy]")) form.removeAttribute("aria-busy");
 });

@@ -1,97 +1,98 @@
-/* Follows an app's deliveries: rows come in at the top, and move on as their status does. */
+/* The live tail: adds new deliveries at the top and updates their status. */
 const table = document.querySelector("[data-tail]");
 const live = document.querySelector("[data-live]");
 const button = document.querySelector("[data-pause]");
-const quiet = document.querySelector("[data-quiet]");
-const MOST = 100;
+const empty = document.querySelector("[data-empty]");
+const MAX_ROWS = 100;
 const TONES = { succeeded: "good", failed: "bad", retrying: "warn", pending: "sea" };
 let source = null;
-let begun = false;
+let loaded = false;
 
-function made(name, properties = {}, ...children) {
-  const element = Object.assign(document.createElement(name), properties);
-  element.append(...children);
-  return element;
+function element(name, properties = {}, ...children) {
+  const created = Object.assign(document.createElement(name), properties);
+  created.append(...children);
+  return created;
 }
 
 function cell(label, ...children) {
-  const element = made("td", {}, ...children);
-  if (label) element.dataset.label = label;
-  return element;
+  const created = element("td", {}, ...children);
+  if (label) created.dataset.label = label;
+  return created;
 }
 
-function row(told) {
-  const words = told.status[0].toUpperCase() + told.status.slice(1);
-  const took = told.duration_ms === null ? "" : ` in ${told.duration_ms} ms`;
-  const answer = told.attempts ? `${told.response_status ?? (told.error ?? "–").replaceAll("_", " ")}${took}` : "–";
-  return made(
+function row(entry) {
+  const status = entry.status[0].toUpperCase() + entry.status.slice(1);
+  const duration = entry.duration_ms === null ? "" : ` in ${entry.duration_ms} ms`;
+  const result = entry.response_status ?? (entry.error ?? "–").replaceAll("_", " ");
+  const response = entry.attempts ? `${result}${duration}` : "–";
+  return element(
     "tr",
-    { id: `t-${told.id}` },
-    cell("", made("a", { href: told.address, textContent: told.event }), made("small", { textContent: told.resource })),
-    cell("Status", made("span", { className: `badge ${TONES[told.status] ?? ""}`, textContent: words })),
-    cell("Answer", answer),
-    cell("Store", told.store),
-    cell("Subscription", made("span", { className: "clip", textContent: told.webhook })),
-    cell("At (UTC)", told.at.slice(11, 19)),
+    { id: `t-${entry.id}` },
+    cell("", element("a", { href: entry.url, textContent: entry.event }), element("small", { textContent: entry.resource })),
+    cell("Status", element("span", { className: `badge ${TONES[entry.status] ?? ""}`, textContent: status })),
+    cell("Response", response),
+    cell("Store", entry.store),
+    cell("Subscription", element("span", { className: "clip", textContent: entry.webhook })),
+    cell("Time (UTC)", entry.at.slice(11, 19)),
   );
 }
 
 function show(event) {
-  const told = JSON.parse(event.data);
+  const entry = JSON.parse(event.data);
   const body = table.tBodies[0];
-  const before = document.getElementById(`t-${told.id}`);
-  const fresh = row(told);
-  if (before) {
-    if (before.textContent !== fresh.textContent) fresh.className = "moved";
-    before.replaceWith(fresh);
+  const existing = document.getElementById(`t-${entry.id}`);
+  const updated = row(entry);
+  if (existing) {
+    if (existing.textContent !== updated.textContent) updated.className = "updated";
+    existing.replaceWith(updated);
   } else {
-    if (begun) fresh.className = "fresh";
-    body.prepend(fresh);
-    while (body.rows.length > MOST) body.rows[body.rows.length - 1].remove();
+    if (loaded) updated.className = "new";
+    body.prepend(updated);
+    while (body.rows.length > MAX_ROWS) body.rows[body.rows.length - 1].remove();
   }
-  quiet.hidden = true;
+  empty.hidden = true;
 }
 
-function say(words, state) {
-  live.textContent = words;
+function setStatus(label, state) {
+  live.textContent = label;
   live.dataset.state = state;
 }
 
-function follow() {
+function connect() {
   source = new EventSource(table.dataset.tail);
   source.onopen = () => {
-    say("Live", "on");
-    setTimeout(() => (begun = true), 1500);
+    setStatus("Live", "on");
+    setTimeout(() => (loaded = true), 1500);
   };
   source.onmessage = show;
   source.addEventListener("over", () => {
     source.close();
-    say("Ended: reload the page", "off");
+    setStatus("Disconnected. Reload the page.", "off");
   });
   source.onerror = () => {
-    if (source.readyState === EventSource.CLOSED) say("Too many tails are open, or you were signed out", "off");
-    else say("Reconnecting", "wait");
+    if (source.readyState === EventSource.CLOSED) setStatus("Disconnected: you have signed out, or too many tails are open", "off");
+    else setStatus("Reconnecting", "wait");
   };
 }
 
-function rest() {
+function disconnect() {
   source?.close();
   source = null;
 }
 
 button.addEventListener("click", () => {
   if (source) {
-    rest();
-    button.textContent = "Go on";
-    say("Paused", "off");
+    disconnect();
+    button.textContent = "Resume";
+    setStatus("Paused", "off");
   } else {
     button.textContent = "Pause";
-    say("Connecting", "wait");
-    follow();
+    setStatus("Connecting", "wait");
+    connect();
   }
 });
-addEventListener("pagehide", rest);
+addEventListener("pagehide", disconnect);
 addEventListener("pageshow", (event) => {
-  if (event.persisted && button.textContent === "Pause") follow();
+  if (event.persisted && button.textContent === "Pause") connect();
 });
-follow();
+connect();

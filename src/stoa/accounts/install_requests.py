@@ -1,0 +1,108 @@
+"""Install requests: a developer asks a store to install an app, and the store's owner approves or refuses."""
+
+from collections.abc import Sequence
+
+from stoa.access.authentication import Try, count_failure, refuse_guessing
+from stoa.access.contract import Installation, NotInstalled, ScopeNotCovered
+from stoa.access.grants import install, list_installations
+from stoa.access.operator import Operator, find_store, known_scopes
+from stoa.access.queries import GET_INSTALLATION, TRIES
+from stoa.access.rules import expanded
+from stoa.accounts.contract import (
+    AlreadyGranted,
+    InstallRequest,
+    NoSuchRequest,
+    OwnedApp,
+    OwnedStore,
+    RefusedRecently,
+)
+from stoa.accounts.queries import (
+    DELETE_REQUEST,
+    LOCK_REQUEST,
+    REFUSE_REQUEST,
+    REQUESTS_OF_ACCOUNT,
+    REQUESTS_OF_APP,
+    REQUESTS_OF_STORE,
+    SAVE_REQUEST,
+)
+from stoa.db.pool import Database
+
+
+async def requests_of_store(by: Operator, store: OwnedStore) -> list[InstallRequest]:
+    return await REQUESTS_OF_STORE.all(by.db, store.id)
+
+
+async def requests_of_app(by: Operator, app: OwnedApp) -> list[InstallRequest]:
+    return await REQUESTS_OF_APP.all(by.db, app.id)
+
+
+async def pending_requests(by: Operator, account_id: int) -> list[InstallRequest]:
+    """Return the requests that await this account's decision, across all of its stores."""
+    return await REQUESTS_OF_ACCOUNT.all(by.db, account_id)
+
+
+async def limit_rate(by: Operator, db: Database, account_id: int) -> None:
+    """Limit how often an account sends requests, because each one adds an entry to another store's audit log."""
+    attempt = Try(
+        f"install-request/{account_id}", f"account:{account_id}", "account"
+    )  # each account has its own counter
+    refuse_guessing(await TRIES.one(db, attempt.subjects))
+    await count_failure(db, attempt, by.request_id)
+
+
+async def request_install(by: Operator, account_id: int, app: OwnedApp, handle: str, message: str) -> None:
+    """Ask a store to install the app with all of its scopes; a new request replaces an earlier one."""
+    async with by.together() as joined, joined.db.transaction() as db:
+        store = await find_store(db, handle)
+        installed = [each for each in await list_installations(joined, handle) if each.app_id == app.id]
+        if installed and expanded(installed[0].scopes) >= expanded(app.scopes):
+            raise AlreadyGranted
+        earlier = await LOCK_REQUEST.maybe(db, store.id, app.id)
+        if earlier is not None and earlier.status == "refused" and earlier.decided_recently:
+            raise RefusedRecently
+        request = ("pending", app.scopes, message)
+        if earlier is not None and (earlier.status, earlier.scopes, earlier.message) == request:
+            return  # an identical request is already pending
+        await SAVE_REQUEST.run(db, store.id, app.id, account_id, app.scopes, message)
+        await by.record(db, store.id, "app.asked", f"app:{app.id}", name=app.name, scopes=app.scopes)
+
+
+async def withdraw(by: Operator, app: OwnedApp, handle: str) -> None:
+    async with by.db.transaction() as db:
+        store = await find_store(db, handle)
+        if not await DELETE_REQUEST.run(db, store.id, app.id):
+            raise NoSuchRequest
+        await by.record(db, store.id, "app.request_withdrawn", f"app:{app.id}")
+
+
+async def approve(by: Operator, store: OwnedStore, app_id: int, scopes: Sequence[str]) -> Installation:
+    """Install the app with some or all of the requested scopes."""
+    granted = known_scopes(scopes)
+    async with by.together() as joined, joined.db.transaction() as db:
+        request = await LOCK_REQUEST.maybe(db, store.id, app_id)
+        if request is None or request.status != "pending":
+            raise NoSuchRequest
+        if not expanded(request.scopes).issuperset(granted):
+            raise ScopeNotCovered(", ".join(granted), ", ".join(request.scopes))
+        await DELETE_REQUEST.run(db, store.id, app_id)
+        return await install(joined, str(app_id), store.handle, granted)
+
+
+async def refuse(by: Operator, store: OwnedStore, app_id: int) -> None:
+    async with by.db.transaction() as db:
+        if not await REFUSE_REQUEST.run(db, store.id, app_id):
+            raise NoSuchRequest
+        await by.record(db, store.id, "app.refused", f"app:{app_id}")
+
+
+async def reduce_scopes(by: Operator, store: OwnedStore, app_id: int, scopes: Sequence[str]) -> Installation:
+    """Reduce the scopes of an installed app; adding scopes takes a new request from the app."""
+    remaining = known_scopes(scopes)
+    async with by.together() as joined:
+        # Takes a row lock, so that the app cannot be uninstalled concurrently.
+        installed = await GET_INSTALLATION.maybe(joined.db, store.id, app_id)
+        if installed is None:
+            raise NotInstalled(str(app_id), store.handle)
+        if not expanded(installed.scopes).issuperset(remaining):
+            raise ScopeNotCovered(", ".join(remaining), ", ".join(installed.scopes))
+        return await install(joined, str(app_id), store.handle, remaining)

@@ -1,0 +1,119 @@
+"""Impersonation: a developer calls endpoints as an app, on a store that has it installed, with the app's scopes there."""
+
+from collections.abc import AsyncGenerator, Collection
+from contextlib import asynccontextmanager
+from datetime import datetime
+
+import msgspec
+
+from stoa.access.addresses import is_handle
+from stoa.access.rules import in_force
+from stoa.db.query import Query
+from stoa.portal.dispatch import not_found
+from stoa.portal.forms import FormError
+from stoa.portal.visit import Visit
+from stoa.rest.endpoint import Call, Caller, Store
+from stoa.rest.problems import NotFound, Refusal
+
+READ, WRITE = "webhooks:read", "webhooks:write"
+_ALL_STORES = "an app's developer sees all stores that have it installed"
+_MAX_STORES = 500
+
+
+class InstalledStore(msgspec.Struct):
+    """A store that has the app installed, and the scopes that it grants."""
+
+    id: int
+    handle: str
+    name: str
+    currency: str
+    status: str
+    granted: list[str]
+    installed_at: datetime
+
+
+_STORES = """SELECT s.id, s.handle, s.name, s.currency, s.status, i.scopes AS granted, i.created_at AS installed_at
+              FROM installations i JOIN stores s ON s.id = i.store_id WHERE i.app_id = $1"""
+STORES_OF_APP = Query(InstalledStore, f"{_STORES} ORDER BY s.handle LIMIT $2", unbound=_ALL_STORES)
+STORE_OF_APP = Query(InstalledStore, f"{_STORES} AND s.handle = $2", unbound=_ALL_STORES)
+
+
+class ImpersonatedCall(Call):
+    """A call that a person makes as an app; the audit log names the person."""
+
+    __slots__ = ("account_id",)
+
+    def __init__(self, visit: Visit, installed: InstalledStore) -> None:
+        store = Store(installed.id, installed.handle, installed.name, installed.currency, installed.status)
+        caller = Caller(visit.app.id, visit.app.name, effective_scopes(visit, installed), 0, 0)
+        super().__init__(visit.db, store, caller, visit.request_id, "")
+        self.settings = visit.settings
+        self.account_id = visit.me.account_id
+
+    @property
+    def actor(self) -> str:
+        return f"account:{self.account_id}"
+
+    def require(self, scope: str) -> None:
+        """Raise a form error if the store does not grant the scope."""
+        if self.caller.may(scope):
+            return
+        if self.store.status != "active":
+            raise FormError({"": "This store is suspended. Nothing was changed."})
+        message = f"{self.store.name} does not grant this app {scope}. Add the scope in the app's settings, then ask the store again."
+        raise FormError({"": message})
+
+
+def effective_scopes(visit: Visit, installed: InstalledStore) -> frozenset[str]:
+    """Return what the app can do on a store now; nothing while the app or the store is suspended."""
+    if visit.app.status != "active" or installed.status != "active":
+        return frozenset()
+    return in_force(visit.app.scopes, installed.granted)
+
+
+async def installed_stores(visit: Visit) -> list[InstalledStore]:
+    return await STORES_OF_APP.all(visit.db, visit.app.id, _MAX_STORES)
+
+
+async def call_as_app(visit: Visit, handle: str) -> ImpersonatedCall:
+    """Return a call as the app on this store; a store without the app is not found."""
+    installed = await STORE_OF_APP.maybe(visit.db, visit.app.id, handle) if is_handle(handle) else None
+    if installed is None:
+        raise not_found()
+    return ImpersonatedCall(visit, installed)
+
+
+async def webhook_call(visit: Visit) -> ImpersonatedCall:
+    """Return a call as the app on the store in the path, if the app can read its webhooks there."""
+    call = await call_as_app(visit, visit.path_param("at"))
+    if not call.caller.may(READ):
+        raise not_found()
+    return call
+
+
+@asynccontextmanager
+async def write_transaction(
+    visit: Visit, call: ImpersonatedCall, fields: Collection[str] = ()
+) -> AsyncGenerator[ImpersonatedCall]:
+    """Run an endpoint in one transaction; its refusals become faults of the form's fields."""
+    call.require(WRITE)
+    async with refusals_as_faults(fields), visit.db.transaction() as db:
+        call.db = db
+        yield call
+    visit.changed_stores.add(call.store_id)
+
+
+@asynccontextmanager
+async def refusals_as_faults(fields: Collection[str] = ()) -> AsyncGenerator[None]:
+    """Convert an endpoint's refusal to form faults; faults of other fields are shown above the form."""
+    try:
+        yield
+    except NotFound as refusal:
+        raise not_found() from refusal
+    except Refusal as refusal:
+        faults: dict[str, str] = {}
+        for fault in refusal.faults:
+            name = fault.pointer.removeprefix("/").partition("/")[0]
+            message = f"{fault.detail[:1].upper()}{fault.detail[1:]}."
+            faults.setdefault(name if name in fields else "", message)
+        raise FormError(faults or {"": refusal.detail}) from refusal

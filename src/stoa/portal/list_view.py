@@ -1,0 +1,154 @@
+"""Lists on pages: an API list with the same filters, cursors and exact totals, plus links to its neighbor pages."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, TypeVar
+from urllib.parse import urlencode
+
+import msgspec
+
+from stoa.db.errors import PostgresError, sqlstate
+from stoa.db.listing import Listing
+from stoa.portal.visit import Visit
+from stoa.rest.endpoint import Store
+from stoa.rest.lists import ListOf, Page, list_page, read_list
+from stoa.rest.problems import Refusal
+
+T = TypeVar("T")
+PAGE_SIZE = 25
+NEWEST = (("-id", "Newest first"),)
+_NEWEST_NUMBER = 2**62
+_MAX_CURSOR_LENGTH = 4_000
+_DATA_EXCEPTION = "22"  # the class of SQLSTATE
+
+
+class ListView(msgspec.Struct, Generic[T]):
+    """One page of a list: its rows, the active filters, and the URLs of the neighbor pages."""
+
+    rows: list[T]
+    total: int
+    filters: dict[str, str]
+    sort: str
+    next: str
+    previous: str
+    fault: str
+
+
+class ListSource(msgspec.Struct, Generic[T], frozen=True):
+    """What is listed: the API parameters, the SQL, and the type of a document."""
+
+    of: ListOf
+    listing: Listing
+    row: type[T]
+    transform: Callable[[bytes], bytes] | None = None  # applied to each stored document
+
+
+def store_of(visit: Visit) -> Store:
+    """Return the store in the path in the form that the slices use."""
+    store = visit.store
+    return Store(store.id, store.handle, store.name, store.currency, store.status)
+
+
+async def list_view(
+    visit: Visit,
+    source: ListSource[T],
+    *,
+    sorts: Sequence[tuple[str, str]],
+    offered: Sequence[str] = (),
+    fixed: Mapping[str, str] | None = None,
+    path_filters: Mapping[str, int] | None = None,
+    cursor_name: str = "cursor",
+    rows: int = PAGE_SIZE,
+) -> ListView[T]:
+    """List by the `offered` filters and the cursor of the URL; invalid ones are ignored and reported in `fault`.
+
+    `fixed` filters always apply and `path_filters` come from the path. `sorts` are pairs of key and label; the first is
+    the default.
+    """
+    filters = {name: value for name in offered if (value := visit.query(name).strip())}
+    cursor = visit.request.query_params.get(cursor_name, "")
+    sort = visit.query("sort") if visit.query("sort") in dict(sorts) else sorts[0][0]
+    base = {"sort": sort, "limit": str(rows), **(fixed or {})}
+    parameters = {**base, **filters, **({"cursor": cursor} if 0 < len(cursor) <= _MAX_CURSOR_LENGTH else {})}
+    fault = ""
+    try:
+        page = await _page(visit, source, parameters, path_filters or {})
+    except Refusal as refusal:
+        fault = _sentence(refusal)
+        page = await _page(visit, source, base, path_filters or {})
+    except PostgresError as error:
+        if not sqlstate(error).startswith(_DATA_EXCEPTION):
+            raise
+        # A forged cursor can contain a value that no column can hold.
+        fault = "The link is invalid. Showing the first page."
+        page = await _page(visit, source, base, path_filters or {})
+    docs = [source.transform(doc) for doc in page.docs] if source.transform else page.docs
+    decoder = msgspec.json.Decoder(source.row)
+
+    kept = {**({} if fault else filters), **({} if sort == sorts[0][0] else {"sort": sort})}
+
+    def url(cursor: str | None) -> str:
+        return f"?{urlencode({**kept, cursor_name: cursor})}" if cursor else ""
+
+    return ListView(
+        [decoder.decode(doc) for doc in docs],
+        page.total,
+        filters,
+        sort,
+        url(page.next_cursor),
+        url(page.prev_cursor),
+        fault,
+    )
+
+
+async def _page(
+    visit: Visit, source: ListSource[Any], parameters: Mapping[str, str], path_filters: Mapping[str, int]
+) -> Page[Any]:
+    query = read_list(source.of, urlencode(parameters).encode(), store_of(visit))
+    for name, value in path_filters.items():
+        query = query.with_filter(name, value)
+    return await list_page(visit.db, visit.store.id, source.listing, query, separate=True)
+
+
+def _sentence(refusal: Refusal) -> str:
+    """Return why a filter was ignored."""
+    faults = "; ".join(f"“{fault.pointer}” {fault.detail}" for fault in refusal.faults)
+    return f"{refusal.detail} {faults}".strip()
+
+
+class Slice(msgspec.Struct):
+    """One page of a long sequence; `first` and `last` count from 1."""
+
+    items: list[Any]
+    first: int
+    last: int
+    total: int
+    next: str
+    previous: str
+
+
+def paginate(visit: Visit, items: Sequence[Any], parameter: str, size: int) -> Slice:
+    """Return the page that a query parameter selects; the first one if the parameter is invalid."""
+    pages = max(1, -(-len(items) // size))
+    number = page_number(visit.query(parameter), pages)
+    selected = list(items[(number - 1) * size : number * size])
+    first = (number - 1) * size + 1
+    return Slice(
+        selected,
+        first,
+        first + len(selected) - 1,
+        len(items),
+        f"?{parameter}={number + 1}" if number < pages else "",
+        f"?{parameter}={number - 1}" if number > 1 else "",
+    )
+
+
+def page_number(value: str, pages: int) -> int:
+    """Parse a page number; 1 if it is not a number of one of the pages."""
+    number = int(value) if value.isascii() and value.isdigit() and len(value) < 6 else 1
+    return number if 1 <= number <= pages else 1
+
+
+def before(visit: Visit) -> int:
+    """Return the number below which a list continues, from the query parameter `before`; ignored if it is invalid."""
+    value = visit.query("before")
+    return int(value) if value.isascii() and value.isdigit() and 0 < len(value) < 19 else _NEWEST_NUMBER

@@ -1,0 +1,42 @@
+"""Notices: a message that the next page shows once, carried in a signed cookie."""
+
+import base64
+import binascii
+import hmac
+from hashlib import sha256
+
+import msgspec
+
+_MAC_BYTES = 20
+_MAX_BYTES = 300
+LIFETIME_S = 60
+
+
+class Notice(msgspec.Struct, frozen=True):
+    """A message with a tone: `good` for success, `warn` if nothing was changed, empty for information."""
+
+    message: str
+    tone: str = "good"
+
+
+def pack_notice(key: bytes, session: str, notice: Notice) -> str:
+    """Sign a notice for this session, so that no other site can make the portal show a message."""
+    raw = f"{notice.tone} {notice.message}".encode()[:_MAX_BYTES]
+    return base64.urlsafe_b64encode(_mac(key, session, raw) + raw).decode()
+
+
+def unpack_notice(key: bytes, session: str, packed: str) -> Notice | None:
+    try:
+        decoded = base64.urlsafe_b64decode(packed.encode("ascii"))
+    except (binascii.Error, ValueError):
+        return None
+    mac, raw = decoded[:_MAC_BYTES], decoded[_MAC_BYTES:]
+    if not hmac.compare_digest(mac, _mac(key, session, raw)):
+        return None
+    tone, _, message = raw.decode("utf-8", "ignore").partition(" ")
+    return Notice(message, tone)
+
+
+def _mac(key: bytes, session: str, raw: bytes) -> bytes:
+    message = b"stoa notice\0" + session.encode("utf-8", "surrogatepass") + b"\0" + raw
+    return hmac.digest(key, message, sha256)[:_MAC_BYTES]

@@ -1,0 +1,151 @@
+"""One webhook subscription: its health, test sends, settings, pause and resume, secret rotation, deletion."""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from stoa.db.query import Executor
+from stoa.events.outbox import Event
+from stoa.portal.apps import APPS
+from stoa.portal.dispatch import not_found
+from stoa.portal.forms import FormError, text
+from stoa.portal.impersonation import WRITE, ImpersonatedCall, refusals_as_faults, webhook_call, write_transaction
+from stoa.portal.pages import Pages, Redirect, View
+from stoa.portal.subscriptions import FIELDS, SubscriptionForm, event_groups, localhost_allowed, secret_page
+from stoa.portal.visit import Visit
+from stoa.webhooks.api import endpoints, queries, secrets, test_send
+from stoa.webhooks.api.contract import NewSecret, NewTest, TestResult, Webhook, WebhookChanges
+from stoa.webhooks.api.documents import shown
+from stoa.webhooks.delivery.events import WebhookTest
+
+pages = Pages()
+_MAX_BODY_LENGTH = 8_000
+
+
+class ResumeForm(msgspec.Struct):
+    what: Annotated[Literal["all", "now"], msgspec.Meta(extra={"message": "Select one of the options."})] = "all"
+
+
+class RotationForm(msgspec.Struct):
+    grace_hours: Annotated[int, msgspec.Meta(ge=0, le=168, extra={"message": "Select one of the options."})]
+
+
+class TestForm(msgspec.Struct):
+    event: Annotated[str, text("Select an event.", max_length=64)] = WebhookTest.name
+
+
+class DeletionForm(msgspec.Struct):
+    confirmed: bool = False
+
+
+@pages.page("/apps/{app_id:int}/webhooks/{at}/{webhook_id:int}", nav="list_apps")
+async def app_webhook(visit: Visit) -> View:
+    call = await webhook_call(visit)
+    return await _page(visit, call)
+
+
+async def _page(visit: Visit, call: ImpersonatedCall, **more: Any) -> View:
+    hook = await subscription(visit.db, call, visit.path_param("webhook_id"))
+    events = [WebhookTest.name, *(each.name for _, _, group in event_groups() for each in group)]
+    context = {
+        "hook": hook,
+        "store": call.store,
+        "test_events": [name for name in events if call.caller.may(Event.known[name].scope)],
+        "result": None,
+        "may_write": call.caller.may(WRITE),
+    }
+    return View("apps/webhook.html", {**context, **more})
+
+
+async def subscription(db: Executor, call: ImpersonatedCall, webhook_id: int) -> Webhook:
+    """Return a subscription of this app on this store."""
+    row = await queries.GET.maybe(db, call.store_id, call.caller.app_id, webhook_id)
+    if row is None:
+        raise not_found()
+    return shown(row)
+
+
+@pages.form("/apps/{app_id:int}/webhooks/{at}/{webhook_id:int}/test", on=app_webhook)
+async def send_test(visit: Visit, form: TestForm) -> View:
+    call = await webhook_call(visit)
+    call.require(WRITE)
+    kind = Event.known.get(form.event)
+    if kind is not None and not call.caller.may(kind.scope):
+        raise FormError(event=f"The store does not grant this app {kind.scope}.")
+    async with refusals_as_faults(("event",)):
+        sent = await test_send.send_webhook_test(call, visit.path_param("webhook_id"), NewTest(form.event))
+    result = msgspec.json.decode(sent.doc, type=TestResult)
+    return await _page(visit, call, result=result, request=_request_text(result))
+
+
+def _request_text(result: TestResult) -> str:
+    """Return the HTTP request of a test."""
+    headers = "\n".join(f"{name}: {value}" for name, value in result.request_headers.items())
+    return f"POST {result.url}\n{headers}\n\n{result.request_body[:_MAX_BODY_LENGTH]}"
+
+
+@pages.form("/apps/{app_id:int}/webhooks/{at}/{webhook_id:int}/pause", on=app_webhook)
+async def pause_subscription(visit: Visit) -> Redirect:
+    await _change(visit, WebhookChanges(status="paused"))
+    return _back(visit, "Subscription paused. Events are kept until you resume it.")
+
+
+@pages.form("/apps/{app_id:int}/webhooks/{at}/{webhook_id:int}/resume", on=app_webhook)
+async def resume_subscription(visit: Visit, form: ResumeForm) -> Redirect:
+    await _change(visit, WebhookChanges(status="active", resume=form.what))
+    return _back(visit, "Subscription resumed.")
+
+
+@pages.form("/apps/{app_id:int}/webhooks/{at}/{webhook_id:int}/secret", on=app_webhook)
+async def rotate_subscription_secret(visit: Visit, form: RotationForm) -> View:
+    call = await webhook_call(visit)
+    async with write_transaction(visit, call):
+        # Forced: the button also works while the previous secret is still valid.
+        body = NewSecret(form.grace_hours, force=True)
+        rotated = await secrets.rotate_webhook_secret(call, visit.path_param("webhook_id"), body)
+    return secret_page(visit, call, rotated)
+
+
+@pages.form("/apps/{app_id:int}/webhooks/{at}/{webhook_id:int}/delete", on=app_webhook)
+async def delete_subscription(visit: Visit, form: DeletionForm) -> Redirect:
+    call = await webhook_call(visit)
+    if not form.confirmed:
+        raise FormError(confirmed="Select this box to confirm.")
+    async with write_transaction(visit, call):
+        await endpoints.delete_webhook(call, visit.path_param("webhook_id"))
+    return Redirect(f"{APPS}/{visit.app.id}/webhooks", "Subscription deleted.")
+
+
+@pages.page("/apps/{app_id:int}/webhooks/{at}/{webhook_id:int}/settings", nav="list_apps")
+async def webhook_settings(visit: Visit) -> View:
+    call = await webhook_call(visit)
+    hook = await subscription(visit.db, call, visit.path_param("webhook_id"))
+    context = {
+        "hook": hook,
+        "groups": event_groups(),
+        "granted": call.caller.scopes,
+        "localhost_allowed": localhost_allowed(visit),
+    }
+    return View("apps/webhook_settings.html", context)
+
+
+@pages.form("/apps/{app_id:int}/webhooks/{at}/{webhook_id:int}/settings", on=webhook_settings)
+async def update_subscription(visit: Visit, form: SubscriptionForm) -> Redirect:
+    changes = WebhookChanges(events=form.patterns(), url=form.url or None, name=form.name or None)
+    await _change(visit, changes)
+    return _back(visit, "Saved.")
+
+
+async def _change(visit: Visit, changes: WebhookChanges) -> None:
+    """Apply the changes as the endpoint does for a merge patch."""
+    call = await webhook_call(visit)
+    call.require(WRITE)
+    call.patch = {name: value for name, value in msgspec.structs.asdict(changes).items() if value is not msgspec.UNSET}
+    async with refusals_as_faults(FIELDS):
+        await endpoints.refuse_private_host(call, changes)
+    async with write_transaction(visit, call, FIELDS):
+        await endpoints.update_webhook(call, visit.path_param("webhook_id"), changes)
+
+
+def _back(visit: Visit, notice: str) -> Redirect:
+    return Redirect(f"{APPS}/{visit.app.id}/webhooks/{visit.path_param('at')}/{visit.path_param('webhook_id')}", notice)

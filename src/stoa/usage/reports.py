@@ -1,0 +1,59 @@
+"""Usage reports for the portal: an app's requests by day, operation and store, and its latest failed requests."""
+
+from collections.abc import Iterable
+from datetime import date, timedelta
+
+import msgspec
+
+from stoa.db.query import Executor
+from stoa.usage import queries
+from stoa.usage.queries import DayMetrics, FailedRequest, Metrics, OperationMetrics, StoreMetrics
+
+
+class UsageReport(msgspec.Struct):
+    """An app's usage of one store or of all stores over a range of days."""
+
+    days: list[DayMetrics]  # every day of the range, including days without requests
+    total: Metrics
+    operations: list[OperationMetrics]  # busiest first
+
+
+async def usage_report(
+    db: Executor, app_id: int, first: date, last: date, *, store_id: int | None = None
+) -> UsageReport:
+    """Return the usage of the UTC days from `first` to `last`, both included."""
+    if store_id is None:
+        days = await queries.DAYS_ALL_STORES.all(db, app_id, first, last)
+        operations = await queries.OPERATIONS_ALL_STORES.all(db, app_id, first, last)
+    else:
+        days = await queries.DAYS.all(db, store_id, app_id, first, last)
+        operations = await queries.OPERATIONS.all(db, store_id, app_id, first, last)
+    by_day = {each.day: each for each in days}
+    dates = [first + timedelta(days=number) for number in range((last - first).days + 1)]
+    return UsageReport([by_day.get(day) or DayMetrics(day=day) for day in dates], _sum(days), operations)
+
+
+async def usage_by_store(db: Executor, app_id: int, first: date, last: date) -> list[StoreMetrics]:
+    """Return the app's usage of each store, busiest first."""
+    return await queries.STORES.all(db, app_id, first, last)
+
+
+async def failed_requests(
+    db: Executor, app_id: int, *, store_id: int | None = None, limit: int = 50
+) -> list[FailedRequest]:
+    """Return the latest failed requests, newest first."""
+    if store_id is None:
+        return await queries.FAILURES_ALL_STORES.all(db, app_id, limit)
+    return await queries.FAILURES.all(db, store_id, app_id, limit)
+
+
+def _sum(rows: Iterable[Metrics]) -> Metrics:
+    total = Metrics()
+    for row in rows:
+        total.requests += row.requests
+        total.client_errors += row.client_errors
+        total.rate_limited += row.rate_limited
+        total.server_errors += row.server_errors
+        total.total_us += row.total_us
+        total.buckets = [a + b for a, b in zip(total.buckets, row.buckets, strict=True)]
+    return total

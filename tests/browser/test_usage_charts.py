@@ -1,0 +1,40 @@
+"""Usage charts in a browser: tooltips with the values under the pointer."""
+
+import re
+
+from playwright.async_api import expect
+
+from tests.browser.conftest import NewPage, PortalService, screenshot
+from tests.browser.test_accessibility import check
+from tests.browser.test_user_journeys import sign_up
+from tests.browser.test_webhooks import add_product, environment, register
+
+
+async def test_charts_show_values_under_the_pointer(portal: PortalService, new_page: NewPage) -> None:
+    page = await new_page()
+    await sign_up(page, portal)
+    await register(page, portal)
+    variables = await environment(page)
+    await page.goto(f"{portal.url}/portal/apps")
+    await page.get_by_role("link", name="Stock sync").click()
+    await page.get_by_role("link", name="Usage", exact=True).click()
+    await expect(page.get_by_role("heading", name="No requests yet")).to_be_visible()
+    await check(page, "usage without requests")
+    await add_product(variables)
+    drawn = page.get_by_role("img", name=re.compile("Requests"))
+    for _ in range(100):  # counts are written every few seconds
+        if await drawn.count():
+            break
+        await page.wait_for_timeout(100)
+        await page.reload()
+    await check(page, "usage")
+    box = await drawn.bounding_box()
+    assert box is not None
+    await page.mouse.move(box["x"] + box["width"] - 12, box["y"] + box["height"] / 2)
+    tip = page.locator(".tip:visible")
+    await expect(tip).to_contain_text("Requests1")
+    shown = await tip.bounding_box()
+    assert shown is not None
+    assert box["x"] <= shown["x"] <= shown["x"] + shown["width"] <= box["x"] + box["width"] + 1
+    assert box["y"] <= shown["y"] <= box["y"] + box["height"]
+    await screenshot(page, "usage-tooltip")

@@ -1,0 +1,205 @@
+"""User journeys in a browser: first set-up, sign-up to first call, install request, keyboard only, no JavaScript."""
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import httpx
+import pytest
+from playwright.async_api import Error, Page, expect
+
+from tests.browser.conftest import NewPage, PortalService, screenshot, sign_in
+from tests.support.people import PASSWORD, new_email
+
+
+async def test_a_new_service_is_set_up(fresh_portal: PortalService, new_page: NewPage) -> None:
+    page = await new_page()
+    await page.goto(fresh_portal.setup_url)
+    await screenshot(page, "set-up")
+    await page.get_by_label("Name").fill("First Person")
+    await page.get_by_label("Email").fill("first@example.com")
+    await page.get_by_label("Password").fill("short")
+    await page.get_by_role("button", name="Create account").click()
+    fault = page.get_by_text("Use at least 12 characters")
+    await expect(fault).to_be_visible()
+    await expect(page.get_by_label("Name")).to_have_value("First Person")
+    await page.get_by_label("Password").fill(PASSWORD)
+    await page.get_by_role("button", name="Create account").click()
+    await expect(page.get_by_role("heading", name="Welcome, First")).to_be_visible()
+    await page.goto(fresh_portal.setup_url)
+    await expect(page.get_by_role("heading", name="Page not found")).to_be_visible()
+
+
+async def sign_up(page: Page, portal: PortalService) -> None:
+    await page.goto(f"{portal.url}/portal/sign-up")
+    await page.get_by_label("Name").fill("Maria Stone")
+    await page.get_by_label("Email").fill(new_email())
+    await page.get_by_label("Password").fill(PASSWORD)
+    await page.get_by_role("button", name="Create account").click()
+    await expect(page.get_by_role("heading", name="Welcome, Maria")).to_be_visible()
+
+
+async def fill_in_app(page: Page) -> None:
+    await page.get_by_label("Name", exact=True).fill("Stock sync")
+    await page.get_by_label("See products and their variants.").check()
+    await page.get_by_label("Reason").locator("visible=true").fill("To show your products elsewhere.")
+
+
+def run(command: str, folder: Path) -> str:
+    """Run a shell command."""
+    done = subprocess.run(["bash", "-c", command], cwd=folder, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+async def test_a_developer_signs_up_and_calls_the_api(portal: PortalService, new_page: NewPage, tmp_path: Path) -> None:
+    page = await new_page()
+    await sign_up(page, portal)
+    await page.get_by_role("link", name="Start: Register an app").click()
+    await fill_in_app(page)
+    await screenshot(page, "register-an-app")
+    await page.get_by_role("button", name="Register app").click()
+    await expect(page.get_by_role("heading", name="Stock sync is registered")).to_be_visible()
+    await screenshot(page, "credentials")
+
+    await page.get_by_role("button", name="Copy client secret").click()
+    await expect(page.get_by_role("button", name=re.compile("Copied"))).to_be_visible()
+    secret = await page.evaluate("navigator.clipboard.readText()")
+    assert re.fullmatch(r"stoa_cs_\w+", secret)
+
+    await page.get_by_role("button", name="Copy Command").click()
+    command = await page.evaluate("navigator.clipboard.readText()")
+    assert len(json.loads(run(command, tmp_path))["data"]) == 2
+
+    async with page.expect_download() as waiting:
+        await page.get_by_role("link", name="Download .env").click()
+    download = await waiting.value
+    assert download.suggested_filename == "stock-sync.env"
+    await download.save_as(tmp_path / ".env")
+
+    await page.get_by_role("link", name="I have saved the secret").click()
+    commands = await page.locator("#curl-commands").inner_text()
+    assert len(json.loads(run(commands, tmp_path))["data"]) == 2
+    assert secret not in await page.content()
+    with pytest.raises(Error, match="CACHE_MISS"):  # the browser does not cache the page with the secret
+        await page.go_back()
+
+
+async def test_a_merchant_approves_and_uninstalls_an_app(portal: PortalService, new_page: NewPage) -> None:
+    developer, merchant = await new_page(), await new_page(phone=True)
+    await sign_in(developer, portal, await portal.create_account("Zeno"))
+    await sign_in(merchant, portal, await portal.create_account("Maria Stone"))
+
+    await merchant.goto(f"{portal.url}/portal/open-store")
+    handle = f"agora-{portal.service.port}"
+    await merchant.get_by_label("Name", exact=True).fill("Agora")
+    await merchant.get_by_label("Handle").fill(handle)
+    await merchant.get_by_role("button", name="Create store").click()
+    await expect(merchant.get_by_text("Agora was created.")).to_be_visible()
+
+    await developer.goto(f"{portal.url}/portal/register-app")
+    await fill_in_app(developer)
+    await developer.get_by_label("Create a development store").uncheck()
+    await developer.get_by_role("button", name="Register app").click()
+    client_id = await developer.locator("#client-id").inner_text()
+    secret = await developer.locator("#client-secret").inner_text()
+    await developer.get_by_role("link", name="I have saved the secret").click()
+    await developer.get_by_label("Stock sync", exact=True).get_by_role("link", name="Stores").click()
+    await developer.get_by_label("Store handle or URL").fill(handle)
+    await developer.get_by_role("button", name="Send request").click()
+    await expect(developer.get_by_text("Pending")).to_be_visible()
+
+    await merchant.reload()
+    await expect(merchant.get_by_text("“To show your products elsewhere.”")).to_be_visible()
+    await screenshot(merchant, "a-request-on-a-phone")
+    await merchant.get_by_role("button", name="Approve").click()
+    await expect(merchant.get_by_text("Stock sync is installed.")).to_be_visible()
+
+    async with httpx.AsyncClient(base_url=portal.url) as client:
+        form = {"grant_type": "client_credentials"}
+        token = (await client.post("/oauth/token", data=form, auth=(client_id, secret))).json()["access_token"]
+        headers = {"authorization": f"Bearer {token}"}
+        products = f"/stores/{handle}/api/v3/app/products"
+        assert (await client.get(products, headers=headers)).status_code == 200
+
+        await merchant.get_by_role("link", name="Stock sync").click()
+        await merchant.get_by_role("button", name="Uninstall Stock sync").click()
+        await expect(merchant.get_by_text("was uninstalled")).to_be_visible()
+        refused = await client.get(products, headers=headers)
+        for _ in range(200):
+            if refused.status_code == 403:
+                break
+            refused = await client.get(products, headers=headers)
+        assert refused.json()["code"] == "app_not_installed"
+
+
+async def tab_to(page: Page, name: str) -> None:
+    """Press Tab until the element with this name has a visible focus."""
+    for _ in range(80):
+        await page.keyboard.press("Tab")
+        focused = page.locator(":focus")
+        if await focused.count() == 0:
+            continue
+        label: str = await focused.evaluate(
+            """node => (node.ariaLabel || node.labels?.[0]?.innerText || node.innerText || node.title || '').trim().split('\\n')[0]"""
+        )
+        if label == name:
+            outline: str = await focused.evaluate("node => getComputedStyle(node).outlineStyle")
+            assert outline != "none", f"{name} does not show its focus"
+            return
+    raise AssertionError(f"the keyboard cannot reach {name}")
+
+
+async def test_an_app_is_registered_with_the_keyboard(portal: PortalService, new_page: NewPage) -> None:
+    account = await portal.create_account()
+    page = await new_page()
+    await page.goto(f"{portal.url}/portal/sign-in")
+    await page.keyboard.type(account.email)  # the first field has the focus
+    await tab_to(page, "Password")
+    await page.keyboard.type(PASSWORD)
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("heading", name="Welcome")).to_be_visible()
+    await page.keyboard.press("Tab")
+    await expect(page.locator(":focus")).to_have_text("Skip to content")
+    await page.keyboard.press("Enter")
+    await tab_to(page, "Start: Register an app")
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("heading", name="Register an app")).to_be_visible()
+    await page.keyboard.type("By keyboard")
+    await tab_to(page, "See products and their variants.")
+    await page.keyboard.press("Space")
+    await tab_to(page, "Reason")
+    await page.keyboard.type("To try the keyboard.")
+    await tab_to(page, "Register app")
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("heading", name="By keyboard is registered")).to_be_visible()
+    await tab_to(page, "I have saved the secret")
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("heading", name="By keyboard", exact=True)).to_be_visible()
+
+
+async def test_an_app_is_registered_on_a_phone_without_javascript(
+    portal: PortalService, new_page: NewPage, tmp_path: Path
+) -> None:
+    page = await new_page(phone=True, script=False)
+    await sign_in(page, portal, await portal.create_account())
+    await page.locator("summary").click()
+    await screenshot(page, "menu-on-a-phone")
+    await page.get_by_role("link", name="Apps", exact=True).locator("visible=true").click()
+    await page.get_by_role("link", name="Register an app").first.click()
+    await fill_in_app(page)
+    await page.get_by_role("button", name="Register app").click()
+    assert await page.locator("button[data-copy]").locator("visible=true").count() == 0
+    async with page.expect_download() as waiting:
+        await page.get_by_role("link", name="Download .env").click()
+    file = tmp_path / "kept.env"
+    await (await waiting.value).save_as(file)
+    assert "STOA_CLIENT_SECRET=stoa_cs_" in file.read_text()
+    await page.get_by_role("link", name="I have saved the secret").click()
+    await page.locator("summary").click()
+    await page.get_by_role("button", name="Dark").locator("visible=true").click()
+    await expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    await page.locator("summary").click()
+    await page.get_by_role("button", name="Sign out").locator("visible=true").click()
+    await expect(page.get_by_text("You have signed out.")).to_be_visible()

@@ -1,0 +1,103 @@
+"""Creates one of each resource that a portal path can name, all owned by one account."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx
+import msgspec
+import pyotp
+
+from stoa.access.grants import install
+from stoa.access.operator import Operator
+from stoa.accounts import second_factor
+from stoa.accounts.install_requests import request_install
+from stoa.accounts.ownership import open_store, owned_app, register_app
+from stoa.accounts.registration import invite
+from stoa.accounts.sessions import sign_in
+from stoa.app import Application
+from stoa.db.pool import Database
+from stoa.portal.pages import Audience, Form, Page
+from stoa.usage.queries import ADD_DAYS, ADD_FAILURES
+from stoa.usage.rules import COUNTERS
+from tests.portal.store_data import create_store_data
+from tests.portal.webhook_data import create_webhook_data
+from tests.support.people import PASSWORD, User, as_operator, browser, create_user, new_email, new_peer
+
+REASONS = {
+    "products:read": "To list them.",
+    "orders:write": "To place them.",
+    "webhooks:write": "To subscribe to changes.",
+}
+
+
+async def path_params_for(user: User, db: Database) -> dict[str, Any]:
+    """Create one of each resource for a signed-in user; return the path parameters."""
+    params = await create_resources(as_operator(db, user.application.settings), db, user.account.id)
+    return {**params, "session_id": user.session_id}
+
+
+async def create_resources(by: Operator, db: Database, account_id: int) -> dict[str, Any]:
+    """Create a store with data, an app that it has installed, and another app with a pending install request."""
+    store = await open_store(by, account_id, f"porch-{account_id}", "Painted porch", "EUR")
+    installed = await register_app(by, account_id, "Walker", "https://example.com", REASONS, f"{account_id}:first")
+    await install(by, installed.client_id, store.handle)
+    requesting = await register_app(by, account_id, "Talker", "", REASONS, f"{account_id}:second")
+    requesting_app = await owned_app(db, account_id, requesting.app_id)
+    assert requesting_app is not None
+    await request_install(by, account_id, requesting_app, store.handle, "May we?")
+    await add_usage(by, store.id, installed.app_id)
+    link = await invite(by, new_email())
+    return {
+        "app_id": installed.app_id,
+        "handle": store.handle,
+        "installed_id": installed.app_id,
+        "requesting_id": requesting.app_id,
+        "requested_store": store.handle,
+        "token": link.address.rpartition("/")[2],
+        **await create_store_data(by, store.handle),
+        **await create_webhook_data(by, store.handle, store.id, installed.app_id),
+        # Path parameters of operator pages, which are not limited to an owner.
+        "store": store.handle,
+        "app": installed.app_id,
+        "account": account_id,
+    }
+
+
+async def add_usage(by: Operator, store_id: int, app_id: int) -> None:
+    """Add metrics of two weeks, and one failed request."""
+    keys: dict[str, Any] = {"store_id": store_id, "app_id": app_id}
+    today = datetime.now(UTC)
+    days = [
+        {**keys, **dict.fromkeys(COUNTERS, 0), "day": f"{today - timedelta(days=ago):%Y-%m-%d}"}
+        | {"operation": "list_products", "requests": 40 + ago, "ms_10": 38 + ago, "ms_200": 2, "client_errors": ago % 3}
+        for ago in range(14)
+    ]
+    request = {"request_id": "req_places", "method": "POST", "operation": "create_order", "status": 422}
+    fault = {"code": "validation_failed", "fault_pointer": "/line_items/0/quantity", "fault_code": "out_of_range"}
+    failed = {**keys, **request, **fault, "at": today.isoformat(), "duration_us": 900}
+    await ADD_DAYS.run(by.db, msgspec.json.encode(days).decode())
+    await ADD_FAILURES.run(by.db, msgspec.json.encode([failed]).decode())
+
+
+def is_owned(target: Page | Form) -> bool:
+    """Whether the path names an app or a store."""
+    return "{app_id" in target.path or "{handle" in target.path
+
+
+async def browser_for(form: Form, application: Application, db: Database) -> tuple[httpx.AsyncClient, str]:
+    """Return a browser that is in the audience of the form, and the URL of the form."""
+    owner = await create_user(application, db, operator=True)
+    url = form.url({**await path_params_for(owner, db), "token": "no-such-link"})
+    if form.audience in (Audience.SIGNED_IN, Audience.OPERATOR):
+        return owner.client, url
+    if form.audience is Audience.SECOND_FACTOR_PENDING:
+        by = as_operator(db, application.settings)
+        secret = second_factor.new_secret()
+        await second_factor.turn_on(by, owner.account.id, secret, pyotp.TOTP(secret).now())
+        session = await sign_in(by, db, owner.email, PASSWORD, peer=new_peer(), agent="")
+        owner.client.cookies.set("stoa_session", session.token, domain="testserver.local")
+        return owner.client, url
+    await owner.client.aclose()
+    client = browser(application)
+    await client.get("/portal/sign-in")
+    return client, url

@@ -1,0 +1,53 @@
+"""Creates a product, a customer, an order and an import with the same code as the API."""
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from stoa.access.operator import Operator
+from stoa.access.queries import STORE_BY_HANDLE
+from stoa.events.outbox import Cause
+from stoa.imports.contract import NDJSON, Options
+from stoa.imports.importable import Task
+from stoa.imports.jobs import new_import_id, start_import
+from stoa.imports.products import PRODUCTS
+from stoa.orders.bodies import NewOrder
+from stoa.orders.endpoints import create_order
+from stoa.products.bodies import NewProduct
+from stoa.products.rules import new_product
+from stoa.products.save import save
+from stoa.rest.body import convert
+from stoa.rest.endpoint import Call, Caller
+from tests.support.shops import PERSON, SHIRT
+
+CALLER = Caller(0, "Till", frozenset(), 1, 1)
+
+
+async def create_store_data(by: Operator, handle: str) -> dict[str, Any]:
+    """Create one of each in a store; return their path parameters."""
+    store = await STORE_BY_HANDLE.one(by.db, handle)
+    shirt = new_product(convert(SHIRT, NewProduct, digits=store.digits), store)
+    order = {
+        "customer": {"email": PERSON["email"], "first_name": "Ada", "last_name": "Byron"},
+        "line_items": [{"sku": "LS-S", "quantity": 2}],
+        "shipping_address": {"first_name": "Ada", "address1": "1 Mill Lane", "city": "Ghent", "country_code": "BE"},
+        "note": "Ring twice.",
+    }
+    async with by.db.transaction() as db:
+        await save(db, store.id, [shirt], Cause(None, by.request_id))
+        call = Call(db, store, CALLER, by.request_id, "")
+        created = await create_order(call, convert(order, NewOrder, digits=store.digits))
+    placed = msgspec.json.decode(created.doc)
+    task = Task(store, new_import_id(), None, by.request_id, Options())
+    with tempfile.NamedTemporaryFile(suffix=".ndjson") as file:
+        Path(file.name).write_bytes(b'{"sku":"LS-S","name":"Linen Shirt"}\n')
+        async with by.db.transaction() as db:
+            job = await start_import(db, task, PRODUCTS, Path(file.name), NDJSON)
+    return {
+        "product_id": shirt.id,
+        "order_id": placed["id"],
+        "customer_id": placed["customer_id"],
+        "import_id": job.id,
+    }

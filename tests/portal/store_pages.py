@@ -1,0 +1,25 @@
+"""Helpers for tests of store pages."""
+
+import re
+from typing import Any
+
+from tests.support.shops import Shop
+
+ADDRESS = {"first_name": "Ada", "address1": "1 Mill Lane", "city": "Ghent", "postal_code": "9000", "country_code": "BE"}
+
+
+async def place_order(shop: Shop, **more: Any) -> dict[str, Any]:
+    body = {
+        "customer": {"email": "ada@example.com", "first_name": "Ada", "last_name": "Byron"},
+        "line_items": [{"sku": "LS-S", "quantity": 1}],
+        "shipping_address": ADDRESS,
+        **more,
+    }
+    response = await shop.client.post("/orders", json=body)
+    assert response.status_code == 201, response.text
+    return response.json()["data"]
+
+
+def rows(text: str) -> list[str]:
+    """Return the link texts in the first column of a table."""
+    return re.findall(r'<tr><td><a href="[^"]+">([^<]+)</a>', text)

@@ -1,0 +1,68 @@
+"""The health page and the problems that it reports."""
+
+from collections.abc import AsyncIterator
+from datetime import UTC, date, datetime, timedelta
+
+import pytest
+
+from stoa.app import Application
+from stoa.db import migrate
+from stoa.db.pool import Database
+from stoa.portal.health import HealthReport, problems
+from stoa.portal.queries import AppliedMigration, DatabaseStatus, ImportQueue, OverdueChore, Partitions
+from stoa.webhooks.delivery.queries import Backlog
+from tests.support.people import User, create_user
+
+OPERATORS = "/portal/operators"
+NOW = datetime(2026, 6, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+async def operator(application: Application, db: Database) -> AsyncIterator[User]:
+    """A signed-in operator."""
+    user = await create_user(application, db, operator=True, name="Olive Run")
+    yield user
+    await user.client.aclose()
+
+
+def healthy_report() -> HealthReport:
+    return HealthReport(
+        DatabaseStatus("18.0", 10_000_000, NOW - timedelta(days=1), 12, 100, NOW),
+        [AppliedMigration(migrate.LATEST, "latest", NOW)],
+        ImportQueue(1, 0, None),
+        Backlog(3, 0, 0, 0.4),
+        [Partitions("events", 9, date(2026, 6, 8), ahead=True)],
+        [],
+        [OverdueChore("sessions", 3, NOW - timedelta(seconds=4))],
+    )
+
+
+async def test_the_page_shows_the_database_and_the_queues(operator: User) -> None:
+    await operator.open(f"{OPERATORS}/health")
+    for expected in ("PostgreSQL", "Up to date", "Pending deliveries", "Housekeeping", "access", "Connections"):
+        assert expected in operator.text, expected
+
+
+def test_a_healthy_service_has_no_problems() -> None:
+    assert problems(healthy_report()) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"migrations": [AppliedMigration(migrate.LATEST - 1, "older", NOW)]}, "schema is older"),
+        ({"migrations": []}, "schema is older"),
+        ({"partitions": [Partitions("events", 0, None, ahead=False)]}, "no partition for tomorrow"),
+        ({"database": DatabaseStatus("18.0", 1, NOW, 90, 100, NOW)}, "connections"),
+        ({"backlog": Backlog(1, 0, 0, 61.0)}, "delivery has been waiting"),
+        ({"backlog": Backlog(1, 0, 2, 0.0)}, "webhook receivers are failing"),
+        ({"imports": ImportQueue(0, 1, NOW - timedelta(minutes=2))}, "import has been waiting"),
+        ({"overdue": [OverdueChore("sessions", 9, NOW - timedelta(hours=1))]}, "Housekeeping is behind"),
+    ],
+)
+def test_a_problem_is_reported(changes: dict[str, object], message: str) -> None:
+    report = healthy_report()
+    for name, value in changes.items():
+        setattr(report, name, value)
+    [problem] = problems(report)
+    assert message in problem.message

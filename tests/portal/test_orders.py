@@ -1,0 +1,126 @@
+"""Order pages: the list, one order, its timeline and its duplicates."""
+
+import re
+from typing import Any
+
+import pytest
+
+from tests.portal.store_pages import place_order, rows
+from tests.support.people import User
+from tests.support.shops import MUG, SHIRT, Shop
+
+MAX_BYTES = 150_000
+
+
+async def test_an_order_is_shown_with_line_items_totals_and_addresses(shop: Shop, maria: User, store_url: str) -> None:
+    await shop.add(SHIRT)
+    placed = await place_order(
+        shop, line_items=[{"sku": "LS-S", "quantity": 2}], shipping_total="7.50", note="Ring twice."
+    )
+    await maria.open(f"{store_url}/orders/{placed['id']}")
+    for expected in (
+        "Linen Shirt",
+        "118.00",
+        "7.50",
+        "125.50",
+        "Ada Byron",
+        "ada@example.com",
+        "1 Mill Lane",
+        "9000 Ghent",
+    ):
+        assert expected in maria.text, expected
+    assert "Ring twice." in maria.text
+    assert "Pending" in maria.text
+
+
+async def test_the_timeline_shows_all_changes(shop: Shop, maria: User, store_url: str) -> None:
+    await shop.add(SHIRT)
+    placed = await place_order(shop)
+    path = f"/orders/{placed['id']}"
+    await shop.client.post(f"{path}/comments", json={"body": "Call <first>.", "visibility": "customer"})
+    moved = {"status": "processing", "comment": "Picked by Ben."}
+    assert (await shop.client.put(f"{path}/status", json=moved)).status_code == 200
+    tracking = {"carrier": "Snail post", "number": "SN-1", "url": "https://track.example.com/SN-1"}
+    await shop.client.put(f"{path}/status", json={"status": "shipped", "tracking": tracking})
+    await shop.client.patch(path, json={"tags": ["gift"]})
+    await maria.open(f"{store_url}{path}")
+    assert "Call &lt;first&gt;." in maria.response.text
+    for expected in ("Placed by Test app.", "Picked by Ben.", "Shipped", "SN-1", "Visible to the customer", "Changed"):
+        assert expected in maria.text, expected
+    assert re.search(
+        r"Pending <span aria-hidden=\"true\">→</span><span class=\"hidden\">to</span> <span class=\"badge sea\">Processing",
+        maria.text,
+    )
+    assert maria.text.index("Picked by Ben.") < maria.text.index("Call <first>.")
+
+
+def link_to(placed: dict[str, Any]) -> str:
+    return rf'<a href="[^"]*/orders/{placed["id"]}">#{placed["number"]}</a>'
+
+
+async def test_suspected_duplicates_link_to_each_other(shop: Shop, maria: User, store_url: str) -> None:
+    await shop.add(SHIRT)
+    first, second, third = [await place_order(shop) for _ in range(3)]
+    for current, others in ((first, (third, second)), (second, (third, first))):
+        await maria.open(f"{store_url}/orders/{current['id']}")
+        reasons = r" \(same email, customer, address, basket, total\)"
+        message = f"Suspected duplicate of {link_to(others[0])}{reasons} or {link_to(others[1])}{reasons}. Compare"
+        assert re.search(message, maria.text), maria.text
+
+
+async def test_resolved_duplicates_are_linked_without_a_warning(shop: Shop, maria: User, store_url: str) -> None:
+    await shop.add(SHIRT)
+    kept, dropped = [await place_order(shop) for _ in range(2)]
+    await shop.client.put(f"/orders/{dropped['id']}/status", json={"status": "cancelled"})
+    for current, other in ((kept, dropped), (dropped, kept)):
+        await maria.open(f"{store_url}/orders/{current['id']}")
+        assert "Suspected duplicate" not in maria.text
+        assert re.search(f"Resolved duplicates</dt><dd>{link_to(other)}", maria.text), maria.text
+
+
+async def test_an_order_and_its_copy_link_to_each_other(shop: Shop, maria: User, store_url: str) -> None:
+    await shop.add(SHIRT)
+    original = await place_order(shop)
+    copied = (await shop.client.post(f"/orders/{original['id']}/duplicates", json={})).json()["data"]
+    await maria.open(f"{store_url}/orders/{original['id']}")
+    assert re.search(f"Copied to</dt><dd>{link_to(copied)}", maria.text)
+    await maria.open(f"{store_url}/orders/{copied['id']}")
+    assert re.search(f"Copied from</dt><dd>{link_to(original)}", maria.text)
+
+
+@pytest.mark.parametrize(
+    ("query", "count"),
+    [
+        ("status=draft", 1),
+        ("status=pending", 2),
+        ("payment_status=paid", 1),
+        ("q=ada", 2),
+        ("q=zeno", 1),
+        ("q=nobody", 0),
+    ],
+)
+async def test_orders_are_found(shop: Shop, maria: User, store_url: str, query: str, count: int) -> None:
+    await shop.add(SHIRT)
+    await place_order(shop)
+    await place_order(shop, payment_status="paid")
+    await place_order(shop, status="draft", customer={"email": "zeno@example.com", "first_name": "Zeno"})
+    await maria.open(f"{store_url}/orders?{query}")
+    assert len(rows(maria.text)) == count
+
+
+async def test_an_order_with_many_line_items_stays_a_small_page(shop: Shop, maria: User, store_url: str) -> None:
+    await shop.add(
+        *({**MUG, "name": "&" * 250, "sku": f"M-{n}-{'&' * 80}", "stock": {"on_hand": 9}} for n in range(120))
+    )
+    lines = [{"sku": f"M-{n}-{'&' * 80}", "quantity": 1} for n in range(120)]
+    placed = await place_order(shop, line_items=lines)
+    for number in range(25):
+        await shop.client.post(f"/orders/{placed['id']}/comments", json={"body": f"{number}{'&' * 4_000}"})
+    await maria.open(f"{store_url}/orders/{placed['id']}")
+    assert len(maria.response.content) < MAX_BYTES
+    assert "1\N{EN DASH}50 of 120 line items" in maria.text
+    assert "26 entries" in maria.text
+    older = re.search(r'href="(\?timeline=[^"#]+)#timeline" rel="next"', maria.text)
+    assert older
+    await maria.open(f"{store_url}/orders/{placed['id']}{older[1]}")
+    assert "Placed by Test app." in maria.text
