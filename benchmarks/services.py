@@ -114,9 +114,10 @@ def _when_ready(origin: str, path: str) -> str:
 
 
 def _workers(process_id: int) -> list[int]:
-    """The processes below this one that multiprocessing made to serve; its resource tracker is none of them."""
+    """The child processes that serve requests: our web workers, or those that uvicorn spawns."""
     children = Path(f"/proc/{process_id}/task/{process_id}/children").read_text().split()
-    return [int(pid) for pid in children if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    commands = {int(pid): Path(f"/proc/{pid}/cmdline").read_bytes() for pid in children}
+    return [pid for pid, command in commands.items() if b"stoa.web_worker" in command or b"spawn_main" in command]
 
 
 def _memory(process_id: int) -> Memory:

@@ -32,6 +32,7 @@ from stoa.db.errors import PostgresError, Unavailable
 from stoa.db.pool import Database
 from stoa.imports.commands import COMMANDS as IMPORT_COMMANDS
 from stoa.settings import Settings, WrongSetting
+from stoa.supervisor import WorkerFailed
 from stoa.webhooks.listen import COMMANDS as WEBHOOK_COMMANDS
 from stoa.worker import COMMANDS as WORKER_COMMANDS
 
@@ -225,6 +226,7 @@ _REFUSALS: dict[type[Exception], int] = {
     DataFolderInUse: FAILED,
     EmbeddedPostgresFailed: FAILED,
     migrations.MigrationRefused: FAILED,
+    WorkerFailed: FAILED,
     PostgresError: FAILED,
     OSError: FAILED,
 }

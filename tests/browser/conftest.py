@@ -49,7 +49,7 @@ class House:
     @property
     def set_up(self) -> str:
         """The address that the service said at its first start."""
-        return next(word for word in self.service.said().split() if "/portal/set-up/" in word)
+        return next(word for word in self.service.output().split() if "/portal/set-up/" in word)
 
     async def person(self, name: str = "Maria Stone") -> Account:
         return await create_account(as_operator(self.db, self.settings), new_email(), name, PASSWORD)

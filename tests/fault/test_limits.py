@@ -9,7 +9,7 @@ from pathlib import Path
 
 import httpx
 
-from tests.support.service import PATIENCE_S, WITH_NOTES, Account, Held, Service, new_database
+from tests.support.service import PATIENCE_S, WITH_NOTES, Account, PartialRequest, Service, new_database
 
 BURST = 50
 
@@ -52,14 +52,14 @@ async def test_too_many_requests_at_once_are_turned_away_of_one_app_first_and_th
         await service.add_notes()
         one, other, third = [await service.account(name) for name in ("one", "other", "third")]
         async with AsyncExitStack() as stack:
-            held = [await stack.enter_async_context(Held(one, f"held {n}")) for n in range(2)]
+            held = [await stack.enter_async_context(PartialRequest(one, f"held {n}")) for n in range(2)]
             refused = await answered(one, 429)
             assert (refused.json()["code"], refused.headers["retry-after"]) == ("rate_limited", "1")
             assert (await answered(other, 200)).json()["meta"]["total"] == 0
-            held += [await stack.enter_async_context(Held(other, f"held {n}")) for n in range(2)]
+            held += [await stack.enter_async_context(PartialRequest(other, f"held {n}")) for n in range(2)]
             shed = await answered(third, 503)
             assert (shed.json()["code"], shed.headers["retry-after"]) == ("unavailable", "1")
             assert service.status("/live") == service.status("/ready") == 200
-            assert await asyncio.gather(*(request.let_go() for request in held)) == [201] * 4
+            assert await asyncio.gather(*(request.finish() for request in held)) == [201] * 4
         for account in (one, other, third):
             await answered(account, 200)

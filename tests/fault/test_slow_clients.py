@@ -4,7 +4,7 @@ import asyncio
 import resource
 import time
 
-from tests.support.service import Held, Service
+from tests.support.service import PartialRequest, Service
 
 HEADERS_S = 10
 LATEST_S = 40  # generous: on an idle machine it is half a second beyond the limit
@@ -54,12 +54,12 @@ async def test_a_crowd_without_a_whole_request_keeps_nobody_out_and_is_let_go_af
 
 
 async def test_a_body_that_does_not_arrive_is_answered_408(service: Service) -> None:
-    async with Held(await service.account("slow-body"), "too slow") as request:
+    async with PartialRequest(await service.account("slow-body"), "too slow") as request:
         assert await request.status() == 408
 
 
 async def test_a_body_that_drips_is_answered_408(service: Service) -> None:
-    async with Held(await service.account("dripping-body"), "so many letters" * 100) as request:
+    async with PartialRequest(await service.account("dripping-body"), "so many letters" * 100) as request:
         dripping = asyncio.create_task(request.drip())
         assert await request.status() == 408
         dripping.cancel()

@@ -77,7 +77,7 @@ async def test_a_demo_goes_on_where_another_service_shows_its_metrics(tmp_path: 
             stack.enter_context(socket.create_server(usual))
         demo = stack.enter_context(Service(tmp_path, database_url=url, command=DEMO, workers=1, metrics=""))
         assert demo.status("/ready") == 200
-        assert "Metrics are off: 127.0.0.1:9464 is taken. STOA_METRICS chooses another address." in demo.said()
+        assert "Metrics are off: 127.0.0.1:9464 is taken. STOA_METRICS chooses another address." in demo.output()
 
 
 def test_a_second_service_on_the_same_folder_is_refused(embedded: Service) -> None:
@@ -95,7 +95,7 @@ async def test_of_two_that_start_in_the_same_instant_on_one_port_one_is_refused(
         until(lambda: one.ended or other.ended, "one is refused")
         refused, served = (one, other) if one.ended else (other, one)
         assert refused.wait() == 2
-        assert f"error: STOA_PORT={one.port}" in refused.said()
-        assert len(refused.said().splitlines()) == 1
+        assert f"error: STOA_PORT={one.port}" in refused.output()
+        assert len(refused.output().splitlines()) == 1
         until(lambda: one.status("/ready") == 200, "the other serves")
         assert not served.ended

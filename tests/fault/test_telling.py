@@ -78,7 +78,7 @@ async def test_logs_hold_allowed_fields_and_no_secret_or_personal_data(embedded:
     assert [answer.status_code for answer in answers] == [201, 409, 500, 422, 400, 400, 400, 500, 401, 401, 200, 404]
     # What is said once at the start is for whoever started it: the address, and where to make the first account.
     announced = ("Stoa is ready", "Nobody has an account yet")
-    lines = [line for line in embedded.said().splitlines() if not line.startswith(announced)]
+    lines = [line for line in embedded.output().splitlines() if not line.startswith(announced)]
     logged = [json.loads(line) for line in lines]
     assert {line["request_id"] for line in logged} >= {answer.headers["x-request-id"] for answer in answers[:9]}
     assert {field for line in logged for field in line} <= LOGGED

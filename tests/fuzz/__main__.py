@@ -50,11 +50,11 @@ async def _run(folder: Path, seed: int, cases: int, minutes: int, only: tuple[st
         (folder / "codes.json").write_text(json.dumps(_codes(description)))
         (folder / "openapi.json").write_text(json.dumps(_harmless(description)))
         (folder / "schemathesis.toml").write_text((HERE / "schemathesis.toml").read_text() + _dictionaries(ids))
-        before = len(service.said())
+        before = len(service.output())
         command = [str(word) for word in _command(folder, account, seed, cases, only)]
         told = {"STOA_FUZZ_CODES": f"{folder}/codes.json", "STOA_FUZZ_UNCOUNTED": f"{folder}/uncounted"}
         failed = subprocess.run(command, check=False, timeout=minutes * 60, env={**os.environ, **told}).returncode
-        statuses = _statuses(service.said()[before:])
+        statuses = _statuses(service.output()[before:])
     wrong = _tell(seed, statuses, only)
     _tell_uncounted(folder / "uncounted")
     return wrong or failed != 0

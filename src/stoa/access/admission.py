@@ -3,7 +3,7 @@
 from stoa.access.addresses import named_by_host, named_by_path
 from stoa.access.credentials import is_access_token, keyed_hash
 from stoa.access.queries import STANDING, STORE_BY_HANDLE, STORE_BY_HOST
-from stoa.access.recent import Recent
+from stoa.access.ttl_cache import TtlCache
 from stoa.access.rules import in_force
 from stoa.db.query import Executor
 from stoa.rest.endpoint import Caller, Store
@@ -28,9 +28,9 @@ class Admission:
         self._db = db
         self._settings = settings
         self._key = secret_key(settings)
-        self._by_handle: Recent[str, Store | None] = Recent(self._find_handle, seconds=FRESH_S)
-        self._by_host: Recent[str, Store | None] = Recent(self._find_host, seconds=FRESH_S)
-        self._callers: Recent[tuple[int, str], Caller | type[Refusal]] = Recent(self._find_caller, seconds=FRESH_S)
+        self._by_handle: TtlCache[str, Store | None] = TtlCache(self._find_handle, seconds=FRESH_S)
+        self._by_host: TtlCache[str, Store | None] = TtlCache(self._find_host, seconds=FRESH_S)
+        self._callers: TtlCache[tuple[int, str], Caller | type[Refusal]] = TtlCache(self._find_caller, seconds=FRESH_S)
 
     async def store(self, *, handle: str = "", host: str = "") -> Store | None:
         """The store at this address, or None."""

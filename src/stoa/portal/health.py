@@ -6,7 +6,7 @@ import msgspec
 
 from stoa.db import migrate
 from stoa.db.query import Executor
-from stoa.housekeeping import EVERY_S
+from stoa.maintenance import EVERY_S
 from stoa.portal.pages import Pages, View, Who
 from stoa.portal.queries import (
     DAYS,

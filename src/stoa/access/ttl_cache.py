@@ -9,7 +9,7 @@ Key = TypeVar("Key")
 Value = TypeVar("Value")
 
 
-class Recent(Generic[Key, Value]):
+class TtlCache(Generic[Key, Value]):
     """A bounded cache in front of `look_up`, which answers a value and how many seconds it may be kept."""
 
     def __init__(
