@@ -9,7 +9,7 @@ from benchmarks.drive import Request, Script, as_script
 from benchmarks.trade import Trade
 from stoa.access.authentication import Try
 from stoa.access.contract import NewSecret
-from stoa.access.queries import CLIENT, KEEP_TOKEN
+from stoa.access.queries import CLIENT, INSERT_TOKEN
 from stoa.customers import queries as customer_queries
 from stoa.customers.documents import mark_of
 from stoa.db.listing import Listing, Shape
@@ -153,7 +153,7 @@ def _token(access: Access) -> Measure:
     ask = Request("/oauth/token", method="POST", headers=FORM, body=form(access.app))
     client = (CLIENT.sql, [f"'{access.app.client_id}'", "''", "'127.0.0.1'", "''", "''", f"'{{{subjects}}}'"])
     # Each token is another row, so its hash is made up; that costs a few microseconds.
-    keep = (KEEP_TOKEN.sql, ["sha256(random()::text::bytea)", str(access.app.app_id), "NULL", "NULL", "3600"])
+    keep = (INSERT_TOKEN.sql, ["sha256(random()::text::bytea)", str(access.app.app_id), "NULL", "NULL", "3600"])
     return Measure("token", "an access token", ask, Script(as_script(client, keep)), baseline=ask)
 
 

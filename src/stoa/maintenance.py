@@ -5,7 +5,7 @@ import random
 
 import structlog
 
-from stoa.access.queries import FORGET_OLD_TOKENS, FORGET_OLD_TRIES
+from stoa.access.queries import DELETE_EXPIRED_TOKENS, DELETE_OLD_TRIES
 from stoa.accounts.queries import FORGET_OLD_LINKS, FORGET_OLD_SESSIONS
 from stoa.db.errors import PostgresError, Unavailable
 from stoa.db.pool import Database
@@ -31,8 +31,8 @@ FOLD_COUNTS = Command(
 TASKS = (
     FOLD_COUNTS,
     FORGET_OLD,
-    FORGET_OLD_TOKENS,
-    FORGET_OLD_TRIES,
+    DELETE_EXPIRED_TOKENS,
+    DELETE_OLD_TRIES,
     FORGET_OLD_SESSIONS,
     FORGET_OLD_LINKS,
     FORGET_OLD_REPORTS,

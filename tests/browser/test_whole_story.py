@@ -19,7 +19,7 @@ from tests.support.service import free_port, until
 APP, SHOP = "Stock sync", "Agora"
 SCOPES = {
     "See products and their variants.": "To show your goods elsewhere.",
-    "Create and change orders, move their status and comment on them.": "To bring orders in.",
+    "Create and change orders, set their status and comment on them.": "To bring orders in.",
     "Create, change, test and delete this app's webhooks.": "To hear of each order.",
 }
 

@@ -1,4 +1,4 @@
-"""Answers of the last moment: kept briefly, and asked for once however many want them at the same time."""
+"""A TTL cache with single-flight lookups: concurrent callers of one key share one lookup."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -10,7 +10,7 @@ Value = TypeVar("Value")
 
 
 class TtlCache(Generic[Key, Value]):
-    """A bounded cache in front of `look_up`, which answers a value and how many seconds it may be kept."""
+    """A bounded cache in front of `look_up`, which returns a value and how many seconds it may be cached."""
 
     def __init__(
         self,
@@ -22,46 +22,46 @@ class TtlCache(Generic[Key, Value]):
         self._look_up = look_up
         self._seconds = seconds
         self._most = most
-        self._kept: dict[Key, tuple[float, Value]] = {}  # oldest first
+        self._entries: dict[Key, tuple[float, Value]] = {}  # with their expiry, oldest first
         self._running: dict[Key, tuple[float, asyncio.Task[tuple[Value, float]]]] = {}
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._entries)
 
-    def recall(self, key: Key) -> Value | None:
-        """The kept answer, while it is fresh."""
-        kept = self._kept.get(key)
-        return kept[1] if kept is not None and monotonic() < kept[0] else None
+    def cached(self, key: Key) -> Value | None:
+        """The cached value, unless it has expired."""
+        entry = self._entries.get(key)
+        return entry[1] if entry is not None and monotonic() < entry[0] else None
 
     async def find(self, key: Key) -> Value:
-        """Look it up, or join a look-up that has only just begun."""
+        """Look the value up, or join a recent lookup that is still running."""
         now = monotonic()
         running = self._running.get(key)
-        # An answer is as old as its question: nobody joins one that was asked too long ago.
+        # A value is as old as its lookup: a lookup that began a TTL ago is too old to join.
         if running is None or now >= running[0]:
             task = asyncio.create_task(self._look_up(key))
             running = self._running[key] = (now + self._seconds, task)
-            task.add_done_callback(lambda done: self._keep(key, now, done))
-        # One caller who hangs up must not take the answer from the others.
+            task.add_done_callback(lambda done: self._store(key, now, done))
+        # A caller that is cancelled must not cancel the lookup for the others.
         value, _ = await asyncio.shield(running[1])
         return value
 
-    def _keep(self, key: Key, asked_at: float, task: asyncio.Task[tuple[Value, float]]) -> None:
+    def _store(self, key: Key, started_at: float, task: asyncio.Task[tuple[Value, float]]) -> None:
         running = self._running.get(key)
         if running is not None and running[1] is task:
             del self._running[key]
         if task.cancelled() or task.exception() is not None:
             return
         value, seconds = task.result()
-        self._kept.pop(key, None)
+        self._entries.pop(key, None)
         if seconds > 0:
-            self._kept[key] = (asked_at + min(seconds, self._seconds), value)
-        self._forget_stale()
+            self._entries[key] = (started_at + min(seconds, self._seconds), value)
+        self._evict()
 
-    def _forget_stale(self) -> None:
+    def _evict(self) -> None:
         now = monotonic()
-        while self._kept:
-            oldest = next(iter(self._kept))
-            if len(self._kept) <= self._most and self._kept[oldest][0] > now:
+        while self._entries:
+            oldest = next(iter(self._entries))
+            if len(self._entries) <= self._most and self._entries[oldest][0] > now:
                 return
-            del self._kept[oldest]
+            del self._entries[oldest]

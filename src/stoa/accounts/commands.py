@@ -5,7 +5,7 @@ import sys
 
 import click
 
-from stoa.access.console import Console, print_one, print_rows, say_once
+from stoa.access.console import Console, print_one, print_rows, warn_shown_once
 from stoa.accounts import ownership, registration
 
 _WORDS = 32  # random bytes of a password that we make
@@ -42,7 +42,7 @@ def create(console: Console, email: str, name: str, *, operator: bool, generate:
     made = console.run(lambda by: registration.create_account(by, email, name, password, operator=operator))
     if generate:
         print_one({"id": made.id, "email": made.email, "password": password}, as_json=as_json)
-        say_once("password")
+        warn_shown_once("password")
     else:
         print_one(made, as_json=as_json)
 
@@ -66,7 +66,7 @@ def invite(console: Console, email: str, *, operator: bool, as_json: bool) -> No
       stoa account invite maria@example.com
     """
     print_one(console.run(lambda by: registration.invite(by, email, operator=operator)), as_json=as_json)
-    say_once("address")
+    warn_shown_once("address")
 
 
 @account.command("list")
@@ -124,7 +124,7 @@ def reset(console: Console, email: str, *, second_factor: bool, as_json: bool) -
       stoa account reset maria@example.com --second-factor
     """
     print_one(console.run(lambda by: registration.reset(by, email, second_factor=second_factor)), as_json=as_json)
-    say_once("address")
+    warn_shown_once("address")
 
 
 _store = click.option("--store", "store", default="", metavar="HANDLE", help="A store.")
