@@ -1,4 +1,4 @@
-"""The front doors of background work: a process that delivers webhooks, and a patient one that carries out imports."""
+"""The background workers: one process delivers webhooks, another runs imports at low priority."""
 
 import asyncio
 import os
@@ -23,45 +23,45 @@ from stoa.settings import Settings, WrongSetting, load, metrics_address
 from stoa.telemetry import DeliveryObserver, configure_logging, fault
 from stoa.webhooks.courier import Courier
 
-SEATS = 4  # jobs at the same time: a small one need not wait for a large one
-LOOK_EVERY_S = 0.3
-PAUSE_S = 2.0  # after the database could not be asked
+CONCURRENT_JOBS = 4  # so that a small import does not wait for a large one
+POLL_S = 0.3
+RETRY_S = 2.0  # after the database was unreachable
 STATEMENT_MS = 30_000
-NICENESS = 10  # whoever waits for an answer comes first
+NICENESS = 10  # requests have priority
 DELIVERIES = "--deliveries"
 
-_ = api.EVENTS  # importing the slices declares the scope that each event needs
+_ = api.EVENTS  # importing the slices registers the scope of each event
 
 
-def run_worker(settings: Settings, parent: int | None = None) -> None:
-    """Carry out imports until told to stop, then finish the parts in hand; what is left is for the next worker."""
+def run_imports(settings: Settings, parent: int | None = None) -> None:
+    """Run imports until a signal to stop, then finish the current batches; the next worker resumes the rest."""
     configure_logging(settings)
     os.nice(NICENESS)
-    uvloop.run(_until_told(lambda stop: _import(settings, stop), parent))
+    uvloop.run(_until_stopped(lambda stop: _import(settings, stop), parent))
 
 
 def run_deliveries(settings: Settings, parent: int | None = None) -> None:
-    """Deliver webhooks until told to stop, then finish what is in flight and hand back the rest."""
+    """Deliver webhooks until a signal to stop, then finish the requests in flight and release the rest."""
     configure_logging(settings)
-    uvloop.run(_until_told(lambda stop: _deliver(settings, stop), parent))
+    uvloop.run(_until_stopped(lambda stop: _deliver(settings, stop), parent))
 
 
-async def _until_told(work: Callable[[asyncio.Event], Awaitable[None]], parent: int | None) -> None:
+async def _until_stopped(work: Callable[[asyncio.Event], Awaitable[None]], parent: int | None) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    watching = asyncio.create_task(_watch(parent, stop))
+    watcher = asyncio.create_task(_watch(parent, stop))
     try:
         await work(stop)
     finally:
-        watching.cancel()
+        watcher.cancel()
 
 
 async def _watch(parent: int | None, stop: asyncio.Event) -> None:
-    """A worker must not outlive its service, and kill -9 of that one leaves no other sign."""
-    while parent in (None, os.getppid()):  # noqa: ASYNC110 - nobody would set an event
-        await asyncio.sleep(LOOK_EVERY_S)
+    """Stop when the parent process is gone; kill -9 leaves no other sign."""
+    while parent in (None, os.getppid()):  # noqa: ASYNC110 - there is no event to wait for
+        await asyncio.sleep(POLL_S)
     stop.set()
 
 
@@ -70,40 +70,40 @@ def _url(settings: Settings) -> str:
 
 
 async def _deliver(settings: Settings, stop: asyncio.Event) -> None:
-    watched = DeliveryObserver()
-    courier = Courier(_url(settings), settings, observe=watched.sent, measure=watched.backlog)
+    observer = DeliveryObserver()
+    courier = Courier(_url(settings), settings, observe=observer.sent, measure=observer.backlog)
     await courier.run(stop)
 
 
 async def _import(settings: Settings, stop: asyncio.Event) -> None:
-    database = Database(_url(settings), size=SEATS + 1, statement_timeout_ms=STATEMENT_MS)
+    database = Database(_url(settings), size=CONCURRENT_JOBS + 1, statement_timeout_ms=STATEMENT_MS)
     try:
-        await _take_jobs(database, stop)
+        await _run_jobs(database, stop)
     finally:
         await database.close()
 
 
-async def _take_jobs(database: Database, stop: asyncio.Event) -> None:
+async def _run_jobs(database: Database, stop: asyncio.Event) -> None:
     stopped = asyncio.create_task(stop.wait())
     running: set[asyncio.Task[None]] = set()
     while not stop.is_set():
-        taken = await _take_one(database, stop) if len(running) < SEATS else None
-        if taken is not None:
-            running.add(taken)
+        started = await _start_job(database, stop) if len(running) < CONCURRENT_JOBS else None
+        if started is not None:
+            running.add(started)
             continue
-        done, _ = await asyncio.wait({stopped, *running}, timeout=LOOK_EVERY_S, return_when=asyncio.FIRST_COMPLETED)
+        done, _ = await asyncio.wait({stopped, *running}, timeout=POLL_S, return_when=asyncio.FIRST_COMPLETED)
         running -= done
     await asyncio.gather(*running)
 
 
-async def _take_one(database: Database, stop: asyncio.Event) -> asyncio.Task[None] | None:
-    # One name for each claim: should a job come back to this very process, its first hands are fenced off.
+async def _start_job(database: Database, stop: asyncio.Event) -> asyncio.Task[None] | None:
+    # A new owner name for each claim fences off an earlier claim of the same job by this process.
     owner = f"{os.getpid()}-{secrets.token_hex(8)}"
     try:
         claimed = await claim_import(database, owner)
     except (PostgresError, Unavailable) as error:
-        structlog.get_logger().warning("no jobs to be had", **fault(error))
-        await asyncio.sleep(PAUSE_S)
+        structlog.get_logger().warning("cannot claim imports", **fault(error))
+        await asyncio.sleep(RETRY_S)
         return None
     return asyncio.create_task(_run(database, claimed, owner, stop)) if claimed else None
 
@@ -111,16 +111,21 @@ async def _take_one(database: Database, stop: asyncio.Event) -> asyncio.Task[Non
 async def _run(database: Database, claimed: Claimed, owner: str, stop: asyncio.Event) -> None:
     try:
         await run_import(database, claimed, owner, stop.is_set)
-    except Exception as error:  # noqa: BLE001 - the lease runs out, and the job is taken up again
-        structlog.get_logger().error("import", store_id=claimed.store_id, **fault(error))
+    except Exception as error:  # noqa: BLE001 - the lease expires, and another claim resumes the job
+        structlog.get_logger().error("import failed", store_id=claimed.store_id, **fault(error))
 
 
 @click.command()
-@click.option("--only", type=click.Choice(["deliveries", "imports"]), help="Do one kind of work alone.")
-@click.option("--metrics", default="off", show_default=True, help="Where Prometheus finds /metrics, as host:port.")
+@click.option("--only", type=click.Choice(["deliveries", "imports"]), help="Run only one kind of work.")
+@click.option(
+    "--metrics",
+    default="off",
+    show_default=True,
+    help="Address of the Prometheus endpoint /metrics, as host:port, or off.",
+)
 @click.pass_obj
 def worker(console: Console, only: str | None, metrics: str) -> None:
-    """Deliver webhooks and carry out imports beside a running service, which has such processes of its own.
+    """Deliver webhooks and run imports, in addition to the workers of a running service.
 
     \b
     Example:
@@ -129,36 +134,38 @@ def worker(console: Console, only: str | None, metrics: str) -> None:
     if metrics != "off":
         _serve_metrics(metrics)
     if only == "imports":
-        run_worker(console.settings)
+        run_imports(console.settings)
         return
-    # Apart, because an import's work would make deliveries wait.
-    beside = subprocess.Popen(command(os.getpid())) if only is None else None  # noqa: S603 - our own words
+    # In a process of their own, because imports would delay deliveries.
+    imports = subprocess.Popen(command(os.getpid())) if only is None else None  # noqa: S603 - a fixed command
     try:
         run_deliveries(console.settings)
     finally:
-        if beside is not None:
-            beside.terminate()
-            beside.wait()
+        if imports is not None:
+            imports.terminate()
+            imports.wait()
 
 
 def command(parent: int, *, deliveries: bool = False) -> list[str]:
-    """How a process for background work is started, to end with its parent."""
+    """The command that starts a background worker, which exits with its parent."""
     return [sys.executable, "-m", "stoa.worker", *([DELIVERIES] if deliveries else []), str(parent)]
 
 
 def _serve_metrics(address: str) -> None:
-    from prometheus_client import start_http_server  # noqa: PLC0415 - only a worker of its own needs it
+    from prometheus_client import start_http_server  # noqa: PLC0415 - only a standalone worker needs it
 
     host, port = metrics_address(address)
     try:
         start_http_server(port, host)
     except OSError as error:
-        raise WrongSetting(f"--metrics {address} cannot be used ({error.strerror}); choose another, or off") from error
+        raise WrongSetting(
+            f"--metrics {address} cannot be used ({error.strerror}); choose another address, or off"
+        ) from error
 
 
 COMMANDS: list[click.Command] = [worker]
 
 if __name__ == "__main__":
-    words = sys.argv[1:]
-    given = [int(word) for word in words if word.isdigit()]
-    (run_deliveries if DELIVERIES in words else run_worker)(load(), given[0] if given else None)
+    arguments = sys.argv[1:]
+    parents = [int(argument) for argument in arguments if argument.isdigit()]
+    (run_deliveries if DELIVERIES in arguments else run_imports)(load(), parents[0] if parents else None)

@@ -210,7 +210,7 @@ def test_the_codes_are_those_that_are_written_down() -> None:
         (["stroe", "list"], {}, 2, "Did you mean stoa store?"),
         (["app", "instal"], {}, 2, "Did you mean stoa app install?"),
         (["store", "create"], {}, 2, "Missing argument 'HANDLE'"),
-        (["settings"], {"port": "many"}, 2, "error: STOA_PORT='many' cannot be used"),
+        (["settings"], {"port": "many"}, 2, "error: STOA_PORT='many' is invalid"),
         (["store", "list"], {"database_url": f"postgresql://127.0.0.1:{free_port()}/x"}, 3, "cannot be reached"),
         (["migrate"], {"database_url": f"postgresql://127.0.0.1:{free_port()}/x"}, 3, "cannot be reached"),
     ],

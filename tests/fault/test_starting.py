@@ -43,7 +43,7 @@ def test_a_wrong_setting_is_named(tmp_path: Path, variable: str, value: str, wor
 
 def test_a_variable_that_is_no_setting_is_warned_of_with_the_likely_one(tmp_path: Path) -> None:
     ended = Service(tmp_path).run("serve", wokers=3, database_url="postgresql://127.0.0.1:1/stoa")
-    assert "warning: STOA_WOKERS is no setting; did you mean STOA_WORKERS?" in ended.stderr.splitlines()
+    assert "warning: STOA_WOKERS is not a setting; did you mean STOA_WORKERS?" in ended.stderr.splitlines()
 
 
 def test_a_second_service_on_the_same_port_is_refused(service: Service, tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_an_address_of_metrics_that_is_taken_is_refused_before_anything_is_start
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         line = refusal(Service(tmp_path).run(command, metrics=f"127.0.0.1:{port}"))
-    assert f"STOA_METRICS=127.0.0.1:{port} cannot be used (Address already in use); choose another, or off" in line
+    assert f"STOA_METRICS=127.0.0.1:{port} cannot be used (Address already in use); choose another address, or off" in line
     assert not (tmp_path / "postgres").exists()
 
 
@@ -77,7 +77,7 @@ async def test_a_demo_goes_on_where_another_service_shows_its_metrics(tmp_path: 
             stack.enter_context(socket.create_server(usual))
         demo = stack.enter_context(Service(tmp_path, database_url=url, command=DEMO, workers=1, metrics=""))
         assert demo.status("/ready") == 200
-        assert "Metrics are off: 127.0.0.1:9464 is taken. STOA_METRICS chooses another address." in demo.output()
+        assert "Metrics are off: 127.0.0.1:9464 is in use. Set STOA_METRICS to use another address." in demo.output()
 
 
 def test_a_second_service_on_the_same_folder_is_refused(embedded: Service) -> None:

@@ -21,7 +21,9 @@ def postgres_runs(service: Service) -> bool:
     return (service.folder / "postgres/data/postmaster.pid").exists()
 
 
-async def test_after_kill_9_of_the_main_process_the_service_starts_again_on_the_same_port_and_data(folder: Path) -> None:
+async def test_after_kill_9_of_the_main_process_the_service_starts_again_on_the_same_port_and_data(
+    folder: Path,
+) -> None:
     with Service(folder) as service:
         account = await service.account("killed")
         workers = service.workers()
@@ -37,7 +39,11 @@ async def test_a_stop_finishes_running_requests_and_refuses_new_ones(folder: Pat
     with Service(folder, command=WITH_NOTES) as service:
         await service.add_notes()
         account = await service.account(f"stopped-{number}")
-        async with account.client() as idle, PartialRequest(account, "one") as one, PartialRequest(account, "two") as two:
+        async with (
+            account.client() as idle,
+            PartialRequest(account, "one") as one,
+            PartialRequest(account, "two") as two,
+        ):
             assert (await idle.get("/notes")).json()["meta"]["total"] == 0
             os.killpg(service.pid, number)  # a terminal signals the whole process group
             until(lambda: service.status("/ready") in (0, 503), "no new request is accepted", seconds=20)

@@ -48,7 +48,7 @@ _RULES = [
     ("unknown_field", r"/(fields/\d+|filter/.*)", r"is a field of none of these events"),
     ("invalid_parameter", r"cursor", r"must be a cursor that a page gave"),
     # How many digits an amount has is the currency's, and how large it may be follows from it.
-    ("invalid_parameter", r"(price|total|total_spent)(\[\w+\])?", r"fraction digits|is too large"),
+    ("invalid_parameter", r"(price|total|total_spent)(\[\w+\])?", r"fraction digits|must be at most"),
     ("invalid_parameter", r"per_page", r"is the same as limit; give one of them"),
     ("invalid_parameter", r"phone", r"must be a number with its country code"),
     ("invalid_parameter", r"q", r"must hold a word"),
