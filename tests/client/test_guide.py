@@ -1,4 +1,4 @@
-"""The guide and the README are right: what they show is run from top to bottom, as one program, against a service."""
+"""The examples of the guide and the README run as one program against a real service."""
 
 import os
 import subprocess
@@ -40,15 +40,15 @@ def run(program: str, variables: dict[str, str], folder: Path) -> str:
 
 
 def test_the_guide_runs_from_top_to_bottom(variables: dict[str, str], tmp_path: Path) -> None:
-    told = run(GUIDE, variables, tmp_path)
-    assert "1 in all, 1 here" in told
-    assert "/price invalid_money" in told
-    assert "succeeded 1000" in told
-    assert "product.updated" in told
+    output = run(GUIDE, variables, tmp_path)
+    assert "1 in all, 1 here" in output
+    assert "/price invalid_money" in output
+    assert "succeeded 1000" in output
+    assert "product.updated" in output
     assert (tmp_path / "failures.csv").exists()
 
 
-def test_the_guide_is_typed_rightly(tmp_path: Path) -> None:
+def test_the_guide_passes_the_type_checker(tmp_path: Path) -> None:
     (tmp_path / "guide.py").write_text(GUIDE)
     checked = subprocess.run(
         [Path(sys.executable).parent / "pyright", "--pythonpath", sys.executable, tmp_path / "guide.py"],
@@ -66,5 +66,5 @@ def test_the_readme_lists_every_product_in_six_lines(variables: dict[str, str], 
         '[stoa.products.create(name=f"Mug {n}", price="1.50") for n in range(3)]',
     )
     run(fill, variables, tmp_path)
-    told = run(README.text, variables, tmp_path)
-    assert [line.split(maxsplit=1)[1] for line in told.splitlines()] == [f"Mug {n} 1.50" for n in range(3)]
+    output = run(README.text, variables, tmp_path)
+    assert [line.split(maxsplit=1)[1] for line in output.splitlines()] == [f"Mug {n} 1.50" for n in range(3)]
