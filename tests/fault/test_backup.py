@@ -26,7 +26,7 @@ from stoa.db.migrate import LATEST, migrate
 from stoa.db.pool import Database, connect
 from stoa.settings import Settings, load
 from tests.conftest import SECRET_KEY
-from tests.fault.test_migrations import DEBIAN, answers, debian_postgres
+from tests.fault.test_migrations import DEBIAN, accepts_connections, debian_postgres
 from tests.support.service import Account, Service, new_database
 from tests.support.shops import SHIRT, operator_of
 
@@ -248,7 +248,7 @@ def test_a_password_is_never_on_a_command_line() -> None:
 @pytest.mark.skipif(not DEBIAN.exists(), reason="Debian's PostgreSQL 15 is not installed")
 async def test_a_server_of_an_older_version_is_backed_up_and_restored(tmp_path: Path) -> None:
     with tempfile.TemporaryDirectory() as folder, debian_postgres(Path(folder)) as server:
-        await answers(server)
+        await accepts_connections(server)
         url = await new_database("stoa", server)
         await migrate(url)
         await fill(url)
