@@ -1,4 +1,4 @@
-"""Calls that are made to wait for one another, so that it is known which of them go together."""
+"""Makes concurrent calls wait for each other, so that tests know which are grouped."""
 
 import asyncio
 
@@ -11,7 +11,7 @@ from stoa.rest.wire import Response
 
 
 class Company:
-    """Counts who has come to go together with others; an application made after this one waits for its groups."""
+    """Counts the calls that join a group; applications created afterwards wait longer for groups to fill."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.come = 0
