@@ -1,1 +1,1 @@
-"""The performance figures of Stoa, each beside its limit and beside what a team would otherwise write."""
+"""Benchmarks of Stoa, compared with the limit of its database and with a baseline on a common stack."""

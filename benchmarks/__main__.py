@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: load a database, start both services, take turns, and hold the figures against their marks."""
+"""`python -m benchmarks`: loads a database, measures both services in turns, and compares the results with their targets."""
 
 import asyncio
 import secrets
@@ -15,8 +15,8 @@ import httpx
 import msgspec
 from rich.console import Console
 
-from benchmarks import catalogue, measures, report, sameness, services, trade, writes
-from benchmarks.catalogue import Loaded
+from benchmarks import catalog, measures, report, sameness, services, trade, writes
+from benchmarks.catalog import Loaded
 from benchmarks.demo_start import seconds_to_first_answer
 from benchmarks.drive import CannotMeasure, Load, drive_database, drive_http
 from benchmarks.measures import Access, Measure
@@ -42,7 +42,7 @@ APP_SCOPES = ["products:write", "inventory:write", "orders:write", "customers:wr
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """What was asked for on the command line."""
+    """The options of the command line."""
 
     only: tuple[str, ...]
     load: Load
@@ -56,7 +56,7 @@ class Plan(msgspec.Struct, frozen=True):
         return any(name in self.only for name in (*ALL, *MILLION_ROWS) if name != "demo")
 
     def command(self) -> str:
-        """What measures the same again."""
+        """The command that repeats this measurement."""
         only = f" --only {','.join(self.only)}" if self.only != (*ALL, *(MILLION_ROWS if self.million else ())) else ""
         options = f"--seconds {self.load.seconds:g} --rounds {self.rounds} --connections {self.load.connections}"
         large = (" --million" if self.million else "") + (" --million-orders" if self.million_orders else "")
@@ -64,7 +64,7 @@ class Plan(msgspec.Struct, frozen=True):
 
     @property
     def section(self) -> str:
-        """Where the documentation tells of it."""
+        """The section of the documentation for these results."""
         return "million-orders" if self.million_orders else "million" if self.million else "requests"
 
     def conditions(self) -> str:
@@ -75,7 +75,7 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 class Prepared(msgspec.Struct, frozen=True):
-    """A database ready to be measured."""
+    """A loaded database."""
 
     large: Loaded
     million: Loaded | None
@@ -85,21 +85,21 @@ class Prepared(msgspec.Struct, frozen=True):
 
 
 async def prepare(settings: Settings, plan: Plan, console: Console) -> Prepared:
-    """Migrate, load every store, register an app, and build the baseline's tables from the same rows."""
+    """Migrate, load every store, register an app, and fill the baseline's tables from the same rows."""
     await migrate(settings.database_url)
     db = await connect(settings.database_url, statement_timeout_ms=0)
     try:
         started = time.monotonic()
-        large = await catalogue.load(db)
+        large = await catalog.load(db)
         app = await register(settings, large.handle)
         business = await trade.load(db, settings, large, app, million=plan.million_orders)
         for file in ("schema.sql", "trade.sql"):
             await db.execute(f"BEGIN; {(BASELINE / file).read_text()} COMMIT")
-        huge = await catalogue.load_million(db, large) if plan.million else None
+        huge = await catalog.load_million(db, large) if plan.million else None
         if huge:
             await register(settings, huge.handle, app)
         await db.execute("VACUUM ANALYZE")
-        console.print(f"Loaded {catalogue.STORES} stores in {time.monotonic() - started:.0f} s.")
+        console.print(f"Loaded {catalog.STORES} stores in {time.monotonic() - started:.0f} s.")
         postgres: str = (await db.fetch("SHOW server_version"))[0][0]
     finally:
         await db.close()
@@ -107,7 +107,7 @@ async def prepare(settings: Settings, plan: Plan, console: Console) -> Prepared:
 
 
 async def register(settings: Settings, handle: str, known: NewSecret | None = None) -> NewSecret:
-    """An app on the store: a new one, unless one is known."""
+    """Install an app on the store: the known one, or a new one."""
     database = Database(settings.database_url, size=1)
     operator = Operator(database, settings, actor="operator:bench", request_id="bench")
     try:
@@ -143,20 +143,20 @@ def take_turns(
     plan: Plan,
     console: Console,
 ) -> Row:
-    """All rounds of one row: the service, its limit, the baseline, the row it must stay near, and again."""
+    """Measure all rounds of one row: in each the service, its limit, the baseline, and the row it is compared with."""
     sameness.check(measure, ours, theirs)
     rounds: list[Round] = []
-    for place in range(plan.rounds + 1):
-        load = plan.load if place else msgspec.structs.replace(plan.load, seconds=WARM_UP_S)
+    for number in range(plan.rounds + 1):  # the first is a warm-up
+        load = plan.load if number else msgspec.structs.replace(plan.load, seconds=WARM_UP_S)
         run = Round(
             drive_http(ours.origin, measure.request, load),
             drive_database(dsn, measure.limit, folder, load),
             drive_http(theirs.origin, measure.baseline, load) if measure.baseline else None,
             drive_http(ours.origin, like.request, load) if like else None,
         )
-        if place:
+        if number:
             rounds.append(run)
-            console.print(f"{measure.name:14} round {place}: {run.told()}")
+            console.print(f"{measure.name:14} round {number}: {run.summary()}")
     return row_of(measure, rounds)
 
 
@@ -168,14 +168,14 @@ class Measured(msgspec.Struct, frozen=True):
 
 
 def measure_http(plan: Plan, folder: Path, console: Console) -> Measured:
-    """Everything that needs a loaded database and both services."""
+    """Measure every row that needs a loaded database and both services."""
     secret_key = secrets.token_hex(32)
     server = EmbeddedPostgres(folder / "postgres")
     settings = load({}, database_url=server.dsn, secret_key=secret_key, metrics="off", access_log=False)
     with server:
         prepared = asyncio.run(prepare(settings, plan, console))
     with ExitStack() as stack:
-        # Started anew: all that was loaded is on the disk, and no checkpoint of it falls into a run.
+        # After a restart everything is on disk, and no checkpoint of the load disturbs a run.
         dsn = stack.enter_context(server).dsn
         ours = stack.enter_context(services.stoa(dsn, folder, workers=plan.workers, secret_key=secret_key))
         theirs = stack.enter_context(services.baseline(dsn, folder, workers=plan.workers, secret_key=secret_key))
@@ -183,7 +183,7 @@ def measure_http(plan: Plan, folder: Path, console: Console) -> Measured:
         rows = measures.of_large_store(prepared.large, access)
         if prepared.million:
             rows += measures.of_million_store(prepared.million, access)
-        # The baseline has as many orders as the service only when they are few.
+        # The baseline is not loaded with a million orders.
         few = not plan.million_orders
         rows += measures.of_trade(prepared.large, prepared.trade, access, baseline=few)
 
@@ -197,7 +197,7 @@ def measure_http(plan: Plan, folder: Path, console: Console) -> Measured:
 
         found = taken(rows)
         if any(name in plan.only for name in WRITE_ROWS):
-            # Recorded and taken last, because they let the store grow.
+            # Recorded and measured last, because they add rows to the store.
             found += taken(asyncio.run(writes.of_store(settings, prepared.large, access, baseline=few)))
         return Measured(found, ours.memory(), asyncio.run(deadlocks(dsn)), prepared.postgres)
 
@@ -208,36 +208,38 @@ def measure_starts(folder: Path) -> dict[str, float]:
 
 def _names(_context: click.Context, _parameter: click.Parameter, given: str | None) -> tuple[str, ...]:
     names = tuple(given.split(",")) if given else ()
-    if wrong := set(names) - {*ALL, *MILLION_ROWS}:
-        raise click.BadParameter(f"{', '.join(sorted(wrong))}: choose from {', '.join((*ALL, *MILLION_ROWS))}")
+    if unknown := set(names) - {*ALL, *MILLION_ROWS}:
+        raise click.BadParameter(f"{', '.join(sorted(unknown))}: choose from {', '.join((*ALL, *MILLION_ROWS))}")
     return names
 
 
 def _stop(_number: int, _frame: FrameType | None) -> None:
-    """Whoever ends us ends what we started: leaving the ordinary way closes it all."""
+    """Exit normally on SIGTERM, so that everything we started is stopped."""
     sys.exit(128 + signal.SIGTERM)
 
 
 @click.command()
-@click.option("--only", callback=_names, help=f"Rows to measure, with commas between: {', '.join(ALL)}.")
-@click.option("--million", is_flag=True, help="Also a store of a million products; loading it takes minutes.")
-@click.option("--million-orders", is_flag=True, help="A million orders in the store, instead of ten thousand.")
-@click.option("--seconds", default=5.0, show_default=True, type=click.FloatRange(1, 120), help="Length of a run.")
-@click.option("--rounds", default=3, show_default=True, type=click.IntRange(1, 20), help="Runs of each side.")
-@click.option("--connections", default=16, show_default=True, type=click.IntRange(1, 60), help="Requests at a time.")
-@click.option("--workers", default=2, show_default=True, type=click.IntRange(1, 16), help="Processes of each service.")
-@click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write the results as JSON.")
+@click.option("--only", callback=_names, help=f"Comma-separated rows to measure: {', '.join(ALL)}.")
+@click.option("--million", is_flag=True, help="Also measure a store with a million products; loading it takes minutes.")
+@click.option("--million-orders", is_flag=True, help="Load a million orders instead of ten thousand.")
+@click.option("--seconds", default=5.0, show_default=True, type=click.FloatRange(1, 120), help="Duration of a run.")
+@click.option("--rounds", default=3, show_default=True, type=click.IntRange(1, 20), help="Number of runs of each side.")
+@click.option("--connections", default=16, show_default=True, type=click.IntRange(1, 60), help="Concurrent requests.")
+@click.option(
+    "--workers", default=2, show_default=True, type=click.IntRange(1, 16), help="Worker processes of each service."
+)
+@click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write the results to this file as JSON.")
 @click.option(
     "--record",
     type=click.Path(path_type=Path),
-    help="Write the results into a Markdown file, in place of those before.",
+    help="Write the results to a Markdown file, replacing earlier ones.",
 )
 def main(
     only: tuple[str, ...], million: bool, million_orders: bool, seconds: float, rounds: int, connections: int,
     workers: int,
     json_file: Path | None, record: Path | None,
 ) -> None:  # fmt: skip
-    """Measure Stoa beside its limit, which is pgbench with the same statements, and beside a common stack."""
+    """Measure Stoa, its limit (pgbench with the same statements), and a baseline on a common stack."""
     signal.signal(signal.SIGTERM, _stop)
     million = million or any(name in MILLION_ROWS for name in only)
     chosen = only or (*ALL, *(MILLION_ROWS if million else ()))

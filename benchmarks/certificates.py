@@ -1,4 +1,4 @@
-"""A certificate for receivers on this machine, signed by itself: whoever trusts it trusts nobody else by it."""
+"""A self-signed certificate for receivers on this machine."""
 
 import ipaddress
 from datetime import UTC, datetime, timedelta
@@ -11,7 +11,7 @@ from cryptography.x509.oid import NameOID
 
 
 def make(folder: Path) -> tuple[Path, Path]:
-    """Write a certificate, and the same with its key; answers the two files."""
+    """Write a certificate to one file, and the certificate with its key to another."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "receiver")])
     here, now = x509.IPAddress(ipaddress.ip_address("127.0.0.1")), datetime.now(UTC)
@@ -28,9 +28,9 @@ def make(folder: Path) -> tuple[Path, Path]:
         .sign(key, hashes.SHA256())
         .public_bytes(serialization.Encoding.PEM)
     )
-    trusted, whole = folder / "certificate.pem", folder / "certificate-and-key.pem"
+    trusted, with_key = folder / "certificate.pem", folder / "certificate-and-key.pem"
     trusted.write_bytes(made)
     plain = serialization.NoEncryption()
-    whole.write_bytes(key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain) + made)
-    whole.chmod(0o600)
-    return trusted, whole
+    with_key.write_bytes(key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain) + made)
+    with_key.chmod(0o600)
+    return trusted, with_key

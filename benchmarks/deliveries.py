@@ -1,4 +1,4 @@
-"""`python -m benchmarks.deliveries`: how fast events reach their receivers, and what the queue in the database bears."""
+"""`python -m benchmarks.deliveries`: measures webhook latency, throughput, and the queue in the database."""
 
 import asyncio
 import itertools
@@ -32,11 +32,11 @@ from stoa.webhooks.http.signing import new_secret
 SECRET = "5e" * 32
 LANES = 64
 DATA = '{"id":1,"name":"Washed linen shirt","description":"' + "x" * 800 + '"}'
-HELD_S = 600.0
+LEASE_S = 600.0
 
 
 class Bench(msgspec.Struct):
-    """A database with subscriptions, and the receiver that they lead to."""
+    """A database with subscriptions, and their receiver."""
 
     database: Database
     nudge: Notifier
@@ -47,7 +47,7 @@ class Bench(msgspec.Struct):
 
 
 class Latency(msgspec.Struct):
-    """Milliseconds, sorted: from commit to arrival, and what each commit itself took before."""
+    """Sorted milliseconds: from commit to arrival, and of the commit itself."""
 
     arrival: list[float]
     commit: list[float]
@@ -55,7 +55,7 @@ class Latency(msgspec.Struct):
 
 @asynccontextmanager
 async def prepared(folder: Path, *, dead: int = 0, tls: bool = False) -> AsyncGenerator[Bench]:
-    """Stores with one subscription each, of which some lead to a receiver that never answers."""
+    """Stores with one subscription each, some of them with a receiver that never responds."""
     port, arrivals = free_port(), folder / "arrivals"
     trusted, certificate = certificates.make(folder) if tls else (None, None)
     receiver = [sys.executable, "-m", "benchmarks.receiver", str(port), str(arrivals)]
@@ -120,7 +120,7 @@ def _worker(bench: Bench) -> Any:
 
 
 def _arrived(bench: Bench) -> dict[str, float]:
-    """When each event arrived first."""
+    """The time of each event's first arrival."""
     found: dict[str, float] = {}
     for line in bench.arrivals.read_text().splitlines():
         event, _, moment = line.partition(" ")
@@ -143,7 +143,7 @@ def _cpu_seconds(process_id: int) -> float:
 
 
 async def throughput(folder: Path, count: int, *, tls: bool = False) -> tuple[float, float]:
-    """Deliveries a second of one worker on a full queue, and for each second of its processor."""
+    """Deliveries per second of one worker on a full queue, and per second of its CPU time."""
     async with prepared(folder, tls=tls) as bench:
         with _worker(bench) as process:
             await bench.database.execute(_EVENTS, LANES, "warm", DATA, 1, 500)
@@ -157,7 +157,7 @@ async def throughput(folder: Path, count: int, *, tls: bool = False) -> tuple[fl
 
 
 async def capacity(folder: Path, seconds: float) -> float:
-    """Deliveries a second while others commit one event after the other as fast as they can."""
+    """Deliveries per second while four writers commit single events as fast as they can."""
     async with prepared(folder) as bench:
         with _worker(bench):
             await bench.database.execute(_EVENTS, LANES, "warm", DATA, 1, 500)
@@ -178,7 +178,7 @@ async def capacity(folder: Path, seconds: float) -> float:
 
 
 async def _commit_one(bench: Bench, number: int) -> tuple[str, float, float]:
-    """An event in a transaction of its own; says when it was committed, and how long that took."""
+    """Commit one event; returns its id, the time of the commit, and how long it took."""
     store, began = 1 + number % LANES, time.time()
     await bench.database.execute(_EVENTS.replace("1 + n % $1::integer", "$1"), store, "evt", DATA, number, number)
     committed = time.time()
@@ -187,14 +187,14 @@ async def _commit_one(bench: Bench, number: int) -> tuple[str, float, float]:
 
 
 async def latency(folder: Path, per_s: float, seconds: float, *, dead: int = 0) -> Latency:
-    """From commit to arrival, of events written at an even pace."""
+    """The time from commit to arrival, of events at a constant rate."""
     writing: list[asyncio.Task[tuple[str, float, float]]] = []
     async with prepared(folder, dead=dead) as bench:
         with _worker(bench):
             await bench.database.execute(_EVENTS, LANES, "warm", DATA, 1, 500)
             await _until(bench, 500 * (LANES - dead) // LANES - 5)
             if dead:
-                await asyncio.sleep(20)  # until the dead ones are known as such
+                await asyncio.sleep(20)  # until the breakers of the dead receivers are open
             started, number = time.monotonic(), 0
             while time.monotonic() - started < seconds:
                 number += 1
@@ -211,8 +211,8 @@ async def latency(folder: Path, per_s: float, seconds: float, *, dead: int = 0) 
 
 
 async def queue(folder: Path, pending: int, seconds: float) -> tuple[float, list[float]]:
-    """Claims and finishes a second of the database alone, and the milliseconds of each claim, with so many pending in
-    one lane beside them."""
+    """Claimed and settled deliveries per second in the database alone, and the milliseconds of each claim, while one lane
+    has this many pending deliveries."""
     async with prepared(folder) as bench:
         fill = """INSERT INTO pending_deliveries (store_id, webhook_id, sequence, event_id, event_day, event_type,
                          resource_type, resource_id, resource_version, due_at, created_at)
@@ -232,20 +232,20 @@ async def queue(folder: Path, pending: int, seconds: float) -> tuple[float, list
         await bench.database.execute("VACUUM ANALYZE pending_deliveries")
         relaxed = f"{bench.url}{'&' if '?' in bench.url else '?'}synchronous_commit=off"
         claims: list[float] = []
-        done = await asyncio.gather(*(_work_off(relaxed, f"worker-{n}", seconds, claims) for n in range(3)))
+        done = await asyncio.gather(*(_drain_lanes(relaxed, f"worker-{n}", seconds, claims) for n in range(3)))
     return sum(done) / seconds, sorted(claims)
 
 
 ATTEMPTS = '[{"at":"2026-01-01T00:00:00Z","duration_ms":9,"response_status":200,"response_body":"ok","error":null}]'
 
 
-async def _work_off(url: str, owner: str, seconds: float, claims: list[float]) -> int:
+async def _drain_lanes(url: str, owner: str, seconds: float, claims: list[float]) -> int:
     """Claim a lane, read its heads, settle them as delivered, and let go, again and again."""
     db = await connect(url, statement_timeout_ms=0)
     done, ends = 0, time.monotonic() + seconds
     while time.monotonic() < ends:
         started = time.perf_counter()
-        taken = await queries.LEASE_LANES.all(db, list(range(LANES)), owner, 1, HELD_S, HELD_S)
+        taken = await queries.LEASE_LANES.all(db, list(range(LANES)), owner, 1, LEASE_S, LEASE_S)
         claims.append((time.perf_counter() - started) * 1000)
         for lane in taken:
             rows = await db.fetch(
@@ -260,7 +260,7 @@ async def _work_off(url: str, owner: str, seconds: float, claims: list[float]) -
                 succeeded=count, attempts=count, duration_ms=1,
             )  # fmt: skip
             results = [queries.DeliveryResult(*key, row[0], "succeeded", None, 1, ATTEMPTS, lane=1) for row in rows]
-            await queries.SETTLE.all(db, owner, HELD_S, HELD_S, json_rows([state]), json_rows(results))
+            await queries.SETTLE.all(db, owner, LEASE_S, LEASE_S, json_rows([state]), json_rows(results))
             done += count
     await db.close()
     return done
@@ -291,48 +291,55 @@ async def run(seconds: float, pending: int) -> list[Mark]:
         if pending:
             rate, claims = await queue(folder(), pending, seconds)
             p99 = _percentile(claims, 0.99)
-            marks.append(Mark(f"a claim, {pending:,} pending", f"p99 {p99:.1f} ms", "p99 20 ms", p99 <= 20))
-            marks.append(
-                Mark(f"claims and finishes, {pending:,} pending", f"{rate:,.0f}/s", "20,000/s", rate >= 20_000)
-            )
+            marks.append(Mark(f"claim, {pending:,} pending", f"p99 {p99:.1f} ms", "p99 20 ms", p99 <= 20))
+            marks.append(Mark(f"claim and settle, {pending:,} pending", f"{rate:,.0f}/s", "20,000/s", rate >= 20_000))
             return marks
         wall, core = await throughput(folder(), int(1_500 * seconds))
-        marks.append(Mark("a worker's core, plain HTTP", f"{core:,.0f}/s", "2,500/s", core >= 2_500))
-        marks.append(Mark("one worker beside all else", f"{wall:,.0f}/s", "-", met=True))
+        marks.append(Mark("deliveries per CPU second, plain HTTP", f"{core:,.0f}/s", "2,500/s", core >= 2_500))
+        marks.append(Mark("deliveries per second of one worker", f"{wall:,.0f}/s", "-", met=True))
         _, core = await throughput(folder(), int(700 * seconds), tls=True)
-        marks.append(Mark("a worker's core, TLS kept alive", f"{core:,.0f}/s", "1,000/s", core >= 1_000))
+        marks.append(Mark("deliveries per CPU second, TLS with keep-alive", f"{core:,.0f}/s", "1,000/s", core >= 1_000))
         steady = await capacity(folder(), seconds)
-        marks.append(Mark("steady state, one event to a transaction", f"{steady:,.0f}/s", "-", met=True))
+        marks.append(Mark("steady state, one event per transaction", f"{steady:,.0f}/s", "-", met=True))
         times = await latency(folder(), steady / 2, seconds)
         met = _meets(times.arrival, 10, 25, 50)
         marks.append(Mark("commit to arrival, half load", _spread(times.arrival), "10, 25, 50 ms", met))
-        marks.append(Mark("the commits before it", _spread(times.commit), "-", met=True))
+        marks.append(Mark("the commit itself", _spread(times.commit), "-", met=True))
         times = await latency(folder(), steady / 4, seconds, dead=LANES // 4)
         p99 = _percentile(times.arrival, 0.99)
-        marks.append(Mark("the healthy, a quarter dead", _spread(times.arrival), "p99 100 ms", p99 <= 100))
-        marks.append(Mark("the commits before it", _spread(times.commit), "-", met=True))
+        marks.append(
+            Mark("commit to arrival, a quarter of receivers dead", _spread(times.arrival), "p99 100 ms", p99 <= 100)
+        )
+        marks.append(Mark("the commit itself", _spread(times.commit), "-", met=True))
         rate, _ = await queue(folder(), 20_000, seconds)
-        marks.append(Mark("claims and finishes in the database", f"{rate:,.0f}/s", "20,000/s", rate >= 20_000))
+        marks.append(Mark("claim and settle in the database", f"{rate:,.0f}/s", "20,000/s", rate >= 20_000))
     return marks
 
 
 def as_markdown(marks: Sequence[Mark], command: str) -> str:
-    told = [[mark.what, mark.figure, mark.wanted, "yes" if mark.met else "**no**"] for mark in marks]
+    rows = [[mark.what, mark.figure, mark.wanted, "yes" if mark.met else "**no**"] for mark in marks]
     machine = describe_machine(str(MAJOR_VERSION)).sentence()
-    words = (
+    setup = (
         f"{LANES} stores with one subscription each; worker, database, receiver and writer share the machine's cores."
     )
     return "\n".join(
-        [f"Made by `{command}`. {words}\n", f"{machine}\n", as_table(("What", "Figure", "Mark", "Met"), told)]
+        [f"Made by `{command}`. {setup}\n", f"{machine}\n", as_table(("What", "Result", "Target", "Met"), rows)]
     )
 
 
 @click.command()
-@click.option("--seconds", type=click.FloatRange(2, 600), default=20, show_default=True, help="Of each row.")
-@click.option("--pending", type=click.IntRange(0), default=0, help="Only the queue, with so many waiting in one lane.")
-@click.option("--record", "file", type=click.Path(path_type=Path), help="Write the results into a Markdown file.")
+@click.option(
+    "--seconds", type=click.FloatRange(2, 600), default=20, show_default=True, help="Duration of each measurement."
+)
+@click.option(
+    "--pending",
+    type=click.IntRange(0),
+    default=0,
+    help="Measure only the queue, with this many pending deliveries in one lane.",
+)
+@click.option("--record", "file", type=click.Path(path_type=Path), help="Write the results to a Markdown file.")
 def main(seconds: float, pending: int, file: Path | None) -> None:
-    """Measure deliveries on a database of their own."""
+    """Measure deliveries on a temporary database."""
     marks = asyncio.run(run(seconds, pending))
     for mark in marks:
         Console().print(f"{mark.what}: {mark.figure} ({mark.wanted}{'' if mark.met else ': not met'})")

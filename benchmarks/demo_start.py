@@ -1,4 +1,4 @@
-"""Times the demo from the command to the first answer about products, on a new data folder and on a used one."""
+"""Measures the time from starting the demo to its first list of products, on a new and on a used data folder."""
 
 import shlex
 import sys
@@ -14,7 +14,7 @@ _PATIENCE_S = 60
 
 
 def seconds_to_first_answer(folder: Path) -> float:
-    """Start the demo on this data folder, ask until products come, and end it."""
+    """Start the demo on this data folder, request products until they arrive, and stop it."""
     settings = {"STOA_DATA_DIR": str(folder / "demo"), "STOA_METRICS": "off"}
     command = [sys.executable, "-m", "stoa", "demo", "--port", str(free_port())]
     started = time.monotonic()
@@ -23,12 +23,12 @@ def seconds_to_first_answer(folder: Path) -> float:
             if _answers(folder / "demo" / "demo.env", since=started):
                 return time.monotonic() - started
             time.sleep(0.02)
-        raise CannotMeasure(f"the demo did not answer within {_PATIENCE_S} s")
+        raise CannotMeasure(f"the demo did not respond within {_PATIENCE_S} s")
 
 
 def _answers(file: Path, since: float) -> bool:
     try:
-        # A used folder has the file of the run before, with that run's port.
+        # A used folder contains the file of the previous run, with another port.
         if time.time() - file.stat().st_mtime > time.monotonic() - since:
             return False
         lines = (line.removeprefix("export ") for line in shlex.split(file.read_text()) if line != "export")

@@ -1,4 +1,4 @@
-"""Drives load: wrk against a service, pgbench against the database, for a given time at a given concurrency."""
+"""Generates load: wrk against a service, pgbench against the database."""
 
 import os
 import re
@@ -15,16 +15,16 @@ from stoa.db.embedded import binary
 
 _SCRIPT = Path(__file__).with_name("requests.lua")
 _PATIENCE_S = 60
-NUMBER = "909090909090909090"  # stands for a number that no other request has
+NUMBER = "909090909090909090"  # a placeholder for a number that is unique to each request
 
 
 class CannotMeasure(Exception):
-    """A figure could not be taken; the message says what to do."""
+    """A measurement failed; the message says what to do."""
 
 
 class Request(msgspec.Struct, frozen=True):
-    """What is asked for again and again; `%d` in path and body becomes an id between first and last, the same in both,
-    `%e` and `%f` two others, and NUMBER in body and headers another number each time."""
+    """A repeated request. `%d` in path and body becomes an id between first and last, the same in both, `%e` and `%f`
+    two others, and NUMBER in body and headers a different number each time."""
 
     path: str
     method: str = "GET"
@@ -34,29 +34,29 @@ class Request(msgspec.Struct, frozen=True):
     body: str = ""
 
     def text(self, template: str, number: str = NUMBER) -> str:
-        """A path, header or body as one request has it."""
+        """A path, header or body with its placeholders filled in."""
         third = (self.last_id - self.first_id + 1) // 3
-        for place, name in enumerate(("%d", "%e", "%f")):
-            template = template.replace(name, str(self.first_id + place * third))
+        for index, name in enumerate(("%d", "%e", "%f")):
+            template = template.replace(name, str(self.first_id + index * third))
         return template.replace(NUMBER, number)
 
 
 class Script(msgspec.Struct, frozen=True):
-    """What pgbench runs, with the variables that it is given; as variables, texts reach the server as parameters."""
+    """A pgbench script and its variables; pgbench sends variables to the server as parameters."""
 
     text: str
     variables: Mapping[str, str] = {}
 
 
 class Load(msgspec.Struct, frozen=True):
-    """How hard and how long to drive."""
+    """The concurrency and duration of a run."""
 
     connections: int
     seconds: float
 
 
 class Figures(msgspec.Struct, frozen=True):
-    """One run, or the median of several; pgbench knows no percentiles without slowing down."""
+    """The result of one run, or the median of several; pgbench reports no percentiles without slowing down."""
 
     per_second: float
     p50_ms: float | None = None
@@ -76,22 +76,20 @@ def median(runs: Sequence[Figures]) -> Figures:
 
 
 def find_wrk() -> str:
-    """Where wrk is; installed when it is missing and we may."""
+    """The path of wrk; it is installed if it is missing and we are root."""
     if shutil.which("wrk") is None and os.geteuid() == 0 and shutil.which("apt-get"):
         subprocess.run(["apt-get", "install", "--yes", "--quiet", "wrk"], check=False, timeout=300)
     found = shutil.which("wrk")
     if found is None:
-        raise CannotMeasure(
-            "wrk is missing: install it with your system's package manager, such as apt-get install wrk"
-        )
+        raise CannotMeasure("wrk is missing: install it with your package manager, for example apt-get install wrk")
     return found
 
 
 def drive_http(origin: str, request: Request, load: Load) -> Figures:
-    """One run of wrk; a refused request makes the run worthless, so it is an error."""
+    """One run of wrk; a refused request invalidates the run."""
     headers = [part for name, value in request.headers.items() for part in ("-H", f"{name}: {value}")]
     ids = [str(request.first_id), str(request.last_id)]
-    # Reads choose the same rows in each run; a write must never repeat what an earlier run wrote.
+    # Reads use the same ids in each run; writes must not repeat those of an earlier run.
     seed = "7" if request.method == "GET" else str(secrets.randbelow(2**31))
     command = [
         find_wrk(),
@@ -108,17 +106,17 @@ def drive_http(origin: str, request: Request, load: Load) -> Figures:
     output = _run([*command, "--", request.method, request.path, *ids, request.body, NUMBER, seed], load)
     result = re.search(r"^RESULT (\d+) (\d+) (\d+) (\d+) (\d+) (\d+)$", output, re.MULTILINE)
     if result is None:
-        raise CannotMeasure(f"wrk said nothing that can be read:\n{output}")
+        raise CannotMeasure(f"the output of wrk is unreadable:\n{output}")
     requests, microseconds, p50, p99, refused, broken = map(int, result.groups())
     if refused or broken or not requests:
         raise CannotMeasure(
-            f"{origin}{request.path}: of {requests} requests {refused} were refused, {broken} broke off"
+            f"{origin}{request.path}: of {requests} requests, {refused} were refused and {broken} failed"
         )
     return Figures(requests / microseconds * 1e6, p50 / 1000, p99 / 1000)
 
 
 def drive_database(dsn: str, script: Script, folder: Path, load: Load) -> Figures:
-    """One run of pgbench with prepared statements, as the service has them."""
+    """One run of pgbench with prepared statements, which the service uses too."""
     file = folder / "limit.sql"
     file.write_text(script.text)
     seconds = str(max(1, round(load.seconds)))
@@ -128,7 +126,7 @@ def drive_database(dsn: str, script: Script, folder: Path, load: Load) -> Figure
     per_second = re.search(r"^tps = ([\d.]+)", output, re.MULTILINE)
     failed = re.search(r"^number of failed transactions: (\d+)", output, re.MULTILINE)
     if per_second is None or failed is None or failed[1] != "0":
-        raise CannotMeasure(f"pgbench did not run well:\n{output}")
+        raise CannotMeasure(f"pgbench failed:\n{output}")
     return Figures(float(per_second[1]))
 
 
@@ -147,7 +145,7 @@ def _run(command: Sequence[str], load: Load) -> str:
 
 
 def as_script(*statements: tuple[str, Sequence[str]], choose: str = "") -> str:
-    """A pgbench script of the service's own statements, each parameter replaced by what is given for it."""
+    """A pgbench script of the service's statements, with each parameter replaced by its value."""
     lines = [choose] if choose else []
     for sql, values in statements:
         text = re.sub(r"\$(\d+)", lambda number, given=values: given[int(number[1]) - 1], sql)

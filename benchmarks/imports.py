@@ -1,4 +1,4 @@
-"""`python -m benchmarks.imports`: rows a second of an import beside a bare COPY of the same rows into the same tables."""
+"""`python -m benchmarks.imports`: rows per second of an import, compared with COPY of the same rows."""
 
 import asyncio
 import io
@@ -41,22 +41,22 @@ from stoa.rest.endpoint import Store
 from stoa.settings import Settings, load
 
 TABLES = ("products", "product_terms", "variants", "stock_movements", "events")
-SHIFT = 1_000_000_000  # between the ids of a row and of its copy
-LEAST_SHARE = 0.25  # of COPY's rate
+ID_OFFSET = 1_000_000_000  # between the ids of a row and of its copy
+LEAST_SHARE = 0.25  # of the rate of COPY
 MOST_GROWTH_MB = 100
-MOST_SLOWER = 2.0  # a listing while an import runs
+MOST_SLOWER = 2.0  # of a listing while an import runs
 COLUMNS = ("Part", "rows/s", "of COPY")
 PARTS = {
-    "copy": "bare COPY of the same rows",
-    "create": "import, all new",
-    "update": "import, all changed",
-    "unchanged": "import, nothing changed",
-    "upload": "taking the file in",
+    "copy": "COPY of the same rows",
+    "create": "import, all rows new",
+    "update": "import, all rows changed",
+    "unchanged": "import, no rows changed",
+    "upload": "upload of the file",
 }
 
 
 class Round(msgspec.Struct):
-    """Seconds that the same rows took."""
+    """The seconds of each part, for the same rows."""
 
     upload: float
     create: float
@@ -97,26 +97,26 @@ def _timed(figures: dict[str, float], name: str) -> Generator[None]:
     figures[name] = time.perf_counter() - started
 
 
-async def measure(database: Database, operator: Operator, files: tuple[Path, Path], place: int) -> Round:
-    """Import a file into a new store three times: all new, nothing new, everything changed; then copy what it made."""
+async def measure(database: Database, operator: Operator, files: tuple[Path, Path], number: int) -> Round:
+    """Import a file into a new store: all rows new, unchanged, and all changed; and COPY the created rows."""
     file, changed = files
-    made = await create_store(operator, f"import-{place}", "Import", "USD")
-    copied = await create_store(operator, f"copy-{place}", "Copy", "USD")
+    made = await create_store(operator, f"import-{number}", "Import", "USD")
+    copied = await create_store(operator, f"copy-{number}", "Copy", "USD")
     store = await STORE.one(database, made.id)
     figures: dict[str, float] = {}
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with _timed(figures, "upload"):
         first = await _start(database, store, file)
     with _timed(figures, "create"):
-        await _carry_out(database, store, first, "created")
+        await _run_import(database, store, first, "created")
     growth = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
     figures["copy"] = await _copy(database, store.id, copied.id)
     second = await _start(database, store, file)
     with _timed(figures, "unchanged"):
-        await _carry_out(database, store, second, "unchanged")
+        await _run_import(database, store, second, "unchanged")
     third = await _start(database, store, changed)
     with _timed(figures, "update"):
-        await _carry_out(database, store, third, "updated")
+        await _run_import(database, store, third, "updated")
     return Round(**figures, growth_mb=growth)
 
 
@@ -126,7 +126,7 @@ async def _start(database: Database, store: Store, file: Path) -> str:
         return (await start_import(db, task, PRODUCTS, file, NDJSON)).id
 
 
-async def _carry_out(database: Database, store: Store, import_id: str, expected: str) -> None:
+async def _run_import(database: Database, store: Store, import_id: str, expected: str) -> None:
     claimed = await claim_this(database, "benchmark", store.id, import_id)
     assert claimed is not None
     await run_import(database, claimed, "benchmark")
@@ -135,10 +135,10 @@ async def _carry_out(database: Database, store: Store, import_id: str, expected:
 
 
 async def _copy(database: Database, from_store: int, to_store: int) -> float:
-    """Seconds to COPY what an import made once more, as another store's, in one transaction."""
+    """The seconds to COPY the rows of an import to another store in one transaction."""
     seconds = 0.0
-    async with database.transaction() as lent:
-        db = cast("Any", lent)
+    async with database.transaction() as connection:
+        db = cast("Any", connection)
         for table in TABLES:
             columns: list[str] = [
                 row[0]
@@ -150,32 +150,32 @@ async def _copy(database: Database, from_store: int, to_store: int) -> float:
             ]
             shifted = {"store_id": str(to_store)}
             numbered = {"id", "product_id", "variant_id", "position"} - ({"position"} if table == "variants" else set())
-            shifted |= {name: f"{name} + {SHIFT}" for name in numbered if name in columns}
+            shifted |= {name: f"{name} + {ID_OFFSET}" for name in numbered if name in columns}
             if table == "events":
                 shifted["id"] = "id || 'x'"
             select = ", ".join(shifted.get(name, name) for name in columns)
-            held = io.BytesIO()
-            await db.copy_from_query(f"SELECT {select} FROM {table} WHERE store_id = {from_store}", output=held)
-            held.seek(0)
+            buffer = io.BytesIO()
+            await db.copy_from_query(f"SELECT {select} FROM {table} WHERE store_id = {from_store}", output=buffer)
+            buffer.seek(0)
             started = time.perf_counter()
-            await db.copy_to_table(table, source=held, columns=columns)
+            await db.copy_to_table(table, source=buffer, columns=columns)
             seconds += time.perf_counter() - started
         started = time.perf_counter()
     return seconds + time.perf_counter() - started
 
 
-# --- a listing meanwhile ---------------------------------------------------------------------------------------------
+# --- a listing during an import --------------------------------------------------------------------------------------
 
 
-async def listing_meanwhile(
+async def listing_during_import(
     settings: Settings, operator: Operator, database: Database, file: Path
 ) -> tuple[float, float]:
-    """Milliseconds that a page takes, as the middle of many: alone, and while a worker imports a file."""
+    """The median milliseconds of a page, alone and while a worker imports a file."""
     store = await STORE.one(database, (await create_store(operator, "listed", "Listed", "USD")).id)
     app = await create_app(operator, "Benchmark", list(SCOPES))
     await install(operator, app.client_id, "listed", rate_burst=1_000_000, rate_refill=100_000)
     token = await issue_token(operator, app.client_id, "listed", None)
-    await _carry_out(database, store, await _start(database, store, file), "created")
+    await _run_import(database, store, await _start(database, store, file), "created")
     application = Application(settings)
     transport = httpx.ASGITransport(application)
     headers = {"authorization": f"Bearer {token.access_token}"}
@@ -190,14 +190,14 @@ async def listing_meanwhile(
         alone = statistics.median([await page() for _ in range(400)])
         other = await STORE.one(database, (await create_store(operator, "busy", "Busy", "USD")).id)
         import_id = await _start(database, other, file)
-        meanwhile: list[float] = []
+        during: list[float] = []
         with _worker(settings):
             while (job := await GET.one(database, other.id, "products", import_id)).finished_at is None:
                 taken = [await page() for _ in range(20)]
-                meanwhile += taken if job.processed else []
+                during += taken if job.processed else []
     await application.notifier.close()
     await application.database.close()
-    return alone, statistics.median(meanwhile)
+    return alone, statistics.median(during)
 
 
 @contextmanager
@@ -233,33 +233,33 @@ async def run(count: int, rounds: int, *, listing: bool) -> tuple[list[Round], t
                 out.writelines(rows(count, price=price))
         async with _database(Path(folder)) as (database, settings):
             operator = Operator(database, settings, actor="operator:benchmark", request_id="req_benchmark")
-            done = [await measure(database, operator, (files[0], files[1]), place) for place in range(rounds)]
-            pages = await listing_meanwhile(settings, operator, database, files[0]) if listing else None
+            done = [await measure(database, operator, (files[0], files[1]), number) for number in range(rounds)]
+            pages = await listing_during_import(settings, operator, database, files[0]) if listing else None
     return done, pages
 
 
 def marks_of(done: Sequence[Round], pages: tuple[float, float] | None) -> list[Mark]:
     share = min(each.copy for each in done) / min(each.create for each in done)
-    growth = done[0].growth_mb  # later ones begin with what the first has left
+    growth = done[0].growth_mb  # later rounds start with the memory of the first
     found = [
-        Mark("import, of COPY", f"{share:.2f}", f"at least {LEAST_SHARE}", share >= LEAST_SHARE),
-        Mark("memory that an import adds", f"{growth:.0f} MB", f"below {MOST_GROWTH_MB} MB", growth < MOST_GROWTH_MB),
+        Mark("import, share of COPY", f"{share:.2f}", f"at least {LEAST_SHARE}", share >= LEAST_SHARE),
+        Mark("memory growth by an import", f"{growth:.0f} MB", f"below {MOST_GROWTH_MB} MB", growth < MOST_GROWTH_MB),
     ]
     if pages:
         slower = pages[1] / pages[0]
-        words = f"{pages[1]:.2f} ms for {pages[0]:.2f} ms, {slower:.2f} times"
-        found.append(Mark("a page meanwhile", words, f"at most {MOST_SLOWER:g} times", slower <= MOST_SLOWER))
+        figure = f"{pages[1]:.2f} ms instead of {pages[0]:.2f} ms, {slower:.2f} times"
+        found.append(Mark("a page during an import", figure, f"at most {MOST_SLOWER:g} times", slower <= MOST_SLOWER))
     return found
 
 
 def figures_of(count: int, done: Sequence[Round]) -> list[list[str]]:
-    """Rows a second of each part, the best of all rounds, and as a share of COPY."""
+    """Rows per second of each part, best of all rounds, and the share of COPY."""
     best = {name: count / min(getattr(each, name) for each in done) for name in PARTS}
-    return [[words, f"{best[name]:,.0f}", f"{best[name] / best['copy']:.2f}"] for name, words in PARTS.items()]
+    return [[title, f"{best[name]:,.0f}", f"{best[name] / best['copy']:.2f}"] for name, title in PARTS.items()]
 
 
 def show(count: int, done: Sequence[Round], marks: Sequence[Mark]) -> None:
-    table = Table(*COLUMNS, title=f"{count:,} products with one variant each, the best of {len(done)}")
+    table = Table(*COLUMNS, title=f"{count:,} products with one variant each, best of {len(done)}")
     for cells in figures_of(count, done):
         table.add_row(*cells)
     terminal = Console()
@@ -269,14 +269,14 @@ def show(count: int, done: Sequence[Round], marks: Sequence[Mark]) -> None:
 
 
 def as_markdown(count: int, done: Sequence[Round], marks: Sequence[Mark]) -> str:
-    told = [[mark.what, mark.figure, mark.wanted, "yes" if mark.met else "**no**"] for mark in marks]
+    rows = [[mark.what, mark.figure, mark.wanted, "yes" if mark.met else "**no**"] for mark in marks]
     machine = describe_machine(str(MAJOR_VERSION)).sentence()
     return "\n".join(
         [
             f"Made by `python -m benchmarks.imports --rows {count} --rounds {len(done)}`: NDJSON, one variant each.\n",
             f"{machine}\n",
             as_table(COLUMNS, figures_of(count, done)),
-            as_table(("What", "Figure", "Mark", "Met"), told),
+            as_table(("What", "Result", "Target", "Met"), rows),
         ]
     )
 
@@ -284,10 +284,10 @@ def as_markdown(count: int, done: Sequence[Round], marks: Sequence[Mark]) -> str
 @click.command()
 @click.option("--rows", "count", type=click.IntRange(1_000, 100_000), default=100_000, show_default=True)
 @click.option("--rounds", type=click.IntRange(1, 5), default=1, show_default=True)
-@click.option("--listing/--no-listing", default=True, help="Also time a page while an import runs.")
-@click.option("--record", "file", type=click.Path(path_type=Path), help="Write the results into a Markdown file.")
+@click.option("--listing/--no-listing", default=True, help="Also measure a page while an import runs.")
+@click.option("--record", "file", type=click.Path(path_type=Path), help="Write the results to a Markdown file.")
 def main(count: int, rounds: int, *, listing: bool, file: Path | None) -> None:
-    """Measure imports on a database of their own."""
+    """Measure imports on a temporary database."""
     done, pages = asyncio.run(run(count, rounds, listing=listing))
     marks = marks_of(done, pages)
     show(count, done, marks)

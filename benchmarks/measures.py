@@ -1,15 +1,15 @@
-"""What is measured: each request with the statements that are its limit, and the marks it has to reach."""
+"""The measured requests, each with the statements that are its limit, and its targets."""
 
 import base64
 
 import msgspec
 
-from benchmarks.catalogue import Loaded
+from benchmarks.catalog import Loaded
 from benchmarks.drive import Request, Script, as_script
 from benchmarks.trade import Trade
 from stoa.access.authentication import Try
 from stoa.access.contract import NewSecret
-from stoa.access.queries import CLIENT, KEEP_TOKEN
+from stoa.access.queries import CLIENT, INSERT_TOKEN
 from stoa.customers import queries as customer_queries
 from stoa.customers.documents import section_start
 from stoa.db.listing import Listing, Shape
@@ -20,20 +20,20 @@ from stoa.rest.dispatch import PREFIX
 
 
 class Access(msgspec.Struct, frozen=True):
-    """What an app calls with."""
+    """An app's credentials and token."""
 
     app: NewSecret
     token: str
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """What a row has to reach, as shares of other rates."""
+    """The targets of a row, as shares of other rates."""
 
     of_limit: float | None = None
     aim_of_limit: float | None = None
     of_baseline: float | None = None
     aim_of_baseline: float | None = None
-    like: str = ""  # the row whose rate this one must stay near: half of it or more
+    like: str = ""  # the row to whose rate this one is compared
     of_like: float = 0.5
     per_second: float | None = None
 
@@ -50,7 +50,7 @@ class Measure(msgspec.Struct, frozen=True):
 
 
 def form(app: NewSecret) -> str:
-    """What an app sends to get its token."""
+    """The token request of an app."""
     return f"grant_type=client_credentials&client_id={app.client_id}&client_secret={app.client_secret}"
 
 
@@ -59,7 +59,7 @@ FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 
 
 def of_large_store(store: Loaded, access: Access) -> list[Measure]:
-    """The rows of the store with 10,000 products."""
+    """The rows for the store with 10,000 products."""
     deep = store.last_id - 60
     cursor = base64.urlsafe_b64encode(str(deep).encode()).decode()
     return [
@@ -73,9 +73,9 @@ def of_large_store(store: Loaded, access: Access) -> list[Measure]:
         ),
         Measure(
             "listing-same",
-            "the same, beside the same statement to the letter",
+            "the same, compared with the unchanged statement",
             _get(store, access, "/products"),
-            _listing(store, 50, to_the_letter=True),
+            _listing(store, 50, unchanged=True),
             wanted=Wanted(of_limit=0.5, aim_of_limit=0.7),
         ),
         Measure(
@@ -128,7 +128,7 @@ def of_trade(store: Loaded, trade: Trade, access: Access, *, baseline: bool = Tr
 
 
 def of_million_store(store: Loaded, access: Access) -> list[Measure]:
-    """The rows of the store with a million products; the baseline has no such store."""
+    """The rows for the store with a million products, which the baseline does not have."""
     deep = store.last_id - 60
     return [
         Measure(
@@ -150,11 +150,11 @@ def of_million_store(store: Loaded, access: Access) -> list[Measure]:
 
 def _token(access: Access) -> Measure:
     subjects = ",".join(f'"{subject}"' for subject in Try(access.app.client_id, "127.0.0.1").subjects)
-    ask = Request("/oauth/token", method="POST", headers=FORM, body=form(access.app))
+    request = Request("/oauth/token", method="POST", headers=FORM, body=form(access.app))
     client = (CLIENT.sql, [f"'{access.app.client_id}'", "''", "'127.0.0.1'", "''", "''", f"'{{{subjects}}}'"])
-    # Each token is another row, so its hash is made up; that costs a few microseconds.
-    keep = (KEEP_TOKEN.sql, ["sha256(random()::text::bytea)", str(access.app.app_id), "NULL", "NULL", "3600"])
-    return Measure("token", "an access token", ask, Script(as_script(client, keep)), baseline=ask)
+    # Each token is a new row, so its hash is random; that costs a few microseconds.
+    insert = (INSERT_TOKEN.sql, ["sha256(random()::text::bytea)", str(access.app.app_id), "NULL", "NULL", "3600"])
+    return Measure("token", "an access token", request, Script(as_script(client, insert)), baseline=request)
 
 
 def _get(store: Loaded, access: Access, path: str) -> Request:
@@ -173,18 +173,18 @@ def _listing(
     *,
     listing: Listing = queries.LISTING,
     caller: str = "",
-    to_the_letter: bool = False,
+    unchanged: bool = False,
 ) -> Script:
-    # Variables, not literals: they reach the server as parameters, and it plans as it does for the service.
+    # Variables instead of literals reach the server as parameters, so it plans as for the service.
     chosen = [f"\\set store {store.store_id}", f"\\set rows {limit + 1}"]
     values = [":store", ":rows", *([f"'{caller}'"] if listing.depends_on_caller else [])]
     if after is not None:
         chosen.append(f"\\set after {after}")
         values.append(":after")
-    # The service takes bytes in binary. pgbench can only take text, where bytes become hexadecimal digits at a cost
-    # above all else; as text the same documents make the higher limit, and the honest one.
+    # The service reads bytes in binary format. pgbench reads only text, in which bytes become hexadecimal digits at a
+    # high cost; documents as text make the limit higher, and the comparison fair.
     sql = listing.statement(Shape(resumed=after is not None, joined=True))
-    if not to_the_letter:
+    if not unchanged:
         sql = sql.replace(_DOCUMENTS, _AS_TEXT)
     return Script(as_script((sql, values), choose="\n".join(chosen)))
 

@@ -1,4 +1,4 @@
-"""Records the statements of one real request and makes of them what pgbench repeats with other rows each time."""
+"""Records the statements of one real request, and turns them into a pgbench script that uses new rows each time."""
 
 import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -18,61 +18,61 @@ from stoa.rest.dispatch import PREFIX, Dispatcher
 from stoa.rest.request import Receive, Scope, Send
 from stoa.settings import Settings
 
-# Ids made while recording are larger than any other number, so that they are known again where they return.
+# Ids generated while recording are larger than any other number, so that they are recognized in later statements.
 FIRST_NEW_ID = 10**9
-_SHORT = 200  # characters of a text that may name an id; what is longer is a document
+_SHORT = 200  # characters; longer texts are documents, in which ids are not replaced
 _EVENT_ID = re.compile(r"\bevt_[0-9a-z]{18}(?=[0-9a-z]{2}\b)")
 _CHOOSE = f"\\set number random({10**17}, {10**18 - 1})"
 _ARRAYS = {int: "bigint[]", bool: "boolean[]", str: "text[]", datetime: "timestamptz[]", bytes: "bytea[]"}
 
 
 class Statement(msgspec.Struct):
-    """One statement as it was sent, and what came back."""
+    """One recorded statement and its result."""
 
     sql: str
     values: Sequence[Any]
     rows: list[dict[str, Any]]
-    autocommit: bool  # on a connection of its own, committed by itself
+    autocommit: bool  # on its own connection, committed by itself
 
 
 class _Recorder:
-    """What runs statements, and notes what passes through it."""
+    """An executor that records its statements."""
 
-    def __init__(self, db: Executor, noted: list[Statement], *, autocommit: bool = False) -> None:
+    def __init__(self, db: Executor, recorded: list[Statement], *, autocommit: bool = False) -> None:
         self._db = db
-        self._noted = noted
+        self._recorded = recorded
         self._autocommit = autocommit
 
     async def fetch(self, sql: str, *args: Any) -> Sequence[Sequence[Any]]:
         rows = await self._db.fetch(sql, *args)
-        self._noted.append(Statement(sql, args, [dict(cast("Any", row)) for row in rows], self._autocommit))
+        self._recorded.append(Statement(sql, args, [dict(cast("Any", row)) for row in rows], self._autocommit))
         return rows
 
     async def execute(self, sql: str, *args: Any) -> str:
-        self._noted.append(Statement(sql, args, [], self._autocommit))
+        self._recorded.append(Statement(sql, args, [], self._autocommit))
         return await self._db.execute(sql, *args)
 
 
 class _Database(Database):
-    """A pool whose transactions are noted, and what runs beside them; what comes before, as the rate limit, is not."""
+    """A pool that records its transactions and autocommitted statements, but not earlier ones such as the rate limit."""
 
     def __init__(self, url: str) -> None:
         super().__init__(url, size=2)
-        self.noted: list[Statement] = []
+        self.recorded: list[Statement] = []
 
     @property
     def autocommit(self) -> Database:
-        return cast("Database", _Recorder(super().autocommit, self.noted, autocommit=True))
+        return cast("Database", _Recorder(super().autocommit, self.recorded, autocommit=True))
 
     @asynccontextmanager
     async def transaction(self) -> AsyncGenerator[Connection]:
-        self.noted.clear()  # a transaction that was tried again counts once
+        self.recorded.clear()  # a retried transaction is recorded once
         async with super().transaction() as db:
-            yield cast("Connection", _Recorder(db, self.noted))
+            yield cast("Connection", _Recorder(db, self.recorded))
 
 
 async def record(settings: Settings, request: Request) -> list[Statement]:
-    """Send a write through the real dispatcher to the real handler; answers the statements of its transaction."""
+    """Send a write through the real dispatcher and handler; returns the statements of its transaction."""
     database = _Database(settings.database_url)
     dispatch = Dispatcher(ENDPOINTS, database=database, access=Admission(database, settings), settings=settings)
     handle, _, sub_path = request.path.removeprefix("/stores/").partition(PREFIX)
@@ -90,42 +90,42 @@ async def record(settings: Settings, request: Request) -> list[Statement]:
             )
     finally:
         await database.close()
-    if not answer.is_success or not database.noted:
+    if not answer.is_success or not database.recorded:
         raise CannotMeasure(f"{request.path} cannot be recorded: {answer.status_code} {answer.text[:500]}")
-    return list(database.noted)
+    return list(database.recorded)
 
 
-def as_transaction(noted: Sequence[Statement], varied: Mapping[str, str], choose: Sequence[str] = ()) -> Script:
+def as_transaction(recorded: Sequence[Statement], varied: Mapping[str, str], choose: Sequence[str] = ()) -> Script:
     """A pgbench script of the same statements in one transaction.
 
-    NUMBER becomes another number each time, and each text of `varied` the SQL beside it, which may use what `choose` has
-    set; ids that an earlier statement made are taken from its answer. All else is sent as it was, in parameters. What
-    ran beside the transaction runs before it.
+    NUMBER becomes a different number each time. Each text in `varied` is replaced by its SQL expression, which may use
+    variables set by `choose`. Ids generated by an earlier statement are taken from its result. Everything else is sent
+    unchanged, as parameters. Statements outside the transaction run before it.
     """
     varied = {**varied, NUMBER: ":number::text"}
-    noted = sorted(noted, key=lambda statement: not statement.autocommit)
-    before = sum(statement.autocommit for statement in noted)
+    recorded = sorted(recorded, key=lambda statement: not statement.autocommit)
+    before = sum(statement.autocommit for statement in recorded)
     lines = [_CHOOSE, *choose]
     variables: dict[str, str] = {}
     known: dict[Any, str] = {}
-    for place, statement in enumerate(noted):
-        if place == before:
+    for index, statement in enumerate(recorded):
+        if index == before:
             lines.append("BEGIN;")
 
-        def parameter(match: re.Match[str], given: Sequence[Any] = statement.values, place: int = place) -> str:
+        def parameter(match: re.Match[str], given: Sequence[Any] = statement.values, index: int = index) -> str:
             number = int(match[1])
-            return _parameter(given[number - 1], f"p{place}_{number}", variables, varied, known)
+            return _parameter(given[number - 1], f"p{index}_{number}", variables, varied, known)
 
         text = re.sub(r"\$(\d+)", parameter, _texts_for_bytes(statement))
-        made = _made(statement, f"s{place}_")
-        used = any(_mentions(later.values, made) for later in noted[place + 1 :])
-        lines.append(" ".join(text.split("\n")) + (f" \\gset s{place}_" if used else ";"))
+        made = _made(statement, f"s{index}_")
+        used = any(_mentions(later.values, made) for later in recorded[index + 1 :])
+        lines.append(" ".join(text.split("\n")) + (f" \\gset s{index}_" if used else ";"))
         known.update(made)
     return Script("\n".join([*lines, "COMMIT;"]) + "\n", variables)
 
 
 def _texts_for_bytes(statement: Statement) -> str:
-    """pgbench takes only text, and bytes as text are twice as many: as text, documents make the higher limit."""
+    """pgbench reads only text, in which bytes are twice as long; documents as text make the limit higher."""
     sql = re.sub(r"convert_to\((.*), 'UTF8'\) AS doc", r"\1 AS doc", statement.sql, flags=re.DOTALL)
     if sql == statement.sql and statement.rows and isinstance(statement.rows[0].get("doc"), bytes):
         sql = re.sub(r"\bdoc\b", "convert_from(doc, 'UTF8') AS doc", sql, count=1)
@@ -133,7 +133,7 @@ def _texts_for_bytes(statement: Statement) -> str:
 
 
 def _made(statement: Statement, prefix: str) -> dict[Any, str]:
-    """Ids and times that a statement of one row made, and how a later one refers to each."""
+    """The ids and times that a statement with one row generated, and the expression for each."""
     if len(statement.rows) != 1:
         return {}
     found: dict[Any, str] = {}
@@ -172,7 +172,7 @@ def _mentions(value: Any, made: Mapping[Any, str]) -> bool:
 def _parameter(
     value: Any, name: str, variables: dict[str, str], varied: Mapping[str, str], known: Mapping[Any, str]
 ) -> str:
-    """One parameter in pgbench's terms: what an earlier answer held, or a variable with what changes put into it."""
+    """A parameter as a pgbench expression: a value from an earlier result, or a variable with replacements."""
     match value:
         case None:
             return "NULL"
@@ -186,10 +186,10 @@ def _parameter(
         case _:
             text = _EVENT_ID.sub(f"evt_{NUMBER}", _text(value))
     if not text:
-        return "''"  # pgbench knows no empty variable
+        return "''"  # pgbench has no empty variables
     variables[name] = text
     found = f":{name}"
-    # Documents may keep the ids of the one that was recorded: nothing looks for them there.
+    # Documents may keep the recorded ids, because no statement reads them from there.
     named = {str(made): f"{source}::text" for made, source in known.items()} if _mentions(value, known) else {}
     for wanted, instead in {**varied, **named}.items():
         if wanted in text:
@@ -202,7 +202,7 @@ def _parameter(
 
 
 def _names(value: Any, known: Mapping[Any, str]) -> bool:
-    """Whether a value is one that an earlier statement made."""
+    """Whether an earlier statement generated this value."""
     return isinstance(value, int | datetime) and (value in known or (isinstance(value, int) and -value in known))
 
 
@@ -213,7 +213,7 @@ def _kind(value: Any) -> str:
 
 
 def _text(value: Any) -> str:
-    """A value as PostgreSQL reads it from a text."""
+    """A value in PostgreSQL's text format."""
     match value:
         case bool():
             return "true" if value else "false"

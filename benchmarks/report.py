@@ -1,4 +1,4 @@
-"""Shows results: as tables in a terminal, as Markdown for the documentation."""
+"""Reports results as tables in a terminal and as Markdown for the documentation."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,20 +22,20 @@ COLUMNS = (
     "times baseline",
 )
 _READING = """\
-Each row is driven by wrk over the same connections for Stoa and the baseline, and by pgbench over as many with
-Stoa's own statements: what the database alone could answer is the limit. (Documents reach pgbench as text where
-Stoa takes bytes, because pgbench would print bytes as twice as many digits.) The statements of a write are recorded from its
-handler: the key's claim, every look, the stored function, the remembered answer, in one durable transaction, on other
-rows each time; a test repeats them and counts what they wrote. Load generator, service and database share the machine's
-cores. Runs take turns, round by round; figures are medians. The baseline is FastAPI with SQLAlchemy's async ORM, asyncpg,
-pydantic models and uvicorn on uvloop and httptools, on normalised tables with the same data; it keeps ledger, outbox and
-idempotency keys too, and its answers are compared with Stoa's before it is measured. It checks the token, but has no rate
-limiter, no request ids and no defences of its own; Stoa is measured with all of them.
+wrk sends the requests to Stoa and to the baseline, over the same number of connections. pgbench runs Stoa's statements
+over as many connections: the rate of the database alone is the limit. (pgbench reads documents as text where Stoa reads
+bytes, because it would print bytes as twice as many digits.) The statements of a write are recorded from its handler: the
+claim of the idempotency key, every lookup, the stored function and the stored response, in one durable transaction, with
+new rows each time; a test repeats them and counts the rows they write. Load generator, service and database share the
+machine's cores. Runs alternate round by round; results are medians. The baseline is FastAPI with SQLAlchemy's async ORM,
+asyncpg, pydantic models and uvicorn on uvloop and httptools, on normalized tables with the same data. It also writes
+ledger, outbox and idempotency keys, and its responses are compared with Stoa's before it is measured. It checks the
+token, but has no rate limiter, no request ids and no other protections; Stoa is measured with all of them.
 """
 TITLES = {
     "requests": "Requests",
-    "million": "A store of a million products",
-    "million-orders": "A store of a million orders",
+    "million": "A store with a million products",
+    "million-orders": "A store with a million orders",
     "imports": "Imports",
     "deliveries": "Webhook deliveries",
     "pending": "Ten million pending deliveries",
@@ -63,35 +63,35 @@ def _figures(figures: Figures) -> list[str]:
 
 def show(results: Results, console: Console) -> None:
     if results.rows:
-        table = Table(title="Requests a second and latency")
-        for place, column in enumerate(COLUMNS):
-            table.add_column(column, justify="right" if place else "left")
+        table = Table(title="Requests per second and latency")
+        for index, column in enumerate(COLUMNS):
+            table.add_column(column, justify="right" if index else "left")
         for cells in _rows(results):
             table.add_row(*cells)
         console.print(table)
     if results.marks:
-        marks = Table("What", "Figure", "Mark", "Met", title="Marks")
+        marks = Table("What", "Result", "Target", "Met", title="Targets")
         for mark in results.marks:
             marks.add_row(mark.what, mark.figure, mark.wanted, "[green]yes" if mark.met else "[red]no")
         console.print(marks)
     if results.memory:
         console.print(
-            f"Worker after load: {results.memory.rss_mb:.0f} MB resident, {results.memory.pss_mb:.0f} MB its share."
+            f"Worker after load: {results.memory.rss_mb:.0f} MB resident, {results.memory.pss_mb:.0f} MB proportional (PSS)."
         )
     console.print(results.conditions)
     console.print(results.machine.sentence())
 
 
 def record(file: Path, section: str, text: str) -> None:
-    """Write a section into a file between its two marks, and leave all else there as it is."""
+    """Write a section of a file between its two comments; the rest of the file stays unchanged."""
     opening, closing = f"<!-- {section} -->", f"<!-- end of {section} -->"
-    whole = f"{opening}\n\n## {TITLES[section]}\n\n{text.strip()}\n\n{closing}"
+    content = f"{opening}\n\n## {TITLES[section]}\n\n{text.strip()}\n\n{closing}"
     before = file.read_text() if file.exists() else "# Benchmarks\n"
     if opening in before and closing in before:
         head, _, rest = before.partition(opening)
-        file.write_text(head + whole + rest.partition(closing)[2])
+        file.write_text(head + content + rest.partition(closing)[2])
     else:
-        file.write_text(f"{before.rstrip()}\n\n{whole}\n")
+        file.write_text(f"{before.rstrip()}\n\n{content}\n")
 
 
 def as_markdown(results: Results, *, explained: bool) -> str:
@@ -102,8 +102,10 @@ def as_markdown(results: Results, *, explained: bool) -> str:
         f"{results.machine.sentence()} {results.conditions}\n",
         _READING if explained else "",
         as_table(COLUMNS, _rows(results)) if results.rows else "",
-        as_table(("What", "Figure", "Mark", "Met"), marks) if marks else "",
-        f"A worker after load: {memory.rss_mb:.0f} MB resident, {memory.pss_mb:.0f} MB its share.\n" if memory else "",
+        as_table(("What", "Result", "Target", "Met"), marks) if marks else "",
+        f"A worker after load: {memory.rss_mb:.0f} MB resident, {memory.pss_mb:.0f} MB proportional (PSS).\n"
+        if memory
+        else "",
     ]
     return "\n".join(part for part in parts if part)
 

@@ -1,11 +1,11 @@
--- Sends requests that were made beforehand, and tells the result in one line that a program reads.
--- Arguments: method, path and body with %d, %e and %f where ids go, first id, last id, what stands for a new number, seed.
-local made, turn = {}, 0
+-- Sends prepared requests, and prints the result in one machine-readable line.
+-- Arguments: method, path (with %d, %e and %f for ids), first id, last id, body (likewise), placeholder of a number, seed.
+local prepared, turn = {}, 0
 
-local function cut(text, mark)
+local function split(text, placeholder)
   local pieces, from = {}, 1
   while true do
-    local at, till = text:find(mark, from, true)
+    local at, till = text:find(placeholder, from, true)
     pieces[#pieces + 1] = text:sub(from, (at or 0) - 1)
     if not at then return pieces end
     from = till + 1
@@ -18,20 +18,20 @@ function init(args)
   for i = 1, 2000 do
     local span, id = last - first + 1, math.random(first, last)
     local function filled(text)
-      for place, name in ipairs({"%%d", "%%e", "%%f"}) do
-        text = text:gsub(name, string.format("%d", first + (id - first + math.floor(span / 3) * (place - 1)) % span))
+      for index, name in ipairs({"%%d", "%%e", "%%f"}) do
+        text = text:gsub(name, string.format("%d", first + (id - first + math.floor(span / 3) * (index - 1)) % span))
       end
       return text
     end
-    made[i] = cut(wrk.format(args[1], filled(args[2]), nil, filled(args[5])), args[6])
+    prepared[i] = split(wrk.format(args[1], filled(args[2]), nil, filled(args[5])), args[6])
   end
 end
 
 function request()
-  turn = turn % #made + 1
-  local pieces = made[turn]
+  turn = turn % #prepared + 1
+  local pieces = prepared[turn]
   if #pieces == 1 then return pieces[1] end
-  -- As long as what it stands for, so that the length told in the header stays true.
+  -- As long as the placeholder, so that Content-Length stays correct.
   return table.concat(pieces, string.format("%09d%09d", math.random(1e8, 1e9 - 1), math.random(0, 1e9 - 1)))
 end
 

@@ -1,4 +1,4 @@
-"""Results: what every row came to, the marks it was held against, and the machine it ran on."""
+"""Results: the rates of every row, their targets, and the machine."""
 
 import os
 import platform
@@ -19,20 +19,20 @@ COLD_START_S, WARM_START_S = 8, 3
 
 
 class Round(msgspec.Struct, frozen=True):
-    """One run of each side, shortly after one another."""
+    """One run of each side, shortly after each other."""
 
     ours: Figures
     limit: Figures
     baseline: Figures | None
     like: Figures | None
 
-    def told(self) -> str:
+    def summary(self) -> str:
         sides = {"stoa": self.ours, "pgbench": self.limit, "baseline": self.baseline, "like": self.like}
         return " | ".join(f"{name} {figures.per_second:,.0f}/s" for name, figures in sides.items() if figures)
 
 
 class Row(msgspec.Struct, frozen=True):
-    """A measured row; ratios are medians of the rounds' own ratios, so that a slow moment weighs on both sides."""
+    """A measured row; ratios are medians of the rounds' ratios, so that a slow moment affects both sides."""
 
     name: str
     title: str
@@ -61,12 +61,12 @@ def row_of(measure: Measure, rounds: list[Round]) -> Row:
 
 
 def _ratio(runs: list[tuple[Figures, Figures | None]]) -> float | None:
-    found = [mine.per_second / other.per_second for mine, other in runs if other]
+    found = [one.per_second / other.per_second for one, other in runs if other]
     return statistics.median(found) if found else None
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """A figure and what it has to be."""
+    """A result and its target."""
 
     what: str
     figure: str
@@ -92,7 +92,11 @@ class Machine(msgspec.Struct, frozen=True):
         return (
             f"{self.cores} cores of {self.processor}, {self.memory_gb:.0f} GB, Linux {self.kernel}, "
             f"Python {self.python}, PostgreSQL {self.postgres}, {self.date}."
-            + (f" Others used the machine (load average {self.load_before:.1f}): rough figures." if self.busy else "")
+            + (
+                f" The machine was busy (load average {self.load_before:.1f}): the results are rough."
+                if self.busy
+                else ""
+            )
         )
 
 
@@ -121,32 +125,32 @@ def describe_machine(postgres: str) -> Machine:
 
 
 def _processor() -> str:
-    told = subprocess.run(["lscpu"], stdout=subprocess.PIPE, text=True, check=False, env={"LC_ALL": "C"}).stdout
-    known = dict(line.split(":", 1) for line in told.splitlines() if ":" in line)
+    output = subprocess.run(["lscpu"], stdout=subprocess.PIPE, text=True, check=False, env={"LC_ALL": "C"}).stdout
+    known = dict(line.split(":", 1) for line in output.splitlines() if ":" in line)
     return known.get("Model name", platform.machine()).strip()
 
 
 def marks_of(
     rows: list[Row], memory: Memory | None, starts: Mapping[str, float], deadlocks: int | None = None
 ) -> list[Mark]:
-    """Every mark that these results can be held against."""
+    """The targets that apply to these results."""
     found: list[Mark] = []
     for row in rows:
         wanted = row.wanted
         if wanted.of_limit is not None:
-            words = _at_least(f"{wanted.of_limit:.0%}", wanted.aim_of_limit, "{:.0%}")
+            target = _at_least(f"{wanted.of_limit:.0%}", wanted.aim_of_limit, "{:.0%}")
             met = row.of_limit >= wanted.of_limit
-            found.append(Mark(f"{row.name}, of its limit", f"{row.of_limit:.0%}", words, met))
+            found.append(Mark(f"{row.name}, share of its limit", f"{row.of_limit:.0%}", target, met))
         if wanted.of_baseline is not None and row.of_baseline is not None:
-            words = _at_least(f"{wanted.of_baseline:g} times", wanted.aim_of_baseline, "{:g} times")
+            target = _at_least(f"{wanted.of_baseline:g} times", wanted.aim_of_baseline, "{:g} times")
             met = row.of_baseline >= wanted.of_baseline
-            found.append(Mark(f"{row.name}, of the baseline", f"{row.of_baseline:.1f} times", words, met))
+            found.append(Mark(f"{row.name}, compared with the baseline", f"{row.of_baseline:.1f} times", target, met))
         if wanted.per_second is not None:
             figure, met = f"{row.ours.per_second:,.0f}/s", row.ours.per_second >= wanted.per_second
-            found.append(Mark(f"{row.name}, a second", figure, f"at least {wanted.per_second:g}/s", met))
+            found.append(Mark(f"{row.name}, per second", figure, f"at least {wanted.per_second:g}/s", met))
         if row.of_like is not None:
-            words, met = f"at least {wanted.of_like:.0%}", row.of_like >= wanted.of_like
-            found.append(Mark(f"{row.name}, of {wanted.like}", f"{row.of_like:.0%}", words, met))
+            target, met = f"at least {wanted.of_like:.0%}", row.of_like >= wanted.of_like
+            found.append(Mark(f"{row.name}, share of {wanted.like}", f"{row.of_like:.0%}", target, met))
     if memory is not None:
         figure = f"{memory.rss_mb:.0f} MB"
         met = memory.rss_mb < MOST_WORKER_MB

@@ -1,4 +1,4 @@
-"""Makes sure that both services answer the same, so that their figures can be compared."""
+"""Checks that both services return the same response, so that their results can be compared."""
 
 import secrets
 from typing import Any, cast
@@ -10,27 +10,27 @@ from benchmarks.measures import Measure
 from benchmarks.services import Service
 
 _CURSORS = ("next_cursor", "prev_cursor")
-_OWN = {"id", "product_id", "created_at", "updated_at", "placed_at", "number"}  # what each gives to what it makes
+_GENERATED = {"id", "product_id", "created_at", "updated_at", "placed_at", "number"}  # by each service
 
 
 def check(measure: Measure, ours: Service, theirs: Service) -> None:
-    """Compare one answer of each: every field of every product, the total, and whether there are more pages."""
+    """Compare one response of each: every field of every resource, the total, and whether there are more pages."""
     if measure.baseline is None:
         return
     number = str(secrets.randbelow(9 * 10**17) + 10**17)
     mine, other = (_answer(ours, measure.request, number), _answer(theirs, measure.baseline, number))
     if "data" not in mine:
-        found = _difference(sorted(mine), sorted(other))  # a token is never the same twice
+        found = _difference(sorted(mine), sorted(other))  # tokens always differ
     elif measure.request.method == "POST":
         found = _difference(_bare(mine["data"]), _bare(other["data"]))
     else:
         found = _difference({**mine, "meta": _meta(mine)}, {**other, "meta": _meta(other)})
     if found:
-        raise CannotMeasure(f"{measure.name}: the answers differ at {found}")
+        raise CannotMeasure(f"{measure.name}: the responses differ at {found}")
 
 
 def _difference(mine: Any, other: Any, at: str = "") -> str:
-    """Where two answers first differ, with both sides; empty when they are the same."""
+    """The first difference of two responses, with both sides; empty if they are equal."""
     if isinstance(mine, dict) and isinstance(other, dict):
         mine, other = cast("dict[str, Any]", mine), cast("dict[str, Any]", other)
         if mine.keys() != other.keys():
@@ -43,7 +43,7 @@ def _difference(mine: Any, other: Any, at: str = "") -> str:
         pairs = [(f"{at}/{n}", one, two) for n, (one, two) in enumerate(zip(mine, other, strict=True))]
     else:
         return "" if mine == other else f"{at}: {mine!r} and {other!r}"
-    return next((found for place, one, two in pairs if (found := _difference(one, two, place))), "")
+    return next((found for path, one, two in pairs if (found := _difference(one, two, path))), "")
 
 
 def _answer(service: Service, request: Request, number: str) -> dict[str, Any]:
@@ -60,13 +60,13 @@ def _answer(service: Service, request: Request, number: str) -> dict[str, Any]:
 
 
 def _bare(value: Any) -> Any:
-    """What was made, without what its maker gave it."""
+    """A created resource without its generated fields."""
     if isinstance(value, dict):
         members = cast("dict[str, Any]", value)
-        return {name: _bare(each) for name, each in members.items() if name not in _OWN}
+        return {name: _bare(each) for name, each in members.items() if name not in _GENERATED}
     return [_bare(each) for each in cast("list[Any]", value)] if isinstance(value, list) else value
 
 
 def _meta(answer: dict[str, Any]) -> dict[str, Any]:
-    """Cursors are each service's own; that there is one is what counts."""
+    """`meta` with only the presence of cursors, which differ between the services."""
     return {name: bool(value) if name in _CURSORS else value for name, value in answer["meta"].items()}

@@ -1,4 +1,4 @@
-"""Runs the services that are measured, as a user would, and looks at the memory of their workers."""
+"""Runs the measured services as a user would, and reads the memory of their workers."""
 
 import os
 import signal
@@ -20,7 +20,7 @@ _START_S, _END_S = 30, 40
 
 
 class Memory(msgspec.Struct, frozen=True):
-    """The largest worker: all it has resident, and its share of it once shared pages are divided."""
+    """The largest worker: its resident memory, and its proportional share of shared pages (PSS)."""
 
     rss_mb: float
     pss_mb: float
@@ -33,7 +33,7 @@ class Service(msgspec.Struct, frozen=True):
     def memory(self) -> Memory:
         workers = [_memory(worker) for worker in _workers(self.process_id)]
         if not workers:
-            raise CannotMeasure("the service has no workers to look at")
+            raise CannotMeasure("the service has no workers")
         return max(workers, key=lambda worker: worker.rss_mb)
 
 
@@ -45,12 +45,12 @@ def free_port() -> int:
 
 @contextmanager
 def running(command: Sequence[str], settings: Mapping[str, str], log: Path) -> Generator[int, None, None]:
-    """A process and all that it starts, ended when this ends; says its id."""
+    """Run a process and everything that it starts until the context ends; yields its id."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("STOA_")}
     paths = os.pathsep.join([str(_ROOT), str(_ROOT / "src")])
     environment = {**inherited, "PYTHONPATH": paths, **settings}
     with log.open("ab") as output:
-        # In a session of its own, so that what is left of it can be ended and nobody else's is.
+        # In its own session, so that leftover processes can be killed, and only those.
         process = subprocess.Popen(
             command, env=environment, cwd=_ROOT, stdout=output, stderr=output, start_new_session=True
         )
@@ -69,7 +69,7 @@ def running(command: Sequence[str], settings: Mapping[str, str], log: Path) -> G
 
 @contextmanager
 def stoa(dsn: str, folder: Path, *, workers: int, secret_key: str) -> Generator[Service, None, None]:
-    """The service itself, by its own command; its rate limits are at work, and too high to be reached."""
+    """The service, with rate limits that are active but too high to be reached."""
     port = free_port()
     settings = {
         "STOA_DATABASE_URL": dsn,
@@ -89,7 +89,7 @@ def stoa(dsn: str, folder: Path, *, workers: int, secret_key: str) -> Generator[
 
 @contextmanager
 def baseline(dsn: str, folder: Path, *, workers: int, secret_key: str) -> Generator[Service, None, None]:
-    """The baseline, with uvicorn's fastest parts."""
+    """The baseline, with uvicorn's fastest options."""
     port = free_port()
     settings = {
         "BASELINE_DATABASE_URL": dsn.replace("postgresql://", "postgresql+asyncpg://", 1),
@@ -110,13 +110,14 @@ def _when_ready(origin: str, path: str) -> str:
         except httpx.HTTPError:
             pass
         time.sleep(0.05)
-    raise CannotMeasure(f"no answer from {origin} within {_START_S} s")
+    raise CannotMeasure(f"no response from {origin} within {_START_S} s")
 
 
 def _workers(process_id: int) -> list[int]:
-    """The processes below this one that multiprocessing made to serve; its resource tracker is none of them."""
+    """The child processes that serve requests: our web workers, or those that uvicorn spawns."""
     children = Path(f"/proc/{process_id}/task/{process_id}/children").read_text().split()
-    return [int(pid) for pid in children if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    commands = {int(pid): Path(f"/proc/{pid}/cmdline").read_bytes() for pid in children}
+    return [pid for pid, command in commands.items() if b"stoa.web_worker" in command or b"spawn_main" in command]
 
 
 def _memory(process_id: int) -> Memory:

@@ -1,4 +1,4 @@
-"""Fills the large store with customers and orders: a few made by the service itself, and copies of them made by SQL."""
+"""Fills the large store with customers and orders: a few created through the service, and copies made by SQL."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import msgspec
 
-from benchmarks.catalogue import Loaded
+from benchmarks.catalog import Loaded
 from benchmarks.drive import CannotMeasure
 from stoa.access.contract import NewSecret
 from stoa.app import Application
@@ -32,7 +32,7 @@ _ORDER_COLUMNS = (
     "address, created_at, updated_at, head, lines, person, terms"
 )
 
-# Terms stay few: no row that is measured looks at them, and their index would take most of the time.
+# The copies get few terms: no measured row reads them, and indexing them would take most of the time.
 _MORE_CUSTOMERS = f"""
 INSERT INTO customers ({_CUSTOMER_COLUMNS})
 SELECT $1, $2::bigint + n, mail.new, mail.new, t.first_name, t.last_name, t.status, t.digits,
@@ -66,14 +66,14 @@ SELECT $1, o.id, (l ->> 'id')::bigint, (l ->> 'variant_id')::bigint, l ->> 'sku'
 
 
 class Trade(msgspec.Struct, frozen=True):
-    """How much business the store has."""
+    """The numbers of customers and orders in the store."""
 
     customers: int
     orders: int
 
 
 async def load(db: Connection, settings: Settings, store: Loaded, app: NewSecret, *, million: bool = False) -> Trade:
-    """Make the first few through the service, then as many as wanted."""
+    """Create the templates through the service, then copy them."""
     rows = await db.fetch(
         """SELECT sku FROM variants WHERE store_id = $1 AND on_hand > 5 AND sku LIKE '%-1' AND deleted_at IS NULL
             ORDER BY id LIMIT $2""",
@@ -82,9 +82,9 @@ async def load(db: Connection, settings: Settings, store: Loaded, app: NewSecret
     )
     await _make_templates(settings, store, app, [row[0] for row in rows])
     orders = MILLION if million else ORDERS
-    first_customer = await _leap(db, "customer_ids", CUSTOMERS)
+    first_customer = await _reserve_ids(db, "customer_ids", CUSTOMERS)
     await db.execute(_MORE_CUSTOMERS, store.store_id, first_customer, CUSTOMERS, _TEMPLATES)
-    first_order = await _leap(db, "order_ids", orders)
+    first_order = await _reserve_ids(db, "order_ids", orders)
     taken = "UPDATE order_numbers SET last = last + $2 WHERE store_id = $1 RETURNING last - $2 + 1"
     first_number = (await db.fetch(taken, store.store_id, orders))[0][0]
     templates = (_TEMPLATES, first_customer, CUSTOMERS)
@@ -97,8 +97,8 @@ async def load(db: Connection, settings: Settings, store: Loaded, app: NewSecret
     return Trade(CUSTOMERS + _TEMPLATES, orders + _TEMPLATES)
 
 
-async def _leap(db: Connection, sequence: str, count: int) -> int:
-    """Take so many ids at once; answers the first."""
+async def _reserve_ids(db: Connection, sequence: str, count: int) -> int:
+    """Reserve this many ids; returns the first."""
     return (await db.fetch(f"SELECT setval('{sequence}', nextval('{sequence}') + $1) - $1", count))[0][0]
 
 

@@ -1,9 +1,9 @@
-"""What is measured of writing: each request beside the very statements that its handler sends, recorded from it."""
+"""The measured writes, each with the recorded statements of its handler as the limit."""
 
 import json
 from typing import Any
 
-from benchmarks.catalogue import Loaded
+from benchmarks.catalog import Loaded
 from benchmarks.drive import NUMBER, CannotMeasure, Request
 from benchmarks.measures import Access, Measure, Wanted
 from benchmarks.recording import FIRST_NEW_ID, as_transaction, record
@@ -12,7 +12,7 @@ from stoa.db.pool import Connection, connect
 from stoa.rest.dispatch import PREFIX
 from stoa.settings import Settings
 
-ENDLESS = 100_000_000  # units on each shelf, so that no run empties one
+ENDLESS = 100_000_000  # units in stock of each variant, so that no run sells out
 NEW_PRODUCT: dict[str, Any] = {
     "name": f"Brushed oak tray {NUMBER}",
     "price": "59.00",
@@ -50,12 +50,12 @@ NEW_ORDER: dict[str, Any] = {
 
 
 async def of_store(settings: Settings, store: Loaded, access: Access, *, baseline: bool = True) -> list[Measure]:
-    """The rows that write to the store; each transaction is on the disk when it is answered."""
+    """The rows that write to the store; each transaction is durable before its response."""
     db = await connect(settings.database_url, statement_timeout_ms=0)
     try:
         await _check_durability(db)
-        await number_high(db)
-        await _fill_shelves(db, store, baseline=baseline)
+        await raise_sequences(db)
+        await _fill_stock(db, store, baseline=baseline)
     finally:
         await db.close()
     create = post(store, access, "/products", NEW_PRODUCT)
@@ -90,7 +90,7 @@ async def of_store(settings: Settings, store: Loaded, access: Access, *, baselin
         ),
         Measure(
             "create-order",
-            "an order of three lines, its stock, ledger, events and key; suspected duplicates are searched",
+            "an order with three line items, its stock, ledger, events and key, with duplicate detection",
             order,
             as_transaction(await record(settings, order), *_chosen(store)),
             baseline=order if baseline else None,
@@ -98,13 +98,13 @@ async def of_store(settings: Settings, store: Loaded, access: Access, *, baselin
         ),
         Measure(
             "unasked-order",
-            "the same without a contact, so that no suspected duplicates are searched",
+            "the same without a contact, and so without duplicate detection",
             unasked,
             as_transaction(await record(settings, unasked), *_chosen(store)),
         ),
         Measure(
             "hot-order",
-            "an order of one line, of the same SKU each time",
+            "an order with one line item, always of the same SKU",
             hot,
             as_transaction(await record(settings, hot), {}),
             wanted=Wanted(per_second=80),
@@ -128,7 +128,7 @@ def post(store: Loaded, access: Access, path: str, body: dict[str, Any], name: s
 
 
 def _chosen(store: Loaded) -> tuple[dict[str, str], list[str]]:
-    """The SKUs, variants and ids of up to three products, chosen as for the service."""
+    """The replacements for SKUs, variants and ids of three products, chosen as for the service."""
     recorded = Request("", first_id=store.first_id, last_id=store.last_id)
     varied: dict[str, str] = {}
     for name in "def":
@@ -144,7 +144,7 @@ def _chosen(store: Loaded) -> tuple[dict[str, str], list[str]]:
     return varied, choose
 
 
-async def _fill_shelves(db: Connection, store: Loaded, *, baseline: bool) -> None:
+async def _fill_stock(db: Connection, store: Loaded, *, baseline: bool) -> None:
     for table in ("variants", "baseline.variants") if baseline else ("variants",):
         await db.execute(
             f"UPDATE {table} SET on_hand = {ENDLESS} WHERE product_id BETWEEN {store.first_id} AND {store.last_id}"
@@ -155,11 +155,11 @@ async def _fill_shelves(db: Connection, store: Loaded, *, baseline: bool) -> Non
 async def _check_durability(db: Connection) -> None:
     for name in ("fsync", "synchronous_commit", "full_page_writes"):
         if (await db.fetch(f"SHOW {name}"))[0][0] != "on":
-            raise CannotMeasure(f"{name} is off: what is acknowledged would not be on the disk")
+            raise CannotMeasure(f"{name} is off: acknowledged writes would not be durable")
 
 
-async def number_high(db: Connection) -> None:
-    """Let new ids be larger than all other numbers, and those of each kind in a range of their own."""
+async def raise_sequences(db: Connection) -> None:
+    """Raise the sequences, so that new ids are larger than all other numbers and each kind has its own range."""
     await db.fetch(
         """SELECT setval((schemaname || '.' || sequencename)::regclass, $1 * row_number() OVER (ORDER BY sequencename))
              FROM pg_sequences WHERE schemaname = 'public' AND coalesce(last_value, 0) < $1""",

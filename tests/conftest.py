@@ -1,4 +1,4 @@
-"""One PostgreSQL for the whole run, one database for each test process, and stores made fresh for each test."""
+"""One PostgreSQL server per run, one database per test process, and new stores for each test."""
 
 import asyncio
 import os
@@ -20,18 +20,18 @@ from stoa.settings import Settings, load
 from tests.support import notes
 from tests.support.shops import Shop, open_shop
 
-SERVER = "TEST_POSTGRES_URL"  # given from outside, the suite runs on that server instead of an embedded one
+SERVER = "TEST_POSTGRES_URL"  # if set, the suite uses that server instead of an embedded one
 SECRET_KEY = "5e" * 32
 
-# Machines that run tests are busy, and a shop serves all examples of a test: neither makes an example a bad one.
+# Test machines are busy, and one shop serves all examples of a test: neither is a health problem.
 _PATIENT = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large]
 hypothesis.settings.register_profile("quick", max_examples=50, deadline=None, suppress_health_check=_PATIENT)
 hypothesis.settings.register_profile("deep", hypothesis.settings.get_profile("quick"), max_examples=1_000)
-hypothesis.settings.load_profile("quick")  # `make deep` chooses the other
+hypothesis.settings.load_profile("quick")  # `make deep` uses the other
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The first process starts the server; the others find it in their environment."""
+    """Start the server in the first process; the others find its URL in their environment."""
     if SERVER in os.environ or config.option.collectonly:
         return
     folder = Path(tempfile.mkdtemp(prefix="stoa-test-"))
@@ -63,7 +63,7 @@ async def _create_database(name: str) -> str:
 
 @pytest.fixture(scope="session")
 def database_url(worker_id: str) -> str:
-    """A migrated database that this test process has to itself."""
+    """A migrated database for this test process."""
     return asyncio.run(_create_database(f"test_{worker_id}_{os.getpid()}"))
 
 
@@ -88,7 +88,7 @@ async def db(database_url: str) -> AsyncIterator[Database]:
 
 @pytest.fixture(scope="session")
 async def application(settings: Settings) -> AsyncIterator[Application]:
-    """The service in this process, with the test's own slice beside the real ones."""
+    """The application in this process, with the tests' own slice added."""
     app = Application(settings, [*ENDPOINTS, *notes.routes.endpoints])
     yield app
     await app.close()
@@ -96,7 +96,7 @@ async def application(settings: Settings) -> AsyncIterator[Application]:
 
 @pytest.fixture
 async def shop(application: Application, db: Database) -> AsyncIterator[Shop]:
-    """A store of this test's own, with an app that may do everything and a client that calls as that app."""
+    """A new store with an app that has all scopes, and a client of that app."""
     opened = await open_shop(application, db)
     yield opened
     await opened.client.aclose()
@@ -104,7 +104,7 @@ async def shop(application: Application, db: Database) -> AsyncIterator[Shop]:
 
 @pytest.fixture
 async def other_shop(application: Application, db: Database) -> AsyncIterator[Shop]:
-    """A second store, to which the first one's ids mean nothing."""
+    """A second store, in which the ids of the first do not exist."""
     opened = await open_shop(application, db)
     yield opened
     await opened.client.aclose()

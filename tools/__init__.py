@@ -1,1 +1,1 @@
-"""Tools of the workshop: nothing here is shipped."""
+"""Development tools; nothing here is shipped."""

@@ -1,4 +1,4 @@
-"""The README's pictures, taken anew of a demo that is started for them: `make pictures`."""
+"""Takes the screenshots of the README from a temporary demo: `make pictures`."""
 
 import asyncio
 import os
@@ -35,7 +35,7 @@ from stoa.settings import load
 from stoa.usage.queries import ADD_DAYS
 from stoa.usage.rules import COUNTERS
 
-HERE = Path(__file__).parents[1] / "docs" / "pictures"
+PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
 CHROMIUM = "/usr/bin/chromium"
 SIZE: Any = {"width": 1180, "height": 760}
 LARGEST = 120_000
@@ -53,8 +53,8 @@ PARCELS = {
 }
 WORDS = "We bring your parcels within two days. Your neighbours at Atelier use us, too."
 ORDERS = ("TS-LIN-S-NAT", "MG-CAF-MOS", "BD-OLV-45", "KN-MER-M-OAT", "KT-ENM-CRM", "MG-CAF-INK")
-# Requests of an app's month by endpoint: on a working day, and how many milliseconds most of them take.
-TRADE = {"list_products": (640, 10), "get_order": (310, 5), "create_order": (90, 20), "update_order_status": (75, 20)}
+# Sample usage by endpoint: requests on a working day, and the milliseconds that most of them take.
+USAGE = {"list_products": (640, 10), "get_order": (310, 5), "create_order": (90, 20), "update_order_status": (75, 20)}
 
 
 def main() -> None:
@@ -62,10 +62,10 @@ def main() -> None:
         folder = Path(name)
         port = _free_port()
         with _demo(folder, port) as password, _receiver() as hook:
-            app_id, secret = asyncio.run(_furnish(folder))
-            webhook_id = _trade(f"http://localhost:{port}", *secret, hook)
+            app_id, secret = asyncio.run(_add_apps(folder))
+            webhook_id = _place_orders(f"http://localhost:{port}", *secret, hook)
             _take(f"http://localhost:{port}/portal", password, app_id, webhook_id)
-    for file in sorted(HERE.glob("*.png")):
+    for file in sorted(PICTURES.glob("*.png")):
         size = file.stat().st_size
         click.echo(f"{file.name}: {size:,} bytes")
         if size >= LARGEST:
@@ -80,22 +80,22 @@ def _free_port() -> int:
 
 @contextmanager
 def _demo(folder: Path, port: int) -> Generator[str]:
-    """A demo of its own; says the password that it made."""
-    # The address is shown on the pages, and is to be the one that newcomers see.
-    ours = {
+    """A temporary demo; yields the password of its account."""
+    # The pages show this URL, which should be the default one.
+    settings = {
         "STOA_DATA_DIR": str(folder),
         "STOA_PUBLIC_URL": "http://localhost:8000",
         "STOA_METRICS": "off",
         "STOA_LOG_LEVEL": "error",
     }
     command = [sys.executable, "-m", "stoa", "demo", "--port", str(port)]
-    process = subprocess.Popen(  # noqa: S603 - our own command
-        command, env={**os.environ, **ours}, stdout=subprocess.DEVNULL, start_new_session=True
+    process = subprocess.Popen(  # noqa: S603 - a fixed command
+        command, env={**os.environ, **settings}, stdout=subprocess.DEVNULL, start_new_session=True
     )
     try:
-        ends = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + PATIENCE_S
         while not _is_ready(port):
-            if process.poll() is not None or time.monotonic() > ends:
+            if process.poll() is not None or time.monotonic() > deadline:
                 sys.exit("the demo does not start")
             time.sleep(0.2)
         lines = (folder / "demo.env").read_text().splitlines()
@@ -114,7 +114,7 @@ def _is_ready(port: int) -> bool:
 
 @contextmanager
 def _receiver() -> Generator[str]:
-    """Somebody who hears the app's webhooks, and is busy when somebody comments."""
+    """A webhook receiver that fails for comments."""
 
     class Receiver(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -123,7 +123,7 @@ def _receiver() -> Generator[str]:
             self.end_headers()
 
         def log_message(self, format: str, *args: object) -> None:
-            """Say nothing."""
+            """Log nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -131,8 +131,8 @@ def _receiver() -> Generator[str]:
     server.shutdown()
 
 
-async def _furnish(folder: Path) -> tuple[int, tuple[str, str]]:
-    """An app with a month behind it, and another one that asks to be let in."""
+async def _add_apps(folder: Path) -> tuple[int, tuple[str, str]]:
+    """Add an app with a month of usage, and another one that requests installation."""
     url = EmbeddedPostgres(folder / "postgres").dsn
     db = Database(url, size=2)
     by = Operator(db, load({}, database_url=url, data_dir=folder), actor="operator:demo", request_id="req_pictures")
@@ -149,14 +149,14 @@ async def _furnish(folder: Path) -> tuple[int, tuple[str, str]]:
 
 
 def _month(store_id: int, app_id: int) -> list[dict[str, Any]]:
-    """Figures of thirty days: weeks with their quiet ends, a slow growth, a bad day."""
+    """Usage of thirty days with quiet weekends, slow growth and one bad day."""
     today, rows = datetime.now(UTC), list[dict[str, Any]]()
     for ago in range(1, 31):
         day = today - timedelta(days=ago)
-        much = (0.45 if day.weekday() >= 5 else 1) * (1.25 - ago / 60) * (0.9 + (ago * 7 % 5) / 20)
+        factor = (0.45 if day.weekday() >= 5 else 1) * (1.25 - ago / 60) * (0.9 + (ago * 7 % 5) / 20)
         bad = ago == 9
-        for operation, (usual, fast) in TRADE.items():
-            number = int(usual * much)
+        for operation, (usual, fast) in USAGE.items():
+            number = int(usual * factor)
             slow = number // (6 if bad else 40)
             figures = {**dict.fromkeys(COUNTERS, 0), "requests": number, f"ms_{fast}": number - slow, "ms_100": slow}
             figures |= {
@@ -168,8 +168,8 @@ def _month(store_id: int, app_id: int) -> list[dict[str, Any]]:
     return rows
 
 
-def _trade(service: str, client_id: str, client_secret: str, hook: str) -> int:
-    """A morning's orders, told to the receiver; answers the subscription."""
+def _place_orders(service: str, client_id: str, client_secret: str, hook: str) -> int:
+    """Place some orders and wait for their deliveries; returns the id of the subscription."""
     with Client(f"{service}/stores/demo", client_id=client_id, client_secret=client_secret) as stoa:
         made = stoa.webhooks.create(name="Orders to the warehouse", url=hook, events=["order.*"])
         for number, sku in enumerate(ORDERS):
@@ -179,16 +179,16 @@ def _trade(service: str, client_id: str, client_secret: str, hook: str) -> int:
                 stoa.orders.update_status(order.id, status="processing")
             if number == 3:
                 stoa.orders.comments.create(order.id, body="Leave it with the neighbours.")
-        ends = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + PATIENCE_S
         while any(each.attempt_count == 0 for each in stoa.webhooks.deliveries.list(made.id)):
-            if time.monotonic() > ends:
+            if time.monotonic() > deadline:
                 sys.exit("the deliveries do not arrive")
             time.sleep(0.2)
     return made.id
 
 
 def _take(portal: str, password: str, app_id: int, webhook_id: int) -> None:
-    HERE.mkdir(parents=True, exist_ok=True)
+    PICTURES.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
         page = browser.new_page(viewport=SIZE, color_scheme="light")
@@ -206,7 +206,7 @@ def _take(portal: str, password: str, app_id: int, webhook_id: int) -> None:
 
 def _picture(page: Page, address: str, name: str) -> None:
     page.goto(address)
-    page.screenshot(path=HERE / f"{name}.png")
+    page.screenshot(path=PICTURES / f"{name}.png")
 
 
 if __name__ == "__main__":

@@ -1,1 +1,1 @@
-"""The same answers as a competent team would commonly write them: FastAPI, SQLAlchemy's async ORM, pydantic, uvicorn."""
+"""The baseline: the same API as a competent team would commonly write it, with FastAPI, SQLAlchemy, pydantic and uvicorn."""

@@ -1,4 +1,4 @@
-"""Who calls, on which store, and with which database session: what every route of the baseline depends on."""
+"""The dependencies of every route of the baseline: app, store and database session."""
 
 import os
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -28,14 +28,14 @@ Db = Annotated[AsyncSession, Depends(session)]
 
 
 class Caller(NamedTuple):
-    """The store that the address names, and the app that the token names."""
+    """The store of the URL, and the app of the token."""
 
     store_id: int
     app_id: int
 
 
 def admitted(scope: str) -> Callable[..., Coroutine[Any, Any, Caller]]:
-    """A dependency that lets only those in whose token has the scope on this store."""
+    """A dependency that requires a token with the scope on this store."""
 
     async def admit(db: Db, handle: str, authorization: Annotated[str, Header()] = "") -> Caller:
         token = authorization.removeprefix("Bearer ")

@@ -1,4 +1,4 @@
-"""The answers as pydantic models: the same fields and envelope as the service's own."""
+"""The responses as pydantic models, with the same fields and envelope as the service."""
 
 from datetime import datetime
 from decimal import Decimal

@@ -10,7 +10,7 @@ from benchmarks.baseline.models import IdempotencyKey
 
 
 class Claim:
-    """A request's key; without one, every request is a new one."""
+    """The idempotency key of a request; without one, every request is new."""
 
     def __init__(self, key: str | None, fingerprint: str) -> None:
         self._key = key
@@ -18,7 +18,7 @@ class Claim:
         self._row: IdempotencyKey | None = None
 
     async def claim(self, db: Db, caller: Caller) -> dict[str, Any] | None:
-        """What was answered to this key before, or nothing."""
+        """The stored response for this key, or None."""
         if self._key is None:
             return None
         before = await db.get(IdempotencyKey, (caller.store_id, caller.app_id, self._key))

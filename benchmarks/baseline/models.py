@@ -1,4 +1,4 @@
-"""The tables as SQLAlchemy sees them."""
+"""The tables as SQLAlchemy models."""
 
 from datetime import datetime
 from decimal import Decimal
@@ -68,7 +68,7 @@ class Installation(Base):
 
 
 class Stocked:
-    """What products and variants have in common: units on the shelf and units promised."""
+    """The common columns of products and variants: units on hand and reserved."""
 
     on_hand: Mapped[int]
     reserved: Mapped[int]
@@ -115,7 +115,7 @@ class Variant(Stocked, Base):
     allow_backorder: Mapped[bool]
     low_stock_threshold: Mapped[int | None]
     external_id: Mapped[str | None]
-    attributes: Mapped[dict[str, Any]] = mapped_column("metadata")  # `metadata` is SQLAlchemy's own word
+    attributes: Mapped[dict[str, Any]] = mapped_column("metadata")  # SQLAlchemy reserves `metadata`
     created_at: Mapped[datetime]
     updated_at: Mapped[datetime]
     version: Mapped[int]

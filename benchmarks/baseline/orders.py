@@ -1,4 +1,4 @@
-"""Orders in the baseline: listed with their lines, and placed with their stock, in one transaction each."""
+"""Orders in the baseline: listed with their line items, and placed with their stock in one transaction."""
 
 from collections import Counter
 from datetime import UTC, datetime, timedelta
@@ -62,7 +62,7 @@ async def create_order(db: Db, caller: Writer, once: Once, body: NewOrder) -> an
 
 
 async def _locked_variants(db: Db, store_id: int, body: NewOrder) -> dict[str, Variant]:
-    """What is wanted, held in the order of ids so that two orders never wait for one another."""
+    """The requested variants, locked in the order of their ids, so that orders do not deadlock."""
     skus = {line.sku for line in body.line_items}
     rows = await db.scalars(
         select(Variant)
@@ -140,7 +140,7 @@ def _order(body: NewOrder, store: Store, app: App, variants: dict[str, Variant])
 
 
 async def _count_duplicates(db: Db, order: Order) -> int:
-    """Orders of the same address within a day that hold the same."""
+    """Suspected duplicates: orders with the same address and line items within a day."""
     if order.email is None:
         return 0
     others = await db.scalars(

@@ -23,7 +23,7 @@ async def page_of(
     limit: int,
     cursor: str | None,
 ) -> dict[str, Any]:
-    """Rows in the order of their ids with the envelope's `meta`."""
+    """Rows ordered by id, with the `meta` of the envelope."""
     total = await db.scalar(select(func.count()).select_from(key.class_).where(*conditions))
     page = rows.where(*conditions).order_by(key).limit(limit + 1)
     if cursor is not None:

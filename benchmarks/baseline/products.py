@@ -1,4 +1,4 @@
-"""Products in the baseline: routes and queries in the ways that the libraries' own documentation shows."""
+"""Products in the baseline, with routes and queries as in the documentation of the libraries."""
 
 import re
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
--- Customers and orders in relational form, as schema.sql has the catalogue.
+-- Customers and orders in relational form, as schema.sql has the catalog.
 CREATE TABLE baseline.customers (
     id                bigint        PRIMARY KEY,
     store_id          bigint        NOT NULL REFERENCES stores (id),

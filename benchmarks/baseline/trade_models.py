@@ -1,4 +1,4 @@
-"""Customers and orders as SQLAlchemy sees them."""
+"""Customers and orders as SQLAlchemy models."""
 
 from datetime import datetime
 from decimal import Decimal

@@ -1,15 +1,11 @@
-"""The service as one ASGI application: the app API by store, and beside it tokens, documentation and health."""
+"""The service as one ASGI application: the app API of each store, tokens, the portal, documentation and health."""
 
 import asyncio
 import contextlib
-import multiprocessing
-import os
-import signal
 import time
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from typing import Any
 
-import structlog
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.routing import Mount
@@ -21,14 +17,13 @@ from stoa.access.sealing import Sealer
 from stoa.api import ENDPOINTS
 from stoa.db.pool import Database
 from stoa.events.notify import Notifier
-from stoa.housekeeping import tidy_for_ever
+from stoa.maintenance import maintain_forever
 from stoa.portal.site_map import routes as portal_routes
 from stoa.rest.dispatch import PREFIX, Dispatcher, Observed
 from stoa.rest.endpoint import Endpoint
 from stoa.rest.problems import HeadersTooLarge
 from stoa.rest.request import Receive, Scope, Send, check_headers, trust_proxies
 from stoa.settings import Settings, load, secret_key
-from stoa.shifts import LEAVE, take_no_more, until_all_left
 from stoa.telemetry import Observer, configure_logging
 from stoa.usage.recorder import Recorder
 from stoa.webhooks.api.feed import stop_waiting
@@ -37,7 +32,7 @@ _STORES = "/stores/"
 
 
 class Application:
-    """Sends each request where it belongs."""
+    """Routes each request to the app API or to the site."""
 
     def __init__(self, settings: Settings, endpoints: Sequence[Endpoint] = ENDPOINTS) -> None:
         self.settings = settings
@@ -67,12 +62,21 @@ class Application:
             exception_handlers=site.EXCEPTION_HANDLERS,
         )
         self._tasks: list[asyncio.Task[None]] = []
-        self._leaves = False
+        self._draining = False
 
     async def close(self) -> None:
-        """Give back every connection."""
+        """Close every database connection."""
         await self.notifier.close()
         await self.database.close()
+
+    def end_waiting(self) -> None:
+        """Answer the requests that wait for an event, because this worker is about to exit."""
+        stop_waiting()
+
+    def drain(self) -> None:
+        """Close each connection after its next response, because another worker takes over."""
+        self._draining = True
+        self.end_waiting()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         kind = scope["type"]
@@ -83,8 +87,8 @@ class Application:
             return
         if self.settings.proxies:
             trust_proxies(scope, self.settings.proxies)
-        if self._leaves:
-            send = _last_answer(send)
+        if self._draining:
+            send = _closing(send)
         path: str = scope["path"]
         if path.startswith(PREFIX):
             await self._dispatch(scope, receive, send, sub_path=path[len(PREFIX) :])
@@ -97,25 +101,25 @@ class Application:
         await self._page(scope, receive, send)
 
     async def _page(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer what is not the app API, under the same limit on headers and noted in the same log and metrics."""
+        """Answer a request outside the app API, with the same header limits, log and metrics."""
         started = time.perf_counter()
         status, request_id, streamed = 0, "", 0.0
 
-        async def noting(message: MutableMapping[str, Any]) -> None:
+        async def observed(message: MutableMapping[str, Any]) -> None:
             nonlocal status, request_id, streamed
             if message["type"] == "http.response.start":
                 status, headers = message["status"], dict(message["headers"])
                 request_id = headers.get(b"x-request-id", b"").decode()
                 if headers.get(b"content-type", b"").startswith(b"text/event-stream"):
-                    streamed = time.perf_counter()  # it stays open for as long as somebody watches
+                    streamed = time.perf_counter()  # the response stays open until its reader leaves
             await send(message)
 
-        with contextlib.suppress(Exception):  # Starlette raises again what its handler has answered and logged
+        with contextlib.suppress(Exception):  # Starlette re-raises exceptions that its handler answered and logged
             try:
                 check_headers(scope["headers"])
-                await self._site(scope, receive, noting)
+                await self._site(scope, receive, observed)
             except HeadersTooLarge as refusal:
-                await site.problem_response(Request(scope), refusal)(scope, receive, noting)
+                await site.problem_response(Request(scope), refusal)(scope, receive, observed)
         operation = scope["path"] if scope["path"] in self._named else "page"
         seconds = (streamed or time.perf_counter()) - started
         self._observe(Observed(request_id, scope["method"], operation, status, "", seconds, None, None, None))
@@ -124,9 +128,8 @@ class Application:
         while True:
             message = await receive()
             if message["type"] == "lifespan.startup":
-                self._end_with_parent()
                 self._tasks = [
-                    asyncio.create_task(tidy_for_ever(self.database)),
+                    asyncio.create_task(maintain_forever(self.database)),
                     asyncio.create_task(self.usage.flush_forever(self.database)),
                 ]
                 await send({"type": "lifespan.startup.complete"})
@@ -140,43 +143,16 @@ class Application:
                 await send({"type": "lifespan.shutdown.complete"})
                 return
 
-    def _end_with_parent(self) -> None:
-        """A worker must not outlive the process that started it: kill -9 of that one leaves no other sign."""
-        parent = multiprocessing.parent_process()
-        if parent is not None:
-            loop = asyncio.get_running_loop()
-            loop.add_reader(parent.sentinel, _orphaned)
 
-            def told_to_stop(*_: object) -> None:
-                loop.call_soon_threadsafe(stop_waiting)
+def _closing(send: Send) -> Send:
+    """Ask the caller to send nothing more on this connection."""
 
-            # The server hears of signals by its own wake-up; this is beside it, and lets nobody hold up the end by waiting.
-            signal.signal(signal.SIGTERM, told_to_stop)
-            loop.add_signal_handler(LEAVE, lambda: self._tasks.append(asyncio.create_task(self._leave())))
-
-    async def _leave(self) -> None:
-        """Make room for a new worker: no new connection, a last answer on each that there is, and then the end."""
-        self._leaves = True
-        ports = take_no_more()
-        stop_waiting()
-        await until_all_left(ports)
-        os.kill(os.getpid(), signal.SIGTERM)
-
-
-def _last_answer(send: Send) -> Send:
-    """Tell the caller not to send anything more on this connection."""
-
-    async def closing(message: MutableMapping[str, Any]) -> None:
+    async def send_closing(message: MutableMapping[str, Any]) -> None:
         if message["type"] == "http.response.start":
             message["headers"] = [*message["headers"], (b"connection", b"close")]
         await send(message)
 
-    return closing
-
-
-def _orphaned() -> None:
-    structlog.get_logger().error("the serving process is gone")
-    os._exit(1)
+    return send_closing
 
 
 def create() -> Application:

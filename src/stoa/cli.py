@@ -1,4 +1,4 @@
-"""The `stoa` command: run the service, look after the database, and manage stores, apps and tokens."""
+"""The `stoa` command: runs the service, migrates the database, and manages stores, apps and tokens."""
 
 import asyncio
 import os
@@ -32,6 +32,7 @@ from stoa.db.errors import PostgresError, Unavailable
 from stoa.db.pool import Database
 from stoa.imports.commands import COMMANDS as IMPORT_COMMANDS
 from stoa.settings import Settings, WrongSetting
+from stoa.supervisor import WorkerFailed
 from stoa.webhooks.listen import COMMANDS as WEBHOOK_COMMANDS
 from stoa.worker import COMMANDS as WORKER_COMMANDS
 
@@ -46,8 +47,8 @@ Examples:
 def _console(settings: Settings) -> Console:
     @asynccontextmanager
     async def database() -> AsyncGenerator[Database]:
-        with _reached(settings) as (url, fresh):
-            if fresh:
+        with _database_url(settings) as (url, started):
+            if started:
                 await migrations.migrate(url)
             opened = Database(url, size=2, statement_timeout_ms=30_000)
             try:
@@ -59,8 +60,8 @@ def _console(settings: Settings) -> Console:
 
 
 @contextmanager
-def _reached(settings: Settings) -> Generator[tuple[str, bool]]:
-    """The database's URL, and whether it was started just for us: given, a running service's, or embedded."""
+def _database_url(settings: Settings) -> Generator[tuple[str, bool]]:
+    """The database's URL, and whether its server was started for this command and must be migrated."""
     if settings.database_url:
         yield settings.database_url, False
         return
@@ -70,7 +71,7 @@ def _reached(settings: Settings) -> Generator[tuple[str, bool]]:
             shown.add_task("Starting PostgreSQL", total=None)
             server.start()
     except DataFolderInUse:
-        yield server.dsn, False  # a running service owns it; its socket serves us too
+        yield server.dsn, False  # a running service owns the server; its socket accepts us too
         return
     try:
         yield server.dsn, True
@@ -80,12 +81,12 @@ def _reached(settings: Settings) -> Generator[tuple[str, bool]]:
 
 @click.group(epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="stoa")
-@click.option("--traceback", is_flag=True, expose_value=False, help="Show where an unexpected fault arose.")
+@click.option("--traceback", is_flag=True, expose_value=False, help="Show the traceback of an internal error.")
 @click.pass_context
 def cli(context: click.Context) -> None:
-    """Stoa: one REST interface to the products, orders, customers and webhooks of many stores.
+    """Stoa: one REST API for the products, orders, customers and webhooks of many stores.
 
-    Every setting is an environment variable STOA_...; `stoa settings` lists them.
+    Settings are environment variables STOA_...; `stoa settings` lists them.
     """
     context.obj = _console(settings_module.load())
 
@@ -97,10 +98,12 @@ for command in (*COMMANDS, *ACCOUNT_COMMANDS, *IMPORT_COMMANDS, *WORKER_COMMANDS
 @cli.command()
 @click.option("--host", help="Address to listen on.")
 @click.option("--port", type=int, help="Port to listen on.")
-@click.option("--workers", type=int, help="Processes that serve requests.")
+@click.option("--workers", type=int, help="Number of processes that serve requests.")
 @click.pass_obj
 def serve(console: Console, host: str | None, port: int | None, workers: int | None) -> None:
     """Run the service; the embedded database starts and stops with it.
+
+    SIGTERM stops it after running requests are finished; SIGHUP reloads it with the installed release.
 
     \b
     Examples:
@@ -124,7 +127,7 @@ def serve(console: Console, host: str | None, port: int | None, workers: int | N
 @click.option("--port", type=int, help="Port to listen on.")
 @click.pass_obj
 def demo(console: Console, port: int | None) -> None:
-    """Run the service with two sample stores and an app, and print how to call it.
+    """Run the service with two sample stores and an app, and print example calls.
 
     \b
     Example:
@@ -140,14 +143,14 @@ def demo(console: Console, port: int | None) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output with stable keys.")
 @click.pass_obj
 def migrate(console: Console, as_json: bool) -> None:
-    """Bring the database to this release's schema.
+    """Migrate the database to the schema of this release.
 
     \b
     Examples:
       stoa migrate
       STOA_DATABASE_URL=postgresql://stoa@db.example.com/stoa stoa migrate --json
     """
-    with _reached(console.settings) as (url, _), progress(quiet=as_json) as shown:
+    with _database_url(console.settings) as (url, _), progress(quiet=as_json) as shown:
         shown.add_task("Migrating", total=None)
         done = asyncio.run(migrations.migrate(url))
     if as_json:
@@ -161,7 +164,7 @@ def migrate(console: Console, as_json: bool) -> None:
 
 @cli.command()
 def openapi() -> None:
-    """Print the API's OpenAPI 3.1 description, which is JSON.
+    """Print the OpenAPI 3.1 document of the API as JSON.
 
     \b
     Example:
@@ -176,7 +179,7 @@ def openapi() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output with stable keys.")
 @click.pass_obj
 def list_settings(console: Console, as_json: bool) -> None:
-    """List every setting, its value and what it is for.
+    """List every setting with its value, default and description.
 
     \b
     Examples:
@@ -191,7 +194,7 @@ def list_settings(console: Console, as_json: bool) -> None:
         return
     from rich.table import Table  # noqa: PLC0415
 
-    table = Table("Variable", "Value", "Default", "What it is for", box=None, header_style="bold", pad_edge=False)
+    table = Table("Variable", "Value", "Default", "Description", box=None, header_style="bold", pad_edge=False)
     for row in rows:
         table.add_row(row["variable"], row["value"], row["default"], row["description"])
     Terminal().print(table)
@@ -200,19 +203,19 @@ def list_settings(console: Console, as_json: bool) -> None:
 @cli.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
-    """Print the script by which a shell completes commands, options and values.
+    """Print a shell script that completes commands, options and values.
 
     \b
     Examples:
-      eval "$(stoa completion bash)"                                            for this session
-      stoa completion bash > ~/.local/share/bash-completion/completions/stoa    for good
+      eval "$(stoa completion bash)"                                            for this shell only
+      stoa completion bash > ~/.local/share/bash-completion/completions/stoa    permanently
       stoa completion zsh > "${fpath[1]}/_stoa"
       stoa completion fish > ~/.config/fish/completions/stoa.fish
     """
     from click.shell_completion import get_completion_class  # noqa: PLC0415
 
     kind = get_completion_class(shell)
-    if kind is None:  # unless click forgets one of its own
+    if kind is None:  # click supports all of these
         raise Refused(f"there is no completion for {shell}")
     template = kind(cli, {}, "stoa", "_STOA_COMPLETE")
     click.echo(template.source_template % template.source_vars())
@@ -225,45 +228,46 @@ _REFUSALS: dict[type[Exception], int] = {
     DataFolderInUse: FAILED,
     EmbeddedPostgresFailed: FAILED,
     migrations.MigrationRefused: FAILED,
+    WorkerFailed: FAILED,
     PostgresError: FAILED,
     OSError: FAILED,
 }
 
 
-def _likely(refusal: click.ClickException) -> click.ClickException:
-    """The same refusal, with the command that was probably meant by one that does not exist."""
+def _with_suggestion(refusal: click.ClickException) -> click.ClickException:
+    """The same error, extended by the most similar command if the given one does not exist."""
     context = refusal.ctx if isinstance(refusal, click.UsageError) else None
     if context is None or not isinstance(context.command, click.Group) or "No such command" not in refusal.message:
         return refusal
     given = refusal.message.partition("'")[2].rstrip("'.")
-    meant = get_close_matches(given, context.command.commands, 1)
-    words = f" Did you mean {context.command_path} {meant[0]}?" if meant else ""
-    return click.UsageError(refusal.message + words, context)
+    similar = get_close_matches(given, context.command.commands, 1)
+    suggestion = f" Did you mean {context.command_path} {similar[0]}?" if similar else ""
+    return click.UsageError(refusal.message + suggestion, context)
 
 
 def main(run: Callable[..., Any] = cli) -> None:
-    """Run the command; what goes wrong is one clear line, not a traceback, and an exit code that says what kind."""
+    """Run the command; an error is reported in one line instead of a traceback, with an exit code for its kind."""
     try:
         code = run(prog_name="stoa", standalone_mode=False)
     except click.ClickException as refusal:
-        _likely(refusal).show()
+        _with_suggestion(refusal).show()
         code = refusal.exit_code
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
         code = INTERRUPTED
-    except BrokenPipeError:  # whoever read along has read enough
+    except BrokenPipeError:  # the reader of our output has exited, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
     except tuple(_REFUSALS) as error:
         click.echo(f"error: {error}", err=True)
-        # An address that cannot be reached is told as the setting that holds it.
-        why = error.__cause__ if isinstance(error.__cause__, Unavailable) else error
-        code = next(code for kind, code in _REFUSALS.items() if isinstance(why, kind))
+        # An unreachable address is raised as the setting that contains it.
+        cause = error.__cause__ if isinstance(error.__cause__, Unavailable) else error
+        code = next(code for kind, code in _REFUSALS.items() if isinstance(cause, kind))
     except Exception as error:
         if "--traceback" in sys.argv:
             raise
-        words = "this is a fault of Stoa; `stoa --traceback ...` shows where"
-        click.echo(f"error: {type(error).__name__}: {error}\n{words}", err=True)
+        advice = "this is a bug in Stoa; `stoa --traceback ...` shows where it occurs"
+        click.echo(f"error: {type(error).__name__}: {error}\n{advice}", err=True)
         code = FAILED
     sys.exit(code if isinstance(code, int) else 0)
 

@@ -1,8 +1,8 @@
-"""Money: minor units inside, a decimal string with the currency's own digits outside, never a float."""
+"""Money: integers of minor units inside, decimal strings with the currency's digits outside, never floats."""
 
 from decimal import Decimal
 
-# ISO 4217: currencies in use whose number of fraction digits is not two.
+# ISO 4217: active currencies whose number of fraction digits is not two.
 _DIGITS = {
     **dict.fromkeys("BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX UYI VND VUV XAF XOF XPF".split(), 0),
     **dict.fromkeys("BHD IQD JOD KWD LYD OMR TND".split(), 3),
@@ -21,20 +21,20 @@ LARGEST = 10**15
 
 
 class InvalidMoney(ValueError):
-    """The amount has too many digits, is negative, or is beyond what the store can hold."""
+    """The amount has too many fraction digits, is negative, or is too large."""
 
 
 def digits(currency: str) -> int:
-    """How many fraction digits a currency has."""
+    """The number of fraction digits of a currency."""
     return _DIGITS.get(currency, 2)
 
 
 def too_large(fraction_digits: int) -> str:
-    return f"is too large: an amount is at most {to_text(LARGEST - 1, fraction_digits)}"
+    return f"must be at most {to_text(LARGEST - 1, fraction_digits)}"
 
 
 def to_minor(amount: Decimal, fraction_digits: int) -> int:
-    """Turn an amount into minor units; refuses what would need rounding."""
+    """Convert an amount to minor units; refuses an amount that would need rounding."""
     if not amount.is_finite():
         raise InvalidMoney("must be a finite number")
     if amount.adjusted() > 20:
@@ -42,7 +42,7 @@ def to_minor(amount: Decimal, fraction_digits: int) -> int:
     scaled = amount.scaleb(fraction_digits)
     minor = int(scaled)
     if minor != scaled:
-        raise InvalidMoney(f"may have at most {fraction_digits} fraction digits in this store's currency")
+        raise InvalidMoney(f"must have at most {fraction_digits} fraction digits in this store's currency")
     if minor < 0:
         raise InvalidMoney("must not be negative")
     if minor >= LARGEST:
@@ -51,7 +51,7 @@ def to_minor(amount: Decimal, fraction_digits: int) -> int:
 
 
 def to_text(minor: int, fraction_digits: int) -> str:
-    """Write minor units as the decimal string that callers see."""
+    """Format minor units as the decimal string that callers see."""
     if fraction_digits == 0:
         return str(minor)
     sign, figures = ("-", -minor) if minor < 0 else ("", minor)

@@ -1,4 +1,4 @@
-"""Every setting of the service: one frozen value, read from the environment once, each with a default."""
+"""The settings of the service: one frozen struct, read from the environment once, with a default for each."""
 
 import difflib
 import os
@@ -11,7 +11,7 @@ from msgspec import Meta
 
 PREFIX = "STOA_"
 KEY_BYTES = 32
-# What `make demo` prints for a shell to source: these are for callers, not for the service.
+# Variables that `stoa demo` prints for callers; the service ignores them.
 _FOR_CALLERS = frozenset(
     f"{PREFIX}{name}"
     for name in ("BASE_URL", "AUTH_URL", "CLIENT_ID", "CLIENT_SECRET", "PORTAL_URL", "PORTAL_EMAIL", "PORTAL_PASSWORD")
@@ -22,80 +22,84 @@ Positive = Annotated[int, Meta(ge=1)]
 
 
 class WrongSetting(Exception):
-    """A setting cannot be used; the message names it and says what would be right."""
+    """A setting is invalid; the message names it and says what is valid."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """The service's settings. Each is the environment variable STOA_ + its name in capitals."""
+    """The service's settings. Each is read from the environment variable STOA_ + its name in capitals."""
 
     host: Annotated[str, Meta(description="Address to listen on; 0.0.0.0 for every interface.")] = "127.0.0.1"
     port: Annotated[Port, Meta(description="Port to listen on.")] = 8000
-    workers: Annotated[Positive, Meta(description="Processes that serve requests.")] = 1
+    workers: Annotated[Positive, Meta(description="Number of processes that serve requests.")] = 1
     data_dir: Annotated[
-        Path, Meta(description="Folder for the embedded database, keys and the demo's credentials.")
+        Path, Meta(description="Folder for the embedded database, the secret key and the demo's credentials.")
     ] = Path(".stoa")
     database_url: Annotated[
         str,
         Meta(
-            description="PostgreSQL 15 or newer, as a postgresql:// URL; empty runs an embedded one in the data folder."
+            description="postgresql:// URL of a PostgreSQL 15 or newer; empty runs an embedded server in the data folder."
         ),
     ] = ""
-    database_pool: Annotated[Positive, Meta(description="Database connections of each worker.")] = 10
+    database_pool: Annotated[Positive, Meta(description="Maximum number of database connections of each worker.")] = 10
     public_url: Annotated[
         str,
         Meta(
-            description="The service's address as callers see it, such as https://api.example.com; empty takes it from each request."
+            description="The service's URL as callers see it, such as https://api.example.com; empty derives it from each request."
         ),
     ] = ""
     proxies: Annotated[
         int,
         Meta(
             ge=0,
-            description="How many proxies of yours stand before the service; callers' addresses and scheme are then taken from X-Forwarded-For and X-Forwarded-Proto.",
+            description="Number of your proxies in front of the service; if not 0, client addresses and the scheme come from X-Forwarded-For and X-Forwarded-Proto.",
         ),
     ] = 0
     store_domain: Annotated[
-        str, Meta(description="Stores answer at {handle}.{this domain} as well as at /stores/{handle}.")
+        str, Meta(description="Stores are reachable at {handle}.{this domain} as well as at /stores/{handle}.")
     ] = "localhost"
     secret_key: Annotated[
         str,
         Meta(
-            description="Key that credentials are hashed with, 32 bytes or more as hexadecimal digits; empty keeps one in the data folder."
+            description="Key with which credentials are hashed, 32 bytes or more as hexadecimal digits; empty uses a key in the data folder."
         ),
     ] = ""
-    rate_burst: Annotated[Positive, Meta(description="Requests an app may make to a store at once.")] = 600
-    rate_refill: Annotated[Positive, Meta(description="Requests a second that come back after a burst.")] = 10
+    rate_burst: Annotated[
+        Positive, Meta(description="Burst limit: requests that an app may send to a store at once.")
+    ] = 600
+    rate_refill: Annotated[Positive, Meta(description="Refill rate of the burst limit, in requests per second.")] = 10
     app_concurrency: Annotated[
-        Positive, Meta(description="Requests of one app to one store that a worker runs at the same time.")
+        Positive, Meta(description="Concurrent requests of one app to one store in each worker.")
     ] = 20
     max_in_flight: Annotated[
-        Positive, Meta(description="Requests a worker runs at the same time; more are shed with 503.")
+        Positive, Meta(description="Concurrent requests in each worker; more are shed with 503.")
     ] = 1000
-    token_seconds: Annotated[Positive, Meta(description="How long an access token lives.")] = 3600
+    token_seconds: Annotated[Positive, Meta(description="Lifetime of an access token, in seconds.")] = 3600
     drain_seconds: Annotated[
-        Positive, Meta(description="How long running requests may take to finish at shutdown.")
+        Positive, Meta(description="Seconds that running requests have to finish at shutdown.")
     ] = 25
     webhook_allow: Annotated[
         str,
         Meta(
-            description="Networks, addresses and host names that webhooks may go to besides public ones, over plain http too; for local development only."
+            description="Networks, addresses and host names that webhooks may reach besides public ones, also over plain http; for local development only."
         ),
     ] = ""
     sign_up: Annotated[
         Literal["open", "invite", "closed"],
-        Meta(description="Who may make an account in the portal: anybody, those who were invited, or nobody."),
+        Meta(
+            description="Who may create an account in the portal: anyone (open), invited people (invite) or no one (closed)."
+        ),
     ] = "invite"
-    metrics: Annotated[str, Meta(description="Where Prometheus finds /metrics, as host:port; off for nowhere.")] = (
-        "127.0.0.1:9464"
-    )
+    metrics: Annotated[
+        str, Meta(description="Address of the Prometheus endpoint /metrics, as host:port; off disables it.")
+    ] = "127.0.0.1:9464"
     log_format: Annotated[
         Literal["auto", "json", "text"],
-        Meta(description="Log lines as JSON or as text; auto is text in a terminal."),
+        Meta(description="Format of log lines; auto is text in a terminal and JSON elsewhere."),
     ] = "auto"
     log_level: Annotated[
-        Literal["debug", "info", "warning", "error"], Meta(description="The least level that is logged.")
+        Literal["debug", "info", "warning", "error"], Meta(description="Lowest level that is logged.")
     ] = "info"
-    access_log: Annotated[bool, Meta(description="One log line for each request.")] = True
+    access_log: Annotated[bool, Meta(description="Whether to log each request.")] = True
 
     def __post_init__(self) -> None:
         if self.secret_key and (len(self.secret_key) < 2 * KEY_BYTES or not _is_hex(self.secret_key)):
@@ -120,7 +124,7 @@ def metrics_address(text: str) -> tuple[str, int]:
 
 
 def load(environment: Mapping[str, str] | None = None, **overrides: Any) -> Settings:
-    """Read the settings; command-line flags stand above the environment."""
+    """Read the settings; command-line options take precedence over the environment."""
     given = os.environ if environment is None else environment
     values: dict[str, Any] = {}
     for field in msgspec.structs.fields(Settings):
@@ -137,7 +141,7 @@ def _read(field: msgspec.structs.FieldInfo, text: str) -> Any:
     try:
         return msgspec.convert(text, field.type, strict=False, dec_hook=lambda kind, value: kind(value))
     except msgspec.ValidationError as error:
-        raise WrongSetting(f"{PREFIX}{field.name.upper()}={text[:80]!r} cannot be used: {_words(error)}") from error
+        raise WrongSetting(f"{PREFIX}{field.name.upper()}={text[:80]!r} is invalid: {_message(error)}") from error
 
 
 def _check(name: str, value: Any) -> None:
@@ -146,37 +150,37 @@ def _check(name: str, value: Any) -> None:
         _read(field, str(value))
 
 
-def _words(error: msgspec.ValidationError) -> str:
+def _message(error: msgspec.ValidationError) -> str:
     return str(error).replace("Expected `", "expected `").split(" - at")[0]
 
 
 def unknown(environment: Mapping[str, str] | None = None) -> list[str]:
-    """Variables that look like settings but are none, each with the likeliest meaning."""
+    """Warnings about variables that look like settings but are none, each with the most similar setting."""
     given = os.environ if environment is None else environment
     names = {f"{PREFIX}{field.name.upper()}" for field in msgspec.structs.fields(Settings)}
-    stray = sorted(name for name in given if name.startswith(PREFIX) and name not in names | _FOR_CALLERS)
+    unused = sorted(name for name in given if name.startswith(PREFIX) and name not in names | _FOR_CALLERS)
     return [
-        f"{name} is no setting"
+        f"{name} is not a setting"
         + (f"; did you mean {close[0]}?" if (close := difflib.get_close_matches(name, names, n=1)) else "")
-        for name in stray
+        for name in unused
     ]
 
 
 def secret_key(settings: Settings) -> bytes:
-    """The key that credentials are hashed with; made on first use and kept readable by its owner alone."""
+    """The key with which credentials are hashed; created on first use, readable only by its owner."""
     if settings.secret_key:
         return bytes.fromhex(settings.secret_key)
     file = settings.data_dir / "secret.key"
     if not file.exists():
-        _make_key(file)
+        _create_key(file)
     key = bytes.fromhex(file.read_text().strip())
     if len(key) < KEY_BYTES:
-        raise WrongSetting(f"{file} must hold at least {2 * KEY_BYTES} hexadecimal digits; restore it from a backup")
+        raise WrongSetting(f"{file} must contain at least {2 * KEY_BYTES} hexadecimal digits; restore it from a backup")
     return key
 
 
-def _make_key(file: Path) -> None:
-    """Write a key whole or not at all; of several who try at once, the first one's counts."""
+def _create_key(file: Path) -> None:
+    """Create the key file atomically; if several processes try at once, the first one wins."""
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     new = file.with_name(f"secret.{os.getpid()}.{os.urandom(4).hex()}")
     with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as handle:
@@ -192,7 +196,7 @@ def _make_key(file: Path) -> None:
 
 
 def described(settings: Settings) -> list[dict[str, str]]:
-    """Each setting with its variable, value, default and purpose; a secret is never shown."""
+    """Each setting with its variable, value, default and description; secrets are not shown."""
     defaults = Settings()
     hints = get_type_hints(Settings, include_extras=True)
     return [

@@ -1,4 +1,4 @@
-"""What the service tells its operators: log lines with an allow-list of fields, and Prometheus metrics."""
+"""Telemetry: structured log lines with an allow-list of fields, and Prometheus metrics."""
 
 import logging
 import sys
@@ -15,17 +15,17 @@ from stoa.settings import Settings
 from stoa.webhooks.delivery.queries import Backlog
 from stoa.webhooks.delivery.shared_state import SentAttempt
 
-# Only these may stand in a log line: a field that is not listed here cannot leak what it holds.
+# Only these fields are logged, so that no other field can leak personal data or secrets.
 LOGGED = frozenset(
     "timestamp level event request_id method operation status code duration_ms store_id app_id error where".split()
 )
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
-_LOUD = 500  # and above: somebody should look
+_SERVER_ERROR = 500  # from here on, requests are logged as errors
 
 REQUESTS = Counter("stoa_requests", "Requests answered", ["operation", "method", "status"])
 SECONDS = Histogram(
     "stoa_request_seconds",
-    "Time to answer a request, without what its caller asked to wait",
+    "Time to answer a request, without the wait that the caller requested",
     ["operation"],
     buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5),
 )
@@ -33,7 +33,7 @@ REFUSALS = Counter("stoa_refusals", "Requests refused, by code", ["code"])
 ATTEMPTS = Counter("stoa_webhook_attempts", "Attempts to deliver an event, by outcome", ["outcome"])
 ATTEMPT_SECONDS = Histogram(
     "stoa_webhook_attempt_seconds",
-    "Time that receivers took to answer",
+    "Time that receivers took to respond",
     buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 15),
 )
 LATENCY = Histogram(
@@ -41,10 +41,14 @@ LATENCY = Histogram(
     "Time from an event to the first byte of its first attempt",
     buckets=(0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 30, 300),
 )
-PENDING = Gauge("stoa_webhook_pending", "Deliveries that ought to go out and wait", multiprocess_mode="mostrecent")
-UNROUTED = Gauge("stoa_webhook_unrouted", "Events that no router has seen yet", multiprocess_mode="mostrecent")
-OLDEST = Gauge("stoa_webhook_oldest_pending_seconds", "Age of the oldest of these", multiprocess_mode="mostrecent")
-BREAKERS = Gauge("stoa_webhook_open_breakers", "Receivers left alone for now", multiprocess_mode="mostrecent")
+PENDING = Gauge("stoa_webhook_pending", "Deliveries that are waiting to be sent", multiprocess_mode="mostrecent")
+UNROUTED = Gauge("stoa_webhook_unrouted", "Events that are not routed yet", multiprocess_mode="mostrecent")
+OLDEST = Gauge(
+    "stoa_webhook_oldest_pending_seconds", "Age of the oldest pending delivery", multiprocess_mode="mostrecent"
+)
+BREAKERS = Gauge(
+    "stoa_webhook_open_breakers", "Receivers whose circuit breaker is open", multiprocess_mode="mostrecent"
+)
 
 
 def _allowed(_logger: Any, _name: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
@@ -56,7 +60,7 @@ def _json(_logger: Any, _name: str, line: MutableMapping[str, Any]) -> bytes:
 
 
 def configure_logging(settings: Settings) -> None:
-    """JSON in production, readable lines in a terminal."""
+    """Log JSON in production, readable text in a terminal."""
     as_text = settings.log_format == "text" or (settings.log_format == "auto" and sys.stderr.isatty())
     shared: list[Any] = [
         structlog.processors.add_log_level,
@@ -75,16 +79,16 @@ def configure_logging(settings: Settings) -> None:
 
 
 class _Relay(logging.Handler):
-    """Gives other libraries' log lines our form; only granian's own words are kept, for they quote nobody's data."""
+    """Forwards log records of libraries; only Granian's keep their message, because it never contains personal data."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        words = record.getMessage().partition("\n")[0] if record.name.startswith("_granian") else record.name
+        event = record.getMessage().partition("\n")[0] if record.name.startswith("_granian") else record.name
         error = record.exc_info[1] if record.exc_info else None
-        structlog.get_logger().log(record.levelno, words, **(fault(error) if error else {}))
+        structlog.get_logger().log(record.levelno, event, **(fault(error) if error else {}))
 
 
 class Observer:
-    """Counts and logs each answered request; the metric of a kind of request is looked up once."""
+    """Counts and logs each answered request; the metric of each label combination is looked up once."""
 
     def __init__(self, settings: Settings, record: Callable[[Observed], None]) -> None:
         self._record = record
@@ -115,9 +119,9 @@ class Observer:
             REFUSALS.labels(seen.code).inc()
 
     def _write(self, seen: Observed) -> None:
-        tell = self._log.error if seen.status >= _LOUD else self._log.info
+        log = self._log.error if seen.status >= _SERVER_ERROR else self._log.info
         extra = fault(seen.error) if seen.error else {}
-        tell(
+        log(
             "request",
             request_id=seen.request_id,
             method=seen.method,
@@ -132,7 +136,7 @@ class Observer:
 
 
 class DeliveryObserver:
-    """Counts attempts to deliver and shows what waits."""
+    """Counts delivery attempts and reports the backlog."""
 
     def sent(self, sent: SentAttempt) -> None:
         ATTEMPTS.labels(sent.outcome).inc()
@@ -148,7 +152,7 @@ class DeliveryObserver:
 
 
 def fault(error: BaseException) -> dict[str, str]:
-    """What went wrong and the way to it, file and line; never a message or a value, which may hold somebody's data."""
+    """The type of an error and its stack of files and lines; never its message or values, which may be personal data."""
     frames = traceback.extract_tb(error.__traceback__)[-12:]
     where = " > ".join(f"{frame.filename.rsplit('/', 1)[-1]}:{frame.lineno} {frame.name}" for frame in frames)
     return {"error": type(error).__name__, "where": where}

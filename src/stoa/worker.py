@@ -1,4 +1,4 @@
-"""Background processes: one delivers webhooks, one runs imports at low priority; and the `stoa worker` command."""
+"""The background workers: one process delivers webhooks, another runs imports at low priority."""
 
 import asyncio
 import os
@@ -23,25 +23,25 @@ from stoa.settings import Settings, WrongSetting, load, metrics_address
 from stoa.telemetry import DeliveryObserver, configure_logging, fault
 from stoa.webhooks.delivery.worker import DeliveryWorker
 
-MAX_JOBS = 4  # in parallel, so that a small import need not wait for a large one
+CONCURRENT_JOBS = 4  # so that a small import does not wait for a large one
 POLL_S = 0.3
-RETRY_S = 2.0  # after a database error
+RETRY_S = 2.0  # after the database was unreachable
 STATEMENT_MS = 30_000
-NICENESS = 10  # requests take precedence
+NICENESS = 10  # requests have priority
 DELIVERIES = "--deliveries"
 
-_ = api.EVENTS  # importing the slices registers their events
+_ = api.EVENTS  # importing the slices registers the scope of each event
 
 
-def run_worker(settings: Settings, parent: int | None = None) -> None:
-    """Run imports until stopped, then finish the current batches; the next worker continues."""
+def run_imports(settings: Settings, parent: int | None = None) -> None:
+    """Run imports until a signal to stop, then finish the current batches; the next worker resumes the rest."""
     configure_logging(settings)
     os.nice(NICENESS)
     uvloop.run(_until_stopped(lambda stop: _import(settings, stop), parent))
 
 
 def run_deliveries(settings: Settings, parent: int | None = None) -> None:
-    """Deliver webhooks until stopped, then finish the requests in flight and release all leases."""
+    """Deliver webhooks until a signal to stop, then finish the requests in flight and release the rest."""
     configure_logging(settings)
     uvloop.run(_until_stopped(lambda stop: _deliver(settings, stop), parent))
 
@@ -51,16 +51,16 @@ async def _until_stopped(work: Callable[[asyncio.Event], Awaitable[None]], paren
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    watching = asyncio.create_task(_watch(parent, stop))
+    watcher = asyncio.create_task(_watch(parent, stop))
     try:
         await work(stop)
     finally:
-        watching.cancel()
+        watcher.cancel()
 
 
 async def _watch(parent: int | None, stop: asyncio.Event) -> None:
-    """Stop when the parent process is gone, which a killed parent cannot announce."""
-    while parent in (None, os.getppid()):  # noqa: ASYNC110 - no event announces it
+    """Stop when the parent process is gone; kill -9 leaves no other sign."""
+    while parent in (None, os.getppid()):  # noqa: ASYNC110 - there is no event to wait for
         await asyncio.sleep(POLL_S)
     stop.set()
 
@@ -76,33 +76,33 @@ async def _deliver(settings: Settings, stop: asyncio.Event) -> None:
 
 
 async def _import(settings: Settings, stop: asyncio.Event) -> None:
-    database = Database(_url(settings), size=MAX_JOBS + 1, statement_timeout_ms=STATEMENT_MS)
+    database = Database(_url(settings), size=CONCURRENT_JOBS + 1, statement_timeout_ms=STATEMENT_MS)
     try:
-        await _take_jobs(database, stop)
+        await _run_jobs(database, stop)
     finally:
         await database.close()
 
 
-async def _take_jobs(database: Database, stop: asyncio.Event) -> None:
+async def _run_jobs(database: Database, stop: asyncio.Event) -> None:
     stopped = asyncio.create_task(stop.wait())
     running: set[asyncio.Task[None]] = set()
     while not stop.is_set():
-        taken = await _take_one(database, stop) if len(running) < MAX_JOBS else None
-        if taken is not None:
-            running.add(taken)
+        started = await _start_job(database, stop) if len(running) < CONCURRENT_JOBS else None
+        if started is not None:
+            running.add(started)
             continue
         done, _ = await asyncio.wait({stopped, *running}, timeout=POLL_S, return_when=asyncio.FIRST_COMPLETED)
         running -= done
     await asyncio.gather(*running)
 
 
-async def _take_one(database: Database, stop: asyncio.Event) -> asyncio.Task[None] | None:
-    # A new owner for each claim fences off an earlier run of the same job in this process.
+async def _start_job(database: Database, stop: asyncio.Event) -> asyncio.Task[None] | None:
+    # A new owner name for each claim fences off an earlier claim of the same job by this process.
     owner = f"{os.getpid()}-{secrets.token_hex(8)}"
     try:
         claimed = await claim_import(database, owner)
     except (PostgresError, Unavailable) as error:
-        structlog.get_logger().warning("claiming imports failed", **fault(error))
+        structlog.get_logger().warning("cannot claim imports", **fault(error))
         await asyncio.sleep(RETRY_S)
         return None
     return asyncio.create_task(_run(database, claimed, owner, stop)) if claimed else None
@@ -111,7 +111,7 @@ async def _take_one(database: Database, stop: asyncio.Event) -> asyncio.Task[Non
 async def _run(database: Database, claimed: Claimed, owner: str, stop: asyncio.Event) -> None:
     try:
         await run_import(database, claimed, owner, stop.is_set)
-    except Exception as error:  # noqa: BLE001 - the lease expires, and another worker resumes the job
+    except Exception as error:  # noqa: BLE001 - the lease expires, and another claim resumes the job
         structlog.get_logger().error("import failed", store_id=claimed.store_id, **fault(error))
 
 
@@ -121,11 +121,11 @@ async def _run(database: Database, claimed: Claimed, owner: str, stop: asyncio.E
     "--metrics",
     default="off",
     show_default=True,
-    help="The address on which Prometheus scrapes /metrics, as host:port.",
+    help="Address of the Prometheus endpoint /metrics, as host:port, or off.",
 )
 @click.pass_obj
 def worker(console: Console, only: str | None, metrics: str) -> None:
-    """Deliver webhooks and run imports, in addition to the worker processes of a running service.
+    """Deliver webhooks and run imports, in addition to the workers of a running service.
 
     \b
     Example:
@@ -134,9 +134,9 @@ def worker(console: Console, only: str | None, metrics: str) -> None:
     if metrics != "off":
         _serve_metrics(metrics)
     if only == "imports":
-        run_worker(console.settings)
+        run_imports(console.settings)
         return
-    # In another process, because imports would delay deliveries.
+    # In a process of their own, because imports would delay deliveries.
     imports = subprocess.Popen(command(os.getpid())) if only is None else None  # noqa: S603 - a fixed command
     try:
         run_deliveries(console.settings)
@@ -147,12 +147,12 @@ def worker(console: Console, only: str | None, metrics: str) -> None:
 
 
 def command(parent: int, *, deliveries: bool = False) -> list[str]:
-    """The command line of a background process that ends with its parent."""
+    """The command that starts a background worker, which exits with its parent."""
     return [sys.executable, "-m", "stoa.worker", *([DELIVERIES] if deliveries else []), str(parent)]
 
 
 def _serve_metrics(address: str) -> None:
-    from prometheus_client import start_http_server  # noqa: PLC0415 - only a separate worker needs it
+    from prometheus_client import start_http_server  # noqa: PLC0415 - only a standalone worker needs it
 
     host, port = metrics_address(address)
     try:
@@ -166,6 +166,6 @@ def _serve_metrics(address: str) -> None:
 COMMANDS: list[click.Command] = [worker]
 
 if __name__ == "__main__":
-    words = sys.argv[1:]
-    given = [int(word) for word in words if word.isdigit()]
-    (run_deliveries if DELIVERIES in words else run_worker)(load(), given[0] if given else None)
+    arguments = sys.argv[1:]
+    parents = [int(argument) for argument in arguments if argument.isdigit()]
+    (run_deliveries if DELIVERIES in arguments else run_imports)(load(), parents[0] if parents else None)

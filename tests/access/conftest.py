@@ -1,4 +1,4 @@
-"""Stores, apps and a token endpoint of each test's own."""
+"""Stores, apps and OAuth endpoints for each test."""
 
 import itertools
 import os
@@ -26,20 +26,20 @@ def operator(db: Database, settings: Settings) -> Operator:
 
 @pytest.fixture
 def peer() -> str:
-    """An address that no other test calls from, so that nobody else's failed tries count here."""
+    """A client address that no other test uses, so that other tests' failed attempts do not count."""
     number = next(_peers)
     return f"10.{os.getpid() % 250}.{number // 250}.{number % 250}"
 
 
 @pytest.fixture
 def token_app(db: Database, settings: Settings) -> Starlette:
-    """The token endpoints at the service's root and below each store, and nothing else."""
+    """Only the OAuth endpoints, at the root of the service and under each store."""
     tokens = routes(db, Admission(db, settings), settings)
     return Starlette(routes=[*tokens, Mount("/stores/{handle}", routes=tokens)])
 
 
 @pytest.fixture
-async def desk(token_app: Starlette, peer: str) -> AsyncIterator[httpx.AsyncClient]:
+async def oauth(token_app: Starlette, peer: str) -> AsyncIterator[httpx.AsyncClient]:
     transport = httpx.ASGITransport(token_app, client=(peer, 40_000))
     async with httpx.AsyncClient(transport=transport, base_url="http://service.test") as client:
         yield client
@@ -47,5 +47,5 @@ async def desk(token_app: Starlette, peer: str) -> AsyncIterator[httpx.AsyncClie
 
 @pytest.fixture
 async def tenant(operator: Operator) -> Tenant:
-    """A store with an app on it that may read and write products and orders."""
+    """A store with an app that may read and write products and orders."""
     return await open_tenant(operator)

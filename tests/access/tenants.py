@@ -1,4 +1,4 @@
-"""Stores with an app on them, under names that no other test uses."""
+"""Stores with an installed app, under names that no other test uses."""
 
 import itertools
 import os
@@ -16,13 +16,13 @@ from stoa.access.stores import create_store
 from stoa.db.pool import Database
 from stoa.rest.endpoint import Store
 
-ASKED = ["products:read", "products:write", "orders:read", "orders:write"]
+REQUESTED = ["products:read", "products:write", "orders:read", "orders:write"]
 _numbers = itertools.count(1)
 
 
 @dataclass
 class Tenant:
-    """A store and an app; `secret` is what the operator was shown when the app was made."""
+    """A store and an app with its credentials."""
 
     row: StoreRow
     secret: NewSecret
@@ -52,29 +52,29 @@ async def open_store(operator: Operator, hosts: Sequence[str] = ()) -> StoreRow:
     return await create_store(operator, new_handle(), "A store", "EUR", hosts)
 
 
-async def open_tenant(operator: Operator, scopes: Sequence[str] = ASKED) -> Tenant:
+async def open_tenant(operator: Operator, scopes: Sequence[str] = REQUESTED) -> Tenant:
     row = await open_store(operator)
     secret = await create_app(operator, "An app", scopes)
     await install(operator, secret.client_id, row.handle)
     return Tenant(row, secret)
 
 
-async def ask(
-    desk: httpx.AsyncClient, path: str = "/oauth/token", *, auth: tuple[str, str] | None = None, **form: str
+async def post(
+    oauth: httpx.AsyncClient, path: str = "/oauth/token", *, auth: tuple[str, str] | None = None, **form: str
 ) -> httpx.Response:
-    """A token request; what the tests are about stands out, the rest is as it should be."""
-    filled = {"grant_type": "client_credentials", **form} if path.endswith("/token") else form
-    return await desk.post(path, data=filled, auth=auth or httpx.USE_CLIENT_DEFAULT)
+    """Send a form to an OAuth endpoint, by default a valid token request."""
+    fields = {"grant_type": "client_credentials", **form} if path.endswith("/token") else form
+    return await oauth.post(path, data=fields, auth=auth or httpx.USE_CLIENT_DEFAULT)
 
 
-async def token_of(desk: httpx.AsyncClient, tenant: Tenant, **form: str) -> str:
-    answer = await ask(desk, auth=tenant.basic, **form)
+async def token_of(oauth: httpx.AsyncClient, tenant: Tenant, **form: str) -> str:
+    answer = await post(oauth, auth=tenant.basic, **form)
     assert answer.status_code == 200, answer.text
     return answer.json()["access_token"]
 
 
 def refused(answer: httpx.Response, status: int, error: str) -> str:
-    """Check a refusal as RFC 6749 writes it, and give its description."""
+    """Check an error response as defined in RFC 6749; returns its description."""
     assert answer.status_code == status, answer.text
     assert answer.headers["content-type"] == "application/json"
     assert answer.headers["cache-control"] == "no-store"
@@ -85,11 +85,11 @@ def refused(answer: httpx.Response, status: int, error: str) -> str:
 
 
 async def actions(db: Database, store_id: int) -> list[str]:
-    """What a chain tells, oldest first."""
+    """The actions in a store's audit chain, oldest first."""
     return [entry.action for entry in reversed(await audit.newest(db, store_id, 1_000))]
 
 
 async def about_app(db: Database, tenant: Tenant) -> list[str]:
-    """What the service's chain tells of one app, oldest first."""
+    """The actions on one app in the service's audit chain, oldest first."""
     entries = reversed(await audit.newest(db, audit.SERVICE, 10_000))
     return [entry.action for entry in entries if entry.subject == f"app:{tenant.secret.app_id}"]

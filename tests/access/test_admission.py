@@ -1,4 +1,4 @@
-"""Who is let in, and how soon what was taken away is refused."""
+"""Admission of apps to stores, and how soon a revocation takes effect."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -8,12 +8,12 @@ from time import monotonic
 import httpx
 import pytest
 
-from stoa.access.admission import FRESH_S, Admission
+from stoa.access.admission import TTL_S, Admission
 from stoa.access.apps import resume_app, suspend_app
 from stoa.access.credentials import keyed_hash, new_access_token, new_client_secret
 from stoa.access.grants import install, issue_token, revoke_all_tokens, revoke_token, uninstall
 from stoa.access.operator import Operator
-from stoa.access.queries import KEEP_TOKEN
+from stoa.access.queries import INSERT_TOKEN
 from stoa.access.stores import resume_store, suspend_store
 from stoa.db.pool import Database
 from stoa.rest.endpoint import Access, Caller
@@ -26,7 +26,7 @@ from stoa.rest.problems import (
     StoreSuspended,
 )
 from stoa.settings import Settings
-from tests.access.tenants import Tenant, ask, new_handle, open_store, open_tenant, token_of
+from tests.access.tenants import Tenant, new_handle, open_store, open_tenant, post, token_of
 
 
 @pytest.fixture
@@ -35,8 +35,8 @@ def admission(db: Database, settings: Settings) -> Admission:
 
 
 @pytest.fixture
-async def token(desk: httpx.AsyncClient, tenant: Tenant) -> str:
-    return await token_of(desk, tenant)
+async def token(oauth: httpx.AsyncClient, tenant: Tenant) -> str:
+    return await token_of(oauth, tenant)
 
 
 async def refusal_of(admission: Access, tenant: Tenant, token: str) -> type[Refusal]:
@@ -55,7 +55,7 @@ async def test_a_store_is_found_by_handle_and_by_host(admission: Admission, tena
     assert await admission.store(host=f"{tenant.handle.upper()}.LocalHost.:8000") == found
 
 
-async def test_a_store_is_found_by_its_own_host(admission: Admission, operator: Operator) -> None:
+async def test_a_store_is_found_by_a_custom_host(admission: Admission, operator: Operator) -> None:
     host = f"{new_handle()}.example.org"
     store = await open_store(operator, [host.upper()])
     found = await admission.store(host=f"{host}:443")
@@ -63,14 +63,14 @@ async def test_a_store_is_found_by_its_own_host(admission: Admission, operator: 
     assert found.id == store.id
 
 
-async def test_other_addresses_name_no_store(admission: Admission) -> None:
+async def test_other_urls_name_no_store(admission: Admission) -> None:
     assert await admission.store(handle="no-such-store") is None
     for host in ("localhost", "no-such-store.localhost", "127.0.0.1:8000", "[::1]", "", "a\x00b"):
         assert await admission.store(host=host) is None
     assert await admission.store(handle="\x00") is None
 
 
-async def test_a_new_store_is_found_at_once_although_it_was_asked_for_before(
+async def test_a_new_store_is_found_at_once_even_after_a_failed_lookup(
     admission: Admission, operator: Operator
 ) -> None:
     handle = new_handle()
@@ -82,7 +82,7 @@ async def test_a_new_store_is_found_at_once_although_it_was_asked_for_before(
 # --- callers -------------------------------------------------------------------------------------------------------
 
 
-async def test_a_token_tells_the_app_and_what_it_may_do(
+async def test_a_token_identifies_the_app_and_its_scopes(
     admission: Admission, settings: Settings, tenant: Tenant, token: str
 ) -> None:
     caller = await admission.caller(tenant.store, token)
@@ -103,16 +103,16 @@ async def test_an_installation_may_have_its_own_rate_limit(
     assert (caller.burst, caller.refill) == (7, 3)
 
 
-async def test_a_narrowed_token_may_do_only_what_it_asked_for(
-    admission: Admission, desk: httpx.AsyncClient, tenant: Tenant
+async def test_a_narrowed_token_has_only_its_requested_scopes(
+    admission: Admission, oauth: httpx.AsyncClient, tenant: Tenant
 ) -> None:
-    token = await token_of(desk, tenant, scope="orders:write")
+    token = await token_of(oauth, tenant, scope="orders:write")
     caller = await admission.caller(tenant.store, token)
     assert caller.scopes == {"orders:write", "orders:read"}
     assert not caller.may("products:read")
 
 
-async def test_a_token_without_resource_serves_each_store_with_its_own_grant(
+async def test_a_token_without_a_resource_has_the_scopes_that_each_store_grants(
     admission: Admission, operator: Operator, tenant: Tenant, token: str
 ) -> None:
     other = await open_store(operator)
@@ -123,10 +123,10 @@ async def test_a_token_without_resource_serves_each_store_with_its_own_grant(
     assert (await admission.caller(tenant.store, token)).may("products:write")
 
 
-async def test_a_bound_token_is_as_unknown_at_another_store(
-    admission: Admission, desk: httpx.AsyncClient, operator: Operator, tenant: Tenant
+async def test_a_bound_token_is_unknown_to_another_store(
+    admission: Admission, oauth: httpx.AsyncClient, operator: Operator, tenant: Tenant
 ) -> None:
-    answer = await ask(desk, f"/stores/{tenant.handle}/oauth/token", auth=tenant.basic)
+    answer = await post(oauth, f"/stores/{tenant.handle}/oauth/token", auth=tenant.basic)
     token = answer.json()["access_token"]
     other = await open_tenant(operator)
     await install(operator, tenant.app, other.handle)
@@ -134,7 +134,7 @@ async def test_a_bound_token_is_as_unknown_at_another_store(
     assert await refusal_of(admission, other, token) is InvalidToken
 
 
-async def test_unknown_and_mistyped_and_foreign_tokens_are_refused_alike(
+async def test_unknown_mistyped_and_foreign_tokens_get_the_same_refusal(
     admission: Admission, tenant: Tenant, token: str
 ) -> None:
     bodies: set[bytes] = set()
@@ -163,7 +163,7 @@ async def test_an_expired_token_is_refused_the_moment_it_expires(
 ) -> None:
     token = new_access_token()
     digest = keyed_hash(bytes.fromhex(settings.secret_key), token)
-    await KEEP_TOKEN.one(db, digest, tenant.secret.app_id, None, None, 0.3)
+    await INSERT_TOKEN.one(db, digest, tenant.secret.app_id, None, None, 0.3)
     await admission.caller(tenant.store, token)
     await asyncio.sleep(0.31)
     assert await refusal_of(admission, tenant, token) is ExpiredToken
@@ -172,7 +172,7 @@ async def test_an_expired_token_is_refused_the_moment_it_expires(
 # --- within one second ---------------------------------------------------------------------------------------------
 
 Change = Callable[[Operator, Tenant, str], Awaitable[object]]
-TAKEN_AWAY: dict[str, tuple[Change, type[Refusal]]] = {
+REVOCATIONS: dict[str, tuple[Change, type[Refusal]]] = {
     "token revoked": (lambda by, _, token: revoke_token(by, token), InvalidToken),
     "all tokens revoked": (lambda by, tenant, _: revoke_all_tokens(by, tenant.app), InvalidToken),
     "uninstalled": (lambda by, tenant, _: uninstall(by, tenant.app, tenant.handle), AppNotInstalled),
@@ -181,33 +181,33 @@ TAKEN_AWAY: dict[str, tuple[Change, type[Refusal]]] = {
 }
 
 
-@pytest.mark.parametrize("what", TAKEN_AWAY)
-async def test_what_is_taken_away_is_refused_within_a_second_on_a_busy_worker(
-    what: str, admission: Admission, operator: Operator, tenant: Tenant, token: str
+@pytest.mark.parametrize("revocation", REVOCATIONS)
+async def test_a_revocation_takes_effect_within_a_second_on_a_busy_worker(
+    revocation: str, admission: Admission, operator: Operator, tenant: Tenant, token: str
 ) -> None:
-    take_away, expected = TAKEN_AWAY[what]
+    revoke, expected = REVOCATIONS[revocation]
     await admission.caller(tenant.store, token)
-    await take_away(operator, tenant, token)
-    refused_by = monotonic() + FRESH_S
-    # A worker that is asked all the time, so that its answer is always a kept one.
+    await revoke(operator, tenant, token)
+    refused_by = monotonic() + TTL_S
+    # Constant requests keep the cache filled.
     with suppress(expected):
         while monotonic() < refused_by:
             await admission.caller(tenant.store, token)
             await asyncio.sleep(0.01)
     assert await refusal_of(admission, tenant, token) is expected
-    assert FRESH_S < 1
+    assert TTL_S < 1
 
 
-async def test_a_narrowed_grant_is_in_force_within_a_second(
+async def test_a_narrowed_grant_takes_effect_within_a_second(
     admission: Admission, operator: Operator, tenant: Tenant, token: str
 ) -> None:
     assert (await admission.caller(tenant.store, token)).may("orders:write")
     await install(operator, tenant.app, tenant.handle, ["orders:read"])
-    await asyncio.sleep(FRESH_S)
+    await asyncio.sleep(TTL_S)
     assert (await admission.caller(tenant.store, token)).scopes == {"orders:read"}
 
 
-async def test_what_is_given_back_is_let_in_at_once(
+async def test_a_resumed_app_or_store_is_admitted_at_once(
     admission: Admission, operator: Operator, tenant: Tenant, token: str
 ) -> None:
     await suspend_app(operator, tenant.app)
@@ -219,7 +219,7 @@ async def test_what_is_given_back_is_let_in_at_once(
     assert (await admission.caller(tenant.store, token)).app_id == tenant.secret.app_id
 
 
-async def test_a_token_that_an_operator_issues_works_as_any_other(
+async def test_a_token_issued_by_an_operator_works_like_any_other(
     admission: Admission, operator: Operator, tenant: Tenant
 ) -> None:
     issued = await issue_token(operator, tenant.app, tenant.handle, ["orders:read"])

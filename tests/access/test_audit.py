@@ -1,4 +1,4 @@
-"""The audit log: whole under racing writers, and telling when it was altered."""
+"""The audit log stays intact under concurrent writers, and reveals tampering."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -24,25 +24,25 @@ async def append(db: Database, store_id: int, number: int) -> int:
 
 
 async def chain(db: Database, operator: Operator, length: int = 5) -> int:
-    """A store whose chain has its own creation and these entries behind it."""
+    """A store whose audit chain has this many entries, the first being its creation."""
     store = await open_store(operator)
     for number in range(length - 1):
         await append(db, store.id, number)
     return store.id
 
 
-class Mended(Exception):
-    """Ends a transaction so that nothing of it stays."""
+class Rollback(Exception):
+    """Rolls back the transaction in which it is raised."""
 
 
 @asynccontextmanager
 async def tampering(db: Database, sql: str, *args: object) -> AsyncGenerator[Connection, None]:
-    """The log as somebody altered it, for a moment: every chain in the database verifies again afterwards."""
-    with suppress(Mended):
+    """A transaction in which the log is altered, rolled back so that every chain verifies again afterwards."""
+    with suppress(Rollback):
         async with db.transaction() as altered:
             await altered.execute(sql, *args)
             yield altered
-            raise Mended
+            raise Rollback
 
 
 async def test_entries_are_numbered_and_the_chain_verifies(db: Database, operator: Operator) -> None:
@@ -59,26 +59,26 @@ async def test_an_empty_chain_verifies(db: Database) -> None:
     assert (await audit.head(db, 2**40)).position == 0
 
 
-async def test_racing_appends_keep_the_chain_whole(db: Database, operator: Operator) -> None:
+async def test_concurrent_appends_keep_the_chain_intact(db: Database, operator: Operator) -> None:
     store_id = (await open_store(operator)).id
     positions = await asyncio.gather(*(append(db, store_id, number) for number in range(60)))
     assert sorted(positions) == list(range(2, 62))
     assert await audit.verify(db, store_id) is None
 
 
-async def test_a_race_for_the_first_entry_keeps_the_chain_whole(db: Database, operator: Operator) -> None:
+async def test_a_race_for_the_first_entry_keeps_the_chain_intact(db: Database, operator: Operator) -> None:
     store_id = (await open_store(operator)).id + 2**40  # a chain that does not exist yet
     positions = await asyncio.gather(*(append(db, store_id, number) for number in range(9)))
     assert sorted(positions) == list(range(1, 10))
     assert await audit.verify(db, store_id) is None
 
 
-async def test_an_entry_goes_with_its_transaction(db: Database, operator: Operator) -> None:
+async def test_an_entry_is_rolled_back_with_its_transaction(db: Database, operator: Operator) -> None:
     store_id = await chain(db, operator, 2)
-    with suppress(Mended):
+    with suppress(Rollback):
         async with db.transaction() as transaction:
             await audit.record(transaction, store_id, "x", actor="", subject="", detail={}, request_id="")
-            raise Mended
+            raise Rollback
     assert (await audit.head(db, store_id)).position == 2
     assert await append(db, store_id, 1) == 3
 
@@ -115,7 +115,7 @@ async def test_an_entry_moved_to_another_chain_is_found(db: Database, operator: 
         assert await audit.verify(altered, other) == 3
 
 
-async def test_a_note_tells_when_the_end_was_cut_off(db: Database, operator: Operator) -> None:
+async def test_a_note_reveals_that_the_end_was_cut_off(db: Database, operator: Operator) -> None:
     store_id = await chain(db, operator)
     noted = await audit.head(db, store_id)
     await append(db, store_id, 9)
@@ -126,7 +126,7 @@ async def test_a_note_tells_when_the_end_was_cut_off(db: Database, operator: Ope
         assert not await audit.holds(altered, store_id, noted)
 
 
-async def test_long_chains_are_walked_to_their_end(db: Database, operator: Operator) -> None:
+async def test_long_chains_are_verified_to_their_end(db: Database, operator: Operator) -> None:
     store_id = (await open_store(operator)).id
     async with db.transaction() as transaction:
         for number in range(1_100):

@@ -1,4 +1,4 @@
-"""The operators' commands: what they print, for people and for programs, and how they end."""
+"""The commands for operators: their output for people and for programs, and their exit codes."""
 
 import asyncio
 import json
@@ -35,7 +35,7 @@ def console(settings: Settings) -> Console:
 
 @pytest.fixture
 def stoa(console: Console) -> Stoa:
-    """Runs a command as a shell would."""
+    """Run a command as a shell would."""
     group = click.Group(commands=COMMANDS)
 
     def run(*words: str, typed: str | None = None) -> Result:
@@ -44,8 +44,8 @@ def stoa(console: Console) -> Stoa:
     return run
 
 
-def answer(result: Result) -> Any:
-    """The JSON of a command that went well."""
+def parsed(result: Result) -> Any:
+    """The JSON output of a successful command."""
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout)
 
@@ -53,12 +53,12 @@ def answer(result: Result) -> Any:
 @pytest.fixture
 def handle(stoa: Stoa) -> str:
     made = stoa("store", "create", new_handle(), "--name", "Demo shop", "--currency", "EUR", "--json")
-    return answer(made)["handle"]
+    return parsed(made)["handle"]
 
 
 @pytest.fixture
 def app(stoa: Stoa) -> dict[str, Any]:
-    return answer(stoa("app", "create", "Stock sync", "--scopes", "orders:read,products:write", "--json"))
+    return parsed(stoa("app", "create", "Stock sync", "--scopes", "orders:read,products:write", "--json"))
 
 
 def change(database_url: str, sql: str, *args: object) -> None:
@@ -70,16 +70,16 @@ def change(database_url: str, sql: str, *args: object) -> None:
     asyncio.run(run())
 
 
-# --- what is printed -----------------------------------------------------------------------------------------------
+# --- output --------------------------------------------------------------------------------------------------------
 
 
 def test_a_store_is_created_and_listed(stoa: Stoa) -> None:
     handle = new_handle()
     words = ("--name", "Demo shop", "--currency", "EUR", "--host", f"{handle}.example.org")
-    made = answer(stoa("store", "create", handle, *words, "--json"))
+    made = parsed(stoa("store", "create", handle, *words, "--json"))
     assert list(made) == ["id", "handle", "name", "currency", "status", "hosts", "created_at"]
     assert made["hosts"] == [f"{handle}.example.org"]
-    assert made in answer(stoa("store", "list", "--json"))
+    assert made in parsed(stoa("store", "list", "--json"))
 
 
 def test_tables_are_for_people(stoa: Stoa, handle: str, app: dict[str, Any]) -> None:
@@ -100,47 +100,47 @@ def test_tables_are_for_people(stoa: Stoa, handle: str, app: dict[str, Any]) -> 
     assert handle in row
 
 
-def test_one_thing_is_printed_field_by_field(stoa: Stoa, handle: str) -> None:
+def test_a_single_item_is_printed_field_by_field(stoa: Stoa, handle: str) -> None:
     lines = stoa("store", "suspend", handle).stdout.splitlines()
     assert any(line.split() == ["status", "suspended"] for line in lines)
     assert any(line.split() == ["hosts", "-"] for line in lines)
 
 
-def test_nothing_to_list_is_said_in_words(stoa: Stoa, handle: str) -> None:
-    assert stoa("app", "list", "--store", handle).stdout == "No app is installed there.\n"
-    assert answer(stoa("app", "list", "--store", handle, "--json")) == []
+def test_an_empty_list_prints_a_sentence(stoa: Stoa, handle: str) -> None:
+    assert stoa("app", "list", "--store", handle).stdout == "No app is installed on this store.\n"
+    assert parsed(stoa("app", "list", "--store", handle, "--json")) == []
 
 
-def test_a_secret_is_shown_once_and_that_is_said(stoa: Stoa) -> None:
+def test_a_secret_is_shown_only_once_with_a_warning(stoa: Stoa) -> None:
     made = stoa("app", "create", "Sync", "--scope", "orders:read", "--scope", "orders:write")
     assert "stoa_cs_" in made.stdout
-    assert "shown once" in made.stderr
+    assert "shown only once" in made.stderr
     assert "stoa_cs_" not in stoa("app", "list").stdout
     as_json = stoa("app", "create", "Sync", "--scopes", "all", "--json")
-    assert answer(as_json)["client_secret"].startswith("stoa_cs_")
-    assert "shown once" in as_json.stderr
+    assert parsed(as_json)["client_secret"].startswith("stoa_cs_")
+    assert "shown only once" in as_json.stderr
 
 
-def test_all_stands_for_every_scope(stoa: Stoa) -> None:
-    made = answer(stoa("app", "create", "Sync", "--scopes", "all", "--json"))
-    found = next(each for each in answer(stoa("app", "list", "--json")) if each["id"] == made["app_id"])
+def test_all_selects_every_scope(stoa: Stoa) -> None:
+    made = parsed(stoa("app", "create", "Sync", "--scopes", "all", "--json"))
+    found = next(each for each in parsed(stoa("app", "list", "--json")) if each["id"] == made["app_id"])
     assert found["scopes"] == list(SCOPES)
 
 
-# --- what is done --------------------------------------------------------------------------------------------------
+# --- effects -------------------------------------------------------------------------------------------------------
 
 
 def test_an_app_is_installed_changed_and_uninstalled(stoa: Stoa, handle: str, app: dict[str, Any]) -> None:
-    done = answer(stoa("app", "install", str(app["app_id"]), handle, "--rate-burst", "9", "--json"))
+    done = parsed(stoa("app", "install", str(app["app_id"]), handle, "--rate-burst", "9", "--json"))
     assert (done["store"], done["scopes"], done["rate_burst"]) == (handle, ["products:write", "orders:read"], 9)
-    narrowed = answer(stoa("app", "install", app["client_id"], handle, "--scopes", "orders:read", "--json"))
+    narrowed = parsed(stoa("app", "install", app["client_id"], handle, "--scopes", "orders:read", "--json"))
     assert (narrowed["scopes"], narrowed["rate_burst"]) == (["orders:read"], 9)
-    assert answer(stoa("app", "uninstall", app["client_id"], handle, "--json"))["scopes"] == ["orders:read"]
-    assert answer(stoa("app", "list", "--store", handle, "--json")) == []
+    assert parsed(stoa("app", "uninstall", app["client_id"], handle, "--json"))["scopes"] == ["orders:read"]
+    assert parsed(stoa("app", "list", "--store", handle, "--json")) == []
 
 
-def test_secrets_are_rotated_with_grace(stoa: Stoa, app: dict[str, Any]) -> None:
-    new = answer(stoa("app", "rotate-secret", app["client_id"], "--json"))
+def test_secrets_are_rotated_with_a_grace_period(stoa: Stoa, app: dict[str, Any]) -> None:
+    new = parsed(stoa("app", "rotate-secret", app["client_id"], "--json"))
     assert new["client_secret"] != app["client_secret"]
     assert new["previous_until"] is not None
     refused = stoa("app", "rotate-secret", app["client_id"])
@@ -151,38 +151,38 @@ def test_secrets_are_rotated_with_grace(stoa: Stoa, app: dict[str, Any]) -> None
 
 
 def test_apps_and_stores_are_suspended_and_resumed(stoa: Stoa, handle: str, app: dict[str, Any]) -> None:
-    assert answer(stoa("app", "suspend", app["client_id"], "--json"))["status"] == "suspended"
-    assert answer(stoa("app", "resume", app["client_id"], "--json"))["status"] == "active"
-    assert answer(stoa("store", "suspend", handle, "--json"))["status"] == "suspended"
-    assert answer(stoa("store", "resume", handle, "--json"))["status"] == "active"
+    assert parsed(stoa("app", "suspend", app["client_id"], "--json"))["status"] == "suspended"
+    assert parsed(stoa("app", "resume", app["client_id"], "--json"))["status"] == "active"
+    assert parsed(stoa("store", "suspend", handle, "--json"))["status"] == "suspended"
+    assert parsed(stoa("store", "resume", handle, "--json"))["status"] == "active"
 
 
 def test_tokens_are_issued_and_revoked(stoa: Stoa, handle: str, app: dict[str, Any]) -> None:
     stoa("app", "install", app["client_id"], handle)
     issued = stoa("token", "issue", app["client_id"], "--store", handle, "--scopes", "orders:read", "--json")
-    token = answer(issued)
+    token = parsed(issued)
     assert list(token) == ["access_token", "scope", "store", "expires_at"]
     assert (token["scope"], token["store"]) == ("orders:read", handle)
-    assert "shown once" in issued.stderr
-    assert answer(stoa("token", "revoke", token["access_token"], "--json")) == {"revoked": 1}
+    assert "shown only once" in issued.stderr
+    assert parsed(stoa("token", "revoke", token["access_token"], "--json")) == {"revoked": 1}
     assert stoa("token", "revoke", token["access_token"]).exit_code == 1
-    second = answer(stoa("token", "issue", app["client_id"], "--json"))["access_token"]
+    second = parsed(stoa("token", "issue", app["client_id"], "--json"))["access_token"]
     assert stoa("token", "revoke", "-", typed=f"{second}\n").exit_code == 0
     stoa("token", "issue", app["client_id"])
-    assert answer(stoa("token", "revoke", "--app", app["client_id"], "--json")) == {"revoked": 1}
+    assert parsed(stoa("token", "revoke", "--app", app["client_id"], "--json")) == {"revoked": 1}
 
 
 def test_the_audit_log_is_read_newest_first(stoa: Stoa, handle: str, app: dict[str, Any]) -> None:
     stoa("app", "install", app["client_id"], handle)
-    entries = answer(stoa("audit", "list", "--store", handle, "--json"))
+    entries = parsed(stoa("audit", "list", "--store", handle, "--json"))
     assert [entry["action"] for entry in entries] == ["app.installed", "store.created"]
     assert entries[0]["detail"] == {"name": "Stock sync", "scopes": ["products:write", "orders:read"]}
     assert len(entries[0]["seal"]) == 64
-    assert len(answer(stoa("audit", "list", "--limit", "1", "--json"))) == 1
+    assert len(parsed(stoa("audit", "list", "--limit", "1", "--json"))) == 1
 
 
-def test_a_whole_log_verifies_and_a_note_of_it_holds(stoa: Stoa, handle: str, app: dict[str, Any]) -> None:
-    walked = answer(stoa("audit", "verify", "--store", handle, "--json"))
+def test_an_intact_log_verifies_and_matches_its_note(stoa: Stoa, handle: str, app: dict[str, Any]) -> None:
+    walked = parsed(stoa("audit", "verify", "--store", handle, "--json"))
     assert (walked["chain"], walked["entries"], walked["first_bad"]) == (handle, 1, None)
     stoa("app", "install", app["client_id"], handle)
     assert stoa("audit", "verify", "--store", handle, "--noted", walked["note"]).exit_code == 0
@@ -192,7 +192,7 @@ def test_a_whole_log_verifies_and_a_note_of_it_holds(stoa: Stoa, handle: str, ap
     assert f"{handle}:1" in refused.stderr
 
 
-def test_a_tampered_log_is_refused_with_its_place(
+def test_a_tampered_log_is_reported_with_its_position(
     stoa: Stoa, database_url: str, handle: str, app: dict[str, Any]
 ) -> None:
     stoa("app", "install", app["client_id"], handle)
@@ -200,14 +200,14 @@ def test_a_tampered_log_is_refused_with_its_place(
               WHERE position = 2 AND store_id = (SELECT id FROM stores WHERE handle = $1)"""
     change(database_url, sql, handle)
     result = stoa("audit", "verify", "--store", handle, "--json")
-    change(database_url, sql, handle)  # reversed twice is mended
+    change(database_url, sql, handle)  # reversing twice restores it
     assert result.exit_code == 1
     assert json.loads(result.stdout)["first_bad"] == 2
     assert f"{handle}:2" in result.stderr
     assert stoa("audit", "verify").exit_code == 0
 
 
-# --- how commands end ----------------------------------------------------------------------------------------------
+# --- exit codes ----------------------------------------------------------------------------------------------------
 
 
 def test_a_refusal_is_one_line_that_says_what_to_do(stoa: Stoa, handle: str, app: dict[str, Any]) -> None:
@@ -233,7 +233,7 @@ def test_a_refusal_is_one_line_that_says_what_to_do(stoa: Stoa, handle: str, app
         assert result.stderr.count("\n") == 1
 
 
-def test_wrong_usage_ends_with_2(stoa: Stoa) -> None:
+def test_wrong_usage_exits_with_2(stoa: Stoa) -> None:
     for words in (
         ("store", "create", "x"),
         ("app", "create", "x"),
@@ -246,7 +246,7 @@ def test_wrong_usage_ends_with_2(stoa: Stoa) -> None:
         assert stoa(*words).exit_code == 2, words
 
 
-def test_a_database_that_is_away_is_one_line_too(settings: Settings, tmp_path: Path) -> None:
+def test_an_unreachable_database_is_reported_in_one_line(settings: Settings, tmp_path: Path) -> None:
     @asynccontextmanager
     async def database() -> AsyncGenerator[Database, None]:
         yield Database(f"postgresql://nobody@/nothing?host={tmp_path}")
@@ -265,7 +265,7 @@ def commands() -> list[tuple[str, click.Command]]:
     ]
 
 
-def test_every_command_there_should_be_is_there() -> None:
+def test_every_expected_command_exists() -> None:
     assert {name for name, _ in commands()} == {
         *("store create", "store list", "store suspend", "store resume"),
         *("app create", "app list", "app install", "app uninstall", "app rotate-secret", "app suspend", "app resume"),

@@ -1,4 +1,4 @@
-"""Credentials are recognised offline, whatever is done to them, and say nothing once hashed."""
+"""Credentials are recognized without a database query, and reveal nothing once hashed."""
 
 import re
 import string
@@ -20,12 +20,12 @@ from stoa.access.credentials import (
 TOKEN = new_access_token()
 
 
-def test_every_credential_is_of_letters_digits_and_underscores() -> None:
+def test_every_credential_consists_of_letters_digits_and_underscores() -> None:
     for made in (new_client_id(), new_client_secret(), new_access_token()):
         assert re.fullmatch(r"[A-Za-z0-9_]+", made)
 
 
-def test_every_credential_tells_what_it_is() -> None:
+def test_every_credential_has_the_prefix_of_its_kind() -> None:
     assert new_client_id().startswith("stoa_ci_")
     assert new_client_secret().startswith("stoa_cs_")
     assert new_access_token().startswith("stoa_at_")
@@ -36,11 +36,11 @@ def test_the_random_part_holds_256_bits() -> None:
     assert len({new_access_token() for _ in range(1_000)}) == 1_000
 
 
-def test_a_fresh_token_is_recognised() -> None:
+def test_a_new_token_is_recognized() -> None:
     assert all(is_access_token(new_access_token()) for _ in range(100))
 
 
-def test_a_client_secret_is_no_token() -> None:
+def test_a_client_secret_is_not_a_token() -> None:
     assert not is_access_token(new_client_secret())
 
 

@@ -1,4 +1,4 @@
-"""What operators let apps do on stores, with the audit entries and events that tell of it."""
+"""Operations on installations and tokens, with their audit entries and events."""
 
 import asyncio
 from typing import Any
@@ -20,7 +20,7 @@ from stoa.access.grants import (
 )
 from stoa.access.operator import Operator
 from stoa.db.pool import Database
-from tests.access.tenants import ASKED, Tenant, about_app, actions, open_store, open_tenant
+from tests.access.tenants import REQUESTED, Tenant, about_app, actions, open_store, open_tenant
 
 
 async def events(db: Database, store_id: int) -> list[tuple[str, int, int, dict[str, Any], dict[str, Any]]]:
@@ -39,7 +39,7 @@ async def test_installing_changing_and_uninstalling_are_recorded_and_announced(
     db: Database, operator: Operator, tenant: Tenant
 ) -> None:
     app_id, store_id = tenant.secret.app_id, tenant.row.id
-    await install(operator, tenant.app, tenant.handle)  # as it was: nothing happened, nothing is told
+    await install(operator, tenant.app, tenant.handle)  # unchanged, so nothing is recorded or announced
     await install(operator, tenant.app, tenant.handle, ["orders:read"])
     await uninstall(operator, tenant.app, tenant.handle)
     await install(operator, tenant.app, tenant.handle)
@@ -50,17 +50,17 @@ async def test_installing_changing_and_uninstalling_are_recorded_and_announced(
         "app.uninstalled",
         "app.installed",
     ]
-    all_of_it, nothing, some = {"id": app_id, "name": "An app", "scopes": ASKED}, [], ["orders:read"]
+    data, none, some = {"id": app_id, "name": "An app", "scopes": REQUESTED}, [], ["orders:read"]
     assert await events(db, store_id) == [
-        ("app.installed", app_id, 2, {}, all_of_it),
-        ("app.scopes_changed", app_id, 3, {"scopes": [ASKED, some]}, {**all_of_it, "scopes": some}),
-        ("app.uninstalled", app_id, 4, {"scopes": [some, nothing]}, {**all_of_it, "scopes": nothing}),
-        ("app.installed", app_id, 5, {}, all_of_it),
+        ("app.installed", app_id, 2, {}, data),
+        ("app.scopes_changed", app_id, 3, {"scopes": [REQUESTED, some]}, {**data, "scopes": some}),
+        ("app.uninstalled", app_id, 4, {"scopes": [some, none]}, {**data, "scopes": none}),
+        ("app.installed", app_id, 5, {}, data),
     ]
     assert await audit.verify(db, store_id) is None
 
 
-async def test_an_installation_shows_what_was_granted(operator: Operator, tenant: Tenant) -> None:
+async def test_an_installation_shows_the_granted_scopes(operator: Operator, tenant: Tenant) -> None:
     done = await install(operator, tenant.app, tenant.handle, ["orders:read", "orders:read"], rate_burst=50)
     assert (done.store, done.client_id, done.scopes) == (tenant.handle, tenant.app, ["orders:read"])
     assert (done.rate_burst, done.rate_refill) == (50, None)
@@ -72,12 +72,12 @@ async def test_a_new_rate_limit_keeps_the_rest_and_is_recorded(
 ) -> None:
     await install(operator, tenant.app, tenant.handle, rate_burst=50, rate_refill=5)
     again = await install(operator, tenant.app, tenant.handle, rate_refill=6)
-    assert (again.rate_burst, again.rate_refill, again.scopes) == (50, 6, ASKED)
+    assert (again.rate_burst, again.rate_refill, again.scopes) == (50, 6, REQUESTED)
     assert (await actions(db, tenant.row.id))[2:] == ["app.rate_changed", "app.rate_changed"]
     assert [event[0] for event in await events(db, tenant.row.id)] == ["app.installed"]
 
 
-async def test_no_more_is_granted_than_the_app_asks_for(operator: Operator, tenant: Tenant) -> None:
+async def test_a_store_cannot_grant_more_than_the_app_requests(operator: Operator, tenant: Tenant) -> None:
     with pytest.raises(ScopeNotCovered):
         await install(operator, tenant.app, tenant.handle, ["orders:read", "customers:read"])
     with pytest.raises(UnknownScope):
@@ -87,14 +87,14 @@ async def test_no_more_is_granted_than_the_app_asks_for(operator: Operator, tena
             await install(operator, tenant.app, tenant.handle, rate_burst=rate)
 
 
-async def test_racing_installs_are_announced_once(db: Database, operator: Operator) -> None:
+async def test_concurrent_installs_are_announced_once(db: Database, operator: Operator) -> None:
     store = await open_store(operator)
     app = await create_app(operator, "An app", ["orders:read"])
     await asyncio.gather(*(install(operator, app.client_id, store.handle) for _ in range(5)))
     assert [event[0] for event in await events(db, store.id)] == ["app.installed"]
 
 
-async def test_what_is_not_installed_cannot_be_uninstalled(operator: Operator, tenant: Tenant) -> None:
+async def test_an_app_that_is_not_installed_cannot_be_uninstalled(operator: Operator, tenant: Tenant) -> None:
     await uninstall(operator, tenant.app, tenant.handle)
     with pytest.raises(NotInstalled):
         await uninstall(operator, tenant.app, tenant.handle)
@@ -105,19 +105,24 @@ async def test_what_is_not_installed_cannot_be_uninstalled(operator: Operator, t
 # --- tokens --------------------------------------------------------------------------------------------------------
 
 
-async def test_tokens_are_issued_and_revoked_on_the_chain_that_they_concern(
+async def test_tokens_are_recorded_in_the_audit_chain_of_their_store_or_of_the_service(
     db: Database, operator: Operator, tenant: Tenant
 ) -> None:
     bound = await issue_token(operator, tenant.app, tenant.handle)
     free = await issue_token(operator, tenant.app, scopes=["orders:read"])
-    assert (bound.store, bound.scope, free.store, free.scope) == (tenant.handle, " ".join(ASKED), None, "orders:read")
+    assert (bound.store, bound.scope, free.store, free.scope) == (
+        tenant.handle,
+        " ".join(REQUESTED),
+        None,
+        "orders:read",
+    )
     await revoke_token(operator, bound.access_token)
     await revoke_token(operator, free.access_token)
     assert (await actions(db, tenant.row.id))[-2:] == ["token.issued", "token.revoked"]
     assert (await about_app(db, tenant))[-2:] == ["token.issued", "token.revoked"]
 
 
-async def test_a_token_with_more_than_is_granted_is_refused(operator: Operator, tenant: Tenant) -> None:
+async def test_a_token_cannot_have_more_scopes_than_granted(operator: Operator, tenant: Tenant) -> None:
     with pytest.raises(ScopeNotCovered):
         await issue_token(operator, tenant.app, tenant.handle, ["customers:read"])
 

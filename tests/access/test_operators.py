@@ -1,4 +1,4 @@
-"""What operators give and take away, with the audit entries and events that tell of it."""
+"""Operations on stores, apps and secrets, with their audit entries and events."""
 
 import asyncio
 
@@ -35,7 +35,7 @@ from stoa.access.operator import Operator, find_app
 from stoa.access.stores import create_store, list_stores, resume_store, suspend_store
 from stoa.db.pool import Database
 from stoa.settings import load
-from tests.access.tenants import ASKED, Tenant, about_app, actions, ask, new_handle, open_store
+from tests.access.tenants import REQUESTED, Tenant, about_app, actions, new_handle, open_store, post
 
 # --- stores --------------------------------------------------------------------------------------------------------
 
@@ -90,7 +90,7 @@ async def test_handles_and_hosts_belong_to_one_store(db: Database, operator: Ope
     assert second not in [each.handle for each in await list_stores(operator)]
 
 
-async def test_the_services_own_host_is_no_handle(db: Database, operator: Operator) -> None:
+async def test_the_host_of_the_service_cannot_be_a_handle(db: Database, operator: Operator) -> None:
     public = load(
         {}, secret_key=operator.settings.secret_key, store_domain="example.com", public_url="https://api.example.com"
     )
@@ -122,9 +122,9 @@ async def test_an_unknown_store_is_refused(operator: Operator, tenant: Tenant) -
 # --- apps ----------------------------------------------------------------------------------------------------------
 
 
-async def test_an_app_is_listed_with_all_but_its_secret(operator: Operator, tenant: Tenant) -> None:
+async def test_an_app_is_listed_without_its_secret(operator: Operator, tenant: Tenant) -> None:
     app = next(each for each in await list_apps(operator) if each.client_id == tenant.app)
-    assert (app.scopes, app.status, app.stores) == (ASKED, "active", [tenant.handle])
+    assert (app.scopes, app.status, app.stores) == (REQUESTED, "active", [tenant.handle])
     assert app.secret_hints == [tenant.secret.client_secret[-4:]]
     assert tenant.secret.client_secret not in str(app)
 
@@ -138,7 +138,7 @@ async def test_an_app_is_found_by_client_id_or_number(operator: Operator, tenant
 
 
 @pytest.mark.parametrize("scopes", [[], ["orders"], ["orders:read", "orders:fly"]])
-async def test_an_app_asks_for_scopes_that_exist(operator: Operator, scopes: list[str]) -> None:
+async def test_an_app_can_request_only_scopes_that_exist(operator: Operator, scopes: list[str]) -> None:
     with pytest.raises(UnknownScope):
         await create_app(operator, "An app", scopes)
 
@@ -154,71 +154,71 @@ async def test_an_app_is_suspended_and_resumed_once(db: Database, operator: Oper
 # --- secrets -------------------------------------------------------------------------------------------------------
 
 
-async def works(desk: httpx.AsyncClient, client_id: str, secret: str) -> bool:
-    return (await ask(desk, auth=(client_id, secret))).status_code == 200
+async def works(oauth: httpx.AsyncClient, client_id: str, secret: str) -> bool:
+    return (await post(oauth, auth=(client_id, secret))).status_code == 200
 
 
-async def test_both_secrets_work_while_the_grace_lasts(
-    desk: httpx.AsyncClient, db: Database, operator: Operator, tenant: Tenant
+async def test_both_secrets_work_during_the_grace_period(
+    oauth: httpx.AsyncClient, db: Database, operator: Operator, tenant: Tenant
 ) -> None:
     new = await rotate_secret(operator, tenant.app)
     assert new.previous_until is not None
-    assert await works(desk, *tenant.basic)
-    assert await works(desk, tenant.app, new.client_secret)
+    assert await works(oauth, *tenant.basic)
+    assert await works(oauth, tenant.app, new.client_secret)
     await db.execute(
         "UPDATE app_secrets SET expires_at = now() WHERE app_id = $1 AND expires_at IS NOT NULL", tenant.secret.app_id
     )
-    assert not await works(desk, *tenant.basic)
-    assert await works(desk, tenant.app, new.client_secret)
+    assert not await works(oauth, *tenant.basic)
+    assert await works(oauth, tenant.app, new.client_secret)
 
 
-async def test_the_grace_is_as_long_as_was_said(db: Database, operator: Operator, tenant: Tenant) -> None:
+async def test_the_grace_period_is_as_long_as_requested(db: Database, operator: Operator, tenant: Tenant) -> None:
     new = await rotate_secret(operator, tenant.app, grace_hours=168)
     rows = await db.fetch("SELECT extract(epoch FROM $1::timestamptz - now())::float8", new.previous_until)
     assert 168 * 3600 - 60 < rows[0][0] <= 168 * 3600
 
 
-async def test_without_grace_the_old_secret_ends_at_once(
-    desk: httpx.AsyncClient, operator: Operator, tenant: Tenant
+async def test_without_a_grace_period_the_old_secret_ends_at_once(
+    oauth: httpx.AsyncClient, operator: Operator, tenant: Tenant
 ) -> None:
     new = await rotate_secret(operator, tenant.app, grace_hours=0)
-    assert not await works(desk, *tenant.basic)
-    assert await works(desk, tenant.app, new.client_secret)
+    assert not await works(oauth, *tenant.basic)
+    assert await works(oauth, tenant.app, new.client_secret)
 
 
 async def test_a_third_live_secret_is_refused_unless_forced(
-    desk: httpx.AsyncClient, operator: Operator, tenant: Tenant
+    oauth: httpx.AsyncClient, operator: Operator, tenant: Tenant
 ) -> None:
     second = await rotate_secret(operator, tenant.app)
     with pytest.raises(RotationActive):
         await rotate_secret(operator, tenant.app)
-    assert await works(desk, *tenant.basic)
+    assert await works(oauth, *tenant.basic)
     third = await rotate_secret(operator, tenant.app, force=True)
-    assert not await works(desk, *tenant.basic)
-    assert await works(desk, tenant.app, second.client_secret)
-    assert await works(desk, tenant.app, third.client_secret)
+    assert not await works(oauth, *tenant.basic)
+    assert await works(oauth, tenant.app, second.client_secret)
+    assert await works(oauth, tenant.app, third.client_secret)
 
 
 async def test_after_a_leak_one_rotation_ends_every_old_secret(
-    desk: httpx.AsyncClient, operator: Operator, tenant: Tenant
+    oauth: httpx.AsyncClient, operator: Operator, tenant: Tenant
 ) -> None:
     second = await rotate_secret(operator, tenant.app)
     third = await rotate_secret(operator, tenant.app, grace_hours=0)
-    assert not await works(desk, *tenant.basic)
-    assert not await works(desk, tenant.app, second.client_secret)
-    assert await works(desk, tenant.app, third.client_secret)
+    assert not await works(oauth, *tenant.basic)
+    assert not await works(oauth, tenant.app, second.client_secret)
+    assert await works(oauth, tenant.app, third.client_secret)
 
 
-async def test_racing_rotations_leave_two_live_secrets_at_most(
+async def test_concurrent_rotations_leave_at_most_two_live_secrets(
     db: Database, operator: Operator, tenant: Tenant
 ) -> None:
-    tries = await asyncio.gather(*(rotate_secret(operator, tenant.app) for _ in range(5)), return_exceptions=True)
-    assert sum(isinstance(each, RotationActive) for each in tries) == 4
+    results = await asyncio.gather(*(rotate_secret(operator, tenant.app) for _ in range(5)), return_exceptions=True)
+    assert sum(isinstance(each, RotationActive) for each in results) == 4
     assert len((await find_app(db, tenant.app)).secret_hints) == 2
 
 
 @pytest.mark.parametrize("hours", [-1, 169])
-async def test_a_grace_beyond_a_week_is_refused(operator: Operator, tenant: Tenant, hours: int) -> None:
+async def test_a_grace_period_of_more_than_a_week_is_refused(operator: Operator, tenant: Tenant, hours: int) -> None:
     with pytest.raises(InvalidGrace):
         await rotate_secret(operator, tenant.app, grace_hours=hours)
 
@@ -230,7 +230,7 @@ def test_every_refusal_says_what_to_do() -> None:
         NoSuchToken(),
         InvalidHandle("X"),
         HandleTaken("x"),
-        InvalidHost("x", "give a host name"),
+        InvalidHost("x", "use a host name"),
         HostTaken("x"),
         UnknownCurrency("x"),
         InvalidName(),
@@ -244,5 +244,5 @@ def test_every_refusal_says_what_to_do() -> None:
     ]
     ours = {kind for kind in AccessRefused.__subclasses__() if kind.__module__ == AccessRefused.__module__}
     assert {type(each) for each in refusals} == ours
-    assert all(";" in str(each) or ":" in str(each) for each in refusals)
+    assert all(any(part in str(each) for part in (";", ":", " must ")) for each in refusals)
     assert all("\n" not in str(each) for each in refusals)

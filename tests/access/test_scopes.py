@@ -1,16 +1,16 @@
-"""Which scopes are in force: what was asked for, within what is granted."""
+"""The effective scopes of a token: the requested ones, limited to the granted ones."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from stoa.access.contract import SCOPES
-from stoa.access.rules import as_listed, expanded, in_force, ordered
+from stoa.access.rules import expanded, in_force, listed, ordered
 from stoa.rest.endpoint import Caller
 
 scope_lists = st.lists(st.sampled_from(list(SCOPES)), unique=True)
 
 
-def test_the_scopes_stand_in_the_order_of_the_contract() -> None:
+def test_the_scopes_are_in_the_order_of_the_contract() -> None:
     assert list(SCOPES) == [
         "products:read",
         "products:write",
@@ -26,13 +26,13 @@ def test_the_scopes_stand_in_the_order_of_the_contract() -> None:
     ]
 
 
-def test_write_includes_read_of_the_same_noun_and_nothing_else() -> None:
+def test_write_includes_only_read_of_the_same_resource() -> None:
     assert expanded(["orders:write"]) == {"orders:write", "orders:read"}
     assert expanded(["orders:read"]) == {"orders:read"}
     assert expanded(["customers:erase"]) == {"customers:erase"}
 
 
-def test_a_token_that_asked_for_nothing_has_all_that_is_granted() -> None:
+def test_a_token_without_requested_scopes_has_all_granted_ones() -> None:
     assert in_force(None, ["orders:write"]) == {"orders:write", "orders:read"}
 
 
@@ -41,23 +41,23 @@ def test_a_grant_narrowed_to_read_leaves_a_write_token_its_read() -> None:
 
 
 @given(scope_lists, scope_lists)
-def test_a_token_never_has_more_than_was_asked_or_granted(asked: list[str], granted: list[str]) -> None:
-    force = in_force(asked, granted)
-    assert force <= expanded(asked)
-    assert force <= expanded(granted)
+def test_a_token_never_has_more_than_was_requested_or_granted(requested: list[str], granted: list[str]) -> None:
+    effective = in_force(requested, granted)
+    assert effective <= expanded(requested)
+    assert effective <= expanded(granted)
 
 
 @given(scope_lists, scope_lists)
-def test_listing_scopes_leaves_out_no_right(asked: list[str], granted: list[str]) -> None:
-    assert expanded(as_listed(asked, granted)) == in_force(asked, granted)
+def test_listed_scopes_include_every_effective_scope(requested: list[str], granted: list[str]) -> None:
+    assert expanded(listed(requested, granted)) == in_force(requested, granted)
 
 
 @given(scope_lists)
-def test_what_was_asked_and_granted_is_listed_as_it_was_asked(asked: list[str]) -> None:
-    assert as_listed(asked, list(SCOPES)) == ordered(asked)
+def test_granted_scopes_are_listed_as_requested(requested: list[str]) -> None:
+    assert listed(requested, list(SCOPES)) == ordered(requested)
 
 
 @given(scope_lists, st.sampled_from(list(SCOPES)))
-def test_a_caller_may_do_exactly_what_is_in_force(granted: list[str], scope: str) -> None:
+def test_a_caller_has_exactly_the_effective_scopes(granted: list[str], scope: str) -> None:
     caller = Caller(1, "app", in_force(None, granted), 1, 1)
     assert caller.may(scope) == (scope in in_force(None, granted))

@@ -1,15 +1,15 @@
-"""The limits that figures are held against: the service's own statements, and the marks they have to reach."""
+"""The limits and targets of the benchmarks."""
 
 from pathlib import Path
 
-from benchmarks import catalogue, drive, measures, report, results
+from benchmarks import catalog, drive, measures, report, results
 from stoa.access.contract import NewSecret
 
-STORE = catalogue.Loaded(7, "large", 101, 10_100)
+STORE = catalog.Loaded(7, "large", 101, 10_100)
 ACCESS = measures.Access(NewSecret(1, "stoa_ci_x", "secret"), "token")
 
 
-def test_every_parameter_of_a_statement_becomes_what_was_given_for_it() -> None:
+def test_every_parameter_of_a_statement_is_replaced_by_its_value() -> None:
     values = [str(number) for number in range(101, 112)]
     assert drive.as_script(("SELECT $1,\n $11::text[], $2", values)) == "SELECT 101,  111::text[], 102;\n"
 
@@ -19,14 +19,14 @@ def test_no_parameter_is_left_in_a_limit() -> None:
         assert "$" not in measure.limit.text, measure.name
 
 
-def test_a_listings_limit_is_not_lowered_by_the_quoting_of_arrays() -> None:
+def test_the_limit_of_a_listing_is_not_lowered_by_quoting_of_arrays() -> None:
     listing = next(m for m in measures.of_large_store(STORE, ACCESS) if m.name == "listing")
     assert listing.limit.text.count("string_agg(doc, ',')") == 1
     assert "array_agg(doc" not in listing.limit.text
     assert "convert_to" not in listing.limit.text
 
 
-def test_a_mark_is_met_from_its_least_on_and_its_aim_is_told() -> None:
+def test_a_target_is_met_from_its_minimum_and_shows_its_aim() -> None:
     wanted = measures.Wanted(of_limit=0.5, aim_of_limit=0.7, of_baseline=10)
     measure = measures.Measure("listing", "", drive.Request("/"), drive.Script(""), wanted=wanted)
     one, two = (results.Round(drive.Figures(rate), drive.Figures(1000), drive.Figures(50), None) for rate in (510, 480))
@@ -40,7 +40,7 @@ def test_a_mark_is_met_from_its_least_on_and_its_aim_is_told() -> None:
     assert [mark.met for mark in met] == [True, True, True]
 
 
-def test_recorded_figures_take_the_place_of_those_before_and_of_nothing_else(tmp_path: Path) -> None:
+def test_recorded_results_replace_only_earlier_ones(tmp_path: Path) -> None:
     file = tmp_path / "benchmarks.md"
     report.record(file, "requests", "old figures")
     report.record(file, "imports", "rows a second")
@@ -48,5 +48,7 @@ def test_recorded_figures_take_the_place_of_those_before_and_of_nothing_else(tmp
     report.record(file, "requests", "new figures")
     text = file.read_text()
     assert "old figures" not in text
-    places = [text.index(words) for words in ("# Benchmarks", "new figures", "rows a second", "What the figures say")]
-    assert places == sorted(places)
+    positions = [
+        text.index(words) for words in ("# Benchmarks", "new figures", "rows a second", "What the figures say")
+    ]
+    assert positions == sorted(positions)

@@ -1,4 +1,4 @@
-"""What pgbench repeats is what the handler does: the same statements, on other rows each time."""
+"""The pgbench scripts repeat the statements of the handlers, with new rows each time."""
 
 import os
 import subprocess
@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from benchmarks.catalogue import Loaded
+from benchmarks.catalog import Loaded
 from benchmarks.drive import NUMBER, Request, Script
 from benchmarks.measures import Access
 from tests.conftest import SECRET_KEY
@@ -36,11 +36,11 @@ TABLES = (
 
 @pytest.fixture(scope="module")
 async def recorded_shop(worker_id: str) -> AsyncIterator[Shop]:
-    """A shop in a database of its own, whose new ids are high."""
+    """A shop in its own database with raised sequences."""
     url = await new_database(f"test_recording_{worker_id}_{os.getpid()}")
     await migrate(url)
     connection = await connect(url)
-    await writes.number_high(connection)
+    await writes.raise_sequences(connection)
     await connection.close()
     db = Database(url, size=2)
     application = Application(
@@ -48,7 +48,7 @@ async def recorded_shop(worker_id: str) -> AsyncIterator[Shop]:
     )
     shop = await open_shop(application, db)
     connection = await connect(url)
-    await writes.number_high(connection)  # again, for the numbers of the new store's orders
+    await writes.raise_sequences(connection)  # again, for the order numbers of the new store
     await connection.close()
     yield shop
     await shop.client.aclose()
@@ -69,7 +69,7 @@ async def counts(shop: Shop) -> dict[str, int]:
 
 
 async def repeat(shop: Shop, script: Script, folder: Path) -> dict[str, int]:
-    """Run a script a few times; answers how many rows each table got by it."""
+    """Run a script several times; returns how many rows it added to each table."""
     before = await counts(shop)
     file = folder / "script.sql"
     file.write_text(script.text)
@@ -95,9 +95,9 @@ async def repeat(shop: Shop, script: Script, folder: Path) -> dict[str, int]:
     return {table: count - before[table] for table, count in (await counts(shop)).items() if count != before[table]}
 
 
-async def test_a_repeated_creation_writes_all_that_a_real_one_writes(recorded_shop: Shop, tmp_path: Path) -> None:
+async def test_a_repeated_creation_writes_the_same_rows_as_a_real_one(recorded_shop: Shop, tmp_path: Path) -> None:
     before = await counts(recorded_shop)
-    noted = await recording.record(
+    recorded = await recording.record(
         recorded_shop.application.settings, request_of(recorded_shop, "/products", writes.NEW_PRODUCT)
     )
     once = {table: count - before[table] for table, count in (await counts(recorded_shop)).items()}
@@ -105,7 +105,7 @@ async def test_a_repeated_creation_writes_all_that_a_real_one_writes(recorded_sh
         "products": 1, "variants": 2, "stock_movements": 2, "events": 1, "idempotency_keys": 1, "row_counts": 1,
         "orders": 0, "order_lines": 0,
     }  # fmt: skip
-    written = await repeat(recorded_shop, recording.as_transaction(noted, {}), tmp_path)
+    written = await repeat(recorded_shop, recording.as_transaction(recorded, {}), tmp_path)
     assert written == {table: count * TIMES for table, count in once.items() if count}
     found = (await recorded_shop.client.get("/products", params={"sort": "-id", "limit": TIMES})).json()["data"]
     names = {product["name"] for product in found}
@@ -116,20 +116,22 @@ async def test_a_repeated_creation_writes_all_that_a_real_one_writes(recorded_sh
              AND right(k.key, 18) = right(p.external_id, 18) WHERE k.store_id = $1 AND k.status = 201""",
         recorded_shop.store_id,
     )
-    assert rows[0][0] == TIMES + 1, "each key remembers the answer for its own product"
+    assert rows[0][0] == TIMES + 1, "each key stores the response for its own product"
 
 
-async def test_a_repeated_adjustment_moves_rows_that_are_chosen_anew(recorded_shop: Shop, tmp_path: Path) -> None:
+async def test_a_repeated_adjustment_changes_other_rows_each_time(recorded_shop: Shop, tmp_path: Path) -> None:
     ids = await recorded_shop.add(*({"name": f"P{n}", "price": "1.00", "sku": f"SKU-{n}-1"} for n in range(10, 90)))
     assert len(ids) == 80
     item = {"sku": "SKU-%d-1", "op": "adjust", "quantity": 1}
-    noted = await recording.record(
+    recorded = await recording.record(
         recorded_shop.application.settings,
         request_of(recorded_shop, "/products/inventory/adjustments", {"items": [item]}, 10, 89),
     )
-    script = recording.as_transaction(noted, {"SKU-10-1": "'SKU-' || :id::text || '-1'"}, ["\\set id random(11, 89)"])
+    script = recording.as_transaction(
+        recorded, {"SKU-10-1": "'SKU-' || :id::text || '-1'"}, ["\\set id random(11, 89)"]
+    )
     written = await repeat(recorded_shop, script, tmp_path)
-    # One that was out of stock is told twice: changed, and back in stock.
+    # A variant that was out of stock has two events: changed, and back in stock.
     assert written.pop("events") in range(TIMES, 2 * TIMES + 1)
     assert written == {"stock_movements": TIMES, "idempotency_keys": TIMES}
     rows = await recorded_shop.db.fetch(
@@ -139,12 +141,12 @@ async def test_a_repeated_adjustment_moves_rows_that_are_chosen_anew(recorded_sh
     assert rows[0][0] > 1
 
 
-async def test_a_repeated_order_is_a_new_one_with_its_own_number_and_stock(recorded_shop: Shop, tmp_path: Path) -> None:
+async def test_a_repeated_order_has_its_own_number_and_stock(recorded_shop: Shop, tmp_path: Path) -> None:
     item = {"price": "1.00", "stock": {"on_hand": 100}}
     await recorded_shop.add(*({"name": f"O{n}", "sku": f"SKU-{n}-1", **item} for n in (900, 901, 902)))
     request = request_of(recorded_shop, "/orders", writes.NEW_ORDER, 900, 902)
-    noted = await recording.record(recorded_shop.application.settings, request)
-    written = await repeat(recorded_shop, recording.as_transaction(noted, {}), tmp_path)
+    recorded = await recording.record(recorded_shop.application.settings, request)
+    written = await repeat(recorded_shop, recording.as_transaction(recorded, {}), tmp_path)
     assert written == {
         "orders": TIMES, "order_lines": 3 * TIMES, "stock_movements": 3 * TIMES, "events": 4 * TIMES,
         "idempotency_keys": TIMES, "row_counts": TIMES,

@@ -49,7 +49,7 @@ class PortalService:
     @property
     def setup_url(self) -> str:
         """The setup link that the service printed at its first start."""
-        return next(word for word in self.service.said().split() if "/portal/set-up/" in word)
+        return next(word for word in self.service.output().split() if "/portal/set-up/" in word)
 
     async def create_account(self, name: str = "Maria Stone") -> Account:
         return await create_account(as_operator(self.db, self.settings), new_email(), name, PASSWORD)

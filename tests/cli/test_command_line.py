@@ -1,4 +1,4 @@
-"""The whole command line: every command explains itself, speaks JSON to programs, and ends with a code that means something."""
+"""The command line: every command has help with an example, JSON output, and meaningful exit codes."""
 
 import asyncio
 import json
@@ -40,10 +40,10 @@ EVERY = dict(walk(cli))
 LEAVES = {path: command for path, command in EVERY.items() if not isinstance(command, click.Group)}
 WITH_JSON = [path for path, command in LEAVES.items() if any("--json" in each.opts for each in command.params)]
 WITHOUT_JSON = {("serve",), ("demo",), ("worker",), ("openapi",), ("completion",)}
-ELSEWHERE = {("listen",), ("backup",), ("restore",)}  # need a world of their own, in tests/webhooks and tests/backup
+ELSEWHERE = {("listen",), ("backup",), ("restore",)}  # tested in tests/webhooks and tests/fault
 
-# What to say to each command, so that it has something to do; `{...}` are things of the test's own store.
-WORDS: dict[tuple[str, ...], str] = {
+# Arguments for each command; `{...}` are values of the test's store.
+ARGUMENTS: dict[tuple[str, ...], str] = {
     ("store", "create"): "cli-{app_id}-new --name New --currency EUR",
     ("store", "suspend"): "{handle}",
     ("store", "resume"): "{handle}",
@@ -74,13 +74,13 @@ def ids(paths: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("path", EVERY, ids=ids(EVERY))
-def test_every_command_explains_itself_with_an_example_that_it_understands(path: tuple[str, ...]) -> None:
+def test_every_command_has_help_with_a_valid_example(path: tuple[str, ...]) -> None:
     command = EVERY[path]
     shown = command.get_help(click.Context(command, info_name="stoa"))
     assert re.search(r"Examples?:", shown), "no example"
     assert all(each.help for each in command.params if isinstance(each, click.Option))
     for words in _examples(shown):
-        _understood(words)
+        _assert_valid(words)
 
 
 def _examples(shown: str) -> Iterator[list[str]]:
@@ -90,7 +90,7 @@ def _examples(shown: str) -> Iterator[list[str]]:
             yield shlex.split(found[1])
 
 
-def _understood(words: list[str]) -> None:
+def _assert_valid(words: list[str]) -> None:
     command, rest = cli, list(words)
     while isinstance(command, click.Group):
         inner = command.commands.get(rest[0])
@@ -105,7 +105,7 @@ def _understood(words: list[str]) -> None:
 
 @pytest.fixture
 def stoa(settings: Settings) -> Run:
-    """Runs a command as a shell would, in a thread of its own because it has a loop of its own."""
+    """Run a command as a shell would, in a thread because it starts its own event loop."""
 
     @asynccontextmanager
     async def database() -> AsyncGenerator[Database]:
@@ -125,12 +125,12 @@ def stoa(settings: Settings) -> Run:
     return run
 
 
-def test_every_command_that_tells_something_tells_it_as_json_too() -> None:
+def test_every_command_with_output_supports_json() -> None:
     assert set(LEAVES) - set(WITH_JSON) <= WITHOUT_JSON
 
 
 @pytest.mark.parametrize("path", [path for path in WITH_JSON if path not in ELSEWHERE], ids=" ".join)
-async def test_what_programs_read_is_json_and_nothing_else(
+async def test_json_output_is_valid_json_and_nothing_else(
     stoa: Run, shop: Shop, tmp_path: Path, path: tuple[str, ...]
 ) -> None:
     (tmp_path / "goods.csv").write_text("sku,name,price\nA,Mug,1.00\n")
@@ -140,7 +140,7 @@ async def test_what_programs_read_is_json_and_nothing_else(
         await stoa("account", "create", person, "--name", "Person", "--generate")
     if path == ("account", "take"):
         await stoa("account", "give", person, "--store", shop.store.handle)
-    words = WORDS.get(path, "").format(
+    words = ARGUMENTS.get(path, "").format(
         person=person,
         handle=shop.store.handle,
         client_id=shop.client_id,
@@ -153,25 +153,25 @@ async def test_what_programs_read_is_json_and_nothing_else(
     json.loads(done.stdout)
 
 
-async def test_what_people_read_is_no_programs_notation(stoa: Run, shop: Shop, tmp_path: Path) -> None:
+async def test_tables_contain_no_python_or_json_notation(stoa: Run, shop: Shop, tmp_path: Path) -> None:
     (tmp_path / "goods.csv").write_text("external_id,name,price\nerp-3,Tray,much\n")
     person = f"reader-{shop.app_id}@example.com"
     await stoa("account", "create", person, "--name", "Reader", "--operator", "--generate")
     words = ("import", "products", str(tmp_path / "goods.csv"), "--store", shop.store.handle)
-    told = {
+    outputs = {
         "account": (await stoa("account", "list")).stdout,
         "import": (await stoa(*words, "--match-by", "external_id")).stdout,
         "audit": (await stoa("audit", "list", "--store", shop.store.handle)).stdout,
     }
-    assert re.search(rf"{person} +Reader .*\byes\b.*\bno\b", told["account"]), told["account"]
-    assert re.search(r"external_id: erp-3 +/price +invalid_money", told["import"]), told["import"]
-    assert "scopes: " in told["audit"], told["audit"]
-    for name, text in told.items():
+    assert re.search(rf"{person} +Reader .*\byes\b.*\bno\b", outputs["account"]), outputs["account"]
+    assert re.search(r"external_id: erp-3 +/price +invalid_money", outputs["import"]), outputs["import"]
+    assert "scopes: " in outputs["audit"], outputs["audit"]
+    for name, text in outputs.items():
         assert not re.search(r"\b(True|False|None)\b|[{}\[\]]", text), f"{name}: {text}"
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_a_shell_can_take_the_completion_in(shell: str) -> None:
+def test_the_completion_script_is_valid(shell: str) -> None:
     script = CliRunner().invoke(cli, ["completion", shell]).stdout
     assert "_STOA_COMPLETE" in script
     if shutil.which(shell):
@@ -179,7 +179,7 @@ def test_a_shell_can_take_the_completion_in(shell: str) -> None:
         assert checked.returncode == 0, checked.stderr
 
 
-def test_the_completion_knows_commands_options_and_values() -> None:
+def test_the_completion_offers_commands_options_and_values() -> None:
     def completed(*words: str) -> str:
         environment = {
             **os.environ,
@@ -194,37 +194,37 @@ def test_the_completion_knows_commands_options_and_values() -> None:
     assert completed("completion", "z") == "plain,zsh\n"
 
 
-# --- how commands end ------------------------------------------------------------------------------------------------
+# --- exit codes ------------------------------------------------------------------------------------------------------
 
 
-def test_the_codes_are_those_that_are_written_down() -> None:
+def test_the_exit_codes_are_documented() -> None:
     written = {cells[0] for cells in rows(OPERATIONS / "command-line.md") if cells[0].isdecimal()}
     assert written == {"0", "1", "2", "3", "4", "130"}
 
 
 @pytest.mark.parametrize(
-    ("words", "settings", "code", "told"),
+    ("words", "settings", "code", "message"),
     [
         (["completion", "bash"], {}, 0, ""),
         (["--version"], {}, 0, ""),
         (["stroe", "list"], {}, 2, "Did you mean stoa store?"),
         (["app", "instal"], {}, 2, "Did you mean stoa app install?"),
         (["store", "create"], {}, 2, "Missing argument 'HANDLE'"),
-        (["settings"], {"port": "many"}, 2, "error: STOA_PORT='many' cannot be used"),
+        (["settings"], {"port": "many"}, 2, "error: STOA_PORT='many' is invalid"),
         (["store", "list"], {"database_url": f"postgresql://127.0.0.1:{free_port()}/x"}, 3, "cannot be reached"),
         (["migrate"], {"database_url": f"postgresql://127.0.0.1:{free_port()}/x"}, 3, "cannot be reached"),
     ],
 )
-def test_a_command_ends_with_a_code_that_says_how(
-    tmp_path: Path, words: list[str], settings: dict[str, str], code: int, told: str
+def test_a_command_exits_with_the_code_for_its_outcome(
+    tmp_path: Path, words: list[str], settings: dict[str, str], code: int, message: str
 ) -> None:
     done = Service(tmp_path).run(*words, **settings)
     assert done.returncode == code, done.stderr
-    assert told in done.stderr
+    assert message in done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_a_fault_of_ours_is_one_line_unless_its_place_is_asked_for(tmp_path: Path) -> None:
+def test_an_internal_error_is_one_line_unless_a_traceback_is_requested(tmp_path: Path) -> None:
     broken = "import stoa.settings as s; s.load = lambda **_: 1 / 0\nfrom stoa.cli import main; main()"
     for words, traced in ((["settings"], False), (["--traceback", "settings"], True)):
         done = subprocess.run([sys.executable, "-c", broken, *words], capture_output=True, text=True, check=False)
@@ -233,13 +233,13 @@ def test_a_fault_of_ours_is_one_line_unless_its_place_is_asked_for(tmp_path: Pat
         assert ("Traceback" in done.stderr) == traced
 
 
-def test_ctrl_c_ends_a_command_with_130() -> None:
+def test_ctrl_c_exits_with_130() -> None:
     code = "import os, signal\nfrom stoa.cli import main\nmain(lambda **_: os.kill(os.getpid(), signal.SIGINT))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (130, "interrupted\n")
 
 
-def test_a_reader_who_has_enough_ends_a_command_quietly(tmp_path: Path) -> None:
+def test_a_closed_pipe_ends_a_command_quietly(tmp_path: Path) -> None:
     environment = Service(tmp_path).environment
     command = " ".join(map(shlex.quote, [*STOA, "openapi"]))
     done = subprocess.run(
@@ -256,7 +256,7 @@ def test_a_reader_who_has_enough_ends_a_command_quietly(tmp_path: Path) -> None:
 
 
 class Terminal:
-    """A command in a pseudo-terminal, as a person sees it."""
+    """A command in a pseudo-terminal."""
 
     def __init__(self, *words: str, environment: dict[str, str]) -> None:
         self._screen, theirs = pty.openpty()
@@ -267,7 +267,7 @@ class Terminal:
         self.seen = b""
 
     def read(self) -> bool:
-        """Read on; whether there may be more."""
+        """Read more output; returns whether there may be more."""
         with suppress(OSError):
             part = os.read(self._screen, 4096)
             self.seen += part
@@ -281,7 +281,7 @@ class Terminal:
         return self.process.wait()
 
 
-async def test_a_long_import_shows_how_far_it_is(settings: Settings, shop: Shop, tmp_path: Path) -> None:
+async def test_a_long_import_shows_its_progress(settings: Settings, shop: Shop, tmp_path: Path) -> None:
     file = tmp_path / "goods.csv"
     lines = (f"SKU-{n},Mug {n},1.00\n" for n in range(3000))
     file.write_text("sku,name,price\n" + "".join(lines))

@@ -1,4 +1,4 @@
-"""One running service for all tests of the SDK, and a store with an app for each of them."""
+"""One running service for all tests of the SDK, and a store with an app for each test."""
 
 import itertools
 import os
@@ -30,7 +30,7 @@ def base_url(account: Account) -> str:
 
 @pytest.fixture
 def client(account: Account) -> Iterator[Client]:
-    """A client as an app would make it."""
+    """A client as an app would create it."""
     with Client(
         base_url(account),
         auth_url=f"{account.service.url}/oauth/token",

@@ -1,4 +1,4 @@
-"""Transports that lose what they carry, as networks do; the service behind them is the real one."""
+"""Transports that lose responses, in front of a real service."""
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -13,7 +13,7 @@ Lose = Callable[[httpx.Request, httpx.Response, int], httpx.Response]
 
 
 class Lossy(httpx.BaseTransport):
-    """Carries every request and keeps a note of it; `lose` says what becomes of each answer."""
+    """Sends and records every request; `lose` decides what happens to each response."""
 
     def __init__(self, lose: Lose) -> None:
         self._inner = httpx.HTTPTransport()
@@ -27,15 +27,15 @@ class Lossy(httpx.BaseTransport):
         return self._lose(request, response, len(self.to(request.url.path, request.method)))
 
     def to(self, path: str, method: str) -> list[tuple[httpx.Request, httpx.Response]]:
-        """What was sent to a path so far."""
-        return [(ask, got) for ask, got in self.seen if (ask.url.path, ask.method) == (path, method)]
+        """The requests to a path so far, with their responses."""
+        return [pair for pair in self.seen if (pair[0].url.path, pair[0].method) == (path, method)]
 
     def close(self) -> None:
         self._inner.close()
 
 
 class AsyncCounting(httpx.AsyncBaseTransport):
-    """Carries every request and counts those to each path."""
+    """Sends every request and records its path."""
 
     def __init__(self) -> None:
         self._inner = httpx.AsyncHTTPTransport()
@@ -53,25 +53,25 @@ class AsyncCounting(httpx.AsyncBaseTransport):
 
 @contextmanager
 def through(account: Account, lose: Lose, *, retries: int = 4) -> Generator[tuple[Client, Lossy]]:
-    """A client behind such a transport."""
+    """A client with such a transport."""
     transport = Lossy(lose)
     with httpx.Client(transport=transport, timeout=60) as http:
         yield Client(base_url(account), http=http, token=account.token, retries=retries), transport
 
 
-def whole(_request: httpx.Request, response: httpx.Response, _times: int) -> httpx.Response:
+def unchanged(_request: httpx.Request, response: httpx.Response, _times: int) -> httpx.Response:
     return response
 
 
 def lost_at_first(request: httpx.Request, response: httpx.Response, times: int) -> httpx.Response:
-    """The first answer to a write is lost on its way."""
+    """Lose the first response to a write."""
     if times == 1 and request.method != "GET":
-        raise httpx.ReadError("the line is dead")
+        raise httpx.ReadError("connection lost")
     return response
 
 
 def instead(status: int, text: str) -> Lose:
-    """Somebody else answers."""
+    """Replace every response."""
 
     def answer(_request: httpx.Request, _response: httpx.Response, _times: int) -> httpx.Response:
         return httpx.Response(status, text=text)

@@ -1,4 +1,4 @@
-"""An app's ordinary day: to write, read, change and delete, alone and in batches."""
+"""Ordinary calls: create, read, change and delete, one by one and in batches."""
 
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -10,7 +10,7 @@ from tests.client.conftest import base_url
 from tests.support.service import Account
 
 
-def test_a_product_lives_its_life(client: Client) -> None:
+def test_a_product_is_created_read_changed_and_deleted(client: Client) -> None:
     made = client.products.create(
         name="Linen Shirt",
         price="59.00",
@@ -32,7 +32,7 @@ def test_a_product_lives_its_life(client: Client) -> None:
         client.products.get(made.id)
 
 
-async def test_the_same_day_with_an_event_loop(async_client: AsyncClient) -> None:
+async def test_the_same_calls_work_in_an_event_loop(async_client: AsyncClient) -> None:
     made = await async_client.products.create(name="Mug", price=Decimal("12.50"), sku="MUG-1", stock={"on_hand": 3})
     assert (await async_client.products.get(made.id)).stock.on_hand == 3
     moved = await async_client.products.inventory.adjust(items=[{"sku": "MUG-1", "quantity": -1}], reason="damaged")
@@ -42,13 +42,13 @@ async def test_the_same_day_with_an_event_loop(async_client: AsyncClient) -> Non
         await async_client.products.get(made.id)
 
 
-def test_only_what_was_asked_for_is_there(client: Client) -> None:
+def test_fields_limits_the_response(client: Client) -> None:
     made = client.products.create(name="Mug", price="12.50", fields=["id", "name"])
     assert made.name == "Mug"
     assert not made.price
 
 
-def test_a_resource_knows_the_answer_that_brought_it(client: Client) -> None:
+def test_a_resource_has_the_response_it_came_in(client: Client) -> None:
     made = client.products.create(name="Mug", price="12.50", idempotency_key="once")
     assert (made.answer.status, made.answer.replayed) == (201, False)
     assert made.answer.etag is not None
@@ -56,7 +56,7 @@ def test_a_resource_knows_the_answer_that_brought_it(client: Client) -> None:
     assert client.products.create(name="Mug", price="12.50", idempotency_key="once").answer.replayed
 
 
-def test_a_change_of_what_somebody_else_has_changed_is_refused(client: Client) -> None:
+def test_a_concurrent_change_is_refused_with_if_match(client: Client) -> None:
     made = client.products.create(name="Mug", price="12.50")
     newer = client.products.update(made.id, price="13.00")
     with pytest.raises(codes.VersionConflict) as refused:
@@ -65,14 +65,14 @@ def test_a_change_of_what_somebody_else_has_changed_is_refused(client: Client) -
     assert client.products.update(made.id, if_match=newer.version, price="14.00").price == Decimal("14.00")
 
 
-def test_what_has_not_changed_need_not_be_read_again(client: Client) -> None:
+def test_an_unchanged_resource_raises_not_modified(client: Client) -> None:
     read = client.products.get(client.products.create(name="Mug", price="12.50").id)
     assert read.answer.etag
     with pytest.raises(NotModified):
         client.products.get(read.id, if_none_match=read.answer.etag)
 
 
-def test_a_batch_tells_what_became_of_each_item(client: Client) -> None:
+def test_a_batch_returns_the_result_of_each_item(client: Client) -> None:
     done = client.products.batch(
         mode="independent",
         items=[
@@ -88,13 +88,13 @@ def test_a_batch_tells_what_became_of_each_item(client: Client) -> None:
     assert isinstance(first, models.Product)
 
 
-def test_what_was_read_can_be_sent_back(client: Client) -> None:
+def test_a_model_can_be_sent_back(client: Client) -> None:
     made = client.products.create(name="Shirt", price="1.00", seo={"title": "A shirt"}, tags=["linen"])
     other = client.products.create(name="Coat", price=made.price, seo=made.seo, tags=made.tags)
     assert (other.seo, other.price, other.tags) == (made.seo, made.price, made.tags)
 
 
-def test_times_and_sets_and_metadata_are_asked_as_the_service_reads_them(client: Client) -> None:
+def test_times_lists_and_metadata_are_encoded_in_queries(client: Client) -> None:
     client.products.create(name="Mug & Bowl, 20% off", price="12.50", metadata={"kind": "a b/c&d"}, tags=["x y"])
     client.products.create(name="Bowl", price="30.00", status="draft")
     assert client.products.list(metadata={"kind": "a b/c&d"}).page().total == 1
@@ -111,7 +111,7 @@ def test_a_time_without_a_zone_is_refused_before_it_is_sent(client: Client) -> N
         client.products.list(updated_since=datetime(2020, 1, 1)).page()  # noqa: DTZ001
 
 
-async def test_one_client_leads_to_other_stores(client: Client, account: Account) -> None:
+async def test_a_client_can_be_used_for_other_stores(client: Client, account: Account) -> None:
     other = await account.service.account(f"{account.handle}-other")
     with pytest.raises(codes.AppNotInstalled):
         client.at(base_url(other)).products.list().page()
@@ -121,17 +121,17 @@ async def test_one_client_leads_to_other_stores(client: Client, account: Account
     assert client.at(base_url(other)).products.list().page().total == 0
 
 
-def test_a_token_of_one_store_is_not_taken_to_another(account: Account) -> None:
+def test_a_token_bound_to_one_store_is_not_used_for_another(account: Account) -> None:
     with Client(base_url(account), client_id=account.client_id, client_secret=account.client_secret) as bound:
         assert bound.at(base_url(account)).products.list().page().total == 0
 
 
-def test_any_address_can_be_called(client: Client) -> None:
+def test_any_path_can_be_called(client: Client) -> None:
     made = client.request("POST", "/products", body={"name": "Mug", "price": "1.00"})
     assert client.request("GET", f"/products/{made['data']['id']}")["data"]["name"] == "Mug"
 
 
-def test_nothing_that_is_shown_holds_a_secret(client: Client, account: Account) -> None:
+def test_no_representation_contains_a_secret(client: Client, account: Account) -> None:
     assert account.client_secret not in repr(client)
     client.products.list().page()
     assert account.client_secret not in repr(vars(client))

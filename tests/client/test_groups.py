@@ -1,4 +1,4 @@
-"""Orders, customers and webhooks, as an app works with them."""
+"""Orders, customers and webhooks through the SDK."""
 
 import asyncio
 from decimal import Decimal
@@ -27,14 +27,14 @@ def test_an_order_is_placed_shipped_and_found_again(client: Client) -> None:
     assert client.products.list(sku="MUG-1").page().data[0].stock.on_hand == 3
 
 
-def test_what_a_copy_leaves_out_is_told(client: Client) -> None:
+def test_a_copy_reports_skipped_line_items(client: Client) -> None:
     client.products.create(name="Mug", price="12.50", sku="MUG-1", stock={"on_hand": 5})
     order = client.orders.create(line_items=[{"sku": "MUG-1", "quantity": 2}])
     copy = client.orders.duplicate(order.id)
     assert (copy.status, copy.answer.meta.get("skipped_line_items", [])) == ("draft", [])
 
 
-def test_a_customer_is_known_and_forgotten(client: Client) -> None:
+def test_a_customer_is_created_and_erased(client: Client) -> None:
     made = client.customers.create(email="ada@example.com", first_name="Ada")
     client.customers.addresses.create(made.id, address1="1 Mill Lane", city="Leeds", country_code="GB")
     entries = client.customers.update_metadata(made.id, {"tier": "gold"})
@@ -47,7 +47,7 @@ def test_a_customer_is_known_and_forgotten(client: Client) -> None:
     assert client.customers.list(email="ada@example.com").first() is None
 
 
-def test_a_subscription_is_followed_without_an_address_of_ones_own(client: Client) -> None:
+def test_a_subscription_is_followed_by_long_polling(client: Client) -> None:
     hook = client.webhooks.create(events=["product.*"])
     product = client.products.create(name="Mug", price="12.50")
     client.products.update(product.id, price="13.00")

@@ -1,4 +1,4 @@
-"""Files go up in a stream, are followed to their end, and come back as reports."""
+"""Files are uploaded as a stream, followed until the import ends, and reported row by row."""
 
 import gzip
 import io
@@ -29,12 +29,12 @@ def as_path(folder: Path) -> Upload:
     return folder / "mugs.ndjson"
 
 
-def as_packed_path(folder: Path) -> Upload:
+def as_gzipped_path(folder: Path) -> Upload:
     (folder / "mugs.ndjson.gz").write_bytes(gzip.compress(ndjson(3)))
     return str(folder / "mugs.ndjson.gz")
 
 
-def as_sheet(folder: Path) -> Upload:
+def as_csv(folder: Path) -> Upload:
     (folder / "mugs.csv").write_text("sku,name,price\nMUG-0,Mug 0,1.00\nMUG-1,Mug 1,1.00\nMUG-2,Mug 2,1.00\n")
     return folder / "mugs.csv"
 
@@ -43,7 +43,7 @@ def as_rows(_folder: Path) -> Upload:
     return rows(3)
 
 
-@pytest.mark.parametrize("given", [as_path, as_packed_path, as_sheet, as_rows])
+@pytest.mark.parametrize("given", [as_path, as_gzipped_path, as_csv, as_rows])
 def test_a_file_may_be_a_path_or_rows(client: Client, tmp_path: Path, given: Callable[[Path], Upload]) -> None:
     job = client.products.imports.create(given(tmp_path), wait_s=5)
     done = client.products.imports.wait(job, within_s=60)
@@ -51,8 +51,8 @@ def test_a_file_may_be_a_path_or_rows(client: Client, tmp_path: Path, given: Cal
     assert {product.name for product in client.products.list()} == {"Mug 0", "Mug 1", "Mug 2"}
 
 
-def test_an_open_file_is_sent_from_where_it_stands_and_stays_open(client: Client, tmp_path: Path) -> None:
-    (tmp_path / "mugs.ndjson").write_bytes(b"a line of no use\n" + ndjson(3))
+def test_an_open_file_is_sent_from_its_position_and_stays_open(client: Client, tmp_path: Path) -> None:
+    (tmp_path / "mugs.ndjson").write_bytes(b"a line to skip\n" + ndjson(3))
     with (tmp_path / "mugs.ndjson").open("rb") as file:
         file.readline()
         job = client.products.imports.create(file)
@@ -61,12 +61,12 @@ def test_an_open_file_is_sent_from_where_it_stands_and_stays_open(client: Client
 
 
 @pytest.mark.parametrize("given", [ndjson(2), io.BytesIO(ndjson(2)), iter([ndjson(1), ndjson(1)])])
-def test_bytes_need_to_be_told_what_they_are(client: Client, given: Upload) -> None:
+def test_bytes_need_a_media_type(client: Client, given: Upload) -> None:
     with pytest.raises(ValueError, match="media_type"):
         client.products.imports.create(given)
 
 
-async def test_rows_may_come_bit_by_bit(async_client: AsyncClient) -> None:
+async def test_rows_may_come_from_an_async_iterator(async_client: AsyncClient) -> None:
     async def slowly() -> AsyncIterator[dict[str, Any]]:
         for row in rows(3):
             yield row
@@ -77,7 +77,7 @@ async def test_rows_may_come_bit_by_bit(async_client: AsyncClient) -> None:
     assert [row.status async for row in async_client.products.imports.rows(done)] == ["created"] * 3
 
 
-def test_the_report_tells_of_every_row_and_failed_ones_can_be_mended(client: Client, tmp_path: Path) -> None:
+def test_failed_rows_can_be_saved_corrected_and_imported_again(client: Client, tmp_path: Path) -> None:
     file = tmp_path / "mugs.csv"
     file.write_text("sku,name,price\nA,Mug,1.00\nB,Bowl,much\n")
     done = client.products.imports.wait(client.products.imports.create(file), within_s=60)
@@ -88,11 +88,11 @@ def test_the_report_tells_of_every_row_and_failed_ones_can_be_mended(client: Cli
     client.products.imports.save_failures(done, failures)
     assert "B,Bowl,much" in failures.read_text()
     failures.write_text(failures.read_text().replace("much", "2.00"))
-    mended = client.products.imports.wait(client.products.imports.create(failures), within_s=60)
-    assert mended.counts.created == 1
+    corrected = client.products.imports.wait(client.products.imports.create(failures), within_s=60)
+    assert corrected.counts.created == 1
 
 
-def test_an_upload_that_broke_is_sent_again_from_its_beginning(account: Account) -> None:
+def test_an_interrupted_upload_is_retried_from_the_start(account: Account) -> None:
     with through(account, lost_at_first) as (client, transport):
         job = client.products.imports.create(rows(200))
         sent = transport.to(f"/stores/{account.handle}/api/v3/app/products/imports", "POST")
@@ -100,13 +100,13 @@ def test_an_upload_that_broke_is_sent_again_from_its_beginning(account: Account)
         assert client.products.imports.wait(job, within_s=60).counts.created == 200
 
 
-def test_a_report_is_read_line_by_line_whatever_its_text_holds(client: Client) -> None:
+def test_unusual_line_separators_do_not_split_a_row_of_the_report(client: Client) -> None:
     odd = "A\u2028B\x85C\x0bD"
     job = client.products.imports.create([{"sku": odd, "name": "Mug", "price": "much"}])
     [row] = client.products.imports.rows(client.products.imports.wait(job, within_s=60))
     assert row.key == {"sku": odd}
 
 
-def test_a_file_that_cannot_be_used_is_refused_at_once(client: Client) -> None:
+def test_an_invalid_file_is_refused_at_once(client: Client) -> None:
     with pytest.raises(codes.ValidationFailed):
         client.products.imports.create(b"sku,prise\nA,1\n", media_type="text/csv")

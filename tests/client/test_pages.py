@@ -1,4 +1,4 @@
-"""Lists of any length."""
+"""Pagination of lists."""
 
 import asyncio
 
@@ -23,28 +23,28 @@ async def test_a_list_is_read_over_all_its_pages_with_an_event_loop(client: Clie
     assert [len(page) async for page in async_client.products.list(limit=3).pages()] == [3, 3, 1]
 
 
-def test_reading_may_begin_at_a_numbered_page(client: Client) -> None:
+def test_reading_may_start_at_a_numbered_page(client: Client) -> None:
     _stock(client, 7)
     assert [product.name for product in client.products.list(limit=3, page=2)] == [f"Mug {n}" for n in range(3, 7)]
 
 
-def test_a_page_tells_how_many_there_are(client: Client) -> None:
+def test_a_page_has_the_exact_total(client: Client) -> None:
     _stock(client, 3)
     page = client.products.list(limit=2).page()
     assert (page.total, len(page), page.next_cursor is not None, page.prev_cursor) == (3, 2, True, None)
 
 
-def test_an_empty_list_has_no_first(client: Client) -> None:
+def test_an_empty_list_has_no_first_item(client: Client) -> None:
     assert client.products.list().first() is None
     assert list(client.products.list()) == []
 
 
-def test_deleted_ones_come_as_tombstones_where_they_are_asked_for(client: Client) -> None:
-    kept, gone = (client.products.create(name=name, price="1.00") for name in ("Kept", "Gone"))
-    client.products.delete(gone.id)
+def test_deleted_resources_are_tombstones_with_include_deleted(client: Client) -> None:
+    kept, deleted = (client.products.create(name=name, price="1.00") for name in ("Kept", "Deleted"))
+    client.products.delete(deleted.id)
     found = list(client.products.list(include_deleted=True))
     assert [type(each) for each in found] == [models.Product, Tombstone]
-    assert [each.id for each in found] == [kept.id, gone.id]
+    assert [each.id for each in found] == [kept.id, deleted.id]
     assert [each.id for each in client.products.list()] == [kept.id]
 
 

@@ -1,14 +1,14 @@
-"""Trying again is safe: what a broken network hides happens once."""
+"""Retries are safe: a write whose response was lost takes effect once."""
 
 import httpx
 import pytest
 
 from stoa.client import Client, ConnectionFailed, codes, errors
-from tests.client.lossy import instead, lost_at_first, through, whole
+from tests.client.lossy import instead, lost_at_first, through, unchanged
 from tests.support.service import Account, free_port
 
 
-def test_a_write_whose_answer_was_lost_has_one_effect(account: Account) -> None:
+def test_a_write_whose_response_was_lost_takes_effect_once(account: Account) -> None:
     with through(account, lost_at_first) as (client, transport):
         made = client.products.create(name="Mug", price="12.50", sku="MUG-1")
         sent = transport.to(f"/stores/{account.handle}/api/v3/app/products", "POST")
@@ -19,14 +19,14 @@ def test_a_write_whose_answer_was_lost_has_one_effect(account: Account) -> None:
 
 
 def test_two_writes_have_two_keys(account: Account) -> None:
-    with through(account, whole) as (client, transport):
+    with through(account, unchanged) as (client, transport):
         for _ in range(2):
             client.products.create(name="Mug", price="12.50")
     assert len({request.headers["idempotency-key"] for request, _ in transport.seen}) == 2
 
 
 @pytest.mark.parametrize("status", [429, 502, 503, 504])
-def test_an_answer_that_asks_to_come_back_is_obeyed(account: Account, status: int) -> None:
+def test_retry_after_is_respected(account: Account, status: int) -> None:
     def busy(_request: httpx.Request, response: httpx.Response, times: int) -> httpx.Response:
         return httpx.Response(status, headers={"retry-after": "0"}) if times <= 2 else response
 
@@ -35,26 +35,26 @@ def test_an_answer_that_asks_to_come_back_is_obeyed(account: Account, status: in
     assert len(transport.seen) == 3
 
 
-def test_what_the_service_calls_final_is_not_tried_again(account: Account) -> None:
-    with through(account, whole) as (client, transport), pytest.raises(codes.ValidationFailed):
+def test_a_permanent_error_is_not_retried(account: Account) -> None:
+    with through(account, unchanged) as (client, transport), pytest.raises(codes.ValidationFailed):
         client.products.create(name="", price="much")
     assert len(transport.seen) == 1
 
 
-def test_the_number_of_tries_is_bounded(account: Account) -> None:
+def test_the_number_of_retries_is_bounded(account: Account) -> None:
     def dead(_request: httpx.Request, _response: httpx.Response, _times: int) -> httpx.Response:
         raise httpx.ConnectError("no way")
 
     with (
         through(account, dead, retries=2) as (client, transport),
-        pytest.raises(ConnectionFailed, match="3 tries") as failed,
+        pytest.raises(ConnectionFailed, match="3 attempts") as failed,
     ):
         client.products.list().page()
     assert isinstance(failed.value.__cause__, httpx.ConnectError)
     assert len(transport.seen) == 3
 
 
-def test_who_is_told_to_wait_longer_than_that_does_not_wait(account: Account) -> None:
+def test_a_retry_after_beyond_the_longest_pause_is_an_error(account: Account) -> None:
     def later(_request: httpx.Request, _response: httpx.Response, _times: int) -> httpx.Response:
         return httpx.Response(429, headers={"retry-after": "120"}, json={"code": "rate_limited", "retryable": True})
 
@@ -64,15 +64,15 @@ def test_who_is_told_to_wait_longer_than_that_does_not_wait(account: Account) ->
     assert len(transport.seen) == 1
 
 
-async def test_the_real_limit_is_waited_out(account: Account) -> None:
+async def test_the_client_waits_for_the_real_rate_limit(account: Account) -> None:
     narrow = await account.service.account(f"{account.handle}-narrow", burst=2, refill=2)
-    with through(narrow, whole, retries=8) as (client, transport):
+    with through(narrow, unchanged, retries=8) as (client, transport):
         for _ in range(4):
             client.products.list().page()
     assert 429 in {answer.status_code for _, answer in transport.seen}
 
 
-def test_a_service_that_is_not_there_is_told_as_such() -> None:
+def test_an_unreachable_service_raises_connection_failed() -> None:
     with (
         Client(f"http://127.0.0.1:{free_port()}/stores/demo", token="x", retries=1) as client,
         pytest.raises(ConnectionFailed),
@@ -80,7 +80,7 @@ def test_a_service_that_is_not_there_is_told_as_such() -> None:
         client.products.list().page()
 
 
-def test_an_answer_of_somebody_else_is_told_as_such(account: Account) -> None:
+def test_a_response_that_is_not_from_the_service_is_unexpected(account: Account) -> None:
     with (
         through(account, instead(200, "<html>welcome</html>")) as (client, _),
         pytest.raises(errors.UnexpectedAnswer),

@@ -1,4 +1,4 @@
-"""The SDK follows the declarations, both clients alike, and needs nothing of the server."""
+"""Both clients of the SDK cover all declared operations, and load nothing of the server."""
 
 import inspect
 import json
@@ -20,7 +20,7 @@ OPERATIONS = operations(description())
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_the_generated_modules_are_those_of_the_description(name: str) -> None:
+def test_the_generated_modules_match_the_openapi_document(name: str) -> None:
     assert (CLIENT / name).read_text() == MODULES[name], "run make sdk"
 
 
@@ -32,10 +32,10 @@ def clients() -> Iterator[Any]:
 def test_every_operation_can_be_called_in_both_clients() -> None:
     for client in clients():
         for operation in OPERATIONS:
-            place = client
+            resource = client
             for part in operation.chain:
-                place = getattr(place, part.replace("-", "_"))
-            method = getattr(place, operation.name)
+                resource = getattr(resource, part.replace("-", "_"))
+            method = getattr(resource, operation.name)
             assert inspect.getdoc(method), f"{operation.id} has no documentation"
 
 
@@ -48,8 +48,8 @@ def test_every_call_of_the_client_is_an_operation_or_written_by_hand() -> None:
                 assert name.startswith("_") or name in by_hand or (chain, name) in known, f"{chain} {name}"
 
 
-def _resources(place: Any, chain: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
-    for name, value in cast("dict[str, Any]", vars(place)).items():
+def _resources(parent: Any, chain: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for name, value in cast("dict[str, Any]", vars(parent)).items():
         if isinstance(value, Resource | AsyncResource):
             yield (*chain, name), value
             yield from _resources(value, (*chain, name))
@@ -68,7 +68,7 @@ def test_the_package_is_marked_as_typed() -> None:
     assert (ROOT / "src/stoa/py.typed").exists()
 
 
-def test_a_wrong_argument_is_found_before_the_program_runs(tmp_path: Path) -> None:
+def test_the_type_checker_finds_a_wrong_argument(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(
         "from stoa.client import Client\n"

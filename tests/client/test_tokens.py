@@ -1,4 +1,4 @@
-"""Tokens come and go by themselves."""
+"""The clients get and renew tokens automatically."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -32,13 +32,13 @@ async def counted(account: Account) -> AsyncIterator[Counted]:
         )
 
 
-async def test_many_tasks_ask_for_one_token(counted: Counted) -> None:
+async def test_concurrent_tasks_share_one_token_request(counted: Counted) -> None:
     client, transport = counted
     await asyncio.gather(*(client.products.list().page() for _ in range(20)))
     assert transport.paths.count("/oauth/token") == 1
 
 
-async def test_a_revoked_token_is_replaced_once_for_all_who_need_one(account: Account, counted: Counted) -> None:
+async def test_a_revoked_token_is_renewed_once_for_all_tasks(account: Account, counted: Counted) -> None:
     client, transport = counted
     await client.products.list().page()
     assert account.service.run("token", "revoke", "--app", account.client_id).returncode == 0
@@ -49,19 +49,17 @@ async def test_a_revoked_token_is_replaced_once_for_all_who_need_one(account: Ac
     assert transport.paths.count("/oauth/token") == 2
 
 
-def test_threads_share_a_token_too(account: Account) -> None:
+def test_threads_share_a_token(account: Account) -> None:
     transport = Lossy(lambda _request, response, _times: response)
     with httpx.Client(transport=transport, timeout=60) as http, ThreadPoolExecutor(8) as pool:
         client = Client(base_url(account), http=http, client_id=account.client_id, client_secret=account.client_secret)
         reads = [pool.submit(lambda: client.products.list().page()) for _ in range(16)]
         assert [read.result().total for read in reads] == [0] * 16
-    asked = [ask for ask, _ in transport.seen if ask.url.path.endswith("/oauth/token")]
-    assert len(asked) == 1
+    requests = [request for request, _ in transport.seen if request.url.path.endswith("/oauth/token")]
+    assert len(requests) == 1
 
 
-async def test_a_token_near_its_end_is_renewed_before_it_is_refused(
-    counted: Counted, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_token_is_renewed_before_it_expires(counted: Counted, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Token, "fresh", property(lambda _: False))
     client, transport = counted
     await client.products.list().page()
@@ -69,7 +67,7 @@ async def test_a_token_near_its_end_is_renewed_before_it_is_refused(
     assert [path.rsplit("/", 1)[1] for path in transport.paths] == ["token", "products", "token", "products"]
 
 
-def test_wrong_credentials_are_told_as_such(account: Account) -> None:
+def test_wrong_credentials_raise_token_refused(account: Account) -> None:
     with (
         Client(base_url(account), client_id=account.client_id, client_secret="wrong") as client,
         pytest.raises(TokenRefused) as refused,
@@ -78,14 +76,14 @@ def test_wrong_credentials_are_told_as_such(account: Account) -> None:
     assert (refused.value.status, refused.value.error) == (401, "invalid_client")
 
 
-def test_a_token_of_ones_own_is_used_as_it_is(account: Account) -> None:
+def test_a_given_token_is_used_unchanged(account: Account) -> None:
     with Client(base_url(account), token=account.token) as client:
         assert client.products.list().page().total == 0
     with Client(base_url(account), token="stoa_at_wrong") as client, pytest.raises(codes.InvalidToken):
         client.products.list().page()
 
 
-def test_a_token_may_be_narrower_than_the_app(account: Account) -> None:
+def test_a_token_may_have_fewer_scopes_than_the_app(account: Account) -> None:
     with Client(
         base_url(account), client_id=account.client_id, client_secret=account.client_secret, scopes=["products:read"]
     ) as client:
@@ -95,7 +93,7 @@ def test_a_token_may_be_narrower_than_the_app(account: Account) -> None:
     assert refused.value.more["required_scope"] == "products:write"
 
 
-def test_a_client_comes_from_the_environment(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_can_be_configured_by_the_environment(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("STOA_CLIENT_ID", raising=False)
     with pytest.raises(ValueError, match="STOA_CLIENT_ID"):
         Client.from_environment()
@@ -107,6 +105,6 @@ def test_a_client_comes_from_the_environment(account: Account, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("options", [{}, {"client_id": "x"}, {"client_id": "x", "client_secret": "y", "token": "z"}])
-def test_who_calls_must_be_clear(options: dict[str, str]) -> None:
+def test_credentials_and_token_are_mutually_exclusive(options: dict[str, str]) -> None:
     with pytest.raises(ValueError, match="client_id and client_secret, or a token"):
         Client("http://localhost", **options)  # pyright: ignore[reportArgumentType]

@@ -1,4 +1,4 @@
-"""Services that the fault stories share where a story leaves them as it found them."""
+"""Services that tests share if they leave them unchanged."""
 
 import os
 from collections.abc import AsyncIterator
@@ -12,7 +12,7 @@ BODY_SECONDS = "2"
 
 @pytest.fixture(scope="session")
 async def service(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> AsyncIterator[Service]:
-    """Two workers with metrics, on a database of the test run's own server, impatient with slow bodies."""
+    """Two workers with metrics and a short time limit for bodies, on a database of the test server."""
     url = await new_database(f"fault_{worker_id}_{os.getpid()}")
     running = Service(
         tmp_path_factory.mktemp("service"),

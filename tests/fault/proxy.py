@@ -1,4 +1,4 @@
-"""A line to PostgreSQL that can be cut at the worst moment: while a COMMIT, or the answer to it, is on its way."""
+"""A proxy to PostgreSQL that can cut the connection before a COMMIT or before its response."""
 
 import asyncio
 from asyncio import StreamReader, StreamWriter
@@ -10,12 +10,12 @@ COMMIT = b"COMMIT\x00"
 
 
 class Proxy:
-    """Carries connections from a port on loopback to the server at `url`."""
+    """Forwards connections from a port on loopback to the server at `url`."""
 
     def __init__(self, url: str) -> None:
         self._target = urlsplit(url)
-        self._lines: set[asyncio.Task[None]] = set()
-        self.cut: Literal["before", "after"] | None = None  # the next COMMIT is lost on its way there, or its answer
+        self._connections: set[asyncio.Task[None]] = set()
+        self.cut: Literal["before", "after"] | None = None  # whether to lose the next COMMIT, or its response
         self.cuts = 0
 
     async def __aenter__(self) -> Self:
@@ -24,10 +24,10 @@ class Proxy:
 
     async def __aexit__(self, *_: object) -> None:
         self._server.close()
-        for line in self._lines:
-            line.cancel()
-        if self._lines:
-            await asyncio.wait(self._lines)
+        for connection in self._connections:
+            connection.cancel()
+        if self._connections:
+            await asyncio.wait(self._connections)
 
     @property
     def url(self) -> str:
@@ -35,9 +35,9 @@ class Proxy:
         return f"postgresql://{self._target.username}@127.0.0.1:{port}{self._target.path}?sslmode=disable"
 
     def _accept(self, reader: StreamReader, writer: StreamWriter) -> None:
-        line = asyncio.create_task(self._carry(reader, writer))
-        self._lines.add(line)
-        line.add_done_callback(self._lines.discard)
+        connection = asyncio.create_task(self._forward(reader, writer))
+        self._connections.add(connection)
+        connection.add_done_callback(self._connections.discard)
 
     async def _connect(self) -> tuple[StreamReader, StreamWriter]:
         options = parse_qs(self._target.query)
@@ -45,34 +45,34 @@ class Proxy:
             return await asyncio.open_unix_connection(f"{options['host'][0]}/.s.PGSQL.{options['port'][0]}")
         return await asyncio.open_connection(self._target.hostname, self._target.port or 5432)
 
-    async def _carry(self, reader: StreamReader, writer: StreamWriter) -> None:
+    async def _forward(self, reader: StreamReader, writer: StreamWriter) -> None:
         from_server, to_server = await self._connect()
-        doomed = False
+        cut_response = False
 
-        async def ask() -> None:
-            nonlocal doomed
+        async def requests() -> None:
+            nonlocal cut_response
             while data := await reader.read(65_536):
                 if COMMIT in data and self.cut is not None:
                     where, self.cut = self.cut, None
                     self.cuts += 1
                     if where == "before":
                         return
-                    doomed = True
+                    cut_response = True
                 to_server.write(data)
                 await to_server.drain()
 
-        async def answer() -> None:
-            while (data := await from_server.read(65_536)) and not doomed:
+        async def responses() -> None:
+            while (data := await from_server.read(65_536)) and not cut_response:
                 writer.write(data)
                 await writer.drain()
 
-        ways = [asyncio.create_task(ask()), asyncio.create_task(answer())]
+        directions = [asyncio.create_task(requests()), asyncio.create_task(responses())]
         try:
-            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(directions, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for way in ways:
-                way.cancel()
-            await asyncio.wait(ways)
+            for direction in directions:
+                direction.cancel()
+            await asyncio.wait(directions)
             for end in (writer, to_server):
                 end.close()
                 with suppress(OSError):

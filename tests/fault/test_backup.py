@@ -1,4 +1,4 @@
-"""Backups: taken while others write, put back whole or not at all, and rehearsed on a cluster of the moment."""
+"""Backups are taken under load, restored atomically, and rehearsed in a temporary database."""
 
 import asyncio
 import io
@@ -19,31 +19,31 @@ from stoa.access.grants import install
 from stoa.access.stores import create_store
 from stoa.backup import invariants
 from stoa.backup.archive import DUMP, KEY, MANIFEST, BackupRefused
-from stoa.backup.programs import _reached  # pyright: ignore[reportPrivateUsage]
+from stoa.backup.programs import _connection  # pyright: ignore[reportPrivateUsage]
 from stoa.backup.restoring import restore
 from stoa.backup.saving import save
 from stoa.db.migrate import LATEST, migrate
 from stoa.db.pool import Database, connect
 from stoa.settings import Settings, load
 from tests.conftest import SECRET_KEY
-from tests.fault.test_migrations import DEBIAN, answers, debian_postgres
+from tests.fault.test_migrations import DEBIAN, accepts_connections, debian_postgres
 from tests.support.service import Account, Service, new_database
 from tests.support.shops import SHIRT, operator_of
 
 OTHER_KEY = "a7" * 32
-_numbers = itertools.count(1)  # a database that was used may be in the hands of autovacuum, and cannot be dropped then
+_numbers = itertools.count(1)  # autovacuum may hold a used database, which then cannot be dropped
 
 
 @pytest.fixture
 async def source(worker_id: str) -> str:
-    """A small database with a store, an app, and an audit log of their making."""
+    """A small database with a store, an app and their audit log."""
     url = await new_database(f"backup_{worker_id}_{os.getpid()}_{next(_numbers)}")
     await migrate(url)
-    await furnish(url)
+    await fill(url)
     return url
 
 
-async def furnish(url: str) -> None:
+async def fill(url: str) -> None:
     db = Database(url, size=1)
     operator = operator_of(db, load({}, database_url=url, secret_key=SECRET_KEY))
     await create_store(operator, "saved", "A store", "USD")
@@ -53,8 +53,8 @@ async def furnish(url: str) -> None:
 
 
 @pytest.fixture
-async def place(worker_id: str) -> str:
-    """An empty database to put a backup into."""
+async def target(worker_id: str) -> str:
+    """An empty database to restore into."""
     return await new_database(f"restored_{worker_id}_{os.getpid()}_{next(_numbers)}")
 
 
@@ -96,16 +96,16 @@ def altered(file: Path, **members: Any) -> Path:
     return made
 
 
-async def test_a_backup_is_put_back_as_it_was(source: str, place: str, tmp_path: Path) -> None:
+async def test_a_backup_is_restored_unchanged(source: str, target: str, tmp_path: Path) -> None:
     file = await saved(source, tmp_path)
-    manifest = await restore(place, settings_for(tmp_path), file, replace=False)
-    assert await stores(place) == ["saved"]
-    assert await broken(place) == {}
+    manifest = await restore(target, settings_for(tmp_path), file, replace=False)
+    assert await stores(target) == ["saved"]
+    assert await broken(target) == {}
     assert manifest.tables["stores"] == 1
     assert manifest.tables["audit_entries"] > 0
 
 
-async def test_a_backup_may_be_put_back_again_in_place_of_what_came_after_it(source: str, tmp_path: Path) -> None:
+async def test_a_restore_replaces_everything_written_after_the_backup(source: str, tmp_path: Path) -> None:
     file = await saved(source, tmp_path)
     db = Database(source, size=1)
     await create_store(operator_of(db, settings_for(tmp_path)), "later", "A store", "USD")
@@ -118,24 +118,24 @@ async def test_a_backup_may_be_put_back_again_in_place_of_what_came_after_it(sou
     await again.close()
 
 
-async def test_ids_go_on_where_they_were(source: str, place: str, tmp_path: Path) -> None:
-    await restore(place, settings_for(tmp_path), await saved(source, tmp_path), replace=False)
-    db = Database(place, size=1)
+async def test_sequences_continue_after_a_restore(source: str, target: str, tmp_path: Path) -> None:
+    await restore(target, settings_for(tmp_path), await saved(source, tmp_path), replace=False)
+    db = Database(target, size=1)
     row = await create_store(operator_of(db, settings_for(tmp_path)), "next", "A store", "USD")
     [[first]] = await db.fetch("SELECT id FROM stores WHERE handle = 'saved'")
     await db.close()
     assert row.id > first
-    assert await broken(place) == {}
+    assert await broken(target) == {}
 
 
-async def test_stores_that_are_there_are_not_replaced_by_accident(source: str, tmp_path: Path) -> None:
+async def test_existing_stores_are_not_replaced_by_accident(source: str, tmp_path: Path) -> None:
     file = await saved(source, tmp_path)
     with pytest.raises(BackupRefused, match="--replace"):
         await restore(source, settings_for(tmp_path), file, replace=False)
     assert await stores(source) == ["saved"]
 
 
-async def test_a_database_that_is_being_served_is_left_alone(source: str, tmp_path: Path) -> None:
+async def test_a_database_in_use_by_a_service_is_refused(source: str, tmp_path: Path) -> None:
     file = await saved(source, tmp_path)
     served = await connect(source)
     with pytest.raises(BackupRefused, match="stop every service"):
@@ -143,13 +143,11 @@ async def test_a_database_that_is_being_served_is_left_alone(source: str, tmp_pa
     await served.close()
 
 
-@pytest.mark.parametrize("place_", [100, 2_000, -200, -20])
-async def test_a_damaged_backup_is_found_out_before_anything_is_touched(
-    source: str, tmp_path: Path, place_: int
-) -> None:
+@pytest.mark.parametrize("index", [100, 2_000, -200, -20])
+async def test_a_damaged_backup_is_detected_before_anything_is_changed(source: str, tmp_path: Path, index: int) -> None:
     file = await saved(source, tmp_path)
     content = bytearray(file.read_bytes())
-    content[place_] ^= 0xFF
+    content[index] ^= 0xFF
     file.write_bytes(content)
     with pytest.raises(BackupRefused):
         await restore(source, settings_for(tmp_path), file, replace=True)
@@ -157,20 +155,20 @@ async def test_a_damaged_backup_is_found_out_before_anything_is_touched(
 
 
 @pytest.mark.parametrize("content", [b"", b"not a zip", b"PK\x05\x06" + bytes(18)])
-async def test_another_file_is_no_backup(source: str, tmp_path: Path, content: bytes) -> None:
+async def test_a_file_that_is_no_backup_is_refused(source: str, tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "stoa.backup"
     file.write_bytes(content)
-    with pytest.raises(BackupRefused, match="no backup"):
+    with pytest.raises(BackupRefused, match="is not a backup"):
         await restore(source, settings_for(tmp_path), file, replace=True)
 
 
 @pytest.mark.parametrize("name", ["missing.backup", "."])
-async def test_a_file_that_cannot_be_read_is_said_so(source: str, tmp_path: Path, name: str) -> None:
+async def test_an_unreadable_file_is_reported(source: str, tmp_path: Path, name: str) -> None:
     with pytest.raises(BackupRefused, match="cannot be read"):
         await restore(source, settings_for(tmp_path), tmp_path / name, replace=True)
 
 
-async def test_half_a_dump_changes_nothing(source: str, tmp_path: Path) -> None:
+async def test_a_truncated_dump_changes_nothing(source: str, tmp_path: Path) -> None:
     file = await saved(source, tmp_path)
     half = tmp_path / "half.backup"
     with zipfile.ZipFile(file) as old, zipfile.ZipFile(half, "w") as new:
@@ -182,7 +180,7 @@ async def test_half_a_dump_changes_nothing(source: str, tmp_path: Path) -> None:
     assert await stores(source) == ["saved"]
 
 
-async def test_rows_that_are_missing_undo_the_restore(source: str, tmp_path: Path) -> None:
+async def test_missing_rows_roll_the_restore_back(source: str, tmp_path: Path) -> None:
     file = await saved(source, tmp_path)
     with zipfile.ZipFile(file) as archive:
         tables = msgspec.json.decode(archive.read(MANIFEST))["tables"]
@@ -197,50 +195,52 @@ async def test_a_backup_of_a_newer_release_is_refused(source: str, tmp_path: Pat
         await restore(source, settings_for(tmp_path), file, replace=True)
 
 
-async def test_a_backup_of_another_line_of_migrations_is_refused(source: str, tmp_path: Path) -> None:
+async def test_a_backup_with_other_migrations_is_refused(source: str, tmp_path: Path) -> None:
     file = altered(await saved(source, tmp_path), migrations={"1": "another"})
     with pytest.raises(BackupRefused, match="migration 0001 differs"):
         await restore(source, settings_for(tmp_path), file, replace=True)
 
 
-async def test_a_key_from_the_environment_is_not_in_the_backup_but_needed_again(
-    source: str, place: str, tmp_path: Path
+async def test_a_key_from_the_environment_is_not_in_the_backup_and_required_to_restore(
+    source: str, target: str, tmp_path: Path
 ) -> None:
     file = await saved(source, tmp_path)
     assert KEY not in zipfile.ZipFile(file).namelist()
-    with pytest.raises(BackupRefused, match="holds no key"):
-        await restore(place, settings_for(tmp_path / "new", key=""), file, replace=False)
+    with pytest.raises(BackupRefused, match="contains no key"):
+        await restore(target, settings_for(tmp_path / "new", key=""), file, replace=False)
     with pytest.raises(BackupRefused, match="not the key of this backup"):
-        await restore(place, settings_for(tmp_path, OTHER_KEY), file, replace=False)
+        await restore(target, settings_for(tmp_path, OTHER_KEY), file, replace=False)
 
 
-async def test_a_key_from_the_data_folder_comes_back_with_the_backup(source: str, place: str, tmp_path: Path) -> None:
+async def test_a_key_from_the_data_folder_is_restored_with_the_backup(source: str, target: str, tmp_path: Path) -> None:
     (tmp_path / KEY).write_text(SECRET_KEY + "\n")
     file = await saved(source, tmp_path, key="")
     new = tmp_path / "new"
     new.mkdir()
     (new / KEY).write_text(OTHER_KEY + "\n")
-    await restore(place, settings_for(new, key=""), file, replace=False)
+    await restore(target, settings_for(new, key=""), file, replace=False)
     assert (new / KEY).read_text().strip() == SECRET_KEY
     assert (new / KEY).stat().st_mode & 0o777 == 0o600
     assert [each.read_text().strip() for each in new.glob("secret.key.before-*")] == [OTHER_KEY]
 
 
-async def test_an_empty_database_is_nothing_to_back_up(place: str, tmp_path: Path) -> None:
+async def test_an_empty_database_cannot_be_backed_up(target: str, tmp_path: Path) -> None:
     with pytest.raises(BackupRefused, match="never migrated"):
-        await save(place, settings_for(tmp_path), io.BytesIO())
+        await save(target, settings_for(tmp_path), io.BytesIO())
 
 
-async def test_what_breaks_an_invariant_is_found(source: str) -> None:
+async def test_violated_invariants_are_found(source: str) -> None:
     db = await connect(source)
     await db.execute("INSERT INTO row_counts (store_id, resource, delta) SELECT id, 'products', 3 FROM stores")
     await db.execute("UPDATE audit_entries SET actor = 'somebody else' WHERE position = 1")
     await db.close()
-    assert await broken(source) == {"totals are as many as there are rows": 1, "the audit chains verify": 2}
+    assert await broken(source) == {"totals equal the number of rows": 1, "the audit chains verify": 2}
 
 
 def test_a_password_is_never_on_a_command_line() -> None:
-    address, environment = _reached("postgresql://stoa:p%40ss@db.example.com:5432,db2.example.com/stoa?sslmode=require")
+    address, environment = _connection(
+        "postgresql://stoa:p%40ss@db.example.com:5432,db2.example.com/stoa?sslmode=require"
+    )
     assert address == "postgresql://stoa@db.example.com:5432,db2.example.com/stoa?sslmode=require"
     assert environment["PGPASSWORD"] == "p@ss"
 
@@ -248,17 +248,17 @@ def test_a_password_is_never_on_a_command_line() -> None:
 @pytest.mark.skipif(not DEBIAN.exists(), reason="Debian's PostgreSQL 15 is not installed")
 async def test_a_server_of_an_older_version_is_backed_up_and_restored(tmp_path: Path) -> None:
     with tempfile.TemporaryDirectory() as folder, debian_postgres(Path(folder)) as server:
-        await answers(server)
+        await accepts_connections(server)
         url = await new_database("stoa", server)
         await migrate(url)
-        await furnish(url)
+        await fill(url)
         file = await saved(url, tmp_path)
         await restore(url, settings_for(tmp_path), file, replace=True)
         assert await stores(url) == ["saved"]
 
 
 async def keep_writing(account: Account) -> None:
-    """What an app does all day: products, and stock that moves."""
+    """Create products and adjust stock until cancelled."""
     async with account.client() as client:
         for number in range(1_000_000):
             body = {
@@ -273,11 +273,11 @@ async def keep_writing(account: Account) -> None:
             assert answer.status_code == 200, answer.text
 
 
-async def test_the_drill_a_busy_service_is_saved_lost_and_back_with_every_credential(tmp_path: Path) -> None:
-    """The whole story by the commands that an operator has."""
+async def test_a_busy_service_is_saved_and_restored_with_every_credential(tmp_path: Path) -> None:
+    """The whole procedure with the commands of an operator."""
     file = tmp_path / "stoa.backup"
     first = Service(tmp_path / "first", workers=1)
-    del first.environment["STOA_SECRET_KEY"]  # so that the key is the folder's own
+    del first.environment["STOA_SECRET_KEY"]  # so that the key is in the data folder
     with first:
         key = (tmp_path / "first/secret.key").read_text().strip()
         first.environment["STOA_SECRET_KEY"] = key
@@ -289,12 +289,12 @@ async def test_the_drill_a_busy_service_is_saved_lost_and_back_with_every_creden
                 await asyncio.sleep(0)
         taken = await asyncio.to_thread(first.run, "backup", str(file), "--json")
         assert taken.returncode == 0, taken.stderr
-        assert not writing.done(), "nobody waited for the backup"
+        assert not writing.done(), "writes continued during the backup"
         writing.cancel()
         with suppress(asyncio.CancelledError):
             await writing
         again = await asyncio.to_thread(first.run, "backup", str(file))
-        assert (again.returncode, "exists already" in again.stderr) == (1, True)
+        assert (again.returncode, "already exists" in again.stderr) == (1, True)
         running = await asyncio.to_thread(first.run, "restore", str(file), "--replace")
         assert (running.returncode, "in use by another Stoa" in running.stderr) == (1, True)
         drill = await asyncio.to_thread(first.run, "restore", str(file), "--drill", "--json")
@@ -305,9 +305,9 @@ async def test_the_drill_a_busy_service_is_saved_lost_and_back_with_every_creden
 
     second = Service(tmp_path / "second", workers=1)
     del second.environment["STOA_SECRET_KEY"]
-    put_back = second.run("restore", str(file), "--json")
-    assert put_back.returncode == 0, put_back.stderr
-    assert {each["broken"] for each in msgspec.json.decode(put_back.stdout)["invariants"]} == {0}
+    restored = second.run("restore", str(file), "--json")
+    assert restored.returncode == 0, restored.stderr
+    assert {each["broken"] for each in msgspec.json.decode(restored.stdout)["invariants"]} == {0}
     with second:
         moved = Account(second, account.handle, account.client_id, account.client_secret, account.token)
         async with moved.client() as client:

@@ -1,4 +1,4 @@
-"""A connection that is cut after the commit and before the answer: the retry with the same key has one effect."""
+"""A connection is cut after the commit and before the response: the retry with the same key has one effect."""
 
 import asyncio
 import json
@@ -14,17 +14,17 @@ import pytest
 
 from tests.support.service import Account, Service, new_database
 
-CUTS = int(os.environ.get("CUTS", "40"))  # `make cut` asks for 500
+CUTS = int(os.environ.get("CUTS", "40"))  # `make cut` sets 500
 AT_ONCE = 5
 
 
 class Cutter:
-    """Carries requests to a service and waits for each answer, but hangs up instead of handing it on."""
+    """Forwards requests to a service, and closes the connection when the response starts."""
 
     def __init__(self, port: int) -> None:
         self._target = port
-        self._lines: set[asyncio.Task[None]] = set()
-        self.swallowed: list[int] = []  # the statuses that nobody got to see
+        self._connections: set[asyncio.Task[None]] = set()
+        self.swallowed: list[int] = []  # the statuses that the client never received
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._accept, "127.0.0.1")
@@ -33,32 +33,32 @@ class Cutter:
 
     async def __aexit__(self, *_: object) -> None:
         self._server.close()
-        if self._lines:
-            await asyncio.wait(self._lines)
+        if self._connections:
+            await asyncio.wait(self._connections)
 
     def _accept(self, reader: StreamReader, writer: StreamWriter) -> None:
-        line = asyncio.create_task(self._carry(reader, writer))
-        self._lines.add(line)
-        line.add_done_callback(self._lines.discard)
+        connection = asyncio.create_task(self._forward(reader, writer))
+        self._connections.add(connection)
+        connection.add_done_callback(self._connections.discard)
 
-    async def _carry(self, reader: StreamReader, writer: StreamWriter) -> None:
-        answers, onward = await asyncio.open_connection("127.0.0.1", self._target)
+    async def _forward(self, reader: StreamReader, writer: StreamWriter) -> None:
+        responses, requests = await asyncio.open_connection("127.0.0.1", self._target)
 
         async def forward() -> None:
             while data := await reader.read(65_536):
-                onward.write(data)
-                await onward.drain()
+                requests.write(data)
+                await requests.drain()
 
-        asking = asyncio.create_task(forward())
+        forwarding = asyncio.create_task(forward())
         try:
-            # The first byte of an answer is sent after the commit, so this is the moment between the two.
-            self.swallowed.append(int((await answers.readline()).split()[1]))
+            # The first byte of a response is sent after the commit.
+            self.swallowed.append(int((await responses.readline()).split()[1]))
         finally:
             writer.transport.abort()
-            onward.transport.abort()
-            asking.cancel()
+            requests.transport.abort()
+            forwarding.cancel()
             with suppress(asyncio.CancelledError, OSError):
-                await asking
+                await forwarding
 
 
 @pytest.fixture
@@ -68,14 +68,14 @@ async def account(tmp_path: Path) -> AsyncIterator[Account]:
 
 
 async def _cut_and_retry(account: Account, path: str, bodies: list[dict[str, Any]]) -> list[int]:
-    """Send each body over a line that is cut, then twice over a good one; answers the ids of what was made."""
-    turns = asyncio.Semaphore(AT_ONCE)
+    """Send each body over a connection that is cut, then twice over a good one; returns the created ids."""
+    limit = asyncio.Semaphore(AT_ONCE)
     async with Cutter(account.service.port) as cutter, account.client() as client:
         cut_url = account.url.replace(f":{account.service.port}/", f":{cutter.port}/")
 
         async def write(body: dict[str, Any]) -> int:
             headers = {"idempotency-key": f"{path}-{body['external_id']}"}
-            async with turns:
+            async with limit:
                 async with account.service.client(base_url=cut_url, headers=account.headers) as unlucky:
                     with pytest.raises(httpx.TransportError):
                         await unlucky.post(path, json=body, headers=headers)
@@ -90,7 +90,7 @@ async def _cut_and_retry(account: Account, path: str, bodies: list[dict[str, Any
     return made
 
 
-async def test_writes_whose_answers_were_cut_off_are_done_once(account: Account) -> None:
+async def test_writes_whose_responses_were_cut_off_take_effect_once(account: Account) -> None:
     half = CUTS // 2
     products = [
         {"name": f"Mug {n}", "price": "9.00", "external_id": f"p{n}", "sku": f"MUG-{n}", "stock": {"on_hand": 100_000}}

@@ -1,4 +1,4 @@
-"""Workers killed again and again under load, and the database restarted in the middle: no event is lost on its way."""
+"""Delivery workers are killed under load and the database restarts: no event is lost."""
 
 import asyncio
 import hashlib
@@ -25,16 +25,16 @@ from tests.fault.test_lost_database import Postgres
 from tests.support.receivers import Receiver
 from tests.support.service import STOA
 
-SECONDS = float(os.environ.get("DELIVERY_SECONDS", "60"))  # `make deep-deliveries` takes ten minutes
+SECONDS = float(os.environ.get("DELIVERY_SECONDS", "60"))  # `make deep-deliveries` sets ten minutes
 EVENTS_PER_S = 500
 STORES, RESOURCES, WORKERS = 4, 50, 3
-RECOVERY_S = 240  # only a fault lasts this long: machines that run tests are busy
+RECOVERY_S = 240  # far above what recovery needs, because test machines are busy
 MOST_REPEATED = 0.005
 DATA = '{"id":1,"name":"Mug","description":"' + "x" * 500 + '"}'
 
 
-class Press:
-    """Writes events at an even pace, and knows which of them were committed."""
+class Writer:
+    """Writes events at a constant rate, and records which were committed."""
 
     def __init__(self, database: Database, nudge: Notifier) -> None:
         self.committed: dict[str, int] = {}  # event -> store
@@ -53,7 +53,7 @@ class Press:
                 await asyncio.sleep((batch - behind) / EVENTS_PER_S)
 
     async def _write(self, count: int) -> None:
-        """One transaction of one store; whether a commit that was cut off took place is asked afterwards."""
+        """Write one transaction of one store; after a failed commit, only missing events are written again."""
         store = random.randint(1, STORES)
         rows: list[tuple[str, int, int]] = []
         for _ in range(count):
@@ -82,8 +82,8 @@ class Press:
             return
 
 
-class Crew:
-    """Real `stoa worker` processes, of which one is killed every now and then and replaced at once."""
+class Workers:
+    """Real `stoa worker` processes, which are killed at random and replaced at once."""
 
     def __init__(self, url: str, folder: Path) -> None:
         self._environment = {
@@ -107,30 +107,30 @@ class Crew:
     async def kill_on(self, stop: asyncio.Event) -> None:
         while not stop.is_set():
             await asyncio.sleep(random.uniform(1, 4))
-            place = random.randrange(WORKERS)
-            self._members[place].send_signal(SIGKILL)
-            self._members[place].wait()
-            self._members[place] = self._start()
+            index = random.randrange(WORKERS)
+            self._members[index].send_signal(SIGKILL)
+            self._members[index].wait()
+            self._members[index] = self._start()
             self.kills += 1
 
-    def stop_most(self) -> list[subprocess.Popen[bytes]]:
-        """Make all but one stand still, wherever they are just now."""
+    def suspend_most(self) -> list[subprocess.Popen[bytes]]:
+        """Suspend all but one."""
         for member in self._members[1:]:
             member.send_signal(SIGSTOP)
         return self._members[1:]
 
     def close(self) -> list[int]:
-        """End them in order; answers their exit codes."""
+        """Stop all; returns their exit codes."""
         for member in self._members:
             member.send_signal(SIGTERM)
         return [member.wait(60) for member in self._members]
 
-    def said(self) -> str:
+    def output(self) -> str:
         return self._log.read_text()
 
 
 async def open_stores(database: Database, url: str) -> None:
-    """Stores with one subscription each; of every second one, what happens to a resource must arrive in order."""
+    """Create stores with one subscription each; every second one requires order per resource."""
     settings = load({}, secret_key=SECRET_KEY)
     sealer = Sealer(secret_key(settings))
     for number in range(1, STORES + 1):
@@ -175,8 +175,8 @@ def arrivals(receiver: Receiver) -> list[Arrived]:
     return found
 
 
-async def until_drained(database: Database, receiver: Receiver, press: Press) -> float:
-    """Wait until everything has arrived and was recorded; says how long that took."""
+async def until_drained(database: Database, receiver: Receiver, writer: Writer) -> float:
+    """Wait until every event has arrived and is settled; returns how long it took."""
     started = time.monotonic()
     waiting = missing = 1
     while time.monotonic() - started < RECOVERY_S:
@@ -184,11 +184,11 @@ async def until_drained(database: Database, receiver: Receiver, press: Press) ->
             "SELECT (SELECT sum(waiting)::bigint FROM lanes) + (SELECT count(*) FROM events WHERE routed_on = 'infinity')"
         )
         if not waiting:
-            missing = len(press.committed.keys() - {received.headers["webhook-id"] for received in receiver.received})
+            missing = len(writer.committed.keys() - {received.headers["webhook-id"] for received in receiver.received})
             if not missing:
                 return time.monotonic() - started
         await asyncio.sleep(0.5)
-    raise AssertionError(f"{missing} events did not arrive, {waiting} still wait")
+    raise AssertionError(f"{missing} events did not arrive, {waiting} are still waiting")
 
 
 @pytest.mark.timeout(SECONDS + RECOVERY_S + 120)
@@ -198,71 +198,71 @@ async def test_no_event_is_lost_when_workers_are_killed_and_the_database_restart
         database, nudge = Database(server.dsn, size=4), Notifier(server.dsn)
         async with Receiver() as receiver:
             await open_stores(database, receiver.url)
-            crew, press, stop = Crew(server.dsn, tmp_path), Press(database, nudge), asyncio.Event()
-            killing = asyncio.create_task(crew.kill_on(stop))
+            workers, writer, stop = Workers(server.dsn, tmp_path), Writer(database, nudge), asyncio.Event()
+            killing = asyncio.create_task(workers.kill_on(stop))
             try:
-                await press.run(SECONDS / 2)
+                await writer.run(SECONDS / 2)
                 with server.stopped():
                     pass
-                await press.run(SECONDS / 2)
+                await writer.run(SECONDS / 2)
             finally:
                 stop.set()
                 await killing
-            recovered = await until_drained(database, receiver, press)
-            codes = crew.close()
+            recovered = await until_drained(database, receiver, writer)
+            codes = workers.close()
             seen = arrivals(receiver)
         [[deadlocks]] = await database.fetch(
             "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
         )
         await nudge.close()
         await database.close()
-    assert {arrived.event for arrived in seen} == set(press.committed)
-    repeated = len(seen) - len(press.committed)
-    print(f"{len(press.committed)} events, {crew.kills} kills, {repeated} repeated, recovered in {recovered:.1f} s")  # noqa: T201
-    assert repeated <= MOST_REPEATED * len(press.committed), f"{repeated} of {len(press.committed)} came twice"
+    assert {arrived.event for arrived in seen} == set(writer.committed)
+    repeated = len(seen) - len(writer.committed)
+    print(f"{len(writer.committed)} events, {workers.kills} kills, {repeated} repeated, recovered in {recovered:.1f} s")  # noqa: T201
+    assert repeated <= MOST_REPEATED * len(writer.committed), f"{repeated} of {len(writer.committed)} arrived twice"
     assert deadlocks == 0
-    # One that replaced a killed one a moment ago may not have come so far as to hear the signal itself.
-    assert set(codes) <= {0, -SIGTERM}, crew.said()[-2000:]
+    # A worker that has just started may not have installed its signal handler yet.
+    assert set(codes) <= {0, -SIGTERM}, workers.output()[-2000:]
     assert_gap_free(seen)
     assert_ordered(seen)
 
 
 @pytest.mark.timeout(RECOVERY_S + 120)
-async def test_what_a_worker_that_stands_still_has_in_hand_is_taken_over(tmp_path: Path) -> None:
+async def test_the_deliveries_of_a_suspended_worker_are_taken_over(tmp_path: Path) -> None:
     with Postgres(tmp_path / "postgres") as server:
         await migrate(server.dsn)
         database, nudge = Database(server.dsn, size=4), Notifier(server.dsn)
         async with Receiver() as receiver:
             await open_stores(database, receiver.url)
-            crew, press = Crew(server.dsn, tmp_path), Press(database, nudge)
-            await press.run(5)
-            still = crew.stop_most()
+            workers, writer = Workers(server.dsn, tmp_path), Writer(database, nudge)
+            await writer.run(5)
+            suspended = workers.suspend_most()
             try:
-                await press.run(5)
-                await until_drained(database, receiver, press)
+                await writer.run(5)
+                await until_drained(database, receiver, writer)
             finally:
-                for member in still:
+                for member in suspended:
                     member.send_signal(SIGCONT)
-            codes = crew.close()
+            codes = workers.close()
             seen = arrivals(receiver)
         await nudge.close()
         await database.close()
-    assert {arrived.event for arrived in seen} == set(press.committed)
-    # On a busy machine one may have been stopped before it came so far as to hear signals.
-    assert set(codes) <= {0, -SIGTERM}, crew.said()[-2000:]
+    assert {arrived.event for arrived in seen} == set(writer.committed)
+    # On a busy machine, a worker may have been suspended before it installed its signal handler.
+    assert set(codes) <= {0, -SIGTERM}, workers.output()[-2000:]
     assert_gap_free(seen)
     assert_ordered(seen)
 
 
 def assert_gap_free(seen: list[Arrived]) -> None:
-    """Each subscription's sequences are 1, 2, 3 ..., one for each event, however often it came."""
+    """The sequences of each subscription are 1, 2, 3 ..., one for each event, however often it arrived."""
     for store in range(1, STORES + 1):
         pairs = {(arrived.sequence, arrived.event) for arrived in seen if arrived.store == store}
         assert sorted(sequence for sequence, _ in pairs) == list(range(1, len(pairs) + 1))
 
 
 def assert_ordered(seen: list[Arrived]) -> None:
-    """Where order was asked for, each version of a resource came for the first time after the one before it."""
+    """With ordering by resource, each version of a resource first arrived after the previous one."""
     known: Counter[tuple[int, int]] = Counter()
     for arrived in seen:
         if arrived.store % 2:

@@ -1,4 +1,4 @@
-"""Tokens that nobody issued open nothing, break nothing, and cost the database next to nothing."""
+"""Forged tokens are refused, cause no errors, and cost hardly any database time."""
 
 import random
 import string
@@ -20,35 +20,35 @@ VISIBLE = string.ascii_letters + string.digits + string.punctuation
 
 
 def mutations(token: str, seed: int) -> Iterator[str]:
-    """The token with some of its characters changed, lost, doubled, swapped or turned to other case."""
+    """Variants of a token with characters changed, removed, inserted, swapped or in the other case."""
     chance = random.Random(seed)
     while True:
         letters = list(token)
         for _ in range(chance.choice((1, 1, 1, 2, 5, 30))):
             if not letters:
                 break
-            place = chance.randrange(len(letters))
+            index = chance.randrange(len(letters))
             match chance.randrange(6):
                 case 0:
-                    letters[place] = chance.choice(VISIBLE)
+                    letters[index] = chance.choice(VISIBLE)
                 case 1:
-                    letters.pop(place)
+                    letters.pop(index)
                 case 2:
-                    letters.insert(place, chance.choice(VISIBLE))
+                    letters.insert(index, chance.choice(VISIBLE))
                 case 3:
                     other = chance.randrange(len(letters))
-                    letters[place], letters[other] = letters[other], letters[place]
+                    letters[index], letters[other] = letters[other], letters[index]
                 case 4:
-                    letters[place] = letters[place].swapcase()
+                    letters[index] = letters[index].swapcase()
                 case _:
-                    letters = letters[: place + 1]
+                    letters = letters[: index + 1]
         mutated = "".join(letters)
         if mutated != token:
             yield mutated
 
 
 async def ask(shop: Shop, authorization: bytes) -> tuple[int, str]:
-    """One request as the server hands it over: status and code of the answer."""
+    """Send one request through ASGI; returns the status and code of the response."""
     sent: list[MutableMapping[str, Any]] = []
 
     async def receive() -> dict[str, Any]:
@@ -70,11 +70,11 @@ async def test_ten_thousand_mutated_tokens_are_all_refused(shop: Shop) -> None:
     assert (await shop.client.get("/products")).status_code == 200
 
 
-async def test_a_mutated_token_is_refused_without_asking_the_database(shop: Shop, settings: Settings) -> None:
-    nowhere = Admission(Database("postgresql://127.0.0.1:1/nowhere"), settings)
+async def test_a_mutated_token_is_refused_without_a_database_query(shop: Shop, settings: Settings) -> None:
+    offline = Admission(Database("postgresql://127.0.0.1:1/nowhere"), settings)
     for _, token in zip(range(MUTATIONS), mutations(shop.token, 2), strict=False):
         with pytest.raises(InvalidToken):
-            await nowhere.caller(shop.store, token)
+            await offline.caller(shop.store, token)
 
 
 async def test_well_formed_tokens_that_were_never_issued_are_refused(shop: Shop) -> None:
@@ -92,5 +92,5 @@ async def test_well_formed_tokens_that_were_never_issued_are_refused(shop: Shop)
     (b"bearer \x00\x1f", "invalid_token"),
     (b"Bearer " + b"a" * 9_000, "invalid_token"),
 ])  # fmt: skip
-async def test_an_authorization_header_of_any_shape_is_refused(shop: Shop, header: bytes, code: str) -> None:
+async def test_a_malformed_authorization_header_is_refused(shop: Shop, header: bytes, code: str) -> None:
     assert await ask(shop, header) == (401, code)

@@ -1,4 +1,4 @@
-"""Workers that are killed under load are replaced, and no acknowledged write is lost or done twice."""
+"""Workers killed under load are replaced, and no acknowledged write is lost or applied twice."""
 
 import asyncio
 import os
@@ -15,7 +15,7 @@ KILLS = 6
 
 
 async def write(client: httpx.AsyncClient, title: str) -> int:
-    """Write a note as a careful app does: again with the same key until there is an answer; says how often."""
+    """Create a note as a careful app does: retry with the same key until it succeeds; returns the number of tries."""
     async with asyncio.timeout(PATIENCE_S):
         for tries in range(1, 10_000):
             try:
@@ -39,16 +39,16 @@ async def write_on(account: Account, name: str, done: asyncio.Event) -> list[str
     return written
 
 
-async def test_workers_killed_again_and_again_take_nothing_down_and_lose_nothing(tmp_path: Path) -> None:
+async def test_repeated_kills_of_workers_neither_stop_the_service_nor_lose_writes(tmp_path: Path) -> None:
     with Service(tmp_path, database_url=await new_database(f"killed_{os.getpid()}"), command=WITH_NOTES) as service:
         await service.add_notes()
         account = await service.account("killed")
         done = asyncio.Event()
         writers = [asyncio.create_task(write_on(account, f"writer-{n}", done)) for n in range(WRITERS)]
         for turn in range(KILLS):
-            await asyncio.to_thread(until, lambda: len(service.workers()) == 2, "there are two workers")
+            await asyncio.to_thread(until, lambda: len(service.workers()) == 2, "two workers run")
             await asyncio.sleep(0.2)
-            for worker in service.workers()[: 1 + turn % 2]:  # now one, now all of them
+            for worker in service.workers()[: 1 + turn % 2]:  # alternately one and all of them
                 os.kill(worker, SIGKILL)
         await asyncio.to_thread(until, lambda: service.status("/ready") == 200, "it answers again")
         done.set()
@@ -58,5 +58,5 @@ async def test_workers_killed_again_and_again_take_nothing_down_and_lose_nothing
         rows = await db.fetch("SELECT title FROM notes WHERE title LIKE 'writer-%'")
         await db.close()
         assert sorted(row[0] for row in rows) == sorted(written)
-        assert service.said().count("Unexpected exit from worker") >= KILLS
+        assert service.output().count("a worker exited unexpectedly") >= KILLS
         assert service.stop() == 0

@@ -1,4 +1,4 @@
-"""When the line to the database breaks around a COMMIT, a retry with the same key still has one effect."""
+"""The connection to the database breaks around a COMMIT: a retry with the same key still has one effect."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -19,13 +19,13 @@ ROUNDS = 50
 
 @pytest.fixture
 async def proxy(database_url: str) -> AsyncIterator[Proxy]:
-    async with Proxy(database_url) as line:
-        yield line
+    async with Proxy(database_url) as running:
+        yield running
 
 
 @pytest.fixture
 async def client(proxy: Proxy, shop: Shop) -> AsyncIterator[httpx.AsyncClient]:
-    """The shop's app, calling a service that reaches the database over the proxy."""
+    """A client of the shop's app, for a service that connects to the database through the proxy."""
     settings = msgspec.structs.replace(shop.application.settings, database_url=proxy.url)
     application = Application(settings, [*ENDPOINTS, *notes.routes.endpoints])
     async with api_client(application, shop.store.handle, shop.token) as calling:
@@ -34,7 +34,7 @@ async def client(proxy: Proxy, shop: Shop) -> AsyncIterator[httpx.AsyncClient]:
 
 
 @pytest.mark.parametrize(("where", "replayed"), [("before", None), ("after", "true")])
-async def test_a_write_whose_commit_was_cut_off_is_done_once(
+async def test_a_write_whose_commit_was_cut_off_takes_effect_once(
     proxy: Proxy, client: httpx.AsyncClient, where: Literal["before", "after"], replayed: str | None
 ) -> None:
     for turn in range(ROUNDS):
@@ -51,7 +51,7 @@ async def test_a_write_whose_commit_was_cut_off_is_done_once(
     assert (await client.get("/notes")).json()["meta"]["total"] == ROUNDS
 
 
-async def test_requests_that_run_beside_the_one_cut_off_are_answered(proxy: Proxy, client: httpx.AsyncClient) -> None:
+async def test_concurrent_requests_are_not_affected_by_the_cut(proxy: Proxy, client: httpx.AsyncClient) -> None:
     for turn in range(10):
         proxy.cut = "after"
         writes = [

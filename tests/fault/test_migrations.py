@@ -1,4 +1,4 @@
-"""Migrations may be run by several at once, refuse what was tampered with, and suit the oldest PostgreSQL we promise."""
+"""Migrations run concurrently, refuse edited files, and work on the oldest supported PostgreSQL."""
 
 import asyncio
 import os
@@ -25,12 +25,12 @@ async def test_several_processes_may_migrate_an_empty_database_at_once(tmp_path:
     service = Service(tmp_path, database_url=await new_database(f"race_{os.getpid()}"))
     ended = await asyncio.gather(*(asyncio.to_thread(service.run, "migrate") for _ in range(3)))
     assert [each.returncode for each in ended] == [0, 0, 0], ended
-    told = "".join(each.stdout for each in ended)
-    assert told.count("applied 0001") == 1
-    assert told.count(f"The schema is at version {LATEST}.") == 3
+    output = "".join(each.stdout for each in ended)
+    assert output.count("applied 0001") == 1
+    assert output.count(f"The schema is at version {LATEST}.") == 3
 
 
-async def test_a_migration_that_was_edited_after_it_was_applied_is_refused(tmp_path: Path) -> None:
+async def test_a_migration_edited_after_it_was_applied_is_refused(tmp_path: Path) -> None:
     service = Service(tmp_path, database_url=await new_database(f"edited_{os.getpid()}"))
     await migrate(service.database_url)
     db = await connect(service.database_url)
@@ -45,7 +45,7 @@ async def test_a_migration_that_was_edited_after_it_was_applied_is_refused(tmp_p
 
 @contextmanager
 def debian_postgres(folder: Path) -> Generator[str]:
-    """PostgreSQL 15 as Debian ships it, on loopback, run by an ordinary user."""
+    """PostgreSQL 15 from Debian, on loopback, run by an ordinary user."""
     user = "nobody" if os.geteuid() == 0 else None
     if user is not None:
         shutil.chown(folder, user)
@@ -63,7 +63,7 @@ def debian_postgres(folder: Path) -> Generator[str]:
         server.wait(PATIENCE_S)
 
 
-async def answers(url: str) -> None:
+async def accepts_connections(url: str) -> None:
     async with asyncio.timeout(PATIENCE_S):
         while True:
             try:
@@ -75,9 +75,9 @@ async def answers(url: str) -> None:
 
 
 @pytest.mark.skipif(not DEBIAN.exists(), reason="Debian's PostgreSQL 15 is not installed")
-async def test_the_schema_every_statement_and_the_service_suit_postgresql_15(tmp_path: Path) -> None:
+async def test_the_schema_every_statement_and_the_service_work_on_postgresql_15(tmp_path: Path) -> None:
     with tempfile.TemporaryDirectory() as folder, debian_postgres(Path(folder)) as server:
-        await answers(server)
+        await accepts_connections(server)
         url = await new_database("stoa", server)
         assert [migration.version for migration in await migrate(url)][-1] == LATEST
         db = Database(url, size=1)

@@ -1,14 +1,14 @@
-"""Clients that are slow, or never come to the point, are let go; all others do not notice them."""
+"""Slow and silent clients are disconnected, and do not affect others."""
 
 import asyncio
 import resource
 import time
 
-from tests.support.service import Held, Service
+from tests.support.service import PartialRequest, Service
 
 HEADERS_S = 10
-LATEST_S = 40  # generous: on an idle machine it is half a second beyond the limit
-EACH = 300  # together more than granian by itself would accept
+LATEST_S = 40  # generous: on an idle machine it is half a second after the limit
+EACH = 300  # together more than Granian accepts by default
 SLOW = {
     "silent": [],
     "half of the headers": [b"GET /live HTTP/1.1\r\nhost: localhost\r\nx-slow: "],
@@ -31,7 +31,7 @@ async def seconds_until_closed(port: int, parts: list[bytes]) -> float:
         async with asyncio.timeout(LATEST_S):
             while await reader.read(65_536):
                 pass
-    except ConnectionError:  # closed while a drop was on its way
+    except ConnectionError:  # closed while a byte was being sent
         pass
     finally:
         sending.cancel()
@@ -39,27 +39,27 @@ async def seconds_until_closed(port: int, parts: list[bytes]) -> float:
     return time.monotonic() - started
 
 
-async def test_a_crowd_without_a_whole_request_keeps_nobody_out_and_is_let_go_after_ten_seconds(
+async def test_clients_without_a_complete_request_are_closed_after_ten_seconds_and_block_no_others(
     service: Service,
 ) -> None:
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     account = await service.account("crowded")
     kinds = [kind for kind in SLOW for _ in range(EACH)]
-    crowd = asyncio.gather(*(seconds_until_closed(service.port, SLOW[kind]) for kind in kinds))
+    clients = asyncio.gather(*(seconds_until_closed(service.port, SLOW[kind]) for kind in kinds))
     await asyncio.sleep(HEADERS_S / 3)
     assert await account.statuses() == {200}
-    for kind, seconds in zip(kinds, await crowd, strict=True):
+    for kind, seconds in zip(kinds, await clients, strict=True):
         assert HEADERS_S / 2 < seconds < LATEST_S, kind
 
 
-async def test_a_body_that_does_not_arrive_is_answered_408(service: Service) -> None:
-    async with Held(await service.account("slow-body"), "too slow") as request:
+async def test_a_body_that_does_not_arrive_gets_408(service: Service) -> None:
+    async with PartialRequest(await service.account("slow-body"), "too slow") as request:
         assert await request.status() == 408
 
 
-async def test_a_body_that_drips_is_answered_408(service: Service) -> None:
-    async with Held(await service.account("dripping-body"), "so many letters" * 100) as request:
+async def test_a_body_that_arrives_too_slowly_gets_408(service: Service) -> None:
+    async with PartialRequest(await service.account("dripping-body"), "so many letters" * 100) as request:
         dripping = asyncio.create_task(request.drip())
         assert await request.status() == 408
         dripping.cancel()

@@ -1,4 +1,4 @@
-"""A start that cannot be says so in one line that names what to change."""
+"""A failed start is reported in one line that names what to change."""
 
 import os
 import socket
@@ -16,7 +16,7 @@ DEMO = (sys.executable, "-c", "from stoa.cli import cli; cli(['demo'])")
 
 
 def refusal(ended: subprocess.CompletedProcess[str], code: int = 2) -> str:
-    """The one line by which a command says why it cannot."""
+    """The single error line of a failed command."""
     lines = [line for line in ended.stderr.splitlines() if not line.startswith("warning: ")]
     assert (ended.returncode, ended.stdout, len(lines)) == (code, "", 1), ended.stderr
     assert lines[0].startswith("error: ")
@@ -35,15 +35,15 @@ def refusal(ended: subprocess.CompletedProcess[str], code: int = 2) -> str:
     ("DATABASE_URL", "postgresql://127.0.0.1:one/stoa", "cannot be reached"),
     ("DATABASE_URL", "postgresql://127.0.0.1:1/stoa", "cannot be reached"),
 ])  # fmt: skip
-def test_a_wrong_setting_is_named(tmp_path: Path, variable: str, value: str, words: str) -> None:
+def test_an_invalid_setting_is_named(tmp_path: Path, variable: str, value: str, words: str) -> None:
     line = refusal(Service(tmp_path).run("serve", **{variable: value}), 3 if words == "cannot be reached" else 2)
     assert f"STOA_{variable}" in line
     assert words in line
 
 
-def test_a_variable_that_is_no_setting_is_warned_of_with_the_likely_one(tmp_path: Path) -> None:
+def test_an_unknown_variable_is_reported_with_the_most_similar_setting(tmp_path: Path) -> None:
     ended = Service(tmp_path).run("serve", wokers=3, database_url="postgresql://127.0.0.1:1/stoa")
-    assert "warning: STOA_WOKERS is no setting; did you mean STOA_WORKERS?" in ended.stderr.splitlines()
+    assert "warning: STOA_WOKERS is not a setting; did you mean STOA_WORKERS?" in ended.stderr.splitlines()
 
 
 def test_a_second_service_on_the_same_port_is_refused(service: Service, tmp_path: Path) -> None:
@@ -54,30 +54,30 @@ def test_a_second_service_on_the_same_port_is_refused(service: Service, tmp_path
 
 
 @pytest.mark.parametrize("command", ["serve", "demo"])
-def test_an_address_of_metrics_that_is_taken_is_refused_before_anything_is_started(
-    tmp_path: Path, command: str
-) -> None:
+def test_a_metrics_address_in_use_is_refused_before_anything_is_started(tmp_path: Path, command: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         line = refusal(Service(tmp_path).run(command, metrics=f"127.0.0.1:{port}"))
-    assert f"STOA_METRICS=127.0.0.1:{port} cannot be used (Address already in use); choose another, or off" in line
+    assert (
+        f"STOA_METRICS=127.0.0.1:{port} cannot be used (Address already in use); choose another address, or off" in line
+    )
     assert not (tmp_path / "postgres").exists()
 
 
-def test_a_host_of_metrics_that_is_none_is_named(tmp_path: Path) -> None:
+def test_an_unknown_metrics_host_is_refused(tmp_path: Path) -> None:
     line = refusal(Service(tmp_path).run("serve", metrics=f"{'x' * 80}:9464"))
     assert "cannot be used (no such host)" in line
 
 
-async def test_a_demo_goes_on_where_another_service_shows_its_metrics(tmp_path: Path) -> None:
+async def test_a_demo_starts_without_metrics_if_their_default_address_is_in_use(tmp_path: Path) -> None:
     url = await new_database(f"second_demo_{os.getpid()}")
     usual = metrics_address(Settings().metrics)
     with ExitStack() as stack:
-        with suppress(OSError):  # where somebody has it already, all the better
+        with suppress(OSError):  # it may be in use already, which is fine too
             stack.enter_context(socket.create_server(usual))
         demo = stack.enter_context(Service(tmp_path, database_url=url, command=DEMO, workers=1, metrics=""))
         assert demo.status("/ready") == 200
-        assert "Metrics are off: 127.0.0.1:9464 is taken. STOA_METRICS chooses another address." in demo.said()
+        assert "Metrics are off: 127.0.0.1:9464 is in use. Set STOA_METRICS to use another address." in demo.output()
 
 
 def test_a_second_service_on_the_same_folder_is_refused(embedded: Service) -> None:
@@ -86,7 +86,7 @@ def test_a_second_service_on_the_same_folder_is_refused(embedded: Service) -> No
     assert embedded.status("/ready") == 200
 
 
-async def test_of_two_that_start_in_the_same_instant_on_one_port_one_is_refused(tmp_path: Path) -> None:
+async def test_of_two_services_that_start_at_once_on_one_port_one_is_refused(tmp_path: Path) -> None:
     url = await new_database(f"twins_{os.getpid()}")
     one = Service(tmp_path / "one", database_url=url)
     with closing(one), closing(Service(tmp_path / "other", database_url=url, port=one.port)) as other:
@@ -95,7 +95,7 @@ async def test_of_two_that_start_in_the_same_instant_on_one_port_one_is_refused(
         until(lambda: one.ended or other.ended, "one is refused")
         refused, served = (one, other) if one.ended else (other, one)
         assert refused.wait() == 2
-        assert f"error: STOA_PORT={one.port}" in refused.said()
-        assert len(refused.said().splitlines()) == 1
+        assert f"error: STOA_PORT={one.port}" in refused.output()
+        assert len(refused.output().splitlines()) == 1
         until(lambda: one.status("/ready") == 200, "the other serves")
         assert not served.ended

@@ -1,4 +1,4 @@
-"""The large figures of reliability: each a service of its own, on this machine alone, bounded in count and time."""
+"""Reliability measurements: each uses its own service on this machine, and is bounded in count and time."""
 
 import asyncio
 import resource
@@ -21,13 +21,18 @@ Figure = Callable[[Path], Awaitable[bool]]
 
 @click.command()
 @click.argument("names", nargs=-1)
-@click.option("--workers", default=200, show_default=True, help="kill -9 of serving workers.")
-@click.option("--databases", default=50, show_default=True, help="kill -9 of PostgreSQL.")
-@click.option("--restarts", default=50, show_default=True, help="Rolling restarts.")
-@click.option("--seconds", default=60, show_default=True, help="Of overload; the other two measure a sixth at a time.")
-@click.option("--minutes", default=40, show_default=True, help="After so long, kills and restarts end where they are.")
+@click.option("--workers", default=200, show_default=True, help="Number of kill -9 of web workers.")
+@click.option("--databases", default=50, show_default=True, help="Number of kill -9 of PostgreSQL.")
+@click.option("--restarts", default=50, show_default=True, help="Number of reloads.")
+@click.option(
+    "--seconds",
+    default=60,
+    show_default=True,
+    help="Duration of overload; greedy and slow measure a sixth of it at a time.",
+)
+@click.option("--minutes", default=40, show_default=True, help="Time limit of kills and restarts.")
 def figures(names: tuple[str, ...], workers: int, databases: int, restarts: int, seconds: int, minutes: int) -> None:
-    """Take the figures named: kills, restarts, overload, greedy, slow; all of them when none is."""
+    """Run the named measurements: kills, restarts, overload, greedy, slow; by default all."""
     known: dict[str, Figure] = {
         "kills": lambda folder: kill_under_load(folder, workers, databases, minutes),
         "restarts": lambda folder: restart_under_load(folder, restarts, minutes),
@@ -35,22 +40,22 @@ def figures(names: tuple[str, ...], workers: int, databases: int, restarts: int,
         "greedy": lambda folder: crowd_out(folder, seconds / 6),
         "slow": lambda folder: loiter(folder, seconds / 6),
     }
-    if strange := set(names) - known.keys():
-        raise click.ClickException(f"{', '.join(strange)}: choose from {', '.join(known)}")
+    if unknown := set(names) - known.keys():
+        raise click.ClickException(f"{', '.join(unknown)}: choose from {', '.join(known)}")
     signal.signal(signal.SIGTERM, _stop)
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    missed = [name for name in names or known if not asyncio.run(_take(known[name], minutes + 10))]
+    missed = [name for name in names or known if not asyncio.run(_measure(known[name], minutes + 10))]
     if missed:
-        click.echo(f"Not as demanded: {', '.join(missed)}")
+        click.echo(f"Targets missed: {', '.join(missed)}")
     sys.exit(bool(missed))
 
 
 def _stop(*_: object) -> None:
-    sys.exit(1)  # so that what was started is ended
+    sys.exit(1)  # a normal exit stops everything that was started
 
 
-async def _take(figure: Figure, minutes: int) -> bool:
+async def _measure(figure: Figure, minutes: int) -> bool:
     with tempfile.TemporaryDirectory(prefix="stoa-figure-") as folder:
         async with asyncio.timeout(minutes * 60):
             return await figure(Path(folder))

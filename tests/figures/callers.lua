@@ -1,6 +1,6 @@
--- Sends the requests of a file, one a line (method, path, token, body, divided by tabs), each after a thought of so many
--- milliseconds on average, and tells in one line what came of it.
-local made, turn, threads = {}, 0, {}
+-- Sends the requests of a file, one per line (method, path, token and body, separated by tabs), each after a pause of this
+-- many milliseconds on average, and prints the result in one machine-readable line.
+local prepared, turn, threads = {}, 0, {}
 ok, refused, rude, other = 0, 0, 0, 0
 
 function setup(thread) threads[#threads + 1] = thread end
@@ -11,7 +11,7 @@ function init(args)
     local method, path, token, body = line:match("^(.-)\t(.-)\t(.-)\t(.*)$")
     local headers = {["authorization"] = "Bearer " .. token, ["host"] = "localhost"}
     if body ~= "" then headers["content-type"] = "application/json" end
-    made[#made + 1] = wrk.format(method, path, headers, body ~= "" and body or nil)
+    prepared[#prepared + 1] = wrk.format(method, path, headers, body ~= "" and body or nil)
   end
   if think == 0 then delay = nil end
 end
@@ -19,8 +19,8 @@ end
 function delay() return math.random(0, 2 * think) end
 
 function request()
-  turn = turn % #made + 1
-  return made[turn]
+  turn = turn % #prepared + 1
+  return prepared[turn]
 end
 
 function response(status, headers)
@@ -34,7 +34,7 @@ end
 function done(summary, latency)
   local errors, sums = summary.errors, {0, 0, 0, 0}
   for _, thread in ipairs(threads) do
-    for place, name in ipairs({"ok", "refused", "rude", "other"}) do sums[place] = sums[place] + thread:get(name) end
+    for index, name in ipairs({"ok", "refused", "rude", "other"}) do sums[index] = sums[index] + thread:get(name) end
   end
   io.write(string.format("RESULT %d %d %d %d %d %d %.0f %.0f\n", summary.duration, sums[1], sums[2], sums[3], sums[4],
     errors.connect + errors.read + errors.write + errors.timeout, latency:percentile(50), latency:percentile(99)))

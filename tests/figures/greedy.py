@@ -1,4 +1,4 @@
-"""One app that asks twenty times as often as it may: the other stores hardly notice."""
+"""One app sends twenty times its rate limit; other stores are hardly affected."""
 
 import asyncio
 import statistics
@@ -6,19 +6,19 @@ from pathlib import Path
 
 import click
 
-from tests.figures.calling import Asked, Line, call
+from tests.figures.calling import Line, Outcome, call
 from tests.support.service import Service
 
 REFILL, TIMES = 50, 20
-NEIGHBOURS = 5
+NEIGHBORS = 5
 ROUNDS = 5
 MOST = 1.5
 
 
 async def crowd_out(folder: Path, seconds: float) -> bool:
-    """Measure the neighbours alone and beside the greedy one, turn by turn."""
+    """Measure the neighbors in turns, alone and together with the greedy app."""
     with Service(folder, workers=2, access_log=False, log_level="error") as service:
-        others = [await service.account(f"neighbour-{n}") for n in range(NEIGHBOURS)]
+        others = [await service.account(f"neighbor-{n}") for n in range(NEIGHBORS)]
         for account in others:
             async with account.client() as client:
                 for n in range(20):
@@ -26,32 +26,32 @@ async def crowd_out(folder: Path, seconds: float) -> bool:
         lines = [Line(account, "/products?limit=20") for account in others]
         greedy = [Line(await service.account("greedy", burst=2 * REFILL, refill=REFILL), "/products?limit=20")]
 
-        async def neighbours() -> Asked:
+        async def neighbors() -> Outcome:
             return await call(folder, lines, callers=10, seconds=seconds, think_ms=50)
 
-        async def glutton() -> Asked:
+        async def greedy_app() -> Outcome:
             rate = REFILL * TIMES
             return await call(folder, greedy, callers=rate // 10, seconds=seconds, think_ms=100, name="greedy")
 
-        await neighbours()
-        alone: list[Asked] = []
-        beside: list[Asked] = []
-        refused: list[Asked] = []
+        await neighbors()
+        alone: list[Outcome] = []
+        together: list[Outcome] = []
+        refused: list[Outcome] = []
         for _ in range(ROUNDS):
-            alone.append(await neighbours())
-            both = await asyncio.gather(neighbours(), glutton())
-            beside.append(both[0])
+            alone.append(await neighbors())
+            both = await asyncio.gather(neighbors(), greedy_app())
+            together.append(both[0])
             refused.append(both[1])
         clean = service.stop() == 0
-    quiet, noisy = (statistics.median(asked.p99_ms for asked in each) for each in (alone, beside))
-    asked = statistics.median(each.asked_per_s for each in refused)
+    quiet, noisy = (statistics.median(run.p99_ms for run in each) for each in (alone, together))
+    sent = statistics.median(each.requests_per_s for each in refused)
     served = statistics.median(each.good_per_s for each in refused)
-    failed = sum(each.other + each.broken + each.refused for each in (*alone, *beside))
+    failed = sum(each.other + each.broken + each.refused for each in (*alone, *together))
     rude = sum(each.rude + each.other + each.broken for each in refused)
     click.echo(
-        f"greedy: an app limited to {REFILL}/s asked {asked:.0f}/s ({asked / REFILL:.0f} times) and was served {served:.0f}/s;"
-        f" {rude} of its refusals impolite; p99 of {NEIGHBOURS} other stores {quiet:.1f} ms alone, {noisy:.1f} ms beside it"
+        f"greedy: an app limited to {REFILL}/s sent {sent:.0f}/s ({sent / REFILL:.0f} times) and was served {served:.0f}/s;"
+        f" {rude} of its refusals without Retry-After; p99 of {NEIGHBORS} other stores {quiet:.1f} ms alone, {noisy:.1f} ms together"
         f" ({noisy / quiet:.2f} times; p50 {statistics.median(e.p50_ms for e in alone):.1f} and"
-        f" {statistics.median(e.p50_ms for e in beside):.1f} ms), {failed} of their requests failed; ended with 0: {clean}"
+        f" {statistics.median(e.p50_ms for e in together):.1f} ms), {failed} of their requests failed; exit code 0: {clean}"
     )
     return clean and not failed and not rude and noisy <= MOST * quiet

@@ -1,4 +1,4 @@
-"""Apps that write all the time and keep a ledger of what was acknowledged, and the look afterwards at what became of it."""
+"""Apps that write continuously and keep a ledger of acknowledged writes, and the verification of that ledger."""
 
 import asyncio
 import itertools
@@ -18,13 +18,13 @@ from tests.support.service import Account
 SKUS = [f"MUG-{n}" for n in range(8)]
 ON_HAND = 10_000_000
 REPLAYED = 200
-WRITE_PATIENCE_S = 180  # only a fault lasts so long: a database that was killed recovers in seconds
+WRITE_PATIENCE_S = 180  # far above the few seconds in which a killed database recovers
 _PAUSE_S = 0.05
 _AGAIN = {409: "idempotency_in_progress", 429: "rate_limited", 503: "unavailable"}
 
 
 class Write(msgspec.Struct):
-    """A write that was acknowledged, and with what."""
+    """A write and its response."""
 
     kind: str
     method: str
@@ -36,30 +36,30 @@ class Write(msgspec.Struct):
 
 
 class Trade:
-    """Writers of one store; each write has a key and is sent again under it until it is acknowledged."""
+    """Writers of one store; each write has an idempotency key and is retried until it is acknowledged."""
 
     def __init__(self, account: Account) -> None:
         self.account = account
         self.ledger: list[Write] = []
-        self.trouble: Counter[str] = Counter()  # each try that was not acknowledged, by what came instead
-        self.wrong: list[str] = []  # answers that no fault of ours excuses
+        self.trouble: Counter[str] = Counter()  # unacknowledged tries, by status or error
+        self.wrong: list[str] = []  # unexpected error responses
         self.reads = 0
         self.over = asyncio.Event()
         self._numbers = itertools.count(1)
 
-    async def stock_up(self) -> None:
+    async def create_products(self) -> None:
         async with self.account.client() as client:
             for sku in SKUS:
                 body = {"name": f"Mug {sku}", "price": "9.90", "sku": sku, "stock": {"on_hand": ON_HAND}}
                 assert (await client.post("/products", json=body)).status_code == 201
 
     async def write_on(self, *, fresh: bool = False, think_s: float = 0.0) -> None:
-        """Write until it is over: on one connection kept open, or on a new one each time; at once, or after a thought."""
+        """Write until `over` is set: on one connection or on a new one each time, with an optional pause."""
         client = self.account.client()
         placed: list[int] = []
         while not self.over.is_set():
             write = self._next(placed)
-            await self._carry_out(client, write)
+            await self._complete(client, write)
             self.ledger.append(write)
             if write.kind == "order":
                 placed.append(json.loads(write.answer)["data"]["id"])
@@ -71,7 +71,7 @@ class Trade:
         await client.aclose()
 
     async def read_on(self, *, fresh: bool = False) -> None:
-        """Read until it is over; a read that fails is asked again, and noted."""
+        """Read until `over` is set; failed reads are counted."""
         client = self.account.client()
         while not self.over.is_set():
             path = random.choice(("/products?limit=5", "/orders?limit=5&sort=-id", "/products/1"))
@@ -93,7 +93,7 @@ class Trade:
                 )
             case "order":
                 lines = [{"sku": sku, "quantity": units}, {"sku": random.choice(SKUS), "quantity": 1}]
-                body = {"line_items": lines if lines[1]["sku"] != sku else lines[:1], "metadata": {"mark": key}}
+                body = {"line_items": lines if lines[1]["sku"] != sku else lines[:1], "metadata": {"fingerprint": key}}
                 return Write(kind, "POST", "/orders", body, key)
             case "adjust":
                 body = {"items": [{"sku": sku, "quantity": units}], "reference": key}
@@ -102,7 +102,7 @@ class Trade:
                 order = placed.pop(random.randrange(len(placed)))
                 return Write("cancel", "PUT", f"/orders/{order}/status", {"status": "cancelled"}, key)
 
-    async def _carry_out(self, client: httpx.AsyncClient, write: Write) -> None:
+    async def _complete(self, client: httpx.AsyncClient, write: Write) -> None:
         async with asyncio.timeout(WRITE_PATIENCE_S):
             while (answer := await self._try(client, write)) is None:
                 await asyncio.sleep(_PAUSE_S)
@@ -129,56 +129,56 @@ async def send(client: httpx.AsyncClient, write: Write) -> httpx.Response:
     return await client.request(write.method, write.path, json=write.body, headers=headers)
 
 
-class Reckoning(msgspec.Struct):
-    """What became of the acknowledged writes; everything but the first is a fault."""
+class Verification(msgspec.Struct):
+    """The comparison of the ledger with the database; every number but the first should be 0."""
 
     acknowledged: int
     lost: int = 0
-    doubled: int = 0
-    unasked: int = 0
-    answered_otherwise: int = 0
+    repeated: int = 0
+    unexpected: int = 0
+    replays_differ: int = 0
     broken: list[str] = []
 
     @property
-    def whole(self) -> bool:
-        return not (self.lost or self.doubled or self.unasked or self.answered_otherwise or self.broken)
+    def intact(self) -> bool:
+        return not (self.lost or self.repeated or self.unexpected or self.replays_differ or self.broken)
 
     def __str__(self) -> str:
-        faults = f"{self.lost} lost, {self.doubled} done twice, {self.unasked} done unasked"
+        faults = f"{self.lost} lost, {self.repeated} applied twice, {self.unexpected} unexpected"
         rest = "; ".join(self.broken) or "every invariant holds"
-        return f"{self.acknowledged} writes acknowledged: {faults}, {self.answered_otherwise} replays differ, {rest}"
+        return f"{self.acknowledged} writes acknowledged: {faults}, {self.replays_differ} replays differ, {rest}"
 
 
-async def reckon(trade: Trade) -> Reckoning:
-    """Compare the ledger with the database, once everything is still."""
+async def verify(trade: Trade) -> Verification:
+    """Compare the ledger with the database after all writers have finished."""
     db = await connect(trade.account.service.database_url, statement_timeout_ms=0)
     try:
-        found = Reckoning(len(trade.ledger))
+        found = Verification(len(trade.ledger))
         for kind, effects in (await _effects(db)).items():
-            asked = {_mark(write) for write in trade.ledger if write.kind == kind}
-            found.lost += len(asked - effects.keys())
-            found.unasked += len(effects.keys() - asked)
-            found.doubled += sum(times - 1 for times in effects.values())
-        found.answered_otherwise = await _replay(trade)
+            expected = {_fingerprint(write) for write in trade.ledger if write.kind == kind}
+            found.lost += len(expected - effects.keys())
+            found.unexpected += len(effects.keys() - expected)
+            found.repeated += sum(times - 1 for times in effects.values())
+        found.replays_differ = await _replay(trade)
         checks = await invariants.check(db)
         found.broken = [f"{check.invariant}: {check.broken}" for check in checks if check.broken]
         found.broken += await _arithmetic(db)
         found.broken += await _events(db)
-        found.broken += _told({"nothing but a refusal to try again": len(trade.wrong)}) + trade.wrong[:3]
+        found.broken += _violations({"only retryable refusals": len(trade.wrong)}) + trade.wrong[:3]
         return found
     finally:
         await db.close()
 
 
-def _mark(write: Write) -> str:
+def _fingerprint(write: Write) -> str:
     return write.path.split("/")[2] if write.kind == "cancel" else write.key
 
 
 async def _effects(db: Connection) -> dict[str, dict[str, int]]:
-    """What there is of each kind, by its mark, and how often."""
+    """The rows of each kind in the database, by fingerprint, and how often each occurs."""
     statements = {
         "product": "SELECT name, count(*) FROM products WHERE name LIKE 'key-%' GROUP BY 1",
-        "order": "SELECT order_document(o.id, o.head, o.lines, o.person, o.tail)::json->'metadata'->>'mark', count(*) FROM orders o GROUP BY 1",
+        "order": "SELECT order_document(o.id, o.head, o.lines, o.person, o.tail)::json->'metadata'->>'fingerprint', count(*) FROM orders o GROUP BY 1",
         "adjust": "SELECT reference, count(*) FROM stock_movements WHERE kind = 'adjust' GROUP BY 1",
         "cancel": """SELECT resource_id::text, count(*) FROM events
                       WHERE type = 'order.status_changed' AND changes::json->'status'->>1 = 'cancelled' GROUP BY 1""",
@@ -187,7 +187,7 @@ async def _effects(db: Connection) -> dict[str, dict[str, int]]:
 
 
 async def _replay(trade: Trade) -> int:
-    """Send some of the writes again under their keys; answers how many were not answered as the first time."""
+    """Repeat some of the writes with their keys; returns how many responses differ from the first."""
     some = random.sample(trade.ledger, min(REPLAYED, len(trade.ledger)))
     differ = 0
     async with trade.account.client() as client:
@@ -199,7 +199,7 @@ async def _replay(trade: Trade) -> int:
 
 
 async def _arithmetic(db: Connection) -> list[str]:
-    """Numbers are unique, and what an order costs is the sum of its lines."""
+    """Order numbers are unique, and totals are the sums of line items."""
     wrong = 0
     numbers: Counter[int] = Counter()
     for row in await db.fetch("SELECT order_document(o.id, o.head, o.lines, o.person, o.tail) FROM orders o"):
@@ -208,43 +208,43 @@ async def _arithmetic(db: Connection) -> list[str]:
         lines = sum(_cents(line["total"]) for line in order["line_items"])
         units = sum(line["quantity"] * _cents(line["unit_price"]) for line in order["line_items"])
         wrong += not lines == units == _cents(order["subtotal"]) == _cents(order["total"])
-    twice = sum(times - 1 for times in numbers.values())
-    return _told({"order numbers are unique": twice, "totals add up": wrong})
+    repeated = sum(times - 1 for times in numbers.values())
+    return _violations({"order numbers are unique": repeated, "totals add up": wrong})
 
 
 def _cents(text: str) -> int:
     return int(text.replace(".", ""))
 
 
-_HEARD = {
+_EVENT_RULES = {
     "each version of an order has one event": """
         SELECT count(*) FROM orders o FULL JOIN (
-            SELECT store_id, resource_id, count(*) AS told, count(DISTINCT resource_version) AS versions,
+            SELECT store_id, resource_id, count(*) AS events, count(DISTINCT resource_version) AS versions,
                    max(resource_version) AS last FROM events WHERE resource_type = 'order' GROUP BY 1, 2) e
             ON e.store_id = o.store_id AND e.resource_id = o.id
-         WHERE (e.told, e.versions, e.last) IS DISTINCT FROM (o.version::bigint, o.version::bigint, o.version)""",
+         WHERE (e.events, e.versions, e.last) IS DISTINCT FROM (o.version::bigint, o.version::bigint, o.version)""",
     "each change of stock has one event": """
         SELECT count(*) FROM variants v LEFT JOIN (
-            SELECT store_id, resource_id, count(*) AS told, count(DISTINCT resource_version) AS versions
+            SELECT store_id, resource_id, count(*) AS events, count(DISTINCT resource_version) AS versions
               FROM events WHERE type = 'product.inventory_changed' GROUP BY 1, 2) e
             ON e.store_id = v.store_id AND e.resource_id = v.id
-         WHERE (coalesce(e.told, 0), coalesce(e.versions, 0)) <> (v.version - 1, v.version - 1)""",
+         WHERE (coalesce(e.events, 0), coalesce(e.versions, 0)) <> (v.version - 1, v.version - 1)""",
     "each product has one event of its creation": """
         SELECT count(*) FROM products p FULL JOIN (
-            SELECT store_id, resource_id, count(*) AS told FROM events WHERE type = 'product.created' GROUP BY 1, 2) e
-            ON e.store_id = p.store_id AND e.resource_id = p.id WHERE e.told IS DISTINCT FROM 1 OR p.id IS NULL""",
+            SELECT store_id, resource_id, count(*) AS events FROM events WHERE type = 'product.created' GROUP BY 1, 2) e
+            ON e.store_id = p.store_id AND e.resource_id = p.id WHERE e.events IS DISTINCT FROM 1 OR p.id IS NULL""",
 }
 
 
 async def _events(db: Connection) -> list[str]:
-    return _told({rule: (await db.fetch(text))[0][0] for rule, text in _HEARD.items()})
+    return _violations({rule: (await db.fetch(text))[0][0] for rule, text in _EVENT_RULES.items()})
 
 
-def _told(broken: dict[str, int]) -> list[str]:
-    return [f"{rule}: {times} times not" for rule, times in broken.items() if times]
+def _violations(broken: dict[str, int]) -> list[str]:
+    return [f"{rule}: violated {times} times" for rule, times in broken.items() if times]
 
 
 async def finish(trade: Trade, writers: Sequence[asyncio.Task[None]]) -> None:
-    """Let the writers finish what they began."""
+    """Let the writers finish their current writes."""
     trade.over.set()
     await asyncio.gather(*writers)

@@ -1,1 +1,1 @@
-"""The whole API under schemathesis: run by `make fuzz`, never collected by the suite."""
+"""Fuzzing of the whole API with schemathesis: run by `make fuzz`, not collected by the test suite."""

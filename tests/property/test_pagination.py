@@ -57,7 +57,7 @@ async def write(shop: Shop, title: str, price: int) -> int:
 
 
 async def test_totals_stay_exact_under_concurrent_writes_and_folding(shop: Shop) -> None:
-    from stoa.housekeeping import tidy
+    from stoa.maintenance import maintain
 
     async def writer(name: int) -> None:
         for n in range(15):
@@ -67,11 +67,11 @@ async def test_totals_stay_exact_under_concurrent_writes_and_folding(shop: Shop)
 
     async def folder() -> None:
         for _ in range(6):
-            await tidy(shop.db)
+            await maintain(shop.db)
             await asyncio.sleep(0.02)
 
     await asyncio.gather(*(writer(n) for n in range(5)), folder())
-    await tidy(shop.db)
+    await maintain(shop.db)
     page = (await shop.client.get("/notes", params={"limit": 250})).json()
     assert page["meta"]["total"] == len(page["data"]) == 50
     rows = await shop.db.fetch("SELECT count(*) FROM row_counts WHERE store_id = $1", shop.store_id)

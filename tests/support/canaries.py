@@ -1,4 +1,4 @@
-"""Looks for traces of a person: in every text, JSON and byte column of every table, packed ones unpacked."""
+"""Searches every text, JSON and binary column of every table for personal data, including compressed values."""
 
 import zlib
 from collections.abc import Iterable, Sequence
@@ -10,7 +10,7 @@ _TEXTUAL = ("text", "bytea", "jsonb", "json", "character varying", "text[]", "by
 
 
 async def traces(db: Database, canaries: Iterable[str], *, but: Sequence[str] = ()) -> list[str]:
-    """Where any of these words stands, as `table.column: word`; tables named in `but` are left out."""
+    """Where these words occur, as `table.column: word`; tables in `but` are skipped."""
     words = [word.lower() for word in canaries]
     columns = await db.fetch(
         """SELECT c.relname, a.attname, a.atttypid::regtype::text

@@ -1,4 +1,4 @@
-"""A crowded store among many small ones, in a database of their own: there are many of everything in it."""
+"""A large store among many small ones, in a database of their own."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from stoa.db.pool import Connection
 from tests.support.shops import Shop
 
 MANY = 20_000
-# The planner knows how many rows a store has on average, which here is ten.
+# The planner knows only the average number of rows per store, which is about ten.
 SMALL_STORES, FEW = 2_000, 3
 
 PHONE, NUMBER = 16502530000, 1001
@@ -39,7 +39,7 @@ SELECT attname::text FROM pg_attribute
  WHERE attrelid = $1::text::regclass AND attnum > 0 AND NOT attisdropped AND attgenerated = '' ORDER BY attnum"""
 _LATER = "t.{column} - n * interval '1 second'"
 _PHONE = "'+' || substr(t.phone, 2)::bigint + n"
-# What is different in copy n of the first: the ids, of which each first one is 1, by table; then names and times.
+# The columns that differ in copy n of the first row: ids by table, where the first is 1; then names and times.
 _IDS: dict[str, dict[str, str]] = {
     "products": {"id": "1 + n"},
     "product_terms": {"product_id": "1 + n"},
@@ -71,7 +71,7 @@ _SEQUENCES = "product variant stock_movement customer customer_address order ord
 
 
 def name_of(kind: str, number: int) -> str:
-    """What names one of the crowd: an id, or a text of its own."""
+    """The identifier of one row: an id, or a unique text."""
     if kind.endswith("_id"):
         return str(1 + number)
     special = {
@@ -83,7 +83,7 @@ def name_of(kind: str, number: int) -> str:
 
 
 async def gather(shop: Shop, db: Connection) -> None:
-    """Make the first of each through the service and the others by SQL, and let the planner know of them."""
+    """Create the first row of each kind through the service and copies by SQL, and update the statistics."""
     for path, body in FIRST.items():
         answer = await shop.client.post(path, json=body, headers={"idempotency-key": path})
         assert answer.json()["data"]["id"] == 1, answer.text
@@ -110,7 +110,7 @@ async def gather(shop: Shop, db: Connection) -> None:
 
 
 def _value(table: str, column: str) -> str:
-    """A column of copy n, as SQL."""
+    """The SQL expression of a column of copy n."""
     if column == "store_id":
         return "store"
     if column in _IDS[table]:

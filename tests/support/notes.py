@@ -1,4 +1,4 @@
-"""A small slice that exists only in tests: it puts every ability of the kit to use before the real slices do."""
+"""A small slice that exists only in tests, and uses every feature of the kit."""
 
 from datetime import date
 from typing import Annotated, Any

@@ -1,4 +1,4 @@
-"""Races that come out one way: whoever loses is first seen to wait."""
+"""Deterministic races: the loser is first observed waiting for a lock."""
 
 import asyncio
 
@@ -8,6 +8,6 @@ WAITING = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() A
 
 
 async def until_somebody_waits(db: Database, count: int = 1) -> None:
-    """Until so many wait for what others hold."""
+    """Wait until this many sessions wait for a lock."""
     while len(await db.fetch(WAITING)) < count:
         await asyncio.sleep(0.01)

@@ -1,4 +1,4 @@
-"""Receivers of webhooks for tests: real servers on this machine, each behaving as it is told."""
+"""Webhook receivers for tests: real servers on this machine with configurable behavior."""
 
 import asyncio
 import json
@@ -16,7 +16,7 @@ PATIENCE_S = 30
 
 @dataclass(frozen=True)
 class Received:
-    """One request as it came in."""
+    """One received request."""
 
     headers: dict[str, str]
     body: bytes
@@ -27,7 +27,7 @@ class Received:
         return json.loads(self.body)
 
     def verify(self, secret: str) -> Any:
-        """Check the signature with the public library; answers the event."""
+        """Verify the signature with the reference library; returns the event."""
         return Webhook(secret).verify(self.body, self.headers)
 
 
@@ -39,7 +39,7 @@ async def accept(_request: web.Request, _received: Received) -> web.StreamRespon
 
 
 def answering(status: int, **headers: str) -> Behaviour:
-    """Answer every request alike; `retry_after` stands for the header Retry-After."""
+    """Answer every request with this status; `retry_after` sets the header Retry-After."""
 
     async def behave(_request: web.Request, _received: Received) -> web.StreamResponse:
         return web.Response(status=status, headers={name.replace("_", "-"): value for name, value in headers.items()})
@@ -49,12 +49,12 @@ def answering(status: int, **headers: str) -> Behaviour:
 
 @dataclass
 class Receiver:
-    """A server on loopback; entered, it listens, and what it receives is kept."""
+    """A server on loopback that records the requests it receives."""
 
     behave: Behaviour = accept
     tls: ssl.SSLContext | None = None
     host: str = "127.0.0.1"
-    at_port: int = 0  # whichever is free
+    at_port: int = 0  # 0 selects a free port
     received: list[Received] = field(default_factory=list[Received])
     _more: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -87,7 +87,7 @@ class Receiver:
         return await self.behave(request, received)
 
     async def until(self, count: int, *, seconds: float = PATIENCE_S) -> list[Received]:
-        """Wait until so many requests came in."""
+        """Wait until this many requests were received."""
         async with asyncio.timeout(seconds):
             while len(self.received) < count:
                 self._more.clear()

@@ -1,4 +1,4 @@
-"""A running service for tests: `stoa serve` in processes of its own, with a folder and a port of its own."""
+"""A running service for tests: `stoa serve` in its own processes, with its own data folder and port."""
 
 import asyncio
 import json
@@ -34,12 +34,12 @@ from tests.support.shops import token_for
 
 STOA = (sys.executable, "-m", "stoa")
 WITH_NOTES = (sys.executable, "-m", "tests.support.serve_notes")
-NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # else each client reads every root certificate first
-PATIENCE_S = 60  # only a fault lasts this long: machines that run tests are busy
+NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # without it, each client loads all root certificates
+PATIENCE_S = 60  # far above what a healthy service needs, because test machines are busy
 
 
 def free_port() -> int:
-    """A port below those that the system gives to clients, so that none of them takes it meanwhile."""
+    """A port below the ephemeral range, so that no client connection takes it meanwhile."""
     while True:
         port = random.randint(10_000, 30_000)
         with socket.socket() as probe, suppress(OSError):
@@ -47,30 +47,30 @@ def free_port() -> int:
             return port
 
 
-def until(found: Callable[[], Any], what: str, *, seconds: float = PATIENCE_S) -> float:
-    """Wait until something is so, and say how long it took."""
+def until(condition: Callable[[], Any], expected: str, *, seconds: float = PATIENCE_S) -> float:
+    """Wait until a condition holds; returns how long it took."""
     started = time.monotonic()
-    while not found():
-        assert time.monotonic() - started < seconds, f"not within {seconds} s: {what}"
+    while not condition():
+        assert time.monotonic() - started < seconds, f"not within {seconds} s: {expected}"
         time.sleep(0.02)
     return time.monotonic() - started
 
 
 def alive(pid: int) -> bool:
-    """Whether a process runs; a dead one may stay listed until its parent asks for it."""
+    """Whether a process runs; a dead one stays listed as a zombie until its parent waits for it."""
     with suppress(OSError):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     return False
 
 
 def sibling(url: str, name: str) -> str:
-    """The address of another database on the same server."""
+    """The URL of another database on the same server."""
     base, _, options = url.partition("?")
     return f"{base.rsplit('/', 1)[0]}/{name}" + (f"?{options}" if options else "")
 
 
 async def new_database(name: str, server: str = "") -> str:
-    """An empty database, on the server of this test run unless another is given."""
+    """An empty database, by default on the server of this test run."""
     server = server or os.environ[SERVER]
     admin = await connect(server, statement_timeout_ms=0)
     try:
@@ -82,7 +82,7 @@ async def new_database(name: str, server: str = "") -> str:
 
 
 async def _drop(admin: Connection, name: str) -> None:
-    """Drop a database of an earlier test; while the server tidies it up by itself, nobody but its owner may."""
+    """Drop a database of an earlier test; while autovacuum works in it, only a superuser may."""
     async with asyncio.timeout(PATIENCE_S):
         while True:
             try:
@@ -114,64 +114,64 @@ class Account:
         return {"authorization": f"Bearer {self.token}"}
 
     def client(self) -> httpx.AsyncClient:
-        """A client that calls as the app."""
+        """A client that authenticates as the app."""
         return self.service.client(base_url=self.url, headers=self.headers)
 
     async def statuses(self, times: int = 12) -> set[int]:
-        """What new connections are answered, enough of them to meet every worker."""
-        answers: set[int] = set()
+        """The statuses that new connections get, enough of them to reach every worker."""
+        statuses: set[int] = set()
         for _ in range(times):
             async with self.client() as client:
-                answers.add((await client.get("/products")).status_code)
-        return answers
+                statuses.add((await client.get("/products")).status_code)
+        return statuses
 
 
-class Held:
-    """A request to write a note whose body has only half arrived, and which therefore runs until it is let go."""
+class PartialRequest:
+    """A request to create a note with half of its body sent, which runs until `finish` sends the rest."""
 
     def __init__(self, account: Account, title: str) -> None:
         self._account = account
         self._body = json.dumps({"title": title, "price": "1.00"}).encode()
 
     async def __aenter__(self) -> Self:
-        self._answers, self._line = await asyncio.open_connection("127.0.0.1", self._account.service.port)
+        self._reader, self._writer = await asyncio.open_connection("127.0.0.1", self._account.service.port)
         head = (
             f"POST /stores/{self._account.handle}/api/v3/app/notes HTTP/1.1\r\nhost: localhost\r\n"
             f"authorization: Bearer {self._account.token}\r\ncontent-type: application/json\r\n"
             f"content-length: {len(self._body)}\r\n\r\n"
         )
-        self._line.write(head.encode() + self._body[:5])
-        await self._line.drain()
+        self._writer.write(head.encode() + self._body[:5])
+        await self._writer.drain()
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self._line.close()
+        self._writer.close()
         with suppress(OSError):
-            await self._line.wait_closed()
+            await self._writer.wait_closed()
 
     async def status(self) -> int:
-        """The status once there is an answer."""
+        """The status of the response."""
         async with asyncio.timeout(PATIENCE_S):
-            return int((await self._answers.readline()).split()[1])
+            return int((await self._reader.readline()).split()[1])
 
     async def drip(self) -> None:
-        """Send the rest byte by byte, as slowly as that takes."""
-        for place in range(5, len(self._body)):
-            self._line.write(self._body[place : place + 1])
+        """Send the rest byte by byte, ten bytes a second."""
+        for index in range(5, len(self._body)):
+            self._writer.write(self._body[index : index + 1])
             await asyncio.sleep(0.1)
 
-    async def let_go(self) -> int:
-        """Send the rest of the body; answers the status."""
-        self._line.write(self._body[5:])
+    async def finish(self) -> int:
+        """Send the rest of the body; returns the status."""
+        self._writer.write(self._body[5:])
         return await self.status()
 
 
-_NOTHING_WAITS = """UPDATE events SET routed_on = current_date
+_MARK_EVENTS_ROUTED = """UPDATE events SET routed_on = current_date
                      WHERE store_id = (SELECT id FROM stores WHERE handle = $1) AND routed_on = 'infinity'"""
 
 
 class Service:
-    """A `stoa serve` on a folder; as a context manager it is up when entered, and all of it gone when left."""
+    """`stoa serve` on a data folder; as a context manager it is ready on entry, and fully stopped on exit."""
 
     def __init__(
         self, folder: Path, *, database_url: str = "", command: Sequence[str] = STOA, **settings: object
@@ -209,12 +209,12 @@ class Service:
     def close(self) -> None:
         if not self.ended:
             self.stop()
-        if (self.folder / "postgres/data/postmaster.pid").exists():  # left behind by a service that was killed
+        if (self.folder / "postgres/data/postmaster.pid").exists():  # left behind by a killed service
             with EmbeddedPostgres(self.folder / "postgres", durable=False):
                 pass
 
     def launch(self) -> None:
-        """Start the process, in a session of its own as a terminal or a supervisor would."""
+        """Start the process in its own session, as a terminal or a process supervisor would."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
@@ -227,14 +227,14 @@ class Service:
             )
 
     def start(self) -> None:
-        """Start it, and wait until it is ready and knows so itself."""
-        told = self.said().count("is ready")
+        """Start it, and wait until it says that it is ready."""
+        before = self.output().count("is ready")
         self.launch()
-        until(lambda: self.ended or self.said().count("is ready") > told, "the service is ready")
-        assert not self.ended, self.said()
+        until(lambda: self.ended or self.output().count("is ready") > before, "the service is ready")
+        assert not self.ended, self.output()
 
-    def said(self) -> str:
-        """All that it wrote so far, to both outputs."""
+    def output(self) -> str:
+        """Everything it wrote so far to stdout and stderr."""
         return self.log.read_text() if self.log.exists() else ""
 
     @property
@@ -247,7 +247,7 @@ class Service:
         return self._process is None or self._process.poll() is not None
 
     def wait(self) -> int:
-        """Wait for its end; answers the exit code."""
+        """Wait for it to exit; returns the exit code."""
         assert self._process is not None
         try:
             return self._process.wait(PATIENCE_S)
@@ -260,20 +260,20 @@ class Service:
         return self.wait()
 
     def kill(self) -> None:
-        """kill -9 of the main process alone."""
+        """kill -9 of the main process only."""
         self.stop(SIGKILL)
 
     def workers(self) -> list[int]:
-        """Process ids of the processes that serve requests."""
+        """Process ids of the web workers."""
         found: list[int] = []
         for child in Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split():
             with suppress(OSError):
-                if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes():
+                if b"web_worker" in Path(f"/proc/{child}/cmdline").read_bytes():
                     found.append(int(child))
         return found
 
     def status(self, path: str) -> int:
-        """What a new connection is answered; 0 when it is refused or cut."""
+        """The status that a new connection gets; 0 if it is refused or cut."""
         connection = HTTPConnection("127.0.0.1", self.port, timeout=10)
         try:
             connection.request("GET", path)
@@ -283,11 +283,20 @@ class Service:
         finally:
             connection.close()
 
+    def headers(self, path: str) -> dict[str, str]:
+        """The headers of a response on a new connection."""
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=10)
+        try:
+            connection.request("GET", path)
+            return {name.lower(): value for name, value in connection.getresponse().getheaders()}
+        finally:
+            connection.close()
+
     def client(self, *, base_url: str = "", headers: dict[str, str] | None = None) -> httpx.AsyncClient:
         return httpx.AsyncClient(base_url=base_url or self.url, headers=headers, timeout=PATIENCE_S, verify=NO_TLS)
 
     def run(self, *arguments: str, **settings: object) -> subprocess.CompletedProcess[str]:
-        """A command of an operator, on the same folder and database unless other settings are given."""
+        """Run another command, with the service's settings unless others are given."""
         more = {f"STOA_{name.upper()}": str(value) for name, value in settings.items()}
         return subprocess.run(
             [*self.command, *arguments],
@@ -301,22 +310,22 @@ class Service:
     async def account(
         self, handle: str, *, scopes: Sequence[str] = tuple(SCOPES), burst: int = 100_000, refill: int = 10_000
     ) -> Account:
-        """A new store, a new app on it, and a token that the service gave to the app."""
+        """Create a store and an app on it, and get a token for the app from the service."""
         db = Database(self.database_url, size=1)
         settings = load(self.environment, database_url=self.database_url)
         operator = Operator(db, settings, actor="operator:tests", request_id="req_tests")
         await create_store(operator, handle, "A store", "USD")
         app = await create_app(operator, "An app", scopes)
         await install(operator, app.client_id, handle, rate_burst=burst, rate_refill=refill)
-        # On a busy machine the installation may still wait to be routed, and the first to subscribe would hear of it.
-        await db.execute(_NOTHING_WAITS, handle)
+        # On a busy machine the installation event may still be unrouted, and the first subscription would receive it.
+        await db.execute(_MARK_EVENTS_ROUTED, handle)
         await db.close()
         async with self.client() as client:
             token = await token_for(client, app.client_id, app.client_secret)
         return Account(self, handle, app.client_id, app.client_secret, token)
 
     async def add_notes(self) -> None:
-        """Make the table that the tests' own slice needs."""
+        """Create the table of the tests' own slice."""
         db = await connect(self.database_url)
         if (await db.fetch("SELECT to_regclass('notes')"))[0][0] is None:
             await db.execute(notes.SCHEMA)

@@ -1,4 +1,4 @@
-"""Stores for tests, opened the way an operator opens them and called the way an app calls them."""
+"""Stores for tests, created as by an operator and called as by an app."""
 
 import itertools
 import os
@@ -58,7 +58,7 @@ PERSON: dict[str, Any] = {
 
 @dataclass
 class Shop:
-    """A store with an app installed on it, and clients that speak for that app."""
+    """A store with an installed app, and clients of that app."""
 
     application: Application
     db: Database
@@ -81,7 +81,7 @@ class Shop:
         return operator_of(self.db, self.application.settings)
 
     async def add(self, *products: dict[str, Any]) -> list[int]:
-        """Put products on the shelves and say their ids."""
+        """Add products; returns their ids."""
         copies = [
             new_product(convert(_decimal(each), NewProduct, digits=self.store.digits), self.store) for each in products
         ]
@@ -90,7 +90,7 @@ class Shop:
         return [copy.id or 0 for copy in copies]
 
     async def fill(self, path: str = "") -> dict[str, Any]:
-        """One of everything, with the ids that an endpoint's path may ask for."""
+        """Create one of every resource; returns the ids for path parameters."""
         if not self.filled:
             shirt, _ = await self.add(SHIRT, MUG)
             variants = (await self.client.get(f"/products/{shirt}/variants")).json()["data"]
@@ -120,7 +120,7 @@ class Shop:
         return self.filled
 
     async def client_with(self, scopes: Sequence[str]) -> httpx.AsyncClient:
-        """A client of another app, which the store grants only these scopes."""
+        """A client of another app with only these scopes."""
         app = await create_app(self.operator, "Narrow app", list(scopes))
         await install(self.operator, app.client_id, self.store.handle, list(scopes))
         token = await token_for(self.service, app.client_id, app.client_secret)
@@ -158,7 +158,7 @@ def operator_of(db: Database, settings: Settings) -> Operator:
 
 
 async def open_shop(application: Application, db: Database, *, currency: str = "USD") -> Shop:
-    """A new store, a new app that may do everything there, and a token for it."""
+    """Create a store, an app with all scopes on it, and a token."""
     operator = operator_of(db, application.settings)
     handle = f"shop-{os.getpid()}-{next(_numbers)}"
     row = await create_store(operator, handle, "A shop", currency)

@@ -8,7 +8,7 @@ import httpx
 
 from stoa.app import Application
 from stoa.db.pool import Database
-from stoa.housekeeping import tidy
+from stoa.maintenance import maintain
 from stoa.rest.dispatch import Observed
 from stoa.rest.problems import Fault
 from stoa.usage.queries import MAX_FAILURES
@@ -192,7 +192,7 @@ async def test_old_rows_are_deleted(shop: Shop, db: Database) -> None:
     await db.execute("UPDATE failed_requests SET at = now() - interval '31 days' WHERE store_id = $1", store_id)
     recorder(observed(shop, 404))
     await recorder.flush(db)
-    await tidy(db)
+    await maintain(db)
     for table in ("usage_days", "failed_requests"):
         [[left]] = await db.fetch(f"SELECT count(*) FROM {table} WHERE store_id = $1", store_id)
         assert left == 1, table

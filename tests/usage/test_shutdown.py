@@ -18,7 +18,7 @@ async def test_a_stop_loses_no_counts(tmp_path: Path, worker_id: str) -> None:
             for _ in range(20):
                 assert (await client.get("/products")).status_code == 200
         assert service.stop() == 0
-        assert "Traceback" not in service.said()
+        assert "Traceback" not in service.output()
     db = Database(url, size=1)
     [[app_id]] = await db.fetch("SELECT id FROM apps")
     days = await DAYS_ALL_STORES.all(db, app_id, today, today + timedelta(days=1))

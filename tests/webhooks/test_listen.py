@@ -234,7 +234,7 @@ async def test_the_demos_own_file_is_enough(service: Service, tmp_path: Path) ->
     ("given", "words"),
     [
         ({"STOA_CLIENT_SECRET": ""}, "STOA_CLIENT_SECRET must be set"),
-        ({"STOA_CLIENT_SECRET": "wrong"}, "The client id or the client secret is not right."),
+        ({"STOA_CLIENT_SECRET": "wrong"}, "The client id or the client secret is incorrect."),
         ({"STOA_BASE_URL": "http://localhost:1/"}, ""),
     ],
 )

@@ -1,1 +1,1 @@
-"""Writes the generated half of the Python SDK from the declarations of the API."""
+"""Generates the typed calls and models of the Python SDK from the OpenAPI document."""

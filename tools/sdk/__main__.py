@@ -1,4 +1,4 @@
-"""`python -m tools.sdk` writes the generated modules of the SDK; with `--check` it only tells whether they are as they should be."""
+"""`python -m tools.sdk` writes the generated modules of the SDK; `--check` only reports whether they are up to date."""
 
 import json
 import subprocess
@@ -7,27 +7,27 @@ from pathlib import Path
 from typing import Any
 
 from stoa.description import openapi_bytes
-from tools.sdk.writing import written
+from tools.sdk.writing import generate
 
 ROOT = Path(__file__).parents[2]
 CLIENT = ROOT / "src/stoa/client"
 
 
 def modules() -> dict[str, str]:
-    """Every generated module as it should be."""
-    return {name: _formatted(name, text) for name, text in written(description()).items()}
+    """The expected text of every generated module."""
+    return {name: _formatted(name, text) for name, text in generate(description()).items()}
 
 
 def description() -> dict[str, Any]:
-    """The OpenAPI document of the declarations, as a reader of its JSON sees it."""
+    """The OpenAPI document, decoded from its JSON."""
     return json.loads(openapi_bytes())
 
 
 def _formatted(name: str, text: str) -> str:
-    place = ["--stdin-filename", f"src/stoa/client/{name}"]
+    options = ["--stdin-filename", f"src/stoa/client/{name}"]
     for command in (["check", "--fix-only", "--select", "I,F401", "--quiet"], ["format", "--quiet"]):
-        run = subprocess.run(  # noqa: S603 - our own formatter
-            [str(Path(sys.executable).parent / "ruff"), *command, *place, "-"],
+        run = subprocess.run(  # noqa: S603 - a fixed command
+            [str(Path(sys.executable).parent / "ruff"), *command, *options, "-"],
             input=text,
             text=True,
             capture_output=True,
@@ -44,7 +44,7 @@ def main() -> None:
     stale = {name: text for name, text in modules().items() if not _same(CLIENT / name, text)}
     if "--check" in sys.argv:
         if stale:
-            raise SystemExit(f"out of date: {', '.join(stale)}; run make sdk")
+            raise SystemExit(f"{', '.join(stale)} out of date: run make sdk")
         return
     for name, text in stale.items():
         (CLIENT / name).write_text(text)

@@ -1,11 +1,11 @@
-"""The calls of both clients as text, from one description."""
+"""Generates the methods of both clients."""
 
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from tools.sdk.declaring import aliases, argument, class_of, query_name
-from tools.sdk.schemas import answered, asked, named, sent
+from tools.sdk.schemas import named, parameter_type, request_type, response_type
 from tools.sdk.surface import Group, Operation
 from tools.sdk.text import DO_NOT_EDIT, doc, joined
 
@@ -16,7 +16,7 @@ def resources(groups: list[Group], found: list[Operation], *, awaited: bool) -> 
     body: list[str] = []
     for group in groups:
         body += _classes(group, usual, awaited=awaited)
-    body += [f"class {a}Resources:", '    """Everything that a store offers to an app."""']
+    body += [f"class {a}Resources:", '    """The API of one store."""']
     body.append(f"    def __init__(self, connection: {a}Connection) -> None:")
     body += [f"        self.{group.name} = {a}{group.title}(connection)" for group in groups]
     every = "\n".join(body)
@@ -25,7 +25,7 @@ def resources(groups: list[Group], found: list[Operation], *, awaited: bool) -> 
 
 def _imports(body: str, *, awaited: bool) -> Iterator[str]:
     a = "Async" if awaited else ""
-    yield f'"""The calls of the {"asynchronous" if awaited else "plain"} client. {DO_NOT_EDIT}"""'
+    yield f'"""The calls of the {"asynchronous" if awaited else "synchronous"} client. {DO_NOT_EDIT}"""'
     yield "from __future__ import annotations"
 
     def used(*names: str) -> list[str]:
@@ -50,9 +50,9 @@ def _imports(body: str, *, awaited: bool) -> Iterator[str]:
 
 
 def _usual_codes(found: list[Operation]) -> set[str]:
-    """Refusals that more than half of all operations may give need not be told at each."""
-    times = Counter(code for each in found for code in each.codes)
-    return {code for code, count in times.items() if count > len(found) / 2} | {"malformed_json", "validation_failed"}
+    """Codes that more than half of all operations may return, which are not repeated in each docstring."""
+    counts = Counter(code for each in found for code in each.codes)
+    return {code for code, count in counts.items() if count > len(found) / 2} | {"malformed_json", "validation_failed"}
 
 
 def _classes(group: Group, usual: set[str], *, awaited: bool) -> Iterator[str]:
@@ -77,7 +77,7 @@ def _method(operation: Operation, usual: set[str], *, awaited: bool) -> Iterator
     if operation.is_list:
         yield from _listing(operation, usual, awaited=awaited)
         return
-    places = _positional(operation, awaited=awaited)
+    positional = _positional(operation, awaited=awaited)
     options = _options(operation)
     spread = ""
     body = operation.body
@@ -91,17 +91,17 @@ def _method(operation: Operation, usual: set[str], *, awaited: bool) -> Iterator
         spread = f"**body: Unpack[inputs.{named(body or {})}]"
         given.append("body=body" if operation.spec["requestBody"].get("required") else "body=body or None")
     elif body is not None:
-        kind = re.sub(r"\bAmount\b", "inputs.Amount", sent(body, set(), where="inputs."))
-        places.append(f"body: {kind}")
+        kind = re.sub(r"\bAmount\b", "inputs.Amount", request_type(body, set(), where="inputs."))
+        positional.append(f"body: {kind}")
         given.append("body=body")
     given += [f"{name}={name}" for name in _header_arguments(operation)]
     if operation.uploads:
         given.append("wait_s=wait_s")
-    verb, returned = _answer_of(operation)
+    verb, returned = _result(operation)
     keywords = ", ".join([*options, *([spread] if spread else [])])
-    mark = "" if not keywords or not options else "*, "
-    before = f"{', '.join(places)}, /, " if places else ""
-    yield f"    {'async ' if awaited else ''}def {operation.name}(self, {before}{mark}{keywords}) -> {returned}:"
+    star = "" if not keywords or not options else "*, "
+    before = f"{', '.join(positional)}, /, " if positional else ""
+    yield f"    {'async ' if awaited else ''}def {operation.name}(self, {before}{star}{keywords}) -> {returned}:"
     yield from doc(_documentation(operation, usual), 8)
     kind = "" if verb == "none" else f"{_kind(operation)}, "
     arguments = ", ".join([f'{kind}"{operation.method}"', _path(operation), *given])
@@ -115,9 +115,9 @@ def _method(operation: Operation, usual: set[str], *, awaited: bool) -> Iterator
 
 
 def _listing(operation: Operation, usual: set[str], *, awaited: bool) -> Iterator[str]:
-    places = _positional(operation, awaited=awaited)
+    positional = _positional(operation, awaited=awaited)
     a = "Async" if awaited else ""
-    before = f"{', '.join(places)}, /, " if places else ""
+    before = f"{', '.join(positional)}, /, " if positional else ""
     kind = _kind(operation)
     spread = f"**query: Unpack[inputs.{query_name(operation)}]"
     if operation.deletable:
@@ -136,7 +136,7 @@ def _listing(operation: Operation, usual: set[str], *, awaited: bool) -> Iterato
 
 def _positional(operation: Operation, *, awaited: bool) -> list[str]:
     kinds = {each["name"]: each["schema"] for each in operation.spec.get("parameters", []) if each["in"] == "path"}
-    found = [f"{name}: {answered(kinds[name])}" for name in operation.placeholders]
+    found = [f"{name}: {response_type(kinds[name])}" for name in operation.placeholders]
     if operation.uploads:
         found.append(f"file: {'Async' if awaited else ''}Upload")
     return found
@@ -146,12 +146,12 @@ def _options(operation: Operation) -> list[str]:
     long = aliases(operation)
     found: list[str] = []
     for name, each in operation.parameters.items():
-        kind = asked(each["schema"], f"inputs.{long[name][0]}" if name in long else None)
+        kind = parameter_type(each["schema"], f"inputs.{long[name][0]}" if name in long else None)
         kind = re.sub(r"\b(OneOrMore|Amount)\b", r"inputs.\1", kind)
         found.append(f"{_option(operation, name)}: {kind} | None = None")
     if operation.uploads:
-        words = ", ".join(f'"{media}"' for media in operation.uploads)
-        found += [f"media_type: Literal[{words}] | None = None", "wait_s: float = 0.0"]
+        media_types = ", ".join(f'"{media}"' for media in operation.uploads)
+        found += [f"media_type: Literal[{media_types}] | None = None", "wait_s: float = 0.0"]
     for name in _header_arguments(operation):
         kind = "str" if name == "idempotency_key" else "int | str | Model"
         found.append(f"{name}: {kind} | None = None")
@@ -159,7 +159,7 @@ def _options(operation: Operation) -> list[str]:
 
 
 def _option(operation: Operation, name: str) -> str:
-    """The argument of a query parameter; a member of the body goes first where both have one name."""
+    """The argument name of a query parameter; it is prefixed if a member of the body has the same name."""
     taken = operation.members is not None and name in operation.members
     return f"answer_{argument(name)}" if taken else argument(name)
 
@@ -169,7 +169,7 @@ def _header_arguments(operation: Operation) -> list[str]:
     return [argument for header, argument in known.items() if header in operation.headers]
 
 
-def _answer_of(operation: Operation) -> tuple[str, str]:
+def _result(operation: Operation) -> tuple[str, str]:
     if operation.is_batch:
         return "batch", f"Batch[{_kind(operation)}]"
     if not operation.success:
@@ -178,7 +178,7 @@ def _answer_of(operation: Operation) -> tuple[str, str]:
 
 
 def _kind(operation: Operation) -> str:
-    expression = answered(operation.item)
+    expression = response_type(operation.item)
     return re.sub(r"\b(?!Any\b|Decimal\b)([A-Z]\w*)", r"models.\1", expression)
 
 
@@ -194,12 +194,12 @@ def _path(operation: Operation) -> str:
 def _documentation(operation: Operation, usual: set[str]) -> str:
     spec = operation.spec
     parts = [spec["summary"].rstrip(".") + "."]
-    more = spec.get("description", "")
-    if more.rstrip(".") != spec["summary"].rstrip("."):
-        parts.append(" ".join(more.split()))
+    description = spec.get("description", "")
+    if description.rstrip(".") != spec["summary"].rstrip("."):
+        parts.append(" ".join(description.split()))
     scope = next((scope for each in spec.get("security", []) for scope in each.get("app", [])), None)
-    own = [class_of(code) for code in sorted(operation.codes - usual)]
-    last = f"Needs the scope `{scope}`." if scope else ""
-    if own:
-        last += f" Raises {', '.join(own)}."
+    raised = [class_of(code) for code in sorted(operation.codes - usual)]
+    last = f"Requires the scope `{scope}`." if scope else ""
+    if raised:
+        last += f" Raises {', '.join(raised)}."
     return "\n\n".join([*parts, last.strip()])

@@ -1,20 +1,20 @@
-"""The types of the SDK as text: models that come back, inputs that are sent, and an exception for each code."""
+"""Generates the types of the SDK: models of responses, inputs of requests, and an exception for each code."""
 
 import re
 from collections.abc import Iterator, Mapping
 
-from tools.sdk.schemas import Schema, answered, asked, identifier, named, sent
+from tools.sdk.schemas import Schema, identifier, named, parameter_type, request_type, response_type
 from tools.sdk.surface import Operation
 from tools.sdk.text import DO_NOT_EDIT, doc, joined
 
 _TITLE = re.compile(r"`(\w+)`: (.+?)(?=; `|\.\Z)")
 _OPERATOR = re.compile(r"\[(gte|gt|lte|lt)\]\Z")
-_SPOKEN_FOR = ("A time in UTC", "An amount in")  # the type says it
+_IMPLIED_BY_TYPE = ("A time in UTC", "An amount in")
 
 
 def models(components: Mapping[str, Schema], names: set[str]) -> str:
     lines = [
-        f'"""What the service answers. {DO_NOT_EDIT}"""',
+        f'"""The models of responses. {DO_NOT_EDIT}"""',
         "from datetime import datetime",
         "from decimal import Decimal",
         "from typing import Any, TypeAlias",
@@ -25,13 +25,16 @@ def models(components: Mapping[str, Schema], names: set[str]) -> str:
     for name in sorted(names):
         schema = components[name]
         if "properties" not in schema:
-            lines.append(f"{name}: TypeAlias = {answered(schema)!r}")
+            lines.append(f"{name}: TypeAlias = {response_type(schema)!r}")
             continue
         lines += [f"class {name}(Model):", *doc(schema.get("description", ""), 4)]
         for member, kind in schema["properties"].items():
             python = identifier(member)
             default = f"msgspec.field(default=absent(), name={member!r})" if python != member else "absent()"
-            lines += [f"    {python}: {_quoted(answered(kind))} = {default}", *doc(_meaning(kind, words=True), 4)]
+            lines += [
+                f"    {python}: {_quoted(response_type(kind))} = {default}",
+                *doc(_description(kind, values=True), 4),
+            ]
     return joined(lines)
 
 
@@ -43,21 +46,21 @@ def _quoted(expression: str) -> str:
     )
 
 
-def _meaning(schema: Schema, *, words: bool = False) -> str:
-    """What a field is for, and what it may say."""
+def _description(schema: Schema, *, values: bool = False) -> str:
+    """The description of a field and its known values."""
     text = schema.get("description", "")
-    if text.startswith(_SPOKEN_FOR):
+    if text.startswith(_IMPLIED_BY_TYPE):
         text = ""
     parts = [schema, *schema.get("anyOf", [])]
     known = next((part["enum"] for part in parts if "enum" in part), None)
-    if words and known:
-        text = f"{text} One of {', '.join(map(str, known))}; more may come.".strip()
+    if values and known:
+        text = f"{text} One of {', '.join(map(str, known))}; later releases may add values.".strip()
     return text
 
 
 def inputs(found: list[Operation], components: Mapping[str, Schema], names: set[str], models: set[str]) -> str:
     lines = [
-        f'"""What is sent to the service: bodies and queries. {DO_NOT_EDIT}"""',
+        f'"""The types of request bodies and queries. {DO_NOT_EDIT}"""',
         "from __future__ import annotations",
         "from collections.abc import Mapping, Sequence",
         "from datetime import datetime",
@@ -65,23 +68,23 @@ def inputs(found: list[Operation], components: Mapping[str, Schema], names: set[
         "from typing import Any, Literal, NotRequired, TypeAlias, TypedDict, TypeVar",
         "from stoa.client import models",
         "Amount: TypeAlias = str | Decimal | int",
-        '"""An exact number; never a float, which is none."""',
+        '"""An exact number; floats are not exact and not accepted."""',
         'T = TypeVar("T")',
         "OneOrMore: TypeAlias = T | Sequence[T]",
     ]
-    words = {alias: kind for each in found for alias, kind in aliases(each).values()}
-    lines += [f"{alias}: TypeAlias = {kind}" for alias, kind in sorted(words.items())]
+    choices = {alias: kind for each in found for alias, kind in aliases(each).values()}
+    lines += [f"{alias}: TypeAlias = {kind}" for alias, kind in sorted(choices.items())]
     for name in sorted(names):
         schema = components[name]
         if "properties" not in schema:
-            lines.append(f"{name}: TypeAlias = {sent(schema, models)!r}")
+            lines.append(f"{name}: TypeAlias = {request_type(schema, models)!r}")
             continue
         lines += [f"class {name}(TypedDict):", *doc(schema.get("description", ""), 4)]
         required = set(schema.get("required", []))
         for member, kind in schema["properties"].items():
-            expression = sent(kind, models)
+            expression = request_type(kind, models)
             expression = expression if member in required else f"NotRequired[{expression}]"
-            lines += [f"    {member}: {expression}", *doc(_meaning(kind), 4)]
+            lines += [f"    {member}: {expression}", *doc(_description(kind), 4)]
         if not schema["properties"] and not schema.get("description"):
             lines.append("    pass")
     for each in found:
@@ -93,24 +96,24 @@ def inputs(found: list[Operation], components: Mapping[str, Schema], names: set[
 def _query_type(operation: Operation) -> Iterator[str]:
     long = aliases(operation)
     yield f"class {query_name(operation)}(TypedDict, total=False):"
-    yield f'    """What `{".".join(operation.chain)}.{operation.name}` may be asked."""'
+    yield f'    """The parameters of `{".".join(operation.chain)}.{operation.name}`."""'
     for name, parameter in operation.parameters.items():
         if name == "include_deleted":
             continue
         alias, _ = long.get(name, (None, ""))
-        yield f"    {argument(name)}: {asked(parameter['schema'], alias)}"
+        yield f"    {argument(name)}: {parameter_type(parameter['schema'], alias)}"
         yield from doc(parameter.get("description", ""), 4)
 
 
 def aliases(operation: Operation) -> dict[str, tuple[str, str]]:
-    """Long choices of words, which get a name of their own."""
+    """Long lists of values, which get a type alias."""
     found: dict[str, tuple[str, str]] = {}
     for name in ("fields", "sort"):
         if name in operation.parameters:
             owner = named(operation.item) if name == "fields" else query_name(operation).removesuffix("Query")
             found[name] = (
                 f"{owner}{name.title().removesuffix('s')}",
-                sent(operation.parameters[name]["schema"]["items"], set()),
+                request_type(operation.parameters[name]["schema"]["items"], set()),
             )
     return found
 
@@ -124,7 +127,7 @@ def argument(name: str) -> str:
 
 
 def codes(found: list[Operation]) -> str:
-    family = {
+    families = {
         400: "BadRequest",
         401: "Unauthorized",
         403: "Forbidden",
@@ -141,14 +144,14 @@ def codes(found: list[Operation]) -> str:
                 titles |= {code: (int(status), title) for code, title in _TITLE.findall(answer["description"])}
     titles.pop("not_found", None)
     used = sorted(
-        {family.get(status, "ServiceFailed" if status >= 500 else "ApiError") for status, _ in titles.values()}
+        {families.get(status, "ServiceFailed" if status >= 500 else "ApiError") for status, _ in titles.values()}
     )
     lines = [
-        f'"""Every code that the service refuses with, as an exception. {DO_NOT_EDIT}"""',
+        f'"""An exception for every error code of the service. {DO_NOT_EDIT}"""',
         f"from stoa.client.errors import {', '.join(used)}",
     ]
     for code, (status, title) in sorted(titles.items(), key=lambda item: (item[1][0], item[0])):
-        parent = family.get(status, "ServiceFailed" if status >= 500 else "ApiError")
+        parent = families.get(status, "ServiceFailed" if status >= 500 else "ApiError")
         lines += [f"class {class_of(code)}({parent}):", f'    """{title}."""', f'    code = "{code}"']
     return joined(lines)
 

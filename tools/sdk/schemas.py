@@ -1,11 +1,11 @@
-"""JSON Schema as Python types: structs for what is answered, typed dictionaries for what is sent."""
+"""Converts JSON Schema to Python types: structs for responses, typed dictionaries for requests."""
 
 import keyword
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 Schema = Mapping[str, Any]
-OWN = {"Problem", "Fault"}  # written by hand, in errors.py
+HAND_WRITTEN = {"Problem", "Fault"}  # in errors.py
 _TEXT = {"str", "datetime", "Decimal"}
 
 
@@ -20,18 +20,18 @@ def identifier(name: str) -> str:
     return plain + "_" if keyword.iskeyword(plain) else plain
 
 
-def answered(schema: Schema) -> str:
-    """The type of what comes from the service; a word that a later release adds must not break a client."""
+def response_type(schema: Schema) -> str:
+    """The type of a value in a response; enums become str, because later releases may add values."""
     if name := named(schema):
         return "Fault" if name == "Fault" else name
     if options := schema.get("anyOf") or schema.get("oneOf"):
-        return _answered_union([answered(each) for each in options])
+        return _response_union([response_type(each) for each in options])
     if "allOf" in schema:
-        return answered(schema["allOf"][0])
+        return response_type(schema["allOf"][0])
     kind: Any = schema.get("type")
     if isinstance(kind, list):
         kinds = cast("list[str]", kind)
-        return _answered_union([answered({**schema, "type": each}) for each in kinds])
+        return _response_union([response_type({**schema, "type": each}) for each in kinds])
     if "enum" in schema or "const" in schema:
         return "str"
     match kind:
@@ -46,14 +46,14 @@ def answered(schema: Schema) -> str:
         case "null":
             return "None"
         case "array":
-            return f"list[{answered(_items(schema))}]"
+            return f"list[{response_type(_items(schema))}]"
         case "object":
-            return f"dict[str, {answered(_values(schema))}]"
+            return f"dict[str, {response_type(_values(schema))}]"
         case _:
             return "Any"
 
 
-def _answered_union(parts: list[str]) -> str:
+def _response_union(parts: list[str]) -> str:
     kinds = list(dict.fromkeys(parts))
     if "Any" in kinds:
         return "Any"
@@ -65,19 +65,19 @@ def _answered_union(parts: list[str]) -> str:
     return " | ".join(kinds)
 
 
-def sent(schema: Schema, models: set[str], *, where: str = "") -> str:
-    """The type of what is sent; `models` are components that also come back, and may be sent back as they came."""
+def request_type(schema: Schema, models: set[str], *, where: str = "") -> str:
+    """The type of a value in a request; `models` are components of responses, which may be request_type back as they are."""
     if name := named(schema):
         return f"{where}{name}" + (f" | models.{name}" if name in models else "")
     if options := schema.get("anyOf") or schema.get("oneOf"):
-        return " | ".join(dict.fromkeys(sent(each, models, where=where) for each in options))
+        return " | ".join(dict.fromkeys(request_type(each, models, where=where) for each in options))
     kind: Any = schema.get("type")
     if isinstance(kind, list):
         kinds = cast("list[str]", kind)
-        parts = [sent({**schema, "type": each}, models, where=where) for each in kinds]
+        parts = [request_type({**schema, "type": each}, models, where=where) for each in kinds]
         return " | ".join(dict.fromkeys(parts))
-    if words := schema.get("enum", [schema["const"]] if "const" in schema else None):
-        return f"Literal[{', '.join(repr(word) for word in words)}]".replace("'", '"')
+    if values := schema.get("enum", [schema["const"]] if "const" in schema else None):
+        return f"Literal[{', '.join(repr(value) for value in values)}]".replace("'", '"')
     match kind:
         case "string":
             return {"date-time": "datetime | str", "decimal": "Amount"}.get(schema.get("format", ""), "str")
@@ -90,25 +90,25 @@ def sent(schema: Schema, models: set[str], *, where: str = "") -> str:
         case "null":
             return "None"
         case "array":
-            return f"Sequence[{sent(_items(schema), models, where=where)}]"
+            return f"Sequence[{request_type(_items(schema), models, where=where)}]"
         case "object":
-            return f"Mapping[str, {sent(_values(schema), models, where=where)}]"
+            return f"Mapping[str, {request_type(_values(schema), models, where=where)}]"
         case _:
             return "Any"
 
 
-def asked(schema: Schema, alias: str | None = None) -> str:
-    """The type of a query parameter: where several may be given, one may stand alone."""
+def parameter_type(schema: Schema, alias: str | None = None) -> str:
+    """The type of a query parameter; a list may also be given as a single value."""
     if schema.get("type") == "array":
-        return f"OneOrMore[{alias or sent(_items(schema), set())}]"
-    return sent(schema, set())
+        return f"OneOrMore[{alias or request_type(_items(schema), set())}]"
+    return request_type(schema, set())
 
 
 def reached(schema: Any, components: Mapping[str, Schema], found: set[str] | None = None) -> set[str]:
-    """The components that a schema leads to."""
+    """The components that a schema refers to, directly or indirectly."""
     found = set() if found is None else found
     for name in _references(schema):
-        if name not in found and name not in OWN:
+        if name not in found and name not in HAND_WRITTEN:
             found.add(name)
             reached(components[name], components, found)
     return found
@@ -127,12 +127,12 @@ def _references(schema: Any) -> Iterator[str]:
 
 
 def _values(schema: Schema) -> Schema:
-    """The schema of a mapping's values; any, where nothing is said."""
+    """The schema of a mapping's values; empty if unspecified."""
     values: Any = schema.get("additionalProperties")
     return cast("Schema", values) if isinstance(values, dict) else {}
 
 
 def _items(schema: Schema) -> Schema:
-    """The schema of a list's items; any, where nothing is said or each place has its own."""
+    """The schema of a list's items; empty if unspecified or different for each index."""
     items: Any = schema.get("items")
     return cast("Schema", items) if isinstance(items, dict) else {}

@@ -1,4 +1,4 @@
-"""Where each operation stands in the client and how it is called, from its path and its operationId."""
+"""Maps each operation to a resource and method of the client, by its path and operationId."""
 
 import re
 from collections import Counter, defaultdict
@@ -14,13 +14,13 @@ _PLACEHOLDER = re.compile(r"{(\w+)}")
 
 @dataclass
 class Operation:
-    """One operation of the API, with its place in the client."""
+    """One operation of the API, with its resource and method in the client."""
 
     method: str
     path: str
     spec: Mapping[str, Any]
     schemas: Mapping[str, Any] = field(repr=False)
-    members: Mapping[str, Any] | None = None  # of a body that names them; a mapping's keys are the caller's own
+    members: Mapping[str, Any] | None = None  # of the body; None if it is a free-form mapping
     chain: tuple[str, ...] = ()
     name: str = ""
 
@@ -34,7 +34,7 @@ class Operation:
 
     @property
     def parameters(self) -> dict[str, Mapping[str, Any]]:
-        """Parameters of the query; `per_page` is `limit` once more."""
+        """The query parameters, without `per_page`, an alias of `limit`."""
         every = self.spec.get("parameters", [])
         return {each["name"]: each for each in every if each["in"] == "query" and each["name"] != "per_page"}
 
@@ -44,7 +44,7 @@ class Operation:
 
     @property
     def success(self) -> Mapping[str, Any]:
-        """The schema of the answer's `data`; empty where there is none."""
+        """The schema of `data` in the response; empty if there is none."""
         found = min(status for status in self.spec["responses"] if status.startswith("2"))
         content = self.spec["responses"][found].get("content", {})
         return self._named(content.get("application/json", {}).get("schema", {})).get("properties", {}).get("data", {})
@@ -63,7 +63,7 @@ class Operation:
 
     @property
     def item(self) -> Mapping[str, Any]:
-        """The schema of one resource in the answer."""
+        """The schema of one resource in the response."""
         if self.is_batch:
             return self._named(self.success["items"])["properties"]["resource"]["anyOf"][0]
         if self.is_list:
@@ -84,17 +84,17 @@ class Operation:
 
     @property
     def codes(self) -> set[str]:
-        """The refusals that it may answer with."""
+        """The error codes that it may return."""
         return {code for answer in self.spec["responses"].values() for code in answer.get("x-problem-codes", [])}
 
     def _named(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The schema itself when this one only refers to it."""
+        """The schema, or the component that it refers to."""
         return self.schemas[schema["$ref"].rsplit("/", 1)[1]] if "$ref" in schema else schema
 
 
 @dataclass
 class Group:
-    """A resource of the client: its own operations and the resources below it."""
+    """A resource of the client: its operations and nested resources."""
 
     chain: tuple[str, ...]
     operations: list[Operation] = field(default_factory=list[Operation])
@@ -118,7 +118,7 @@ def singular(word: str) -> str:
 
 
 def operations(document: Mapping[str, Any]) -> list[Operation]:
-    """Every operation, placed and named; two of one name are a fault of this generator, told here."""
+    """All operations with their resource and method name; fails if two have the same name."""
     found = [
         Operation(method.upper(), path.removeprefix(PREFIX), spec, document["components"]["schemas"])
         for path, item in inlined(document["paths"], document).items()
@@ -133,11 +133,11 @@ def operations(document: Mapping[str, Any]) -> list[Operation]:
     for each in found:
         below[_segments(each)].append(each)
     for each in found:
-        each.chain, each.name = _place(each, below)
-    _tell_apart(found)
-    places = Counter((each.chain, each.name) for each in found)
-    if twice := [place for place, times in places.items() if times > 1]:
-        raise SystemExit(f"two operations would have the same name: {twice}")
+        each.chain, each.name = _located(each, below)
+    _disambiguate(found)
+    methods = Counter((each.chain, each.name) for each in found)
+    if repeated := [method for method, count in methods.items() if count > 1]:
+        raise SystemExit(f"two operations would have the same name: {repeated}")
     return found
 
 
@@ -145,25 +145,25 @@ def _segments(operation: Operation) -> tuple[str, ...]:
     return tuple(part for part in operation.path.strip("/").split("/") if not part.startswith("{"))
 
 
-def _place(operation: Operation, below: Mapping[tuple[str, ...], list[Operation]]) -> tuple[tuple[str, ...], str]:
-    """The last part of a path is a resource where several operations meet or a list lies; else it belongs to the verb."""
+def _located(operation: Operation, below: Mapping[tuple[str, ...], list[Operation]]) -> tuple[tuple[str, ...], str]:
+    """The last segment of a path is a resource if it has several operations or a list; else it is part of the method."""
     chain = _segments(operation)
     words = operation.id.split("_")
     nouns = {singular(word) for word in words[1:]}
     last = {singular(word) for word in chain[-1].split("-")}
-    there = below[chain]
-    if len(chain) > 1 and (not (last & nouns) or not (len(there) > 1 or any(each.is_list for each in there))):
+    siblings = below[chain]
+    if len(chain) > 1 and (not (last & nouns) or not (len(siblings) > 1 or any(each.is_list for each in siblings))):
         chain = chain[:-1]
     known = {singular(word) for part in chain for word in part.split("-")}
     rest = [word for word in words[1:] if singular(word) not in known]
     return chain, "_".join([words[0], *rest])
 
 
-def _tell_apart(found: list[Operation]) -> None:
-    """Of two with one name, the one for many says so, and the one below a parent names the parent."""
-    places = Counter((each.chain, each.name) for each in found)
+def _disambiguate(found: list[Operation]) -> None:
+    """If two operations have the same name, the batch gets a suffix, and the nested list names its parent."""
+    methods = Counter((each.chain, each.name) for each in found)
     for each in found:
-        if places[each.chain, each.name] > 1:
+        if methods[each.chain, each.name] > 1:
             if each.is_batch:
                 each.name += "_many"
             elif each.is_list and each.placeholders:
@@ -171,7 +171,7 @@ def _tell_apart(found: list[Operation]) -> None:
 
 
 def tree(found: list[Operation]) -> list[Group]:
-    """The resources of the client, each with those below it."""
+    """The resources of the client as a tree."""
     groups: dict[tuple[str, ...], Group] = {}
     top: list[Group] = []
     for each in found:

@@ -1,4 +1,4 @@
-"""Every generated module of the SDK, as text."""
+"""Generates the modules of the SDK."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,16 +9,16 @@ from tools.sdk.schemas import reached
 from tools.sdk.surface import operations, tree
 
 
-def written(document: Mapping[str, Any]) -> dict[str, str]:
-    """Every generated module by its file name, not yet formatted."""
+def generate(document: Mapping[str, Any]) -> dict[str, str]:
+    """The text of every generated module by file name, not formatted yet."""
     found = operations(document)
     components = document["components"]["schemas"]
-    answers = reached([each.item for each in found], components)
+    responses = reached([each.item for each in found], components)
     bodies = reached([each.body for each in found if each.body is not None], components)
     groups = tree(found)
     return {
-        "models.py": models(components, answers),
-        "inputs.py": inputs(found, components, bodies, answers),
+        "models.py": models(components, responses),
+        "inputs.py": inputs(found, components, bodies, responses),
         "codes.py": codes(found),
         "resources.py": resources(groups, found, awaited=False),
         "async_resources.py": resources(groups, found, awaited=True),

@@ -1,1 +1,1 @@
-"""Who may do what: stores, apps, installations, credentials and tokens."""
+"""Access control: stores, apps, installations, credentials and tokens."""

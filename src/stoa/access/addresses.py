@@ -1,4 +1,4 @@
-"""Which store an address names: by its host, by its path, or by a resource indicator (RFC 8707)."""
+"""Finds the store that a URL names: by its host, by its path, or by a resource indicator (RFC 8707)."""
 
 import re
 from collections.abc import Iterable
@@ -11,23 +11,23 @@ _LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
 _HANDLE = re.compile(_LABEL)
 _HOST = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(?:\.{_LABEL})*")
 _RESOURCE = re.compile(
-    rf"https?://(?P<host>[A-Za-z0-9.:\[\]-]+)(?:(?P<front>(?:/[^/?#\s]+)*)/stores/(?P<handle>[^/?#\s]+))?{PREFIX}"
+    rf"https?://(?P<host>[A-Za-z0-9.:\[\]-]+)(?:(?P<base>(?:/[^/?#\s]+)*)/stores/(?P<handle>[^/?#\s]+))?{PREFIX}"
 )
 _DEFAULT_PORT = re.compile(r":(?:80|443)(?=/|\Z)")
 
 
-class Place(msgspec.Struct, frozen=True):
-    """A store's handle, or a host that may be one of its own; neither when the address names no store."""
+class StoreAddress(msgspec.Struct, frozen=True):
+    """A store's handle, or a host that may be one of its custom hosts; neither if the URL names no store."""
 
     handle: str = ""
     host: str = ""
 
 
-NOWHERE = Place()
+NO_STORE = StoreAddress()
 
 
-class Front(msgspec.Struct, frozen=True):
-    """The service's addresses as the sender of a request sees them."""
+class ServiceUrls(msgspec.Struct, frozen=True):
+    """The URLs of the service as the sender of a request sees them."""
 
     scheme: str
     host: str
@@ -38,7 +38,7 @@ class Front(msgspec.Struct, frozen=True):
         return self.public_url.rstrip("/") or f"{self.scheme}://{self.host}"
 
     def resource(self, handle: str | None) -> str:
-        """A store's API: below the service when the path names the store, else on the request's own host."""
+        """The URL of a store's API: under the service if the path names the store, else on the request's host."""
         if handle is not None:
             return f"{self.service}/stores/{handle}{PREFIX}"
         return f"{self.public_url.partition('://')[0] or self.scheme}://{self.host}{PREFIX}"
@@ -52,31 +52,31 @@ def is_host(text: str) -> bool:
     return _HOST.fullmatch(text) is not None
 
 
-def named_by_path(handle: str) -> Place:
-    return Place(handle=handle) if is_handle(handle) else NOWHERE
+def named_by_path(handle: str) -> StoreAddress:
+    return StoreAddress(handle=handle) if is_handle(handle) else NO_STORE
 
 
-def named_by_host(host: str, store_domain: str) -> Place:
-    """What a Host header names: `{handle}.{store_domain}`, or else a host of the store's own."""
+def named_by_host(host: str, store_domain: str) -> StoreAddress:
+    """The store that a Host header names: `{handle}.{store_domain}`, or a custom host."""
     name = host.lower().partition(":")[0].removesuffix(".")
     handle = name.removesuffix(f".{store_domain.lower()}")
     if handle != name and is_handle(handle):
-        return Place(handle=handle)
-    return Place(host=name) if is_host(name) else NOWHERE
+        return StoreAddress(handle=handle)
+    return StoreAddress(host=name) if is_host(name) else NO_STORE
 
 
-def named_by_resource(resource: str, store_domain: str, services: Iterable[str]) -> Place:
-    """What a resource indicator names: one store's `{base_url}/api/v3/app`, in path form or in host form."""
+def named_by_resource(resource: str, store_domain: str, services: Iterable[str]) -> StoreAddress:
+    """The store that a resource indicator names: its `{base_url}/api/v3/app`, in path form or in host form."""
     found = _RESOURCE.fullmatch(resource)
     if found is None:
-        return NOWHERE
+        return NO_STORE
     if found["handle"] is None:
         return named_by_host(found["host"], store_domain)
-    service = _plain(found["host"] + found["front"])
-    return named_by_path(found["handle"]) if service in map(_plain, services) else NOWHERE
+    service = _normalized(found["host"] + found["base"])
+    return named_by_path(found["handle"]) if service in map(_normalized, services) else NO_STORE
 
 
-def _plain(service: str) -> str:
-    """A service's address without what may differ between two spellings of it: scheme, case, default port."""
+def _normalized(service: str) -> str:
+    """A URL without the parts in which two spellings of it may differ: scheme, case, default port."""
     address = service.lower().removeprefix("https://").removeprefix("http://")
     return _DEFAULT_PORT.sub("", address).rstrip("/")

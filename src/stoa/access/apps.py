@@ -1,4 +1,4 @@
-"""What operators do with apps and their secrets; each verb is one transaction with its audit entry."""
+"""Operations on apps and their secrets; each is one transaction that includes its audit entry."""
 
 from collections.abc import Sequence
 
@@ -30,20 +30,20 @@ async def list_apps(by: Operator) -> list[App]:
 
 
 async def create_app(by: Operator, name: str, scopes: Sequence[str]) -> NewSecret:
-    """Register an app with the scopes that it may be granted, and make its credentials."""
+    """Register an app with the scopes that stores may grant it, and create its credentials."""
     check_name(name)
-    asked = known_scopes(scopes)
+    wanted = known_scopes(scopes)
     client_id, secret = new_client_id(), new_client_secret()
     async with by.db.transaction() as db:
-        app_id = await CREATE_APP.one(db, client_id, name, asked)
+        app_id = await CREATE_APP.one(db, client_id, name, wanted)
         await ADD_SECRET.run(db, app_id, keyed_hash(by.key, secret), hint(secret))
-        detail = {"name": name, "scopes": asked, "secret_hint": hint(secret)}
+        detail = {"name": name, "scopes": wanted, "secret_hint": hint(secret)}
         await by.record(db, SERVICE, "app.created", f"app:{app_id}", **detail)
     return NewSecret(app_id, client_id, secret)
 
 
 async def rotate_secret(by: Operator, app: str, *, grace_hours: int = 24, force: bool = False) -> NewSecret:
-    """Make a new secret; the old one works until its grace ends. Without grace, all old ones end at once."""
+    """Create a new secret. The old one works until its grace period ends; without one, all old secrets end at once."""
     if not 0 <= grace_hours <= LONGEST_GRACE_HOURS:
         raise InvalidGrace
     secret = new_client_secret()
@@ -63,12 +63,12 @@ async def rotate_secret(by: Operator, app: str, *, grace_hours: int = 24, force:
 
 
 async def list_secrets(by: Operator, app: App) -> list[AppSecret]:
-    """The app's live secrets by their ends, newest first."""
+    """The hints of the app's live secrets, newest first."""
     return await LIVE_SECRETS.all(by.db, app.id)
 
 
 async def end_old_secrets(by: Operator, app: str) -> int:
-    """End at once the secret that was rotated out and whose grace still runs; say how many ended."""
+    """End the rotated-out secrets that are still in their grace period; returns how many."""
     async with by.db.transaction() as db:
         found = await find_app(db, app)
         await LOCK_APP.one(db, found.id)
@@ -80,18 +80,18 @@ async def end_old_secrets(by: Operator, app: str) -> int:
 
 
 async def change_app(by: Operator, app: str, name: str, scopes: Sequence[str]) -> App:
-    """Rename an app, or change what it may be granted from now on; what stores have granted stays theirs to change."""
+    """Change an app's name and the scopes that stores may grant it from now on; existing grants stay as they are."""
     check_name(name)
-    asked = known_scopes(scopes)
+    wanted = known_scopes(scopes)
     async with by.db.transaction() as db:
         found = await find_app(db, app)
-        if await CHANGE_APP.run(db, found.id, name, asked):
-            await by.record(db, SERVICE, "app.changed", f"app:{found.id}", name=name, scopes=asked)
+        if await CHANGE_APP.run(db, found.id, name, wanted):
+            await by.record(db, SERVICE, "app.changed", f"app:{found.id}", name=name, scopes=wanted)
         return await find_app(db, app)
 
 
 async def delete_app(by: Operator, app: str) -> App:
-    """Take an app off every store and end its secrets and tokens, for good; its name stays for the logs."""
+    """Uninstall an app from every store and end its secrets and tokens, permanently; its name stays for the logs."""
     async with by.together() as joined, joined.db.transaction() as db:
         found = await find_app(db, app)
         await LOCK_APP.one(db, found.id)
@@ -105,7 +105,7 @@ async def delete_app(by: Operator, app: str) -> App:
 
 
 async def suspend_app(by: Operator, app: str) -> App:
-    """Refuse the app on every store, and give it no tokens, until it is resumed."""
+    """Refuse the app on every store, and issue it no tokens, until it is resumed."""
     return await _set_status(by, app, "suspended", "app.suspended")
 
 

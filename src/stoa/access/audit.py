@@ -1,4 +1,4 @@
-"""The audit log: append-only entries, each sealed with the one before it, one chain for each store."""
+"""The audit log: append-only entries in one hash chain per store."""
 
 import hashlib
 from collections.abc import Mapping
@@ -9,13 +9,13 @@ import msgspec
 
 from stoa.db.query import Command, Executor, Query
 
-SERVICE = 0  # the chain of what concerns no single store
-_BEFORE_THE_FIRST = bytes(32)
+SERVICE = 0  # the chain of entries that belong to no single store
+_GENESIS = bytes(32)
 _PAGE = 1_000
 
 
 class Entry(msgspec.Struct):
-    """Who did what to whom, when, and in which request."""
+    """One action: its actor, subject, time and request."""
 
     position: int
     action: str
@@ -28,22 +28,22 @@ class Entry(msgspec.Struct):
 
 
 class Head(msgspec.Struct, frozen=True):
-    """Where a chain ends; noted elsewhere, it proves later that nothing before it was altered or cut off."""
+    """The end of a chain; a copy kept elsewhere later proves that nothing before it was altered or removed."""
 
     position: int
     seal: bytes
 
 
-class _Place(msgspec.Struct):
+class _Last(msgspec.Struct):
     position: int
     seal: bytes | None
     moment: datetime
 
 
-# A chain's first entry stays for ever, so it is the one row that all who append can queue at, on any node.
+# Appends to a chain are serialized by a lock on its first entry, which is never deleted.
 LOCK = Query(int, "SELECT position FROM audit_entries WHERE store_id = $1 AND position = 1 FOR NO KEY UPDATE")
 LAST = Query(
-    _Place,
+    _Last,
     """SELECT coalesce(last.position, 0) AS position, last.seal, clock_timestamp() AS moment
          FROM (SELECT 1) always LEFT JOIN (
               SELECT position, seal FROM audit_entries
@@ -70,22 +70,22 @@ async def record(
     detail: Mapping[str, Any],
     request_id: str,
 ) -> int:
-    """Append an entry inside the caller's transaction, which holds the chain until its end; say where it is."""
+    """Append an entry in the caller's transaction, which locks the chain until it ends; returns the position."""
     text = msgspec.json.encode(detail, order="deterministic").decode()
     while True:
         await LOCK.maybe(db, store_id)
         last = await LAST.one(db, store_id)
         entry = Entry(last.position + 1, action, actor, subject, text, request_id, last.moment, b"")
-        seal = _seal(store_id, last.seal or _BEFORE_THE_FIRST, entry)
+        seal = _seal(store_id, last.seal or _GENESIS, entry)
         fields = (entry.position, action, actor, subject, text, request_id, last.moment, seal)
-        # Only the first entry can be contested: there was no row to queue at, and another came first.
+        # Only the first entry can conflict: there was no row to lock, and another transaction inserted it.
         if await APPEND.run(db, store_id, *fields):
             return entry.position
 
 
 async def verify(db: Executor, store_id: int) -> int | None:
-    """Walk a chain and say the first position that is missing or not as it was written; None when all are."""
-    expected, seal = 1, _BEFORE_THE_FIRST
+    """The first position that is missing or was altered; None if the chain is intact."""
+    expected, seal = 1, _GENESIS
     while entries := await FORWARDS.all(db, store_id, expected - 1, _PAGE):
         for entry in entries:
             seal = _seal(store_id, seal, entry)
@@ -96,9 +96,9 @@ async def verify(db: Executor, store_id: int) -> int | None:
 
 
 async def head(db: Executor, store_id: int) -> Head:
-    """The chain's end as it is now."""
+    """The current end of the chain."""
     last = await LAST.one(db, store_id)
-    return Head(last.position, last.seal or _BEFORE_THE_FIRST)
+    return Head(last.position, last.seal or _GENESIS)
 
 
 async def holds(db: Executor, store_id: int, noted: Head) -> bool:
@@ -110,7 +110,7 @@ async def newest(db: Executor, store_id: int, limit: int) -> list[Entry]:
     return await NEWEST.all(db, store_id, limit)
 
 
-def _seal(store_id: int, before: bytes, entry: Entry) -> bytes:
+def _seal(store_id: int, previous: bytes, entry: Entry) -> bytes:
     fields = [
         store_id,
         entry.position,
@@ -121,4 +121,4 @@ def _seal(store_id: int, before: bytes, entry: Entry) -> bytes:
         entry.request_id,
         entry.created_at,
     ]
-    return hashlib.sha256(before + msgspec.json.encode(fields)).digest()
+    return hashlib.sha256(previous + msgspec.json.encode(fields)).digest()

@@ -9,11 +9,11 @@ from stoa.access import audit, stores
 from stoa.access.console import Console, Refused, print_one, print_rows, progress
 from stoa.access.operator import Operator, find_store
 
-_SERVICE = "-"  # how the service's own chain is written; no store's handle begins so
+_SERVICE = "-"  # the name of the service's own chain; no store handle starts with a hyphen
 
 
 class Chain(msgspec.Struct):
-    """What came of walking one chain; `note` is its end, to be kept elsewhere and compared later."""
+    """The result of verifying one chain; `note` is its end, to be kept elsewhere and compared later."""
 
     chain: str
     entries: int
@@ -23,7 +23,7 @@ class Chain(msgspec.Struct):
 
 @click.group("audit")
 def audit_log() -> None:
-    """Read and verify the audit log, in which each entry seals the one before.
+    """Read and verify the audit log, a hash chain in which each entry seals the previous one.
 
     \b
     Examples:
@@ -33,8 +33,10 @@ def audit_log() -> None:
 
 
 @audit_log.command("list")
-@click.option("--store", "handle", help="A store's own chain; default: the service's.")
-@click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="At most so many.")
+@click.option("--store", "handle", help="Read this store's chain; default: the service's.")
+@click.option(
+    "--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="Maximum number of entries."
+)
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output with stable keys.")
 @click.pass_obj
 def list_entries(console: Console, handle: str | None, limit: int, *, as_json: bool) -> None:
@@ -49,7 +51,7 @@ def list_entries(console: Console, handle: str | None, limit: int, *, as_json: b
         return await audit.newest(by.db, await _chain_id(by, handle or _SERVICE), limit)
 
     entries = [_shown(entry) for entry in console.run(read)]
-    print_rows(entries, as_json=as_json, none="Nothing is recorded there yet.")
+    print_rows(entries, as_json=as_json, none="The log has no entries yet.")
 
 
 def _shown(entry: audit.Entry) -> dict[str, Any]:
@@ -61,15 +63,15 @@ def _shown(entry: audit.Entry) -> dict[str, Any]:
 
 
 @audit_log.command("verify")
-@click.option("--store", "handle", help="Only this store's chain; default: all, and the service's.")
-@click.option("--noted", multiple=True, help="A note of an earlier run, which must still hold.")
+@click.option("--store", "handle", help="Verify only this store's chain; default: every store's and the service's.")
+@click.option("--noted", multiple=True, help="A note from an earlier run, which must still match.")
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output with stable keys.")
 @click.pass_obj
 def verify_chains(console: Console, handle: str | None, noted: tuple[str, ...], *, as_json: bool) -> None:
-    """Check that no entry was altered or removed; exit code 1 when one was.
+    """Check that no entry was altered or removed; exits with 1 if one was.
 
-    The chain shows what was altered inside it. That its end was not cut off, or all of it written anew, shows
-    only against a note that was kept somewhere else.
+    The chain reveals changes inside it. To detect that its end was cut off, or that the whole chain was rewritten,
+    keep the printed notes somewhere else and pass them with --noted.
 
     \b
     Examples:
@@ -99,7 +101,7 @@ def verify_chains(console: Console, handle: str | None, noted: tuple[str, ...], 
     bad = [f"{chain.chain}:{chain.first_bad}" for chain in chains if chain.first_bad is not None]
     if bad or broken:
         where = ", ".join([*bad, *broken])
-        raise Refused(f"the audit log is not as it was written at {where}; compare it with a backup")
+        raise Refused(f"the audit log was altered at {where}; compare it with a backup")
 
 
 async def _walk(by: Operator, name: str) -> Chain:
@@ -118,4 +120,6 @@ def _read_note(note: str) -> tuple[str, audit.Head]:
         name, position, seal = note.split(":")
         return name, audit.Head(int(position), bytes.fromhex(seal))
     except ValueError:
-        raise click.BadParameter("a note is CHAIN:POSITION:SEAL, as verify prints it", param_hint="--noted") from None
+        raise click.BadParameter(
+            "a note has the form CHAIN:POSITION:SEAL, as printed by verify", param_hint="--noted"
+        ) from None

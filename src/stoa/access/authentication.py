@@ -1,4 +1,4 @@
-"""Which app is asking: its credentials read and checked, and guessing slowed down on every worker alike."""
+"""Client authentication: reads and checks an app's credentials, and throttles guessing across all workers."""
 
 import base64
 import binascii
@@ -10,20 +10,20 @@ from urllib.parse import unquote_plus
 import msgspec
 
 from stoa.access import audit
-from stoa.access.addresses import NOWHERE, Place
+from stoa.access.addresses import NO_STORE, StoreAddress
 from stoa.access.contract import InvalidClient, InvalidRequest, TooManyTries
 from stoa.access.credentials import is_client_id, keyed_hash, same
 from stoa.access.queries import CLIENT, COUNT_FAILURE, Client, Tries
 from stoa.db.pool import Database
 
-# Failed tries in a minute. A guesser stops only itself: a client is counted apart at each address.
+# Failed attempts a minute. An attacker blocks only itself: failures of a client are counted per address.
 MOST_AT_ONE_ADDRESS = 10
 MOST_OF_AN_ADDRESS = 50
-# A client that is guessed at from everywhere leaves a newcomer one try; who fails none is never refused.
+# While a client is attacked from many addresses, a new address gets one attempt; one without failures is never refused.
 MANY_EVERYWHERE = 100
 MOST_WHEN_GUESSED_AT = 1
 
-_NOBODY = bytes(32)  # compared with where there is no secret, so that time tells nothing
+_NO_SECRET = bytes(32)  # compared where there is no secret, so that timing reveals nothing
 
 
 class Credentials(msgspec.Struct, frozen=True):
@@ -32,7 +32,7 @@ class Credentials(msgspec.Struct, frozen=True):
 
 
 class Try(msgspec.Struct, frozen=True):
-    """One attempt to authenticate, and where it came from."""
+    """One attempt to authenticate, and the address it came from."""
 
     client_id: str
     address: str
@@ -44,21 +44,21 @@ class Try(msgspec.Struct, frozen=True):
 
 
 def read_credentials(authorization: str | None, form: Mapping[str, str]) -> Credentials:
-    """The client's credentials, from HTTP Basic or from the body, and from exactly one of them."""
+    """The client's credentials, from either HTTP Basic or the body, but not both."""
     if authorization is None:
         if "client_id" not in form or "client_secret" not in form:
             raise InvalidClient
         return Credentials(form["client_id"], form["client_secret"])
     if "client_secret" in form:
-        raise InvalidRequest("Authenticate by HTTP Basic or in the body, not by both.")
+        raise InvalidRequest("Send the credentials by HTTP Basic or in the body, not both.")
     given = _read_basic(authorization)
     if form.get("client_id", given.client_id) != given.client_id:
-        raise InvalidRequest("The body names another client than the Authorization header.")
+        raise InvalidRequest("client_id in the body differs from the one in the Authorization header.")
     return given
 
 
 def _read_basic(authorization: str) -> Credentials:
-    """RFC 6749: both halves are form-encoded before they are joined; what cannot be read is nobody's."""
+    """RFC 6749: both halves are form-encoded before they are joined; unreadable credentials match no client."""
     kind, _, encoded = authorization.partition(" ")
     if kind.lower() != "basic":
         return Credentials("", "")
@@ -70,7 +70,7 @@ def _read_basic(authorization: str) -> Credentials:
 
 
 def address_of(host: str) -> str:
-    """The address that failures are counted by; one caller holds a whole /64 of IPv6."""
+    """The address by which failures are counted; an IPv6 caller usually has a whole /64."""
     try:
         address = ip_address(host.partition("%")[0])
     except ValueError:
@@ -87,17 +87,18 @@ async def authenticate(
     *,
     peer: str,
     request_id: str,
-    here: Place = NOWHERE,
-    there: Place = NOWHERE,
+    url_store: StoreAddress = NO_STORE,
+    resource_store: StoreAddress = NO_STORE,
 ) -> tuple[int, Client]:
-    """The id of the app that these credentials prove, with all that was read about it, in one round trip."""
+    """The id of the authenticated app, with everything read about it in one round trip."""
     client_id = given.client_id if is_client_id(given.client_id) else "malformed"
     attempt = Try(client_id, address_of(peer))
-    client = await CLIENT.one(db, client_id, here.handle, here.host, there.handle, there.host, attempt.subjects)
+    stores = (url_store.handle, url_store.host, resource_store.handle, resource_store.host)
+    client = await CLIENT.one(db, client_id, *stores, attempt.subjects)
     refuse_guessing(client)
     digest = keyed_hash(key, given.client_secret)
-    # Both places are always compared, whether they hold two secrets, one, or none.
-    matches = [same(stored, digest) for stored in [*client.secrets, _NOBODY, _NOBODY][:2]]
+    # Always two comparisons, whether the app has two secrets, one, or none.
+    matches = [same(stored, digest) for stored in [*client.secrets, _NO_SECRET, _NO_SECRET][:2]]
     if client.app_id is None or not any(matches):
         await count_failure(db, attempt, request_id)
         raise InvalidClient
@@ -105,7 +106,7 @@ async def authenticate(
 
 
 def refuse_guessing(client: Client | Tries) -> None:
-    """Refused before the secret is looked at: a right one must not answer differently from a wrong one."""
+    """Refuse before comparing the secret: a correct one must get the same answer as a wrong one."""
     at_one_address, of_address, everywhere = client.failures
     most = MOST_WHEN_GUESSED_AT if everywhere >= MANY_EVERYWHERE else MOST_AT_ONE_ADDRESS
     wait_s = client.seconds_left[0] if at_one_address >= most else 0
@@ -120,7 +121,7 @@ async def count_failure(db: Database, attempt: Try, request_id: str) -> None:
     at_one_address, of_address, _ = (counts[subject] for subject in attempt.subjects)
     reached = at_one_address == MOST_AT_ONE_ADDRESS or of_address == MOST_OF_AN_ADDRESS
     if reached:
-        # One entry when the door closes, not one for each knock: a guesser must not fill the log.
+        # One entry when the limit is reached, not one per attempt: an attacker must not fill the log.
         async with db.transaction() as transaction:
             detail = {"failures_with_this_client": at_one_address, "failures_of_this_address": of_address}
             await audit.record(
@@ -132,6 +133,6 @@ async def count_failure(db: Database, attempt: Try, request_id: str) -> None:
                 detail=detail,
                 request_id=request_id,
             )
-    # Racing tries may all have begun before the door closed.
+    # Concurrent attempts may all have started before the limit was reached.
     if at_one_address > MOST_AT_ONE_ADDRESS or of_address > MOST_OF_AN_ADDRESS:
         raise TooManyTries(60)

@@ -1,4 +1,4 @@
-"""The commands by which operators manage stores, apps and tokens."""
+"""The commands to manage stores, apps and tokens."""
 
 import re
 import sys
@@ -9,22 +9,28 @@ import click
 
 from stoa.access import apps, grants, stores
 from stoa.access.audit_commands import audit_log
-from stoa.access.console import Console, print_one, print_rows, say_once
+from stoa.access.console import Console, print_one, print_rows, warn_shown_once
 from stoa.access.contract import SCOPES, NewSecret
 
-Verb = TypeVar("Verb", bound=Callable[..., Any])
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 
 def _read_scopes(_context: click.Context, _parameter: click.Parameter, given: tuple[str, ...]) -> list[str] | None:
-    """Scopes given one by one or together; None only when the option was left out, never for an empty one."""
+    """Scopes from repeated options or comma-separated lists; None only if the option is absent, not if it is empty."""
     scopes = [scope for text in given for scope in re.split(r"[,\s]+", text) if scope]
     return list(SCOPES) if "all" in scopes else scopes if given else None
 
 
-def _scopes(words: str, *, required: bool = False) -> Callable[[Verb], Verb]:
-    more = "Separate several by commas; `all` stands for every one there is."
+def _scopes(description: str, *, required: bool = False) -> Callable[[Decorated], Decorated]:
+    syntax = "Separate several scopes with commas; `all` selects every scope."
     return click.option(
-        "--scope", "--scopes", "scopes", multiple=True, required=required, callback=_read_scopes, help=f"{words} {more}"
+        "--scope",
+        "--scopes",
+        "scopes",
+        multiple=True,
+        required=required,
+        callback=_read_scopes,
+        help=f"{description} {syntax}",
     )
 
 
@@ -44,15 +50,15 @@ def store() -> None:
 
 @store.command("create")
 @click.argument("handle")
-@click.option("--name", required=True, help="The store's name as people read it.")
-@click.option("--currency", required=True, help="ISO 4217 code of its one currency, such as EUR.")
-@click.option("--host", "hosts", multiple=True, help="A host of the store's own; may be given several times.")
+@click.option("--name", required=True, help="The display name of the store.")
+@click.option("--currency", required=True, help="The store's currency as an ISO 4217 code, such as EUR.")
+@click.option("--host", "hosts", multiple=True, help="A custom host name of the store; may be repeated.")
 @_json
 @click.pass_obj
 def create_store(
     console: Console, handle: str, name: str, currency: str, hosts: tuple[str, ...], *, as_json: bool
 ) -> None:
-    """Create a store, which then answers at /stores/HANDLE and at HANDLE.{store domain}.
+    """Create a store, reachable at /stores/HANDLE and at HANDLE.{store domain}.
 
     \b
     Example:
@@ -66,7 +72,7 @@ def create_store(
 @_json
 @click.pass_obj
 def list_stores(console: Console, *, as_json: bool) -> None:
-    """Show every store.
+    """List all stores.
 
     \b
     Example:
@@ -80,7 +86,7 @@ def list_stores(console: Console, *, as_json: bool) -> None:
 @_json
 @click.pass_obj
 def suspend_store(console: Console, handle: str, *, as_json: bool) -> None:
-    """Refuse every app at a store until it is resumed; in force within a second.
+    """Refuse every app on a store until you resume it; takes effect within a second.
 
     \b
     Example:
@@ -94,7 +100,7 @@ def suspend_store(console: Console, handle: str, *, as_json: bool) -> None:
 @_json
 @click.pass_obj
 def resume_store(console: Console, handle: str, *, as_json: bool) -> None:
-    """Let apps reach a suspended store again.
+    """Admit apps to a suspended store again.
 
     \b
     Example:
@@ -107,7 +113,7 @@ def resume_store(console: Console, handle: str, *, as_json: bool) -> None:
 def app() -> None:
     """Create, list, install, uninstall and suspend apps, and rotate their secrets.
 
-    An app is named by its client id or its number.
+    Identify an app by its client id or its number.
 
     \b
     Examples:
@@ -118,11 +124,11 @@ def app() -> None:
 
 @app.command("create")
 @click.argument("name")
-@_scopes("What stores may grant it.", required=True)
+@_scopes("The scopes that stores may grant it.", required=True)
 @_json
 @click.pass_obj
 def create_app(console: Console, name: str, scopes: list[str] | None, *, as_json: bool) -> None:
-    """Register an app and make its credentials.
+    """Register an app and create its credentials.
 
     \b
     Example:
@@ -133,15 +139,15 @@ def create_app(console: Console, name: str, scopes: list[str] | None, *, as_json
 
 def _print_secret(secret: NewSecret, *, as_json: bool) -> None:
     print_one(secret, as_json=as_json)
-    say_once("client secret")
+    warn_shown_once("client secret")
 
 
 @app.command("list")
-@click.option("--store", "handle", help="Only what is installed on this store, with the scopes granted there.")
+@click.option("--store", "handle", help="List the apps installed on this store, with the scopes it grants them.")
 @_json
 @click.pass_obj
 def list_apps(console: Console, handle: str | None, *, as_json: bool) -> None:
-    """Show every app, or what is installed on one store.
+    """List all apps, or the apps installed on one store.
 
     \b
     Example:
@@ -151,15 +157,15 @@ def list_apps(console: Console, handle: str | None, *, as_json: bool) -> None:
         print_rows(console.run(apps.list_apps), as_json=as_json, none="There are no apps yet.")
     else:
         installed = console.run(lambda by: grants.list_installations(by, handle))
-        print_rows(installed, as_json=as_json, none="No app is installed there.")
+        print_rows(installed, as_json=as_json, none="No app is installed on this store.")
 
 
 @app.command("install")
 @click.argument("app")
 @click.argument("store")
-@_scopes("Default: all that the app asks for.")
-@click.option("--rate-burst", type=int, help="Requests at once, in place of the service's own limit.")
-@click.option("--rate-refill", type=int, help="Requests a second that come back, likewise.")
+@_scopes("Default: every scope that the app requests.")
+@click.option("--rate-burst", type=int, help="Burst limit in requests, instead of the service's default.")
+@click.option("--rate-refill", type=int, help="Refill rate in requests per second, instead of the service's default.")
 @_json
 @click.pass_obj
 def install(
@@ -172,7 +178,7 @@ def install(
     rate_refill: int | None,
     as_json: bool,
 ) -> None:
-    """Let an app into a store; install it again to change its scopes.
+    """Install an app on a store; install it again to change its scopes.
 
     \b
     Example:
@@ -190,7 +196,7 @@ def install(
 @_json
 @click.pass_obj
 def uninstall(console: Console, app: str, store: str, *, as_json: bool) -> None:
-    """Take an app off a store; its tokens are refused there within a second.
+    """Uninstall an app from a store; the store refuses its tokens within a second.
 
     \b
     Example:
@@ -201,18 +207,24 @@ def uninstall(console: Console, app: str, store: str, *, as_json: bool) -> None:
 
 @app.command("rotate-secret")
 @click.argument("app")
-@click.option("--grace-hours", type=int, default=24, show_default=True, help="0-168; 0 when the old one leaked.")
-@click.option("--force", is_flag=True, help="End an older secret whose grace still runs.")
+@click.option(
+    "--grace-hours",
+    type=int,
+    default=24,
+    show_default=True,
+    help="How long the old secret stays valid, 0-168; use 0 if it leaked.",
+)
+@click.option("--force", is_flag=True, help="End an older secret that is still in its grace period.")
 @_json
 @click.pass_obj
 def rotate_secret(console: Console, app: str, grace_hours: int, *, force: bool, as_json: bool) -> None:
-    """Make a new client secret; the old one works until its grace ends.
+    """Create a new client secret; the old one works until its grace period ends.
 
     \b
     Examples:
       stoa app rotate-secret stoa_ci_4fGh2kLmN0pQrStU
-      stoa app rotate-secret 3 --grace-hours 0      the old one leaked
-      stoa token revoke --app 3                     ... and so may have tokens
+      stoa app rotate-secret 3 --grace-hours 0      if the old secret leaked
+      stoa token revoke --app 3                     if tokens may have leaked too
     """
     made = console.run(lambda by: apps.rotate_secret(by, app, grace_hours=grace_hours, force=force))
     _print_secret(made, as_json=as_json)
@@ -223,7 +235,7 @@ def rotate_secret(console: Console, app: str, grace_hours: int, *, force: bool, 
 @_json
 @click.pass_obj
 def suspend_app(console: Console, app: str, *, as_json: bool) -> None:
-    """Refuse an app on every store until it is resumed; in force within a second.
+    """Refuse an app on every store until you resume it; takes effect within a second.
 
     \b
     Example:
@@ -237,7 +249,7 @@ def suspend_app(console: Console, app: str, *, as_json: bool) -> None:
 @_json
 @click.pass_obj
 def resume_app(console: Console, app: str, *, as_json: bool) -> None:
-    """Let a suspended app work again.
+    """Admit a suspended app again.
 
     \b
     Example:
@@ -259,28 +271,30 @@ def token() -> None:
 
 @token.command("issue")
 @click.argument("app")
-@click.option("--store", "handle", help="Serve this store alone; default: every store that has the app.")
-@_scopes("Default: all that is granted.")
+@click.option("--store", "handle", help="Limit the token to this store; default: every store that installed the app.")
+@_scopes("Default: every granted scope.")
 @_json
 @click.pass_obj
 def issue_token(console: Console, app: str, handle: str | None, scopes: list[str] | None, *, as_json: bool) -> None:
-    """Make an access token as the app itself would get it, for trying things out.
+    """Issue the access token that the app itself would get, for testing.
 
     \b
     Example:
       TOKEN=$(stoa token issue 3 --store demo --json | jq -r .access_token)
     """
     print_one(console.run(lambda by: grants.issue_token(by, app, handle, scopes)), as_json=as_json)
-    say_once("token")
+    warn_shown_once("token")
 
 
 @token.command("revoke")
 @click.argument("given", metavar="TOKEN", required=False)
-@click.option("--app", "app_name", metavar="APP", help="End every live token of this app instead.")
+@click.option("--app", "app_name", metavar="APP", help="Revoke every live token of this app instead.")
 @_json
 @click.pass_obj
 def revoke_token(console: Console, given: str | None, app_name: str | None, *, as_json: bool) -> None:
-    """End a token, or all of an app's; refused everywhere within a second. A TOKEN of - is read from stdin.
+    """Revoke one token, or all tokens of an app; takes effect everywhere within a second.
+
+    Pass - as TOKEN to read it from stdin.
 
     \b
     Examples:
@@ -288,7 +302,7 @@ def revoke_token(console: Console, given: str | None, app_name: str | None, *, a
       stoa token revoke --app stoa_ci_4fGh2kLmN0pQrStU
     """
     if (given is None) == (app_name is None):
-        raise click.UsageError("give either a token or --app")
+        raise click.UsageError("pass either TOKEN or --app")
     if app_name is not None:
         count = console.run(lambda by: grants.revoke_all_tokens(by, app_name))
     else:

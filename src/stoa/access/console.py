@@ -1,4 +1,4 @@
-"""How a command reaches the database and speaks to its operator: tables for people, JSON for programs."""
+"""Command-line support: access to the database, and output as tables for people or JSON for programs."""
 
 import asyncio
 import getpass
@@ -23,29 +23,29 @@ from stoa.ids import new_id
 from stoa.settings import Settings
 
 T = TypeVar("T")
-FAILED, WRONG_USAGE, UNREACHABLE, IN_PART, INTERRUPTED = 1, 2, 3, 4, 130  # how a command ends; 0 is well
-_WIDTH_WITHOUT_TERMINAL = 250  # a table in a file or pipe keeps its lines whole
+FAILED, WRONG_USAGE, UNREACHABLE, IN_PART, INTERRUPTED = 1, 2, 3, 4, 130  # exit codes; 0 is success
+_WIDTH_WITHOUT_TERMINAL = 250  # in a file or pipe, table rows should not wrap
 
 
 class Refused(click.ClickException):
-    """The command was not carried out: one line on stderr, and an exit code that says what kind of reason."""
+    """The command failed: one line on stderr, and an exit code for the kind of reason."""
 
     def __init__(self, message: str, exit_code: int = FAILED) -> None:
         super().__init__(message)
-        self.exit_code = exit_code  # pyright: ignore[reportAttributeAccessIssue] - click's own way, declared for the class
+        self.exit_code = exit_code  # pyright: ignore[reportAttributeAccessIssue] - click declares it for the class only
 
     def show(self, file: IO[Any] | None = None) -> None:
         click.echo(f"error: {self.message}", file=file, err=file is None)
 
 
 class Console(msgspec.Struct, frozen=True):
-    """What a command needs: the settings, and a way to the database for as long as it runs."""
+    """The settings, and a database connection that lasts as long as the command."""
 
     settings: Settings
     database: Callable[[], AbstractAsyncContextManager[Database]]
 
     def run(self, work: Callable[[Operator], Awaitable[T]]) -> T:
-        """Carry out one verb; a refusal ends the command with one line that says what to do."""
+        """Run one operation; a refusal ends the command with one line that says what to do."""
 
         async def inside() -> T:
             async with self.database() as db:
@@ -57,8 +57,8 @@ class Console(msgspec.Struct, frozen=True):
         except AccessRefused as refusal:
             raise Refused(str(refusal)) from refusal
         except Unavailable as error:
-            words = f"{error}; check that it runs and that STOA_DATABASE_URL is right"
-            raise Refused(words, UNREACHABLE) from error
+            message = f"{error}; check that it runs and that STOA_DATABASE_URL is correct"
+            raise Refused(message, UNREACHABLE) from error
 
 
 def _user() -> str:
@@ -69,7 +69,7 @@ def _user() -> str:
 
 
 def print_rows(rows: Sequence[Any], *, as_json: bool, none: str) -> None:
-    """A table, a row for each; or a JSON array."""
+    """Print a table with one row per item, or a JSON array."""
     if as_json:
         _print_json(rows)
     elif rows:
@@ -77,14 +77,14 @@ def print_rows(rows: Sequence[Any], *, as_json: bool, none: str) -> None:
         for name in _fields(rows[0]):
             table.add_column(_heading(name), overflow="fold")
         for row in rows:
-            table.add_row(*map(_words, _fields(row).values()))
+            table.add_row(*map(_text, _fields(row).values()))
         _print(table)
     else:
         click.echo(none)
 
 
 def print_one(row: Any, *, as_json: bool) -> None:
-    """One thing, a line for each of its fields; or a JSON object."""
+    """Print one item with a line per field, or a JSON object."""
     if as_json:
         _print_json(row)
         return
@@ -92,13 +92,13 @@ def print_one(row: Any, *, as_json: bool) -> None:
     table.add_column(style="bold")
     table.add_column(overflow="fold")
     for name, value in _fields(row).items():
-        table.add_row(_heading(name), _words(value))
+        table.add_row(_heading(name), _text(value))
     _print(table)
 
 
 @contextmanager
 def progress(*, quiet: bool = False) -> Generator[Progress]:
-    """Bars on stderr for people who wait; none where a program reads or nobody looks."""
+    """Progress bars on stderr, if it is a terminal and the output is not for a program."""
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}"),
@@ -111,9 +111,9 @@ def progress(*, quiet: bool = False) -> Generator[Progress]:
         yield shown
 
 
-def say_once(what: str) -> None:
-    """Said on stderr, so that it never mixes with what a program reads."""
-    click.echo(f"This {what} is shown once and cannot be shown again: keep it in a safe place now.", err=True)
+def warn_shown_once(credential: str) -> None:
+    """Warn on stderr, so that the warning never mixes with output for a program."""
+    click.echo(f"This {credential} is shown only once: store it in a safe place now.", err=True)
 
 
 def _print(table: Table) -> None:
@@ -133,8 +133,8 @@ def _heading(name: str) -> str:
     return name.replace("_", " ")
 
 
-def _words(value: Any) -> str:
-    """A value as people write it."""
+def _text(value: Any) -> str:
+    """A value in a form for people."""
     if isinstance(value, msgspec.Raw):
         value = msgspec.json.decode(value)
     if value is None or value in ([], {}, ""):
@@ -145,7 +145,7 @@ def _words(value: Any) -> str:
         return value.strftime("%Y-%m-%d %H:%M:%SZ")
     if isinstance(value, dict):
         pairs = cast("dict[str, Any]", value).items()
-        return "; ".join(f"{name}: {_words(inner)}" for name, inner in pairs)
+        return "; ".join(f"{name}: {_text(inner)}" for name, inner in pairs)
     if isinstance(value, list):
-        return ", ".join(map(_words, cast("list[Any]", value)))
+        return ", ".join(map(_text, cast("list[Any]", value)))
     return str(value)

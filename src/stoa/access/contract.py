@@ -1,4 +1,4 @@
-"""Access as callers and operators see it: scopes, stores, apps and installations, events, and refusals."""
+"""The public contract of access: scopes, stores, apps, installations, events and errors."""
 
 from datetime import datetime
 from typing import ClassVar
@@ -12,11 +12,11 @@ SCOPES: dict[str, str] = {
     "products:write": "Create, change and delete products and their variants.",
     "inventory:read": "See stock levels and the ledger of their changes.",
     "inventory:write": "Set and adjust stock levels.",
-    "orders:read": "See orders, their comments and their duplicates.",
-    "orders:write": "Create and change orders, move their status and comment on them.",
+    "orders:read": "See orders, their comments and their suspected duplicates.",
+    "orders:write": "Create and change orders, set their status and comment on them.",
     "customers:read": "See customers with their addresses and metadata.",
     "customers:write": "Create and change customers, their addresses and metadata.",
-    "customers:erase": "Erase a customer's personal data for good.",
+    "customers:erase": "Permanently erase a customer's personal data.",
     "webhooks:read": "See this app's webhooks and their deliveries.",
     "webhooks:write": "Create, change, test and delete this app's webhooks.",
 }
@@ -35,7 +35,7 @@ class StoreRow(msgspec.Struct):
 
 
 class App(msgspec.Struct):
-    """An app as operators see it: what it asks for, the ends of its live secrets, where it is installed."""
+    """An app as operators see it: its requested scopes, the hints of its live secrets, and its stores."""
 
     id: int
     client_id: str
@@ -48,7 +48,7 @@ class App(msgspec.Struct):
 
 
 class Installation(msgspec.Struct):
-    """An app on a store: what the store grants it, and its own rate limit where it has one."""
+    """An app on a store: the scopes that the store grants, and a custom rate limit if it has one."""
 
     store: str
     app_id: int
@@ -62,7 +62,7 @@ class Installation(msgspec.Struct):
 
 
 class AppSecret(msgspec.Struct):
-    """A live client secret by its end; `expires_at` is set on one that was rotated out."""
+    """A live client secret, identified by its last characters; `expires_at` is set once it is rotated out."""
 
     hint: str
     created_at: datetime
@@ -70,7 +70,7 @@ class AppSecret(msgspec.Struct):
 
 
 class NewSecret(msgspec.Struct):
-    """A client secret, shown this once; `previous_until` is when the one before stops working."""
+    """A new client secret, shown only once; `previous_until` is when the previous one stops working."""
 
     app_id: int
     client_id: str
@@ -79,7 +79,7 @@ class NewSecret(msgspec.Struct):
 
 
 class IssuedToken(msgspec.Struct):
-    """An access token, shown this once; `store` is set when it serves that store alone."""
+    """A new access token, shown only once; `store` is set if it is limited to that store."""
 
     access_token: str
     scope: str
@@ -91,7 +91,7 @@ class IssuedToken(msgspec.Struct):
 
 
 class InstalledApp(msgspec.Struct):
-    """What an `app.` event carries: the app and the scopes that the store now grants it."""
+    """The data of an `app.` event: the app and the scopes that the store now grants it."""
 
     id: int
     name: str
@@ -125,11 +125,11 @@ class AppScopesChanged(Event):
     resource = InstalledApp
 
 
-# --- refusals of the token endpoints, with the bodies of RFC 6749 -------------------------------------------
+# --- errors of the token endpoints, with bodies as in RFC 6749 ----------------------------------------------
 
 
 class OAuthError(Exception):
-    """A token request that is not carried out; `error` is the word that programs read."""
+    """A refused token request; `error` is the code that programs read."""
 
     status: ClassVar[int] = 400
     error: ClassVar[str] = ""
@@ -149,13 +149,13 @@ class InvalidRequest(OAuthError):
 
 
 class InvalidClient(OAuthError):
-    """One body for an unknown client and a wrong secret, so that neither can be told from the other."""
+    """The same body for an unknown client and a wrong secret, so that they cannot be distinguished."""
 
     status = 401
     error = "invalid_client"
 
     def __init__(self) -> None:
-        super().__init__("The client id or the client secret is not right.")
+        super().__init__("The client id or the client secret is incorrect.")
 
 
 class UnauthorizedClient(OAuthError):
@@ -171,7 +171,7 @@ class InvalidScope(OAuthError):
 
 
 class InvalidTarget(OAuthError):
-    """RFC 8707: the resource is not a store of ours."""
+    """RFC 8707: the resource is not a store of this service."""
 
     error = "invalid_target"
 
@@ -181,7 +181,10 @@ class TooManyTries(OAuthError):
     error = "slow_down"
 
     def __init__(self, retry_in_s: int) -> None:
-        super().__init__("Too many failed tries to authenticate; wait, then try again.", retry_in_s=retry_in_s)
+        super().__init__(
+            "Too many failed attempts to authenticate. Retry after the number of seconds in `Retry-After`.",
+            retry_in_s=retry_in_s,
+        )
 
 
 class TemporarilyUnavailable(OAuthError):
@@ -189,14 +192,16 @@ class TemporarilyUnavailable(OAuthError):
     error = "temporarily_unavailable"
 
     def __init__(self) -> None:
-        super().__init__("The service cannot answer just now; try again shortly.", retry_in_s=1)
+        super().__init__(
+            "The service is temporarily unavailable. Retry after the number of seconds in `Retry-After`.", retry_in_s=1
+        )
 
 
-# --- refusals of operators' verbs ---------------------------------------------------------------------------
+# --- errors of operations -----------------------------------------------------------------------------------
 
 
 class AccessRefused(Exception):
-    """A verb that is not carried out; the message says what to do instead."""
+    """A refused operation; the message says what to do instead."""
 
 
 class NoSuchStore(AccessRefused):
@@ -211,12 +216,12 @@ class NoSuchApp(AccessRefused):
 
 class NoSuchToken(AccessRefused):
     def __init__(self) -> None:
-        super().__init__("there is no such live token; check that it was copied whole")
+        super().__init__("the token is unknown or no longer live; check that you copied all of it")
 
 
 class InvalidHandle(AccessRefused):
     def __init__(self, handle: str) -> None:
-        super().__init__(f'"{handle}" cannot be a handle; use 1 to 63 of a-z, 0-9 and inner hyphens')
+        super().__init__(f'"{handle}" is not a valid handle; use 1 to 63 characters of a-z, 0-9 and inner hyphens')
 
 
 class HandleTaken(AccessRefused):
@@ -225,33 +230,33 @@ class HandleTaken(AccessRefused):
 
 
 class InvalidHost(AccessRefused):
-    def __init__(self, host: str, why: str) -> None:
-        super().__init__(f'"{host}" cannot be a custom host: {why}')
+    def __init__(self, host: str, reason: str) -> None:
+        super().__init__(f'"{host}" is not a valid custom host: {reason}')
 
 
 class HostTaken(AccessRefused):
     def __init__(self, hosts: str) -> None:
-        super().__init__(f"{hosts}: a host belongs to one store, and one of these is taken; leave it out")
+        super().__init__(f"{hosts}: at least one of these hosts belongs to another store; leave it out")
 
 
 class UnknownCurrency(AccessRefused):
     def __init__(self, currency: str) -> None:
-        super().__init__(f'"{currency}" is no currency in use; give its ISO 4217 code, such as EUR')
+        super().__init__(f'"{currency}" is not a known currency; use an ISO 4217 code, such as EUR')
 
 
 class InvalidName(AccessRefused):
     def __init__(self) -> None:
-        super().__init__("a name has 1 to 255 printable characters; give another")
+        super().__init__("the name must have 1 to 255 printable characters")
 
 
 class UnknownScope(AccessRefused):
     def __init__(self, scope: str) -> None:
-        super().__init__(f'"{scope}" is no scope; choose from {", ".join(SCOPES)}')
+        super().__init__(f'"{scope}" is not a scope; choose from {", ".join(SCOPES)}')
 
 
 class ScopeNotCovered(AccessRefused):
     def __init__(self, scopes: str, covered: str) -> None:
-        super().__init__(f"{scopes} is more than may be given here; choose from {covered}")
+        super().__init__(f"{scopes} cannot be granted here; choose from {covered}")
 
 
 class NotInstalled(AccessRefused):
@@ -261,21 +266,21 @@ class NotInstalled(AccessRefused):
 
 class AppDeleted(AccessRefused):
     def __init__(self) -> None:
-        super().__init__("the app was deleted, and stays so; register another")
+        super().__init__("the app was deleted permanently; register a new one")
 
 
 class InvalidRate(AccessRefused):
     def __init__(self) -> None:
-        super().__init__("a rate limit needs a burst and a refill of at least 1; give whole numbers")
+        super().__init__("the burst and the refill of a rate limit must be whole numbers of at least 1")
 
 
 class InvalidGrace(AccessRefused):
     def __init__(self) -> None:
-        super().__init__("the old secret may live on for 0 to 168 hours; choose a number between")
+        super().__init__("the grace period of the old secret must be 0 to 168 hours")
 
 
 class RotationActive(AccessRefused):
     def __init__(self) -> None:
         super().__init__(
-            "two secrets are live already; wait until the older one ends, force its end now, or rotate without grace"
+            "two secrets are live already; wait until the older one expires, end it now (force), or rotate without a grace period"
         )

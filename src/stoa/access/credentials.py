@@ -1,4 +1,4 @@
-"""Credentials: how they are made, recognised offline, hashed and compared."""
+"""Credentials: generating, recognizing, hashing and comparing them."""
 
 import hmac
 import re
@@ -7,30 +7,30 @@ import string
 import zlib
 
 CLIENT_ID = "stoa_ci_"
-CLIENT_SECRET = "stoa_cs_"  # noqa: S105 - the brand that secret scanners look for
+CLIENT_SECRET = "stoa_cs_"  # noqa: S105 - the prefix that secret scanners look for
 ACCESS_TOKEN = "stoa_at_"  # noqa: S105
 
 _ALPHABET = string.digits + string.ascii_uppercase + string.ascii_lowercase
-_RANDOM_LENGTH = 43  # the fewest of 62 characters that hold 256 bits
-_TAIL_LENGTH = 6
+_RANDOM_LENGTH = 43  # the fewest base-62 digits that hold 256 bits
+_CHECKSUM_LENGTH = 6
 _CLIENT_ID_SHAPE = re.compile(r"[A-Za-z0-9_]{1,64}", re.ASCII)
 
 
 def new_client_id() -> str:
-    """A public name for an app."""
+    """A public identifier for an app."""
     return CLIENT_ID + _text(secrets.randbits(95), 16)
 
 
 def new_client_secret() -> str:
-    return _sealed(CLIENT_SECRET + _text(secrets.randbits(256), _RANDOM_LENGTH))
+    return _with_checksum(CLIENT_SECRET + _text(secrets.randbits(256), _RANDOM_LENGTH))
 
 
 def new_access_token() -> str:
-    return _sealed(ACCESS_TOKEN + _text(secrets.randbits(256), _RANDOM_LENGTH))
+    return _with_checksum(ACCESS_TOKEN + _text(secrets.randbits(256), _RANDOM_LENGTH))
 
 
 def _text(number: int, length: int) -> str:
-    """A number in our alphabet, always of the same length."""
+    """A number in base 62, padded to a fixed length."""
     digits: list[str] = []
     for _ in range(length):
         number, digit = divmod(number, len(_ALPHABET))
@@ -38,28 +38,28 @@ def _text(number: int, length: int) -> str:
     return "".join(reversed(digits))
 
 
-def _sealed(body: str) -> str:
-    """The text with its CRC32 behind it, so that a typing mistake shows without asking the database."""
-    return body + _text(zlib.crc32(body.encode()), _TAIL_LENGTH)
+def _with_checksum(body: str) -> str:
+    """The text followed by its CRC32, so that a typing mistake is detected without a database query."""
+    return body + _text(zlib.crc32(body.encode()), _CHECKSUM_LENGTH)
 
 
 def is_access_token(text: str) -> bool:
-    """Whether this can be one of our tokens; the database need not be asked about any other text."""
+    """Whether this can be one of our tokens; for any other text no database query is needed."""
     return (
-        len(text) == len(ACCESS_TOKEN) + _RANDOM_LENGTH + _TAIL_LENGTH
+        len(text) == len(ACCESS_TOKEN) + _RANDOM_LENGTH + _CHECKSUM_LENGTH
         and text.startswith(ACCESS_TOKEN)
         and text.isascii()
-        and text == _sealed(text[:-_TAIL_LENGTH])
+        and text == _with_checksum(text[:-_CHECKSUM_LENGTH])
     )
 
 
 def is_client_id(text: str) -> bool:
-    """Whether this has the shape of a client id: short, and fit to be looked up."""
+    """Whether this has the form of a client id, short enough to look up."""
     return _CLIENT_ID_SHAPE.fullmatch(text) is not None
 
 
 def keyed_hash(key: bytes, text: str) -> bytes:
-    """What is stored in place of a credential; useless to whoever reads the database without the key."""
+    """The HMAC that is stored instead of a credential; useless without the key."""
     return hmac.digest(key, text.encode("utf-8", "surrogatepass"), "sha256")
 
 
@@ -69,5 +69,5 @@ def same(one: bytes, other: bytes) -> bool:
 
 
 def hint(credential: str) -> str:
-    """The part of a credential that may be shown, to tell one from another."""
+    """The last characters of a credential, which may be shown to identify it."""
     return credential[-4:]

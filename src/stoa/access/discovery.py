@@ -1,4 +1,4 @@
-"""How programs learn where tokens come from and what they are good for (RFC 8414 and 9728)."""
+"""OAuth discovery: authorization server metadata (RFC 8414) and protected resource metadata (RFC 9728)."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from stoa.access.addresses import Front
+from stoa.access.addresses import ServiceUrls
 from stoa.access.contract import SCOPES
 from stoa.rest.dispatch import PREFIX
 from stoa.rest.endpoint import Access
@@ -17,15 +17,15 @@ _AUTH_METHODS = ["client_secret_basic", "client_secret_post"]
 _HEADERS = {"Cache-Control": "public, max-age=300", "X-Content-Type-Options": "nosniff"}
 
 
-class Signpost:
-    """Points to the token endpoints and the resources that they serve."""
+class Discovery:
+    """Serves the metadata of the token endpoints and of the resources that their tokens are for."""
 
     def __init__(self, access: Access, settings: Settings) -> None:
         self._access = access
         self._public_url = settings.public_url
 
     async def authorization_server(self, request: Request) -> Response:
-        issuer = self._front(request).service
+        issuer = self._urls(request).service
         return _json(
             {
                 "issuer": issuer,
@@ -43,25 +43,25 @@ class Signpost:
         )
 
     async def protected_resource(self, request: Request) -> Response:
-        """One store's API where the address names a store, and the service as a whole where it names none."""
-        front = self._front(request)
+        """One store's API if the URL names a store, else the service as a whole."""
+        urls = self._urls(request)
         handle: str | None = request.path_params.get("handle")
-        store = await (self._access.store(handle=handle) if handle else self._access.store(host=front.host))
+        store = await (self._access.store(handle=handle) if handle else self._access.store(host=urls.host))
         if store is None and (handle or request.url.path.endswith(PREFIX)):
             raise HTTPException(404)
         return _json(
             {
-                "resource": front.resource(handle) if store else front.service,
+                "resource": urls.resource(handle) if store else urls.service,
                 "resource_name": store.name if store else "Stoa",
-                "authorization_servers": [front.service],
+                "authorization_servers": [urls.service],
                 "scopes_supported": list(SCOPES),
                 "bearer_methods_supported": ["header"],
-                "resource_documentation": f"{front.service}/docs",
+                "resource_documentation": f"{urls.service}/docs",
             }
         )
 
-    def _front(self, request: Request) -> Front:
-        return Front(request.url.scheme, request.headers.get("host", ""), self._public_url)
+    def _urls(self, request: Request) -> ServiceUrls:
+        return ServiceUrls(request.url.scheme, request.headers.get("host", ""), self._public_url)
 
 
 def _json(document: dict[str, Any]) -> Response:

@@ -1,4 +1,4 @@
-"""What operators let apps do on stores; each verb is one transaction with its audit entry and its event."""
+"""Operations on installations and tokens; each is one transaction that includes its audit entry and event."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -26,14 +26,14 @@ from stoa.access.operator import Operator, find_app, find_store, known_scopes
 from stoa.access.queries import (
     CHANGE_INSTALLATION,
     GET_INSTALLATION,
+    INSERT_TOKEN,
     INSTALL,
-    KEEP_TOKEN,
     LIST_INSTALLATIONS,
     REVOKE_TOKEN,
     REVOKE_TOKENS_OF_APP,
     UNINSTALL,
 )
-from stoa.access.rules import as_listed, expanded
+from stoa.access.rules import expanded, listed
 from stoa.db.query import Executor
 from stoa.events.outbox import Actor, Event, emit
 
@@ -51,21 +51,21 @@ async def install(
     rate_burst: int | None = None,
     rate_refill: int | None = None,
 ) -> Installation:
-    """Let an app into a store with these scopes, or all that it asks for; again, to change what it may do."""
+    """Install an app on a store with these scopes, by default all it requests; a second call changes the scopes."""
     if any(rate is not None and rate < 1 for rate in (rate_burst, rate_refill)):
         raise InvalidRate
     async with by.db.transaction() as db:
-        found, shop = await find_app(db, app), await find_store(db, store)
+        found, found_store = await find_app(db, app), await find_store(db, store)
         if found.status == "deleted":
             raise AppDeleted
         granted = known_scopes(found.scopes if scopes is None else scopes)
-        # What the store grants already may stay, even if the app has since stopped asking for it.
-        now = await GET_INSTALLATION.maybe(db, shop.id, found.id)
-        _check_covered(granted, [*found.scopes, *(now.scopes if now else [])])
-        if await INSTALL.run(db, shop.id, found.id, granted, rate_burst, rate_refill):
-            await _tell(by, db, shop, found, AppInstalled, granted, {})
-            return await GET_INSTALLATION.one(db, shop.id, found.id)
-        before = await GET_INSTALLATION.one(db, shop.id, found.id)
+        # Scopes that the store already grants may stay, even if the app no longer requests them.
+        current = await GET_INSTALLATION.maybe(db, found_store.id, found.id)
+        _check_covered(granted, [*found.scopes, *(current.scopes if current else [])])
+        if await INSTALL.run(db, found_store.id, found.id, granted, rate_burst, rate_refill):
+            await _announce(by, db, found_store, found, AppInstalled, granted, {})
+            return await GET_INSTALLATION.one(db, found_store.id, found.id)
+        before = await GET_INSTALLATION.one(db, found_store.id, found.id)
         after = msgspec.structs.replace(
             before,
             scopes=granted,
@@ -74,32 +74,32 @@ async def install(
         )
         if after == before:
             return before
-        await CHANGE_INSTALLATION.run(db, shop.id, found.id, granted, after.rate_burst, after.rate_refill)
+        await CHANGE_INSTALLATION.run(db, found_store.id, found.id, granted, after.rate_burst, after.rate_refill)
         if after.scopes != before.scopes:
             changes = {"scopes": (before.scopes, after.scopes)}
-            await _tell(by, db, shop, found, AppScopesChanged, granted, changes)
+            await _announce(by, db, found_store, found, AppScopesChanged, granted, changes)
         else:
             rate = {"burst": after.rate_burst, "refill": after.rate_refill}
-            await by.record(db, shop.id, "app.rate_changed", f"app:{found.id}", **rate)
-        return await GET_INSTALLATION.one(db, shop.id, found.id)
+            await by.record(db, found_store.id, "app.rate_changed", f"app:{found.id}", **rate)
+        return await GET_INSTALLATION.one(db, found_store.id, found.id)
 
 
 async def uninstall(by: Operator, app: str, store: str) -> Installation:
-    """Take an app off a store; its tokens are refused there from then on."""
+    """Uninstall an app from a store, which refuses its tokens from then on."""
     async with by.db.transaction() as db:
-        found, shop = await find_app(db, app), await find_store(db, store)
-        gone = await GET_INSTALLATION.maybe(db, shop.id, found.id)
-        if gone is None:
+        found, found_store = await find_app(db, app), await find_store(db, store)
+        removed = await GET_INSTALLATION.maybe(db, found_store.id, found.id)
+        if removed is None:
             raise NotInstalled(app, store)
-        await UNINSTALL.run(db, shop.id, found.id)
-        await _tell(by, db, shop, found, AppUninstalled, [], {"scopes": (gone.scopes, [])})
-    return gone
+        await UNINSTALL.run(db, found_store.id, found.id)
+        await _announce(by, db, found_store, found, AppUninstalled, [], {"scopes": (removed.scopes, [])})
+    return removed
 
 
 async def issue_token(
     by: Operator, app: str, store: str | None = None, scopes: Sequence[str] | None = None
 ) -> IssuedToken:
-    """Make a token as the app itself would get it: for one store, or for every store that has the app."""
+    """Issue the token that the app itself would get: for one store, or for every store that installed it."""
     token = new_access_token()
     async with by.db.transaction() as db:
         found = await find_app(db, app)
@@ -110,18 +110,18 @@ async def issue_token(
             if installation is None:
                 raise NotInstalled(app, store)
             granted = installation.scopes
-        asked = None if scopes is None else known_scopes(scopes)
-        _check_covered(asked or [], granted)
+        requested = None if scopes is None else known_scopes(scopes)
+        _check_covered(requested or [], granted)
         digest = keyed_hash(by.key, token)
-        expires_at = await KEEP_TOKEN.one(db, digest, found.id, store_id, asked, by.settings.token_seconds)
-        scope = " ".join(as_listed(asked, granted))
+        expires_at = await INSERT_TOKEN.one(db, digest, found.id, store_id, requested, by.settings.token_seconds)
+        scope = " ".join(listed(requested, granted))
         detail = {"token_hint": hint(token), "scope": scope}
         await by.record(db, store_id or SERVICE, "token.issued", f"app:{found.id}", **detail)
     return IssuedToken(token, scope, store, expires_at)
 
 
 async def revoke_token(by: Operator, token: str) -> None:
-    """End one token, wherever it serves."""
+    """Revoke one token on every store."""
     if not is_access_token(token):
         raise NoSuchToken
     async with by.db.transaction() as db:
@@ -133,7 +133,7 @@ async def revoke_token(by: Operator, token: str) -> None:
 
 
 async def revoke_all_tokens(by: Operator, app: str) -> int:
-    """End every live token of an app, as after a leak, and say how many there were."""
+    """Revoke every live token of an app, for example after a leak; returns how many."""
     async with by.db.transaction() as db:
         found = await find_app(db, app)
         count = await REVOKE_TOKENS_OF_APP.run(db, found.id)
@@ -147,7 +147,7 @@ def _check_covered(scopes: Sequence[str], covered: Sequence[str]) -> None:
         raise ScopeNotCovered(", ".join(beyond), ", ".join(covered))
 
 
-async def _tell(
+async def _announce(
     by: Operator,
     db: Executor,
     store: StoreRow,
@@ -156,11 +156,11 @@ async def _tell(
     scopes: list[str],
     changes: dict[str, tuple[Any, Any]],
 ) -> None:
-    """Record a change of what an app may do on a store, and announce it."""
+    """Write the audit entry and the event of a change to an app's scopes on a store."""
     subject = f"app:{app.id}"
     position = await by.record(db, store.id, event.name, subject, name=app.name, scopes=scopes)
     document = msgspec.json.encode(InstalledApp(app.id, app.name, scopes)).decode()
-    # An app can be installed anew, so its version on a store is the place in the log, which only grows.
-    news = event(app.id, position, document, changes)
+    # An app can be reinstalled, so its version on a store is the audit log position, which only grows.
+    change = event(app.id, position, document, changes)
     actor = Actor(by.actor.partition(":")[0])
-    await emit(db, store.id, news, actor=actor, request_id=by.request_id)
+    await emit(db, store.id, change, actor=actor, request_id=by.request_id)

@@ -1,4 +1,4 @@
-"""Where apps get a token, give it back and ask about it (RFC 6749, 7009 and 7662)."""
+"""The OAuth endpoints: issue (RFC 6749), revoke (RFC 7009) and introspect (RFC 7662) access tokens."""
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from stoa.access.addresses import NOWHERE, Front, Place, named_by_host, named_by_path, named_by_resource
+from stoa.access.addresses import NO_STORE, ServiceUrls, StoreAddress, named_by_host, named_by_path, named_by_resource
 from stoa.access.authentication import authenticate, read_credentials
 from stoa.access.contract import (
     InvalidRequest,
@@ -22,9 +22,9 @@ from stoa.access.contract import (
     UnsupportedGrantType,
 )
 from stoa.access.credentials import is_access_token, keyed_hash, new_access_token
-from stoa.access.discovery import Signpost
-from stoa.access.queries import INTROSPECT, KEEP_TOKEN, REVOKE_OWN_TOKEN, Client
-from stoa.access.rules import as_listed, expanded, ordered
+from stoa.access.discovery import Discovery
+from stoa.access.queries import INSERT_TOKEN, INTROSPECT, REVOKE_OWN_TOKEN, Client
+from stoa.access.rules import expanded, listed, ordered
 from stoa.db.errors import Unavailable
 from stoa.db.pool import Database
 from stoa.ids import new_id
@@ -47,44 +47,44 @@ _SAFE = {
     "X-Content-Type-Options": "nosniff",
 }
 
-Answer = Callable[["TokenDesk", Request, Mapping[str, str], str], Awaitable[dict[str, Any] | None]]
+Handler = Callable[["TokenEndpoints", Request, Mapping[str, str], str], Awaitable[dict[str, Any] | None]]
 
 
 def routes(database: Database, access: Access, settings: Settings) -> list[Route]:
-    """The routes of the service; below `/stores/{handle}` and on a store's host they imply that store."""
-    desk = TokenDesk(database, settings)
-    signpost = Signpost(access, settings)
+    """The routes of the token endpoints; under `/stores/{handle}` and on a store's host they imply that store."""
+    endpoints = TokenEndpoints(database, settings)
+    discovery = Discovery(access, settings)
     resource = "/.well-known/oauth-protected-resource"
     return [
-        Route("/oauth/token", desk.answering(TokenDesk.issue), methods=["POST"]),
-        Route("/oauth/revoke", desk.answering(TokenDesk.revoke), methods=["POST"]),
-        Route("/oauth/introspect", desk.answering(TokenDesk.introspect), methods=["POST"]),
-        Route("/.well-known/oauth-authorization-server", signpost.authorization_server),
-        Route(resource, signpost.protected_resource),
-        Route(f"{resource}{PREFIX}", signpost.protected_resource),
-        Route(f"{resource}/stores/{{handle}}{PREFIX}", signpost.protected_resource),
+        Route("/oauth/token", endpoints.responding(TokenEndpoints.issue), methods=["POST"]),
+        Route("/oauth/revoke", endpoints.responding(TokenEndpoints.revoke), methods=["POST"]),
+        Route("/oauth/introspect", endpoints.responding(TokenEndpoints.introspect), methods=["POST"]),
+        Route("/.well-known/oauth-authorization-server", discovery.authorization_server),
+        Route(resource, discovery.protected_resource),
+        Route(f"{resource}{PREFIX}", discovery.protected_resource),
+        Route(f"{resource}/stores/{{handle}}{PREFIX}", discovery.protected_resource),
     ]
 
 
-class TokenDesk:
-    """Issues, takes back and explains tokens, for apps that prove who they are."""
+class TokenEndpoints:
+    """Issues, revokes and introspects tokens for authenticated apps."""
 
     def __init__(self, database: Database, settings: Settings) -> None:
         self._db = database
         self._settings = settings
         self._key = secret_key(settings)
 
-    def answering(self, answer: Answer) -> Callable[[Request], Awaitable[Response]]:
-        """What all three have in common: a form in, JSON out, and refusals as RFC 6749 writes them."""
+    def responding(self, handle: Handler) -> Callable[[Request], Awaitable[Response]]:
+        """Wrap a handler: it gets a form and returns JSON, and its refusals become the errors of RFC 6749."""
 
         async def respond(request: Request) -> Response:
             given_id = request.headers.get("x-request-id", "")
             request_id = given_id if _REQUEST_ID.fullmatch(given_id) else new_id("req")
             headers = {**_SAFE, "X-Request-Id": request_id}
             try:
-                body = await answer(self, request, await _read_form(request), request_id)
+                body = await handle(self, request, await _read_form(request), request_id)
             except ClientGone:
-                return Response(status_code=400)  # nobody is left to read it
+                return Response(status_code=400)  # no client is left to read it
             except Unavailable:
                 return _refused(TemporarilyUnavailable(), headers)
             except OAuthError as error:
@@ -98,90 +98,91 @@ class TokenDesk:
         return respond
 
     async def issue(self, request: Request, form: Mapping[str, str], request_id: str) -> dict[str, Any]:
-        """An access token for the app whose credentials these are."""
+        """Issue an access token to the authenticated app."""
         if "grant_type" not in form:
             raise InvalidRequest("grant_type is missing; send grant_type=client_credentials.")
         if form["grant_type"] != "client_credentials":
             raise UnsupportedGrantType("Send grant_type=client_credentials.")
-        here, there = self._places(request, form)
+        url_store, resource_store = self._stores(request, form)
         app_id, client = await authenticate(
             self._db,
             self._key,
             read_credentials(request.headers.get("authorization"), form),
             peer=_peer(request),
             request_id=request_id,
-            here=here,
-            there=there,
+            url_store=url_store,
+            resource_store=resource_store,
         )
         if client.app_status != "active":
             raise UnauthorizedClient("The app is suspended.")
         store_id, resource = self._target(request, form, client)
         granted = (client.granted if store_id else client.scopes) or []
-        asked = _asked(form, granted)
+        requested = _requested(form, granted)
         token = new_access_token()
         lifetime = self._settings.token_seconds
-        await KEEP_TOKEN.one(self._db, keyed_hash(self._key, token), app_id, store_id, asked, lifetime)
-        answer: dict[str, Any] = {
+        await INSERT_TOKEN.one(self._db, keyed_hash(self._key, token), app_id, store_id, requested, lifetime)
+        response: dict[str, Any] = {
             "access_token": token,
             "token_type": "Bearer",
             "expires_in": lifetime,
-            "scope": " ".join(as_listed(asked, granted)),
+            "scope": " ".join(listed(requested, granted)),
         }
-        return {**answer, "resource": resource} if store_id else answer
+        return {**response, "resource": resource} if store_id else response
 
-    def _places(self, request: Request, form: Mapping[str, str]) -> tuple[Place, Place]:
-        """The store that the request's own address names, and the one that its `resource` names."""
+    def _stores(self, request: Request, form: Mapping[str, str]) -> tuple[StoreAddress, StoreAddress]:
+        """The store that the request's URL names, and the one that its `resource` names."""
         domain, host = self._settings.store_domain, request.headers.get("host", "")
         handle: str | None = request.path_params.get("handle")
-        here = named_by_host(host, domain) if handle is None else named_by_path(handle)
+        url_store = named_by_host(host, domain) if handle is None else named_by_path(handle)
         services = [service for service in (self._settings.public_url, host) if service]
-        there = named_by_resource(form["resource"], domain, services) if "resource" in form else NOWHERE
-        return here, there
+        if "resource" not in form:
+            return url_store, NO_STORE
+        return url_store, named_by_resource(form["resource"], domain, services)
 
     def _target(self, request: Request, form: Mapping[str, str], client: Client) -> tuple[int | None, str]:
-        """The one store that the token shall serve, with the resource that names it; or none in particular."""
+        """The store that the token is limited to, with its resource; (None, "") if it is valid on every store."""
         handle: str | None = request.path_params.get("handle")
-        if "resource" in form and client.there is None:
-            raise InvalidTarget(f"resource must be one store's base URL followed by {PREFIX}.")
-        if handle is not None and client.here is None:
-            raise InvalidTarget("There is no store at this address.")
-        if client.there is not None and client.here not in (None, client.there):
-            raise InvalidTarget("resource names another store than this address.")
-        store_id = client.there if client.there is not None else client.here
+        if "resource" in form and client.resource_store_id is None:
+            raise InvalidTarget(f"resource must be the base URL of a store followed by {PREFIX}.")
+        if handle is not None and client.url_store_id is None:
+            raise InvalidTarget("This URL names no store.")
+        if client.resource_store_id is not None and client.url_store_id not in (None, client.resource_store_id):
+            raise InvalidTarget("resource names a different store than this URL.")
+        store_id = client.resource_store_id if client.resource_store_id is not None else client.url_store_id
         if store_id is None:
             return None, ""
         if client.granted is None:
             raise UnauthorizedClient("The app is not installed on this store.")
         if client.store_status != "active":
             raise UnauthorizedClient("The store is suspended.")
-        return store_id, form.get("resource") or self._front(request).resource(handle)
+        return store_id, form.get("resource") or self._urls(request).resource(handle)
 
     async def revoke(self, request: Request, form: Mapping[str, str], request_id: str) -> None:
-        """End one of the app's own tokens; any other is as unknown, which is no error (RFC 7009)."""
+        """Revoke one of the app's own tokens; any other token is ignored without an error (RFC 7009)."""
         app_id, digest = await self._own_token(request, form, request_id)
         if digest is not None:
             await REVOKE_OWN_TOKEN.run(self._db, digest, app_id)
 
     async def introspect(self, request: Request, form: Mapping[str, str], request_id: str) -> dict[str, Any]:
-        """What a token of the app's own may do now; of every other, only that it is not active (RFC 7662)."""
+        """Describe one of the app's own tokens; any other is reported as not active (RFC 7662)."""
         app_id, digest = await self._own_token(request, form, request_id)
         token = None if digest is None else await INTROSPECT.maybe(self._db, digest, app_id)
         if token is None:
             return {"active": False}
-        answer: dict[str, Any] = {
+        response: dict[str, Any] = {
             "active": True,
             "token_type": "Bearer",
             "client_id": token.client_id,
             "sub": token.client_id,
-            "scope": " ".join(as_listed(token.asked, token.granted)),
+            "scope": " ".join(listed(token.requested, token.granted)),
             "iat": int(token.created_at.timestamp()),
             "exp": int(token.expires_at.timestamp()),
-            "iss": self._front(request).service,
+            "iss": self._urls(request).service,
         }
-        return answer if token.store is None else {**answer, "aud": self._front(request).resource(token.store)}
+        return response if token.store is None else {**response, "aud": self._urls(request).resource(token.store)}
 
-    def _front(self, request: Request) -> Front:
-        return Front(request.url.scheme, request.headers.get("host", ""), self._settings.public_url)
+    def _urls(self, request: Request) -> ServiceUrls:
+        return ServiceUrls(request.url.scheme, request.headers.get("host", ""), self._settings.public_url)
 
     async def _own_token(self, request: Request, form: Mapping[str, str], request_id: str) -> tuple[int, bytes | None]:
         if "token" not in form:
@@ -193,11 +194,11 @@ class TokenDesk:
 
 
 async def _read_form(request: Request) -> dict[str, str]:
-    """The request's parameters, each at most once; one without a value counts as left out (RFC 6749, 3.2)."""
+    """The request's parameters, each at most once; an empty one counts as absent (RFC 6749, 3.2)."""
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _FORM:
         raise InvalidRequest(f"Send the parameters as {_FORM}.")
     if request.url.query:
-        raise InvalidRequest("Send the parameters in the body: an address ends up in logs.")
+        raise InvalidRequest("Send the parameters in the body, not in the URL: URLs end up in logs.")
     try:
         raw = await read_body(request.receive, dict(request.headers.raw), most=_MOST_BYTES)
         pairs = _pairs(raw.decode())
@@ -207,11 +208,11 @@ async def _read_form(request: Request) -> dict[str, str]:
         raise InvalidRequest(f"The body is not well-formed {_FORM}.") from error
     form = {name: value for name, value in pairs if value}
     names = [name for name, _ in pairs]
-    twice = next((name for name in form if names.count(name) > 1), None)
-    if twice == "resource":  # RFC 8707 allows several; a token of ours has one, or serves every store
-        raise InvalidTarget("Name one resource, or none for every store.")
-    if twice is not None:
-        raise InvalidRequest("A parameter may be sent once; one of these was sent twice.")
+    repeated = next((name for name in form if names.count(name) > 1), None)
+    if repeated == "resource":  # RFC 8707 allows several; our tokens have one, or are valid on every store
+        raise InvalidTarget("Send resource at most once; without it, the token is valid on every store.")
+    if repeated is not None:
+        raise InvalidRequest("Send each parameter at most once.")
     return form
 
 
@@ -221,14 +222,14 @@ def _pairs(text: str) -> list[tuple[str, str]]:
     return parse_qsl(text, keep_blank_values=True, strict_parsing=True, errors="strict", max_num_fields=_MOST_FIELDS)
 
 
-def _asked(form: Mapping[str, str], granted: list[str]) -> list[str] | None:
-    """The scopes that the token shall be narrowed to; None leaves it all that is granted, now and later."""
+def _requested(form: Mapping[str, str], granted: list[str]) -> list[str] | None:
+    """The scopes that the token is limited to; None gives it every granted scope, including later grants."""
     if "scope" not in form:
         return None
-    asked = form["scope"].split(" ")
-    if not expanded(granted).issuperset(asked):
-        raise InvalidScope(f"The app may have: {' '.join(ordered(granted))}.")
-    return ordered(asked)
+    requested = form["scope"].split(" ")
+    if not expanded(granted).issuperset(requested):
+        raise InvalidScope(f"scope may contain: {' '.join(ordered(granted))}.")
+    return ordered(requested)
 
 
 def _peer(request: Request) -> str:
@@ -236,9 +237,9 @@ def _peer(request: Request) -> str:
 
 
 def _refused(error: OAuthError, headers: Mapping[str, str]) -> Response:
-    more: dict[str, str] = {}
+    extra: dict[str, str] = {}
     if error.http_status == 401:
-        more["WWW-Authenticate"] = 'Basic realm="stoa", charset="UTF-8"'
+        extra["WWW-Authenticate"] = 'Basic realm="stoa", charset="UTF-8"'
     if error.retry_in_s:
-        more["Retry-After"] = str(error.retry_in_s)
-    return Response(error.body(), error.http_status, {**headers, **more}, media_type="application/json")
+        extra["Retry-After"] = str(error.retry_in_s)
+    return Response(error.body(), error.http_status, {**headers, **extra}, media_type="application/json")

@@ -1,4 +1,4 @@
-"""Whoever gives and takes away access: the database at hand, and a name for the audit log."""
+"""The actor of an access change: its database connection, and its name in the audit log."""
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
@@ -16,7 +16,7 @@ _LARGEST_ID = 2**63
 
 
 class Joined:
-    """A transaction that is open already: verbs join it instead of opening one of their own."""
+    """An open transaction, which operations join instead of opening their own."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -29,7 +29,7 @@ class Joined:
 
 
 class Operator:
-    """One who may change access, such as `operator:maria` or `account:7`, in one request."""
+    """An actor that changes access within one request, such as `operator:maria` or `account:7`."""
 
     def __init__(self, db: Database | Joined, settings: Settings, *, actor: str, request_id: str) -> None:
         self.db = db
@@ -40,12 +40,12 @@ class Operator:
 
     @asynccontextmanager
     async def together(self) -> AsyncGenerator["Operator"]:
-        """The same operator inside one transaction, so that several verbs happen together or not at all."""
+        """The same operator in one transaction, so that several operations are atomic."""
         async with self.db.transaction() as connection:
             yield Operator(Joined(connection), self.settings, actor=self.actor, request_id=self.request_id)
 
     async def record(self, db: Executor, store_id: int, action: str, subject: str, **detail: Any) -> int:
-        """Write down what is done, inside the transaction that does it."""
+        """Write an audit entry in the transaction of the action."""
         return await audit.record(
             db,
             store_id,
@@ -65,7 +65,7 @@ async def find_store(db: Executor, handle: str) -> StoreRow:
 
 
 async def find_app(db: Executor, app: str) -> App:
-    """An app by its client id, or by its number."""
+    """An app by its client id or its number."""
     number = int(app) if app.isascii() and app.isdigit() and len(app) < 20 else 0
     found = await GET_APP.maybe(db, app, number if number < _LARGEST_ID else 0)
     if found is None:
@@ -79,7 +79,7 @@ def check_name(name: str) -> None:
 
 
 def known_scopes(scopes: Sequence[str]) -> list[str]:
-    """The scopes in documentation order, each once; at least one, and none that does not exist."""
+    """The scopes in documentation order without repeats; there must be at least one, and all must exist."""
     unknown = next((scope for scope in scopes if scope not in SCOPES), None)
     if unknown is not None or not scopes:
         raise UnknownScope(unknown or "")

@@ -1,4 +1,4 @@
-"""What the database does for access: look-ups before a store is known, and the operators' changes."""
+"""SQL of access control: lookups before a store is known, and the operators' changes."""
 
 from datetime import datetime
 
@@ -8,10 +8,10 @@ from stoa.access.contract import App, AppSecret, Installation, StoreRow
 from stoa.db.query import Command, Query
 from stoa.rest.endpoint import Store
 
-_ADDRESS = "it finds the store that an address names"
+_ADDRESS = "it finds the store that a URL names"
 _CLIENT = "a client authenticates before any store is known"
 _OPERATOR = "operators see every store and app"
-_CHORE = "housekeeping goes over all stores"
+_MAINTENANCE = "maintenance covers all stores"
 
 # --- every request -----------------------------------------------------------------------------------------
 
@@ -26,25 +26,25 @@ STORE_BY_HOST = Query(
 )
 
 
-class Standing(msgspec.Struct):
-    """A token on a store, and all that decides what it may do there now."""
+class TokenAccess(msgspec.Struct):
+    """A token on a store, with everything that decides what it may do there now."""
 
     app_id: int
     app_name: str
     app_status: str
     store_status: str
     seconds_left: float
-    asked: list[str] | None
+    requested: list[str] | None
     granted: list[str] | None
     rate_burst: int | None
     rate_refill: int | None
 
 
-STANDING = Query(
-    Standing,
+TOKEN_ACCESS = Query(
+    TokenAccess,
     """SELECT a.id AS app_id, a.name AS app_name, a.status AS app_status, s.status AS store_status,
               extract(epoch FROM t.expires_at - now())::float8 AS seconds_left,
-              t.scopes AS asked, i.scopes AS granted, i.rate_burst, i.rate_refill
+              t.scopes AS requested, i.scopes AS granted, i.rate_burst, i.rate_refill
          FROM tokens t JOIN apps a ON a.id = t.app_id JOIN stores s ON s.id = $1
               LEFT JOIN installations i ON i.store_id = $1 AND i.app_id = t.app_id
         WHERE t.token_hash = $2 AND t.revoked_at IS NULL AND (t.store_id IS NULL OR t.store_id = $1)""",
@@ -54,51 +54,51 @@ STANDING = Query(
 
 
 class Client(msgspec.Struct):
-    """All that a token request needs to know: the app, its live secrets, the store, failed tries so far."""
+    """Everything a token request needs: the app, its live secrets, the stores that the request names, failed attempts."""
 
     app_id: int | None
     app_status: str | None
     scopes: list[str] | None
     secrets: list[bytes]
-    here: int | None
-    there: int | None
+    url_store_id: int | None
+    resource_store_id: int | None
     store_status: str | None
     granted: list[str] | None
     failures: list[int]
     seconds_left: list[float]
 
 
-_TRIES = """SELECT array_agg(coalesce(f.failures, 0) ORDER BY wanted.place) AS failures,
+_TRIES = """SELECT array_agg(coalesce(f.failures, 0) ORDER BY wanted.index) AS failures,
               array_agg(coalesce(60 - extract(epoch FROM now() - f.first_at)::float8, 0)
-                        ORDER BY wanted.place) AS seconds_left
-         FROM unnest($1::text[]) WITH ORDINALITY AS wanted (subject, place)
+                        ORDER BY wanted.index) AS seconds_left
+         FROM unnest($1::text[]) WITH ORDINALITY AS wanted (subject, index)
               LEFT JOIN failed_tries f
               ON f.subject = wanted.subject AND f.first_at > now() - interval '60 seconds'"""
-# An unknown client costs the same look-ups as a known one, so that time does not tell them apart.
+# An unknown client costs the same lookups as a known one, so that timing does not reveal which it is.
 CLIENT = Query(
     Client,
-    f"""WITH asked AS MATERIALIZED (
+    f"""WITH named AS MATERIALIZED (
            SELECT coalesce((SELECT id FROM stores WHERE handle = $2),
-                           (SELECT store_id FROM store_hosts WHERE host = $3)) AS here,
+                           (SELECT store_id FROM store_hosts WHERE host = $3)) AS url_store_id,
                   coalesce((SELECT id FROM stores WHERE handle = $4),
-                           (SELECT store_id FROM store_hosts WHERE host = $5)) AS there),
+                           (SELECT store_id FROM store_hosts WHERE host = $5)) AS resource_store_id),
        tries AS MATERIALIZED (
            {_TRIES.replace("$1", "$6")})
        SELECT a.id AS app_id, a.status AS app_status, a.scopes,
               ARRAY(SELECT k.secret_hash FROM app_secrets k
                      WHERE k.app_id = coalesce(a.id, 0) AND (k.expires_at IS NULL OR k.expires_at > now())) AS secrets,
-              asked.here, asked.there, s.status AS store_status, i.scopes AS granted,
+              named.url_store_id, named.resource_store_id, s.status AS store_status, i.scopes AS granted,
               tries.failures, tries.seconds_left
-         FROM asked CROSS JOIN tries
+         FROM named CROSS JOIN tries
               LEFT JOIN apps a ON a.client_id = $1
-              LEFT JOIN stores s ON s.id = coalesce(asked.there, asked.here)
+              LEFT JOIN stores s ON s.id = coalesce(named.resource_store_id, named.url_store_id)
               LEFT JOIN installations i ON i.store_id = s.id AND i.app_id = coalesce(a.id, 0)""",
     unbound=_CLIENT,
 )
 
 
 class Tries(msgspec.Struct):
-    """Failed tries of the last minute for each subject asked about, and how long they still count."""
+    """Failed attempts of the last minute for each subject, and how long they still count."""
 
     failures: list[int]
     seconds_left: list[float]
@@ -112,7 +112,7 @@ class Failures(msgspec.Struct):
     failures: int
 
 
-# Subjects arrive sorted, so that racing failures lock their rows in one order.
+# Subjects are sorted, so that concurrent failures lock their rows in the same order.
 COUNT_FAILURE = Query(
     Failures,
     """INSERT INTO failed_tries AS f (subject, failures, first_at) SELECT unnest($1::text[]), 1, now()
@@ -122,7 +122,7 @@ COUNT_FAILURE = Query(
        RETURNING subject, failures""",
     unbound=_CLIENT,
 )
-KEEP_TOKEN = Query(
+INSERT_TOKEN = Query(
     datetime,
     """INSERT INTO tokens (token_hash, app_id, store_id, scopes, expires_at)
        VALUES ($1, $2, $3, $4, now() + make_interval(secs => $5)) RETURNING expires_at""",
@@ -135,10 +135,10 @@ REVOKE_OWN_TOKEN = Command(
 
 
 class LiveToken(msgspec.Struct):
-    """A token that would be let in now; `store` is set when it serves one store alone."""
+    """A token that is valid now; `store` is set if it is limited to one store."""
 
     client_id: str
-    asked: list[str] | None
+    requested: list[str] | None
     granted: list[str]
     store: str | None
     created_at: datetime
@@ -147,7 +147,7 @@ class LiveToken(msgspec.Struct):
 
 INTROSPECT = Query(
     LiveToken,
-    """SELECT a.client_id, t.scopes AS asked, coalesce(i.scopes, a.scopes) AS granted, s.handle AS store,
+    """SELECT a.client_id, t.scopes AS requested, coalesce(i.scopes, a.scopes) AS granted, s.handle AS store,
               t.created_at, t.expires_at
          FROM tokens t JOIN apps a ON a.id = t.app_id
               LEFT JOIN stores s ON s.id = t.store_id
@@ -196,7 +196,7 @@ CHANGE_APP = Command(
     unbound=_OPERATOR,
 )
 ADD_SECRET = Command("INSERT INTO app_secrets (app_id, secret_hash, hint) VALUES ($1, $2, $3)", unbound=_OPERATOR)
-# A secret with an end is one that was rotated out before.
+# A secret that expires is one that was rotated out.
 ENDING_SECRETS = Query(
     int,
     "SELECT count(*) FROM app_secrets WHERE app_id = $1 AND expires_at > now()",
@@ -254,16 +254,16 @@ REVOKE_TOKENS_OF_APP = Command(
     unbound=_OPERATOR,
 )
 
-# --- housekeeping ------------------------------------------------------------------------------------------
+# --- maintenance -------------------------------------------------------------------------------------------
 
-# A day longer than it lives, a token is still told apart from one that never was.
-FORGET_OLD_TOKENS = Command(
+# For a day after it expires, a token is reported as expired instead of unknown.
+DELETE_EXPIRED_TOKENS = Command(
     """DELETE FROM tokens WHERE token_hash IN (
            SELECT token_hash FROM tokens WHERE expires_at < now() - interval '1 day' LIMIT 1000)""",
-    unbound=_CHORE,
+    unbound=_MAINTENANCE,
 )
-FORGET_OLD_TRIES = Command(
+DELETE_OLD_TRIES = Command(
     """DELETE FROM failed_tries WHERE subject IN (
            SELECT subject FROM failed_tries WHERE first_at < now() - interval '60 seconds' LIMIT 1000)""",
-    unbound=_CHORE,
+    unbound=_MAINTENANCE,
 )

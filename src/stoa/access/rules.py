@@ -1,4 +1,4 @@
-"""Which scopes are in force, where `write` includes `read` of the same noun."""
+"""The effective scopes of a token; `write` includes `read` of the same resource."""
 
 from collections.abc import Collection, Iterable
 
@@ -6,22 +6,22 @@ from stoa.access.contract import SCOPES
 
 
 def expanded(scopes: Iterable[str]) -> frozenset[str]:
-    """The scopes with every `read` that a `write` includes."""
+    """The scopes, with the `read` that each `write` includes."""
     given = frozenset(scopes)
     return given | {f"{scope.removesuffix(':write')}:read" for scope in given if scope.endswith(":write")}
 
 
-def in_force(asked: Collection[str] | None, granted: Collection[str]) -> frozenset[str]:
-    """What a token may do: what is granted now, and of that only what the token asked for, if it did."""
-    return expanded(granted) if asked is None else expanded(asked) & expanded(granted)
+def in_force(requested: Collection[str] | None, granted: Collection[str]) -> frozenset[str]:
+    """The scopes that a token has now: the granted ones, limited to the requested ones if there are any."""
+    return expanded(granted) if requested is None else expanded(requested) & expanded(granted)
 
 
-def as_listed(asked: Collection[str] | None, granted: Collection[str]) -> list[str]:
-    """The scopes in force as somebody wrote them: a `read` that merely follows from a `write` is left out."""
-    force = in_force(asked, granted)
-    listed = granted if asked is None else asked
-    follows = {scope for scope in force if _write_of(scope) in force} - set(listed)
-    return [scope for scope in SCOPES if scope in force - follows]
+def listed(requested: Collection[str] | None, granted: Collection[str]) -> list[str]:
+    """The scopes in force, in documentation order and without a `read` that only a `write` implies."""
+    effective = in_force(requested, granted)
+    explicit = granted if requested is None else requested
+    implied = {scope for scope in effective if _write_of(scope) in effective} - set(explicit)
+    return [scope for scope in SCOPES if scope in effective - implied]
 
 
 def _write_of(scope: str) -> str:
@@ -29,5 +29,5 @@ def _write_of(scope: str) -> str:
 
 
 def ordered(scopes: Collection[str]) -> list[str]:
-    """In the order of the documentation, each once."""
+    """The scopes in documentation order, without repeats."""
     return [scope for scope in SCOPES if scope in scopes]

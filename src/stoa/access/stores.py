@@ -1,4 +1,4 @@
-"""What operators do with stores; each verb is one transaction with its audit entry."""
+"""Operations on stores; each is one transaction that includes its audit entry."""
 
 from collections.abc import Sequence
 from urllib.parse import urlsplit
@@ -24,24 +24,24 @@ async def list_stores(by: Operator) -> list[StoreRow]:
 
 
 async def create_store(by: Operator, handle: str, name: str, currency: str, hosts: Sequence[str] = ()) -> StoreRow:
-    own_hosts = sorted({host.lower().removesuffix(".") for host in hosts})
+    custom_hosts = sorted({host.lower().removesuffix(".") for host in hosts})
     _check_handle(handle, by.settings)
     check_name(name)
     if currency not in CURRENCIES:
         raise UnknownCurrency(currency)
-    for host in own_hosts:
+    for host in custom_hosts:
         _check_host(host, by.settings.store_domain.lower())
     try:
         async with by.db.transaction() as db:
             store_id = await CREATE_STORE.one(db, handle, name, currency)
-            await ADD_HOSTS.run(db, store_id, own_hosts)
-            await by.record(db, store_id, "store.created", f"store:{handle}", currency=currency, hosts=own_hosts)
+            await ADD_HOSTS.run(db, store_id, custom_hosts)
+            await by.record(db, store_id, "store.created", f"store:{handle}", currency=currency, hosts=custom_hosts)
             return await find_store(db, handle)
     except PostgresError as error:
         if violates(error, "stores_handle_key"):
             raise HandleTaken(handle) from error
         if violates(error, "store_hosts_pkey"):
-            raise HostTaken(", ".join(own_hosts)) from error
+            raise HostTaken(", ".join(custom_hosts)) from error
         raise
 
 
@@ -49,18 +49,18 @@ def _check_handle(handle: str, settings: Settings) -> None:
     if not is_handle(handle):
         raise InvalidHandle(handle)
     if f"{handle}.{settings.store_domain}".lower() == urlsplit(settings.public_url).hostname:
-        raise HandleTaken(handle)  # the service itself answers there
+        raise HandleTaken(handle)  # this host is the service itself
 
 
 def _check_host(host: str, store_domain: str) -> None:
     if not is_host(host):
-        raise InvalidHost(host, "give a host name without scheme, port or path")
+        raise InvalidHost(host, "use a host name without scheme, port or path")
     if host == store_domain or named_by_host(host, store_domain).handle:
-        raise InvalidHost(host, f"names under {store_domain} belong to the stores' handles")
+        raise InvalidHost(host, f"names under {store_domain} are reserved for store handles")
 
 
 async def suspend_store(by: Operator, handle: str) -> StoreRow:
-    """Refuse every app there, until it is resumed; nothing is lost."""
+    """Refuse every app on a store until it is resumed; no data is lost."""
     return await _set_status(by, handle, "suspended", "store.suspended")
 
 

@@ -5,7 +5,7 @@ import sys
 
 import click
 
-from stoa.access.console import Console, print_one, print_rows, say_once
+from stoa.access.console import Console, print_one, print_rows, warn_shown_once
 from stoa.accounts import ownership, registration
 
 _PASSWORD_BYTES = 32
@@ -42,7 +42,7 @@ def create(console: Console, email: str, name: str, *, operator: bool, generate:
     created = console.run(lambda by: registration.create_account(by, email, name, password, operator=operator))
     if generate:
         print_one({"id": created.id, "email": created.email, "password": password}, as_json=as_json)
-        say_once("password")
+        warn_shown_once("password")
     else:
         print_one(created, as_json=as_json)
 
@@ -66,7 +66,7 @@ def invite(console: Console, email: str, *, operator: bool, as_json: bool) -> No
       stoa account invite maria@example.com
     """
     print_one(console.run(lambda by: registration.invite(by, email, operator=operator)), as_json=as_json)
-    say_once("address")
+    warn_shown_once("address")
 
 
 @account.command("list")
@@ -125,7 +125,7 @@ def reset(console: Console, email: str, *, second_factor: bool, as_json: bool) -
     """
     link = console.run(lambda by: registration.create_reset_link(by, email, second_factor=second_factor))
     print_one(link, as_json=as_json)
-    say_once("address")
+    warn_shown_once("address")
 
 
 _store = click.option("--store", "store", default="", metavar="HANDLE", help="The store's handle.")

@@ -17,7 +17,7 @@ from stoa.db.query import Command, Query
 
 _ACCOUNTS = "accounts belong to no store"
 _OWNER = "it finds what an account owns, by the account"
-_CHORE = "housekeeping covers all accounts"
+_CHORE = "maintenance covers all accounts"
 
 # --- accounts ----------------------------------------------------------------------------------------------
 
@@ -258,7 +258,7 @@ REFUSE_REQUEST = Command(
 )
 DELETE_REQUEST = Command("DELETE FROM installation_requests WHERE store_id = $1 AND app_id = $2")
 
-# --- housekeeping ------------------------------------------------------------------------------------------
+# --- maintenance ------------------------------------------------------------------------------------------
 
 FORGET_OLD_SESSIONS = Command(
     """DELETE FROM account_sessions WHERE session_hash IN (

@@ -1,1 +1,1 @@
-"""Backups: everything that a service keeps in one file, put back whole or not at all, and a drill that proves it."""
+"""Backups: all data of a service in one file, restored atomically, and a drill that rehearses the restore."""

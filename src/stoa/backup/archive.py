@@ -1,4 +1,4 @@
-"""The file that a backup is: a zip of the database's dump, the key that its credentials need, and what it must hold."""
+"""The file format of a backup: a zip archive with the database dump, the secret key and a manifest."""
 
 import hashlib
 import hmac
@@ -18,50 +18,50 @@ DUMP, KEY, MANIFEST = "dump", "secret.key", "manifest.json"
 
 
 class BackupRefused(Exception):
-    """Nothing was saved or put back, and why."""
+    """Nothing was saved or restored; the message says why."""
 
 
 class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a backup holds; the rows of each table were counted in the very snapshot that was dumped."""
+    """The contents of a backup; the rows of each table were counted in the snapshot that was dumped."""
 
     format: int
     made_at: datetime
     schema: int
-    migrations: dict[int, str]  # each with its digest
+    migrations: dict[int, str]  # version to digest
     server: str
-    key_mark: str
+    key_fingerprint: str
     tables: dict[Annotated[str, msgspec.Meta(pattern=r"^\w+$")], int]
 
 
-def key_mark(key: bytes) -> str:
-    """By which two keys are compared without telling either."""
+def key_fingerprint(key: bytes) -> str:
+    """A fingerprint by which two keys are compared without revealing them."""
     return hmac.new(key, b"stoa backup", hashlib.sha256).hexdigest()[:32]
 
 
-def own_key(settings: Settings) -> str | None:
-    """The key as its file holds it; none where the environment brings it, for then it is kept elsewhere on purpose."""
+def key_file_content(settings: Settings) -> str | None:
+    """The content of the key file; None if the key comes from the environment, where it is kept on purpose."""
     return None if settings.secret_key else secret_key(settings).hex() + "\n"
 
 
 @contextmanager
 def opened(file: Path) -> Generator[tuple[zipfile.ZipFile, Manifest]]:
-    """A backup that is found whole: each byte is read and compared with its checksum before anything is done with it."""
+    """An intact backup: every byte is compared with its checksum before the file is used."""
     with ExitStack() as stack:
         try:
             archive = stack.enter_context(zipfile.ZipFile(file))
-            whole = archive.testzip() is None
+            intact = archive.testzip() is None
             manifest = msgspec.json.decode(archive.read(MANIFEST), type=Manifest)
         except (zipfile.BadZipFile, KeyError, msgspec.DecodeError) as error:
-            raise BackupRefused(f"{file} is no backup, or is damaged") from error
+            raise BackupRefused(f"{file} is not a backup, or it is damaged") from error
         except OSError as error:
             raise BackupRefused(f"{file} cannot be read: {error.strerror}") from error
-        if not whole:
-            raise BackupRefused(f"{file} is damaged; take another backup")
+        if not intact:
+            raise BackupRefused(f"{file} is damaged; use another backup")
         if manifest.format != FORMAT:
-            raise BackupRefused(f"{file} has format {manifest.format}; this release reads format {FORMAT}")
+            raise BackupRefused(f"{file} has format {manifest.format}; this release reads only format {FORMAT}")
         yield archive, manifest
 
 
-def stored(file: IO[bytes]) -> zipfile.ZipFile:
-    """A new archive; what it holds is packed already or small."""
+def new_archive(file: IO[bytes]) -> zipfile.ZipFile:
+    """A new archive without compression: the dump is compressed already, and the rest is small."""
     return zipfile.ZipFile(file, "w", zipfile.ZIP_STORED)

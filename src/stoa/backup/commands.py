@@ -1,4 +1,4 @@
-"""The commands that take a backup, put one back, and rehearse it."""
+"""The commands to take, restore and rehearse a backup."""
 
 import asyncio
 import os
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class Backup(msgspec.Struct):
-    """What was saved."""
+    """A summary of what was saved."""
 
     file: str
     bytes: int
@@ -36,7 +36,7 @@ class Backup(msgspec.Struct):
 
 
 class Restored(msgspec.Struct):
-    """What was put back, and how it was found."""
+    """A summary of what was restored, and the result of the checks."""
 
     made_at: str
     schema: int
@@ -45,8 +45,8 @@ class Restored(msgspec.Struct):
 
 
 @contextmanager
-def _database(settings: Settings, *, alone: bool) -> Generator[str]:
-    """The database's URL: given, embedded, or of a running service unless we must be alone with it."""
+def _database(settings: Settings, *, exclusive: bool) -> Generator[str]:
+    """The URL of the database: configured, embedded, or of a running service unless access must be exclusive."""
     if settings.database_url:
         yield settings.database_url
         return
@@ -55,8 +55,8 @@ def _database(settings: Settings, *, alone: bool) -> Generator[str]:
     try:
         server.start()
     except DataFolderInUse as error:
-        if alone:
-            raise BackupRefused(f"{error} A backup is put back while nothing else runs.") from error
+        if exclusive:
+            raise BackupRefused(f"{error} Restoring needs exclusive access to the data.") from error
         yield server.dsn
         return
     try:
@@ -65,9 +65,9 @@ def _database(settings: Settings, *, alone: bool) -> Generator[str]:
         server.stop()
 
 
-def _carried_out(work: Callable[[], Awaitable[T]], what: str, *, quiet: bool) -> T:
+def _with_progress(work: Callable[[], Awaitable[T]], description: str, *, quiet: bool) -> T:
     with progress(quiet=quiet) as shown:
-        shown.add_task(what, total=None)
+        shown.add_task(description, total=None)
         return asyncio.run(_awaited(work))
 
 
@@ -81,10 +81,10 @@ async def _awaited(work: Callable[[], Awaitable[T]]) -> T:
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output with stable keys.")
 @click.pass_obj
 def backup(console: Console, file: Path, *, overwrite: bool, as_json: bool) -> None:
-    """Save everything in FILE, while the service runs; `-` writes to standard output.
+    """Save all data to FILE while the service runs; `-` writes to standard output.
 
-    The file holds the database as it was at one moment, and the key that its credentials need, unless STOA_SECRET_KEY
-    brings that: guard it as you guard the service itself.
+    The file contains a consistent snapshot of the database, and the secret key unless it comes from STOA_SECRET_KEY.
+    Protect the file as you protect the service itself.
 
     \b
     Examples:
@@ -96,9 +96,11 @@ def backup(console: Console, file: Path, *, overwrite: bool, as_json: bool) -> N
             _save(console.settings, None, quiet=True)
             return
         if file.exists() and not file.is_file():
-            raise Refused(f"{file} is no file; `-` writes to standard output")  # a device would be replaced by one
+            raise Refused(
+                f"{file} is not a regular file; use `-` for standard output"
+            )  # a device would be replaced by a file
         if file.exists() and not overwrite:
-            raise Refused(f"{file} exists already; choose another name, or --overwrite")
+            raise Refused(f"{file} already exists; choose another name or pass --overwrite")
         done = _save(console.settings, file, quiet=as_json)
     except BackupRefused as refusal:
         raise Refused(str(refusal)) from refusal
@@ -106,41 +108,43 @@ def backup(console: Console, file: Path, *, overwrite: bool, as_json: bool) -> N
     rows = sum(done.tables.values())
     print_one(Backup(str(file), file.stat().st_size, done.schema, rows, holds_key), as_json=as_json)
     if not holds_key:
-        click.echo("The key is not in it: keep STOA_SECRET_KEY as well, apart from it.", err=True)
+        click.echo(
+            "The backup does not contain the secret key: keep STOA_SECRET_KEY as well, in another place.", err=True
+        )
 
 
 def _save(settings: Settings, file: Path | None, *, quiet: bool) -> Manifest:
-    """Write the backup beside its name, and give it the name only when it is whole and on the disk."""
-    with _database(settings, alone=False) as url:
+    """Write the backup to a temporary file, and rename it once it is complete and synced to disk."""
+    with _database(settings, exclusive=False) as url:
         if file is None:
             return asyncio.run(save(url, settings, sys.stdout.buffer))
-        half = file.with_name(f".{file.name}.{os.getpid()}")
+        partial = file.with_name(f".{file.name}.{os.getpid()}")
         try:
-            new = os.open(half, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            new = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         except OSError as error:
             raise BackupRefused(f"{file} cannot be written: {error.strerror}") from error
         try:
             with os.fdopen(new, "wb") as handle:
-                done = _carried_out(lambda: save(url, settings, handle), "Saving", quiet=quiet)
+                done = _with_progress(lambda: save(url, settings, handle), "Saving", quiet=quiet)
                 handle.flush()
                 os.fsync(handle.fileno())
-            half.replace(file)
+            partial.replace(file)
         finally:
-            half.unlink(missing_ok=True)
+            partial.unlink(missing_ok=True)
         return done
 
 
 @click.command("restore")
 @click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
-@click.option("--replace", is_flag=True, help="Replace the stores that are there.")
-@click.option("--drill", is_flag=True, help="Only rehearse: into a database of the moment, checked and thrown away.")
+@click.option("--replace", is_flag=True, help="Replace the stores in the database.")
+@click.option("--drill", is_flag=True, help="Only rehearse: restore into a temporary database, check it and delete it.")
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output with stable keys.")
 @click.pass_obj
 def restore_backup(console: Console, file: Path, *, replace: bool, drill: bool, as_json: bool) -> None:
-    """Put the backup FILE back, whole or not at all, and check what came of it; `-` reads standard input.
+    """Restore the backup FILE atomically and check the result; `-` reads standard input.
 
-    The service must be stopped. What is there is replaced only with --replace. An older backup is brought to this release's
-    schema. With --drill nothing of yours is touched.
+    Stop the service first. Existing stores are replaced only with --replace. An older backup is migrated to this
+    release's schema. With --drill, nothing outside a temporary folder changes.
 
     \b
     Examples:
@@ -149,11 +153,11 @@ def restore_backup(console: Console, file: Path, *, replace: bool, drill: bool, 
       ssh vault.example.com 'cat stoa.backup' | stoa restore - --drill
     """
     try:
-        with _readable(file) as whole:
+        with _readable(file) as backup_file:
             done = (
-                _drilled(console.settings.secret_key, whole, quiet=as_json)
+                _drilled(console.settings.secret_key, backup_file, quiet=as_json)
                 if drill
-                else _restored(console.settings, whole, replace=replace, quiet=as_json)
+                else _restored(console.settings, backup_file, replace=replace, quiet=as_json)
             )
     except BackupRefused as refusal:
         raise Refused(str(refusal)) from refusal
@@ -164,34 +168,36 @@ def restore_backup(console: Console, file: Path, *, replace: bool, drill: bool, 
         print_rows(done.invariants, as_json=False, none="")
     broken = [each.invariant for each in done.invariants if each.broken]
     if broken:
-        raise Refused(f"this does not hold in what was put back: {'; '.join(broken)}")
+        raise Refused(f"the restored data violates these invariants: {'; '.join(broken)}")
 
 
 @contextmanager
 def _readable(file: Path) -> Generator[Path]:
-    """The backup as a file; from standard input it is first written to one, because it is read to its end beforehand."""
+    """The backup as a file; standard input is first copied to one, because a zip archive is read from its end."""
     if str(file) != "-":
         yield file
         return
-    with tempfile.NamedTemporaryFile(prefix="stoa-", suffix=".backup") as handle:  # readable by its owner alone
+    with tempfile.NamedTemporaryFile(prefix="stoa-", suffix=".backup") as handle:  # readable only by its owner
         shutil.copyfileobj(sys.stdin.buffer, handle)
         handle.flush()
         yield Path(handle.name)
 
 
 def _restored(settings: Settings, file: Path, *, replace: bool, quiet: bool) -> Restored:
-    with _database(settings, alone=True) as url:
-        return _carried_out(lambda: _put_back(url, settings, file, replace=replace), "Restoring", quiet=quiet)
+    with _database(settings, exclusive=True) as url:
+        return _with_progress(lambda: _restore(url, settings, file, replace=replace), "Restoring", quiet=quiet)
 
 
 def _drilled(key: str, file: Path, *, quiet: bool) -> Restored:
     with tempfile.TemporaryDirectory(prefix="stoa-drill-", ignore_cleanup_errors=True) as folder:
         settings = load({}, data_dir=Path(folder) / "data", secret_key=key or None)
         with EmbeddedPostgres(Path(folder) / "postgres", durable=False) as server:
-            return _carried_out(lambda: _put_back(server.dsn, settings, file, replace=False), "Rehearsing", quiet=quiet)
+            return _with_progress(
+                lambda: _restore(server.dsn, settings, file, replace=False), "Rehearsing", quiet=quiet
+            )
 
 
-async def _put_back(url: str, settings: Settings, file: Path, *, replace: bool) -> Restored:
+async def _restore(url: str, settings: Settings, file: Path, *, replace: bool) -> Restored:
     manifest = await restore(url, settings, file, replace=replace)
     db = Database(url, size=1, statement_timeout_ms=0)
     try:

@@ -1,16 +1,16 @@
-"""What must hold in any database of ours, whatever happened to it; asked after a restore and in a drill."""
+"""The invariants of the data, checked after a restore and in a drill."""
 
 import msgspec
 
 from stoa.access import audit
 from stoa.db.query import Executor, Query
 
-_EVERY_STORE = "a restored database is checked whole"
+_EVERY_STORE = "all stores of a restored database are checked"
 
 TOTALS = Query(
     int,
     """SELECT count(*) FROM (
-           SELECT store_id, resource, sum(delta) AS told FROM row_counts GROUP BY store_id, resource) c
+           SELECT store_id, resource, sum(delta) AS total FROM row_counts GROUP BY store_id, resource) c
          FULL JOIN (
            SELECT store_id, 'products' AS resource, count(*) AS found FROM products
             WHERE deleted_at IS NULL GROUP BY store_id
@@ -18,7 +18,7 @@ TOTALS = Query(
            SELECT store_id, 'customers', count(*) FROM customers WHERE deleted_at IS NULL GROUP BY store_id
            UNION ALL
            SELECT store_id, 'orders', count(*) FROM orders GROUP BY store_id) r USING (store_id, resource)
-        WHERE coalesce(c.told, 0) <> coalesce(r.found, 0) AND resource IN ('products', 'customers', 'orders')""",
+        WHERE coalesce(c.total, 0) <> coalesce(r.found, 0) AND resource IN ('products', 'customers', 'orders')""",
     unbound=_EVERY_STORE,
 )
 STOCK = Query(
@@ -34,14 +34,14 @@ OVERSOLD = Query(
     "SELECT count(*) FROM variants WHERE track_inventory AND NOT allow_backorder AND reserved > on_hand",
     unbound=_EVERY_STORE,
 )
-PROMISED = Query(
+RESERVED = Query(
     int,
     """SELECT count(*) FROM variants v LEFT JOIN (
-           SELECT l.store_id, l.variant_id, sum(l.quantity - l.fulfilled_quantity) AS waiting
+           SELECT l.store_id, l.variant_id, sum(l.quantity - l.fulfilled_quantity) AS open_quantity
              FROM order_lines l JOIN orders o ON o.store_id = l.store_id AND o.id = l.order_id
             WHERE o.status IN ('pending', 'processing', 'on_hold')
             GROUP BY l.store_id, l.variant_id) l ON l.store_id = v.store_id AND l.variant_id = v.id
-        WHERE v.reserved <> coalesce(l.waiting, 0)""",
+        WHERE v.reserved <> coalesce(l.open_quantity, 0)""",
     unbound=_EVERY_STORE,
 )
 LINES = Query(
@@ -52,34 +52,34 @@ LINES = Query(
 )
 SUMS = Query(
     int,
-    """SELECT count(*) FROM (SELECT lines, ('{' || substr(head, 2) || '}')::json AS told FROM orders) o
-        WHERE (told ->> 'subtotal')::numeric
+    """SELECT count(*) FROM (SELECT lines, ('{' || substr(head, 2) || '}')::json AS document FROM orders) o
+        WHERE (document ->> 'subtotal')::numeric
               <> (SELECT coalesce(sum((line ->> 'total')::numeric), 0) FROM json_array_elements(o.lines::json) AS line)
-           OR (told ->> 'total')::numeric <> (told ->> 'subtotal')::numeric - (told ->> 'discount_total')::numeric
-              + (told ->> 'shipping_total')::numeric + (told ->> 'tax_total')::numeric""",
+           OR (document ->> 'total')::numeric <> (document ->> 'subtotal')::numeric - (document ->> 'discount_total')::numeric
+              + (document ->> 'shipping_total')::numeric + (document ->> 'tax_total')::numeric""",
     unbound=_EVERY_STORE,
 )
 CHAINS = Query(int, "SELECT DISTINCT store_id FROM audit_entries ORDER BY 1", unbound=_EVERY_STORE)
 
 _COUNTED = {
-    "totals are as many as there are rows": TOTALS,
-    "the stock ledger adds up to the levels": STOCK,
-    "nothing is sold that is not there": OVERSOLD,
-    "what is reserved is what open orders wait for": PROMISED,
-    "every line has its order": LINES,
-    "the sums of orders add up": SUMS,
+    "totals equal the number of rows": TOTALS,
+    "the stock ledger adds up to the stock levels": STOCK,
+    "nothing is oversold": OVERSOLD,
+    "reserved stock equals the open quantity of orders": RESERVED,
+    "every line item belongs to an order": LINES,
+    "the totals of orders add up": SUMS,
 }
 
 
 class Found(msgspec.Struct, frozen=True):
-    """One invariant and how often it is broken."""
+    """One invariant and how often it is violated."""
 
     invariant: str
     broken: int
 
 
 async def check(db: Executor) -> list[Found]:
-    """Every invariant, the broken and the whole."""
+    """Check every invariant."""
     found = [Found(name, await query.one(db)) for name, query in _COUNTED.items()]
     chains = [await audit.verify(db, store_id) for store_id in await CHAINS.all(db)]
     return [*found, Found("the audit chains verify", sum(bad is not None for bad in chains))]

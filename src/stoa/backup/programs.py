@@ -1,4 +1,4 @@
-"""PostgreSQL's own programs: which to run, how to tell them where the database is, and how they say what went wrong."""
+"""Runs PostgreSQL's client programs, such as pg_dump, and reports their errors."""
 
 import asyncio
 import os
@@ -15,13 +15,13 @@ CHUNK = 1 << 20
 
 
 def _program(name: str, url: str) -> Path:
-    """For a server elsewhere those of the system, if there are any: ours speak no TLS."""
+    """The system's program for a remote server, if installed, because the embedded ones have no TLS."""
     found = None if "?host=/" in url else shutil.which(name)
     return Path(found) if found else binary(name)
 
 
-def _reached(url: str) -> tuple[str, dict[str, str]]:
-    """The address without its password, which a command line would show to everybody, and the environment that holds it."""
+def _connection(url: str) -> tuple[str, dict[str, str]]:
+    """The URL without its password, which a command line would reveal, and the environment that passes it."""
     parts = urlsplit(url)
     environment = {**os.environ, "PGAPPNAME": "stoa backup"}
     if parts.password is None:
@@ -33,20 +33,20 @@ def _reached(url: str) -> tuple[str, dict[str, str]]:
 
 
 async def start(name: str, url: str, options: Sequence[str]) -> Process:
-    """Run a program on a database, its input and output in our hands."""
-    address, environment = _reached(url)
+    """Run a program on a database, with pipes for its input and output."""
+    address, environment = _connection(url)
     return await asyncio.create_subprocess_exec(
         _program(name, url), *options, f"--dbname={address}", stdin=PIPE, stdout=PIPE, stderr=PIPE, env=environment
     )
 
 
-async def start_alone(name: str, url: str, options: Sequence[str]) -> Process:
-    """Run a program of the same family that needs no database."""
+async def start_offline(name: str, url: str, options: Sequence[str]) -> Process:
+    """Run a program that needs no database connection."""
     return await asyncio.create_subprocess_exec(_program(name, url), *options, stdin=PIPE, stdout=PIPE, stderr=PIPE)
 
 
-async def told(process: Process, what: str, errors: bytes) -> None:
-    """Wait for its end; anything but success is a refusal in its own last words."""
+async def check_exit(process: Process, failure: str, errors: bytes) -> None:
+    """Wait for the program to exit; a failure is raised with the first line of its error output."""
     if await process.wait():
-        words = errors.decode(errors="replace").strip().splitlines()
-        raise BackupRefused(f"{what}: {words[0] if words else f'exit code {process.returncode}'}")
+        lines = errors.decode(errors="replace").strip().splitlines()
+        raise BackupRefused(f"{failure}: {lines[0] if lines else f'exit code {process.returncode}'}")

@@ -1,4 +1,4 @@
-"""Putting a backup back: everything in one transaction, counted before it is committed, so that it happens whole or not."""
+"""Restores a backup in one transaction, and counts the rows before it commits."""
 
 import asyncio
 import os
@@ -6,38 +6,38 @@ from asyncio.subprocess import Process
 from pathlib import Path
 from typing import IO
 
-from stoa.backup.archive import DUMP, KEY, BackupRefused, Manifest, key_mark, opened
-from stoa.backup.programs import CHUNK, start, start_alone, told
+from stoa.backup.archive import DUMP, KEY, BackupRefused, Manifest, key_fingerprint, opened
+from stoa.backup.programs import CHUNK, check_exit, start, start_offline
 from stoa.db import migrate
 from stoa.db.pool import connect
 from stoa.db.query import Query
 from stoa.settings import Settings, secret_key
 
-_WHOLE = "a backup holds every store"
+_ALL_STORES = "a backup contains every store"
 OTHERS = Query(
     int,
     """SELECT count(*) FROM pg_stat_activity
         WHERE datname = current_database() AND pid <> pg_backend_pid() AND application_name = 'stoa'""",
-    unbound=_WHOLE,
+    unbound=_ALL_STORES,
 )
-INHABITED = Query(bool, "SELECT to_regclass('public.stores') IS NOT NULL", unbound=_WHOLE)
-ANY_STORE = Query(bool, "SELECT EXISTS (SELECT FROM stores)", unbound=_WHOLE)
+HAS_SCHEMA = Query(bool, "SELECT to_regclass('public.stores') IS NOT NULL", unbound=_ALL_STORES)
+ANY_STORE = Query(bool, "SELECT EXISTS (SELECT FROM stores)", unbound=_ALL_STORES)
 _PSQL = ("--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", "--set=VERBOSITY=terse", "--output=/dev/null")
-_SINCE_17 = b"\nSET transaction_timeout = 0;"  # the default anyway, and unknown to older servers
+_SINCE_17 = b"\nSET transaction_timeout = 0;"  # the default, which older servers do not know
 _BEGIN = b"BEGIN;\nSET LOCAL lock_timeout = '10s';\nSET LOCAL client_min_messages = 'error';\nDROP SCHEMA IF EXISTS public CASCADE;\n"
 
 
 async def restore(url: str, settings: Settings, file: Path, *, replace: bool) -> Manifest:
-    """Put a backup in the place of what is there, bring it to this release's schema, and say what it held."""
+    """Replace the database by a backup and migrate it to this release's schema; returns the manifest."""
     with opened(file) as (archive, manifest):
         _check_schema(manifest)
         key = archive.read(KEY).decode() if KEY in archive.namelist() else None
         _check_key(settings, manifest, key)
-        await _check_place(url, replace=replace)
+        await _check_target(url, replace=replace)
         with archive.open(DUMP) as dump:
             await _load(url, dump, manifest)
         if key is not None and not settings.secret_key:
-            _put_key(settings.data_dir / KEY, key)
+            _write_key(settings.data_dir / KEY, key)
     await migrate.migrate(url)
     db = await connect(url, statement_timeout_ms=0)
     await db.execute("ANALYZE")
@@ -46,76 +46,80 @@ async def restore(url: str, settings: Settings, file: Path, *, replace: bool) ->
 
 
 def _check_schema(manifest: Manifest) -> None:
-    """Only what this release can carry on with is put back."""
+    """Refuse a backup whose schema this release cannot migrate."""
     if manifest.schema > migrate.LATEST:
         raise BackupRefused(
-            f"the backup was taken by a newer release (schema {manifest.schema}, this one knows {migrate.LATEST}): "
+            f"the backup was taken by a newer release (schema {manifest.schema}; this release has {migrate.LATEST}): "
             "install that release first"
         )
     known = {migration.version: migration.digest for migration in migrate.known()}
-    if strange := [version for version, digest in manifest.migrations.items() if known.get(version) != digest]:
-        raise BackupRefused(f"the backup's schema is not of this release's line: migration {strange[0]:04} differs")
+    if unknown := [version for version, digest in manifest.migrations.items() if known.get(version) != digest]:
+        raise BackupRefused(
+            f"the schema of the backup does not belong to this release: migration {unknown[0]:04} differs"
+        )
 
 
 def _check_key(settings: Settings, manifest: Manifest, key: str | None) -> None:
-    """Credentials are worth nothing without the key that they were kept with, so it is asked for first."""
-    if settings.secret_key and key_mark(secret_key(settings)) != manifest.key_mark:
-        raise BackupRefused("STOA_SECRET_KEY is not the key of this backup: give the one that it was taken with")
+    """Refuse a backup without its key: stored credentials are useless without it."""
+    if settings.secret_key and key_fingerprint(secret_key(settings)) != manifest.key_fingerprint:
+        raise BackupRefused(
+            "STOA_SECRET_KEY is not the key of this backup: set the key with which the backup was taken"
+        )
     file = settings.data_dir / KEY
-    known = file.exists() and key_mark(bytes.fromhex(file.read_text().strip())) == manifest.key_mark
+    known = file.exists() and key_fingerprint(bytes.fromhex(file.read_text().strip())) == manifest.key_fingerprint
     if not settings.secret_key and key is None and not known:
-        raise BackupRefused("this backup holds no key: give the STOA_SECRET_KEY that it was taken with")
+        raise BackupRefused("this backup contains no key: set STOA_SECRET_KEY to the key with which it was taken")
 
 
-async def _check_place(url: str, *, replace: bool) -> None:
+async def _check_target(url: str, *, replace: bool) -> None:
     db = await connect(url, timeout_s=10)
     try:
         others = await OTHERS.one(db)
-        inhabited = await INHABITED.one(db) and await ANY_STORE.one(db)
+        has_stores = await HAS_SCHEMA.one(db) and await ANY_STORE.one(db)
     finally:
         await db.close()
     if others:
-        raise BackupRefused(f"{others} connections of a running Stoa are open: stop every service and worker first")
-    if inhabited and not replace:
-        raise BackupRefused("the database holds stores already: with --replace they are replaced by the backup")
+        raise BackupRefused(f"a running Stoa has {others} open connections: stop every service and worker first")
+    if has_stores and not replace:
+        raise BackupRefused("the database already contains stores: pass --replace to replace them with the backup")
 
 
 async def _load(url: str, dump: IO[bytes], manifest: Manifest) -> None:
-    """The dump becomes a script and the script a transaction, which ends in COMMIT only once all of it has come through."""
-    reader = await start_alone("pg_restore", url, ["--no-owner", "--no-privileges", "--exit-on-error", "--file=-"])
+    """Stream the dump through pg_restore into psql as one transaction, which commits only after the last statement."""
+    reader = await start_offline("pg_restore", url, ["--no-owner", "--no-privileges", "--exit-on-error", "--file=-"])
     writer = await start("psql", url, _PSQL)
     try:
-        errors = await _pump(reader, writer, dump, _counted(manifest))
+        errors = await _pump(reader, writer, dump, _count_and_commit(manifest))
     except BaseException:
         for process in (reader, writer):
             if process.returncode is None:
                 process.kill()
             await process.wait()
         raise
-    await told(writer, "the backup could not be put back, and nothing was changed", errors[1])
-    await told(reader, "the backup could not be read", errors[0])
+    await check_exit(writer, "the backup could not be restored, and nothing was changed", errors[1])
+    await check_exit(reader, "the backup could not be read", errors[0])
 
 
 async def _pump(reader: Process, writer: Process, dump: IO[bytes], last: bytes) -> tuple[bytes, bytes]:
     if not (reader.stdin and reader.stdout and reader.stderr and writer.stdin and writer.stdout and writer.stderr):
-        raise BackupRefused("PostgreSQL's programs do not answer")
-    words = [asyncio.create_task(each.read()) for each in (reader.stderr, writer.stderr, writer.stdout)]
-    feeding = asyncio.create_task(_feed(reader, dump))
+        raise BackupRefused("pg_restore or psql could not be started")
+    outputs = [asyncio.create_task(each.read()) for each in (reader.stderr, writer.stderr, writer.stdout)]
+    feed = asyncio.create_task(_feed(reader, dump))
     try:
         writer.stdin.write(_BEGIN)
         while part := await reader.stdout.read(CHUNK):
             writer.stdin.write(part.replace(_SINCE_17, b"") if _SINCE_17 in part else part)
             await writer.stdin.drain()
-        await feeding
-        if await reader.wait() == 0:  # else the transaction ends here, uncommitted
+        await feed
+        if await reader.wait() == 0:  # otherwise psql exits without committing
             writer.stdin.write(last)
         writer.stdin.close()
         await writer.stdin.wait_closed()
     except (BrokenPipeError, ConnectionResetError):
-        feeding.cancel()  # the writer has ended, and says why
+        feed.cancel()  # psql has exited and reports why
         reader.kill()
     await writer.wait()
-    return await words[0], await words[1]
+    return await outputs[0], await outputs[1]
 
 
 async def _feed(reader: Process, dump: IO[bytes]) -> None:
@@ -127,11 +131,11 @@ async def _feed(reader: Process, dump: IO[bytes]) -> None:
             await reader.stdin.drain()
         reader.stdin.close()
     except (BrokenPipeError, ConnectionResetError):
-        return  # the reader has ended, and says why
+        return  # pg_restore has exited and reports why
 
 
-def _counted(manifest: Manifest) -> bytes:
-    """The end of the transaction: each table must hold as many rows as were counted, or nothing is committed."""
+def _count_and_commit(manifest: Manifest) -> bytes:
+    """The end of the transaction: it commits only if each table has as many rows as the manifest says."""
     checks = "".join(
         f"IF (SELECT count(*) FROM public.\"{name}\") <> {int(count)} THEN RAISE EXCEPTION '{name} is not complete'; END IF;\n"
         for name, count in manifest.tables.items()
@@ -139,8 +143,8 @@ def _counted(manifest: Manifest) -> bytes:
     return f"\n;DO $check$ BEGIN\n{checks}END $check$;\nCOMMIT;\n".encode()
 
 
-def _put_key(file: Path, key: str) -> None:
-    """The key's file, whole or as it was; a different one that stood there is kept beside it."""
+def _write_key(file: Path, key: str) -> None:
+    """Write the key file atomically; a different existing one is kept next to it."""
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if file.exists() and file.read_text().strip() != key.strip():
         os.link(file, file.with_name(f"{KEY}.before-{os.urandom(4).hex()}"))

@@ -1,4 +1,4 @@
-"""Taking a backup while the service runs: one snapshot, counted and dumped, streamed into the file."""
+"""Takes a backup while the service runs: counts and dumps one snapshot, and streams it into the file."""
 
 import asyncio
 from datetime import UTC, datetime
@@ -6,43 +6,55 @@ from typing import IO
 
 import msgspec
 
-from stoa.backup.archive import DUMP, FORMAT, KEY, MANIFEST, BackupRefused, Manifest, key_mark, own_key, stored
-from stoa.backup.programs import CHUNK, start, told
+from stoa.backup.archive import (
+    DUMP,
+    FORMAT,
+    KEY,
+    MANIFEST,
+    BackupRefused,
+    Manifest,
+    key_file_content,
+    key_fingerprint,
+    new_archive,
+)
+from stoa.backup.programs import CHUNK, check_exit, start
 from stoa.db import migrate
 from stoa.db.migrate import Applied
 from stoa.db.pool import Connection, connect
 from stoa.db.query import Query
 from stoa.settings import Settings, secret_key
 
-_WHOLE = "a backup holds every store"
-SNAPSHOT = Query(str, "SELECT pg_export_snapshot()", unbound=_WHOLE)
-SERVER = Query(str, "SELECT current_setting('server_version')", unbound=_WHOLE)
-# What is not logged is state of the moment, and comes back empty.
+_ALL_STORES = "a backup contains every store"
+SNAPSHOT = Query(str, "SELECT pg_export_snapshot()", unbound=_ALL_STORES)
+SERVER = Query(str, "SELECT current_setting('server_version')", unbound=_ALL_STORES)
+# Unlogged tables hold transient state, and are empty after a restore.
 TABLES = Query(
     str,
     """SELECT c.relname::text FROM pg_class c
         WHERE c.relnamespace = 'public'::regnamespace AND c.relkind = 'r' AND c.relpersistence = 'p' ORDER BY 1""",
-    unbound=_WHOLE,
+    unbound=_ALL_STORES,
 )
 APPLIED = Query(
-    Applied, "SELECT version, name, digest FROM schema_migrations ORDER BY version", unbound="the schema is of no store"
+    Applied,
+    "SELECT version, name, digest FROM schema_migrations ORDER BY version",
+    unbound="the schema belongs to no store",
 )
 _DUMP = ("--format=custom", "--no-owner", "--no-privileges", "--no-unlogged-table-data", "--schema=public",
          "--lock-wait-timeout=10s")  # fmt: skip
 
 
 async def save(url: str, settings: Settings, file: IO[bytes]) -> Manifest:
-    """Write a backup of the database and its key; what others write meanwhile is not in it."""
+    """Write a backup of the database and its key; concurrent writes are not included."""
     db = await connect(url, statement_timeout_ms=0, lock_timeout_ms=10_000, timeout_s=10)
     try:
-        # The dump reads our snapshot, so ours must stay open however long it takes.
+        # pg_dump reads our snapshot, so this transaction must stay open until it ends.
         await db.execute("SET idle_in_transaction_session_timeout = 0")
         await db.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         manifest = await _manifest(db, settings)
-        with stored(file) as archive:
+        with new_archive(file) as archive:
             with archive.open(DUMP, "w", force_zip64=True) as dump:
                 await _dump(url, await SNAPSHOT.one(db), dump)
-            if (key := own_key(settings)) is not None:
+            if (key := key_file_content(settings)) is not None:
                 archive.writestr(KEY, key)
             archive.writestr(MANIFEST, msgspec.json.format(msgspec.json.encode(manifest)))
         return manifest
@@ -63,7 +75,7 @@ async def _manifest(db: Connection, settings: Settings) -> Manifest:
         schema=version,
         migrations={row.version: row.digest for row in await APPLIED.all(db)},
         server=await SERVER.one(db),
-        key_mark=key_mark(secret_key(settings)),
+        key_fingerprint=key_fingerprint(secret_key(settings)),
         tables=tables,
     )
 
@@ -71,7 +83,7 @@ async def _manifest(db: Connection, settings: Settings) -> Manifest:
 async def _dump(url: str, snapshot: str, into: IO[bytes]) -> None:
     process = await start("pg_dump", url, [*_DUMP, f"--snapshot={snapshot}"])
     if process.stdout is None or process.stderr is None:
-        raise BackupRefused("pg_dump does not answer")
+        raise BackupRefused("pg_dump could not be started")
     errors = asyncio.create_task(process.stderr.read())
     try:
         while part := await process.stdout.read(CHUNK):
@@ -79,4 +91,4 @@ async def _dump(url: str, snapshot: str, into: IO[bytes]) -> None:
     except BaseException:
         process.kill()
         raise
-    await told(process, "the database could not be dumped", await errors)
+    await check_exit(process, "the database could not be dumped", await errors)

@@ -1,4 +1,4 @@
-"""The Python SDK: a store's products, orders, customers and webhooks, typed, with tokens, retries and pages by itself."""
+"""The Python SDK: a typed client for the API, with automatic tokens, retries and pagination."""
 
 from stoa.client import codes, errors, inputs, models, webhooks
 from stoa.client.answers import Answer, Batch, Item, Page, Tombstone

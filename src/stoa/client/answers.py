@@ -1,4 +1,4 @@
-"""What comes back: resources that know the answer they came with, pages, and the results of a batch."""
+"""Responses: resources with the response they came in, pages, and batch results."""
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """The answer around a resource: its status, headers and `meta`."""
+    """The response around a resource: its status, headers and `meta`."""
 
     status: int
     headers: httpx.Headers
@@ -30,38 +30,38 @@ class Answer(msgspec.Struct, frozen=True):
 
     @property
     def replayed(self) -> bool:
-        """Whether this is the answer to an earlier try with the same key."""
+        """Whether this is the stored response to an earlier request with the same idempotency key."""
         return self.headers.get("idempotent-replayed") == "true"
 
     @property
     def requests_left(self) -> int | None:
-        """How many more requests the store takes from this app just now."""
+        """How many more requests the rate limit allows now."""
         left = self.headers.get("x-ratelimit-remaining", "")
         return int(left) if left.isdecimal() else None
 
 
 def absent() -> Any:
-    """The default of a field that was not in the answer, because `fields` or `include` did not ask for it."""
+    """The default of a field that is not in the response, because `fields` or `include` did not request it."""
     return msgspec.UNSET
 
 
 class Model(msgspec.Struct, kw_only=True, dict=True):
-    """A resource, or a part of one; fields that a newer service adds are passed over."""
+    """A resource, or a part of one; fields that a newer service adds are ignored."""
 
     @property
     def answer(self) -> Answer:
-        """The answer that brought this resource by itself."""
+        """The response in which this resource came."""
         try:
             return self._answer
         except AttributeError:
-            raise ValueError("it came as a part of another answer") from None
+            raise ValueError("this resource was part of another response") from None
 
-    def came_in(self, answer: Answer) -> None:
+    def attach(self, answer: Answer) -> None:
         self._answer = answer
 
 
 class Tombstone(Model):
-    """What is left of a deleted resource in a list that was asked for them."""
+    """A deleted resource in a list that was requested with `include_deleted`."""
 
     id: int
     deleted_at: datetime
@@ -76,7 +76,7 @@ class Page(msgspec.Struct, Generic[T], frozen=True):
 
     @property
     def total(self) -> int:
-        """How many there are in all, exactly."""
+        """The exact number of resources on all pages."""
         return self.meta["total"]
 
     @property
@@ -105,7 +105,7 @@ class ItemError(msgspec.Struct):
 
 
 class Item(msgspec.Struct, Generic[T]):
-    """What became of one item of a batch."""
+    """The result of one item of a batch."""
 
     index: int
     status: str
@@ -116,7 +116,7 @@ class Item(msgspec.Struct, Generic[T]):
 
 
 class Batch(msgspec.Struct, Generic[T]):
-    """What became of a batch, item by item in the order they were sent."""
+    """The results of a batch, in the order in which the items were sent."""
 
     data: list[Item[T]]
     meta: dict[str, Any]
@@ -144,18 +144,18 @@ def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
 
 def _decoded(response: httpx.Response, kind: Any) -> Any:
     if response.status_code == 304:
-        raise NotModified("it is as it was")
+        raise NotModified("the resource has not changed")
     try:
         return _decoder(kind).decode(response.content)
     except msgspec.DecodeError as error:
-        raise UnexpectedAnswer(f"{response.status_code} with a body that is not as described: {error}") from error
+        raise UnexpectedAnswer(f"{response.status_code} with an unexpected body: {error}") from error
 
 
 def read_one(response: httpx.Response, kind: type[T]) -> T:
-    """One resource, with the answer that it came in."""
+    """One resource, with the response that it came in."""
     envelope = cast("_Envelope[T]", _decoded(response, _Envelope[kind]))
     if isinstance(envelope.data, Model):
-        envelope.data.came_in(Answer(response.status_code, response.headers, envelope.meta))
+        envelope.data.attach(Answer(response.status_code, response.headers, envelope.meta))
     return envelope.data
 
 
@@ -164,7 +164,7 @@ def read_batch(response: httpx.Response, kind: type[T]) -> Batch[T]:
 
 
 def read_page(response: httpx.Response, kind: type[T], *, tombstones: bool = False) -> Page[T]:
-    """A page; where deleted ones were asked for, what has nothing but the members of a tombstone is one."""
+    """A page; with `tombstones`, items that have only the members of a tombstone become one."""
     if not tombstones:
         envelope = cast("_Envelope[list[T]]", _decoded(response, _Envelope[list[kind]]))
         return Page(envelope.data, envelope.meta)
@@ -179,14 +179,14 @@ def _is_tombstone(members: Mapping[str, Any]) -> bool:
 
 
 class Lines:
-    """Lines of what arrives in parts; a line ends with a newline and nothing else, whatever its text holds."""
+    """Splits chunks of bytes into lines; only a newline ends a line."""
 
     def __init__(self) -> None:
-        self._begun = b""
+        self._partial = b""
 
-    def of(self, part: bytes) -> list[bytes]:
-        *whole, self._begun = (self._begun + part).split(b"\n")
-        return [line for line in whole if line]
+    def feed(self, part: bytes) -> list[bytes]:
+        *complete, self._partial = (self._partial + part).split(b"\n")
+        return [line for line in complete if line]
 
     def rest(self) -> list[bytes]:
-        return [self._begun] if self._begun else []
+        return [self._partial] if self._partial else []

@@ -1,4 +1,4 @@
-"""The clients: who calls, which store, and how patiently."""
+"""The clients: credentials, store and retry options."""
 
 import os
 import re
@@ -9,97 +9,101 @@ import httpx
 import msgspec
 
 from stoa.client.async_resources import AsyncResources
-from stoa.client.calling import Patience
 from stoa.client.connection import AsyncConnection, Connection
+from stoa.client.flows import RetryPolicy
 from stoa.client.requests import PREFIX
 from stoa.client.resources import Resources
-from stoa.client.tokens import AsyncKeeper, Credentials, Keeper, asking
+from stoa.client.tokens import AsyncTokenCache, Credentials, TokenCache, request_token
 
 _ADDRESS = re.compile(r"https?://[^/\s]", re.IGNORECASE)
 
 
 class Options(TypedDict, total=False):
-    """Who calls and how patiently; `client_id` and `client_secret`, or a `token`."""
+    """Credentials and retry options: `client_id` and `client_secret`, or a `token`."""
 
     client_id: str
     client_secret: str
     auth_url: str
-    """The service's token endpoint, whose tokens serve every store; without it the store's own is asked."""
+    """The service's token endpoint, whose tokens are valid on every store; by default the store's own endpoint."""
     token: str | Callable[[str | None], Any]
-    """A token that you have already, or a function that gives one; it is told the token that was refused, if any."""
+    """An existing token, or a function that returns one; it receives the token that was refused, if any."""
     scopes: Sequence[str]
-    """What the token is to allow; everything that is granted unless given."""
+    """The scopes of the token; by default all that are granted."""
     retries: int
-    """How often a request is tried again after a fault on the way; 4 unless given."""
+    """How often a request is retried after a transient error; 4 by default."""
     longest_pause_s: float
-    """How long to wait at most when the service says when to come back; 60 unless given."""
+    """The longest `Retry-After` that the client waits for; 60 seconds by default."""
 
 
 class _Account(msgspec.Struct, frozen=True):
-    """The options, put in order for one store."""
+    """The validated options for one store."""
 
     base_url: str
     credentials: Credentials | None
-    patience: Patience
-    given: Options
+    policy: RetryPolicy
+    options: Options
 
     @property
     def root(self) -> str:
         return self.base_url + PREFIX
 
-    def __repr__(self) -> str:  # what was given holds secrets
+    def __repr__(self) -> str:  # the options contain secrets
         return f"_Account({self.base_url!r})"
 
-    def elsewhere(self, token: Callable[[str | None], Any]) -> Options:
-        """The options for another store; a token of the service's own endpoint serves there too."""
-        if self.credentials is None or not self.given.get("auth_url"):
-            return self.given
-        patience = self.patience
-        return {"token": token, "retries": patience.retries, "longest_pause_s": patience.longest_pause_s}
+    def for_other_store(self, token: Callable[[str | None], Any]) -> Options:
+        """The options for another store, where a token of the service's token endpoint is valid too."""
+        if self.credentials is None or not self.options.get("auth_url"):
+            return self.options
+        policy = self.policy
+        return {"token": token, "retries": policy.retries, "longest_pause_s": policy.longest_pause_s}
 
 
-def _account(base_url: str, given: Options) -> _Account:
+def _account(base_url: str, options: Options) -> _Account:
     base = base_url.strip().rstrip("/").removesuffix(PREFIX)
-    for name, address in (("base_url", base), ("auth_url", given.get("auth_url") or base)):
+    for name, address in (("base_url", base), ("auth_url", options.get("auth_url") or base)):
         if not _ADDRESS.match(address):
-            raise ValueError(f"{name} must begin with https:// or http://, as in https://shop.example.com: {address!r}")
-    client_id, client_secret = given.get("client_id", ""), given.get("client_secret", "")
-    if bool(given.get("token")) == bool(client_id and client_secret):
-        raise ValueError("give client_id and client_secret, or a token")
-    usual = Patience()
-    patience = Patience(given.get("retries", usual.retries), given.get("longest_pause_s", usual.longest_pause_s))
-    auth_url = given.get("auth_url") or f"{base}/oauth/token"
-    credentials = Credentials(auth_url, client_id, client_secret, tuple(given.get("scopes", ())))
-    return _Account(base, None if given.get("token") else credentials, patience, given)
+            raise ValueError(
+                f"{name} must start with https:// or http://, such as https://shop.example.com, but is {address!r}"
+            )
+    client_id, client_secret = options.get("client_id", ""), options.get("client_secret", "")
+    if bool(options.get("token")) == bool(client_id and client_secret):
+        raise ValueError("pass either client_id and client_secret, or a token")
+    default = RetryPolicy()
+    policy = RetryPolicy(
+        options.get("retries", default.retries), options.get("longest_pause_s", default.longest_pause_s)
+    )
+    auth_url = options.get("auth_url") or f"{base}/oauth/token"
+    credentials = Credentials(auth_url, client_id, client_secret, tuple(options.get("scopes", ())))
+    return _Account(base, None if options.get("token") else credentials, policy, options)
 
 
-def _from_environment(variables: Mapping[str, str], given: Options) -> tuple[str, Options]:
+def _from_environment(variables: Mapping[str, str], options: Options) -> tuple[str, Options]:
     needed = ("STOA_BASE_URL", "STOA_CLIENT_ID", "STOA_CLIENT_SECRET")
     missing = [name for name in needed if not variables.get(name)]
     if missing:
-        raise ValueError(f"these variables are not set: {', '.join(missing)}")
+        raise ValueError(f"set the environment variables {', '.join(missing)}")
     found: Options = {
         "client_id": variables["STOA_CLIENT_ID"],
         "client_secret": variables["STOA_CLIENT_SECRET"],
         "auth_url": variables.get("STOA_AUTH_URL", ""),
     }
-    return variables["STOA_BASE_URL"], {**found, **given}
+    return variables["STOA_BASE_URL"], {**found, **options}
 
 
 class Client(Resources):
-    """A store as your app reaches it. Threads may share one; close it, or use it in a `with`.
+    """A client for one store. It is thread-safe; close it, or use it as a context manager.
 
-    An `http` client of your own brings proxies, certificates and transports; you close it yourself.
+    Pass your own `http` client to use proxies, certificates or transports; you then close it yourself.
     """
 
     def __init__(
         self, base_url: str, *, timeout_s: float = 30.0, http: httpx.Client | None = None, **options: Unpack[Options]
     ) -> None:
         self._account = _account(base_url, options)
-        self._own = http is None
+        self._owns_http = http is None
         self._http = http or httpx.Client(timeout=timeout_s)
-        self._token = self._keeper()
-        self._connection = Connection(self._http, self._account.root, self._account.patience, self._token)
+        self._token = self._token_source()
+        self._connection = Connection(self._http, self._account.root, self._account.policy, self._token)
         super().__init__(self._connection)
 
     @classmethod
@@ -109,26 +113,26 @@ class Client(Resources):
         return cls(base_url, **found)
 
     def at(self, base_url: str) -> "Client":
-        """The same app at another store, on the same connections, and with the same token where it serves both."""
-        return Client(base_url, http=self._http, **self._account.elsewhere(self._token))
+        """A client of the same app for another store, on the same connections and with the same token if it is valid there."""
+        return Client(base_url, http=self._http, **self._account.for_other_store(self._token))
 
-    def _keeper(self) -> Callable[[str | None], str]:
-        token, credentials, patience = (
-            self._account.given.get("token"),
+    def _token_source(self) -> Callable[[str | None], str]:
+        token, credentials, policy = (
+            self._account.options.get("token"),
             self._account.credentials,
-            self._account.patience,
+            self._account.policy,
         )
         if credentials is None:
             return token if callable(token) else lambda _stale: token or ""
-        return Keeper(lambda: self._connection.run(asking(credentials, patience))).token
+        return TokenCache(lambda: self._connection.run(request_token(credentials, policy))).token
 
     def request(self, method: str, path: str, *, query: Mapping[str, Any] | None = None, body: Any = None) -> Any:
-        """Any call below `/api/v3/app`, with the same token, key and patience; answers the JSON that came."""
+        """Send any request under `/api/v3/app`, with token, idempotency key and retries; returns the decoded JSON."""
         response = self._connection.call(method, path, query=query, body=body)
         return msgspec.json.decode(response.content) if response.content else None
 
     def close(self) -> None:
-        if self._own:
+        if self._owns_http:
             self._http.close()
 
     def __enter__(self) -> Self:
@@ -142,7 +146,7 @@ class Client(Resources):
 
 
 class AsyncClient(AsyncResources):
-    """The same for an event loop: calls are awaited, lists are read with `async for`."""
+    """The client for an event loop: await calls, and read lists with `async for`."""
 
     def __init__(
         self,
@@ -153,10 +157,10 @@ class AsyncClient(AsyncResources):
         **options: Unpack[Options],
     ) -> None:
         self._account = _account(base_url, options)
-        self._own = http is None
+        self._owns_http = http is None
         self._http = http or httpx.AsyncClient(timeout=timeout_s)
-        self._token = self._keeper()
-        self._connection = AsyncConnection(self._http, self._account.root, self._account.patience, self._token)
+        self._token = self._token_source()
+        self._connection = AsyncConnection(self._http, self._account.root, self._account.policy, self._token)
         super().__init__(self._connection)
 
     @classmethod
@@ -165,24 +169,24 @@ class AsyncClient(AsyncResources):
         return cls(base_url, **found)
 
     def at(self, base_url: str) -> "AsyncClient":
-        return AsyncClient(base_url, http=self._http, **self._account.elsewhere(self._token))
+        return AsyncClient(base_url, http=self._http, **self._account.for_other_store(self._token))
 
-    def _keeper(self) -> Callable[[str | None], Awaitable[str]]:
-        token, credentials, patience = (
-            self._account.given.get("token"),
+    def _token_source(self) -> Callable[[str | None], Awaitable[str]]:
+        token, credentials, policy = (
+            self._account.options.get("token"),
             self._account.credentials,
-            self._account.patience,
+            self._account.policy,
         )
         if credentials is None:
             return token if callable(token) else _fixed(token or "")
-        return AsyncKeeper(lambda: self._connection.run(asking(credentials, patience))).token
+        return AsyncTokenCache(lambda: self._connection.run(request_token(credentials, policy))).token
 
     async def request(self, method: str, path: str, *, query: Mapping[str, Any] | None = None, body: Any = None) -> Any:
         response = await self._connection.call(method, path, query=query, body=body)
         return msgspec.json.decode(response.content) if response.content else None
 
     async def aclose(self) -> None:
-        if self._own:
+        if self._owns_http:
             await self._http.aclose()
 
     async def __aenter__(self) -> Self:
@@ -196,7 +200,7 @@ class AsyncClient(AsyncResources):
 
 
 def _fixed(token: str) -> Callable[[str | None], Awaitable[str]]:
-    async def keep(_stale: str | None) -> str:
+    async def fixed(_stale: str | None) -> str:
         return token
 
-    return keep
+    return fixed

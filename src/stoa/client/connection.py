@@ -1,4 +1,4 @@
-"""The two ways to the service, one for threads and one for an event loop; both do what the flows ask for."""
+"""The connections to the service, one for threads and one for an event loop; both carry out flows."""
 
 import asyncio
 import platform
@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import httpx
 
 from stoa.client.answers import Batch, Lines, Page, read_batch, read_one, read_page
-from stoa.client.calling import Authorize, Flow, Outcome, Patience, Send, broken_off, calling
+from stoa.client.flows import Authorize, Flow, Outcome, RetryPolicy, Send, interrupted, send
 from stoa.client.pages import AsyncPages, Pages
 from stoa.client.requests import Request, request
 from stoa.client.uploads import Source
@@ -20,39 +20,39 @@ T = TypeVar("T")
 
 def _user_agent() -> str:
     try:
-        ours = version("stoa")
-    except PackageNotFoundError:  # the folder alone was copied somewhere
-        ours = "0"
-    return f"stoa-python/{ours} python/{platform.python_version()} httpx/{httpx.__version__}"
+        release = version("stoa")
+    except PackageNotFoundError:  # the package is not installed, but its folder was copied
+        release = "0"
+    return f"stoa-python/{release} python/{platform.python_version()} httpx/{httpx.__version__}"
 
 
 USER_AGENT = _user_agent()
 
 
-def _headers(send: Send) -> dict[str, str]:
-    bearer = {"authorization": f"Bearer {send.token}"} if send.token else {}
-    return {"user-agent": USER_AGENT, **send.request.headers, **bearer}
+def _headers(step: Send) -> dict[str, str]:
+    bearer = {"authorization": f"Bearer {step.token}"} if step.token else {}
+    return {"user-agent": USER_AGENT, **step.request.headers, **bearer}
 
 
-def _timeout(timeout: httpx.Timeout, wanted: Request) -> httpx.Timeout:
-    """A service that was asked to wait may be silent for that long."""
-    if not wanted.patience_s or timeout.read is None:
+def _timeout(timeout: httpx.Timeout, request: Request) -> httpx.Timeout:
+    """The read timeout, extended by the time that the service was asked to wait."""
+    if not request.wait_s or timeout.read is None:
         return timeout
-    read = timeout.read + wanted.patience_s
+    read = timeout.read + request.wait_s
     return httpx.Timeout(connect=timeout.connect, read=read, write=timeout.write, pool=timeout.pool)
 
 
 class Connection:
-    """A store as one app reaches it, from any thread."""
+    """One app's connection to a store, for any thread."""
 
-    def __init__(self, http: httpx.Client, root: str, patience: Patience, token: Callable[[str | None], str]) -> None:
+    def __init__(self, http: httpx.Client, root: str, policy: RetryPolicy, token: Callable[[str | None], str]) -> None:
         self.http = http
         self.root = root
-        self.patience = patience
+        self.policy = policy
         self._token = token
 
     def run(self, flow: Flow[T]) -> T:
-        """Do what a flow asks for until it has its result."""
+        """Carry out the steps of a flow and return its result."""
         result: Any = None
         while True:
             try:
@@ -67,13 +67,13 @@ class Connection:
                 time.sleep(step.seconds)
                 result = None
 
-    def _send(self, send: Send) -> Outcome:
-        wanted = send.request
+    def _send(self, step: Send) -> Outcome:
+        wanted = step.request
         content = wanted.content.parts() if isinstance(wanted.content, Source) else wanted.content
         built = self.http.build_request(
             wanted.method,
             wanted.url,
-            headers=_headers(send),
+            headers=_headers(step),
             content=content,
             timeout=_timeout(self.http.timeout, wanted),
         )
@@ -86,7 +86,7 @@ class Connection:
         return response
 
     def call(self, method: str, path: str, **given: Any) -> httpx.Response:
-        return self.run(calling(request(method, self.root + path, **given), self.patience))
+        return self.run(send(request(method, self.root + path, **given), self.policy))
 
     def one(self, kind: type[T], method: str, path: str, **given: Any) -> T:
         return read_one(self.call(method, path, **given), kind)
@@ -100,38 +100,38 @@ class Connection:
     def pages(self, kind: Any, path: str, query: Mapping[str, Any]) -> Pages[Any]:
         tombstones = bool(query.get("include_deleted"))
 
-        def read(more: Mapping[str, Any]) -> Page[Any]:
-            return read_page(self.call("GET", path, query={**query, **more}), kind, tombstones=tombstones)
+        def read(changes: Mapping[str, Any]) -> Page[Any]:
+            return read_page(self.call("GET", path, query={**query, **changes}), kind, tombstones=tombstones)
 
         return Pages(read)
 
     def parts(self, path: str, accept: str) -> Iterator[bytes]:
-        """A long answer, as it arrives."""
+        """The body of a long response, as it arrives."""
         response = self.call("GET", path, accept=accept, stream=True)
         try:
             yield from response.iter_bytes()
         except httpx.RequestError as error:
-            raise broken_off(error) from error
+            raise interrupted(error) from error
         finally:
             response.close()
 
     def lines(self, path: str, accept: str) -> Iterator[bytes]:
-        """A long answer, line by line."""
+        """The lines of a long response, as they arrive."""
         lines = Lines()
         for part in self.parts(path, accept):
-            yield from lines.of(part)
+            yield from lines.feed(part)
         yield from lines.rest()
 
 
 class AsyncConnection:
-    """A store as one app reaches it, from any task of an event loop."""
+    """One app's connection to a store, for any task of an event loop."""
 
     def __init__(
-        self, http: httpx.AsyncClient, root: str, patience: Patience, token: Callable[[str | None], Any]
+        self, http: httpx.AsyncClient, root: str, policy: RetryPolicy, token: Callable[[str | None], Any]
     ) -> None:
         self.http = http
         self.root = root
-        self.patience = patience
+        self.policy = policy
         self._token = token
 
     async def run(self, flow: Flow[T]) -> T:
@@ -149,13 +149,13 @@ class AsyncConnection:
                 await asyncio.sleep(step.seconds)
                 result = None
 
-    async def _send(self, send: Send) -> Outcome:
-        wanted = send.request
+    async def _send(self, step: Send) -> Outcome:
+        wanted = step.request
         content = _from_thread(wanted.content) if isinstance(wanted.content, Source) else wanted.content
         built = self.http.build_request(
             wanted.method,
             wanted.url,
-            headers=_headers(send),
+            headers=_headers(step),
             content=content,
             timeout=_timeout(self.http.timeout, wanted),
         )
@@ -168,7 +168,7 @@ class AsyncConnection:
         return response
 
     async def call(self, method: str, path: str, **given: Any) -> httpx.Response:
-        return await self.run(calling(request(method, self.root + path, **given), self.patience))
+        return await self.run(send(request(method, self.root + path, **given), self.policy))
 
     async def one(self, kind: type[T], method: str, path: str, **given: Any) -> T:
         return read_one(await self.call(method, path, **given), kind)
@@ -182,8 +182,8 @@ class AsyncConnection:
     def pages(self, kind: Any, path: str, query: Mapping[str, Any]) -> AsyncPages[Any]:
         tombstones = bool(query.get("include_deleted"))
 
-        async def read(more: Mapping[str, Any]) -> Page[Any]:
-            return read_page(await self.call("GET", path, query={**query, **more}), kind, tombstones=tombstones)
+        async def read(changes: Mapping[str, Any]) -> Page[Any]:
+            return read_page(await self.call("GET", path, query={**query, **changes}), kind, tombstones=tombstones)
 
         return AsyncPages(read)
 
@@ -193,28 +193,28 @@ class AsyncConnection:
             async for part in response.aiter_bytes():
                 yield part
         except httpx.RequestError as error:
-            raise broken_off(error) from error
+            raise interrupted(error) from error
         finally:
             await response.aclose()
 
     async def lines(self, path: str, accept: str) -> AsyncIterator[bytes]:
         lines = Lines()
         async for part in self.parts(path, accept):
-            for line in lines.of(part):
+            for line in lines.feed(part):
                 yield line
         for line in lines.rest():
             yield line
 
 
 async def _from_thread(file: Source) -> AsyncIterator[bytes]:
-    """A file's parts, read where that keeps no other task waiting."""
+    """The parts of a file, read in a thread so that no other task waits."""
     parts = file.parts()
     while part := await asyncio.to_thread(next, parts, b""):
         yield part
 
 
 class Resource:
-    """A part of the API; the generated calls stand in its subclasses."""
+    """A part of the API; the generated calls are in its subclasses."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

@@ -1,4 +1,4 @@
-"""What can go wrong: each refusal of the service is an exception of its own, by its code."""
+"""The exceptions of the SDK; each error code of the service has its own class."""
 
 from typing import Any, ClassVar, cast
 
@@ -6,15 +6,15 @@ import msgspec
 
 
 class StoaError(Exception):
-    """Whatever this client raises."""
+    """The base class of all exceptions of this client."""
 
 
 class ConnectionFailed(StoaError):
-    """No answer came, however often it was tried; its cause is the last try's fault."""
+    """No response came, even after retries; the cause is the last error."""
 
 
 class TokenRefused(StoaError):
-    """The credentials, or what they ask for, were refused by the token endpoint (RFC 6749)."""
+    """The token endpoint refused the credentials or the requested scopes (RFC 6749)."""
 
     def __init__(self, status: int, error: str, description: str) -> None:
         super().__init__(f"{error}: {description}" if description else error)
@@ -24,19 +24,19 @@ class TokenRefused(StoaError):
 
 
 class NotModified(StoaError):
-    """What was read is still as `if_none_match` says."""
+    """The resource still matches `if_none_match`."""
 
 
 class UnexpectedAnswer(StoaError):
-    """An answer that is none of the service's, perhaps of a proxy on the way."""
+    """The response does not come from the service, but perhaps from a proxy."""
 
 
 class WaitedTooLong(StoaError):
-    """The work goes on, but the time that was given for it is over."""
+    """The job did not end within the given time; it continues on the service."""
 
 
 class Fault(msgspec.Struct):
-    """One thing that is wrong, where it is wrong, and what would be right."""
+    """One error in a request: its location, and what would be valid."""
 
     pointer: str
     code: str
@@ -44,13 +44,13 @@ class Fault(msgspec.Struct):
     meta: dict[str, Any] | None = None
 
     def __str__(self) -> str:
-        meant = (self.meta or {}).get("did_you_mean")
-        hint = f" (did you mean {meant}?)" if meant else ""
+        similar = (self.meta or {}).get("did_you_mean")
+        hint = f" (did you mean {similar}?)" if similar else ""
         return f"{self.pointer}: {self.detail}{hint}" if self.pointer else f"{self.detail}{hint}"
 
 
 class ApiError(StoaError):
-    """The service refused a request; `code` is what programs decide by, and each code has a class of its own."""
+    """The service refused a request; programs decide by `code`, and each code has its own class."""
 
     code: str = ""
     by_code: ClassVar[dict[str, type["ApiError"]]] = {}
@@ -74,10 +74,10 @@ class ApiError(StoaError):
         self.retry_after_s = retry_after_s
         self.errors = _faults(problem.get("errors"))
         self.more = {name: value for name, value in problem.items() if name not in _MEMBERS}
-        """What this code carries besides, such as `existing_id` or `current_version`."""
-        super().__init__(self._words())
+        """Further members of this code, such as `existing_id` or `current_version`."""
+        super().__init__(self._message())
 
-    def _words(self) -> str:
+    def _message(self) -> str:
         lines = [f"{self.status} {self.code}: {self.detail}", *map(str, self.errors)]
         return "\n  ".join(lines) + (f" (request {self.request_id})" if self.request_id else "")
 
@@ -93,11 +93,11 @@ def _faults(given: Any) -> list[Fault]:
 
 
 class BadRequest(ApiError, status=400):
-    """The request cannot be understood."""
+    """The request is malformed."""
 
 
 class Unauthorized(ApiError, status=401):
-    """The token was refused, also after it was renewed."""
+    """The token was refused, even after it was renewed."""
 
 
 class Forbidden(ApiError, status=403):
@@ -105,41 +105,45 @@ class Forbidden(ApiError, status=403):
 
 
 class NotFound(ApiError, status=404):
-    """There is no such thing in this store."""
+    """The resource does not exist in this store."""
 
     code = "not_found"
 
 
 class Conflict(ApiError, status=409):
-    """The request does not go together with how things stand."""
+    """The request conflicts with the current state."""
 
 
 class PreconditionFailed(ApiError, status=412):
-    """The resource is no longer as `if_match` says."""
+    """The resource no longer matches `if_match`."""
 
 
 class TooLarge(ApiError, status=413):
-    """The request holds more than the endpoint takes."""
+    """The request is larger than the endpoint accepts."""
 
 
 class Unprocessable(ApiError, status=422):
-    """The request was understood but is not right; `errors` names every fault."""
+    """The request is well-formed but invalid; `errors` lists every error."""
 
 
 class TooManyRequests(ApiError, status=429):
-    """Too much at once; it was tried again as often as was allowed."""
+    """The rate limit was exceeded, even after all retries."""
 
 
 class ServiceFailed(ApiError, status=500):
-    """The service could not answer; it was tried again as often as was allowed."""
+    """The service failed, even after all retries."""
 
 
 def refusal(status: int, body: bytes, retry_after_s: float | None) -> ApiError:
-    """The exception for an answer that is no success."""
+    """The exception for an error response."""
     try:
         problem: Any = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):
         problem = None
-    members = cast("dict[str, Any]", problem) if isinstance(problem, dict) else {"detail": "no problem document"}
+    members = (
+        cast("dict[str, Any]", problem)
+        if isinstance(problem, dict)
+        else {"detail": "the response is not a problem document"}
+    )
     kind = ApiError.by_code.get(str(members.get("code"))) or ApiError.by_status.get(status)
     return (kind or (ServiceFailed if status >= 500 else ApiError))(status, members, retry_after_s)

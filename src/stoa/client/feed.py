@@ -1,4 +1,4 @@
-"""Following a subscription's events as they come: an outgoing connection instead of an address of your own."""
+"""Follows the events of a subscription by long polling, without a URL of your own."""
 
 from collections.abc import AsyncIterator, Iterator
 from datetime import datetime
@@ -11,8 +11,8 @@ from stoa.client.webhooks import Event, EventResource
 _PAGE = 100
 
 
-class _Fed(Model):
-    """A delivery of the feed, with what it carries; an event that is no longer kept has no payload."""
+class _Delivery(Model):
+    """A delivery in the feed; the payload is missing if its event has been deleted."""
 
     sequence: int
     event_id: str
@@ -41,30 +41,30 @@ class Feed(Resource):
     """The deliveries of subscriptions."""
 
     def feed(self, webhook_id: int, /, *, after: int = 0, wait_s: int = 20) -> Iterator[Event]:
-        """The events of a subscription in their order, those to come as well; it has no end.
+        """The events of a subscription in order, including future ones; the iterator does not end.
 
-        Remember `event.sequence` once an event is dealt with, and go on after it next time. With `wait_s=0` it ends
-        where there is nothing more just now.
+        Save `event.sequence` after you have handled an event, and pass it as `after` next time. With `wait_s=0` the
+        iterator ends when there are no more events.
         """
         path = f"/webhooks/{webhook_id}/deliveries"
         while True:
-            page = self._connection.pages(_Fed, path, _query(after, wait_s)).page()
-            for fed in page:
-                yield fed.event()
-                after = fed.sequence
+            page = self._connection.pages(_Delivery, path, _query(after, wait_s)).page()
+            for delivery in page:
+                yield delivery.event()
+                after = delivery.sequence
             if not page.data and not wait_s:
                 return
 
 
 class AsyncFeed(AsyncResource):
-    """The same for an event loop."""
+    """The deliveries of subscriptions, for an event loop."""
 
     async def feed(self, webhook_id: int, /, *, after: int = 0, wait_s: int = 20) -> AsyncIterator[Event]:
         path = f"/webhooks/{webhook_id}/deliveries"
         while True:
-            page = await self._connection.pages(_Fed, path, _query(after, wait_s)).page()
-            for fed in page:
-                yield fed.event()
-                after = fed.sequence
+            page = await self._connection.pages(_Delivery, path, _query(after, wait_s)).page()
+            for delivery in page:
+                yield delivery.event()
+                after = delivery.sequence
             if not page.data and not wait_s:
                 return

@@ -1,4 +1,4 @@
-"""Following an import to its end, and reading its report: what stands beside the generated calls."""
+"""Waits for an import to end and reads its report, in addition to the generated calls."""
 
 import os
 import time
@@ -11,16 +11,16 @@ import httpx
 import msgspec
 
 from stoa.client.answers import Model, read_one
-from stoa.client.calling import Flow, Patience, Pause, calling
 from stoa.client.connection import AsyncResource, Resource
 from stoa.client.errors import Fault, WaitedTooLong
+from stoa.client.flows import Flow, Pause, RetryPolicy, send
 from stoa.client.models import Import
 from stoa.client.requests import request
 from stoa.client.uploads import CSV, NDJSON
 
 
 class RowReport(Model):
-    """What became of one row of a file."""
+    """The result of one row of a file."""
 
     row: int
     key: dict[str, Any]
@@ -31,17 +31,17 @@ class RowReport(Model):
     changes: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
 
 
-def following(address: str, patience: Patience, within_s: float | None) -> Flow[Import]:
-    """Ask how far an import is, less and less often, until it has ended."""
+def wait_for(url: str, policy: RetryPolicy, within_s: float | None) -> Flow[Import]:
+    """Poll an import with growing pauses until it has ended."""
     deadline = None if within_s is None else time.monotonic() + within_s
     pause_s = 0.1
     while True:
-        response: httpx.Response = yield from calling(request("GET", address), patience)
+        response: httpx.Response = yield from send(request("GET", url), policy)
         job = read_one(response, Import)
         if job.finished_at is not None:
             return job
         if deadline is not None and time.monotonic() + pause_s > deadline:
-            raise WaitedTooLong(f"import {job.id} is {job.status} after {within_s} s; it goes on")
+            raise WaitedTooLong(f"import {job.id} is still {job.status} after {within_s} s; it continues")
         yield Pause(pause_s)
         pause_s = min(pause_s * 1.5, 2.0)
 
@@ -56,29 +56,31 @@ class ImportJobs(Resource):
     _path: ClassVar[str]
 
     def wait(self, job: Import | str, *, within_s: float | None = None) -> Import:
-        """The job once it has ended, however it ended; raises WaitedTooLong when that takes longer."""
-        link = self._connection
-        return link.run(following(f"{link.root}{self._path}/{_name(job)}", link.patience, within_s))
+        """The job once it has ended, successfully or not; raises WaitedTooLong if that takes longer than `within_s`."""
+        connection = self._connection
+        return connection.run(wait_for(f"{connection.root}{self._path}/{_name(job)}", connection.policy, within_s))
 
     def rows(self, job: Import | str) -> Iterator[RowReport]:
-        """What became of every row, as it arrives."""
+        """The result of every row, as it arrives."""
         for line in self._connection.lines(f"{self._path}/{_name(job)}", NDJSON):
             yield msgspec.json.decode(line, type=RowReport)
 
     def save_failures(self, job: Import | str, to: str | os.PathLike[str]) -> None:
-        """Write the failed rows to a CSV file that says why: mend them there and send the file again."""
+        """Write the failed rows with their errors to a CSV file; correct them there and import the file again."""
         with Path(to).open("wb") as file:
             file.writelines(self._connection.parts(f"{self._path}/{_name(job)}", CSV))
 
 
 class AsyncImportJobs(AsyncResource):
-    """The same for an event loop."""
+    """Imports of one kind of resource, for an event loop."""
 
     _path: ClassVar[str]
 
     async def wait(self, job: Import | str, *, within_s: float | None = None) -> Import:
-        link = self._connection
-        return await link.run(following(f"{link.root}{self._path}/{_name(job)}", link.patience, within_s))
+        connection = self._connection
+        return await connection.run(
+            wait_for(f"{connection.root}{self._path}/{_name(job)}", connection.policy, within_s)
+        )
 
     async def rows(self, job: Import | str) -> AsyncIterator[RowReport]:
         async for line in self._connection.lines(f"{self._path}/{_name(job)}", NDJSON):

@@ -1,4 +1,4 @@
-"""A list that may be long: asked for page by page, as far as somebody reads."""
+"""Lists that are fetched page by page, as far as they are read."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
@@ -9,17 +9,17 @@ T = TypeVar("T")
 
 
 class Pages(Generic[T]):
-    """The resources of a list, over all its pages; nothing is asked for before it is read."""
+    """The resources of a list over all its pages; a page is fetched only when it is read."""
 
     def __init__(self, read: Callable[[Mapping[str, Any]], Page[T]]) -> None:
         self._read = read
 
     def page(self) -> Page[T]:
-        """The first page alone, with the exact `total`."""
+        """Only the first page, with the exact `total`."""
         return self._read({})
 
     def pages(self) -> Iterator[Page[T]]:
-        """Page after page."""
+        """All pages."""
         page = self._read({})
         yield page
         while page.next_cursor:
@@ -31,12 +31,12 @@ class Pages(Generic[T]):
             yield from page.data
 
     def first(self) -> T | None:
-        """The first one, or None when there is none."""
+        """The first resource, or None."""
         return next(iter(self.page().data), None)
 
 
 class AsyncPages(Generic[T]):
-    """The same, to be read with `async for`."""
+    """The resources of a list over all its pages, to be read with `async for`."""
 
     def __init__(self, read: Callable[[Mapping[str, Any]], Awaitable[Page[T]]]) -> None:
         self._read = read

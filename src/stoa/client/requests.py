@@ -1,4 +1,4 @@
-"""A request before it is sent: its address, its query as the service reads it, and its body."""
+"""Requests: URL, query string, headers and body."""
 
 import re
 import secrets
@@ -14,19 +14,19 @@ from stoa.client.uploads import Source
 
 PREFIX = "/api/v3/app"
 JSON = "application/json"
-_COMPARED = re.compile(r"_(gte|gt|lte|lt)\Z")
+_COMPARISON = re.compile(r"_(gte|gt|lte|lt)\Z")
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """One request, which may be sent several times and is the same each time."""
+    """One request, which is the same on every retry."""
 
     method: str
     url: str
     headers: Mapping[str, str]
     content: bytes | Source | None = None
     auth: tuple[str, str] | None = None
-    patience_s: float = 0.0  # how long the service was asked to wait, on top of the usual timeout
-    stream: bool = False  # the answer's body is read bit by bit
+    wait_s: float = 0.0  # how long the service was asked to wait, in addition to the timeout
+    stream: bool = False  # whether the response body is read in parts
 
 
 def request(
@@ -43,7 +43,7 @@ def request(
     wait_s: float = 0.0,
     stream: bool = False,
 ) -> Request:
-    """A request to the app API; every write gets a key of its own, so that trying again is safe."""
+    """A request to the app API; every write gets an idempotency key, so that retries are safe."""
     headers = {"accept": accept}
     if method != "GET":
         headers["idempotency-key"] = idempotency_key or secrets.token_urlsafe(24)
@@ -58,7 +58,7 @@ def request(
         content = msgspec.json.encode(body)
     if upload is not None:
         headers |= {"content-type": upload.media_type, "content-length": str(upload.size)}
-        if upload.packed:
+        if upload.gzipped:
             headers["content-encoding"] = "gzip"
     elif content is not None:
         headers["content-type"] = JSON
@@ -67,25 +67,25 @@ def request(
         url=url + _query_string(query or {}),
         headers=headers,
         content=content,
-        patience_s=wait_s + float((query or {}).get("wait") or 0),
+        wait_s=wait_s + float((query or {}).get("wait") or 0),
         stream=stream,
     )
 
 
 def entity_tag(given: Any) -> str:
-    """A version as a number, an ETag as it came, or a resource that was read before."""
+    """The ETag of a version number, an ETag, or a resource that has a version."""
     version = getattr(given, "version", given)
     if isinstance(version, int):
         return f'"{version}"'
     if isinstance(version, str):
         return version
-    raise TypeError("give a version, an ETag or a resource that has a version")
+    raise TypeError("pass a version, an ETag or a resource that has a version")
 
 
 def _query_string(query: Mapping[str, Any]) -> str:
     pairs: list[tuple[str, str]] = []
     for name, value in query.items():
-        wire = _COMPARED.sub(r"[\1]", name)
+        wire = _COMPARISON.sub(r"[\1]", name)
         if isinstance(value, Mapping):
             members = cast("Mapping[str, Any]", value)
             pairs += [(f"{wire}[{key}]", _text(each)) for key, each in members.items()]
@@ -105,4 +105,4 @@ def _text(value: Any) -> str:
         return str(value)
     if isinstance(value, Sequence | set | frozenset):
         return ",".join(_text(each) for each in cast("Sequence[Any]", value))
-    raise TypeError(f"{type(value).__name__} cannot stand in a query")
+    raise TypeError(f"{type(value).__name__} is not allowed in a query")

@@ -1,4 +1,4 @@
-"""A bearer token: asked for with the app's credentials, kept while it lives, renewed before it ends."""
+"""Access tokens: requested with the app's credentials, cached, and renewed before they expire."""
 
 import asyncio
 import threading
@@ -9,15 +9,15 @@ from urllib.parse import quote_plus, urlencode
 import httpx
 import msgspec
 
-from stoa.client.calling import Flow, Patience, Send, failure
 from stoa.client.errors import TokenRefused
+from stoa.client.flows import Flow, RetryPolicy, Send, failure
 from stoa.client.requests import JSON, Request
 
-_EARLY_S = 60.0  # renewed so long before its end, or a tenth of its life where that is less
+_EARLY_S = 60.0  # before expiry, or a tenth of the lifetime if that is less
 
 
 class Credentials(msgspec.Struct, frozen=True):
-    """Who the app is and where it gets its tokens."""
+    """The app's credentials and its token endpoint."""
 
     auth_url: str
     client_id: str
@@ -29,7 +29,7 @@ class Credentials(msgspec.Struct, frozen=True):
 
 
 class Token(msgspec.Struct, frozen=True):
-    """A token and when to renew it, by this process's own clock."""
+    """A token, and when to renew it by the monotonic clock of this process."""
 
     text: str
     renew_at: float
@@ -42,7 +42,7 @@ class Token(msgspec.Struct, frozen=True):
         return "Token(...)"
 
 
-class _Given(msgspec.Struct):
+class _Issued(msgspec.Struct):
     access_token: str
     expires_in: float = 3600.0
 
@@ -52,74 +52,74 @@ class _Refused(msgspec.Struct):
     error_description: str = ""
 
 
-def asking(credentials: Credentials, patience: Patience) -> Flow[Token]:
-    """Ask for a token, patiently."""
+def request_token(credentials: Credentials, policy: RetryPolicy) -> Flow[Token]:
+    """Request a token, with retries."""
     form = {"grant_type": "client_credentials"}
     if credentials.scopes:
         form["scope"] = " ".join(credentials.scopes)
-    ask = Request(
+    request = Request(
         method="POST",
         url=credentials.auth_url,
         headers={"accept": JSON, "content-type": "application/x-www-form-urlencoded"},
         content=urlencode(form).encode(),
-        # RFC 6749 wants both encoded before they are joined.
+        # RFC 6749 requires both to be form-encoded.
         auth=(quote_plus(credentials.client_id), quote_plus(credentials.client_secret)),
     )
     tries = 0
     while True:
-        asked_at = time.monotonic()
-        outcome = yield Send(ask)
+        requested_at = time.monotonic()
+        outcome = yield Send(request)
         if isinstance(outcome, httpx.Response) and outcome.status_code == 200:
-            return _read(outcome.content, asked_at)
+            return _read(outcome.content, requested_at)
         tries += 1
-        if not (yield from patience.waits(outcome, tries)):
+        if not (yield from policy.pause(outcome, tries)):
             if isinstance(outcome, httpx.Response):
                 raise _refused(outcome)
             raise failure(outcome, tries)
 
 
-def _read(body: bytes, asked_at: float) -> Token:
+def _read(body: bytes, requested_at: float) -> Token:
     try:
-        given = msgspec.json.decode(body, type=_Given)
+        issued = msgspec.json.decode(body, type=_Issued)
     except msgspec.DecodeError as error:
-        raise TokenRefused(200, "invalid_response", "this is no token endpoint") from error
-    return Token(given.access_token, asked_at + given.expires_in - min(_EARLY_S, given.expires_in / 10))
+        raise TokenRefused(200, "invalid_response", "auth_url is not a token endpoint") from error
+    return Token(issued.access_token, requested_at + issued.expires_in - min(_EARLY_S, issued.expires_in / 10))
 
 
 def _refused(response: httpx.Response) -> TokenRefused:
     try:
-        told = msgspec.json.decode(response.content, type=_Refused)
+        body = msgspec.json.decode(response.content, type=_Refused)
     except msgspec.DecodeError:
-        told = _Refused()
-    return TokenRefused(response.status_code, told.error, told.error_description)
+        body = _Refused()
+    return TokenRefused(response.status_code, body.error, body.error_description)
 
 
-class Keeper:
-    """Keeps the token of one app for all threads; only one of them asks for a new one."""
+class TokenCache:
+    """The token of one app, shared by all threads; only one of them requests a new one."""
 
-    def __init__(self, ask: Callable[[], Token]) -> None:
-        self._ask = ask
+    def __init__(self, request: Callable[[], Token]) -> None:
+        self._request = request
         self._lock = threading.Lock()
         self._token: Token | None = None
 
     def token(self, stale: str | None) -> str:
-        """A token that is not the stale one."""
+        """A token other than the stale one."""
         with self._lock:
             if self._token is None or not self._token.fresh or self._token.text == stale:
-                self._token = self._ask()
+                self._token = self._request()
             return self._token.text
 
 
-class AsyncKeeper:
-    """The same for all tasks of an event loop."""
+class AsyncTokenCache:
+    """The token of one app, shared by all tasks of an event loop."""
 
-    def __init__(self, ask: Callable[[], Awaitable[Token]]) -> None:
-        self._ask = ask
+    def __init__(self, request: Callable[[], Awaitable[Token]]) -> None:
+        self._request = request
         self._lock = asyncio.Lock()
         self._token: Token | None = None
 
     async def token(self, stale: str | None) -> str:
         async with self._lock:
             if self._token is None or not self._token.fresh or self._token.text == stale:
-                self._token = await self._ask()
+                self._token = await self._request()
             return self._token.text

@@ -1,4 +1,4 @@
-"""What can be sent as a file: kept so that it can be read again, because a broken upload is sent once more."""
+"""Uploads: sources of bytes that can be read again, so that an interrupted upload can be retried."""
 
 import io
 import os
@@ -25,22 +25,22 @@ class BinaryFile(Protocol):
 
 Row: TypeAlias = Mapping[str, Any] | msgspec.Struct
 Upload: TypeAlias = str | os.PathLike[str] | bytes | BinaryFile | Iterable[bytes] | Iterable[Row]
-"""A path, bytes, a file opened in binary mode, parts of bytes, or rows, which are sent as NDJSON."""
+"""A path, bytes, a file opened in binary mode, an iterable of bytes, or an iterable of rows, sent as NDJSON."""
 AsyncUpload: TypeAlias = Upload | AsyncIterable[bytes] | AsyncIterable[Row]
 
 
 class Source:
-    """Bytes that can be read from their beginning as often as needed; closes what was opened for it."""
+    """Bytes that can be read repeatedly from the start; closes the file if it opened it."""
 
-    def __init__(self, file: IO[bytes], media_type: str | None, *, ours: bool = True) -> None:
+    def __init__(self, file: IO[bytes], media_type: str | None, *, owned: bool = True) -> None:
         self._file = file
-        self._ours = ours
+        self._owned = owned
         self._start = file.tell()
         if media_type is None:
             self.__exit__()
-            raise ValueError("say what it is: media_type=" + ", ".join(sorted({*_MEDIA.values()})))
+            raise ValueError("pass media_type, one of " + ", ".join(sorted({*_MEDIA.values()})))
         self.media_type = media_type
-        self.packed = file.read(2) == _GZIP
+        self.gzipped = file.read(2) == _GZIP
         self.size = file.seek(0, os.SEEK_END) - self._start
 
     def parts(self) -> Iterator[bytes]:
@@ -52,12 +52,12 @@ class Source:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._ours:
+        if self._owned:
             self._file.close()
 
 
 def source(given: Upload, media_type: str | None = None) -> Source:
-    """Whatever can be sent, made ready to be sent again; memory stays flat whatever its size."""
+    """A repeatable source for any upload; large data is spooled to disk, so memory use is constant."""
     if isinstance(given, str | os.PathLike):
         path = Path(given)
         return Source(path.open("rb"), media_type or _media_of(path.name))
@@ -66,29 +66,29 @@ def source(given: Upload, media_type: str | None = None) -> Source:
     if isinstance(given, BinaryFile):
         kind = media_type or _media_of(str(getattr(given, "name", "")))
         if isinstance(given, io.IOBase) and given.seekable():
-            return Source(given, kind, ours=False)  # pyright: ignore[reportArgumentType] - it reads bytes and seeks
-        keep = _Keep()
+            return Source(given, kind, owned=False)  # pyright: ignore[reportArgumentType] - it reads bytes and seeks
+        spool = _Spool()
         for part in iter(lambda: given.read(_PART), b""):
-            keep.add(part)
-        return keep.source(kind)
-    keep = _Keep()
+            spool.add(part)
+        return spool.source(kind)
+    spool = _Spool()
     for each in given:
-        keep.add(each)
-    return keep.source(media_type)
+        spool.add(each)
+    return spool.source(media_type)
 
 
 async def async_source(given: AsyncUpload, media_type: str | None = None) -> Source:
-    """The same, also of what arrives bit by bit."""
+    """A repeatable source for any upload, including asynchronous iterables."""
     if not isinstance(given, AsyncIterable):
         return source(given, media_type)
-    keep = _Keep()
+    spool = _Spool()
     async for each in given:
-        keep.add(each)
-    return keep.source(media_type)
+        spool.add(each)
+    return spool.source(media_type)
 
 
-class _Keep:
-    """What can be read only once, written down; to disk when it is large."""
+class _Spool:
+    """Stores data that can be read only once; on disk if it is large."""
 
     def __init__(self) -> None:
         self._file = tempfile.SpooledTemporaryFile[bytes](_IN_MEMORY)

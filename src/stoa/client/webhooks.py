@@ -1,4 +1,4 @@
-"""Verifying a webhook: whether it comes from the service, is meant for you and is of now (Standard Webhooks)."""
+"""Verifies webhook signatures and timestamps (Standard Webhooks)."""
 
 import base64
 import binascii
@@ -20,11 +20,11 @@ TOLERANCE_S = 300
 
 
 class SignatureRefused(StoaError):
-    """The message is not one that the holder of the secret has sent just now; answer it with 400."""
+    """The signature or the timestamp of a message is invalid; respond with 400."""
 
 
 class EventResource(Model):
-    """What an event is about; its version lets you drop stale news."""
+    """The resource that an event is about; compare its version to ignore outdated events."""
 
     type: str
     id: int | str
@@ -33,7 +33,7 @@ class EventResource(Model):
 
 
 class Event(Model):
-    """What happened. `id` is the same over retries and redeliveries: remember it to act once."""
+    """An event. Retries and redeliveries have the same `id`: use it to ignore repeats."""
 
     id: str
     type: str
@@ -47,7 +47,7 @@ class Event(Model):
     api_version: str = "v3"
 
     def read(self, kind: Kind[T]) -> T:
-        """`data` as the resource that it is, such as `models.Product`."""
+        """`data` as a model, such as `models.Product`."""
         return msgspec.convert(self.data, kind)
 
 
@@ -59,13 +59,13 @@ def verify(
     tolerance_s: float = TOLERANCE_S,
     now: float | None = None,
 ) -> Event:
-    """The event in a message, or SignatureRefused. Give the body's very bytes; several secrets while they rotate."""
+    """The event in a message; raises SignatureRefused. Pass the raw body, and several secrets during a rotation."""
     body = payload.encode() if isinstance(payload, str) else payload
     check(body, headers, secret, tolerance_s=tolerance_s, now=now)
     try:
         return msgspec.json.decode(body, type=Event)
     except msgspec.DecodeError as error:
-        raise SignatureRefused(f"signed, but no event: {error}") from error
+        raise SignatureRefused(f"the signed body is not an event: {error}") from error
 
 
 def check(
@@ -76,30 +76,32 @@ def check(
     tolerance_s: float = TOLERANCE_S,
     now: float | None = None,
 ) -> None:
-    """Refuse a message that no secret has signed, or that was signed at another time."""
+    """Refuse a message with a wrong signature, or with a timestamp outside the tolerance."""
     given = {name.lower(): value for name, value in headers.items()}
     message_id, stamp, signatures = (
         given.get(f"webhook-{name}", "").strip() for name in ("id", "timestamp", "signature")
     )
     if not (message_id and stamp and signatures):
-        raise SignatureRefused("webhook-id, webhook-timestamp and webhook-signature are needed")
+        raise SignatureRefused("the headers webhook-id, webhook-timestamp and webhook-signature are required")
     if not (stamp.isascii() and stamp.isdecimal() and len(stamp) <= 15):
-        raise SignatureRefused("webhook-timestamp is no number of seconds")
+        raise SignatureRefused("webhook-timestamp must be a number of seconds")
     if abs((time.time() if now is None else now) - int(stamp)) > tolerance_s:
-        raise SignatureRefused("the message is too old or from the future; is the clock right?")
+        raise SignatureRefused("webhook-timestamp is too far from the current time; check the clock")
     signed = f"{message_id}.{stamp}.".encode() + body
     keys = [_key(each) for each in ([secret] if isinstance(secret, str) else secret)]
     if not keys:
-        raise ValueError("a secret is needed")
+        raise ValueError("pass at least one secret")
     expected = [base64.b64encode(hmac.digest(key, signed, hashlib.sha256)) for key in keys]
     offered = [part[3:].encode() for part in signatures.split(" ") if part.startswith("v1,")]
-    matches = [hmac.compare_digest(ours, theirs) for ours in expected for theirs in offered]
+    matches = [hmac.compare_digest(one, other) for one in expected for other in offered]
     if not any(matches):
-        raise SignatureRefused("no signature is right; is this the subscription's secret and the body unchanged?")
+        raise SignatureRefused(
+            "no signature matches; check the secret of the subscription, and that the body is unchanged"
+        )
 
 
 def _key(secret: str) -> bytes:
     try:
         return base64.b64decode(secret.removeprefix("whsec_"), validate=True)
     except binascii.Error:
-        raise ValueError("a secret is whsec_ and base64") from None
+        raise ValueError("a secret must be whsec_ followed by base64") from None

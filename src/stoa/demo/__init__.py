@@ -1,1 +1,1 @@
-"""The demo stores' catalogues, kept as JSON beside this file."""
+"""The sample data of the demo stores, as JSON files, and the code that loads it."""

@@ -1,4 +1,4 @@
-"""Places a demo store's orders and moves each to where its file says, as an app would have."""
+"""Places the sample orders of a store, and moves each to the status that its file specifies."""
 
 from datetime import UTC, datetime, timedelta
 from importlib.resources import files
@@ -14,11 +14,11 @@ from stoa.orders.endpoints import create_order, update_order_status
 from stoa.rest.body import convert, parse
 from stoa.rest.endpoint import Call, Caller, Store
 
-_NOBODY = Caller(0, "Sample data", frozenset(), 1, 1)
+_SAMPLE_DATA = Caller(0, "Sample data", frozenset(), 1, 1)
 
 
 async def sell(operator: Operator, store: Store, name: str) -> None:
-    """Place the orders of a file in a store that has had none."""
+    """Place the orders of a file in a store without orders."""
     for order in parse((files("stoa.demo") / name).read_bytes())["orders"]:
         days_ago, moves = order.pop("days_ago"), order.pop("moves")
         body = convert(order, NewOrder, digits=store.digits)
@@ -27,19 +27,19 @@ async def sell(operator: Operator, store: Store, name: str) -> None:
             created = await create_order(_call(operator, store, db), body)
             placed = msgspec.json.decode(created.doc)
             for move in moves:
-                wanted = convert(_portioned(move, placed), StatusChange, digits=store.digits)
-                await update_order_status(_call(operator, store, db), placed["id"], wanted)
+                change = convert(_body_of(move, placed), StatusChange, digits=store.digits)
+                await update_order_status(_call(operator, store, db), placed["id"], change)
 
 
 def _call(operator: Operator, store: Store, db: Executor) -> Call:
-    call = Call(db, store, _NOBODY, operator.request_id, "")
+    call = Call(db, store, _SAMPLE_DATA, operator.request_id, "")
     if isinstance(operator.db, Database):
         call.autocommit = operator.db.autocommit
     return call
 
 
-def _portioned(move: dict[str, Any], order: dict[str, Any]) -> dict[str, Any]:
-    """A move as a body; a file cannot know a line's id, so it only says that the first is meant."""
+def _body_of(move: dict[str, Any], order: dict[str, Any]) -> dict[str, Any]:
+    """A status change as a request body; `first_line_only` stands for the id of the first line item."""
     if not move.pop("first_line_only", False):
         return move
     line = order["line_items"][0]

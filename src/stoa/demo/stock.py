@@ -1,4 +1,4 @@
-"""Fills a demo store from its catalogue, customers and orders included, once."""
+"""Fills a demo store once from its catalog, including customers and orders."""
 
 from importlib.resources import files
 
@@ -26,32 +26,32 @@ class NewStore(msgspec.Struct):
     currency: str
 
 
-async def stock_up(operator: Operator, catalogue: str) -> None:
-    """Open the catalogue's store and put its products in; a store that is there already is left as it is."""
-    document = parse((files("stoa.demo") / catalogue).read_bytes())
+async def create_sample_store(operator: Operator, catalog: str) -> None:
+    """Create the store of a catalog and fill it; an existing store is left unchanged."""
+    document = parse((files("stoa.demo") / catalog).read_bytes())
     wanted = msgspec.convert(document["store"], NewStore)
     if await STORE_BY_HANDLE.maybe(operator.db, wanted.handle) is not None:
         return
     await create_store(operator, wanted.handle, wanted.name, wanted.currency)
-    await fill(operator, wanted.handle, catalogue)
+    await fill(operator, wanted.handle, catalog)
 
 
-async def fill(operator: Operator, handle: str, catalogue: str) -> None:
-    """Put a catalogue's goods into an empty store, as the demo's and every development store's sample data."""
-    document = parse((files("stoa.demo") / catalogue).read_bytes())
+async def fill(operator: Operator, handle: str, catalog: str) -> None:
+    """Fill an empty store with a catalog's products, customers and orders, for the demo and for development stores."""
+    document = parse((files("stoa.demo") / catalog).read_bytes())
     store = await STORE_BY_HANDLE.one(operator.db, handle)
     products = [convert(each, NewProduct, digits=store.digits) for each in document["products"]]
     async with operator.db.transaction() as db:
         cause, booking = Cause(None, operator.request_id), Booking(reason="restock", reference="opening stock")
         await save(db, store.id, [new_product(product, store) for product in products], cause, booking)
         if "people" in document:
-            await welcome(db, store, document["people"], operator.request_id)
+            await _add_customers(db, store, document["people"], operator.request_id)
     if "orders" in document:
         await sell(operator, store, document["orders"])
 
 
-async def welcome(db: Executor, store: Store, people: str, request_id: str) -> None:
-    """Put the customers of a file into an empty store."""
+async def _add_customers(db: Executor, store: Store, people: str, request_id: str) -> None:
+    """Add the customers of a file to an empty store."""
     document = parse((files("stoa.demo") / people).read_bytes())
     bodies = [convert(each, NewCustomer, digits=store.digits) for each in document["customers"]]
     customers = [

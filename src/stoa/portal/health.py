@@ -1,4 +1,4 @@
-"""The health page: database, schema, queues, partitions and overdue housekeeping."""
+"""The health page: database, schema, queues, partitions and overdue maintenance."""
 
 from datetime import timedelta
 
@@ -6,7 +6,7 @@ import msgspec
 
 from stoa.db import migrate
 from stoa.db.query import Executor
-from stoa.housekeeping import EVERY_S
+from stoa.maintenance import EVERY_S
 from stoa.portal.pages import Audience, Pages, View
 from stoa.portal.queries import (
     DATABASE,

@@ -224,7 +224,7 @@ FAILING_RECEIVERS = Query(
 
 
 class OverdueChore(msgspec.Struct):
-    """Rows that housekeeping should have deleted by now, and since when."""
+    """Rows that maintenance should have deleted by now, and since when."""
 
     chore: str
     rows: int

@@ -911,7 +911,7 @@ COMMENT ON TABLE redeliveries IS 'store';
 
 -- === Usage ============================================================================================================
 
--- Figures of each app in each store by day and by hour, and its latest refused requests. There is no foreign key to stores: a
+-- Figures of each app in each store by day, and its latest refused requests. There is no foreign key to stores: a
 -- row of a missing store must not block the figures of all others; it expires. ms_5 counts requests that took more than the
 -- bound before it and at most 5 milliseconds.
 CREATE TABLE usage_days (
@@ -942,34 +942,6 @@ CREATE TABLE usage_days (
 CREATE INDEX usage_days_app_idx ON usage_days (app_id, day);
 CREATE INDEX usage_days_day_idx ON usage_days (day);
 COMMENT ON TABLE usage_days IS 'store';
-
-CREATE TABLE usage_hours (
-    store_id      bigint      NOT NULL,
-    app_id        bigint      NOT NULL,
-    hour          timestamptz NOT NULL,
-    requests      bigint      NOT NULL,
-    client_errors bigint      NOT NULL,
-    rate_limited  bigint      NOT NULL,
-    server_errors bigint      NOT NULL,
-    total_us      bigint      NOT NULL,
-    ms_1          bigint      NOT NULL,
-    ms_2          bigint      NOT NULL,
-    ms_5          bigint      NOT NULL,
-    ms_10         bigint      NOT NULL,
-    ms_20         bigint      NOT NULL,
-    ms_50         bigint      NOT NULL,
-    ms_100        bigint      NOT NULL,
-    ms_200        bigint      NOT NULL,
-    ms_500        bigint      NOT NULL,
-    ms_1000       bigint      NOT NULL,
-    ms_2000       bigint      NOT NULL,
-    ms_5000       bigint      NOT NULL,
-    ms_more       bigint      NOT NULL,
-    CONSTRAINT usage_hours_pkey PRIMARY KEY (store_id, app_id, hour)
-) WITH (fillfactor = 60);
-CREATE INDEX usage_hours_app_idx ON usage_hours (app_id, hour);
-CREATE INDEX usage_hours_hour_idx ON usage_hours (hour);
-COMMENT ON TABLE usage_hours IS 'store';
 
 -- The latest refused requests of an app in a store: reason and request id, nothing that the caller sent.
 CREATE SEQUENCE failed_request_ids;

@@ -10,7 +10,7 @@ from stoa.usage.rules import BUCKETS, COUNTERS, percentile_ms
 MAX_FAILURES = 200  # failed requests kept for each app on each store
 _MANY_STORES = "a worker writes the metrics of many stores at once"
 _ALL_STORES = "an app's developer sees its usage of all stores"
-_CHORE = "housekeeping covers all stores"
+_CHORE = "maintenance covers all stores"
 
 _COLUMNS = ", ".join(COUNTERS)
 _TYPED_COLUMNS = ", ".join(f"{name} bigint" for name in COUNTERS)

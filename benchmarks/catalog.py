@@ -1,4 +1,4 @@
-"""Fills a database with the catalogues that are measured: one large store among many smaller ones."""
+"""Fills a database with catalogs: one large store among many smaller ones."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -18,7 +18,7 @@ from stoa.rest.endpoint import Store
 STORES = 200
 LARGE_STORE_PRODUCTS = 10_000
 MILLION = 1_000_000
-_LARGE_STORE_PLACE = 100  # neither the first nor the last in the tables
+_LARGE_STORE_INDEX = 100  # neither first nor last in the tables
 _BEGINNING = datetime(2024, 1, 1, tzinfo=UTC)
 _BATCH = 5_000
 
@@ -28,7 +28,7 @@ _THINGS = "Shirt Apron Blanket Bowl Chair Lamp Notebook Pillow Rug Scarf Shelf T
 _BRANDS = ["Arden & Co", "Fjord", "Halden", "Kiln Street", "Marlowe", "Norrland", "Piet", "Östra", "Tallis"]
 _CATEGORIES = ["Home/Kitchen", "Home/Living", "Home/Bedroom", "Clothing/Women", "Clothing/Men", "Office"]
 _TAGS = "summer winter new sale gift outdoor handmade vegan bestseller limited refill set".split()
-_SENTENCES = (  # shops write like this, with dashes and apostrophes outside ASCII
+_SENTENCES = (  # real shops use dashes and apostrophes outside ASCII
     "Made in small batches by people who have done little else for thirty years.",
     "It gets softer with every wash – and keeps its colour in the sun.",  # noqa: RUF001
     "The edges are finished by hand, which is why no two of them are quite alike.",
@@ -41,7 +41,7 @@ _SIZES = ["Small", "Medium", "Large", "Extra large"]
 
 
 class Loaded(msgspec.Struct, frozen=True):
-    """A store that is measured, and where its products' ids lie."""
+    """A measured store, and the range of its product ids."""
 
     store_id: int
     handle: str
@@ -53,7 +53,7 @@ class Loaded(msgspec.Struct, frozen=True):
         return self.last_id - self.first_id + 1
 
 
-def _invented(random_: random.Random, number: int) -> NewProduct:
+def _sample_product(random_: random.Random, number: int) -> NewProduct:
     material, thing = random_.choice(_MATERIALS), random_.choice(_THINGS)
     name = f"{random_.choice(_ADJECTIVES)} {material} {thing} {number}"
     sizes = _SIZES[: random_.randint(1, 4)]
@@ -75,14 +75,14 @@ def _invented(random_: random.Random, number: int) -> NewProduct:
         variants=[
             NewVariant(
                 option_values={"Size": size},
-                sku=f"SKU-{number}-{place}",
-                barcode=f"40{number:08}{place:03}",
-                price=Decimal(random_.randint(500, 30_000)) / 100 if place > 2 else None,
-                weight=Decimal("0.25") * place,
+                sku=f"SKU-{number}-{position}",
+                barcode=f"40{number:08}{position:03}",
+                price=Decimal(random_.randint(500, 30_000)) / 100 if position > 2 else None,
+                weight=Decimal("0.25") * position,
                 metadata={"shelf": f"A{number % 90}"},
                 stock=NewStock(on_hand=random_.randint(0, 80)),
             )
-            for place, size in enumerate(sizes, 1)
+            for position, size in enumerate(sizes, 1)
         ],
         weight=Decimal(random_.randint(100, 4_000)) / 1000,
         seo=Seo(title=f"{name} | buy online", description=f"{name}: delivered in two days, returned for free."),
@@ -110,15 +110,15 @@ _TERMS_FROM_STAGE = """INSERT INTO product_terms (store_id, product_id, terms)
 
 
 async def load(db: Connection) -> Loaded:
-    """Load every store with its products; answers the large one."""
-    random_ = random.Random(1)  # the same catalogue in every run
-    await db.execute("BEGIN")  # one commit for all: two hundred stores would wait for the disk six hundred times
+    """Load every store with its products; returns the large one."""
+    random_ = random.Random(1)  # the same catalog in every run
+    await db.execute("BEGIN")  # one commit instead of hundreds
     await db.execute(_STAGE)
     large: Loaded | None = None
     number = 0
-    for place in range(1, STORES + 1):
-        is_large = place == _LARGE_STORE_PLACE
-        handle = "large" if is_large else f"store-{place}"
+    for index in range(1, STORES + 1):
+        is_large = index == _LARGE_STORE_INDEX
+        handle = "large" if is_large else f"store-{index}"
         store = await _add_store(db, handle)
         first = number + 1
         number += LARGE_STORE_PRODUCTS if is_large else random_.randint(50, 200)
@@ -126,7 +126,7 @@ async def load(db: Connection) -> Loaded:
         if is_large:
             large = Loaded(store.id, handle, first, number)
     if large is None:
-        raise RuntimeError("no store was the large one")
+        raise RuntimeError("the large store was not loaded")
     await db.execute(f"SELECT setval('product_ids', {number}), setval('variant_ids', {number * 10})")
     await db.execute("COMMIT")
     await db.execute("VACUUM ANALYZE")
@@ -161,7 +161,7 @@ async def _count(db: Connection, store_id: int, products: int) -> None:
 
 def _rows(random_: random.Random, store: Store, ids: range) -> Iterator[tuple[Sequence[Any], Sequence[Sequence[Any]]]]:
     for number in ids:
-        product = new_product(_invented(random_, number), store)
+        product = new_product(_sample_product(random_, number), store)
         row = product_row(product, 1, store.id)
         created = _BEGINNING + timedelta(minutes=number, microseconds=1 + number * 7 % 999_999)
         updated = created + timedelta(days=random_.randint(0, 90), seconds=7)
@@ -175,8 +175,8 @@ def _rows(random_: random.Random, store: Store, ids: range) -> Iterator[tuple[Se
         yield columns, members
 
 
-# Copies of the large store's products, so that a page of either has the same size; the database makes them itself.
-# Terms stay few: neither the first nor a deep page looks at them, and their index would take most of the time.
+# Copies of the large store's products, made in the database, so that pages of both stores have the same size.
+# They get few terms: no measured page reads them, and indexing them would take most of the time.
 _MULTIPLY = f"""
 INSERT INTO products ({", ".join(_PRODUCT_COLUMNS)})
 SELECT $1::bigint, $2::bigint + n, 'copy-' || n, slug || '-' || n, name || ' ' || n, status, price, on_hand, reserved, in_stock,
@@ -187,7 +187,7 @@ SELECT $1::bigint, $2::bigint + n, 'copy-' || n, slug || '-' || n, name || ' ' |
 
 
 async def load_million(db: Connection, large: Loaded) -> Loaded:
-    """Add a store of a million products; one to four variants each would add nothing to its pages."""
+    """Add a store with a million products, without variants, because its pages do not read them."""
     store = await _add_store(db, "million")
     first = (await db.fetch("SELECT nextval('product_ids')"))[0][0] + 1
     await db.execute(_MULTIPLY, store.id, first, MILLION, large.store_id, large.first_id, large.products)

@@ -1,4 +1,4 @@
-"""What a service tells its operators: log lines of allowed fields with nobody's data in them, and summed metrics."""
+"""Telemetry: log lines contain only allowed fields and no personal data, and metrics are summed over workers."""
 
 import json
 import os
@@ -19,7 +19,7 @@ KEY, QUERY, EMAIL, DETAIL = "canary-key-5521", "canary-query-5521", "canary-5521
 
 
 def metric(text: str, name: str, **labels: str) -> float:
-    """The sum over all series of this name that carry these labels."""
+    """The sum over all series of this name with these labels."""
     lines = [line for line in text.splitlines() if line.startswith(f"{name}{{")]
     chosen = [line for line in lines if all(f'{key}="{value}"' in line for key, value in labels.items())]
     return sum(float(line.rsplit(" ", 1)[1]) for line in chosen)
@@ -32,7 +32,7 @@ async def scrape(service: Service) -> str:
     return answer.text
 
 
-async def test_metrics_are_summed_over_workers_and_stand_apart_from_the_api(service: Service) -> None:
+async def test_metrics_are_summed_over_workers_and_not_served_by_the_api(service: Service) -> None:
     account = await service.account("metrics")
     before = await scrape(service)
     assert await account.statuses(30) == {200}
@@ -49,7 +49,7 @@ async def test_metrics_are_summed_over_workers_and_stand_apart_from_the_api(serv
 
 
 async def provoke(account: Account, wrong_secret: str) -> list[httpx.Response]:
-    """Send secrets and people's data through everything that may go wrong."""
+    """Send secrets and personal data through every kind of error."""
     note, key = {"title": EMAIL, "price": "1.00"}, {"idempotency-key": KEY}
     async with account.client() as client, account.service.client() as service:
         return [
@@ -68,7 +68,7 @@ async def provoke(account: Account, wrong_secret: str) -> list[httpx.Response]:
         ]  # fmt: skip
 
 
-async def test_logs_hold_allowed_fields_and_no_secret_or_personal_data(embedded: Service) -> None:
+async def test_logs_contain_only_allowed_fields_and_no_secrets_or_personal_data(embedded: Service) -> None:
     account, wrong_secret = await embedded.account("canaries"), new_client_secret()
     db = await connect(embedded.database_url)
     await db.execute("ALTER TABLE notes ADD CONSTRAINT refuse CHECK (title NOT LIKE 'refused %')")
@@ -76,9 +76,9 @@ async def test_logs_hold_allowed_fields_and_no_secret_or_personal_data(embedded:
     await db.execute("ALTER TABLE notes DROP CONSTRAINT refuse")
     await db.close()
     assert [answer.status_code for answer in answers] == [201, 409, 500, 422, 400, 400, 400, 500, 401, 401, 200, 404]
-    # What is said once at the start is for whoever started it: the address, and where to make the first account.
+    # The lines at the start are for the operator: the URL, and where to create the first account.
     announced = ("Stoa is ready", "No account exists yet")
-    lines = [line for line in embedded.said().splitlines() if not line.startswith(announced)]
+    lines = [line for line in embedded.output().splitlines() if not line.startswith(announced)]
     logged = [json.loads(line) for line in lines]
     assert {line["request_id"] for line in logged} >= {answer.headers["x-request-id"] for answer in answers[:9]}
     assert {field for line in logged for field in line} <= LOGGED
@@ -90,10 +90,12 @@ async def test_logs_hold_allowed_fields_and_no_secret_or_personal_data(embedded:
     for file in files:
         text = file.read_text()
         for canary in (KEY, QUERY, EMAIL, DETAIL, account.token, account.client_secret, wrong_secret):
-            assert canary not in text, f"{canary} stands in {file}"
+            assert canary not in text, f"{canary} is in {file}"
 
 
-async def test_a_fault_beside_the_api_is_logged_by_place_and_told_by_id_alone(settings: Settings) -> None:
+async def test_an_internal_error_outside_the_api_is_logged_with_its_location_and_reported_only_by_id(
+    settings: Settings,
+) -> None:
     url = await new_database(f"broken_{os.getpid()}")
     application = Application(msgspec.structs.replace(settings, database_url=url), [])
     await application.database.execute("CREATE TABLE schema_migrations (canary text)")

@@ -1,11 +1,11 @@
-"""What must be tidied now and then: counters folded, old keys and tokens forgotten; by one worker at a time."""
+"""Periodic maintenance, run by one worker at a time: it folds counters and deletes expired keys, tokens and reports."""
 
 import asyncio
 import random
 
 import structlog
 
-from stoa.access.queries import FORGET_OLD_TOKENS, FORGET_OLD_TRIES
+from stoa.access.queries import DELETE_EXPIRED_TOKENS, DELETE_OLD_TRIES
 from stoa.accounts.queries import FORGET_OLD_LINKS, FORGET_OLD_SESSIONS
 from stoa.db.errors import PostgresError, Unavailable
 from stoa.db.pool import Database
@@ -15,24 +15,24 @@ from stoa.rest.idempotency import FORGET_OLD
 from stoa.usage.queries import FORGET_OLD_DAYS, FORGET_OLD_FAILURES
 
 EVERY_S = 5.0
-_ALL_STORES = "housekeeping goes over all stores"
+_ALL_STORES = "maintenance covers all stores"
 
 TRY_LOCK = Query(bool, "SELECT pg_try_advisory_xact_lock(7306218)", unbound=_ALL_STORES)
 FOLD_COUNTS = Command(
     """WITH grown AS (
            SELECT store_id, resource FROM row_counts GROUP BY store_id, resource HAVING count(*) > 16 LIMIT 200),
-       gone AS (
+       folded AS (
            DELETE FROM row_counts r USING grown g WHERE r.store_id = g.store_id AND r.resource = g.resource
            RETURNING r.store_id, r.resource, r.delta)
        INSERT INTO row_counts (store_id, resource, delta)
-       SELECT store_id, resource, sum(delta) FROM gone GROUP BY store_id, resource""",
+       SELECT store_id, resource, sum(delta) FROM folded GROUP BY store_id, resource""",
     unbound=_ALL_STORES,
 )
-CHORES = (
+TASKS = (
     FOLD_COUNTS,
     FORGET_OLD,
-    FORGET_OLD_TOKENS,
-    FORGET_OLD_TRIES,
+    DELETE_EXPIRED_TOKENS,
+    DELETE_OLD_TRIES,
     FORGET_OLD_SESSIONS,
     FORGET_OLD_LINKS,
     DELETE_EXPIRED_REPORTS,
@@ -41,18 +41,18 @@ CHORES = (
 )
 
 
-async def tidy(database: Database) -> None:
-    """Do every chore once, unless another worker is at it."""
+async def maintain(database: Database) -> None:
+    """Run every task once, unless another worker is running them."""
     async with database.transaction() as db:
         if await TRY_LOCK.one(db):
-            for chore in CHORES:
-                await chore.run(db)
+            for task in TASKS:
+                await task.run(db)
 
 
-async def tidy_for_ever(database: Database) -> None:
+async def maintain_forever(database: Database) -> None:
     while True:
         await asyncio.sleep(EVERY_S * random.uniform(0.8, 1.2))  # noqa: S311
         try:
-            await tidy(database)
+            await maintain(database)
         except (PostgresError, Unavailable) as error:
-            structlog.get_logger().warning("housekeeping", error=type(error).__name__)
+            structlog.get_logger().warning("maintenance failed", error=type(error).__name__)

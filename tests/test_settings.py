@@ -1,4 +1,4 @@
-"""Settings: each with a default, a wrong one named, and a key that several processes agree on."""
+"""Settings: defaults, error messages, and a key on which several processes agree."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -8,11 +8,11 @@ import pytest
 from stoa.settings import Settings, WrongSetting, described, load, secret_key, unknown
 
 
-def test_without_any_variable_the_defaults_hold() -> None:
+def test_without_variables_the_defaults_apply() -> None:
     assert load({}) == Settings()
 
 
-def test_flags_stand_above_the_environment() -> None:
+def test_options_take_precedence_over_the_environment() -> None:
     assert load({"STOA_PORT": "9000"}, port=9100, workers=None).port == 9100
 
 
@@ -32,14 +32,14 @@ def test_flags_stand_above_the_environment() -> None:
         ("STOA_SECRET_KEY", "a" * 65),
     ],
 )
-def test_a_wrong_setting_is_named(name: str, value: str) -> None:
+def test_an_invalid_setting_is_named(name: str, value: str) -> None:
     with pytest.raises(WrongSetting, match=name):
         load({name: value})
 
 
-def test_a_stray_variable_is_told_with_what_was_likely_meant() -> None:
+def test_an_unknown_variable_is_reported_with_the_most_similar_setting() -> None:
     assert unknown({"STOA_PROT": "1", "STOA_CLIENT_ID": "x", "HOME": "/"}) == [
-        "STOA_PROT is no setting; did you mean STOA_PORT?"
+        "STOA_PROT is not a setting; did you mean STOA_PORT?"
     ]
 
 
@@ -50,17 +50,17 @@ def test_secrets_are_never_shown() -> None:
     assert all(row["description"] for row in rows)
 
 
-def test_many_who_make_the_key_at_once_agree_on_it(tmp_path: Path) -> None:
+def test_concurrent_creation_yields_one_key(tmp_path: Path) -> None:
     settings = load({}, data_dir=tmp_path)
-    with ThreadPoolExecutor(8) as crowd:
-        keys = set(crowd.map(secret_key, [settings] * 40))
+    with ThreadPoolExecutor(8) as pool:
+        keys = set(pool.map(secret_key, [settings] * 40))
     assert len(keys) == 1
     assert len(keys.pop()) == 32
     assert [file.name for file in tmp_path.iterdir()] == ["secret.key"]
     assert (tmp_path / "secret.key").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_damaged_key_is_refused_rather_than_used(tmp_path: Path) -> None:
+def test_a_damaged_key_is_refused(tmp_path: Path) -> None:
     (tmp_path / "secret.key").write_text("\n")
     with pytest.raises(WrongSetting, match=r"secret\.key"):
         secret_key(load({}, data_dir=tmp_path))

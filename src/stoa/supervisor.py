@@ -1,0 +1,218 @@
+"""The processes of a service: started by the main process, replaced when they die, and reloaded without failed requests."""
+
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Sequence
+
+import structlog
+
+from stoa.handover import LEAVE, LONGEST_DRAIN_S, READY
+from stoa.settings import Settings
+
+MIGRATE = (sys.executable, "-m", "stoa", "migrate", "--json")
+RESPAWN_PAUSE_S = 0.5  # a process that dies at once must not keep the machine busy
+START_TIMEOUT_S = 60.0  # on reload, for a new worker to become ready
+_POLL_S = 0.05
+
+
+class WorkerFailed(Exception):
+    """A web worker exited before the service answered its first request."""
+
+
+class WebWorker:
+    """A process that serves requests on a socket of the main process, and the control socket between the two."""
+
+    def __init__(self, command: Sequence[str], listener: socket.socket) -> None:
+        self._control, theirs = socket.socketpair()
+        with theirs:
+            numbers = (listener.fileno(), theirs.fileno())
+            self.process = _start([*command, *map(str, numbers)], numbers)
+        self.leave_by = 0.0
+
+    @property
+    def dead(self) -> bool:
+        return self.process.poll() is not None
+
+    def ready(self, seconds: float) -> bool | None:
+        """Whether it said that it is ready; `None` if it said nothing within this time."""
+        if not select.select([self._control], [], [], seconds)[0]:
+            return None
+        return self._received() == READY
+
+    def _received(self) -> bytes:
+        try:
+            return self._control.recv(len(READY))
+        except OSError:
+            return b""
+
+    def leave(self, drain_seconds: float) -> None:
+        """Ask it to finish its connections and exit."""
+        self.leave_by = time.monotonic() + LONGEST_DRAIN_S + drain_seconds
+        try:
+            self._control.send(LEAVE)
+        except OSError:  # it is gone already
+            self.leave_by = 0.0
+
+
+class BackgroundWorker:
+    """A process for work that no request waits for; it is started again whenever it exits."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self._command = command
+        self._started = 0.0
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def keep_running(self) -> None:
+        if self.process is not None and self.process.poll() is None:
+            return
+        if time.monotonic() >= self._started + RESPAWN_PAUSE_S:
+            self._started = time.monotonic()
+            self.process = _start(self._command)
+
+    def restart(self) -> None:
+        """Let it finish the work it has begun and exit; `keep_running` then starts it with the installed code."""
+        if self.process is not None:
+            self.process.terminate()
+
+
+class Supervisor:
+    """Runs the web and background workers until SIGTERM or SIGINT; SIGHUP reloads them with the installed release.
+
+    Each command runs in a fresh interpreter, so a reload imports whatever release is installed by then. The main process
+    keeps only what outlives a reload: the listening sockets, the embedded database and the metrics endpoint.
+    """
+
+    def __init__(self, settings: Settings, web: Sequence[str], background: Iterable[Sequence[str]]) -> None:
+        self._settings = settings
+        self._web = web
+        self._background = [BackgroundWorker(command) for command in background]
+        self._listeners: list[socket.socket] = []
+        self._workers: list[WebWorker] = []
+        self._outdated: list[int] = []  # indexes of workers that a reload has still to replace
+        self._leaving: WebWorker | None = None
+        self._reload_requested = False
+        self._stopping = False
+        self.answered = False  # set after the first answer: from then on the service outlives any worker
+
+    def run(self) -> None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._on_stop)
+        signal.signal(signal.SIGHUP, self._on_reload)
+        # One for each worker: the kernel then spreads connections evenly among them.
+        self._listeners = [self._listener() for _ in range(self._settings.workers)]
+        self._workers = [WebWorker(self._web, listener) for listener in self._listeners]
+        try:
+            while not self._stopping:
+                self._replace_dead_workers()
+                if self.answered:
+                    for each in self._background:
+                        each.keep_running()
+                self._reload()
+                time.sleep(_POLL_S)
+        finally:
+            self._stop()
+
+    def _on_stop(self, *_: object) -> None:
+        self._stopping = True
+
+    def _on_reload(self, *_: object) -> None:
+        self._reload_requested = True
+
+    def _listener(self) -> socket.socket:
+        """A socket bound to our address; it gets no connections before its worker listens on it."""
+        made = socket.socket(socket.AF_INET6 if ":" in self._settings.host else socket.AF_INET)
+        for option in (socket.SO_REUSEADDR, socket.SO_REUSEPORT):
+            made.setsockopt(socket.SOL_SOCKET, option, 1)
+        made.setblocking(False)  # noqa: FBT003
+        made.bind((self._settings.host, self._settings.port))
+        return made
+
+    def _replace_dead_workers(self) -> None:
+        dead = [index for index, worker in enumerate(self._workers) if worker.dead]
+        if not dead or self._stopping:
+            return
+        if not self.answered:
+            raise WorkerFailed("a worker exited before the service was ready; see its output above")
+        for index in dead:
+            structlog.get_logger().error("a worker exited unexpectedly")
+            # Connections that wait for the dead worker are reset: the kernel sends new ones to the others.
+            self._listeners[index].close()
+            self._listeners[index] = self._listener()
+            self._workers[index] = WebWorker(self._web, self._listeners[index])
+        time.sleep(RESPAWN_PAUSE_S)
+
+    def _reload(self) -> None:
+        """Take one step of a reload, so that dead workers are replaced meanwhile."""
+        if self._reload_requested:
+            self._reload_requested = False
+            if self._migrated():
+                self._outdated = list(range(len(self._workers)))
+        if self._leaving is not None:
+            if not self._leaving.dead and time.monotonic() < self._leaving.leave_by:
+                return
+            _end([self._leaving.process], 0)
+            self._leaving = None
+            if not self._outdated:
+                for each in self._background:
+                    each.restart()
+                structlog.get_logger().info("reload finished")
+        elif self._outdated and not self._replaced(self._outdated.pop(0)):
+            self._outdated = []
+
+    def _migrated(self) -> bool:
+        """Whether the installed release could bring the schema up to date; the running release works on both."""
+        process = _start(MIGRATE, stdout=subprocess.DEVNULL)
+        while process.poll() is None and not self._stopping:
+            time.sleep(_POLL_S)
+        if self._stopping:
+            _end([process], self._settings.drain_seconds)
+            return False
+        if process.returncode != 0:
+            structlog.get_logger().error("reload failed: the migration failed; the old workers keep serving")
+        return process.returncode == 0
+
+    def _replaced(self, index: int) -> bool:
+        """Start a new worker on the socket of an old one, and let the old one leave once the new one is ready."""
+        new = WebWorker(self._web, self._listeners[index])
+        deadline = time.monotonic() + START_TIMEOUT_S
+        ready = None
+        while ready is None and time.monotonic() < deadline and not self._stopping:
+            ready = new.ready(_POLL_S)
+        if not ready:
+            new.process.kill()
+            new.process.wait()
+            if not self._stopping:
+                structlog.get_logger().error("reload failed: a new worker did not start; the old workers keep serving")
+            return False
+        self._leaving, self._workers[index] = self._workers[index], new
+        self._leaving.leave(self._settings.drain_seconds)
+        return True
+
+    def _stop(self) -> None:
+        for listener in self._listeners:
+            listener.close()
+        web = [worker.process for worker in (*self._workers, *filter(None, [self._leaving]))]
+        _end(web, self._settings.drain_seconds)
+        _end([each.process for each in self._background if each.process], self._settings.drain_seconds)
+
+
+def _start(command: Sequence[str], inherited: Sequence[int] = (), stdout: int | None = None) -> subprocess.Popen[bytes]:
+    # In a session of its own: Ctrl-C goes to the main process alone, which then stops the others in order.
+    return subprocess.Popen(command, pass_fds=inherited, stdout=stdout, start_new_session=True)  # noqa: S603
+
+
+def _end(processes: Sequence[subprocess.Popen[bytes]], seconds: float) -> None:
+    """Let processes finish what they have begun, but kill those that take longer than this."""
+    for process in processes:
+        process.terminate()
+    deadline = time.monotonic() + seconds
+    for process in processes:
+        try:
+            process.wait(max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
