@@ -7,7 +7,7 @@ import httpx
 import msgspec
 import pytest
 
-from stoa.webhooks import envelope
+from stoa.webhooks.delivery import envelope
 from tests.orders.counter import ADA, HOME, Counter, codes
 from tests.support.canaries import traces
 from tests.support.races import until_somebody_waits

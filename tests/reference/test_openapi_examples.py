@@ -16,7 +16,7 @@ from stoa.reference.document import Operation
 from stoa.reference.document import read as read_document
 from stoa.reference.samples import declared_example, sample_path
 from stoa.rest.endpoint import Endpoint, NoContent
-from stoa.webhooks import example_responses
+from stoa.webhooks.api import example_responses
 from tests.support.shops import Shop
 
 DOCUMENT = read_document(openapi())

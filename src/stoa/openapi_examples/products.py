@@ -16,7 +16,15 @@ from stoa.openapi_examples.fixtures import (
 )
 from stoa.products import examples
 from stoa.products.bodies import NewProduct, NewVariant, ProductChanges, VariantChanges
-from stoa.products.events import ProductCreated, ProductDeleted, events_of
+from stoa.products.events import (
+    ProductBackInStock,
+    ProductCreated,
+    ProductDeleted,
+    ProductInventoryChanged,
+    ProductLowStock,
+    ProductOutOfStock,
+    events_of,
+)
 from stoa.products.rows import product_from_row
 from stoa.products.rules import add_variant, change_product, change_variant, new_product, remove_variant, set_stock
 from stoa.products.working_copy import ProductCopy, VariantCopy
@@ -46,19 +54,35 @@ def responses() -> Responses:
     }
 
 
+# The stored function `stock_event_types` decides which events a change of stock causes.
+_STOCK_EVENTS = (
+    (ProductInventoryChanged, 4, 2),
+    (ProductLowStock, 4, 2),
+    (ProductOutOfStock, 4, 0),
+    (ProductBackInStock, 0, 4),
+)
+
+
 def events() -> Events:
     """The slice derives them: each change below yields the events that the same change yields in a store."""
     extended, _ = _extended()
     repriced, _ = _changed_variant(examples.VARIANT_CHANGES)
     reduced = shirt()
     remove_variant(reduced, reduced.variants[1])
-    stock = [_with_stock(0, 4), _with_stock(4, 0), _with_stock(4, 2)]
     return {
         ProductCreated.name: EventExample(PRODUCT_ID, 1, _with_variants(shirt())),
         ProductDeleted.name: tombstone(PRODUCT_ID),
         # Where several changes yield the same event, the last one is shown.
-        **dict(each for product in (extended, repriced, reduced, *stock, _changed()) for each in _events_of(product)),
+        **dict(each for product in (extended, repriced, reduced, _changed()) for each in _events_of(product)),
+        **{event.name: _stock_event(before, after) for event, before, after in _STOCK_EVENTS},
     }
+
+
+def _stock_event(before: int, after: int) -> EventExample:
+    product = _with_stock(before, after)
+    variant = product.variants[1]
+    changes = {"on_hand": (before, after), "available": (before, after)}
+    return EventExample(variant.stored_id, 2, variant_resource(product, variant, 2), changes)
 
 
 def _events_of(product: ProductCopy) -> Iterator[tuple[str, EventExample]]:
