@@ -165,12 +165,12 @@ COMMENT ON TABLE audit_entries IS 'store';
 CREATE TABLE customer_metadata (
     store_id    bigint NOT NULL,
     customer_id bigint NOT NULL,
-    namespace   bigint NOT NULL,
+    app_id      bigint,
     key         text NOT NULL,
     value       text NOT NULL,
     updated_at  timestamptz NOT NULL,
     updated_by  bigint,
-    CONSTRAINT customer_metadata_pkey PRIMARY KEY (store_id, customer_id, namespace, key),
+    CONSTRAINT customer_metadata_key UNIQUE NULLS NOT DISTINCT (store_id, customer_id, app_id, key),
     CONSTRAINT customer_metadata_customer_fkey FOREIGN KEY (store_id, customer_id) REFERENCES customers(store_id, id) ON DELETE CASCADE
 );
 ALTER TABLE customer_metadata
@@ -363,7 +363,7 @@ COMMENT ON TABLE import_parts IS 'store';
 CREATE TABLE import_queue (
     store_id    bigint NOT NULL,
     import_id   text NOT NULL,
-    app_id      bigint NOT NULL,
+    app_id      bigint,
     lane        smallint,
     next_part   integer DEFAULT 0 NOT NULL,
     tries       integer DEFAULT 0 NOT NULL,
@@ -375,7 +375,7 @@ CREATE TABLE import_queue (
     CONSTRAINT import_queue_lane_check CHECK (lane >= 1 AND lane <= 2)
 ) WITH (fillfactor = 50);
 CREATE INDEX import_queue_created_at_idx ON import_queue (created_at);
-CREATE UNIQUE INDEX import_queue_lane_key ON import_queue (store_id, app_id, lane);
+CREATE UNIQUE INDEX import_queue_lane_key ON import_queue (store_id, app_id, lane) NULLS NOT DISTINCT WHERE (lane IS NOT NULL);
 COMMENT ON TABLE import_queue IS 'store';
 
 CREATE TABLE import_rows (
@@ -466,31 +466,30 @@ CREATE INDEX installations_app_idx ON installations (app_id);
 COMMENT ON TABLE installations IS 'store';
 
 CREATE TABLE lanes (
-    bucket          smallint NOT NULL,
-    webhook_id      bigint NOT NULL,
-    store_id        bigint NOT NULL,
-    next_sequence   bigint DEFAULT 1 NOT NULL,
-    waiting         bigint DEFAULT 0 NOT NULL,
-    due_at          timestamptz,
-    owner           text DEFAULT ''::text NOT NULL,
-    epoch           bigint DEFAULT 0 NOT NULL,
-    lease_until     timestamptz,
-    hold_until      timestamptz,
-    breaker         text DEFAULT 'closed'::text NOT NULL,
-    probes          integer DEFAULT 0 NOT NULL,
-    failures        integer DEFAULT 0 NOT NULL,
-    window_at       timestamptz,
-    window_total    integer DEFAULT 0 NOT NULL,
-    window_failed   integer DEFAULT 0 NOT NULL,
-    failing_since   timestamptz,
-    told            boolean DEFAULT false NOT NULL,
-    last_success_at timestamptz,
-    last_attempt_at timestamptz,
-    CONSTRAINT lanes_pkey PRIMARY KEY (bucket, webhook_id),
+    store_id           bigint NOT NULL,
+    webhook_id         bigint NOT NULL,
+    next_sequence      bigint DEFAULT 1 NOT NULL,
+    waiting            bigint DEFAULT 0 NOT NULL,
+    due_at             timestamptz,
+    owner              text DEFAULT ''::text NOT NULL,
+    epoch              bigint DEFAULT 0 NOT NULL,
+    lease_until        timestamptz,
+    hold_until         timestamptz,
+    breaker            text DEFAULT 'closed'::text NOT NULL,
+    probes             integer DEFAULT 0 NOT NULL,
+    failures           integer DEFAULT 0 NOT NULL,
+    window_at          timestamptz,
+    window_total       integer DEFAULT 0 NOT NULL,
+    window_failed      integer DEFAULT 0 NOT NULL,
+    failing_since      timestamptz,
+    failing_event_sent boolean DEFAULT false NOT NULL,
+    last_success_at    timestamptz,
+    last_attempt_at    timestamptz,
+    CONSTRAINT lanes_pkey PRIMARY KEY (store_id, webhook_id),
     CONSTRAINT lanes_breaker_check CHECK (breaker = ANY (ARRAY['closed'::text, 'open'::text]))
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
-CREATE INDEX lanes_due_idx ON lanes (bucket, due_at) WHERE (due_at IS NOT NULL);
-COMMENT ON TABLE lanes IS 'global';
+CREATE INDEX lanes_due_idx ON lanes (((store_id % (64)::bigint)), due_at) WHERE (due_at IS NOT NULL);
+COMMENT ON TABLE lanes IS 'store';
 
 CREATE TABLE order_comments (
     store_id   bigint NOT NULL,
@@ -619,10 +618,9 @@ CREATE INDEX orders_updated_at_idx ON orders (store_id, updated_at, id);
 COMMENT ON TABLE orders IS 'store';
 
 CREATE TABLE pending_deliveries (
-    bucket           smallint NOT NULL,
+    store_id         bigint NOT NULL,
     webhook_id       bigint NOT NULL,
     sequence         bigint NOT NULL,
-    store_id         bigint NOT NULL,
     event_id         text NOT NULL,
     event_day        date NOT NULL,
     event_type       text NOT NULL,
@@ -635,13 +633,13 @@ CREATE TABLE pending_deliveries (
     attempt_count    integer DEFAULT 0 NOT NULL,
     attempts         text DEFAULT '[]'::text NOT NULL,
     created_at       timestamptz NOT NULL,
-    CONSTRAINT pending_deliveries_pkey PRIMARY KEY (bucket, webhook_id, sequence)
+    CONSTRAINT pending_deliveries_pkey PRIMARY KEY (store_id, webhook_id, sequence)
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
 ALTER TABLE pending_deliveries
     ALTER COLUMN attempts SET STATISTICS 0;
-CREATE INDEX pending_deliveries_due_idx ON pending_deliveries (bucket, webhook_id, due_at, sequence);
-CREATE INDEX pending_deliveries_order_idx ON pending_deliveries (bucket, webhook_id, ordered_by, sequence) WHERE (ordered_by IS NOT NULL);
-COMMENT ON TABLE pending_deliveries IS 'global';
+CREATE INDEX pending_deliveries_due_idx ON pending_deliveries (store_id, webhook_id, due_at, sequence);
+CREATE INDEX pending_deliveries_order_idx ON pending_deliveries (store_id, webhook_id, ordered_by, sequence) WHERE (ordered_by IS NOT NULL);
+COMMENT ON TABLE pending_deliveries IS 'store';
 
 CREATE TABLE product_terms (
     store_id   bigint NOT NULL,
@@ -835,34 +833,6 @@ CREATE INDEX usage_days_app_idx ON usage_days (app_id, day);
 CREATE INDEX usage_days_day_idx ON usage_days (day);
 COMMENT ON TABLE usage_days IS 'store';
 
-CREATE TABLE usage_hours (
-    store_id      bigint NOT NULL,
-    app_id        bigint NOT NULL,
-    hour          timestamptz NOT NULL,
-    requests      bigint NOT NULL,
-    client_errors bigint NOT NULL,
-    rate_limited  bigint NOT NULL,
-    server_errors bigint NOT NULL,
-    total_us      bigint NOT NULL,
-    ms_1          bigint NOT NULL,
-    ms_2          bigint NOT NULL,
-    ms_5          bigint NOT NULL,
-    ms_10         bigint NOT NULL,
-    ms_20         bigint NOT NULL,
-    ms_50         bigint NOT NULL,
-    ms_100        bigint NOT NULL,
-    ms_200        bigint NOT NULL,
-    ms_500        bigint NOT NULL,
-    ms_1000       bigint NOT NULL,
-    ms_2000       bigint NOT NULL,
-    ms_5000       bigint NOT NULL,
-    ms_more       bigint NOT NULL,
-    CONSTRAINT usage_hours_pkey PRIMARY KEY (store_id, app_id, hour)
-) WITH (fillfactor = 60);
-CREATE INDEX usage_hours_app_idx ON usage_hours (app_id, hour);
-CREATE INDEX usage_hours_hour_idx ON usage_hours (hour);
-COMMENT ON TABLE usage_hours IS 'store';
-
 CREATE TABLE variants (
     store_id            bigint NOT NULL,
     id                  bigint DEFAULT nextval('variant_ids'::regclass) NOT NULL,
@@ -940,11 +910,8 @@ CREATE INDEX webhooks_ended_idx ON webhooks (ended_at) WHERE (ended_at IS NOT NU
 CREATE UNIQUE INDEX webhooks_same_key ON webhooks (store_id, app_id, same_key) WHERE (ended_at IS NULL);
 COMMENT ON TABLE webhooks IS 'store';
 
-CREATE TYPE waiting_event AS (store_id bigint, id text, type text, resource_type text, resource_id bigint, resource_version integer, actor text, changes text, data text, created_at timestamptz);
-
 CREATE VIEW delivery_log AS
  SELECT deliveries.store_id,
-    (deliveries.store_id % 64::bigint)::smallint AS bucket,
     deliveries.webhook_id,
     deliveries.sequence,
     deliveries.event_id,
@@ -963,7 +930,6 @@ CREATE VIEW delivery_log AS
    FROM deliveries
 UNION ALL
  SELECT pending_deliveries.store_id,
-    pending_deliveries.bucket,
     pending_deliveries.webhook_id,
     pending_deliveries.sequence,
     pending_deliveries.event_id,
@@ -984,7 +950,7 @@ UNION ALL
     NULL::timestamp with time zone AS finished_at
    FROM pending_deliveries;
 
-CREATE VIEW subscribers AS
+CREATE VIEW subscriptions AS
  SELECT w.store_id,
     w.id,
     w.app_id,
@@ -992,7 +958,7 @@ CREATE VIEW subscribers AS
     w.filter,
     w.skip_own,
     w.ordering = 'resource'::text AS ordered,
-    i.scopes AS granted,
+    i.scopes AS granted_scopes,
     w.url,
     w.payload,
     w.fields,
