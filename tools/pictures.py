@@ -23,8 +23,8 @@ from playwright.sync_api import Page, sync_playwright
 
 from stoa.access.grants import install
 from stoa.access.operator import Operator, find_store
-from stoa.accounts.install_requests import request_install
 from stoa.accounts.contract import OwnedApp
+from stoa.accounts.install_requests import request_install
 from stoa.accounts.ownership import owned_app, register_app
 from stoa.accounts.registration import find_account
 from stoa.client import Client
