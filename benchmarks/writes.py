@@ -90,7 +90,7 @@ async def of_store(settings: Settings, store: Loaded, access: Access, *, baselin
         ),
         Measure(
             "create-order",
-            "an order of three lines, its stock, ledger, events and key; doubles are looked for",
+            "an order of three lines, its stock, ledger, events and key; suspected duplicates are searched",
             order,
             as_transaction(await record(settings, order), *_chosen(store)),
             baseline=order if baseline else None,
@@ -98,7 +98,7 @@ async def of_store(settings: Settings, store: Loaded, access: Access, *, baselin
         ),
         Measure(
             "unasked-order",
-            "the same without a contact, so that no doubles are looked for",
+            "the same without a contact, so that no suspected duplicates are searched",
             unasked,
             as_transaction(await record(settings, unasked), *_chosen(store)),
         ),

@@ -1,4 +1,4 @@
-"""Orders that look alike, found and told of; and orders that are copied on purpose."""
+"""Suspected duplicates and copies of orders."""
 
 import asyncio
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from tests.orders.counter import ADA, HOME, Counter
 
 
-async def doubles(counter: Counter, order: dict[str, Any], **params: Any) -> list[dict[str, Any]]:
+async def duplicates_of(counter: Counter, order: dict[str, Any], **params: Any) -> list[dict[str, Any]]:
     return (await counter.client.get(f"/orders/{order['id']}/duplicates", params=params)).json()["data"]
 
 
@@ -20,7 +20,7 @@ async def test_the_same_purchase_again_is_suspected_on_both_sides(counter: Count
     assert second["suspected_duplicates_count"] == 1
     seen = await counter.get(first)
     assert (seen["suspected_duplicates_count"], seen["version"]) == (1, 2)
-    (of_first,), (of_second,) = await doubles(counter, first), await doubles(counter, second)
+    (of_first,), (of_second,) = await duplicates_of(counter, first), await duplicates_of(counter, second)
     assert (of_first["order_id"], of_second["order_id"]) == (second["id"], first["id"])
     assert (of_second["kind"], of_second["score"], of_second["number"]) == ("suspected", 1.0, first["number"])
     assert set(of_second["reasons"]) == {
@@ -37,16 +37,16 @@ async def test_the_same_purchase_again_is_suspected_on_both_sides(counter: Count
     assert found.json()["meta"]["total"] == 2
 
 
-async def test_a_guest_is_known_by_phone_or_address(counter: Counter) -> None:
+async def test_a_guest_is_recognized_by_phone_or_email(counter: Counter) -> None:
     first = await counter.place(("TEA", 2), contact={"phone": ADA["phone"]}, shipping_address=HOME)
     second = await counter.place(
         ("POT-B", 1), contact={"phone": "+44 20 79460018"}, shipping_address={**HOME, "city": "bath"}
     )
-    (found,) = await doubles(counter, second)
+    (found,) = await duplicates_of(counter, second)
     assert (found["order_id"], found["reasons"], found["score"]) == (first["id"], ["same_phone", "same_address"], 0.45)
 
 
-async def test_strangers_and_other_purchases_are_not_suspected(counter: Counter) -> None:
+async def test_other_contacts_and_other_baskets_are_not_suspected(counter: Counter) -> None:
     await counter.place(("TEA", 2), customer=ADA, shipping_address=HOME)
     for lines, body in (
         ([("TEA", 2)], {"contact": {"email": "bo@example.com"}, "shipping_address": HOME}),
@@ -65,10 +65,10 @@ async def test_orders_far_apart_are_not_suspected(counter: Counter) -> None:
     ):
         later = await counter.place(("TEA", 1), customer=ADA, placed_at=placed_at, window_hours=hours)
         assert later["suspected_duplicates_count"] == expected, placed_at
-    assert [each["seconds_apart"] for each in await doubles(counter, first)] == [3 * 86_400]
+    assert [each["seconds_apart"] for each in await duplicates_of(counter, first)] == [3 * 86_400]
 
 
-async def test_a_cancelled_order_is_nobodys_double(counter: Counter) -> None:
+async def test_a_cancelled_order_is_no_suspected_duplicate(counter: Counter) -> None:
     first, second = [await counter.place(("TEA", 1), customer=ADA) for _ in range(2)]
     await counter.forget()
     cancelled = await counter.move(first, "cancelled")
@@ -77,12 +77,12 @@ async def test_a_cancelled_order_is_nobodys_double(counter: Counter) -> None:
     assert (seen["suspected_duplicates_count"], seen["version"]) == (0, 2)
     told = {(event["type"], event["resource_id"]) for event in await counter.events()}
     assert told == {("order.status_changed", first["id"]), ("order.updated", second["id"])}
-    assert [each["status"] for each in await doubles(counter, second)] == ["cancelled"]
+    assert [each["status"] for each in await duplicates_of(counter, second)] == ["cancelled"]
     third = await counter.place(("TEA", 1), customer=ADA)
-    assert [each["order_id"] for each in await doubles(counter, third)] == [second["id"]]
+    assert [each["order_id"] for each in await duplicates_of(counter, third)] == [second["id"]]
 
 
-async def test_whoever_asks_is_refused_instead(counter: Counter) -> None:
+async def test_a_suspected_duplicate_is_refused_on_request(counter: Counter) -> None:
     first = await counter.place(("TEA", 1), customer=ADA)
     await counter.forget()
     answer = await counter.post(("TEA", 1), customer=ADA, reject_suspected_duplicates=True)
@@ -94,7 +94,7 @@ async def test_whoever_asks_is_refused_instead(counter: Counter) -> None:
     assert (await counter.place(("POT-B", 1), customer=ADA, reject_suspected_duplicates=True))["number"] == 1002
 
 
-async def test_of_many_at_once_who_ask_to_be_refused_one_is_placed(counter: Counter) -> None:
+async def test_of_concurrent_duplicates_that_may_be_refused_one_is_placed(counter: Counter) -> None:
     answers = await asyncio.gather(
         *(counter.post(("TEA", 1), customer=ADA, reject_suspected_duplicates=True) for _ in range(10))
     )
@@ -102,18 +102,18 @@ async def test_of_many_at_once_who_ask_to_be_refused_one_is_placed(counter: Coun
     assert await counter.stock("TEA") == (10, 1)
 
 
-async def test_of_many_at_once_every_pair_is_found(counter: Counter) -> None:
+async def test_every_pair_of_concurrent_duplicates_is_found(counter: Counter) -> None:
     orders = await asyncio.gather(*(counter.place(("TEA", 1), customer=ADA) for _ in range(8)))
     counts = [(await counter.get(order))["suspected_duplicates_count"] for order in orders]
     assert counts == [7] * 8
 
 
-async def test_a_flood_of_doubles_stays_cheap(counter: Counter) -> None:
+async def test_an_order_has_at_most_ten_suspected_duplicates_when_placed(counter: Counter) -> None:
     orders = [await counter.place(("CLASS", 1), customer=ADA) for _ in range(13)]
     assert [order["suspected_duplicates_count"] for order in orders] == [*range(11), 10, 10]
 
 
-async def test_two_doubles_cancelled_at_once_leave_no_suspicion(counter: Counter) -> None:
+async def test_duplicates_that_are_cancelled_concurrently_are_no_longer_suspected(counter: Counter) -> None:
     orders = [await counter.place(("CLASS", 1), customer=ADA) for _ in range(6)]
     answers = await asyncio.gather(*(counter.put(order, status="cancelled") for order in orders[:5]))
     assert [answer.status_code for answer in answers] == [200] * 5
@@ -167,9 +167,9 @@ async def test_a_copy_takes_along_what_was_agreed_and_nothing_else(counter: Coun
     assert (await counter.timeline(copy))[0]["body"] == f"Copied from order {order['number']}."
     assert (await counter.timeline(order))[0]["body"] == f"Copied to order {copy['number']}."
     assert (copy["suspected_duplicates_count"], (await counter.get(order))["suspected_duplicates_count"]) == (0, 0)
-    (entry,) = await doubles(counter, order)
+    (entry,) = await duplicates_of(counter, order)
     assert (entry["order_id"], entry["kind"]) == (copy["id"], "copy")
-    assert (await doubles(counter, copy), await doubles(counter, order, kind="suspected")) == ([], [])
+    assert (await duplicates_of(counter, copy), await duplicates_of(counter, order, kind="suspected")) == ([], [])
 
 
 async def test_a_copy_at_todays_prices_leaves_old_discounts_and_taxes_behind(counter: Counter) -> None:

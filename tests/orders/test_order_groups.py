@@ -249,7 +249,7 @@ async def test_an_order_that_loses_the_race_for_the_last_unit_leaves_no_customer
     assert (await here.client.get("/customers")).json()["meta"]["total"] == 0
 
 
-async def test_their_numbers_follow_one_another(here: GroupCounter) -> None:
+async def test_numbers_of_a_group_are_consecutive(here: GroupCounter) -> None:
     answers = await post_group(here, [{"line_items": lines(("JUG", 1))} for _ in range(4)])
     numbers = [answer.json()["data"]["number"] for answer in answers]
     assert numbers == list(range(numbers[0], numbers[0] + 4))
@@ -270,7 +270,7 @@ async def test_each_answer_is_the_stored_order(here: GroupCounter) -> None:
         assert entry["body"].startswith("Placed by ")
 
 
-async def test_one_that_cannot_be_had_leaves_the_others_alone(here: GroupCounter) -> None:
+async def test_an_order_without_enough_stock_does_not_affect_the_others(here: GroupCounter) -> None:
     bodies = [{"line_items": lines(("CUP", 5), ("JUG", 1))} for _ in range(3)] + [{"line_items": lines(("NONE", 1))}]
     answers = await post_group(here, bodies)
     assert statuses(answers) == [201, 201, 409, 422]
@@ -290,7 +290,7 @@ async def test_suspected_duplicates_of_one_group_are_found(here: GroupCounter) -
     assert [(await here.get(order))["suspected_duplicates_count"] for order in placed] == [1, 1]
 
 
-async def test_an_external_id_is_given_once(here: GroupCounter) -> None:
+async def test_an_external_id_is_used_once(here: GroupCounter) -> None:
     body = {"line_items": lines(("JUG", 1)), "external_id": "web-1"}
     answers = await post_group(here, [body, body, {"line_items": lines(("JUG", 1)), "external_id": "web-2"}])
     assert sorted(answer.status_code for answer in answers) == [201, 201, 409]
@@ -299,7 +299,7 @@ async def test_an_external_id_is_given_once(here: GroupCounter) -> None:
     assert refused.json()["existing_id"] == won.json()["data"]["id"]
 
 
-async def test_customers_are_found_and_counted(here: GroupCounter) -> None:
+async def test_orders_of_a_group_count_for_their_customers(here: GroupCounter) -> None:
     known = (await here.client.post("/customers", json=ADA)).json()["data"]
     paid = {"payment_status": "paid", "line_items": lines(("JUG", 1))}
     answers = await post_group(
@@ -320,7 +320,7 @@ async def test_customers_are_found_and_counted(here: GroupCounter) -> None:
     assert (await here.client.get(f"/customers/{new}")).json()["data"]["orders_count"] == 1
 
 
-async def test_a_draft_takes_nothing_and_leaves_its_customer_as_it_was(here: GroupCounter) -> None:
+async def test_a_draft_reserves_nothing_and_does_not_change_its_customer(here: GroupCounter) -> None:
     known = (await here.client.post("/customers", json=ADA)).json()["data"]
     draft = {"status": "draft", "line_items": lines(("CUP", 3)), "customer_id": known["id"]}
     answers = await post_group(here, [draft, {"line_items": lines(("CUP", 1))}])

@@ -1,4 +1,4 @@
-"""Many hands on the same orders and shelves: nothing is sold twice, nothing happens twice, nobody meets a 5xx."""
+"""Concurrent calls on the same orders and stock: no unit is sold twice, no effect happens twice, and no call fails with 5xx."""
 
 import asyncio
 import random
@@ -23,7 +23,7 @@ def product(sku: str, on_hand: int) -> dict[str, Any]:
 
 @pytest.fixture
 async def busy(settings: Settings, db: Database) -> AsyncIterator[Shop]:
-    """A shop whose app may have as many requests in flight as it likes, over ten connections."""
+    """A store whose app may have 1,000 requests in flight, over ten database connections."""
     application = Application(msgspec.structs.replace(settings, app_concurrency=1000, database_pool=10))
     shop = await open_shop(application, db)
     yield shop
@@ -32,7 +32,7 @@ async def busy(settings: Settings, db: Database) -> AsyncIterator[Shop]:
 
 
 async def rush(calls: Iterable[Coroutine[Any, Any, httpx.Response]]) -> list[httpx.Response]:
-    """All at once, two for each connection: more would only wait for one, and on a busy machine for too long."""
+    """Run calls concurrently, two for each database connection; more would only wait, on a busy machine for too long."""
     turn = asyncio.Semaphore(20)
 
     async def each(call: Coroutine[Any, Any, httpx.Response]) -> httpx.Response:
@@ -42,10 +42,10 @@ async def rush(calls: Iterable[Coroutine[Any, Any, httpx.Response]]) -> list[htt
     return await asyncio.gather(*map(each, calls))
 
 
-async def test_what_there_is_is_sold_and_not_one_more(busy: Shop) -> None:
+async def test_all_stock_is_sold_and_no_unit_more(busy: Shop) -> None:
     counter = await Counter(busy).open(product("A", 60), product("B", 60), product("C", 60))
     dice = random.Random(4)
-    # Whole order lists in every order, so that nothing about them gives the locks an order.
+    # Lines are in random order, so that they give the locks no order.
     baskets = [[(sku, dice.randint(1, 2)) for sku in dice.sample("ABC", dice.randint(1, 3))] for _ in range(300)]
     answers = await rush(counter.post(*basket) for basket in baskets)
     assert set(Tally(answer.status_code for answer in answers)) == {201, 409}
@@ -64,7 +64,7 @@ async def test_what_there_is_is_sold_and_not_one_more(busy: Shop) -> None:
 
 
 async def test_three_thousand_buyers_get_a_thousand_units(busy: Shop, settings: Settings) -> None:
-    """Three services beside one another, as workers are, and baskets of one to three lines in every order."""
+    """Three applications on one database, as workers are, and baskets of one to three lines in random order."""
     stock = {"A": 400, "B": 350, "C": 250}
     counter = await Counter(busy).open(*(product(sku, units) for sku, units in stock.items()))
     roomy = msgspec.structs.replace(settings, app_concurrency=1000, database_pool=8)
@@ -178,7 +178,7 @@ async def test_parts_shipped_at_once_add_up(busy: Shop) -> None:
     order = await counter.place(("TEA", 20), status="processing")
     part = [{"id": order["line_items"][0]["id"], "quantity": 1}]
     answers = await rush(counter.put(order, status="shipped", line_items=part) for _ in range(30))
-    # What comes after the last unit finds the order shipped, which is where it was to go.
+    # Calls after the last unit find the order shipped already, which is no error.
     assert Tally(answer.status_code for answer in answers) == {200: 30}
     assert (await counter.get(order))["status"] == "shipped"
     assert await counter.stock("TEA") == (30, 0)

@@ -1,4 +1,4 @@
-"""Coalescer: who waits is served together, nobody waits for company, and nobody pays for another."""
+"""Coalescer: waiting items are served as a group, no item waits for more items, and groups do not affect each other."""
 
 import asyncio
 from collections.abc import Sequence
@@ -8,8 +8,8 @@ import pytest
 from stoa.rest.coalescing import Coalescer
 
 
-class Desk:
-    """Serves groups and notes them; a group waits until it is let go."""
+class Server:
+    """Serves groups and records them; a group waits until the server is open."""
 
     def __init__(self) -> None:
         self.groups: list[tuple[str, list[int]]] = []
@@ -28,73 +28,81 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
-async def test_the_first_is_served_at_once_and_the_rest_together() -> None:
-    desk = Desk()
-    coalescer = Coalescer(desk.serve)
+async def test_the_first_item_is_served_at_once_and_the_rest_as_a_group() -> None:
+    server = Server()
+    coalescer = Coalescer(server.serve)
     first = asyncio.create_task(coalescer.submit("a", 1))
     await settle()
     rest = [asyncio.create_task(coalescer.submit("a", item)) for item in (2, 3, 4)]
     await settle()
-    assert desk.groups == [("a", [1])]
-    desk.open.set()
+    assert server.groups == [("a", [1])]
+    server.open.set()
     assert await asyncio.gather(first, *rest) == [10, 20, 30, 40]
-    assert desk.groups == [("a", [1]), ("a", [2, 3, 4])]
+    assert server.groups == [("a", [1]), ("a", [2, 3, 4])]
 
 
 async def test_keys_do_not_wait_for_one_another() -> None:
-    desk = Desk()
-    coalescer = Coalescer(desk.serve)
+    server = Server()
+    coalescer = Coalescer(server.serve)
     asked = [asyncio.create_task(coalescer.submit(key, 1)) for key in "ab"]
     await settle()
-    assert desk.groups == [("a", [1]), ("b", [1])]
-    desk.open.set()
+    assert server.groups == [("a", [1]), ("b", [1])]
+    server.open.set()
     assert await asyncio.gather(*asked) == [10, 10]
 
 
-async def test_a_group_is_no_larger_than_it_may_be() -> None:
-    desk = Desk()
-    desk.open.set()
-    coalescer = Coalescer(desk.serve, max_items=2)
+async def test_a_group_has_at_most_max_items() -> None:
+    server = Server()
+    server.open.set()
+    coalescer = Coalescer(server.serve, max_items=2)
     assert await asyncio.gather(*(coalescer.submit("a", item) for item in range(5))) == [0, 10, 20, 30, 40]
-    assert [items for _, items in desk.groups] == [[0, 1], [2, 3], [4]]
+    assert [items for _, items in server.groups] == [[0, 1], [2, 3], [4]]
 
 
-async def test_what_goes_wrong_is_told_to_its_group_and_to_nobody_else() -> None:
-    desk = Desk()
-    coalescer = Coalescer(desk.serve, max_items=2)
+async def test_a_group_weighs_at_most_max_weight() -> None:
+    server = Server()
+    server.open.set()
+    coalescer = Coalescer(server.serve, weigh=lambda item: item, max_weight=5)
+    assert await asyncio.gather(*(coalescer.submit("a", item) for item in (2, 3, 1, 9, 1))) == [20, 30, 10, 90, 10]
+    assert [items for _, items in server.groups] == [[2, 3], [1], [9], [1]]
+
+
+async def test_an_error_reaches_its_group_only() -> None:
+    server = Server()
+    coalescer = Coalescer(server.serve, max_items=2)
     asked = [asyncio.create_task(coalescer.submit("a", item)) for item in (12, 13, 14, 15)]
-    desk.open.set()
+    server.open.set()
     answers = await asyncio.gather(*asked, return_exceptions=True)
     assert [type(answer) for answer in answers[:2]] == [ValueError, ValueError]
     assert answers[2:] == [140, 150]
 
 
-async def test_one_who_leaves_takes_nothing_from_the_others() -> None:
-    desk = Desk()
-    coalescer = Coalescer(desk.serve)
+async def test_a_cancelled_caller_does_not_affect_the_others() -> None:
+    server = Server()
+    coalescer = Coalescer(server.serve)
     asked = [asyncio.create_task(coalescer.submit("a", item)) for item in (1, 2, 3)]
     await settle()
     asked[0].cancel()
     await settle()
-    desk.open.set()
+    server.open.set()
     assert await asyncio.gather(*asked[1:]) == [20, 30]
     with pytest.raises(asyncio.CancelledError):
         await asked[0]
     assert await coalescer.submit("a", 4) == 40
 
 
-async def test_a_group_that_takes_long_is_not_waited_for() -> None:
-    desk = Desk()
-    coalescer = Coalescer(desk.serve, patience_s=0.01)
+async def test_the_next_group_does_not_wait_for_an_overdue_one() -> None:
+    server = Server()
+    coalescer = Coalescer(server.serve, patience_s=0.01)
     slow = asyncio.create_task(coalescer.submit("a", 1))
     await settle()
     waiting = [asyncio.create_task(coalescer.submit("a", item)) for item in (2, 3)]
-    while len(desk.groups) < 2:
+    while len(server.groups) < 2:
         await asyncio.sleep(0.005)
     late = asyncio.create_task(coalescer.submit("a", 4))
-    while len(desk.groups) < 3:
+    while len(server.groups) < 3:
         await asyncio.sleep(0.005)
-    assert [items for _, items in desk.groups] == [[1], [2, 3], [4]]
-    desk.open.set()
+    assert [items for _, items in server.groups] == [[1], [2, 3], [4]]
+    server.open.set()
     assert await asyncio.gather(slow, *waiting, late) == [10, 20, 30, 40]
     assert await coalescer.submit("a", 5) == 50

@@ -32,7 +32,7 @@ async def create_order_comment(call: Call, order_id: int, body: NewComment) -> C
 
     Comments cannot be changed. A comment is internal to the store unless `visibility` is `customer`.
     """
-    if await queries.HOLD.maybe(call.db, call.store_id, order_id) is None:
+    if await queries.LOCK_SHARED.maybe(call.db, call.store_id, order_id) is None:
         raise NotFound("There is no order with this id.")
     call.subject = Subject("order", order_id)
     author = author_of(call)

@@ -371,4 +371,4 @@ ADD_COMMENT = Query(
         RETURNING id, convert_to({_COMMENT}, 'UTF8') AS doc""",
 )
 # An erasure of the order's customer waits until the comment is committed.
-HOLD = Query(int, "SELECT id FROM orders WHERE store_id = $1 AND id = $2 FOR SHARE")
+LOCK_SHARED = Query(int, "SELECT id FROM orders WHERE store_id = $1 AND id = $2 FOR SHARE")
