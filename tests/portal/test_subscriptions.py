@@ -158,7 +158,7 @@ async def test_the_secret_is_shown_once_and_never_packed(place: Place) -> None:
     assert "content-encoding" not in answer.headers
     again = await person.client.post(f"{place.path}/new-webhook", data=data, headers=headers)
     assert again.status_code == 422
-    assert "already hears these events" in again.text
+    assert "already sends these events" in again.text
     assert "whsec_" not in again.text
     await person.open(f"{place.path}/webhooks")
     assert "whsec_" not in person.text
