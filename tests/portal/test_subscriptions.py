@@ -99,7 +99,7 @@ async def test_the_secret_is_shown_once_and_never_compressed(app: InstalledApp) 
     assert "content-encoding" not in response.headers
     again = await user.client.post(f"{app.path}/new-webhook", data=data, headers=headers)
     assert again.status_code == 422
-    assert "already hears these events" in again.text
+    assert "already sends these events" in again.text
     assert "whsec_" not in again.text
     await user.open(f"{app.path}/webhooks")
     assert "whsec_" not in user.text

@@ -64,7 +64,7 @@ class DeliveryRow(msgspec.Struct):
 
 _DELIVERIES = """SELECT sequence, event_type, resource_type, resource_id, status, attempt_count::bigint,
        coalesce((attempts::json -> -1)::text, '') AS last_attempt, created_at
-  FROM delivery_log WHERE store_id = $1 AND bucket = ($1::bigint % 64)::smallint AND webhook_id = $2"""
+  FROM delivery_log WHERE store_id = $1 AND webhook_id = $2"""
 NEW_DELIVERIES = Query(DeliveryRow, f"{_DELIVERIES} AND sequence > $3 ORDER BY sequence DESC LIMIT $4")
 DELIVERIES = Query(DeliveryRow, f"{_DELIVERIES} AND sequence = ANY ($3::bigint[]) ORDER BY sequence")
 

@@ -132,6 +132,26 @@ async def test_a_wake_up_that_was_lost_is_found_by_the_sweeper(shop: Shop, setti
             await receiver.until(1)
 
 
+async def test_an_empty_lane_with_an_open_breaker_is_not_leased_again_and_again(shop: Shop, settings: Settings) -> None:
+    hook = await subscribe(shop, "http://127.0.0.1:1/", "product.created")
+    await shop.db.execute(
+        """UPDATE lanes SET breaker = 'open', hold_until = now() - interval '1 minute', due_at = now()
+            WHERE store_id = $1 AND webhook_id = $2""",
+        shop.store_id,
+        hook.id,
+    )
+    before = (await lane(shop.db, hook.id))["epoch"]
+
+    async def released() -> bool:
+        state = await lane(shop.db, hook.id)
+        return state["epoch"] > before and state["owner"] == "" and state["due_at"] is None
+
+    async with working(settings):
+        await until(released, "the lane is released")
+        await asyncio.sleep(0.5)
+        assert (await lane(shop.db, hook.id))["epoch"] == before + 1
+
+
 async def test_a_lane_without_room_for_its_pace_sends_no_faster(shop: Shop, settings: Settings) -> None:
     async with Receiver() as receiver, working(settings):
         await subscribe(shop, receiver.url, "product.created", rate_per_s=10)

@@ -14,7 +14,7 @@ from tests.support.receivers import Receiver
 from tests.support.service import Service, free_port, new_database
 from tests.webhooks.workers import until
 
-OPERATIONS = Path(__file__).parents[2] / "docs/operations"
+OPERATIONS = Path(__file__).parents[3] / "docs/operations"
 
 
 async def test_a_service_delivers_what_happens_and_counts_it(tmp_path: Path) -> None:

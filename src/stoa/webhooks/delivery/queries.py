@@ -245,7 +245,7 @@ class LaneState(InputRow, ReceiverHealth, kw_only=True):
 
 class SettledLane(msgspec.Struct):
     lane: int
-    state: Literal["leased", "released", "due"]
+    state: str  # leased, released or due
 
 
 DUE_BUCKETS = Query(
