@@ -37,7 +37,7 @@ from stoa.imports.jobs import new_import_id, start_import
 from stoa.imports.products import PRODUCTS
 from stoa.imports.queries import GET, STORE
 from stoa.imports.runner import claim_this, run_import
-from stoa.rest.endpoint import Store
+from stoa.rest.request import Store
 from stoa.settings import Settings, load
 
 TABLES = ("products", "product_terms", "variants", "stock_movements", "events")

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from stoa.access.ttl_cache import TtlCache
+from stoa.access.admission import TtlCache
 
 
 class Source:

@@ -19,7 +19,7 @@ from stoa.products.bodies import NewProduct
 from stoa.products.rules import new_product
 from stoa.products.save import save
 from stoa.rest.body import convert
-from stoa.rest.endpoint import Call, Caller
+from stoa.rest.request import Call, Caller
 from tests.support.shops import PERSON, SHIRT
 
 CALLER = Caller(0, "Till", frozenset(), 1, 1)

@@ -12,9 +12,10 @@ from tests.support.shops import Shop, open_shop
 
 from stoa.app import Application
 from stoa.db.pool import Connection, Database
-from stoa.rest.endpoint import Call, Created, Routes
+from stoa.rest.endpoint import Created, Routes
 from stoa.rest.group_commit import MAX_BYTES, RefusedCalls, StaleGroup, alone
 from stoa.rest.problems import Refusal
+from stoa.rest.request import Call
 from stoa.settings import Settings
 
 BODY = '"price":"5.00","colour":"red","pinned":false,"detail":{"author":null,"pages":null},"labels":[]'

@@ -1,12 +1,15 @@
 """Admission: finds the store that a URL names, and the app behind a token with its scopes on that store."""
 
+import asyncio
+from collections.abc import Callable, Coroutine
+from time import monotonic
+from typing import Any, Generic, TypeVar
+
 from stoa.access.addresses import named_by_host, named_by_path
 from stoa.access.credentials import is_access_token, keyed_hash
 from stoa.access.queries import STORE_BY_HANDLE, STORE_BY_HOST, TOKEN_ACCESS
 from stoa.access.rules import in_force
-from stoa.access.ttl_cache import TtlCache
 from stoa.db.query import Executor
-from stoa.rest.endpoint import Caller, Store
 from stoa.rest.problems import (
     AppNotInstalled,
     AppSuspended,
@@ -15,10 +18,14 @@ from stoa.rest.problems import (
     Refusal,
     StoreSuspended,
 )
+from stoa.rest.request import Caller, Store
 from stoa.settings import Settings, secret_key
 
 # Every worker asks the database again after this TTL, so a revocation takes effect everywhere within a second.
 TTL_S = 0.8
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
 
 
 class Admission:
@@ -84,3 +91,64 @@ class Admission:
             found.rate_refill or self._settings.rate_refill,
         )
         return caller, found.seconds_left
+
+
+class TtlCache(Generic[Key, Value]):
+    """A bounded TTL cache with single-flight lookups: concurrent callers of one key share one lookup.
+
+    `look_up` returns a value and how many seconds it may be cached.
+    """
+
+    def __init__(
+        self,
+        look_up: Callable[[Key], Coroutine[Any, Any, tuple[Value, float]]],
+        *,
+        seconds: float,
+        most: int = 10_000,
+    ) -> None:
+        self._look_up = look_up
+        self._seconds = seconds
+        self._most = most
+        self._entries: dict[Key, tuple[float, Value]] = {}  # with their expiry, oldest first
+        self._running: dict[Key, tuple[float, asyncio.Task[tuple[Value, float]]]] = {}
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def cached(self, key: Key) -> Value | None:
+        """The cached value, unless it has expired."""
+        entry = self._entries.get(key)
+        return entry[1] if entry is not None and monotonic() < entry[0] else None
+
+    async def find(self, key: Key) -> Value:
+        """Look the value up, or join a recent lookup that is still running."""
+        now = monotonic()
+        running = self._running.get(key)
+        # A value is as old as its lookup: a lookup that began a TTL ago is too old to join.
+        if running is None or now >= running[0]:
+            task = asyncio.create_task(self._look_up(key))
+            running = self._running[key] = (now + self._seconds, task)
+            task.add_done_callback(lambda done: self._store(key, now, done))
+        # A caller that is cancelled must not cancel the lookup for the others.
+        value, _ = await asyncio.shield(running[1])
+        return value
+
+    def _store(self, key: Key, started_at: float, task: asyncio.Task[tuple[Value, float]]) -> None:
+        running = self._running.get(key)
+        if running is not None and running[1] is task:
+            del self._running[key]
+        if task.cancelled() or task.exception() is not None:
+            return
+        value, seconds = task.result()
+        self._entries.pop(key, None)
+        if seconds > 0:
+            self._entries[key] = (started_at + min(seconds, self._seconds), value)
+        self._evict()
+
+    def _evict(self) -> None:
+        now = monotonic()
+        while self._entries:
+            oldest = next(iter(self._entries))
+            if len(self._entries) <= self._most and self._entries[oldest][0] > now:
+                return
+            del self._entries[oldest]

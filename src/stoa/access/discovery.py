@@ -10,7 +10,7 @@ from starlette.responses import Response
 from stoa.access.addresses import ServiceUrls
 from stoa.access.contract import SCOPES
 from stoa.rest.dispatch import PREFIX
-from stoa.rest.endpoint import Access
+from stoa.rest.request import Access
 from stoa.settings import Settings
 
 _AUTH_METHODS = ["client_secret_basic", "client_secret_post"]

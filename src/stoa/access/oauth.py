@@ -30,9 +30,8 @@ from stoa.db.pool import Database
 from stoa.ids import new_id
 from stoa.rest.body import read_body
 from stoa.rest.dispatch import PREFIX
-from stoa.rest.endpoint import Access
 from stoa.rest.problems import Refusal
-from stoa.rest.request import ClientGone
+from stoa.rest.request import Access, ClientGone
 from stoa.settings import Settings, secret_key
 
 _MOST_BYTES = 16 * 1024

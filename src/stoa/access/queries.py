@@ -6,7 +6,7 @@ import msgspec
 
 from stoa.access.contract import App, AppSecret, Installation, StoreRow
 from stoa.db.query import Command, Query
-from stoa.rest.endpoint import Store
+from stoa.rest.request import Store
 
 _ADDRESS = "it finds the store that a URL names"
 _CLIENT = "a client authenticates before any store is known"

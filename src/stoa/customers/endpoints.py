@@ -24,10 +24,11 @@ from stoa.customers.working_copy import CustomerCopy
 from stoa.customers.workspace import CustomerWorkspace
 from stoa.db.documents import exactly, json_of
 from stoa.events.outbox import Cause
-from stoa.rest.endpoint import Call, Created, NoContent, One, Page, Routes, Subject
+from stoa.rest.endpoint import Created, NoContent, One, Page, Routes
 from stoa.rest.lists import ListQuery, list_page
 from stoa.rest.patch import check_echoes
 from stoa.rest.problems import ExternalIdTaken, NotFound
+from stoa.rest.request import Call, Subject
 
 routes = Routes("Customers")
 

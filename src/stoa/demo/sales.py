@@ -12,7 +12,7 @@ from stoa.db.query import Executor
 from stoa.orders.bodies import NewOrder, StatusChange
 from stoa.orders.endpoints import create_order, update_order_status
 from stoa.rest.body import convert, parse
-from stoa.rest.endpoint import Call, Caller, Store
+from stoa.rest.request import Call, Caller, Store
 
 _SAMPLE_DATA = Caller(0, "Sample data", frozenset(), 1, 1)
 

@@ -16,9 +16,10 @@ from stoa.inventory.contract import (
 from stoa.inventory.examples import ADJUSTMENTS
 from stoa.inventory.queries import Move, Moved
 from stoa.rest.batch import Batch, BatchFailed, TooManyItems, check_size, done, failed, refuse_all
-from stoa.rest.endpoint import Call, Page, Routes
+from stoa.rest.endpoint import Page, Routes
 from stoa.rest.lists import ListQuery, list_page
 from stoa.rest.problems import Fault, Refusal, ValidationFailed, counted
+from stoa.rest.request import Call
 
 routes = Routes("Products")
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from stoa.rest.endpoint import Store
 from stoa.rest.openapi.envelopes import PAGE_META
+from stoa.rest.request import Store
 
 STORE = Store(7, "demo", "Hearth & Loom", "USD", "active")
 APP_ID, APP_NAME = 3, "Stock Sync"

@@ -7,9 +7,10 @@ from stoa.orders.contract import COMMENTS, Comment
 from stoa.orders.documents import author_of
 from stoa.orders.events import OrderCommentCreated
 from stoa.orders.examples import NEW_COMMENT
-from stoa.rest.endpoint import Call, Created, Page, Routes, Subject
+from stoa.rest.endpoint import Created, Page, Routes
 from stoa.rest.lists import ListQuery, list_page
 from stoa.rest.problems import NotFound
+from stoa.rest.request import Call, Subject
 
 routes = Routes("Orders")
 

@@ -11,8 +11,8 @@ from stoa.db.documents import json_of
 from stoa.events.outbox import Actor
 from stoa.orders.rules import TRANSITIONS
 from stoa.orders.states import LineState, OrderState
-from stoa.rest.endpoint import Call
 from stoa.rest.problems import Fault, ValidationFailed
+from stoa.rest.request import Call
 
 _AMOUNTS = ("discount_total", "shipping_total", "tax_total", "amount_paid", "amount_refunded")
 _LINE_AMOUNTS = ("unit_price", "discount_total", "tax_total")

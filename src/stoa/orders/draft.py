@@ -21,8 +21,8 @@ from stoa.orders.queries import Offer
 from stoa.orders.rules import change_payment, line_faults, sum_faults
 from stoa.orders.states import LineState, OrderState
 from stoa.rest.checks import MOST_FAULTS
-from stoa.rest.endpoint import Call, Store
 from stoa.rest.problems import ExternalIdTaken, Fault, Refusal, ValidationFailed, counted
+from stoa.rest.request import Call, Store
 
 _EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -29,12 +29,13 @@ from stoa.orders.rules import change_payment, change_status, check_editable, sum
 from stoa.orders.states import OrderState
 from stoa.orders.update import Consequences, Entry, load, update
 from stoa.rest.body import convert
-from stoa.rest.endpoint import Call, Created, One, Page, Routes
+from stoa.rest.endpoint import Created, One, Page, Routes
 from stoa.rest.filters import Flag
 from stoa.rest.group_commit import alone
 from stoa.rest.lists import ListQuery, list_page
 from stoa.rest.patch import check_echoes, merge
 from stoa.rest.problems import ExternalIdTaken, Fault, NotFound, ValidationFailed, counted
+from stoa.rest.request import Call
 
 MOST_PARCELS = 100
 routes = Routes("Orders")

@@ -28,9 +28,10 @@ from stoa.orders.draft import reserve
 from stoa.orders.events import Changes
 from stoa.orders.rules import Traits, contribution, stock_effects
 from stoa.orders.states import OrderState
-from stoa.rest.endpoint import Call, One, Store
+from stoa.rest.endpoint import One
 from stoa.rest.group_commit import RefusedCalls
 from stoa.rest.problems import Refusal
+from stoa.rest.request import Call, Store
 
 FIRST_VERSION = 1
 

@@ -15,9 +15,10 @@ from stoa.orders.examples import ADDED_LINES, LINE_CHANGES
 from stoa.orders.rules import check_editable, sum_faults
 from stoa.orders.states import LineState, OrderState
 from stoa.orders.update import Consequences, Entry, load, update
-from stoa.rest.endpoint import Call, Created, One, Routes
+from stoa.rest.endpoint import Created, One, Routes
 from stoa.rest.patch import check_echoes, merge
 from stoa.rest.problems import Fault, NotFound, ValidationFailed, VersionConflict, counted
+from stoa.rest.request import Call
 
 routes = Routes("Orders")
 

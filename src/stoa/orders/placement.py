@@ -22,9 +22,10 @@ from stoa.orders.events import OrderCreated, OrderDuplicateSuspected
 from stoa.orders.insert import Placement, Suspect, insert, number
 from stoa.orders.rules import HOLDING, Traits, likeness, traits_of
 from stoa.orders.states import OrderState
-from stoa.rest.endpoint import Call, Created, One, Subject
+from stoa.rest.endpoint import Created, One
 from stoa.rest.group_commit import RefusedCalls, StaleGroup
 from stoa.rest.problems import Refusal
+from stoa.rest.request import Call, Subject
 
 MOST_SUSPECTS = 10
 

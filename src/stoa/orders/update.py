@@ -20,8 +20,9 @@ from stoa.orders.draft import customer_sum_too_large, short_fault
 from stoa.orders.events import Changes
 from stoa.orders.rules import Effect, contribution, stock_effects, traits_of
 from stoa.orders.states import OrderState
-from stoa.rest.endpoint import Call, One, Store, Subject
+from stoa.rest.endpoint import One
 from stoa.rest.problems import ExternalIdTaken, Fault, NotFound, counted
+from stoa.rest.request import Call, Store, Subject
 
 
 class Entry(msgspec.Struct):

@@ -12,8 +12,8 @@ from stoa.db.query import Query
 from stoa.portal.dispatch import not_found
 from stoa.portal.forms import FormError
 from stoa.portal.visit import Visit
-from stoa.rest.endpoint import Call, Caller, Store
 from stoa.rest.problems import NotFound, Refusal
+from stoa.rest.request import Call, Caller, Store
 
 READ, WRITE = "webhooks:read", "webhooks:write"
 _ALL_STORES = "an app's developer sees all stores that have it installed"

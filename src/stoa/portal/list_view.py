@@ -9,9 +9,9 @@ import msgspec
 from stoa.db.errors import PostgresError, sqlstate
 from stoa.db.listing import Listing
 from stoa.portal.visit import Visit
-from stoa.rest.endpoint import Store
 from stoa.rest.lists import ListOf, Page, list_page, read_list
 from stoa.rest.problems import Refusal
+from stoa.rest.request import Store
 
 T = TypeVar("T")
 PAGE_SIZE = 25

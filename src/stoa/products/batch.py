@@ -24,9 +24,9 @@ from stoa.products.working_copy import ProductCopy, VariantCopy
 from stoa.products.workspace import MatchBy, ProductWorkspace
 from stoa.rest.batch import Batch, ItemResult, Mode, Outcome, check_size, done, failed, refuse_all
 from stoa.rest.body import convert
-from stoa.rest.endpoint import Call, Store
 from stoa.rest.patch import refuse_changed
 from stoa.rest.problems import Fault, Refusal, ValidationFailed, VersionConflict
+from stoa.rest.request import Call, Store
 
 MOST_PRODUCTS, MOST_VARIANTS = 100, 250
 _READ_ONLY = frozenset(Variant.__struct_fields__) - frozenset(VariantChanges.__struct_fields__)

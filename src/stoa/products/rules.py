@@ -13,9 +13,9 @@ from stoa.products.bodies import NewProduct, NewStock, NewVariant, ProductChange
 from stoa.products.documents import PRODUCT_DEFAULTS, VARIANT_DEFAULTS, options_key, slug_of
 from stoa.products.working_copy import ProductCopy, VariantCopy
 from stoa.rest.checks import MOST_FAULTS
-from stoa.rest.endpoint import Store
 from stoa.rest.patch import is_same, merge
 from stoa.rest.problems import Fault, Refusal, ValidationFailed, counted
+from stoa.rest.request import Store
 
 MOST_VARIANTS, MOST_METADATA = 200, 100
 _OWED = "leaves less than zero available, and the variant does not allow backorders"

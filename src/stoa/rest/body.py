@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from stoa.rest.checks import MOST_FAULTS, checker
-from stoa.rest.endpoint import Call, Endpoint
+from stoa.rest.endpoint import Endpoint
 from stoa.rest.problems import (
     Fault,
     MalformedJson,
@@ -23,7 +23,7 @@ from stoa.rest.problems import (
     counted,
     printable,
 )
-from stoa.rest.request import ClientGone, Receive
+from stoa.rest.request import Call, ClientGone, Receive
 
 T = TypeVar("T")
 

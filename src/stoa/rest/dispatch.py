@@ -13,7 +13,7 @@ from stoa.db.errors import RETRYABLE, PostgresError, Unavailable, sqlstate
 from stoa.db.pool import Database
 from stoa.rest import idempotency
 from stoa.rest.body import decode, read_body
-from stoa.rest.endpoint import Accepted, Access, Call, Caller, Endpoint
+from stoa.rest.endpoint import Accepted, Endpoint
 from stoa.rest.group_commit import GroupCommit, GroupedCall
 from stoa.rest.limits import Allowance, RateLimiter
 from stoa.rest.lists import read_list
@@ -28,6 +28,9 @@ from stoa.rest.problems import (
     ServiceUnavailable,
 )
 from stoa.rest.request import (
+    Access,
+    Call,
+    Caller,
     ClientGone,
     Receive,
     Request,

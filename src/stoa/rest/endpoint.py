@@ -2,140 +2,20 @@
 
 import inspect
 import re
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from datetime import date
 from functools import cache
-from typing import Any, Generic, Literal, Protocol, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Generic, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from stoa import money
-from stoa.db.query import Executor
 from stoa.rest.filters import Filter
 from stoa.rest.lists import ListOf, ListQuery, Page
-from stoa.rest.problems import Refusal, VersionConflict
+from stoa.rest.problems import Refusal
 from stoa.rest.request import Upload
-from stoa.settings import Settings
 
 T = TypeVar("T")
 Handler = TypeVar("Handler", bound=Callable[..., Awaitable[Any]])
-
-_SETTINGS = Settings()
-
-
-class Store(msgspec.Struct, frozen=True):
-    """The store in the request's URL."""
-
-    id: int
-    handle: str
-    name: str
-    currency: str
-    status: str
-
-    @property
-    def store_id(self) -> int:
-        return self.id
-
-    @property
-    def digits(self) -> int:
-        return money.digits(self.currency)
-
-
-class Caller(msgspec.Struct, frozen=True):
-    """The app that owns the access token, with the scopes and rate limit that the store grants it."""
-
-    app_id: int
-    app_name: str
-    scopes: frozenset[str]
-    burst: int
-    refill: int
-
-    def may(self, scope: str) -> bool:
-        """Whether the app has the scope; `write` includes `read` of the same noun."""
-        return scope in self.scopes or (scope.endswith(":read") and f"{scope[:-5]}:write" in self.scopes)
-
-
-class Access(Protocol):
-    """Finds the store and the caller of a request; passed to the dispatcher."""
-
-    async def store(self, *, handle: str = "", host: str = "") -> Store | None: ...
-
-    async def caller(self, store: Store, token: str) -> Caller: ...
-
-
-class Subject(msgspec.Struct, frozen=True):
-    """The person whose data a response contains: a customer, the buyer of an order, or a contact stored nowhere else."""
-
-    type: Literal["customer", "order", "contact"]
-    id: int | None = None
-
-
-class Call:
-    """One request as its handler sees it."""
-
-    __slots__ = (
-        "accepted",
-        "autocommit",
-        "base",
-        "caller",
-        "db",
-        "echoed",
-        "expected",
-        "fields",
-        "headers",
-        "include",
-        "parameters",
-        "patch",
-        "request_id",
-        "settings",
-        "store",
-        "subject",
-        "waited_s",
-    )
-
-    def __init__(self, db: Executor, store: Store, caller: Caller, request_id: str, base: str) -> None:
-        self.db = db
-        self.autocommit = db  # runs single statements outside the transaction; never waits for `db`
-        self.settings = _SETTINGS
-        self.store = store
-        self.caller = caller
-        self.request_id = request_id
-        self.base = base
-        self.expected: frozenset[int] | None = None  # the versions that If-Match allows
-        self.echoed: dict[str, Any] = {}  # the read-only fields of a merge patch
-        self.patch: dict[str, Any] = {}  # the other fields of a merge patch, after validation
-        self.include: frozenset[str] = frozenset()
-        self.parameters: dict[str, Any] = {}  # the query parameters of an endpoint that is not a list
-        self.accepted = ""  # the media type of the response, if the endpoint offers several
-        self.headers: Mapping[bytes, bytes] = {}
-        self.fields: frozenset[str] | None = None
-        self.subject: Subject | None = None  # whose personal data the response contains, so that erasure finds it
-        self.waited_s = 0.0  # time spent waiting at the caller's request
-
-    @property
-    def store_id(self) -> int:
-        return self.store.id
-
-    @property
-    def actor(self) -> str:
-        """The caller as recorded in the audit log."""
-        return f"app:{self.caller.app_id}"
-
-    @contextmanager
-    def waiting(self) -> Generator[None]:
-        """Exclude a wait that the caller asked for from the measured response time."""
-        started = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.waited_s += time.perf_counter() - started
-
-    def check_version(self, current: int) -> None:
-        """Refuse the request if If-Match does not name the current version."""
-        if self.expected is not None and current not in self.expected:
-            raise VersionConflict(f"The current version is {current}.", current_version=current)
 
 
 class WithMeta(msgspec.Struct, kw_only=True):
@@ -337,9 +217,6 @@ class Routes:
 
 __all__ = [
     "Accepted",
-    "Access",
-    "Call",
-    "Caller",
     "Created",
     "Deprecation",
     "Endpoint",
@@ -347,7 +224,6 @@ __all__ = [
     "One",
     "Page",
     "Routes",
-    "Store",
     "Stream",
     "Upload",
 ]

@@ -12,9 +12,9 @@ from stoa.db.errors import RETRYABLE, Unavailable, is_lost, sqlstate
 from stoa.db.pool import Connection, Database
 from stoa.rest import idempotency
 from stoa.rest.coalescing import Coalescer
-from stoa.rest.endpoint import Call, Endpoint
+from stoa.rest.endpoint import Endpoint
 from stoa.rest.problems import Refusal
-from stoa.rest.request import Request
+from stoa.rest.request import Call, Request
 from stoa.rest.response import Response, render
 
 MAX_CALLS = 20

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from stoa.rest.endpoint import Call
 from stoa.rest.problems import Fault, ValidationFailed, counted
+from stoa.rest.request import Call
 
 
 def merge(target: Any, patch: Any) -> Any:

@@ -1,13 +1,17 @@
-"""A request as the dispatcher reads it: its headers, its query string and what is known of it so far."""
+"""A request as the dispatcher and the handler see it, and how its headers and query string are read."""
 
 import re
-from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping, Sequence
+import time
+from collections.abc import Awaitable, Callable, Collection, Generator, Mapping, MutableMapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 from urllib.parse import parse_qsl
 
 import msgspec
 
+from stoa import money
+from stoa.db.query import Executor
 from stoa.ids import new_id
 from stoa.rest.filters import LARGEST_SET, InvalidValue
 from stoa.rest.limits import Allowance
@@ -18,13 +22,15 @@ from stoa.rest.problems import (
     InvalidToken,
     MissingToken,
     UnknownParameter,
+    VersionConflict,
     counted,
     did_you_mean,
     printable,
 )
+from stoa.settings import Settings
 
 if TYPE_CHECKING:
-    from stoa.rest.endpoint import Call, Caller, Endpoint, Store
+    from stoa.rest.endpoint import Endpoint
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -33,6 +39,7 @@ Headers = list[tuple[bytes, bytes]]
 
 MOST_HEADERS, MOST_HEADER_BYTES, MOST_TAG_BYTES = 100, 16 * 1024, 4096
 _MOST_PARAMETERS, _MOST_NAMED = 50, 5
+_SETTINGS = Settings()
 
 
 class ClientGone(Exception):
@@ -76,6 +83,102 @@ class Request:
     def base(self) -> str:
         """The path up to and including the API's prefix."""
         return self.path.removesuffix(self.sub_path)
+
+
+class Store(msgspec.Struct, frozen=True):
+    """The store in the request's URL."""
+
+    id: int
+    handle: str
+    name: str
+    currency: str
+    status: str
+
+    @property
+    def store_id(self) -> int:
+        return self.id
+
+    @property
+    def digits(self) -> int:
+        return money.digits(self.currency)
+
+
+class Caller(msgspec.Struct, frozen=True):
+    """The app that owns the access token, with the scopes and rate limit that the store grants it."""
+
+    app_id: int
+    app_name: str
+    scopes: frozenset[str]
+    burst: int
+    refill: int
+
+    def may(self, scope: str) -> bool:
+        """Whether the app has the scope; `write` includes `read` of the same noun."""
+        return scope in self.scopes or (scope.endswith(":read") and f"{scope[:-5]}:write" in self.scopes)
+
+
+class Access(Protocol):
+    """Finds the store and the caller of a request; passed to the dispatcher."""
+
+    async def store(self, *, handle: str = "", host: str = "") -> Store | None: ...
+
+    async def caller(self, store: Store, token: str) -> Caller: ...
+
+
+class Subject(msgspec.Struct, frozen=True):
+    """The person whose data a response contains: a customer, the buyer of an order, or a contact stored nowhere else."""
+
+    type: Literal["customer", "order", "contact"]
+    id: int | None = None
+
+
+class Call:
+    """One request as its handler sees it."""
+
+    __slots__ = ("accepted", "autocommit", "base", "caller", "db", "echoed", "expected", "fields", "headers",
+                 "include", "parameters", "patch", "request_id", "settings", "store", "subject", "waited_s")  # fmt: skip
+
+    def __init__(self, db: Executor, store: Store, caller: Caller, request_id: str, base: str) -> None:
+        self.db = db
+        self.autocommit = db  # runs single statements outside the transaction; never waits for `db`
+        self.settings = _SETTINGS
+        self.store = store
+        self.caller = caller
+        self.request_id = request_id
+        self.base = base
+        self.expected: frozenset[int] | None = None  # the versions that If-Match allows
+        self.echoed: dict[str, Any] = {}  # the read-only fields of a merge patch
+        self.patch: dict[str, Any] = {}  # the other fields of a merge patch, after validation
+        self.include: frozenset[str] = frozenset()
+        self.parameters: dict[str, Any] = {}  # the query parameters of an endpoint that is not a list
+        self.accepted = ""  # the media type of the response, if the endpoint offers several
+        self.headers: Mapping[bytes, bytes] = {}
+        self.fields: frozenset[str] | None = None
+        self.subject: Subject | None = None  # whose personal data the response contains, so that erasure finds it
+        self.waited_s = 0.0  # time spent waiting at the caller's request
+
+    @property
+    def store_id(self) -> int:
+        return self.store.id
+
+    @property
+    def actor(self) -> str:
+        """The caller as recorded in the audit log."""
+        return f"app:{self.caller.app_id}"
+
+    @contextmanager
+    def waiting(self) -> Generator[None]:
+        """Exclude a wait that the caller asked for from the measured response time."""
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.waited_s += time.perf_counter() - started
+
+    def check_version(self, current: int) -> None:
+        """Refuse the request if If-Match does not name the current version."""
+        if self.expected is not None and current not in self.expected:
+            raise VersionConflict(f"The current version is {current}.", current_version=current)
 
 
 # --- headers ---------------------------------------------------------------------------------------------------------
@@ -204,7 +307,7 @@ def query_parameters(query_string: bytes, sets: Collection[str] = ()) -> dict[st
     return given
 
 
-def read_parameters(request: Request, endpoint: "Endpoint", call: "Call") -> None:
+def read_parameters(request: Request, endpoint: "Endpoint", call: Call) -> None:
     """Read `fields`, `include` and the endpoint's own parameters, for an endpoint that is not a list."""
     if not request.query:
         return

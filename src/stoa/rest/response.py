@@ -9,10 +9,10 @@ from typing import Any, cast
 import msgspec
 
 from stoa.rest.batch import Batch
-from stoa.rest.endpoint import Call, Created, Endpoint, NoContent, One, Stream
+from stoa.rest.endpoint import Created, Endpoint, NoContent, One, Stream
 from stoa.rest.lists import Page, Tombstone
 from stoa.rest.problems import InsufficientScope, MissingToken, Refusal
-from stoa.rest.request import Headers, Request, Send, accepts_gzip, tags
+from stoa.rest.request import Call, Headers, Request, Send, accepts_gzip, tags
 
 _JSON = (b"content-type", b"application/json")
 _PROBLEM = (b"content-type", b"application/problem+json")

@@ -8,9 +8,10 @@ import msgspec
 
 from stoa.events.outbox import Event as EventType
 from stoa.rest.batch import TooManyItems
-from stoa.rest.endpoint import Accepted, Call, One, Page, Routes
+from stoa.rest.endpoint import Accepted, One, Page, Routes
 from stoa.rest.lists import ListQuery, list_page
 from stoa.rest.problems import Fault, InvalidParameter, RateLimited, ValidationFailed, counted
+from stoa.rest.request import Call
 from stoa.webhooks.api import queries
 from stoa.webhooks.api.contract import (
     MAX_REDELIVERED,

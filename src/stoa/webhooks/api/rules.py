@@ -4,8 +4,8 @@ import difflib
 from collections.abc import Iterable, Mapping, Sequence
 
 from stoa.events.outbox import Event
-from stoa.rest.endpoint import Caller
 from stoa.rest.problems import Fault, InsufficientScope, printable
+from stoa.rest.request import Caller
 from stoa.webhooks.api.contract import HIDDEN
 
 # Set by the service or by the connection.

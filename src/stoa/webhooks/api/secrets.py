@@ -4,7 +4,8 @@ from datetime import timedelta
 
 import msgspec
 
-from stoa.rest.endpoint import Call, One, Routes
+from stoa.rest.endpoint import One, Routes
+from stoa.rest.request import Call
 from stoa.webhooks.api import queries
 from stoa.webhooks.api.contract import NewSecret, SecretRotationActive, Webhook
 from stoa.webhooks.api.documents import Secrets, shown

@@ -6,8 +6,9 @@ from urllib.parse import urlsplit
 import msgspec
 
 from stoa.access import audit
-from stoa.rest.endpoint import Call, One
+from stoa.rest.endpoint import One
 from stoa.rest.problems import NotFound
+from stoa.rest.request import Call
 from stoa.webhooks.api import queries
 from stoa.webhooks.api.contract import Webhook
 from stoa.webhooks.api.documents import shown

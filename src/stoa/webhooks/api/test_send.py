@@ -8,8 +8,9 @@ import msgspec
 from stoa.events.outbox import Actor, Event
 from stoa.ids import new_id
 from stoa.rest import limits
-from stoa.rest.endpoint import Call, One, Routes
+from stoa.rest.endpoint import One, Routes
 from stoa.rest.problems import Fault, RateLimited, ValidationFailed
+from stoa.rest.request import Call
 from stoa.webhooks.api import rules
 from stoa.webhooks.api.contract import (
     HIDDEN,
