@@ -6,7 +6,8 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from stoa.orders.rules import PAYMENTS, TRANSITIONS
+from stoa.orders.documents import TRANSITIONS
+from stoa.orders.rules import PAYMENTS
 from tests.docs.pages import GUIDES, blocks, rows
 from tests.orders.counter import Counter
 from tests.support.shops import Shop

@@ -9,11 +9,11 @@ import pytest
 
 from stoa.orders.bodies import Portion
 from stoa.orders.contract import IllegalTransition, OrderNotEditable, OrderNotPaid, PaymentStatus, Status
+from stoa.orders.documents import TRANSITIONS, LineState, OrderState
 from stoa.orders.rules import (
     HOLDING,
     OPEN,
     PAYMENTS,
-    TRANSITIONS,
     Traits,
     address_digest,
     basket_digest,
@@ -25,7 +25,6 @@ from stoa.orders.rules import (
     stock_effects,
     sum_faults,
 )
-from stoa.orders.states import LineState, OrderState
 from stoa.rest.problems import ValidationFailed
 
 NOW = "2026-03-01T10:00:00.000000Z"

@@ -22,7 +22,8 @@ from stoa.customers.phones import e164
 from stoa.customers.save import load, save_or_refuse
 from stoa.customers.working_copy import CustomerCopy
 from stoa.customers.workspace import CustomerWorkspace
-from stoa.db.documents import exactly, json_of
+from stoa.db.documents import exactly
+from stoa.db.query import json_of
 from stoa.events.outbox import Cause
 from stoa.rest.endpoint import Created, NoContent, One, Page, Routes
 from stoa.rest.lists import ListQuery, list_page

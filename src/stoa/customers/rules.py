@@ -11,7 +11,7 @@ from stoa.customers.contract import MOST_ADDRESSES, MOST_KEYS, SHARED
 from stoa.customers.documents import ADDRESS_DEFAULTS, CUSTOMER_DEFAULTS, Metadata
 from stoa.customers.phones import e164
 from stoa.customers.working_copy import CustomerCopy
-from stoa.db.documents import json_of
+from stoa.db.query import json_of
 from stoa.rest.patch import merge
 from stoa.rest.problems import Fault, ValidationFailed, counted, printable
 

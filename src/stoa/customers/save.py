@@ -11,9 +11,9 @@ from stoa.customers.documents import metadata_of, shown_of, terms_of
 from stoa.customers.events import events_of
 from stoa.customers.rules import with_defaults
 from stoa.customers.working_copy import CustomerCopy, entries_changed
-from stoa.db.documents import fields_of, head_of, json_of
+from stoa.db.documents import fields_of, head_of
 from stoa.db.errors import PostgresError, violates
-from stoa.db.query import Executor, InputRow, json_rows
+from stoa.db.query import Executor, InputRow, json_of, json_rows
 from stoa.events.outbox import Cause
 from stoa.rest.problems import ExternalIdTaken
 

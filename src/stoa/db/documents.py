@@ -6,17 +6,12 @@ from typing import Any
 
 import msgspec
 
+from stoa.db.query import json_of
+
 # The document of a deleted row, as SQL.
 TOMBSTONE = """'{"id":' || id || ',"deleted_at":"' || rfc3339(deleted_at) || '","version":' || version || '}'"""
 
-# Numbers keep the digits that they were sent with; they never become floats.
-_encoder = msgspec.json.Encoder(decimal_format="number")
 _decoder = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal)
-
-
-def json_of(value: Any) -> str:
-    """A value as JSON text."""
-    return _encoder.encode(value).decode()
 
 
 def exactly(document: str | bytes) -> dict[str, Any]:
@@ -26,7 +21,7 @@ def exactly(document: str | bytes) -> dict[str, Any]:
 
 def head_of(fields: Mapping[str, Any]) -> str:
     """The members of a document without its braces, to follow the id."""
-    return "," + _encoder.encode(fields)[1:-1].decode()
+    return "," + json_of(fields)[1:-1]
 
 
 def fields_of(head: str) -> dict[str, Any]:

@@ -6,6 +6,8 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
 import msgspec
 
 Row = TypeVar("Row")
+# Numbers keep the digits that they were sent with; they never become floats.
+_encoder = msgspec.json.Encoder(decimal_format="number")
 
 
 class Executor(Protocol):
@@ -30,9 +32,14 @@ class InputRow(msgspec.Struct):
     arguments: ClassVar[tuple[str, ...]] = ()
 
 
+def json_of(value: Any) -> str:
+    """A value as JSON text."""
+    return _encoder.encode(value).decode()
+
+
 def json_rows(rows: Sequence[InputRow]) -> str:
     """Rows as the one JSON argument that a stored function takes. Bytes are passed as text in PostgreSQL's hex format."""
-    return msgspec.json.encode(rows).decode()
+    return json_of(rows)
 
 
 def hex_bytes(value: bytes) -> str:

@@ -12,8 +12,7 @@ from stoa.customers.rows import change_by_row, customer_from_row
 from stoa.customers.save import load, save_or_refuse
 from stoa.customers.working_copy import CustomerCopy, entries_changed
 from stoa.customers.workspace import CustomerWorkspace, MatchBy
-from stoa.db.documents import json_of
-from stoa.db.query import Executor
+from stoa.db.query import Executor, json_of
 from stoa.events.outbox import Cause
 from stoa.imports import csv_rows
 from stoa.imports.contract import CustomerImportFinished, Outcome

@@ -5,8 +5,7 @@ from typing import Any, cast
 
 import msgspec
 
-from stoa.db.documents import json_of
-from stoa.db.query import Executor
+from stoa.db.query import Executor, json_of
 from stoa.events.outbox import Cause
 from stoa.imports import csv_rows
 from stoa.imports.contract import Outcome, ProductImportFinished

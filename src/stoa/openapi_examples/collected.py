@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from stoa.db.documents import json_of
+from stoa.db.query import json_of
 from stoa.openapi_examples import apps, customers, imports, inventory, orders, products
 from stoa.openapi_examples.fixtures import REQUEST_ID, STORE, Events, Resource, Responses
 from stoa.products.bodies import NewProduct

@@ -22,7 +22,7 @@ from stoa.openapi_examples.fixtures import (
 from stoa.openapi_examples.products import shirt
 from stoa.orders import examples
 from stoa.orders.bodies import NewCopy, NewOrder
-from stoa.orders.documents import NO_CONTACT, document_of
+from stoa.orders.documents import NO_CONTACT, OrderState, document_of
 from stoa.orders.draft import Offers, price, snapshot
 from stoa.orders.duplicates import copy_of
 from stoa.orders.events import (
@@ -35,7 +35,6 @@ from stoa.orders.events import (
 )
 from stoa.orders.queries import Offer
 from stoa.orders.rules import change_payment, change_status, likeness, traits_of
-from stoa.orders.states import OrderState
 from stoa.products.documents import minor
 from stoa.rest.body import convert
 from stoa.rest.patch import merge

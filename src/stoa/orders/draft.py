@@ -16,10 +16,9 @@ from stoa.inventory.contract import InsufficientStock
 from stoa.orders import queries
 from stoa.orders.bodies import NewLine, NewOrder
 from stoa.orders.contract import Contact, OrderAddress
-from stoa.orders.documents import NO_CONTACT
+from stoa.orders.documents import NO_CONTACT, LineState, OrderState
 from stoa.orders.queries import Offer
 from stoa.orders.rules import change_payment, line_faults, sum_faults
-from stoa.orders.states import LineState, OrderState
 from stoa.rest.checks import MOST_FAULTS
 from stoa.rest.problems import ExternalIdTaken, Fault, Refusal, ValidationFailed, counted
 from stoa.rest.request import Call, Store

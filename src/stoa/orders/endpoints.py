@@ -20,13 +20,12 @@ from stoa.orders.contract import (
     OrderNotEditable,
     OrderNotPaid,
 )
-from stoa.orders.documents import NO_CONTACT, document_of, time_text
+from stoa.orders.documents import NO_CONTACT, OrderState, document_of, time_text
 from stoa.orders.draft import country_faults, external_id_taken, merged_contact, phone_faults, snapshot
 from stoa.orders.events import Changes, differences, events_of
 from stoa.orders.examples import NEW_ORDER, ORDER_CHANGES, STATUS_CHANGE
 from stoa.orders.placement import place_orders
 from stoa.orders.rules import change_payment, change_status, check_editable, sum_faults
-from stoa.orders.states import OrderState
 from stoa.orders.update import Consequences, Entry, load, update
 from stoa.rest.body import convert
 from stoa.rest.endpoint import Created, One, Page, Routes

@@ -1,8 +1,7 @@
 """Erases a customer's personal data from orders; amounts, products and dates stay."""
 
 from stoa.customers.erasure import Person
-from stoa.db.documents import json_of
-from stoa.db.query import Command, Executor, Query
+from stoa.db.query import Command, Executor, Query, json_of
 from stoa.orders.documents import NO_CONTACT
 
 ERASED_PERSON = (

@@ -7,13 +7,13 @@ from typing import Any
 import msgspec
 
 from stoa.customers.lookup import InlineCustomer
-from stoa.db.documents import json_of
-from stoa.db.query import Executor, hex_bytes, json_rows
+from stoa.db.query import Executor, hex_bytes, json_of, json_rows
 from stoa.events.outbox import Event
 from stoa.ids import new_id
 from stoa.orders import queries
 from stoa.orders.contract import DuplicateReason
 from stoa.orders.documents import (
+    OrderState,
     Parts,
     actor_of,
     author_of,
@@ -27,7 +27,6 @@ from stoa.orders.documents import (
 from stoa.orders.draft import reserve
 from stoa.orders.events import Changes
 from stoa.orders.rules import Traits, contribution, stock_effects
-from stoa.orders.states import OrderState
 from stoa.rest.endpoint import One
 from stoa.rest.group_commit import RefusedCalls
 from stoa.rest.problems import Refusal

@@ -7,13 +7,12 @@ from stoa.inventory.contract import InsufficientStock
 from stoa.orders import queries
 from stoa.orders.bodies import AddedLine, AddedLines, LineChanges
 from stoa.orders.contract import MOST_LINES, MOST_UNITS, Order, OrderNotEditable
-from stoa.orders.documents import document_of, line_document
+from stoa.orders.documents import LineState, OrderState, document_of, line_document
 from stoa.orders.draft import offers_of, price
 from stoa.orders.endpoints import current_document
 from stoa.orders.events import differences, events_of
 from stoa.orders.examples import ADDED_LINES, LINE_CHANGES
 from stoa.orders.rules import check_editable, sum_faults
-from stoa.orders.states import LineState, OrderState
 from stoa.orders.update import Consequences, Entry, load, update
 from stoa.rest.endpoint import Created, One, Routes
 from stoa.rest.patch import check_echoes, merge

@@ -16,12 +16,11 @@ from stoa.events.outbox import Cause
 from stoa.orders import queries
 from stoa.orders.bodies import NewOrder
 from stoa.orders.contract import DuplicateOrderSuspected, Order
-from stoa.orders.documents import document, parts_of, tail_of, time_text
+from stoa.orders.documents import OrderState, document, parts_of, tail_of, time_text
 from stoa.orders.draft import customer_sum_too_large, draft, external_id_taken, offers_of, reserve
 from stoa.orders.events import OrderCreated, OrderDuplicateSuspected
 from stoa.orders.insert import Placement, Suspect, insert, number
 from stoa.orders.rules import HOLDING, Traits, likeness, traits_of
-from stoa.orders.states import OrderState
 from stoa.rest.endpoint import Created, One
 from stoa.rest.group_commit import RefusedCalls, StaleGroup
 from stoa.rest.problems import Refusal

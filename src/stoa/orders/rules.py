@@ -18,20 +18,9 @@ from stoa.orders.contract import (
     PaymentStatus,
     Status,
 )
-from stoa.orders.states import LineState, OrderState
+from stoa.orders.documents import TRANSITIONS, LineState, OrderState
 from stoa.rest.problems import Fault, ValidationFailed, counted
 
-TRANSITIONS: Mapping[Status, tuple[Status, ...]] = {
-    "draft": ("pending", "processing", "cancelled"),
-    "pending": ("processing", "on_hold", "cancelled"),
-    "processing": ("on_hold", "shipped", "completed", "cancelled"),
-    "on_hold": ("pending", "processing", "cancelled"),
-    "shipped": ("delivered", "returned"),
-    "delivered": ("completed", "returned"),
-    "completed": ("returned",),
-    "cancelled": (),
-    "returned": (),
-}
 PAYMENTS: Mapping[PaymentStatus, tuple[PaymentStatus, ...]] = {
     "unpaid": ("authorized", "paid", "failed", "voided"),
     "authorized": ("paid", "voided", "failed"),

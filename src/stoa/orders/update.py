@@ -6,20 +6,18 @@ from typing import Any
 
 import msgspec
 
-from stoa.db.documents import json_of
 from stoa.db.errors import OUT_OF_RANGE, PostgresError, sqlstate, violates
-from stoa.db.query import hex_bytes, json_rows
+from stoa.db.query import hex_bytes, json_of, json_rows
 from stoa.events.outbox import Event
 from stoa.ids import new_id
 from stoa.inventory.contract import InsufficientStock
 from stoa.inventory.queries import Move, move_stock
 from stoa.orders import queries
 from stoa.orders.contract import EntryType
-from stoa.orders.documents import Parts, actor_of, author_of, check_size, order_of, parts_of, terms_of
+from stoa.orders.documents import OrderState, Parts, actor_of, author_of, check_size, order_of, parts_of, terms_of
 from stoa.orders.draft import customer_sum_too_large, short_fault
 from stoa.orders.events import Changes
 from stoa.orders.rules import Effect, contribution, stock_effects, traits_of
-from stoa.orders.states import OrderState
 from stoa.rest.endpoint import One
 from stoa.rest.problems import ExternalIdTaken, Fault, NotFound, counted
 from stoa.rest.request import Call, Store, Subject

@@ -4,9 +4,9 @@ from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 
-from stoa.db.documents import fields_of, head_of, json_of
+from stoa.db.documents import fields_of, head_of
 from stoa.db.errors import PostgresError, violates
-from stoa.db.query import Executor, InputRow, json_rows
+from stoa.db.query import Executor, InputRow, json_of, json_rows
 from stoa.events.outbox import Cause
 from stoa.products import queries
 from stoa.products.contract import SkuTaken

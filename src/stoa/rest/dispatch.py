@@ -13,7 +13,7 @@ from stoa.db.errors import RETRYABLE, PostgresError, Unavailable, sqlstate
 from stoa.db.pool import Database
 from stoa.rest import idempotency
 from stoa.rest.body import decode, read_body
-from stoa.rest.endpoint import Accepted, Endpoint
+from stoa.rest.endpoint import Accepted, Endpoint, Router
 from stoa.rest.group_commit import GroupCommit, GroupedCall
 from stoa.rest.limits import Allowance, RateLimiter
 from stoa.rest.lists import read_list
@@ -44,7 +44,6 @@ from stoa.rest.request import (
     versions_allowed,
 )
 from stoa.rest.response import SAFE_HEADERS, Response, deprecation_headers, refused, render, send_response
-from stoa.rest.routing import Router
 from stoa.rest.uploads import receive_upload, upload_type
 from stoa.settings import Settings
 

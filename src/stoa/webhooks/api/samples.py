@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from stoa.db.documents import json_of
+from stoa.db.query import json_of
 from stoa.events.outbox import Actor, Event
 from stoa.openapi_examples import collected
 from stoa.openapi_examples.fixtures import APP_ID, CREATED_AT, STORE, UPDATED_AT, EventExample, Events

@@ -1,0 +1,114 @@
+"""Follow the three walks of ARCHITECTURE.md through the code, and compare the files in the order of their first call."""
+
+import re
+import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import msgspec
+import pytest
+
+import stoa
+from stoa.db.pool import Connection, connect
+from stoa.events.notify import CHANNEL
+from stoa.settings import Settings
+from tests.docs.pages import ROOT
+from tests.support.receivers import Receiver
+from tests.support.shops import Shop
+from tests.webhooks.workers import QUICK, subscribe, until, working
+
+SOURCE = Path(stoa.__file__).parent
+AIMS = {"Read a list": 12, "Place an order": 22, "Deliver an event": 10}
+
+
+def documented(walk: str) -> list[str]:
+    """The files that ARCHITECTURE.md lists for a walk."""
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    section = text.partition(f"### {walk}\n")[2].partition("\n#")[0]
+    return re.findall(r"^\d+\. `([\w/]+\.py)`", section, re.MULTILINE)
+
+
+@contextmanager
+def traced(until: Callable[[str, str], bool]) -> Generator[list[str]]:
+    """Record the files of the service in the order of their first call, up to the call that `until` recognizes."""
+    seen: list[str] = []
+    ended = False
+
+    def note(frame: FrameType, event: str, _: Any) -> None:
+        nonlocal ended
+        path = Path(frame.f_code.co_filename)
+        if ended or event != "call" or not path.is_relative_to(SOURCE):
+            return
+        name = path.relative_to(SOURCE).as_posix()
+        ended = until(name, frame.f_code.co_name)
+        if not ended and name not in seen:
+            seen.append(name)
+
+    sys.setprofile(note)
+    try:
+        yield seen
+    finally:
+        sys.setprofile(None)
+
+
+@pytest.mark.parametrize("walk", AIMS)
+def test_a_walk_is_short_and_names_existing_files(walk: str) -> None:
+    files = documented(walk)
+    assert files, f"ARCHITECTURE.md has no section {walk}"
+    assert all((SOURCE / name).is_file() for name in files)
+    assert len(set(files)) == len(files) <= AIMS[walk]
+
+
+async def test_reading_a_list_visits_the_documented_files(shop: Shop) -> None:
+    await shop.client.get("/products")
+    with traced(lambda name, _: name == "telemetry.py") as seen:  # called once the response is sent
+        response = await shop.client.get("/products")
+    assert response.status_code == 200
+    assert seen == documented("Read a list")
+
+
+async def test_placing_an_order_visits_the_documented_files(shop: Shop) -> None:
+    product = {"name": "Mug", "price": "3.00", "sku": "MUG", "stock": {"on_hand": 9}}
+    assert (await shop.client.post("/products", json=product)).status_code == 201
+
+    async def order(key: str) -> int:
+        body = {"line_items": [{"sku": "MUG", "quantity": 1}]}
+        return (await shop.client.post("/orders", json=body, headers={"Idempotency-Key": key})).status_code
+
+    assert await order("first") == 201
+    with traced(lambda name, _: name == "events/notify.py") as seen:  # called after the commit
+        assert await order("second") == 201
+    assert seen == documented("Place an order")
+
+
+async def test_delivering_an_event_visits_the_documented_files(shop: Shop, settings: Settings) -> None:
+    db = await connect(settings.database_url)
+    quiet = msgspec.structs.replace(QUICK, poll=30, maintenance_every=30, heartbeat=30, takeover_after=60, lease=90)
+    async with Receiver() as receiver, working(settings, quiet):
+        hook = await subscribe(shop, receiver.url, "product.created")
+        await _emit(db, shop.store_id, "evt_first")
+        await until(lambda: _finished(db, hook.id, 1))
+        with traced(lambda *_: False) as seen:
+            await _emit(db, shop.store_id, "evt_second")
+            await until(lambda: _finished(db, hook.id, 2))
+    await db.close()
+    assert seen == documented("Deliver an event")
+
+
+async def _emit(db: Connection, store_id: int, event_id: str) -> None:
+    """Commit an event as a write does, and notify the workers."""
+    await db.execute(
+        """INSERT INTO events (store_id, id, type, resource_type, resource_id, resource_version, actor, changes, data, request_id)
+           VALUES ($1, $2, 'product.created', 'product', 1, 1, '{"type":"operator"}', '{}', '{"id":1}', 'req_walk')""",
+        store_id,
+        event_id,
+    )
+    await db.execute(f"NOTIFY {CHANNEL}, '{store_id}'")
+
+
+async def _finished(db: Connection, webhook_id: int, count: int) -> bool:
+    rows = await db.fetch("SELECT count(*) FROM deliveries WHERE webhook_id = $1 AND status = 'succeeded'", webhook_id)
+    return rows[0][0] == count
