@@ -45,7 +45,7 @@ APP, ASKING = "Stock sync", "Parcel post"
 REASONS = {
     "products:read": "To show your goods in the warehouse.",
     "orders:write": "To pick, pack and ship what was ordered.",
-    "webhooks:write": "To hear of each order as it comes.",
+    "webhooks:write": "To receive each order as it comes.",
 }
 PARCELS = {
     "orders:write": "To mark what has left the house as shipped.",

@@ -54,9 +54,9 @@ async def create_order(db: Db, caller: Writer, once: Once, body: NewOrder) -> an
     now = order.created_at
     db.add(OrderComment(order_id=order.id, type="system", body=f"Placed by {app.name}.", created_at=now))
     data = answers.Order.model_validate(order)
-    told = data.model_dump(mode="json")
-    db.add(Event(id=uuid4(), store_id=store.id, type="order.created", data=told, created_at=now))
-    once.remember({"data": told, "meta": {}})
+    document = data.model_dump(mode="json")
+    db.add(Event(id=uuid4(), store_id=store.id, type="order.created", data=document, created_at=now))
+    once.remember({"data": document, "meta": {}})
     await db.commit()
     return answers.OneOrder(data=data, meta={})
 
@@ -194,6 +194,6 @@ def _reserve(db: Db, caller: Caller, order: Order, variants: dict[str, Variant])
                 created_at=order.created_at,
             )
         )
-        told: dict[str, Any] = answers.Variant.model_validate(variant).model_dump(mode="json")
+        document: dict[str, Any] = answers.Variant.model_validate(variant).model_dump(mode="json")
         kind, now = "product.inventory_changed", order.created_at
-        db.add(Event(id=uuid4(), store_id=caller.store_id, type=kind, data=told, created_at=now))
+        db.add(Event(id=uuid4(), store_id=caller.store_id, type=kind, data=document, created_at=now))

@@ -72,9 +72,9 @@ async def create_product(db: Db, caller: Writer, once: Once, body: NewProduct) -
         if variant.on_hand
     )
     data = answers.ProductWithVariants.model_validate(product)
-    told = data.model_dump(mode="json")
-    db.add(Event(id=uuid4(), store_id=store.id, type="product.created", data=told, created_at=now))
-    once.remember({"data": told, "meta": {}})
+    document = data.model_dump(mode="json")
+    db.add(Event(id=uuid4(), store_id=store.id, type="product.created", data=document, created_at=now))
+    once.remember({"data": document, "meta": {}})
     await db.commit()
     return answers.OneProduct(data=data, meta={})
 

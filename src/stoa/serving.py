@@ -40,7 +40,7 @@ _claims: list[socket.socket] = []  # names that this process holds until it exit
 def database(settings: Settings) -> Generator[Settings]:
     """Settings whose database runs: the configured one, or an embedded one until the context ends."""
     check_setting(settings)
-    # Until the supervisor handles this signal, it ends what was started so far.
+    # Until the supervisor handles this signal, it stops everything started so far.
     signal.signal(signal.SIGTERM, _stop)
     if settings.database_url:
         asyncio.run(_check_database(settings.database_url))
@@ -166,7 +166,7 @@ def serve(settings: Settings, *, on_ready: Callable[[], None] = lambda: None) ->
 
 
 def announce(settings: Settings, on_ready: Callable[[], None]) -> None:
-    """Call `on_ready` after the first successful answer, from a thread of its own."""
+    """Call `on_ready` after the first successful answer, from a separate thread."""
     host = "127.0.0.1" if settings.host in ("0.0.0.0", "::") else settings.host  # noqa: S104
     address = f"http://[{host}]:{settings.port}/ready" if ":" in host else f"http://{host}:{settings.port}/ready"
     ask = urllib.request.build_opener(urllib.request.ProxyHandler({})).open

@@ -57,6 +57,11 @@ class WebWorker:
         except OSError:  # it is gone already
             self.leave_by = 0.0
 
+    def close(self) -> None:
+        """End the process if it still runs."""
+        _end([self.process], 0)
+        self._control.close()
+
 
 class BackgroundWorker:
     """A process for work that no request waits for; it is started again whenever it exits."""
@@ -74,7 +79,7 @@ class BackgroundWorker:
             self.process = _start(self._command)
 
     def restart(self) -> None:
-        """Let it finish the work it has begun and exit; `keep_running` then starts it with the installed code."""
+        """Let it finish its current work and exit; `keep_running` then starts it with the installed code."""
         if self.process is not None:
             self.process.terminate()
 
@@ -82,7 +87,7 @@ class BackgroundWorker:
 class Supervisor:
     """Runs the web and background workers until SIGTERM or SIGINT; SIGHUP reloads them with the installed release.
 
-    Each command runs in a fresh interpreter, so a reload imports whatever release is installed by then. The main process
+    Each command runs in a fresh interpreter, so a reload imports the release that is installed by then. The main process
     keeps only what outlives a reload: the listening sockets, the embedded database and the metrics endpoint.
     """
 
@@ -140,6 +145,7 @@ class Supervisor:
         for index in dead:
             structlog.get_logger().error("a worker exited unexpectedly")
             # Connections that wait for the dead worker are reset: the kernel sends new ones to the others.
+            self._workers[index].close()
             self._listeners[index].close()
             self._listeners[index] = self._listener()
             self._workers[index] = WebWorker(self._web, self._listeners[index])
@@ -154,7 +160,7 @@ class Supervisor:
         if self._leaving is not None:
             if not self._leaving.dead and time.monotonic() < self._leaving.leave_by:
                 return
-            _end([self._leaving.process], 0)
+            self._leaving.close()
             self._leaving = None
             if not self._outdated:
                 for each in self._background:
@@ -183,8 +189,7 @@ class Supervisor:
         while ready is None and time.monotonic() < deadline and not self._stopping:
             ready = new.ready(_POLL_S)
         if not ready:
-            new.process.kill()
-            new.process.wait()
+            new.close()
             if not self._stopping:
                 structlog.get_logger().error("reload failed: a new worker did not start; the old workers keep serving")
             return False
@@ -201,12 +206,12 @@ class Supervisor:
 
 
 def _start(command: Sequence[str], inherited: Sequence[int] = (), stdout: int | None = None) -> subprocess.Popen[bytes]:
-    # In a session of its own: Ctrl-C goes to the main process alone, which then stops the others in order.
+    # In its own session, so that Ctrl-C reaches only the main process, which then stops the others in order.
     return subprocess.Popen(command, pass_fds=inherited, stdout=stdout, start_new_session=True)  # noqa: S603
 
 
 def _end(processes: Sequence[subprocess.Popen[bytes]], seconds: float) -> None:
-    """Let processes finish what they have begun, but kill those that take longer than this."""
+    """Let processes finish their current work, but kill those that take longer than this."""
     for process in processes:
         process.terminate()
     deadline = time.monotonic() + seconds

@@ -33,7 +33,7 @@ class SocketServer(Server):
         super().__init__(
             application,
             interface=Interfaces.ASGI,
-            # With HTTP/2 on the same port, a connection that sends nothing would stay open for ever.
+            # With HTTP/2 on the same port, a connection that sends nothing would stay open forever.
             http=HTTPModes.http1,
             websockets=False,
             backlog=BACKLOG,

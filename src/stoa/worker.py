@@ -136,7 +136,7 @@ def worker(console: Console, only: str | None, metrics: str) -> None:
     if only == "imports":
         run_imports(console.settings)
         return
-    # In a process of their own, because imports would delay deliveries.
+    # In a separate process, because imports would delay deliveries.
     imports = subprocess.Popen(command(os.getpid())) if only is None else None  # noqa: S603 - a fixed command
     try:
         run_deliveries(console.settings)

@@ -149,7 +149,7 @@ async def test_an_open_connection_gets_a_last_response_that_closes_it(single: Se
 
 async def test_a_running_request_is_finished_by_the_old_worker(single: Service) -> None:
     account = await single.account("reloaded")
-    async with PartialRequest(account, "begun before") as request:
+    async with PartialRequest(account, "started before the reload") as request:
         old = reload(single)
         await asyncio.to_thread(until, lambda: single.workers() not in ([old], []), "a new worker starts")
         assert await request.finish() == 201

@@ -77,8 +77,8 @@ async def _probe(account: Account, seconds: float) -> list[float]:
 async def _seconds_until_normal(account: Account, usual_s: float) -> float:
     """The seconds until a second in which 95% of the requests take at most twice as long as usual."""
     started = time.monotonic()
-    while (begun := time.monotonic() - started) < 60:
+    while (elapsed := time.monotonic() - started) < 60:
         took = sorted(await _probe(account, 1))
         if took[int(len(took) * 0.95)] <= max(usual_s, 0.05):
-            return begun
+            return elapsed
     return 60

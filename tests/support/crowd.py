@@ -1,4 +1,4 @@
-"""A large store among many small ones, in a database of their own."""
+"""A database with one large store among many small ones."""
 
 from typing import Any
 

@@ -107,7 +107,7 @@ async def _credentials(operator: Operator, settings: Settings) -> tuple[str, str
 
 async def _account(operator: Operator, settings: Settings, client_id: str) -> str:
     """The password of the demo account, which owns both stores and the app; a new one if the file is missing.
-    Empty if somebody changed the password in the portal."""
+    Empty if the password was changed in the portal."""
     saved = _read(settings.data_dir / "demo.env")
     account = next((each for each in await list_accounts(operator) if each.email == EMAIL), None)
     if account is not None and saved:
