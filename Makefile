@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq install
 
-.PHONY: demo test deep deep-deliveries check format bench bench-million bench-million-orders bench-imports fuzz lint-openapi audit cut faults lock openapi schema sdk pictures clean help bench-deliveries bench-pending
+.PHONY: demo quick test deep deep-deliveries check format bench bench-million bench-million-orders bench-imports fuzz lint-openapi audit cut faults lock openapi schema sdk pictures clean help bench-deliveries bench-pending
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 24
@@ -52,11 +52,21 @@ $(SPECTRAL)/.done: $(VENV)/.dev tools/spectral/package-lock.json
 demo: $(VENV)/.runtime ## run two stores with sample data; PORT= sets the port
 	@exec $(BIN)/stoa demo --port $(PORT)
 
+# A process for each core, at least two.
+JOBS := $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$((n < 2 ? 2 : n)))
+PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+# No browser, no processes, no executed documentation, no long properties, no measured plans.
+SLOW := tests/browser tests/fault tests/docs tests/property tests/reference tests/generated tests/client tests/demo \
+  tests/contract/test_plans.py tests/contract/test_endpoints.py tests/webhooks/test_listen.py tests/webhooks/delivery/test_service.py
+
+quick: $(VENV)/.dev ## run the fast tests, in about two minutes; for the working day
+	@$(PYTEST) $(SLOW:%=--ignore %) $(ARGS)
+
 test: $(VENV)/.dev ## run the whole test suite in parallel
-	@$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
+	@$(PYTEST) $(ARGS)
 
 deep: $(VENV)/.dev ## run the property tests with twenty times as many examples; takes 15 minutes
-	@$(BIN)/python -m pytest tests/property -n 2 --dist worksteal --hypothesis-profile=deep --timeout 3600 $(ARGS)
+	@$(BIN)/python -m pytest tests/property -n $(JOBS) --dist worksteal --hypothesis-profile=deep --timeout 3600 $(ARGS)
 
 fuzz: $(VENV)/fuzz/.done ## fuzz the whole API with schemathesis; SEEDS= and CASES= limit the run
 	@$(BIN)/python -m tests.fuzz $(if $(SEEDS),--seeds $(SEEDS)) $(if $(CASES),--cases $(CASES))
@@ -77,7 +87,7 @@ lint-openapi: $(SPECTRAL)/.done ## lint openapi.json with Spectral and the OWASP
 audit: $(VENV)/audit/.done ## run bandit on the source; fails on medium or high severity
 	@$(VENV)/audit/bin/bandit --quiet --recursive --configfile pyproject.toml -ll src
 
-check: $(VENV)/.bench ## check format, lint, types, import rules, and drift of OpenAPI and SDK
+check: $(VENV)/.bench ## check format, lint, types, import rules, wording, and drift of OpenAPI, SDK and schema
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/pyright --warnings
@@ -85,6 +95,7 @@ check: $(VENV)/.bench ## check format, lint, types, import rules, and drift of O
 	@$(BIN)/stoa openapi | diff -u openapi.json - || { echo 'openapi.json is out of date: run make openapi'; exit 1; }
 	@$(BIN)/python -m tools.sdk --check
 	@$(BIN)/python -m tools.schema --check
+	@$(BIN)/python -m tools.voice
 
 format: $(VENV)/.dev ## format the code and apply automatic fixes
 	@$(BIN)/ruff format .
@@ -93,10 +104,10 @@ format: $(VENV)/.dev ## format the code and apply automatic fixes
 openapi: $(VENV)/.runtime ## regenerate openapi.json
 	@$(BIN)/stoa openapi > openapi.json.new && mv openapi.json.new openapi.json
 
-schema: $(VENV)/.dev ## write schema.sql from the migrations
+schema: $(VENV)/.dev ## regenerate schema.sql from the migrations
 	@$(BIN)/python -m tools.schema
 
-sdk: $(VENV)/.dev openapi ## write openapi.json and the generated half of the Python SDK anew
+sdk: $(VENV)/.dev openapi ## regenerate openapi.json and the generated part of the Python SDK
 	@$(BIN)/python -m tools.sdk
 
 pictures: $(VENV)/.dev ## take the screenshots of the README from a temporary demo; needs Chromium
