@@ -99,6 +99,7 @@ NO_PERSONAL_DATA: Mapping[str, str] = {
     "rate_buckets": _FIGURES,
     "redeliveries": _IDS,
     "row_counts": _FIGURES,
+    "service_audit_entries": _IDS,
     "schema_functions": "describes the schema",
     "schema_migrations": "describes the schema",
     "stock_movements": _CATALOG,

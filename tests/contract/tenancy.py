@@ -76,25 +76,30 @@ class _Checker:
         self._over_all = over_all
         self.found: list[str] = []
 
-    def check(self, node: Any, tied: frozenset[str], ctes: frozenset[str]) -> None:
-        """Check a statement and everything inside it; `tied` are the outer aliases that are tied to the store."""
+    def check(self, node: Any, tied: frozenset[str], ctes: frozenset[str], *, nested: bool = False) -> None:
+        """Check a statement and everything inside it; `tied` are the outer aliases that are tied to the store.
+
+        `nested` marks a subquery that belongs to a row, and so to the store of that row.
+        """
         if _is(node, ast.SelectStmt, ast.UpdateStmt, ast.DeleteStmt, ast.InsertStmt):
             clause = node.withClause
             for cte in clause.ctes if clause is not None else ():
                 self.check(cte.ctequery, tied, ctes)
                 ctes |= {cte.ctename}
-            self._statement(node, tied, ctes)
+            self._statement(node, tied, ctes, nested=nested)
         elif _is(node, ast.Node):
+            derived = _is(node, ast.RangeSubselect)
+            nested = node.lateral if derived else nested or _is(node, ast.SubLink)
             for name in node:
-                self.check(getattr(node, name), tied, ctes)
+                self.check(getattr(node, name), tied, ctes, nested=nested)
         elif isinstance(node, tuple | list):
             for each in cast("Iterable[Any]", node):
-                self.check(each, tied, ctes)
+                self.check(each, tied, ctes, nested=nested)
 
-    def _statement(self, node: Any, tied: frozenset[str], ctes: frozenset[str]) -> None:
+    def _statement(self, node: Any, tied: frozenset[str], ctes: frozenset[str], *, nested: bool) -> None:
         if _is(node, ast.SelectStmt) and node.op != SetOperation.SETOP_NONE:
-            self.check(node.larg, tied, ctes)
-            self.check(node.rarg, tied, ctes)
+            self.check(node.larg, tied, ctes, nested=nested)
+            self.check(node.rarg, tied, ctes, nested=nested)
             return
         level = _Level()
         if _is(node, ast.InsertStmt):
@@ -107,7 +112,9 @@ class _Checker:
         where = getattr(node, "whereClause", None)
         if where is not None:
             level.conditions += _conjuncts(where)
-        now_tied = self._tied(level, tied)
+        # Over all stores, a plain SELECT may name the stores; what it finds must then be tied to them.
+        scans = self._over_all and _is(node, ast.SelectStmt) and not nested and not level.derived
+        now_tied = self._tied(level, tied, scans=scans)
         for alias, table in level.tables.items():
             if table in self._owned and alias not in now_tied:
                 self.found.append(f"{table} {alias}")
@@ -136,13 +143,15 @@ class _Checker:
             if item.alias is not None:
                 level.derived.add(item.alias.aliasname)
 
-    def _tied(self, level: _Level, outer: frozenset[str]) -> set[str]:
+    def _tied(self, level: _Level, outer: frozenset[str], *, scans: bool) -> set[str]:
         alone = next(iter(level.tables)) if len(level.tables) == 1 and not level.derived else ""
         pairs: list[tuple[Reference, Reference]] = []
         tied: set[str] = set()
         for condition in level.conditions:
             if not _is(condition, ast.A_Expr):
                 continue
+            if self._over_all and (bucketed := _bucketed(condition.lexpr, alone)):
+                tied.add(bucketed)
             left, right = _reference(condition.lexpr, alone), _reference(condition.rexpr, alone)
             if condition.kind == A_Expr_Kind.AEXPR_OP and condition.name[-1].sval == "=" and left and right:
                 pairs += [(left, right), (right, left)]
@@ -150,7 +159,7 @@ class _Checker:
                 tied.add(left[0])
         self._follow(level, tied, pairs, outer)
         first = next((alias for alias, table in level.tables.items() if table in self._owned), None)
-        if self._over_all and first is not None and not tied:
+        if scans and first is not None and not tied:
             tied.add(first)  # this table names the stores; the others must be tied to it
             self._follow(level, tied, pairs, outer)
         return tied
@@ -202,6 +211,14 @@ def _conjuncts(node: Any) -> list[Any]:
     if _is(node, ast.BoolExpr) and node.boolop == BoolExprType.AND_EXPR:
         return [each for argument in node.args for each in _conjuncts(argument)]
     return [node]
+
+
+def _bucketed(node: Any, alone: str) -> str:
+    """The alias in `alias.store_id % 64`, by which workers share the stores among themselves."""
+    if _is(node, ast.A_Expr) and node.name[-1].sval == "%":
+        reference = _reference(node.lexpr, alone)
+        return reference[0] if reference and reference[1] == "store_id" else ""
+    return ""
 
 
 def _reference(node: Any, alone: str) -> Reference | None:

@@ -101,7 +101,7 @@ async def test_delivering_an_event_visits_the_documented_files(shop: Shop, setti
         hook = await subscribe(shop, receiver.url, "product.created")
         await _emit(db, shop.store_id, "evt_first")
         await until(lambda: _finished(db, hook.id, 1), "the first delivery")
-        with traced(lambda *_: False) as seen:
+        with traced(lambda _name, _function: False) as seen:
             await _emit(db, shop.store_id, "evt_second")
             await until(lambda: _finished(db, hook.id, 2), "the second delivery")
     await db.close()

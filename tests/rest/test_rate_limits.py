@@ -71,7 +71,7 @@ async def test_headers_report_the_remaining_requests_and_the_reset_time(
 async def test_a_bucket_refills_over_time(shop: Shop, db: Database, workers: list[Application]) -> None:
     small = await limited(shop, db)
     await db.execute(
-        "INSERT INTO rate_buckets (store_id, app_id, level, tokens, refilled_at) VALUES ($1, $2, 0, 0, now() - interval '3 seconds') "
+        "INSERT INTO rate_buckets (store_id, app_id, purpose, level, tokens, refilled_at) VALUES ($1, $2, 'requests', 0, 0, now() - interval '3 seconds') "
         "ON CONFLICT (store_id, app_id) DO UPDATE SET tokens = 0, refilled_at = excluded.refilled_at",
         small.store_id,
         small.app_id,

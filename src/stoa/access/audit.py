@@ -1,4 +1,4 @@
-"""The audit log: append-only entries in one hash chain per store."""
+"""The audit log: append-only entries in one hash chain per store, and one chain for the service."""
 
 import hashlib
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ import msgspec
 
 from stoa.db.query import Command, Executor, Query
 
-SERVICE = 0  # the chain of entries that belong to no single store
+SERVICE = None  # the chain of entries that belong to no single store
 _GENESIS = bytes(32)
 _PAGE = 1_000
 
@@ -59,10 +59,32 @@ FORWARDS = Query(Entry, f"{_ENTRY} WHERE store_id = $1 AND position > $2 ORDER B
 NEWEST = Query(Entry, f"{_ENTRY} WHERE store_id = $1 ORDER BY position DESC LIMIT $2")
 SEAL_AT = Query(bytes, "SELECT seal FROM audit_entries WHERE store_id = $1 AND position = $2")
 
+# The same for the chain of the service.
+_NO_STORE = "these entries belong to no store"
+SERVICE_LOCK = Query(
+    int, "SELECT position FROM service_audit_entries WHERE position = 1 FOR NO KEY UPDATE", unbound=_NO_STORE
+)
+SERVICE_LAST = Query(
+    _Last,
+    """SELECT coalesce(last.position, 0) AS position, last.seal, clock_timestamp() AS moment
+         FROM (SELECT 1) always LEFT JOIN (
+              SELECT position, seal FROM service_audit_entries ORDER BY position DESC LIMIT 1) last ON true""",
+    unbound=_NO_STORE,
+)
+SERVICE_APPEND = Command(
+    """INSERT INTO service_audit_entries (position, action, actor, subject, detail, request_id, created_at, seal)
+       VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (position) DO NOTHING""",
+    unbound=_NO_STORE,
+)
+_SERVICE_ENTRY = _ENTRY.replace("audit_entries", "service_audit_entries")
+SERVICE_FORWARDS = Query(Entry, f"{_SERVICE_ENTRY} WHERE position > $1 ORDER BY position LIMIT $2", unbound=_NO_STORE)
+SERVICE_NEWEST = Query(Entry, f"{_SERVICE_ENTRY} ORDER BY position DESC LIMIT $1", unbound=_NO_STORE)
+SERVICE_SEAL_AT = Query(bytes, "SELECT seal FROM service_audit_entries WHERE position = $1", unbound=_NO_STORE)
+
 
 async def record(
     db: Executor,
-    store_id: int,
+    store_id: int | None,
     action: str,
     *,
     actor: str,
@@ -73,20 +95,25 @@ async def record(
     """Append an entry in the caller's transaction, which locks the chain until it ends; returns the position."""
     text = msgspec.json.encode(detail, order="deterministic").decode()
     while True:
-        await LOCK.maybe(db, store_id)
-        last = await LAST.one(db, store_id)
+        await (SERVICE_LOCK.maybe(db) if store_id is None else LOCK.maybe(db, store_id))
+        last = await _last(db, store_id)
         entry = Entry(last.position + 1, action, actor, subject, text, request_id, last.moment, b"")
         seal = _seal(store_id, last.seal or _GENESIS, entry)
         fields = (entry.position, action, actor, subject, text, request_id, last.moment, seal)
         # Only the first entry can conflict: there was no row to lock, and another transaction inserted it.
-        if await APPEND.run(db, store_id, *fields):
+        inserted = SERVICE_APPEND.run(db, *fields) if store_id is None else APPEND.run(db, store_id, *fields)
+        if await inserted:
             return entry.position
 
 
-async def verify(db: Executor, store_id: int) -> int | None:
+async def _last(db: Executor, store_id: int | None) -> _Last:
+    return await (SERVICE_LAST.one(db) if store_id is None else LAST.one(db, store_id))
+
+
+async def verify(db: Executor, store_id: int | None) -> int | None:
     """The first position that is missing or was altered; None if the chain is intact."""
     expected, seal = 1, _GENESIS
-    while entries := await FORWARDS.all(db, store_id, expected - 1, _PAGE):
+    while entries := await page(db, store_id, expected - 1):
         for entry in entries:
             seal = _seal(store_id, seal, entry)
             if entry.position != expected or entry.seal != seal:
@@ -95,22 +122,33 @@ async def verify(db: Executor, store_id: int) -> int | None:
     return None
 
 
-async def head(db: Executor, store_id: int) -> Head:
+async def page(db: Executor, store_id: int | None, after: int, limit: int = _PAGE) -> list[Entry]:
+    """The entries after a position, oldest first."""
+    if store_id is None:
+        return await SERVICE_FORWARDS.all(db, after, limit)
+    return await FORWARDS.all(db, store_id, after, limit)
+
+
+async def head(db: Executor, store_id: int | None) -> Head:
     """The current end of the chain."""
-    last = await LAST.one(db, store_id)
+    last = await _last(db, store_id)
     return Head(last.position, last.seal or _GENESIS)
 
 
-async def holds(db: Executor, store_id: int, noted: Head) -> bool:
+async def holds(db: Executor, store_id: int | None, noted: Head) -> bool:
     """Whether an end that was noted earlier is still part of the chain."""
-    return noted.position == 0 or await SEAL_AT.maybe(db, store_id, noted.position) == noted.seal
+    if noted.position == 0:
+        return True
+    if store_id is None:
+        return await SERVICE_SEAL_AT.maybe(db, noted.position) == noted.seal
+    return await SEAL_AT.maybe(db, store_id, noted.position) == noted.seal
 
 
-async def newest(db: Executor, store_id: int, limit: int) -> list[Entry]:
-    return await NEWEST.all(db, store_id, limit)
+async def newest(db: Executor, store_id: int | None, limit: int) -> list[Entry]:
+    return await (SERVICE_NEWEST.all(db, limit) if store_id is None else NEWEST.all(db, store_id, limit))
 
 
-def _seal(store_id: int, previous: bytes, entry: Entry) -> bytes:
+def _seal(store_id: int | None, previous: bytes, entry: Entry) -> bytes:
     fields = [
         store_id,
         entry.position,

@@ -111,7 +111,7 @@ async def _walk(by: Operator, name: str) -> Chain:
     return Chain(name, head.position, first_bad, f"{name}:{head.position}:{head.seal.hex()}")
 
 
-async def _chain_id(by: Operator, name: str) -> int:
+async def _chain_id(by: Operator, name: str) -> int | None:
     return audit.SERVICE if name == _SERVICE else (await find_store(by.db, name)).id
 
 

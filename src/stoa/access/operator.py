@@ -44,7 +44,7 @@ class Operator:
         async with self.db.transaction() as connection:
             yield Operator(Joined(connection), self.settings, actor=self.actor, request_id=self.request_id)
 
-    async def record(self, db: Executor, store_id: int, action: str, subject: str, **detail: Any) -> int:
+    async def record(self, db: Executor, store_id: int | None, action: str, subject: str, **detail: Any) -> int:
         """Write an audit entry in the transaction of the action."""
         return await audit.record(
             db,

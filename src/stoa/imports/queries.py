@@ -149,7 +149,6 @@ ADD_ROWS = Command(
          FROM unnest($3::integer[], $4::text[], $5::bigint[], $6::text[], $7::text[], $8::text[], $9::text[])
               AS t (row, status, result_id, key, errors, changes, raw)"""
 )
-DROP_ROWS = Command("DELETE FROM import_rows WHERE store_id = $1 AND import_id = $2")
 
 
 class StoredRow(msgspec.Struct):

@@ -37,12 +37,12 @@ async def operator_audit(visit: Visit) -> View:
     return View("operators/audit.html", await _log(visit, audit.SERVICE, {}))
 
 
-async def _log(visit: Visit, chain: int, names: dict[int, str]) -> dict[str, Any]:
+async def _log(visit: Visit, chain: int | None, names: dict[int, str]) -> dict[str, Any]:
     head = await audit.head(visit.db, chain)
     end = min(before(visit), head.position + 1)
     # Positions have no gaps, so the start of the page follows from its end.
     start = max(0, end - 1 - _PAGE_SIZE)
-    found = [entry for entry in await audit.FORWARDS.all(visit.db, chain, start, _PAGE_SIZE) if entry.position < end]
+    found = [entry for entry in await audit.page(visit.db, chain, start, _PAGE_SIZE) if entry.position < end]
     verified = head.position <= _MAX_AUTO_VERIFIED or visit.query("verify") == "now"
     return {
         "entries": [_log_entry(visit, entry, names) for entry in reversed(found)],

@@ -17,7 +17,7 @@ class Grant(msgspec.Struct):
     remaining: float
 
 
-TAKE = Query(Grant, "SELECT granted, remaining FROM take_tokens($1, $2, $3, $4, $5)")
+TAKE = Query(Grant, "SELECT granted, remaining FROM take_tokens($1, $2, 'requests', $3, $4, $5)")
 
 
 class Allowance(msgspec.Struct, frozen=True):

@@ -100,7 +100,7 @@ CREATE TABLE installations (
 CREATE INDEX installations_app_idx ON installations (app_id);
 COMMENT ON TABLE installations IS 'store';
 
--- Append-only. Each entry is sealed with the hash of the one before it; store 0 holds entries that concern no single store.
+-- Append-only. Each entry is sealed with the hash of the one before it; each store has a chain of its own.
 CREATE TABLE audit_entries (
     store_id   bigint      NOT NULL,
     position   bigint      NOT NULL,
@@ -114,6 +114,20 @@ CREATE TABLE audit_entries (
     CONSTRAINT audit_entries_pkey PRIMARY KEY (store_id, position)
 );
 COMMENT ON TABLE audit_entries IS 'store';
+
+-- The chain of entries that belong to no single store.
+CREATE TABLE service_audit_entries (
+    position   bigint      NOT NULL,
+    action     text        NOT NULL,
+    actor      text        NOT NULL,
+    subject    text        NOT NULL,
+    detail     text        NOT NULL,
+    request_id text        NOT NULL,
+    created_at timestamptz NOT NULL,
+    seal       bytea       NOT NULL,
+    CONSTRAINT service_audit_entries_pkey PRIMARY KEY (position)
+);
+COMMENT ON TABLE service_audit_entries IS 'global';
 
 -- === Accounts: people, their sessions, and what they own ==============================================================
 
@@ -247,10 +261,12 @@ COMMENT ON TABLE installation_requests IS 'global';
 CREATE UNLOGGED TABLE rate_buckets (
     store_id    bigint           NOT NULL,
     app_id      bigint           NOT NULL,
+    purpose     text             NOT NULL,
     level       double precision NOT NULL,  -- before the last take
     tokens      double precision NOT NULL,  -- after the last take
     refilled_at timestamptz      NOT NULL,
-    CONSTRAINT rate_buckets_pkey PRIMARY KEY (store_id, app_id)
+    CONSTRAINT rate_buckets_pkey PRIMARY KEY (store_id, app_id, purpose),
+    CONSTRAINT rate_buckets_purpose_check CHECK (purpose IN ('requests', 'test_sends'))
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE rate_buckets IS 'store';
 

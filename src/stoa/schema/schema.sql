@@ -696,10 +696,12 @@ COMMENT ON TABLE products IS 'store';
 CREATE UNLOGGED TABLE rate_buckets (
     store_id    bigint NOT NULL,
     app_id      bigint NOT NULL,
+    purpose     text NOT NULL,
     level       double precision NOT NULL,
     tokens      double precision NOT NULL,
     refilled_at timestamptz NOT NULL,
-    CONSTRAINT rate_buckets_pkey PRIMARY KEY (store_id, app_id)
+    CONSTRAINT rate_buckets_pkey PRIMARY KEY (store_id, app_id, purpose),
+    CONSTRAINT rate_buckets_purpose_check CHECK (purpose = ANY (ARRAY['requests'::text, 'test_sends'::text]))
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE rate_buckets IS 'store';
 
@@ -731,6 +733,19 @@ CREATE TABLE row_counts (
     CONSTRAINT row_counts_pkey PRIMARY KEY (store_id, resource, id)
 );
 COMMENT ON TABLE row_counts IS 'store';
+
+CREATE TABLE service_audit_entries (
+    position   bigint NOT NULL,
+    action     text NOT NULL,
+    actor      text NOT NULL,
+    subject    text NOT NULL,
+    detail     text NOT NULL,
+    request_id text NOT NULL,
+    created_at timestamptz NOT NULL,
+    seal       bytea NOT NULL,
+    CONSTRAINT service_audit_entries_pkey PRIMARY KEY ("position")
+);
+COMMENT ON TABLE service_audit_entries IS 'global';
 
 CREATE TABLE stock_movements (
     store_id       bigint NOT NULL,

@@ -1,7 +1,7 @@
 -- Takes up to `wanted` tokens from a rate limit bucket and returns how many were granted. The row lock makes it exact across
 -- workers.
 CREATE FUNCTION take_tokens(
-    in_store_id bigint, in_app_id bigint, wanted double precision, burst double precision, refill double precision,
+    in_store_id bigint, in_app_id bigint, in_purpose text, wanted double precision, burst double precision, refill double precision,
     OUT granted double precision, OUT remaining double precision
 ) LANGUAGE plpgsql AS $$
 DECLARE
@@ -14,10 +14,10 @@ BEGIN
                       - least(wanted, floor(
                         least(burst, b.tokens + refill * greatest(0, extract(epoch FROM moment - b.refilled_at))))),
                refilled_at = greatest(moment, b.refilled_at)
-         WHERE b.store_id = in_store_id AND b.app_id = in_app_id
+         WHERE b.store_id = in_store_id AND b.app_id = in_app_id AND b.purpose = in_purpose
         RETURNING b.level - b.tokens, b.tokens INTO granted, remaining;
         EXIT WHEN FOUND;
-        INSERT INTO rate_buckets (store_id, app_id, level, tokens, refilled_at)
-        VALUES (in_store_id, in_app_id, burst, burst, moment) ON CONFLICT DO NOTHING;
+        INSERT INTO rate_buckets (store_id, app_id, purpose, level, tokens, refilled_at)
+        VALUES (in_store_id, in_app_id, in_purpose, burst, burst, moment) ON CONFLICT DO NOTHING;
     END LOOP;
 END $$;

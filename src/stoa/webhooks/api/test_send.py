@@ -5,10 +5,11 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from stoa.db.query import Query
 from stoa.events.outbox import Actor, Event
 from stoa.ids import new_id
-from stoa.rest import limits
 from stoa.rest.endpoint import One, Routes
+from stoa.rest.limits import Grant
 from stoa.rest.problems import Fault, RateLimited, ValidationFailed
 from stoa.rest.request import Call
 from stoa.webhooks.api import rules
@@ -30,6 +31,7 @@ routes = Routes("Webhooks")
 
 # Tests let callers send requests to others, so their rate is limited: a burst of ten, then one every two seconds.
 TEST_BURST, TESTS_PER_S = 10, 0.5
+TAKE = Query(Grant, "SELECT granted, remaining FROM take_tokens($1, $2, 'test_sends', $3, $4, $5)")
 _TEST = NewTest(WebhookTest.name)
 
 
@@ -102,8 +104,7 @@ async def send_webhook_test(call: Call, webhook_id: int, body: NewTest = _TEST) 
 
 
 async def _check_rate(call: Call) -> None:
-    # A second rate limit of the app, stored under its negated id.
-    taken = await limits.TAKE.one(call.db, call.store_id, -call.caller.app_id, 1.0, float(TEST_BURST), TESTS_PER_S)
+    taken = await TAKE.one(call.db, call.store_id, call.caller.app_id, 1.0, float(TEST_BURST), TESTS_PER_S)
     if taken.granted < 1:
         raise RateLimited(
             f"At most {TEST_BURST} tests at once, then one every {1 / TESTS_PER_S:.0f} seconds.",
