@@ -37,8 +37,8 @@ def kept_to_schema(event: dict[str, Any]) -> None:
     jsonschema.validate(event, schema(EVENTS[event["type"]]), cls=jsonschema.Draft202012Validator)
 
 
-async def test_a_products_life_is_told_from_its_creation_to_its_end(near_shop: Shop, settings: Settings) -> None:
-    shop = near_shop
+async def test_a_products_life_is_told_from_its_creation_to_its_end(loopback_shop: Shop, settings: Settings) -> None:
+    shop = loopback_shop
     async with Receiver() as receiver, working(settings):
         hook = await subscribe(shop, url=receiver.url, ordering="resource", headers={"X-Gate": "7"})
         product = (await shop.client.post("/products", json=SHIRT)).json()["data"]
@@ -62,8 +62,8 @@ async def test_a_products_life_is_told_from_its_creation_to_its_end(near_shop: S
     assert (seen["pending"], seen["health"], seen["stats_24h"]["succeeded"]) == (0, "healthy", 3)
 
 
-async def test_an_order_becomes_a_verified_delivery(near_shop: Shop, settings: Settings) -> None:
-    shop = near_shop
+async def test_an_order_becomes_a_verified_delivery(loopback_shop: Shop, settings: Settings) -> None:
+    shop = loopback_shop
     async with Receiver() as receiver, working(settings):
         hook = await subscribe(
             shop, url=receiver.url, events=["order.created", "order.status_changed"], filter={"total[gte]": "100.00"}
@@ -86,8 +86,8 @@ async def test_an_order_becomes_a_verified_delivery(near_shop: Shop, settings: S
         kept_to_schema(event)
 
 
-async def test_what_waited_through_a_pause_arrives_in_order(near_shop: Shop, settings: Settings) -> None:
-    shop = near_shop
+async def test_what_waited_through_a_pause_arrives_in_order(loopback_shop: Shop, settings: Settings) -> None:
+    shop = loopback_shop
     async with Receiver() as receiver, working(settings):
         hook = await subscribe(shop, url=receiver.url, ordering="resource", events=["product.created"])
         path = f"/webhooks/{hook['id']}"
@@ -104,8 +104,8 @@ async def test_what_waited_through_a_pause_arrives_in_order(near_shop: Shop, set
     assert sorted(each.verify(hook["secret"])["data"]["name"] for each in got) == ["N0", "N1", "N2"]
 
 
-async def test_resumed_from_now_on_only_what_is_new_arrives(near_shop: Shop, settings: Settings) -> None:
-    shop = near_shop
+async def test_resumed_from_now_on_only_what_is_new_arrives(loopback_shop: Shop, settings: Settings) -> None:
+    shop = loopback_shop
     async with Receiver() as receiver, working(settings):
         hook = await subscribe(shop, url=receiver.url, events=["product.created"], status="paused")
         path = f"/webhooks/{hook['id']}"
@@ -128,8 +128,8 @@ async def test_resumed_from_now_on_only_what_is_new_arrives(near_shop: Shop, set
     assert len(receiver.received) == 1
 
 
-async def test_a_new_address_is_used_for_what_waits(near_shop: Shop, settings: Settings) -> None:
-    shop = near_shop
+async def test_a_new_address_is_used_for_what_waits(loopback_shop: Shop, settings: Settings) -> None:
+    shop = loopback_shop
     async with Receiver(answering(500)) as broken, Receiver() as healthy, working(settings):
         hook = await subscribe(shop, url=broken.url, events=["product.created"])
         await shop.add({"name": "Mug", "price": "1.00"})
@@ -147,8 +147,8 @@ async def test_a_new_address_is_used_for_what_waits(near_shop: Shop, settings: S
     assert entry["attempts"][0]["response_status"] == 500
 
 
-async def test_an_outage_is_recovered_from_in_one_call(near_shop: Shop, settings: Settings) -> None:
-    shop = near_shop
+async def test_an_outage_is_recovered_from_in_one_call(loopback_shop: Shop, settings: Settings) -> None:
+    shop = loopback_shop
     async with Receiver() as receiver, working(settings):
         hook = await subscribe(shop, url=receiver.url, events=["product.created"])
         await shop.add(*({"name": f"N{n}", "price": "1.00"} for n in range(5)))
@@ -166,9 +166,9 @@ async def test_an_outage_is_recovered_from_in_one_call(near_shop: Shop, settings
 
 
 async def test_an_app_is_not_told_of_its_own_changes_if_it_does_not_want_to_be(
-    near_shop: Shop, settings: Settings
+    loopback_shop: Shop, settings: Settings
 ) -> None:
-    shop = near_shop
+    shop = loopback_shop
     async with Receiver() as receiver, working(settings):
         hook = await subscribe(shop, url=receiver.url, events=["product.created"], skip_own=True)
         await shop.client.post("/products", json={"name": "mine", "price": "1.00"})
@@ -178,8 +178,8 @@ async def test_an_app_is_not_told_of_its_own_changes_if_it_does_not_want_to_be(
     assert got.verify(hook["secret"])["data"]["name"] == "theirs"
 
 
-async def test_after_the_end_of_a_subscription_nothing_is_sent(near_shop: Shop, settings: Settings) -> None:
-    shop = near_shop
+async def test_after_the_end_of_a_subscription_nothing_is_sent(loopback_shop: Shop, settings: Settings) -> None:
+    shop = loopback_shop
     async with Receiver() as receiver, working(settings):
         gone = await subscribe(shop, url=f"{receiver.url}/gone", events=["product.created"])
         stays = await subscribe(shop, url=f"{receiver.url}/stays", events=["product.created"])

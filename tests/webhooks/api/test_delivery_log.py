@@ -8,12 +8,12 @@ import pytest
 from stoa.access.grants import install
 from stoa.ids import new_id
 from tests.support.shops import Shop
-from tests.webhooks.subscriptions import deliveries, finish, route, sell, subscribe
+from tests.webhooks.subscriptions import add_products, deliveries, finish, route, subscribe
 
 
 async def test_a_waiting_delivery_is_shown_with_what_it_tells_of(shop: Shop) -> None:
     hook = await subscribe(shop)
-    (mug,) = await sell(shop, "Mug")
+    (mug,) = await add_products(shop, "Mug")
     page = await deliveries(shop, hook["id"])
     (shown,) = page["data"]
     assert page["meta"]["total"] == 1
@@ -28,7 +28,7 @@ async def test_a_waiting_delivery_is_shown_with_what_it_tells_of(shop: Shop) -> 
 
 async def test_the_newest_come_first_and_pages_follow_each_other(shop: Shop) -> None:
     hook = await subscribe(shop)
-    await sell(shop, "A", "B", "C", "D", "E")
+    await add_products(shop, "A", "B", "C", "D", "E")
     await finish(shop, hook["id"], 2, "succeeded")
     first = await deliveries(shop, hook["id"], limit=3)
     rest = await deliveries(shop, hook["id"], cursor=first["meta"]["next_cursor"])
@@ -39,7 +39,7 @@ async def test_the_newest_come_first_and_pages_follow_each_other(shop: Shop) -> 
 
 async def test_a_finished_delivery_shows_its_tries(shop: Shop) -> None:
     hook = await subscribe(shop)
-    await sell(shop, "A")
+    await add_products(shop, "A")
     await finish(shop, hook["id"], 1, "failed")
     (shown,) = (await deliveries(shop, hook["id"]))["data"]
     assert (shown["status"], shown["attempt_count"], shown["next_attempt_at"]) == ("failed", 1, None)
@@ -49,7 +49,7 @@ async def test_a_finished_delivery_shows_its_tries(shop: Shop) -> None:
 
 async def test_the_log_is_filtered_by_status_event_resource_and_time(shop: Shop) -> None:
     hook = await subscribe(shop)
-    a, b = await sell(shop, "A", "B")
+    a, b = await add_products(shop, "A", "B")
     await shop.client.patch(f"/products/{b}", json={"name": "B2"})
     await route(shop)
     await finish(shop, hook["id"], 1, "succeeded")
@@ -71,7 +71,7 @@ async def test_the_log_is_filtered_by_status_event_resource_and_time(shop: Shop)
 
 async def test_what_waits_for_a_paused_subscription_is_held(shop: Shop) -> None:
     hook = await subscribe(shop)
-    await sell(shop, "A", "B")
+    await add_products(shop, "A", "B")
     await finish(shop, hook["id"], 1, "succeeded")
     await shop.client.patch(f"/webhooks/{hook['id']}", json={"status": "paused"})
     assert [each["status"] for each in (await deliveries(shop, hook["id"]))["data"]] == ["held", "succeeded"]
@@ -84,7 +84,7 @@ async def test_what_waits_for_a_paused_subscription_is_held(shop: Shop) -> None:
 
 async def test_the_payload_is_what_is_sent(shop: Shop) -> None:
     hook = await subscribe(shop)
-    (mug,) = await sell(shop, "Mug")
+    (mug,) = await add_products(shop, "Mug")
     (shown,) = (await deliveries(shop, hook["id"], include="payload"))["data"]
     payload = shown["payload"]
     assert (payload["id"], payload["type"], payload["sequence"]) == (shown["event_id"], "product.created", 1)
@@ -97,7 +97,7 @@ async def test_the_payload_is_what_is_sent(shop: Shop) -> None:
 async def test_a_payload_can_be_thin_or_narrowed(shop: Shop) -> None:
     thin = await subscribe(shop, payload="thin")
     narrow = await subscribe(shop, fields=["name"], url="https://hooks.example.com/2")
-    await sell(shop, "Mug")
+    await add_products(shop, "Mug")
     assert "data" not in (await deliveries(shop, thin["id"], include="payload"))["data"][0]["payload"]
     assert (await deliveries(shop, narrow["id"], include="payload"))["data"][0]["payload"]["data"] == {"name": "Mug"}
 
@@ -130,12 +130,12 @@ async def last_event(shop: Shop) -> str:
 )
 async def test_the_log_says_why_an_event_was_not_sent(shop: Shop, given: dict[str, Any], reason: str) -> None:
     hook = await subscribe(shop, **given)
-    await sell(shop, "Mug")
+    await add_products(shop, "Mug")
     assert await why_not(shop, hook["id"], await last_event(shop)) == reason
 
 
 async def test_an_event_from_before_the_subscription_was_not_sent_to_it(shop: Shop) -> None:
-    await sell(shop, "Mug")
+    await add_products(shop, "Mug")
     hook = await subscribe(shop)
     assert await why_not(shop, hook["id"], await last_event(shop)) == "before_subscription"
 
@@ -156,7 +156,7 @@ async def test_what_happens_to_another_app_is_not_sent(shop: Shop) -> None:
 async def test_without_the_scope_an_event_is_not_sent(shop: Shop) -> None:
     narrow = await shop.client_with(["webhooks:write"])
     hook = (await narrow.post("/webhooks", json={"events": ["*"]})).json()["data"]
-    await sell(shop, "Mug")
+    await add_products(shop, "Mug")
     query = {"event_id": await last_event(shop)}
     page = (await narrow.get(f"/webhooks/{hook['id']}/deliveries", params=query)).json()
     assert page["meta"]["not_sent"]["reason"] == "scope_not_granted"
@@ -164,7 +164,7 @@ async def test_without_the_scope_an_event_is_not_sent(shop: Shop) -> None:
 
 async def test_another_stores_event_is_as_unknown_as_one_that_never_was(shop: Shop, other_shop: Shop) -> None:
     hook = await subscribe(shop)
-    await sell(other_shop, "Mug")
+    await add_products(other_shop, "Mug")
     assert await why_not(shop, hook["id"], await last_event(other_shop)) == "unknown_event"
     assert await why_not(shop, hook["id"], new_id("evt")) == "unknown_event"
 
@@ -186,7 +186,7 @@ async def queued(shop: Shop) -> list[Any]:
 
 async def test_a_range_is_counted_before_it_is_sent_again(shop: Shop) -> None:
     hook = await subscribe(shop)
-    await sell(shop, "A", "B", "C")
+    await add_products(shop, "A", "B", "C")
     await finish(shop, hook["id"], 1, "failed")
     await finish(shop, hook["id"], 2, "failed")
     await finish(shop, hook["id"], 3, "succeeded")
@@ -201,7 +201,7 @@ async def test_a_range_is_counted_before_it_is_sent_again(shop: Shop) -> None:
 
 async def test_deliveries_are_sent_again_by_their_ids(shop: Shop) -> None:
     hook = await subscribe(shop)
-    await sell(shop, "A", "B", "C")
+    await add_products(shop, "A", "B", "C")
     await finish(shop, hook["id"], 3, "failed")
     ids = [f"dlv_{hook['id']}_3", f"dlv_{hook['id']}_1", f"dlv_{hook['id']}_3"]
     status, told = await redeliver(shop, hook["id"], delivery_ids=ids)
@@ -212,7 +212,7 @@ async def test_deliveries_are_sent_again_by_their_ids(shop: Shop) -> None:
 async def test_an_id_that_is_none_of_this_subscription_is_refused_at_its_place(shop: Shop) -> None:
     hook = await subscribe(shop)
     other = await subscribe(shop, url="https://hooks.example.com/2")
-    await sell(shop, "A")
+    await add_products(shop, "A")
     ids = [f"dlv_{hook['id']}_1", f"dlv_{other['id']}_1", f"dlv_{hook['id']}_9", "dlv_9999999999999999999_1"]
     status, told = await redeliver(shop, hook["id"], delivery_ids=ids)
     assert status == 422
@@ -247,7 +247,7 @@ async def test_what_does_not_say_what_to_send_again_is_refused(shop: Shop, body:
 
 async def test_one_key_sends_again_once(shop: Shop) -> None:
     hook = await subscribe(shop)
-    await sell(shop, "A")
+    await add_products(shop, "A")
     key = {"idempotency-key": "again"}
     for _ in range(2):
         body = {"since": "2020-01-01T00:00:00Z"}
@@ -266,7 +266,7 @@ async def test_only_so_many_redeliveries_wait_at_once(shop: Shop) -> None:
 
 async def test_what_the_store_no_longer_grants_is_not_shown_from_the_past(shop: Shop) -> None:
     hook = await subscribe(shop)
-    await sell(shop, "Mug")
+    await add_products(shop, "Mug")
     await install(shop.operator, shop.client_id, shop.store.handle, ["webhooks:write"])
 
     async def hidden() -> bool:

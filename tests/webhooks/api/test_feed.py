@@ -11,7 +11,7 @@ from standardwebhooks import Webhook
 from stoa.webhooks.api import feed
 from tests.support.service import Service, new_database
 from tests.support.shops import Shop
-from tests.webhooks.subscriptions import deliveries, finish, route, sell, subscribe
+from tests.webhooks.subscriptions import add_products, deliveries, finish, route, subscribe
 
 
 async def pulled(shop: Shop, webhook_id: int, after: int = 0, **query: Any) -> list[int]:
@@ -20,7 +20,7 @@ async def pulled(shop: Shop, webhook_id: int, after: int = 0, **query: Any) -> l
 
 async def test_a_feed_is_in_order_whatever_became_of_each_delivery(shop: Shop) -> None:
     hook = await subscribe(shop)
-    await sell(shop, "A", "B", "C", "D")
+    await add_products(shop, "A", "B", "C", "D")
     await finish(shop, hook["id"], 2, "succeeded")
     await finish(shop, hook["id"], 3, "failed")
     assert await pulled(shop, hook["id"]) == [1, 2, 3, 4]
@@ -30,7 +30,7 @@ async def test_a_feed_is_in_order_whatever_became_of_each_delivery(shop: Shop) -
 
 async def test_a_feed_is_walked_page_by_page(shop: Shop) -> None:
     hook = await subscribe(shop, url=None)
-    await sell(shop, *"ABCDE")
+    await add_products(shop, *"ABCDE")
     after, seen = 0, list[int]()
     while (page := await deliveries(shop, hook["id"], after=after, limit=2))["data"]:
         assert page["meta"]["total"] == 5 - after
@@ -44,7 +44,7 @@ async def test_a_feed_is_walked_page_by_page(shop: Shop) -> None:
 
 async def test_what_is_only_pulled_is_held_and_never_due(shop: Shop) -> None:
     hook = await subscribe(shop, url=None)
-    await sell(shop, "A")
+    await add_products(shop, "A")
     (fed,) = (await deliveries(shop, hook["id"], after=0))["data"]
     assert fed["status"] == "held"
     due = await shop.db.fetch("SELECT due_at FROM lanes WHERE webhook_id = $1", hook["id"])
@@ -53,7 +53,7 @@ async def test_what_is_only_pulled_is_held_and_never_due(shop: Shop) -> None:
 
 async def test_a_fed_event_carries_the_bytes_and_headers_of_a_delivery(shop: Shop) -> None:
     hook = await subscribe(shop, url=None)
-    await sell(shop, "Café Mug")
+    await add_products(shop, "Café Mug")
     answer = await shop.client.get(f"/webhooks/{hook['id']}/deliveries", params={"after": 0, "include": "payload"})
     (fed,) = answer.json()["data"]
     raw = answer.content.partition(b'"payload":')[2].partition(b',"headers":')[0]
@@ -66,7 +66,7 @@ async def test_whoever_waits_is_answered_as_soon_as_something_comes(shop: Shop) 
     hook = await subscribe(shop, url=None)
     waiting = asyncio.create_task(deliveries(shop, hook["id"], after=0, wait=20))
     await until_waiting(shop, 1)
-    await sell(shop, "A")
+    await add_products(shop, "A")
     async with asyncio.timeout(10):
         page = await waiting
     assert [each["sequence"] for each in page["data"]] == [1]
@@ -87,7 +87,7 @@ async def test_a_wait_without_news_ends_with_an_empty_page(shop: Shop) -> None:
 
 async def test_what_is_there_already_is_not_waited_for(shop: Shop) -> None:
     hook = await subscribe(shop, url=None)
-    await sell(shop, "A")
+    await add_products(shop, "A")
     async with asyncio.timeout(10):
         assert await pulled(shop, hook["id"], wait=20) == [1]
 
@@ -102,11 +102,11 @@ async def test_those_who_wait_hold_no_connection(shop: Shop) -> None:
               AND state LIKE 'idle in transaction%'"""
     )
     assert busy[0][0] == 0
-    await sell(shop, "N3")
+    await add_products(shop, "N3")
     async with asyncio.timeout(10):
         assert await waiting[3] == [1]
     assert not any(task.done() for task in waiting[:3] + waiting[4:])
-    await sell(shop, "N0", "N1", "N2", "N4")
+    await add_products(shop, "N0", "N1", "N2", "N4")
     assert await asyncio.gather(*waiting) == [[1]] * 5
 
 
@@ -117,7 +117,7 @@ async def test_only_so_many_of_an_app_may_wait(shop: Shop) -> None:
     answer = await shop.client.get(f"/webhooks/{hook['id']}/deliveries", params={"after": 0, "wait": 20})
     assert (answer.status_code, answer.json()["code"]) == (429, "rate_limited")
     assert await pulled(shop, hook["id"]) == []
-    await sell(shop, "A")
+    await add_products(shop, "A")
     assert await asyncio.gather(*waiting) == [[1]] * feed.MAX_PER_APP
 
 

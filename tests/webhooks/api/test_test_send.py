@@ -29,14 +29,14 @@ def signature(secret: str, content: str) -> str:
 # --- tests ------------------------------------------------------------------------------------------------------------
 
 
-async def test_a_test_arrives_signed_and_the_answer_tells_what_was_said(near_shop: Shop) -> None:
+async def test_a_test_arrives_signed_and_the_answer_tells_what_was_said(loopback_shop: Shop) -> None:
     async with Receiver() as receiver:
-        hook = await subscribe(near_shop, url=receiver.url, headers={"X-Key": "canary-4711"})
-        result = await tried(near_shop, hook["id"])
+        hook = await subscribe(loopback_shop, url=receiver.url, headers={"X-Key": "canary-4711"})
+        result = await tried(loopback_shop, hook["id"])
     (got,) = receiver.received
     event = got.verify(hook["secret"])
     assert event["id"] == result["event_id"] == got.headers["webhook-id"]
-    assert (event["type"], event["sequence"], event["store"]) == ("webhook.test", 0, {"id": near_shop.store_id})
+    assert (event["type"], event["sequence"], event["store"]) == ("webhook.test", 0, {"id": loopback_shop.store_id})
     assert got.headers["x-key"] == "canary-4711"
     assert result["request_headers"]["X-Key"] == "********"
     assert result["request_body"] == got.body.decode()
@@ -49,66 +49,66 @@ async def test_a_test_arrives_signed_and_the_answer_tells_what_was_said(near_sho
     assert 0 < timings["first_byte_ms"] <= timings["total_ms"]
 
 
-async def test_a_sample_of_any_event_can_be_sent(near_shop: Shop) -> None:
+async def test_a_sample_of_any_event_can_be_sent(loopback_shop: Shop) -> None:
     async with Receiver() as receiver:
-        hook = await subscribe(near_shop, url=receiver.url)
-        await tried(near_shop, hook["id"], event="product.created")
+        hook = await subscribe(loopback_shop, url=receiver.url)
+        await tried(loopback_shop, hook["id"], event="product.created")
         event = receiver.received[0].verify(hook["secret"])
     assert (event["type"], event["resource"]["type"]) == ("product.created", "product")
     assert event["data"] == document(EVENTS["product.created"])
 
 
-async def test_a_test_is_as_thin_or_narrow_as_a_delivery(near_shop: Shop) -> None:
+async def test_a_test_is_as_thin_or_narrow_as_a_delivery(loopback_shop: Shop) -> None:
     async with Receiver() as receiver:
-        thin = await subscribe(near_shop, url=receiver.url, payload="thin")
-        narrow = await subscribe(near_shop, url=f"{receiver.url}/2", fields=["price"])
-        await tried(near_shop, thin["id"], event="product.created")
-        await tried(near_shop, narrow["id"], event="product.created")
+        thin = await subscribe(loopback_shop, url=receiver.url, payload="thin")
+        narrow = await subscribe(loopback_shop, url=f"{receiver.url}/2", fields=["price"])
+        await tried(loopback_shop, thin["id"], event="product.created")
+        await tried(loopback_shop, narrow["id"], event="product.created")
     assert "data" not in receiver.events[0]
     assert receiver.events[1]["data"] == {"price": "59.00"}
 
 
-async def test_a_test_leaves_nothing_in_the_log(near_shop: Shop) -> None:
+async def test_a_test_leaves_nothing_in_the_log(loopback_shop: Shop) -> None:
     async with Receiver() as receiver:
-        hook = await subscribe(near_shop, url=receiver.url)
-        await tried(near_shop, hook["id"])
-    log = (await near_shop.client.get(f"/webhooks/{hook['id']}/deliveries")).json()
+        hook = await subscribe(loopback_shop, url=receiver.url)
+        await tried(loopback_shop, hook["id"])
+    log = (await loopback_shop.client.get(f"/webhooks/{hook['id']}/deliveries")).json()
     assert log["meta"]["total"] == 0
 
 
-async def test_a_receiver_that_refuses_is_told_of(near_shop: Shop) -> None:
+async def test_a_receiver_that_refuses_is_told_of(loopback_shop: Shop) -> None:
     async with Receiver(answering(503)) as receiver:
-        hook = await subscribe(near_shop, url=receiver.url)
-        result = await tried(near_shop, hook["id"])
+        hook = await subscribe(loopback_shop, url=receiver.url)
+        result = await tried(loopback_shop, hook["id"])
     assert (result["succeeded"], result["response_status"]) == (False, 503)
 
 
-async def test_a_redirect_is_shown_and_not_followed(near_shop: Shop) -> None:
+async def test_a_redirect_is_shown_and_not_followed(loopback_shop: Shop) -> None:
     async with Receiver(answering(302, location="https://hooks.example.com/")) as receiver:
-        hook = await subscribe(near_shop, url=receiver.url)
-        result = await tried(near_shop, hook["id"])
+        hook = await subscribe(loopback_shop, url=receiver.url)
+        result = await tried(loopback_shop, hook["id"])
     assert (result["succeeded"], result["response_status"]) == (False, 302)
     assert len(receiver.received) == 1
 
 
-async def test_nobody_at_the_address_is_an_answer_too(near_shop: Shop) -> None:
+async def test_nobody_at_the_address_is_an_answer_too(loopback_shop: Shop) -> None:
     async with Receiver() as receiver:
-        hook = await subscribe(near_shop, url=receiver.url)
-    result = await tried(near_shop, hook["id"])
+        hook = await subscribe(loopback_shop, url=receiver.url)
+    result = await tried(loopback_shop, hook["id"])
     assert (result["succeeded"], result["response_status"], result["error"]) == (False, None, "connection_refused")
 
 
-async def test_only_the_beginning_of_a_long_answer_is_shown(near_shop: Shop) -> None:
+async def test_only_the_beginning_of_a_long_answer_is_shown(loopback_shop: Shop) -> None:
     async def long(_request: web.Request, _received: Received) -> web.StreamResponse:
         return web.Response(text="x" * 100_000)
 
     async with Receiver(long) as receiver:
-        hook = await subscribe(near_shop, url=receiver.url)
-        result = await tried(near_shop, hook["id"])
+        hook = await subscribe(loopback_shop, url=receiver.url)
+        result = await tried(loopback_shop, hook["id"])
     assert len(result["response_body"]) == 4096
 
 
-async def test_no_connection_is_held_while_the_receiver_takes_its_time(near_shop: Shop) -> None:
+async def test_no_connection_is_held_while_the_receiver_takes_its_time(loopback_shop: Shop) -> None:
     """More tests at once than there are connections, and the database still answers."""
     go = asyncio.Event()
 
@@ -117,38 +117,38 @@ async def test_no_connection_is_held_while_the_receiver_takes_its_time(near_shop
         return web.Response()
 
     async with Receiver(slow) as receiver:
-        hook = await subscribe(near_shop, url=receiver.url)
-        tests = [asyncio.create_task(tried(near_shop, hook["id"])) for _ in range(10)]
+        hook = await subscribe(loopback_shop, url=receiver.url)
+        tests = [asyncio.create_task(tried(loopback_shop, hook["id"])) for _ in range(10)]
         await receiver.until(10)
-        rows = await near_shop.db.fetch(
+        rows = await loopback_shop.db.fetch(
             """SELECT count(*) FROM pg_stat_activity
                 WHERE datname = current_database() AND state LIKE 'idle in transaction%'"""
         )
-        assert (await near_shop.client.get("/webhooks")).status_code == 200
+        assert (await loopback_shop.client.get("/webhooks")).status_code == 200
         go.set()
         results = await asyncio.gather(*tests)
     assert rows[0][0] == 0
     assert all(result["succeeded"] for result in results)
 
 
-async def test_tests_are_limited_beyond_the_usual_rate(near_shop: Shop) -> None:
+async def test_tests_are_limited_beyond_the_usual_rate(loopback_shop: Shop) -> None:
     async with Receiver() as receiver:
-        hook = await subscribe(near_shop, url=receiver.url)
+        hook = await subscribe(loopback_shop, url=receiver.url)
         path = f"/webhooks/{hook['id']}/test"
-        answers = await asyncio.gather(*(near_shop.client.post(path) for _ in range(15)))
+        answers = await asyncio.gather(*(loopback_shop.client.post(path) for _ in range(15)))
     refused = [answer for answer in answers if answer.status_code == 429]
     assert len(refused) >= 4
     assert refused[0].headers["retry-after"] == "2"
     assert len(receiver.received) == 15 - len(refused)
 
 
-async def test_one_key_sends_one_test(near_shop: Shop) -> None:
+async def test_one_key_sends_one_test(loopback_shop: Shop) -> None:
     async with Receiver() as receiver:
-        hook = await subscribe(near_shop, url=receiver.url)
+        hook = await subscribe(loopback_shop, url=receiver.url)
         path, key = f"/webhooks/{hook['id']}/test", {"idempotency-key": "try"}
-        first = await near_shop.client.post(path, headers=key)
-        second = await near_shop.client.post(path, headers=key)
-        other = await near_shop.client.post(path, headers=key, json={"event": "product.created"})
+        first = await loopback_shop.client.post(path, headers=key)
+        second = await loopback_shop.client.post(path, headers=key)
+        other = await loopback_shop.client.post(path, headers=key, json={"event": "product.created"})
     assert second.content == first.content
     assert second.headers["idempotent-replayed"] == "true"
     assert len(receiver.received) == 1
@@ -181,11 +181,11 @@ async def test_an_address_that_is_no_longer_allowed_is_not_called(shop: Shop) ->
 # --- secrets ----------------------------------------------------------------------------------------------------------
 
 
-async def test_both_secrets_sign_while_they_rotate_newest_first(near_shop: Shop) -> None:
+async def test_both_secrets_sign_while_they_rotate_newest_first(loopback_shop: Shop) -> None:
     async with Receiver() as receiver:
-        hook = await subscribe(near_shop, url=receiver.url)
-        rotated = (await near_shop.client.post(f"/webhooks/{hook['id']}/rotate-secret")).json()["data"]
-        result = await tried(near_shop, hook["id"])
+        hook = await subscribe(loopback_shop, url=receiver.url)
+        rotated = (await loopback_shop.client.post(f"/webhooks/{hook['id']}/rotate-secret")).json()["data"]
+        result = await tried(loopback_shop, hook["id"])
     assert rotated["secret"] != hook["secret"]
     assert rotated["secret_expires_at"] is not None
     (got,) = receiver.received
@@ -193,17 +193,17 @@ async def test_both_secrets_sign_while_they_rotate_newest_first(near_shop: Shop)
     assert got.verify(rotated["secret"])
     both = [signature(secret, result["signed_content"]) for secret in (rotated["secret"], hook["secret"])]
     assert got.headers["webhook-signature"] == " ".join(both)
-    seen = await near_shop.client.get(f"/webhooks/{hook['id']}")
+    seen = await loopback_shop.client.get(f"/webhooks/{hook['id']}")
     assert rotated["secret"] not in seen.text
     assert hook["secret"] not in seen.text
 
 
-async def test_a_leaked_secret_signs_nothing_more(near_shop: Shop) -> None:
+async def test_a_leaked_secret_signs_nothing_more(loopback_shop: Shop) -> None:
     async with Receiver() as receiver:
-        hook = await subscribe(near_shop, url=receiver.url)
+        hook = await subscribe(loopback_shop, url=receiver.url)
         path = f"/webhooks/{hook['id']}/rotate-secret"
-        rotated = (await near_shop.client.post(path, json={"grace_hours": 0})).json()["data"]
-        result = await tried(near_shop, hook["id"])
+        rotated = (await loopback_shop.client.post(path, json={"grace_hours": 0})).json()["data"]
+        result = await tried(loopback_shop, hook["id"])
     assert rotated["secret_expires_at"] is None
     assert receiver.received[0].headers["webhook-signature"] == signature(rotated["secret"], result["signed_content"])
 
@@ -220,15 +220,15 @@ async def test_a_second_rotation_waits_for_the_first_unless_forced(shop: Shop) -
     assert forced.json()["data"]["secret"] not in (first["secret"], hook["secret"])
 
 
-async def test_after_its_grace_an_old_secret_is_over(near_shop: Shop) -> None:
+async def test_after_its_grace_an_old_secret_is_over(loopback_shop: Shop) -> None:
     async with Receiver() as receiver:
-        hook = await subscribe(near_shop, url=receiver.url)
+        hook = await subscribe(loopback_shop, url=receiver.url)
         path = f"/webhooks/{hook['id']}/rotate-secret"
-        await near_shop.client.post(path, json={"grace_hours": 168})
+        await loopback_shop.client.post(path, json={"grace_hours": 168})
         past = "UPDATE webhooks SET old_secret_expires_at = now() WHERE store_id = $1 AND id = $2"
-        await near_shop.db.execute(past, near_shop.store_id, hook["id"])
-        await tried(near_shop, hook["id"])
-        assert (await near_shop.client.post(path)).status_code == 200
+        await loopback_shop.db.execute(past, loopback_shop.store_id, hook["id"])
+        await tried(loopback_shop, hook["id"])
+        assert (await loopback_shop.client.post(path)).status_code == 200
     assert len(receiver.received[0].headers["webhook-signature"].split(" ")) == 1
 
 
