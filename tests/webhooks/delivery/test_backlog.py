@@ -1,4 +1,4 @@
-"""The backlog metrics count deliveries that are due, and ignore those of paused, disabled, ended or pull-only subscriptions."""
+"""The backlog metrics count pending deliveries of active subscriptions with a URL, and no others."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Misbehaving receivers: which failures are retried, when the breaker opens, and that other subscriptions are not affected."""
+"""Misbehaving receivers: which failures are retried, when the breaker opens, and what others notice of it (nothing)."""
 
 import asyncio
 import ssl
