@@ -106,7 +106,7 @@ async def produce_events(shop: Shop) -> None:
         assert answer.status_code < 300, f"{method} {path}: {answer.text}"
 
 
-# The worker, a failing receiver or an installation produces these; other tests cover them. `webhook.test` is not stored.
+# A failing receiver or a changed installation produces these, in other tests; `webhook.test` is never stored.
 TESTED_ELSEWHERE = {"webhook.test", "webhook.failing", "webhook.disabled", "app.uninstalled", "app.scopes_changed"}
 
 

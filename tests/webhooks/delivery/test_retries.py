@@ -1,4 +1,4 @@
-"""Misbehaving receivers: which failures are retried, when the breaker opens, and what others notice of it (nothing)."""
+"""Misbehaving receivers: which failures are retried, when the breaker opens, and how others stay unaffected."""
 
 import asyncio
 import ssl

@@ -97,23 +97,23 @@ async def test_a_filter_routes_only_matching_documents(shop: Shop) -> None:
 
 
 async def test_app_and_webhook_events_go_only_to_the_app_they_are_about(shop: Shop) -> None:
-    mine = await subscribe(shop, "http://127.0.0.1:1/", "app.*", "webhook.*")
+    hook = await subscribe(shop, "http://127.0.0.1:1/", "app.*", "webhook.*")
     await route(shop)
-    before = len(await log(shop.db, mine.id))
+    before = len(await log(shop.db, hook.id))
     other = await create_app(shop.operator, "Other", ["webhooks:read"])
     await install(shop.operator, other.client_id, shop.store.handle)
-    assert len(await routed_types(shop, mine)) == before
+    assert len(await routed_types(shop, hook)) == before
     await install(shop.operator, shop.client_id, shop.store.handle, ["webhooks:read"])
-    assert (await routed_types(shop, mine))[before:] == ["app.scopes_changed"]
+    assert (await routed_types(shop, hook))[before:] == ["app.scopes_changed"]
 
 
 async def test_another_store_receives_nothing(shop: Shop, other_shop: Shop) -> None:
-    foreign = await subscribe(other_shop, "http://127.0.0.1:1/", "*")
+    other_hook = await subscribe(other_shop, "http://127.0.0.1:1/", "*")
     await route(other_shop)
-    before = len(await log(shop.db, foreign.id))
+    before = len(await log(shop.db, other_hook.id))
     await create_product(shop)
     await route(shop)
-    assert len(await routed_types(other_shop, foreign)) == before
+    assert len(await routed_types(other_shop, other_hook)) == before
 
 
 async def test_a_thin_payload_omits_the_document_and_fields_narrow_it(shop: Shop, settings: Settings) -> None:
