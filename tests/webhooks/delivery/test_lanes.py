@@ -19,8 +19,8 @@ from tests.webhooks.workers import QUICK, Subscribed, create_product, lane, log,
 
 async def lease(db: Database, shop: Shop, owner: str) -> list[queries.Lane]:
     """Lease the due lanes of a shop's bucket, as a worker does."""
-    found = await queries.LEASE_LANES.all(db, [shop.store_id % 64], owner, 100, QUICK.takeover_after, QUICK.lease)
-    return [each for each in found if each.store_id == shop.store_id]
+    lanes = await queries.LEASE_LANES.all(db, [shop.store_id % 64], owner, 100, QUICK.takeover_after, QUICK.lease)
+    return [each for each in lanes if each.store_id == shop.store_id]
 
 
 async def renew(db: Database, owner: str, lane: queries.Lane, takeover_s: float = 6.0) -> list[int]:
@@ -53,9 +53,8 @@ async def test_another_worker_takes_over_a_lane_whose_owner_stopped_renewing(sho
     hook = await routed(shop)
     [first] = await lease(db, shop, "dead")
     assert await lease(db, shop, "other") == []
-    await db.execute(
-        "UPDATE lanes SET due_at = now() WHERE webhook_id = $1", hook.id
-    )  # as after six seconds without a heartbeat
+    # The lane is due as if its owner had sent no heartbeat for six seconds.
+    await db.execute("UPDATE lanes SET due_at = now() WHERE webhook_id = $1", hook.id)
     [second] = await lease(db, shop, "other")
     assert (second.owner, second.epoch) == ("other", first.epoch + 1)
     assert await renew(db, "dead", first) == []

@@ -111,7 +111,7 @@ async def test_one_router_at_a_time_locks_a_bucket_and_releases_it(shop: Shop) -
         await RELEASE_BUCKETS.one(db)
 
 
-async def test_a_bucket_is_released_when_its_router_is_cancelled(shop: Shop) -> None:
+async def test_a_bucket_is_released_when_its_router_is_canceled(shop: Shop) -> None:
     await subscribe_to_products(shop)
     with contextlib.suppress(asyncio.CancelledError):
         async with shop.db.session() as db:

@@ -204,7 +204,7 @@ async def test_deliveries_of_a_pull_only_subscription_stay_pending(shop: Shop, s
         hook = await subscribe(shop, None, "product.created")
         await create_product(shop)
         await until(lambda: _statuses(shop, hook, ["pending"]), "the delivery is pending")
-        await asyncio.sleep(3 * QUICK.maintenance_every)  # the sweeper leaves it alone
+        await asyncio.sleep(3 * QUICK.maintenance_every)  # the sweeper must not make it due
         assert await _statuses(shop, hook, ["pending"])
 
 
