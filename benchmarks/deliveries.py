@@ -39,7 +39,7 @@ class Bench(msgspec.Struct):
     """A database with subscriptions, and their receiver."""
 
     database: Database
-    nudge: Notifier
+    notify: Notifier
     url: str
     arrivals: Path
     folder: Path
@@ -63,15 +63,15 @@ async def prepared(folder: Path, *, dead: int = 0, tls: bool = False) -> AsyncGe
     scheme = "https" if tls else "http"
     with EmbeddedPostgres(folder / "postgres") as server, running(receiver, {}, folder / "receiver.log"):
         await migrate(server.dsn)
-        database, nudge = Database(server.dsn, size=4, statement_timeout_ms=0), Notifier(server.dsn)
+        database, notify = Database(server.dsn, size=4, statement_timeout_ms=0), Notifier(server.dsn)
         sealer = Sealer(secret_key(load({}, secret_key=SECRET)))
         for number in range(1, LANES + 1):
             path = "dead" if number <= dead else "hook"
             await _subscribe(database, sealer, number, f"{scheme}://127.0.0.1:{port}/{path}/{number}")
         try:
-            yield Bench(database, nudge, server.dsn, arrivals, folder, trusted)
+            yield Bench(database, notify, server.dsn, arrivals, folder, trusted)
         finally:
-            await nudge.close()
+            await notify.close()
             await database.close()
 
 
@@ -182,7 +182,7 @@ async def _commit_one(bench: Bench, number: int) -> tuple[str, float, float]:
     store, began = 1 + number % LANES, time.time()
     await bench.database.execute(_EVENTS.replace("1 + n % $1::integer", "$1"), store, "evt", DATA, number, number)
     committed = time.time()
-    bench.nudge(store)
+    bench.notify(store)
     return f"evt{number}", committed, committed - began
 
 
@@ -240,14 +240,14 @@ ATTEMPTS = '[{"at":"2026-01-01T00:00:00Z","duration_ms":9,"response_status":200,
 
 
 async def _drain_lanes(url: str, owner: str, seconds: float, claims: list[float]) -> int:
-    """Claim a lane, read its heads, settle them as delivered, and let go, again and again."""
+    """Lease a lane, read its first deliveries, settle them as succeeded, and release it, until the time is over."""
     db = await connect(url, statement_timeout_ms=0)
     done, ends = 0, time.monotonic() + seconds
     while time.monotonic() < ends:
         started = time.perf_counter()
-        taken = await queries.LEASE_LANES.all(db, list(range(LANES)), owner, 1, LEASE_S, LEASE_S)
+        leased = await queries.LEASE_LANES.all(db, list(range(LANES)), owner, 1, LEASE_S, LEASE_S)
         claims.append((time.perf_counter() - started) * 1000)
-        for lane in taken:
+        for lane in leased:
             rows = await db.fetch(
                 """SELECT sequence FROM pending_deliveries WHERE store_id = $1 AND webhook_id = $2 AND due_at <= now()
                     ORDER BY due_at, sequence LIMIT 50""",

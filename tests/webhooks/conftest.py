@@ -1,4 +1,4 @@
-"""A store whose service may also send to this machine, as a developer's own does."""
+"""A store whose service may send webhooks to loopback addresses, as in local development."""
 
 from collections.abc import AsyncIterator
 
@@ -12,14 +12,14 @@ from tests.webhooks.workers import with_loopback
 
 
 @pytest.fixture(scope="session")
-async def near_application(settings: Settings) -> AsyncIterator[Application]:
+async def loopback_application(settings: Settings) -> AsyncIterator[Application]:
     app = Application(with_loopback(settings))
     yield app
     await app.close()
 
 
 @pytest.fixture
-async def near_shop(near_application: Application, db: Database) -> AsyncIterator[Shop]:
-    opened = await open_shop(near_application, db)
+async def loopback_shop(loopback_application: Application, db: Database) -> AsyncIterator[Shop]:
+    opened = await open_shop(loopback_application, db)
     yield opened
     await opened.client.aclose()

@@ -1,4 +1,4 @@
-"""Subscriptions and their deliveries for tests: routed at once, and finished as a test says."""
+"""Creates subscriptions for tests, routes their events on demand, and settles deliveries with a given status."""
 
 from typing import Any
 
@@ -6,14 +6,14 @@ from stoa.webhooks.delivery.router import route_events
 from tests.support.shops import Shop
 
 HOOK: dict[str, Any] = {"url": "https://hooks.example.com/stoa", "events": ["product.*"]}
-FINISH = """WITH gone AS (DELETE FROM pending_deliveries WHERE store_id = $1 AND webhook_id = $2
+FINISH = """WITH settled AS (DELETE FROM pending_deliveries WHERE store_id = $1 AND webhook_id = $2
                              AND sequence = $3 RETURNING *),
                  lane AS (UPDATE lanes SET waiting = waiting - 1 WHERE store_id = $1
                              AND webhook_id = $2)
             INSERT INTO deliveries (store_id, webhook_id, sequence, finished_on, event_id, event_day, event_type,
                         resource_type, resource_id, resource_version, status, attempt_count, attempts, created_at, finished_at)
             SELECT store_id, webhook_id, sequence, current_date, event_id, event_day, event_type, resource_type, resource_id,
-                   resource_version, $4, 1, $5, created_at, now() FROM gone"""
+                   resource_version, $4, 1, $5, created_at, now() FROM settled"""
 ATTEMPT = '[{"at":"2026-03-14T09:26:53.589793Z","duration_ms":12,"response_status":500,"response_body":"\\"status\\":\\"pending\\"","error":null}]'
 
 
@@ -24,13 +24,13 @@ async def subscribe(shop: Shop, **given: Any) -> dict[str, Any]:
 
 
 async def route(shop: Shop) -> None:
-    """Bring every event of the store that was told so far to its subscriptions."""
+    """Route all unrouted events of the store to its subscriptions."""
     while (await route_events(shop.db, [shop.store_id % 64])).events:
         pass
 
 
-async def sell(shop: Shop, *names: str) -> list[int]:
-    """Put products with these names into the catalogue, and let their events be routed."""
+async def add_products(shop: Shop, *names: str) -> list[int]:
+    """Create products with these names and route their events; returns the product ids."""
     ids = await shop.add(*({"name": name, "price": "5.00"} for name in names))
     await route(shop)
     return ids

@@ -21,7 +21,7 @@ from stoa.webhooks.api.schemas import schema
 from stoa.webhooks.http.signing import new_secret, sign
 from tests.docs.pages import GUIDES, blocks
 from tests.support.shops import Shop
-from tests.webhooks.subscriptions import sell, subscribe
+from tests.webhooks.subscriptions import add_products, subscribe
 
 GUIDE = GUIDES / "webhooks.md"
 # The values of these fields differ between runs.
@@ -174,7 +174,7 @@ class Bridge(httpx.BaseTransport):
 
 async def test_the_feed_loop_receives_every_event(shop: Shop) -> None:
     hook = await subscribe(shop, url=None)
-    await sell(shop, *"ABC")
+    await add_products(shop, *"ABC")
     names: dict[str, Any] = {}
     exec(blocks(GUIDE, "python")[1].text, names)  # noqa: S102 - our own page
     handled: list[str] = []
@@ -186,7 +186,7 @@ async def test_the_feed_loop_receives_every_event(shop: Shop) -> None:
 
     with httpx.Client(transport=Bridge(shop.client), base_url="http://localhost") as api:
         loop = asyncio.create_task(asyncio.to_thread(names["follow"], api, hook["id"], 0, handle))
-        await sell(shop, *"DE")
+        await add_products(shop, *"DE")
         with pytest.raises(Enough):
             await loop
     assert handled == [*"ABCDE"]

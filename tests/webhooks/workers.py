@@ -1,4 +1,4 @@
-"""Subscriptions and delivery workers for tests, with a clock that runs faster than the real one."""
+"""Subscriptions and delivery workers for tests, with much shorter delays than in production."""
 
 import asyncio
 import hashlib
@@ -52,7 +52,7 @@ def with_loopback(settings: Settings) -> Settings:
 async def working(
     settings: Settings, config: DeliveryConfig = QUICK, seen: list[SentAttempt] | None = None
 ) -> AsyncGenerator[DeliveryWorker]:
-    """A worker in this process, for as long as this lasts."""
+    """Run a delivery worker in this process until the block ends."""
     observed: list[SentAttempt] = [] if seen is None else seen
     worker = DeliveryWorker(settings.database_url, with_loopback(settings), config, observe=observed.append)
     stop = asyncio.Event()
@@ -72,7 +72,7 @@ class Subscribed(msgspec.Struct):
 async def subscribe(
     shop: Shop, url: str | None, *events: str, headers: dict[str, str] | None = None, **columns: Any
 ) -> Subscribed:
-    """A subscription of the shop's app, written as the endpoint writes it."""
+    """Insert a subscription of the shop's app with the same rows that the endpoint writes."""
     sealer, secret = Sealer(secret_key(shop.application.settings)), new_secret()
     async with shop.db.transaction() as db:
         [[number]] = await db.fetch("SELECT nextval('webhook_ids')")
@@ -89,8 +89,8 @@ async def subscribe(
         if headers:
             text = msgspec.json.encode(headers).decode()
             values["sealed_headers"] = sealer.seal(text, "webhooks", "headers", shop.store_id, number)
-        names, marks = ", ".join(values), ", ".join(f"${n}" for n in range(1, len(values) + 1))
-        await db.execute(f"INSERT INTO webhooks ({names}) VALUES ({marks})", *values.values())
+        names, placeholders = ", ".join(values), ", ".join(f"${n}" for n in range(1, len(values) + 1))
+        await db.execute(f"INSERT INTO webhooks ({names}) VALUES ({placeholders})", *values.values())
         await db.execute(
             "INSERT INTO lanes (store_id, webhook_id) VALUES ($1, $2)",
             shop.store_id,
@@ -99,15 +99,15 @@ async def subscribe(
     return Subscribed(number, secret)
 
 
-async def add_note(shop: Shop, name: str = "Mug") -> int:
-    """Something that happens: a product is created."""
+async def create_product(shop: Shop, name: str = "Mug") -> int:
+    """Create a product, which produces one `product.created` event; returns its id."""
     answer = await shop.client.post("/products", json={"name": name, "price": "1.00"})
     assert answer.status_code == 201, answer.text
     return answer.json()["data"]["id"]
 
 
 async def log(db: Database, webhook: int) -> list[dict[str, Any]]:
-    """What became of each delivery, in order."""
+    """The delivery log of a subscription, ordered by sequence."""
     rows = await db.fetch(
         "SELECT sequence, event_type, status, attempt_count, attempts, redelivery_of FROM delivery_log "
         "WHERE webhook_id = $1 ORDER BY sequence",
@@ -128,7 +128,7 @@ async def lane(db: Database, webhook: int) -> dict[str, Any]:
 
 
 async def until(found: Any, what: str, *, seconds: float = 30) -> Any:
-    """Wait until an awaitable finds something, and answer what it found."""
+    """Call `found` until it returns a true value, and return that value."""
     try:
         async with asyncio.timeout(seconds):
             while not (value := await found()):

@@ -1,4 +1,4 @@
-"""The log of deliveries: what was sent, what became of it, why an event was not sent, and sending it again."""
+"""The delivery log: sent and pending deliveries, why an event was not sent, and redelivery."""
 
 import asyncio
 from typing import Any
@@ -8,12 +8,12 @@ import pytest
 from stoa.access.grants import install
 from stoa.ids import new_id
 from tests.support.shops import Shop
-from tests.webhooks.subscriptions import deliveries, finish, route, sell, subscribe
+from tests.webhooks.subscriptions import add_products, deliveries, finish, route, subscribe
 
 
-async def test_a_waiting_delivery_is_shown_with_what_it_tells_of(shop: Shop) -> None:
+async def test_a_pending_delivery_is_listed_with_its_event_and_resource(shop: Shop) -> None:
     hook = await subscribe(shop)
-    (mug,) = await sell(shop, "Mug")
+    (mug,) = await add_products(shop, "Mug")
     page = await deliveries(shop, hook["id"])
     (shown,) = page["data"]
     assert page["meta"]["total"] == 1
@@ -26,9 +26,9 @@ async def test_a_waiting_delivery_is_shown_with_what_it_tells_of(shop: Shop) -> 
     assert seen["oldest_pending_age_s"] >= 0
 
 
-async def test_the_newest_come_first_and_pages_follow_each_other(shop: Shop) -> None:
+async def test_the_log_is_paged_newest_first(shop: Shop) -> None:
     hook = await subscribe(shop)
-    await sell(shop, "A", "B", "C", "D", "E")
+    await add_products(shop, "A", "B", "C", "D", "E")
     await finish(shop, hook["id"], 2, "succeeded")
     first = await deliveries(shop, hook["id"], limit=3)
     rest = await deliveries(shop, hook["id"], cursor=first["meta"]["next_cursor"])
@@ -37,9 +37,9 @@ async def test_the_newest_come_first_and_pages_follow_each_other(shop: Shop) -> 
     assert oldest["data"] == [{"sequence": n} for n in range(1, 6)]
 
 
-async def test_a_finished_delivery_shows_its_tries(shop: Shop) -> None:
+async def test_a_settled_delivery_lists_its_attempts(shop: Shop) -> None:
     hook = await subscribe(shop)
-    await sell(shop, "A")
+    await add_products(shop, "A")
     await finish(shop, hook["id"], 1, "failed")
     (shown,) = (await deliveries(shop, hook["id"]))["data"]
     assert (shown["status"], shown["attempt_count"], shown["next_attempt_at"]) == ("failed", 1, None)
@@ -49,7 +49,7 @@ async def test_a_finished_delivery_shows_its_tries(shop: Shop) -> None:
 
 async def test_the_log_is_filtered_by_status_event_resource_and_time(shop: Shop) -> None:
     hook = await subscribe(shop)
-    a, b = await sell(shop, "A", "B")
+    a, b = await add_products(shop, "A", "B")
     await shop.client.patch(f"/products/{b}", json={"name": "B2"})
     await route(shop)
     await finish(shop, hook["id"], 1, "succeeded")
@@ -69,9 +69,9 @@ async def test_the_log_is_filtered_by_status_event_resource_and_time(shop: Shop)
     assert await found(event_id=event_id) == [3]
 
 
-async def test_what_waits_for_a_paused_subscription_is_held(shop: Shop) -> None:
+async def test_pending_deliveries_of_a_paused_subscription_are_held(shop: Shop) -> None:
     hook = await subscribe(shop)
-    await sell(shop, "A", "B")
+    await add_products(shop, "A", "B")
     await finish(shop, hook["id"], 1, "succeeded")
     await shop.client.patch(f"/webhooks/{hook['id']}", json={"status": "paused"})
     assert [each["status"] for each in (await deliveries(shop, hook["id"]))["data"]] == ["held", "succeeded"]
@@ -82,9 +82,9 @@ async def test_what_waits_for_a_paused_subscription_is_held(shop: Shop) -> None:
     assert (await deliveries(shop, hook["id"], status="pending,held"))["meta"]["total"] == 1
 
 
-async def test_the_payload_is_what_is_sent(shop: Shop) -> None:
+async def test_the_payload_is_the_body_that_is_sent(shop: Shop) -> None:
     hook = await subscribe(shop)
-    (mug,) = await sell(shop, "Mug")
+    (mug,) = await add_products(shop, "Mug")
     (shown,) = (await deliveries(shop, hook["id"], include="payload"))["data"]
     payload = shown["payload"]
     assert (payload["id"], payload["type"], payload["sequence"]) == (shown["event_id"], "product.created", 1)
@@ -94,18 +94,18 @@ async def test_the_payload_is_what_is_sent(shop: Shop) -> None:
     assert "headers" not in shown
 
 
-async def test_a_payload_can_be_thin_or_narrowed(shop: Shop) -> None:
+async def test_payload_and_fields_apply_to_the_payload_in_the_log(shop: Shop) -> None:
     thin = await subscribe(shop, payload="thin")
     narrow = await subscribe(shop, fields=["name"], url="https://hooks.example.com/2")
-    await sell(shop, "Mug")
+    await add_products(shop, "Mug")
     assert "data" not in (await deliveries(shop, thin["id"], include="payload"))["data"][0]["payload"]
     assert (await deliveries(shop, narrow["id"], include="payload"))["data"][0]["payload"]["data"] == {"name": "Mug"}
 
 
-# --- why not ----------------------------------------------------------------------------------------------------------
+# --- not sent ---------------------------------------------------------------------------------------------------------
 
 
-async def why_not(shop: Shop, webhook_id: int, event_id: str) -> str:
+async def reason_not_sent(shop: Shop, webhook_id: int, event_id: str) -> str:
     page = await deliveries(shop, webhook_id, event_id=event_id)
     assert page["data"] == []
     assert page["meta"]["not_sent"]["event_id"] == event_id
@@ -128,48 +128,50 @@ async def last_event(shop: Shop) -> str:
         ({"skip_own": True}, "own_change"),
     ],
 )
-async def test_the_log_says_why_an_event_was_not_sent(shop: Shop, given: dict[str, Any], reason: str) -> None:
+async def test_the_log_gives_the_reason_why_an_event_was_not_sent(
+    shop: Shop, given: dict[str, Any], reason: str
+) -> None:
     hook = await subscribe(shop, **given)
-    await sell(shop, "Mug")
-    assert await why_not(shop, hook["id"], await last_event(shop)) == reason
+    await add_products(shop, "Mug")
+    assert await reason_not_sent(shop, hook["id"], await last_event(shop)) == reason
 
 
-async def test_an_event_from_before_the_subscription_was_not_sent_to_it(shop: Shop) -> None:
-    await sell(shop, "Mug")
+async def test_an_event_older_than_the_subscription_is_not_sent(shop: Shop) -> None:
+    await add_products(shop, "Mug")
     hook = await subscribe(shop)
-    assert await why_not(shop, hook["id"], await last_event(shop)) == "before_subscription"
+    assert await reason_not_sent(shop, hook["id"], await last_event(shop)) == "before_subscription"
 
 
-async def test_an_event_that_is_on_its_way_is_told_as_such(shop: Shop) -> None:
+async def test_an_unrouted_event_is_reported_as_not_routed(shop: Shop) -> None:
     hook = await subscribe(shop)
     await shop.add({"name": "Mug", "price": "5.00"})
-    assert await why_not(shop, hook["id"], await last_event(shop)) == "not_routed"
+    assert await reason_not_sent(shop, hook["id"], await last_event(shop)) == "not_routed"
 
 
-async def test_what_happens_to_another_app_is_not_sent(shop: Shop) -> None:
+async def test_an_event_about_another_app_is_not_sent(shop: Shop) -> None:
     hook = await subscribe(shop, events=["*"])
     await shop.client_with(["products:read"])
     await route(shop)
-    assert await why_not(shop, hook["id"], await last_event(shop)) == "other_app"
+    assert await reason_not_sent(shop, hook["id"], await last_event(shop)) == "other_app"
 
 
-async def test_without_the_scope_an_event_is_not_sent(shop: Shop) -> None:
+async def test_an_event_without_a_granted_scope_is_not_sent(shop: Shop) -> None:
     narrow = await shop.client_with(["webhooks:write"])
     hook = (await narrow.post("/webhooks", json={"events": ["*"]})).json()["data"]
-    await sell(shop, "Mug")
+    await add_products(shop, "Mug")
     query = {"event_id": await last_event(shop)}
     page = (await narrow.get(f"/webhooks/{hook['id']}/deliveries", params=query)).json()
     assert page["meta"]["not_sent"]["reason"] == "scope_not_granted"
 
 
-async def test_another_stores_event_is_as_unknown_as_one_that_never_was(shop: Shop, other_shop: Shop) -> None:
+async def test_an_event_of_another_store_is_reported_as_unknown(shop: Shop, other_shop: Shop) -> None:
     hook = await subscribe(shop)
-    await sell(other_shop, "Mug")
-    assert await why_not(shop, hook["id"], await last_event(other_shop)) == "unknown_event"
-    assert await why_not(shop, hook["id"], new_id("evt")) == "unknown_event"
+    await add_products(other_shop, "Mug")
+    assert await reason_not_sent(shop, hook["id"], await last_event(other_shop)) == "unknown_event"
+    assert await reason_not_sent(shop, hook["id"], new_id("evt")) == "unknown_event"
 
 
-# --- sending again ----------------------------------------------------------------------------------------------------
+# --- redelivery -------------------------------------------------------------------------------------------------------
 
 
 async def redeliver(shop: Shop, webhook_id: int, **body: Any) -> tuple[int, dict[str, Any]]:
@@ -184,46 +186,51 @@ async def queued(shop: Shop) -> list[Any]:
     return [tuple(row) for row in rows]
 
 
-async def test_a_range_is_counted_before_it_is_sent_again(shop: Shop) -> None:
+async def test_a_dry_run_counts_a_range_before_it_is_redelivered(shop: Shop) -> None:
     hook = await subscribe(shop)
-    await sell(shop, "A", "B", "C")
+    await add_products(shop, "A", "B", "C")
     await finish(shop, hook["id"], 1, "failed")
     await finish(shop, hook["id"], 2, "failed")
     await finish(shop, hook["id"], 3, "succeeded")
     since = {"since": "2020-01-01T00:00:00Z", "status": "failed"}
-    status, told = await redeliver(shop, hook["id"], **since, dry_run=True)
-    assert (status, told["data"]["matched"], told["data"]["dry_run"], told["data"]["id"]) == (200, 2, True, None)
+    status, response = await redeliver(shop, hook["id"], **since, dry_run=True)
+    assert (status, response["data"]["matched"], response["data"]["dry_run"], response["data"]["id"]) == (
+        200,
+        2,
+        True,
+        None,
+    )
     assert await queued(shop) == []
-    status, told = await redeliver(shop, hook["id"], **since, rate_per_s=50)
-    assert (status, told["data"]["matched"], told["data"]["rate_per_s"]) == (202, 2, 50)
+    status, response = await redeliver(shop, hook["id"], **since, rate_per_s=50)
+    assert (status, response["data"]["matched"], response["data"]["rate_per_s"]) == (202, 2, 50)
     assert await queued(shop) == [(None, True, "failed", 50)]
 
 
-async def test_deliveries_are_sent_again_by_their_ids(shop: Shop) -> None:
+async def test_deliveries_are_redelivered_by_id(shop: Shop) -> None:
     hook = await subscribe(shop)
-    await sell(shop, "A", "B", "C")
+    await add_products(shop, "A", "B", "C")
     await finish(shop, hook["id"], 3, "failed")
     ids = [f"dlv_{hook['id']}_3", f"dlv_{hook['id']}_1", f"dlv_{hook['id']}_3"]
-    status, told = await redeliver(shop, hook["id"], delivery_ids=ids)
-    assert (status, told["data"]["matched"]) == (202, 2)
+    status, response = await redeliver(shop, hook["id"], delivery_ids=ids)
+    assert (status, response["data"]["matched"]) == (202, 2)
     assert await queued(shop) == [([1, 3], False, None, None)]
 
 
-async def test_an_id_that_is_none_of_this_subscription_is_refused_at_its_place(shop: Shop) -> None:
+async def test_a_delivery_id_of_another_subscription_is_refused_with_its_pointer(shop: Shop) -> None:
     hook = await subscribe(shop)
     other = await subscribe(shop, url="https://hooks.example.com/2")
-    await sell(shop, "A")
+    await add_products(shop, "A")
     ids = [f"dlv_{hook['id']}_1", f"dlv_{other['id']}_1", f"dlv_{hook['id']}_9", "dlv_9999999999999999999_1"]
-    status, told = await redeliver(shop, hook["id"], delivery_ids=ids)
+    status, response = await redeliver(shop, hook["id"], delivery_ids=ids)
     assert status == 422
-    assert [fault["pointer"] for fault in told["errors"]] == [f"/delivery_ids/{n}" for n in (1, 2, 3)]
+    assert [fault["pointer"] for fault in response["errors"]] == [f"/delivery_ids/{n}" for n in (1, 2, 3)]
     assert await queued(shop) == []
 
 
 async def test_too_many_ids_are_refused(shop: Shop) -> None:
     hook = await subscribe(shop)
-    status, told = await redeliver(shop, hook["id"], delivery_ids=[f"dlv_{hook['id']}_{n}" for n in range(1, 502)])
-    assert (status, told["code"], told["max_items"]) == (413, "too_many_items", 500)
+    status, response = await redeliver(shop, hook["id"], delivery_ids=[f"dlv_{hook['id']}_{n}" for n in range(1, 502)])
+    assert (status, response["code"], response["max_items"]) == (413, "too_many_items", 500)
 
 
 @pytest.mark.parametrize(
@@ -240,14 +247,14 @@ async def test_too_many_ids_are_refused(shop: Shop) -> None:
         {"status": "failed", "rate_per_s": 0},
     ],
 )
-async def test_what_does_not_say_what_to_send_again_is_refused(shop: Shop, body: dict[str, Any]) -> None:
+async def test_an_invalid_redelivery_is_refused(shop: Shop, body: dict[str, Any]) -> None:
     hook = await subscribe(shop)
     assert (await redeliver(shop, hook["id"], **body))[0] == 422
 
 
-async def test_one_key_sends_again_once(shop: Shop) -> None:
+async def test_a_repeated_idempotency_key_queues_one_redelivery(shop: Shop) -> None:
     hook = await subscribe(shop)
-    await sell(shop, "A")
+    await add_products(shop, "A")
     key = {"idempotency-key": "again"}
     for _ in range(2):
         body = {"since": "2020-01-01T00:00:00Z"}
@@ -256,24 +263,24 @@ async def test_one_key_sends_again_once(shop: Shop) -> None:
     assert len(await queued(shop)) == 1
 
 
-async def test_only_so_many_redeliveries_wait_at_once(shop: Shop) -> None:
+async def test_the_number_of_queued_redeliveries_is_limited(shop: Shop) -> None:
     hook = await subscribe(shop)
     for _ in range(20):
         assert (await redeliver(shop, hook["id"], status="failed"))[0] == 202
-    status, told = await redeliver(shop, hook["id"], status="failed")
-    assert (status, told["code"]) == (429, "rate_limited")
+    status, response = await redeliver(shop, hook["id"], status="failed")
+    assert (status, response["code"]) == (429, "rate_limited")
 
 
-async def test_what_the_store_no_longer_grants_is_not_shown_from_the_past(shop: Shop) -> None:
+async def test_payloads_are_hidden_after_their_scope_is_revoked(shop: Shop) -> None:
     hook = await subscribe(shop)
-    await sell(shop, "Mug")
+    await add_products(shop, "Mug")
     await install(shop.operator, shop.client_id, shop.store.handle, ["webhooks:write"])
 
-    async def hidden() -> bool:
+    async def payloads_hidden() -> bool:
         (shown,) = (await deliveries(shop, hook["id"], include="payload"))["data"]
-        fed = await shop.client.get(f"/webhooks/{hook['id']}/deliveries", params={"after": 0, "include": "payload"})
-        return shown["payload"] is None and fed.json()["data"][0]["payload"] is None
+        feed = await shop.client.get(f"/webhooks/{hook['id']}/deliveries", params={"after": 0, "include": "payload"})
+        return shown["payload"] is None and feed.json()["data"][0]["payload"] is None
 
-    async with asyncio.timeout(20):  # what was granted may be remembered for less than a second
-        while not await hidden():
+    async with asyncio.timeout(20):  # the scopes are cached for less than a second
+        while not await payloads_hidden():
             await asyncio.sleep(0.05)

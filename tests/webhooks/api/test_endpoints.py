@@ -1,4 +1,4 @@
-"""Subscribing, looking, changing and ending: what an app sees of its own subscriptions."""
+"""The endpoints with which an app creates, lists, changes and deletes its own subscriptions."""
 
 import asyncio
 import base64
@@ -21,15 +21,15 @@ async def subscribe(shop: Shop, **given: Any) -> dict[str, Any]:
 
 async def refusal(shop: Shop, **given: Any) -> tuple[int, str, list[tuple[str, str]]]:
     answer = await shop.client.post("/webhooks", json=HOOK | given)
-    told = answer.json()
-    faults = [(fault["pointer"], fault["code"]) for fault in told.get("errors", [])]
-    return answer.status_code, told["code"], faults
+    problem = answer.json()
+    faults = [(fault["pointer"], fault["code"]) for fault in problem.get("errors", [])]
+    return answer.status_code, problem["code"], faults
 
 
-# --- subscribing ------------------------------------------------------------------------------------------------------
+# --- creating ---------------------------------------------------------------------------------------------------------
 
 
-async def test_a_new_subscription_is_shown_whole_and_its_secret_once(shop: Shop) -> None:
+async def test_a_new_subscription_is_returned_in_full_and_its_secret_only_once(shop: Shop) -> None:
     answer = await shop.client.post("/webhooks", json=HOOK)
     made = answer.json()["data"]
     assert answer.headers["location"].endswith(f"/webhooks/{made['id']}")
@@ -44,7 +44,7 @@ async def test_a_new_subscription_is_shown_whole_and_its_secret_once(shop: Shop)
     assert made["stats_24h"] == {"succeeded": 0, "failed": 0, "attempts": 0}
 
 
-async def test_secret_and_header_values_are_sealed_in_the_database(shop: Shop) -> None:
+async def test_secret_and_header_values_are_encrypted_in_the_database(shop: Shop) -> None:
     made = await subscribe(shop, headers={"X-Key": "canary-4711"})
     rows = await shop.db.fetch("SELECT w::text FROM webhooks w WHERE store_id = $1", shop.store_id)
     assert made["secret"] not in rows[0][0]
@@ -55,24 +55,24 @@ async def test_secret_and_header_values_are_sealed_in_the_database(shop: Shop) -
     assert b"canary-4711" not in stored[0][1]
 
 
-async def test_the_same_key_shows_the_same_secret_though_no_secret_is_kept_readable(shop: Shop) -> None:
+async def test_a_replay_returns_the_same_secret_although_the_stored_response_is_encrypted(shop: Shop) -> None:
     key = {"idempotency-key": "subscribe-1"}
     first = await shop.client.post("/webhooks", json=HOOK, headers=key)
     second = await shop.client.post("/webhooks", json=HOOK, headers=key)
     assert second.headers["idempotent-replayed"] == "true"
     assert (second.status_code, second.content) == (201, first.content)
-    kept = await shop.db.fetch("SELECT body FROM idempotency_keys WHERE store_id = $1", shop.store_id)
-    assert first.json()["data"]["secret"].encode() not in kept[0][0]
+    stored = await shop.db.fetch("SELECT body FROM idempotency_keys WHERE store_id = $1", shop.store_id)
+    assert first.json()["data"]["secret"].encode() not in stored[0][0]
 
 
-async def test_header_values_are_never_shown(shop: Shop) -> None:
+async def test_header_values_are_never_returned(shop: Shop) -> None:
     made = await subscribe(shop, headers={"X-Key": "canary-4711", "Authorization": "Bearer canary-4711"})
     listed = await shop.client.get("/webhooks")
     assert made["headers"] == {"X-Key": "********", "Authorization": "********"}
     assert "canary" not in listed.text
 
 
-async def test_the_same_address_and_events_are_subscribed_to_once(shop: Shop) -> None:
+async def test_a_second_subscription_with_the_same_url_and_events_is_refused(shop: Shop) -> None:
     made = await subscribe(shop, events=["product.created", "product.deleted"])
     answer = await shop.client.post("/webhooks", json=HOOK | {"events": ["product.deleted", "product.created"]})
     assert (answer.status_code, answer.json()["code"]) == (409, "webhook_exists")
@@ -80,18 +80,18 @@ async def test_the_same_address_and_events_are_subscribed_to_once(shop: Shop) ->
     assert (await subscribe(shop, events=["product.deleted"]))["id"] != made["id"]
 
 
-async def test_of_many_who_subscribe_to_the_same_at_once_one_does(shop: Shop) -> None:
+async def test_only_one_of_many_concurrent_identical_subscriptions_is_created(shop: Shop) -> None:
     answers = await asyncio.gather(*(shop.client.post("/webhooks", json=HOOK) for _ in range(8)))
     assert sorted(answer.status_code for answer in answers) == [201] + [409] * 7
 
 
-async def test_what_was_unsubscribed_can_be_subscribed_to_again(shop: Shop) -> None:
+async def test_a_deleted_subscription_can_be_created_again(shop: Shop) -> None:
     made = await subscribe(shop)
     assert (await shop.client.delete(f"/webhooks/{made['id']}")).status_code == 204
     assert (await subscribe(shop))["id"] != made["id"]
 
 
-async def test_without_an_address_events_are_only_kept_and_the_name_tells_feeds_apart(shop: Shop) -> None:
+async def test_pull_only_subscriptions_are_distinguished_by_name(shop: Shop) -> None:
     made = await subscribe(shop, url=None, name="one")
     assert made["url"] is None
     assert (await refusal(shop, url=None, name="one"))[:2] == (409, "webhook_exists")
@@ -104,7 +104,7 @@ async def test_an_app_has_at_most_a_hundred_subscriptions_on_a_store(shop: Shop)
     assert (await refusal(shop))[:2] == (409, "too_many_webhooks")
 
 
-async def test_an_unknown_event_is_named_with_the_likeliest_one(shop: Shop) -> None:
+async def test_an_unknown_event_is_refused_with_the_closest_match(shop: Shop) -> None:
     answer = await shop.client.post("/webhooks", json=HOOK | {"events": ["product.*", "product.creatd", "shop.*"]})
     faults = {fault["pointer"]: fault for fault in answer.json()["errors"]}
     assert answer.status_code == 422
@@ -143,44 +143,44 @@ async def test_an_unknown_event_is_named_with_the_likeliest_one(shop: Shop) -> N
         ({"secret": "mine"}, [("/secret", "read_only_field")]),
     ],
 )
-async def test_what_cannot_be_subscribed_to_is_refused_at_its_place(
+async def test_an_invalid_subscription_is_refused_with_a_pointer_to_the_field(
     shop: Shop, given: dict[str, Any], faults: list[tuple[str, str]]
 ) -> None:
     assert await refusal(shop, **given) == (422, "validation_failed", faults)
 
 
-async def test_every_fault_of_a_subscription_is_named_at_once(shop: Shop) -> None:
+async def test_all_faults_of_a_subscription_are_reported_together(shop: Shop) -> None:
     _, _, faults = await refusal(
         shop, url="https://10.0.0.1/", events=["product.*", "x"], headers={"Host": "a"}, filter={"nothing": 1}
     )
     assert [pointer for pointer, _ in faults] == ["/events/1", "/filter/nothing", "/headers/Host", "/url"]
 
 
-async def test_a_named_event_needs_its_scope(shop: Shop) -> None:
+async def test_a_named_event_requires_its_scope(shop: Shop) -> None:
     narrow = await shop.client_with(["webhooks:write", "inventory:read"])
     answer = await narrow.post("/webhooks", json=HOOK | {"events": ["product.low_stock", "product.created"]})
     assert (answer.status_code, answer.json()["code"]) == (403, "insufficient_scope")
     assert answer.json()["required_scope"] == "products:read"
 
 
-async def test_a_wildcard_means_whatever_the_app_may_hear(shop: Shop) -> None:
+async def test_a_wildcard_requires_no_scope_of_the_events(shop: Shop) -> None:
     narrow = await shop.client_with(["webhooks:write"])
     assert (await narrow.post("/webhooks", json=HOOK | {"events": ["*"]})).status_code == 201
 
 
-async def test_a_filter_keeps_amounts_in_the_stores_digits(shop: Shop) -> None:
+async def test_amounts_in_a_filter_are_normalized_to_the_currency_of_the_store(shop: Shop) -> None:
     made = await subscribe(shop, filter={"price[gte]": 100, "status": "active,draft"})
     assert made["filter"] == {"price[gte]": "100.00", "status": "active,draft"}
 
 
-# --- looking ----------------------------------------------------------------------------------------------------------
+# --- listing ----------------------------------------------------------------------------------------------------------
 
 
-async def test_the_list_tells_every_event_with_scope_schema_and_sample(shop: Shop) -> None:
+async def test_the_list_includes_every_event_with_scope_schema_and_sample(shop: Shop) -> None:
     narrow = await shop.client_with(["webhooks:read", "products:read"])
-    told = (await narrow.get("/webhooks")).json()["meta"]["available_events"]
-    assert [each["name"] for each in told] == list(EVENTS)
-    by_name = {each["name"]: each for each in told}
+    available = (await narrow.get("/webhooks")).json()["meta"]["available_events"]
+    assert [each["name"] for each in available] == list(EVENTS)
+    by_name = {each["name"]: each for each in available}
     assert by_name["product.created"]["granted"] is True
     assert by_name["product.low_stock"] | {"sample": 0} == {
         "name": "product.low_stock",
@@ -194,12 +194,12 @@ async def test_the_list_tells_every_event_with_scope_schema_and_sample(shop: Sho
     assert (await shop.service.get(by_name["product.created"]["schema"])).status_code == 200
 
 
-async def test_another_app_of_the_same_store_sees_nothing_of_it(shop: Shop) -> None:
+async def test_another_app_of_the_same_store_cannot_see_or_change_a_subscription(shop: Shop) -> None:
     made = await subscribe(shop)
     other = await shop.client_with(["webhooks:write", "products:read"])
     assert (await other.get("/webhooks")).json()["meta"]["total"] == 0
     path = f"/webhooks/{made['id']}"
-    tries = [
+    responses = [
         await other.get(path),
         await other.patch(path, json={"name": "mine"}),
         await other.delete(path),
@@ -209,11 +209,11 @@ async def test_another_app_of_the_same_store_sees_nothing_of_it(shop: Shop) -> N
         await other.get(f"{path}/deliveries", params={"after": 0, "wait": 1}),
         await other.post(f"{path}/redeliver", json={"status": "failed"}),
     ]
-    assert {answer.status_code for answer in tries} == {404}
+    assert {answer.status_code for answer in responses} == {404}
     assert (await shop.client.get(path)).json()["data"]["name"] is None
 
 
-async def test_the_list_is_paged_and_filtered_as_any_other(shop: Shop) -> None:
+async def test_the_list_supports_pages_and_filters(shop: Shop) -> None:
     ids = [(await subscribe(shop, url=f"https://hooks.example.com/{n}"))["id"] for n in range(3)]
     await shop.client.patch(f"/webhooks/{ids[1]}", json={"status": "paused"})
     first = (await shop.client.get("/webhooks", params={"limit": 2})).json()
@@ -225,7 +225,7 @@ async def test_the_list_is_paged_and_filtered_as_any_other(shop: Shop) -> None:
     assert paused["meta"]["total"] == 1
 
 
-async def test_health_follows_from_the_lane(shop: Shop) -> None:
+async def test_health_is_derived_from_the_lane(shop: Shop) -> None:
     made = await subscribe(shop)
     lane = "UPDATE lanes SET breaker = $2, failures = $3, hold_until = now() + interval '1 min' WHERE webhook_id = $1"
     await shop.db.execute(lane, made["id"], "closed", 2)
@@ -236,7 +236,7 @@ async def test_health_follows_from_the_lane(shop: Shop) -> None:
     assert seen["breaker"]["next_probe_at"] is not None
 
 
-async def test_the_figures_of_a_day_are_those_of_its_hours(shop: Shop) -> None:
+async def test_the_24_hour_statistics_add_up_the_last_24_hours(shop: Shop) -> None:
     made = await subscribe(shop)
     for hours, succeeded in ((0, 5), (23, 2), (30, 100)):
         await shop.db.execute(
@@ -250,7 +250,7 @@ async def test_the_figures_of_a_day_are_those_of_its_hours(shop: Shop) -> None:
 # --- changing ---------------------------------------------------------------------------------------------------------
 
 
-async def test_a_change_touches_only_what_it_names(shop: Shop) -> None:
+async def test_a_patch_changes_only_the_given_fields(shop: Shop) -> None:
     made = await subscribe(shop, name="A", filter={"status": "active", "price[gte]": "5"}, headers={"X-Key": "k"})
     patch = {"name": None, "filter": {"price[gte]": None, "name": "Shirt"}, "rate_per_s": 20}
     changed = (await shop.client.patch(f"/webhooks/{made['id']}", json=patch)).json()["data"]
@@ -261,7 +261,7 @@ async def test_a_change_touches_only_what_it_names(shop: Shop) -> None:
     assert [changed[name] for name in untouched] == [made[name] for name in untouched]
 
 
-async def test_a_change_that_changes_nothing_makes_no_version(shop: Shop) -> None:
+async def test_a_patch_without_an_effect_keeps_the_version(shop: Shop) -> None:
     made = await subscribe(shop, headers={"X-Key": "k"})
     secret = made.pop("secret")
     answer = await shop.client.patch(f"/webhooks/{made['id']}", json=made | {"pending": 99})
@@ -269,7 +269,7 @@ async def test_a_change_that_changes_nothing_makes_no_version(shop: Shop) -> Non
     assert secret not in answer.text
 
 
-async def test_header_values_stay_when_their_stars_are_sent_back(shop: Shop) -> None:
+async def test_a_masked_header_value_in_a_patch_keeps_the_stored_value(shop: Shop) -> None:
     made = await subscribe(shop, headers={"X-A": "a", "X-B": "b"})
     path = f"/webhooks/{made['id']}"
     changed = await shop.client.patch(path, json={"headers": {"X-A": "********", "X-B": None, "X-C": "c"}})
@@ -296,30 +296,30 @@ async def test_a_stale_version_is_refused(shop: Shop) -> None:
         assert (answer.status_code, answer.json()["current_version"]) == (412, 2)
 
 
-async def test_a_new_address_is_judged_as_the_first_was(shop: Shop) -> None:
+async def test_a_new_url_is_validated_like_the_first(shop: Shop) -> None:
     made = await subscribe(shop)
     answer = await shop.client.patch(f"/webhooks/{made['id']}", json={"url": "https://192.168.1.1/"})
     assert [(f["pointer"], f["code"]) for f in answer.json()["errors"]] == [("/url", "url_not_allowed")]
 
 
-async def test_a_change_into_another_subscription_is_refused(shop: Shop) -> None:
+async def test_a_patch_that_duplicates_another_subscription_is_refused(shop: Shop) -> None:
     made = await subscribe(shop)
     other = await subscribe(shop, url="https://hooks.example.com/other")
     answer = await shop.client.patch(f"/webhooks/{other['id']}", json={"url": HOOK["url"]})
     assert (answer.status_code, answer.json()["existing_id"]) == (409, made["id"])
 
 
-async def test_two_changes_into_the_same_subscription_race_and_one_wins(shop: Shop) -> None:
+async def test_only_one_of_many_concurrent_patches_to_the_same_url_succeeds(shop: Shop) -> None:
     ids = [(await subscribe(shop, url=f"https://hooks.example.com/{n}"))["id"] for n in range(4)]
     changes = (shop.client.patch(f"/webhooks/{each}", json={"url": HOOK["url"]}) for each in ids)
     answers = await asyncio.gather(*changes)
     assert sorted(answer.status_code for answer in answers) == [200, 409, 409, 409]
 
 
-async def test_an_app_that_lost_a_scope_can_still_pause_what_it_named(shop: Shop) -> None:
+async def test_an_app_that_lost_a_scope_can_still_pause_its_subscription(shop: Shop) -> None:
     made = await subscribe(shop, events=["product.created"])
-    lost = "UPDATE installations SET scopes = '{webhooks:write}' WHERE store_id = $1 AND app_id = $2"
-    await shop.db.execute(lost, shop.store_id, shop.app_id)
+    reduce_scopes = "UPDATE installations SET scopes = '{webhooks:write}' WHERE store_id = $1 AND app_id = $2"
+    await shop.db.execute(reduce_scopes, shop.store_id, shop.app_id)
     token = await token_for(shop.service, shop.client_id, shop.client_secret)
     client = api_client(shop.application, shop.store.handle, token)
     answer = await client.patch(f"/webhooks/{made['id']}", json={"status": "paused"})
@@ -332,7 +332,7 @@ async def skip_before(shop: Shop, webhook_id: int) -> Any:
     return rows[0][0]
 
 
-async def test_a_pause_is_ended_with_all_that_waited(shop: Shop) -> None:
+async def test_resuming_without_options_keeps_pending_deliveries(shop: Shop) -> None:
     made = await subscribe(shop)
     path = f"/webhooks/{made['id']}"
     assert (await shop.client.patch(path, json={"status": "paused"})).json()["data"]["status"] == "paused"
@@ -341,7 +341,7 @@ async def test_a_pause_is_ended_with_all_that_waited(shop: Shop) -> None:
     assert await skip_before(shop, made["id"]) is None
 
 
-async def test_a_pause_is_ended_from_now_on_or_from_a_time(shop: Shop) -> None:
+async def test_resuming_can_skip_deliveries_before_now_or_before_a_time(shop: Shop) -> None:
     made = await subscribe(shop)
     path = f"/webhooks/{made['id']}"
     since = {"since": "2026-03-14T09:00:00+01:00"}
@@ -362,27 +362,27 @@ async def test_a_pause_is_ended_from_now_on_or_from_a_time(shop: Shop) -> None:
         {"status": "active", "resume": {}},
     ],
 )
-async def test_a_resume_that_says_nothing_is_refused(shop: Shop, patch: dict[str, Any]) -> None:
+async def test_an_invalid_resume_is_refused(shop: Shop, patch: dict[str, Any]) -> None:
     made = await subscribe(shop)
     answer = await shop.client.patch(f"/webhooks/{made['id']}", json=patch)
     assert (answer.status_code, answer.json()["errors"][0]["pointer"][:7]) == (422, "/resume")
 
 
-async def test_a_disabled_subscription_comes_back_when_it_is_made_active(shop: Shop) -> None:
+async def test_setting_a_disabled_subscription_to_active_enables_it_again(shop: Shop) -> None:
     made = await subscribe(shop)
     disable = "UPDATE webhooks SET status = 'disabled', disabled_reason = 'gone' WHERE store_id = $1 AND id = $2"
     await shop.db.execute(disable, shop.store_id, made["id"])
     path = f"/webhooks/{made['id']}"
     renamed = (await shop.client.patch(path, json={"name": "still disabled"})).json()["data"]
     assert (renamed["status"], renamed["disabled_reason"]) == ("disabled", "gone")
-    back = (await shop.client.patch(path, json={"status": "active"})).json()["data"]
-    assert (back["status"], back["disabled_reason"], back["health"]) == ("active", None, "healthy")
+    reactivated = (await shop.client.patch(path, json={"status": "active"})).json()["data"]
+    assert (reactivated["status"], reactivated["disabled_reason"], reactivated["health"]) == ("active", None, "healthy")
 
 
-# --- ending, and what is written down --------------------------------------------------------------------------------
+# --- deleting, and the audit log -------------------------------------------------------------------------------------
 
 
-async def test_what_was_ended_is_gone(shop: Shop) -> None:
+async def test_a_deleted_subscription_is_not_found(shop: Shop) -> None:
     made = await subscribe(shop)
     path = f"/webhooks/{made['id']}"
     assert (await shop.client.delete(path)).status_code == 204
@@ -408,8 +408,8 @@ async def test_every_change_is_in_the_audit_log_without_secrets_or_paths(shop: S
         "webhook.deleted",
     ]
     assert {(row[1], row[2]) for row in rows} == {(f"app:{shop.app_id}", f"webhook:{made['id']}")}
-    told = " ".join(row[3] for row in rows)
-    assert "hooks.example.com" in told
-    assert "canary" not in told
-    assert made["secret"] not in told
-    assert rotated.json()["data"]["secret"] not in told
+    details = " ".join(row[3] for row in rows)
+    assert "hooks.example.com" in details
+    assert "canary" not in details
+    assert made["secret"] not in details
+    assert rotated.json()["data"]["secret"] not in details

@@ -1,4 +1,4 @@
-"""The feed: every event of a subscription in order and without gaps, pulled instead of sent."""
+"""The feed: every event of a subscription in order and without gaps, which the app pulls."""
 
 import asyncio
 import os
@@ -11,26 +11,26 @@ from standardwebhooks import Webhook
 from stoa.webhooks.api import feed
 from tests.support.service import Service, new_database
 from tests.support.shops import Shop
-from tests.webhooks.subscriptions import deliveries, finish, route, sell, subscribe
+from tests.webhooks.subscriptions import add_products, deliveries, finish, route, subscribe
 
 
-async def pulled(shop: Shop, webhook_id: int, after: int = 0, **query: Any) -> list[int]:
+async def pull(shop: Shop, webhook_id: int, after: int = 0, **query: Any) -> list[int]:
     return [each["sequence"] for each in (await deliveries(shop, webhook_id, after=after, **query))["data"]]
 
 
-async def test_a_feed_is_in_order_whatever_became_of_each_delivery(shop: Shop) -> None:
+async def test_a_feed_is_in_order_regardless_of_the_status_of_each_delivery(shop: Shop) -> None:
     hook = await subscribe(shop)
-    await sell(shop, "A", "B", "C", "D")
+    await add_products(shop, "A", "B", "C", "D")
     await finish(shop, hook["id"], 2, "succeeded")
     await finish(shop, hook["id"], 3, "failed")
-    assert await pulled(shop, hook["id"]) == [1, 2, 3, 4]
-    assert await pulled(shop, hook["id"], 2) == [3, 4]
-    assert await pulled(shop, hook["id"], 4) == []
+    assert await pull(shop, hook["id"]) == [1, 2, 3, 4]
+    assert await pull(shop, hook["id"], 2) == [3, 4]
+    assert await pull(shop, hook["id"], 4) == []
 
 
-async def test_a_feed_is_walked_page_by_page(shop: Shop) -> None:
+async def test_a_feed_is_read_page_by_page(shop: Shop) -> None:
     hook = await subscribe(shop, url=None)
-    await sell(shop, *"ABCDE")
+    await add_products(shop, *"ABCDE")
     after, seen = 0, list[int]()
     while (page := await deliveries(shop, hook["id"], after=after, limit=2))["data"]:
         assert page["meta"]["total"] == 5 - after
@@ -42,31 +42,31 @@ async def test_a_feed_is_walked_page_by_page(shop: Shop) -> None:
     }  # fmt: skip
 
 
-async def test_what_is_only_pulled_is_held_and_never_due(shop: Shop) -> None:
+async def test_deliveries_of_a_pull_only_subscription_are_held_and_never_due(shop: Shop) -> None:
     hook = await subscribe(shop, url=None)
-    await sell(shop, "A")
-    (fed,) = (await deliveries(shop, hook["id"], after=0))["data"]
-    assert fed["status"] == "held"
+    await add_products(shop, "A")
+    (item,) = (await deliveries(shop, hook["id"], after=0))["data"]
+    assert item["status"] == "held"
     due = await shop.db.fetch("SELECT due_at FROM lanes WHERE webhook_id = $1", hook["id"])
     assert due[0][0] is None
 
 
-async def test_a_fed_event_carries_the_bytes_and_headers_of_a_delivery(shop: Shop) -> None:
+async def test_a_feed_item_has_the_bytes_and_headers_of_a_delivery(shop: Shop) -> None:
     hook = await subscribe(shop, url=None)
-    await sell(shop, "Café Mug")
+    await add_products(shop, "Café Mug")
     answer = await shop.client.get(f"/webhooks/{hook['id']}/deliveries", params={"after": 0, "include": "payload"})
-    (fed,) = answer.json()["data"]
+    (item,) = answer.json()["data"]
     raw = answer.content.partition(b'"payload":')[2].partition(b',"headers":')[0]
-    assert fed["headers"]["content-type"] == "application/json"
-    assert Webhook(hook["secret"]).verify(raw, fed["headers"]) == fed["payload"]
-    assert fed["headers"]["webhook-id"] == fed["event_id"]
+    assert item["headers"]["content-type"] == "application/json"
+    assert Webhook(hook["secret"]).verify(raw, item["headers"]) == item["payload"]
+    assert item["headers"]["webhook-id"] == item["event_id"]
 
 
-async def test_whoever_waits_is_answered_as_soon_as_something_comes(shop: Shop) -> None:
+async def test_a_waiting_request_returns_as_soon_as_an_event_is_routed(shop: Shop) -> None:
     hook = await subscribe(shop, url=None)
     waiting = asyncio.create_task(deliveries(shop, hook["id"], after=0, wait=20))
     await until_waiting(shop, 1)
-    await sell(shop, "A")
+    await add_products(shop, "A")
     async with asyncio.timeout(10):
         page = await waiting
     assert [each["sequence"] for each in page["data"]] == [1]
@@ -79,49 +79,49 @@ async def until_waiting(shop: Shop, count: int) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_a_wait_without_news_ends_with_an_empty_page(shop: Shop) -> None:
+async def test_a_wait_without_events_returns_an_empty_page(shop: Shop) -> None:
     hook = await subscribe(shop, url=None)
     page = await deliveries(shop, hook["id"], after=0, wait=1)
     assert (page["data"], page["meta"]["after"]) == ([], 0)
 
 
-async def test_what_is_there_already_is_not_waited_for(shop: Shop) -> None:
+async def test_a_request_does_not_wait_when_the_feed_has_events(shop: Shop) -> None:
     hook = await subscribe(shop, url=None)
-    await sell(shop, "A")
+    await add_products(shop, "A")
     async with asyncio.timeout(10):
-        assert await pulled(shop, hook["id"], wait=20) == [1]
+        assert await pull(shop, hook["id"], wait=20) == [1]
 
 
-async def test_those_who_wait_hold_no_connection(shop: Shop) -> None:
-    """As many wait as an app may, for more subscriptions than one, and each hears only of its own."""
+async def test_waiting_requests_hold_no_database_connection(shop: Shop) -> None:
+    """Five requests wait for five subscriptions, and each returns only the events of its own."""
     hooks = [await subscribe(shop, url=None, name=str(n), filter={"name": f"N{n}"}) for n in range(5)]
-    waiting = [asyncio.create_task(pulled(shop, hook["id"], wait=20)) for hook in hooks]
+    waiting = [asyncio.create_task(pull(shop, hook["id"], wait=20)) for hook in hooks]
     await until_waiting(shop, 5)
     busy = await shop.db.fetch(
         """SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
               AND state LIKE 'idle in transaction%'"""
     )
     assert busy[0][0] == 0
-    await sell(shop, "N3")
+    await add_products(shop, "N3")
     async with asyncio.timeout(10):
         assert await waiting[3] == [1]
     assert not any(task.done() for task in waiting[:3] + waiting[4:])
-    await sell(shop, "N0", "N1", "N2", "N4")
+    await add_products(shop, "N0", "N1", "N2", "N4")
     assert await asyncio.gather(*waiting) == [[1]] * 5
 
 
-async def test_only_so_many_of_an_app_may_wait(shop: Shop) -> None:
+async def test_the_number_of_waiting_requests_of_an_app_is_limited(shop: Shop) -> None:
     hook = await subscribe(shop, url=None)
-    waiting = [asyncio.create_task(pulled(shop, hook["id"], wait=20)) for _ in range(feed.MAX_PER_APP)]
+    waiting = [asyncio.create_task(pull(shop, hook["id"], wait=20)) for _ in range(feed.MAX_PER_APP)]
     await until_waiting(shop, feed.MAX_PER_APP)
     answer = await shop.client.get(f"/webhooks/{hook['id']}/deliveries", params={"after": 0, "wait": 20})
     assert (answer.status_code, answer.json()["code"]) == (429, "rate_limited")
-    assert await pulled(shop, hook["id"]) == []
-    await sell(shop, "A")
+    assert await pull(shop, hook["id"]) == []
+    await add_products(shop, "A")
     assert await asyncio.gather(*waiting) == [[1]] * feed.MAX_PER_APP
 
 
-async def test_when_the_service_is_to_end_nobody_waits_on(shop: Shop) -> None:
+async def test_stopping_the_watch_ends_all_waits(shop: Shop) -> None:
     hook = await subscribe(shop, url=None)
     watch = feed.Watch(shop.db)
     waiting = asyncio.create_task(watch.until_after(shop.store_id, shop.app_id, hook["id"], 0, 60))
@@ -146,19 +146,19 @@ async def test_when_the_service_is_to_end_nobody_waits_on(shop: Shop) -> None:
         {"after": 0, "wait": "long"},
     ],
 )
-async def test_a_feed_takes_only_what_makes_sense(shop: Shop, query: dict[str, Any]) -> None:
+async def test_a_feed_refuses_invalid_or_incompatible_parameters(shop: Shop, query: dict[str, Any]) -> None:
     hook = await subscribe(shop, url=None)
     answer: httpx.Response = await shop.client.get(f"/webhooks/{hook['id']}/deliveries", params=query)
     assert (answer.status_code, answer.json()["code"]) == (400, "invalid_parameter")
 
 
-async def test_nothing_is_missed_while_others_write(shop: Shop) -> None:
+async def test_a_feed_misses_no_event_under_concurrent_writes(shop: Shop) -> None:
     hook = await subscribe(shop, url=None)
     seen: list[int] = []
 
-    async def follow() -> None:
+    async def read_feed() -> None:
         while len(seen) < 40:
-            seen.extend(await pulled(shop, hook["id"], seen[-1] if seen else 0, wait=5, limit=7))
+            seen.extend(await pull(shop, hook["id"], seen[-1] if seen else 0, wait=5, limit=7))
 
     async def write(writer: int) -> None:
         for number in range(10):
@@ -166,14 +166,14 @@ async def test_nothing_is_missed_while_others_write(shop: Shop) -> None:
             await route(shop)
 
     async with asyncio.timeout(60):
-        await asyncio.gather(follow(), *(write(n) for n in range(4)))
+        await asyncio.gather(read_feed(), *(write(n) for n in range(4)))
     assert seen == list(range(1, 41))
 
 
-async def test_a_service_that_ends_answers_those_who_wait(
+async def test_a_stopping_service_answers_waiting_requests(
     tmp_path_factory: pytest.TempPathFactory, worker_id: str
 ) -> None:
-    """It has less time to end than they would wait: were they not sent home, their connections would be cut."""
+    """The drain time is shorter than the wait, so a request that kept waiting would lose its connection."""
     url = await new_database(f"ending_{worker_id}_{os.getpid()}")
     with Service(tmp_path_factory.mktemp("ending"), database_url=url, workers=1, drain_seconds=8) as service:
         account = await service.account("shop")

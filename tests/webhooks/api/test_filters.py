@@ -1,4 +1,4 @@
-"""Which documents a subscription's filter lets through, and which filters are refused."""
+"""Which documents match a subscription's filter, and which filters are refused."""
 
 from typing import Any
 
@@ -52,7 +52,7 @@ SHIRT: dict[str, Any] = {
         {"created_at": "2026-01-31T13:00:00.5+01:00"},
     ],
 )
-def test_a_document_that_meets_every_condition_passes(wanted: dict[str, str]) -> None:
+def test_a_document_that_meets_every_condition_matches(wanted: dict[str, str]) -> None:
     assert matches(wanted, SHIRT)
 
 
@@ -82,20 +82,20 @@ def test_a_document_that_meets_every_condition_passes(wanted: dict[str, str]) ->
         {"status[": "active"},
     ],
 )
-def test_a_document_that_misses_a_condition_does_not_pass(wanted: dict[str, str]) -> None:
+def test_a_document_that_misses_a_condition_does_not_match(wanted: dict[str, str]) -> None:
     assert not matches(wanted, SHIRT)
 
 
-def test_numbers_that_are_larger_as_text_are_compared_as_numbers() -> None:
+def test_numbers_in_strings_are_compared_as_numbers() -> None:
     assert matches({"price[gt]": "9.00"}, {"price": "10.00"})
 
 
 @given(st.dictionaries(st.text(max_size=20), st.text(max_size=20)), st.dictionaries(st.text(max_size=5), st.integers()))
-def test_no_filter_breaks_the_one_who_asks(wanted: dict[str, str], document: dict[str, Any]) -> None:
+def test_an_arbitrary_filter_never_raises(wanted: dict[str, str], document: dict[str, Any]) -> None:
     assert matches(wanted, document) in (True, False)
     faults: list[Fault] = []
-    kept = checked(wanted, [Product], 2, faults)
-    assert len(kept) + len(faults) == len(wanted)
+    conditions = checked(wanted, [Product], 2, faults)
+    assert len(conditions) + len(faults) == len(wanted)
 
 
 json_values = st.recursive(
@@ -110,7 +110,7 @@ json_values = st.recursive(
     st.text(max_size=30) | st.just("1"),
     json_values,
 )
-def test_no_document_breaks_a_filter(key: str, text: str, value: Any) -> None:
+def test_an_arbitrary_document_never_raises(key: str, text: str, value: Any) -> None:
     assert matches({key: text}, {"a": value}) in (True, False)
 
 
@@ -120,19 +120,19 @@ def faults_of(wanted: dict[str, Any], *documents: type[Any]) -> list[tuple[str, 
     return [(fault.pointer, fault.code) for fault in faults]
 
 
-def test_amounts_are_kept_in_the_digits_of_the_store() -> None:
+def test_amounts_are_normalized_to_the_digits_of_the_currency() -> None:
     faults: list[Fault] = []
-    kept = checked({"price[gte]": "100", "price": "5,7.5"}, [Product], 2, faults)
-    assert (kept, faults) == ({"price[gte]": "100.00", "price": "5.00,7.50"}, [])
+    conditions = checked({"price[gte]": "100", "price": "5,7.5"}, [Product], 2, faults)
+    assert (conditions, faults) == ({"price[gte]": "100.00", "price": "5.00,7.50"}, [])
 
 
-def test_plain_numbers_and_truths_are_taken_as_their_text() -> None:
+def test_numbers_and_booleans_are_converted_to_text() -> None:
     faults: list[Fault] = []
-    kept = checked({"stock.available[lt]": 5, "taxable": True}, [Product], 2, faults)
-    assert (kept, faults) == ({"stock.available[lt]": "5", "taxable": "true"}, [])
+    conditions = checked({"stock.available[lt]": 5, "taxable": True}, [Product], 2, faults)
+    assert (conditions, faults) == ({"stock.available[lt]": "5", "taxable": "true"}, [])
 
 
-def test_a_field_that_no_event_has_is_named_with_the_likeliest_one() -> None:
+def test_an_unknown_field_is_refused_with_the_closest_match() -> None:
     faults: list[Fault] = []
     checked({"staus": "active"}, [Product, Variant], 2, faults)
     assert [(f.pointer, f.code, f.meta) for f in faults] == [
@@ -140,7 +140,7 @@ def test_a_field_that_no_event_has_is_named_with_the_likeliest_one() -> None:
     ]
 
 
-def test_a_field_of_any_of_the_events_is_enough() -> None:
+def test_a_field_of_any_subscribed_event_is_accepted() -> None:
     assert faults_of({"effective_price[gte]": "1"}, Product, Variant) == []
 
 
@@ -168,5 +168,5 @@ def test_a_condition_that_no_document_can_meet_is_refused(wanted: dict[str, str]
     assert [each for _, each in faults_of(wanted)] == [code]
 
 
-def test_every_fault_of_a_filter_is_named_at_once() -> None:
+def test_all_faults_of_a_filter_are_reported_together() -> None:
     assert len(faults_of({"price": "x", "nothing": "1", "taxable": "yes"})) == 3

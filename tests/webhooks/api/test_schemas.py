@@ -1,4 +1,4 @@
-"""Every event has a schema that is served and described, and a sample that keeps to it."""
+"""Every event has a schema that is served and documented, and a sample that is valid under it."""
 
 from typing import Any
 
@@ -25,15 +25,15 @@ def plain(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("event", EVERY)
-def test_a_sample_keeps_to_the_schema_of_its_event(event: type[Event]) -> None:
+def test_a_sample_is_valid_under_the_schema_of_its_event(event: type[Event]) -> None:
     jsonschema.Draft202012Validator.check_schema(schema(event))
     kind = jsonschema.Draft202012Validator
     jsonschema.validate(plain(sample(event)), schema(event), cls=kind, format_checker=kind.FORMAT_CHECKER)
 
 
 @pytest.mark.parametrize("event", EVERY)
-def test_a_sample_tells_of_something(event: type[Event]) -> None:
-    assert event.resource is not None, "an event says which resource its data is"
+def test_a_sample_has_data(event: type[Event]) -> None:
+    assert event.resource is not None, "an event declares the resource type of its data"
     assert len(sample(event)["data"]) > 1
 
 
@@ -44,13 +44,13 @@ async def test_a_schema_is_served(shop: Shop, event: type[Event]) -> None:
     assert answer.json() == plain(schema(event))
 
 
-async def test_an_event_that_does_not_exist_has_no_schema(shop: Shop) -> None:
+async def test_the_schema_of_an_unknown_event_is_not_found(shop: Shop) -> None:
     answer = await shop.service.get("/schemas/events/product.exploded")
     assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
 
 
 @pytest.mark.parametrize("event", EVERY)
-def test_an_event_is_described_among_the_webhooks(event: type[Event]) -> None:
+def test_openapi_documents_the_event_as_a_webhook(event: type[Event]) -> None:
     document = openapi()
     operation = document["webhooks"][event.name]["post"]
     content = operation["requestBody"]["content"]["application/json"]
@@ -63,15 +63,15 @@ def test_an_event_is_described_among_the_webhooks(event: type[Event]) -> None:
     }
 
 
-def test_a_document_of_another_shape_is_not_what_the_schema_says() -> None:
+def test_the_schema_rejects_data_of_another_shape() -> None:
     event = EVENTS["product.created"]
     wrong = plain(sample(event)) | {"data": {"id": "one"}}
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(wrong, schema(event), cls=jsonschema.Draft202012Validator)
 
 
-async def lived(shop: Shop) -> None:
-    """A little of everything that a store's life brings."""
+async def produce_events(shop: Shop) -> None:
+    """Change products, inventory, customers and orders so that nearly every event type is produced."""
     filled = await shop.fill()
     await run_pending(shop.db)
     product, order = f"/products/{filled['product_id']}", f"/orders/{filled['order_id']}"
@@ -106,16 +106,16 @@ async def lived(shop: Shop) -> None:
         assert answer.status_code < 300, f"{method} {path}: {answer.text}"
 
 
-# These are told of by the worker or by a receiver that fails, and are tried there; of a test nothing is stored.
-ELSEWHERE = {"webhook.test", "webhook.failing", "webhook.disabled", "app.uninstalled", "app.scopes_changed"}
+# A failing receiver or a changed installation produces these, in other tests; `webhook.test` is never stored.
+TESTED_ELSEWHERE = {"webhook.test", "webhook.failing", "webhook.disabled", "app.uninstalled", "app.scopes_changed"}
 
 
-async def test_every_event_that_a_stores_life_brings_keeps_to_its_schema(shop: Shop) -> None:
-    await lived(shop)
+async def test_every_stored_event_is_valid_under_its_schema(shop: Shop) -> None:
+    await produce_events(shop)
     columns = ", ".join(field.name for field in msgspec.structs.fields(StoredEvent))
     rows = await shop.db.fetch(f"SELECT {columns} FROM events WHERE store_id = $1 ORDER BY position", shop.store_id)
     stored = [StoredEvent(*row) for row in rows]
     for event in stored:
-        told = msgspec.json.decode(body(event, 1))
-        jsonschema.validate(told, schema(EVENTS[event.type]), cls=jsonschema.Draft202012Validator)
-    assert {event.type for event in stored} >= set(EVENTS) - ELSEWHERE
+        envelope = msgspec.json.decode(body(event, 1))
+        jsonschema.validate(envelope, schema(EVENTS[event.type]), cls=jsonschema.Draft202012Validator)
+    assert {event.type for event in stored} >= set(EVENTS) - TESTED_ELSEWHERE

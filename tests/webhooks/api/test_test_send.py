@@ -1,4 +1,4 @@
-"""Trying a subscription out, and giving it another secret."""
+"""Sending test events to a subscription, and rotating its secret."""
 
 import asyncio
 import hmac
@@ -15,7 +15,7 @@ from tests.support.shops import Shop
 from tests.webhooks.subscriptions import subscribe
 
 
-async def tried(shop: Shop, webhook_id: int, **body: Any) -> dict[str, Any]:
+async def send_test(shop: Shop, webhook_id: int, **body: Any) -> dict[str, Any]:
     answer = await shop.client.post(f"/webhooks/{webhook_id}/test", json=body)
     assert answer.status_code == 200, answer.text
     return answer.json()["data"]
@@ -29,14 +29,14 @@ def signature(secret: str, content: str) -> str:
 # --- tests ------------------------------------------------------------------------------------------------------------
 
 
-async def test_a_test_arrives_signed_and_the_answer_tells_what_was_said(near_shop: Shop) -> None:
+async def test_a_test_is_sent_signed_and_returns_request_and_response(loopback_shop: Shop) -> None:
     async with Receiver() as receiver:
-        hook = await subscribe(near_shop, url=receiver.url, headers={"X-Key": "canary-4711"})
-        result = await tried(near_shop, hook["id"])
+        hook = await subscribe(loopback_shop, url=receiver.url, headers={"X-Key": "canary-4711"})
+        result = await send_test(loopback_shop, hook["id"])
     (got,) = receiver.received
     event = got.verify(hook["secret"])
     assert event["id"] == result["event_id"] == got.headers["webhook-id"]
-    assert (event["type"], event["sequence"], event["store"]) == ("webhook.test", 0, {"id": near_shop.store_id})
+    assert (event["type"], event["sequence"], event["store"]) == ("webhook.test", 0, {"id": loopback_shop.store_id})
     assert got.headers["x-key"] == "canary-4711"
     assert result["request_headers"]["X-Key"] == "********"
     assert result["request_body"] == got.body.decode()
@@ -49,106 +49,106 @@ async def test_a_test_arrives_signed_and_the_answer_tells_what_was_said(near_sho
     assert 0 < timings["first_byte_ms"] <= timings["total_ms"]
 
 
-async def test_a_sample_of_any_event_can_be_sent(near_shop: Shop) -> None:
+async def test_a_sample_of_any_event_can_be_sent(loopback_shop: Shop) -> None:
     async with Receiver() as receiver:
-        hook = await subscribe(near_shop, url=receiver.url)
-        await tried(near_shop, hook["id"], event="product.created")
+        hook = await subscribe(loopback_shop, url=receiver.url)
+        await send_test(loopback_shop, hook["id"], event="product.created")
         event = receiver.received[0].verify(hook["secret"])
     assert (event["type"], event["resource"]["type"]) == ("product.created", "product")
     assert event["data"] == document(EVENTS["product.created"])
 
 
-async def test_a_test_is_as_thin_or_narrow_as_a_delivery(near_shop: Shop) -> None:
+async def test_payload_and_fields_apply_to_a_test(loopback_shop: Shop) -> None:
     async with Receiver() as receiver:
-        thin = await subscribe(near_shop, url=receiver.url, payload="thin")
-        narrow = await subscribe(near_shop, url=f"{receiver.url}/2", fields=["price"])
-        await tried(near_shop, thin["id"], event="product.created")
-        await tried(near_shop, narrow["id"], event="product.created")
+        thin = await subscribe(loopback_shop, url=receiver.url, payload="thin")
+        narrow = await subscribe(loopback_shop, url=f"{receiver.url}/2", fields=["price"])
+        await send_test(loopback_shop, thin["id"], event="product.created")
+        await send_test(loopback_shop, narrow["id"], event="product.created")
     assert "data" not in receiver.events[0]
     assert receiver.events[1]["data"] == {"price": "59.00"}
 
 
-async def test_a_test_leaves_nothing_in_the_log(near_shop: Shop) -> None:
+async def test_a_test_is_not_in_the_delivery_log(loopback_shop: Shop) -> None:
     async with Receiver() as receiver:
-        hook = await subscribe(near_shop, url=receiver.url)
-        await tried(near_shop, hook["id"])
-    log = (await near_shop.client.get(f"/webhooks/{hook['id']}/deliveries")).json()
+        hook = await subscribe(loopback_shop, url=receiver.url)
+        await send_test(loopback_shop, hook["id"])
+    log = (await loopback_shop.client.get(f"/webhooks/{hook['id']}/deliveries")).json()
     assert log["meta"]["total"] == 0
 
 
-async def test_a_receiver_that_refuses_is_told_of(near_shop: Shop) -> None:
+async def test_an_error_status_of_the_receiver_is_returned(loopback_shop: Shop) -> None:
     async with Receiver(answering(503)) as receiver:
-        hook = await subscribe(near_shop, url=receiver.url)
-        result = await tried(near_shop, hook["id"])
+        hook = await subscribe(loopback_shop, url=receiver.url)
+        result = await send_test(loopback_shop, hook["id"])
     assert (result["succeeded"], result["response_status"]) == (False, 503)
 
 
-async def test_a_redirect_is_shown_and_not_followed(near_shop: Shop) -> None:
+async def test_a_redirect_is_returned_and_not_followed(loopback_shop: Shop) -> None:
     async with Receiver(answering(302, location="https://hooks.example.com/")) as receiver:
-        hook = await subscribe(near_shop, url=receiver.url)
-        result = await tried(near_shop, hook["id"])
+        hook = await subscribe(loopback_shop, url=receiver.url)
+        result = await send_test(loopback_shop, hook["id"])
     assert (result["succeeded"], result["response_status"]) == (False, 302)
     assert len(receiver.received) == 1
 
 
-async def test_nobody_at_the_address_is_an_answer_too(near_shop: Shop) -> None:
+async def test_a_refused_connection_is_returned_as_a_result(loopback_shop: Shop) -> None:
     async with Receiver() as receiver:
-        hook = await subscribe(near_shop, url=receiver.url)
-    result = await tried(near_shop, hook["id"])
+        hook = await subscribe(loopback_shop, url=receiver.url)
+    result = await send_test(loopback_shop, hook["id"])
     assert (result["succeeded"], result["response_status"], result["error"]) == (False, None, "connection_refused")
 
 
-async def test_only_the_beginning_of_a_long_answer_is_shown(near_shop: Shop) -> None:
-    async def long(_request: web.Request, _received: Received) -> web.StreamResponse:
+async def test_only_the_beginning_of_a_long_response_is_returned(loopback_shop: Shop) -> None:
+    async def long_body(_request: web.Request, _received: Received) -> web.StreamResponse:
         return web.Response(text="x" * 100_000)
 
-    async with Receiver(long) as receiver:
-        hook = await subscribe(near_shop, url=receiver.url)
-        result = await tried(near_shop, hook["id"])
+    async with Receiver(long_body) as receiver:
+        hook = await subscribe(loopback_shop, url=receiver.url)
+        result = await send_test(loopback_shop, hook["id"])
     assert len(result["response_body"]) == 4096
 
 
-async def test_no_connection_is_held_while_the_receiver_takes_its_time(near_shop: Shop) -> None:
-    """More tests at once than there are connections, and the database still answers."""
+async def test_a_test_holds_no_database_connection_while_it_waits_for_the_receiver(loopback_shop: Shop) -> None:
+    """With more concurrent tests than pooled connections, the API still responds."""
     go = asyncio.Event()
 
-    async def slow(_request: web.Request, _received: Received) -> web.StreamResponse:
+    async def wait_for_release(_request: web.Request, _received: Received) -> web.StreamResponse:
         await go.wait()
         return web.Response()
 
-    async with Receiver(slow) as receiver:
-        hook = await subscribe(near_shop, url=receiver.url)
-        tests = [asyncio.create_task(tried(near_shop, hook["id"])) for _ in range(10)]
+    async with Receiver(wait_for_release) as receiver:
+        hook = await subscribe(loopback_shop, url=receiver.url)
+        tests = [asyncio.create_task(send_test(loopback_shop, hook["id"])) for _ in range(10)]
         await receiver.until(10)
-        rows = await near_shop.db.fetch(
+        rows = await loopback_shop.db.fetch(
             """SELECT count(*) FROM pg_stat_activity
                 WHERE datname = current_database() AND state LIKE 'idle in transaction%'"""
         )
-        assert (await near_shop.client.get("/webhooks")).status_code == 200
+        assert (await loopback_shop.client.get("/webhooks")).status_code == 200
         go.set()
         results = await asyncio.gather(*tests)
     assert rows[0][0] == 0
     assert all(result["succeeded"] for result in results)
 
 
-async def test_tests_are_limited_beyond_the_usual_rate(near_shop: Shop) -> None:
+async def test_tests_have_their_own_rate_limit(loopback_shop: Shop) -> None:
     async with Receiver() as receiver:
-        hook = await subscribe(near_shop, url=receiver.url)
+        hook = await subscribe(loopback_shop, url=receiver.url)
         path = f"/webhooks/{hook['id']}/test"
-        answers = await asyncio.gather(*(near_shop.client.post(path) for _ in range(15)))
+        answers = await asyncio.gather(*(loopback_shop.client.post(path) for _ in range(15)))
     refused = [answer for answer in answers if answer.status_code == 429]
     assert len(refused) >= 4
     assert refused[0].headers["retry-after"] == "2"
     assert len(receiver.received) == 15 - len(refused)
 
 
-async def test_one_key_sends_one_test(near_shop: Shop) -> None:
+async def test_a_repeated_idempotency_key_sends_one_test(loopback_shop: Shop) -> None:
     async with Receiver() as receiver:
-        hook = await subscribe(near_shop, url=receiver.url)
+        hook = await subscribe(loopback_shop, url=receiver.url)
         path, key = f"/webhooks/{hook['id']}/test", {"idempotency-key": "try"}
-        first = await near_shop.client.post(path, headers=key)
-        second = await near_shop.client.post(path, headers=key)
-        other = await near_shop.client.post(path, headers=key, json={"event": "product.created"})
+        first = await loopback_shop.client.post(path, headers=key)
+        second = await loopback_shop.client.post(path, headers=key)
+        other = await loopback_shop.client.post(path, headers=key, json={"event": "product.created"})
     assert second.content == first.content
     assert second.headers["idempotent-replayed"] == "true"
     assert len(receiver.received) == 1
@@ -156,24 +156,24 @@ async def test_one_key_sends_one_test(near_shop: Shop) -> None:
 
 
 @pytest.mark.parametrize("event", ["product.exploded", "product.*", "*", ""])
-async def test_only_one_event_that_exists_can_be_tried(shop: Shop, event: str) -> None:
+async def test_a_test_of_an_unknown_event_or_a_pattern_is_refused(shop: Shop, event: str) -> None:
     hook = await subscribe(shop)
     answer = await shop.client.post(f"/webhooks/{hook['id']}/test", json={"event": event})
     assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (422, "/event")
 
 
-async def test_what_is_only_pulled_cannot_be_tried(shop: Shop) -> None:
+async def test_a_pull_only_subscription_cannot_be_tested(shop: Shop) -> None:
     hook = await subscribe(shop, url=None)
     answer = await shop.client.post(f"/webhooks/{hook['id']}/test")
     assert (answer.status_code, answer.json()["code"]) == (422, "validation_failed")
 
 
-async def test_an_address_that_is_no_longer_allowed_is_not_called(shop: Shop) -> None:
+async def test_a_test_sends_nothing_to_an_address_that_is_no_longer_allowed(shop: Shop) -> None:
     async with Receiver() as receiver:
         hook = await subscribe(shop)
         move = "UPDATE webhooks SET url = $3 WHERE store_id = $1 AND id = $2"
         await shop.db.execute(move, shop.store_id, hook["id"], receiver.url)
-        result = await tried(shop, hook["id"])
+        result = await send_test(shop, hook["id"])
     assert result["error"].startswith("address_refused")
     assert receiver.received == []
 
@@ -181,34 +181,34 @@ async def test_an_address_that_is_no_longer_allowed_is_not_called(shop: Shop) ->
 # --- secrets ----------------------------------------------------------------------------------------------------------
 
 
-async def test_both_secrets_sign_while_they_rotate_newest_first(near_shop: Shop) -> None:
+async def test_both_secrets_sign_during_a_rotation_newest_first(loopback_shop: Shop) -> None:
     async with Receiver() as receiver:
-        hook = await subscribe(near_shop, url=receiver.url)
-        rotated = (await near_shop.client.post(f"/webhooks/{hook['id']}/rotate-secret")).json()["data"]
-        result = await tried(near_shop, hook["id"])
+        hook = await subscribe(loopback_shop, url=receiver.url)
+        rotated = (await loopback_shop.client.post(f"/webhooks/{hook['id']}/rotate-secret")).json()["data"]
+        result = await send_test(loopback_shop, hook["id"])
     assert rotated["secret"] != hook["secret"]
     assert rotated["secret_expires_at"] is not None
     (got,) = receiver.received
     assert got.verify(hook["secret"])
     assert got.verify(rotated["secret"])
-    both = [signature(secret, result["signed_content"]) for secret in (rotated["secret"], hook["secret"])]
-    assert got.headers["webhook-signature"] == " ".join(both)
-    seen = await near_shop.client.get(f"/webhooks/{hook['id']}")
+    signatures = [signature(secret, result["signed_content"]) for secret in (rotated["secret"], hook["secret"])]
+    assert got.headers["webhook-signature"] == " ".join(signatures)
+    seen = await loopback_shop.client.get(f"/webhooks/{hook['id']}")
     assert rotated["secret"] not in seen.text
     assert hook["secret"] not in seen.text
 
 
-async def test_a_leaked_secret_signs_nothing_more(near_shop: Shop) -> None:
+async def test_without_a_grace_period_the_old_secret_expires_immediately(loopback_shop: Shop) -> None:
     async with Receiver() as receiver:
-        hook = await subscribe(near_shop, url=receiver.url)
+        hook = await subscribe(loopback_shop, url=receiver.url)
         path = f"/webhooks/{hook['id']}/rotate-secret"
-        rotated = (await near_shop.client.post(path, json={"grace_hours": 0})).json()["data"]
-        result = await tried(near_shop, hook["id"])
+        rotated = (await loopback_shop.client.post(path, json={"grace_hours": 0})).json()["data"]
+        result = await send_test(loopback_shop, hook["id"])
     assert rotated["secret_expires_at"] is None
     assert receiver.received[0].headers["webhook-signature"] == signature(rotated["secret"], result["signed_content"])
 
 
-async def test_a_second_rotation_waits_for_the_first_unless_forced(shop: Shop) -> None:
+async def test_a_second_rotation_during_the_grace_period_is_refused_unless_forced(shop: Shop) -> None:
     hook = await subscribe(shop)
     path = f"/webhooks/{hook['id']}/rotate-secret"
     first = (await shop.client.post(path, json={"grace_hours": 1})).json()["data"]
@@ -220,37 +220,37 @@ async def test_a_second_rotation_waits_for_the_first_unless_forced(shop: Shop) -
     assert forced.json()["data"]["secret"] not in (first["secret"], hook["secret"])
 
 
-async def test_after_its_grace_an_old_secret_is_over(near_shop: Shop) -> None:
+async def test_the_old_secret_does_not_sign_after_its_grace_period(loopback_shop: Shop) -> None:
     async with Receiver() as receiver:
-        hook = await subscribe(near_shop, url=receiver.url)
+        hook = await subscribe(loopback_shop, url=receiver.url)
         path = f"/webhooks/{hook['id']}/rotate-secret"
-        await near_shop.client.post(path, json={"grace_hours": 168})
-        past = "UPDATE webhooks SET old_secret_expires_at = now() WHERE store_id = $1 AND id = $2"
-        await near_shop.db.execute(past, near_shop.store_id, hook["id"])
-        await tried(near_shop, hook["id"])
-        assert (await near_shop.client.post(path)).status_code == 200
+        await loopback_shop.client.post(path, json={"grace_hours": 168})
+        expire = "UPDATE webhooks SET old_secret_expires_at = now() WHERE store_id = $1 AND id = $2"
+        await loopback_shop.db.execute(expire, loopback_shop.store_id, hook["id"])
+        await send_test(loopback_shop, hook["id"])
+        assert (await loopback_shop.client.post(path)).status_code == 200
     assert len(receiver.received[0].headers["webhook-signature"].split(" ")) == 1
 
 
-async def test_of_many_rotations_at_once_one_happens(shop: Shop) -> None:
+async def test_only_one_of_many_concurrent_rotations_succeeds(shop: Shop) -> None:
     hook = await subscribe(shop)
     path = f"/webhooks/{hook['id']}/rotate-secret"
     answers = await asyncio.gather(*(shop.client.post(path) for _ in range(6)))
     assert sorted(answer.status_code for answer in answers) == [200] + [409] * 5
 
 
-async def test_a_rotation_that_is_asked_for_again_shows_the_same_secret(shop: Shop) -> None:
+async def test_a_replayed_rotation_returns_the_same_secret(shop: Shop) -> None:
     hook = await subscribe(shop)
     path, key = f"/webhooks/{hook['id']}/rotate-secret", {"idempotency-key": "rotate"}
     first = await shop.client.post(path, headers=key)
     second = await shop.client.post(path, headers=key)
     assert (second.status_code, second.content) == (200, first.content)
-    kept = await shop.db.fetch("SELECT body FROM idempotency_keys WHERE store_id = $1", shop.store_id)
-    assert all(first.json()["data"]["secret"].encode() not in row[0] for row in kept)
+    stored = await shop.db.fetch("SELECT body FROM idempotency_keys WHERE store_id = $1", shop.store_id)
+    assert all(first.json()["data"]["secret"].encode() not in row[0] for row in stored)
 
 
 @pytest.mark.parametrize("hours", [-1, 169, 1.5, "24", None])
-async def test_a_grace_outside_its_bounds_is_refused(shop: Shop, hours: Any) -> None:
+async def test_a_grace_period_out_of_range_is_refused(shop: Shop, hours: Any) -> None:
     hook = await subscribe(shop)
     answer = await shop.client.post(f"/webhooks/{hook['id']}/rotate-secret", json={"grace_hours": hours})
     assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (422, "/grace_hours")

@@ -1,4 +1,4 @@
-"""Erasing a customer reaches what was delivered about them."""
+"""Erasing a customer removes their data from the delivery log."""
 
 import secrets
 
@@ -11,11 +11,11 @@ from tests.support.shops import Shop
 from tests.webhooks.workers import log, subscribe, until, working
 
 
-async def test_what_receivers_said_of_an_erased_customer_is_forgotten(shop: Shop, settings: Settings) -> None:
+async def test_erasing_a_customer_removes_response_bodies_from_the_delivery_log(shop: Shop, settings: Settings) -> None:
     canary = f"canary{secrets.token_hex(6)}"
 
     async def echo(_request: web.Request, received: Received) -> web.StreamResponse:
-        """Answer with what was sent: thanks at first, then refuse, so that some deliveries still wait."""
+        """Echo the request body: with 200 at first, then with 500, so that one delivery is still pending."""
         return web.Response(body=received.body, status=200 if len(received_all) < 2 else 500)
 
     async with Receiver(echo) as receiver:
@@ -27,11 +27,11 @@ async def test_what_receivers_said_of_an_erased_customer_is_forgotten(shop: Shop
             await shop.client.patch(f"/customers/{customer}", json={"last_name": canary})
             await receiver.until(2)
 
-            async def tried() -> bool:
+            async def attempted() -> bool:
                 entries = await log(shop.db, hook.id)
                 return len(entries) == 2 and all(entry["attempts"] for entry in entries)
 
-            await until(tried, "both were tried")
+            await until(attempted, "both deliveries have an attempt")
             assert canary in str(await log(shop.db, hook.id))
         assert (await shop.client.delete(f"/customers/{customer}")).status_code == 204
         assert await traces(shop.db, [canary]) == []
@@ -40,7 +40,7 @@ async def test_what_receivers_said_of_an_erased_customer_is_forgotten(shop: Shop
         assert [entry["attempts"][0]["response_status"] for entry in entries] == [200, 500]
 
 
-async def test_what_receivers_said_of_a_guests_order_and_its_comments_is_forgotten(
+async def test_erasing_a_customer_removes_response_bodies_about_their_guest_orders_and_comments(
     shop: Shop, settings: Settings
 ) -> None:
     canary = f"canary{secrets.token_hex(6)}"
@@ -61,12 +61,12 @@ async def test_what_receivers_said_of_a_guests_order_and_its_comments_is_forgott
             comment = {"body": f"{canary} called", "visibility": "internal"}
             assert (await shop.client.post(f"/orders/{order}/comments", json=comment)).status_code == 201
 
-            async def tried() -> bool:
+            async def attempted() -> bool:
                 entries = await log(shop.db, hook.id)
                 return len(entries) == 2 and all(entry["attempts"] for entry in entries)
 
-            await until(tried, "both were tried")
+            await until(attempted, "both deliveries have an attempt")
         assert f"{canary} called" in str(await log(shop.db, hook.id))
         assert (await shop.client.delete(f"/customers/{made.json()['data']['id']}")).status_code == 204
-        answers = [attempt["response_body"] for entry in await log(shop.db, hook.id) for attempt in entry["attempts"]]
-        assert answers == [None, None]
+        bodies = [attempt["response_body"] for entry in await log(shop.db, hook.id) for attempt in entry["attempts"]]
+        assert bodies == [None, None]

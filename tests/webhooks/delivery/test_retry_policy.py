@@ -1,4 +1,4 @@
-"""When a delivery is tried again and when its receiver is left alone, by the values of the design."""
+"""The retry schedule, the circuit breaker and automatic disabling, with the production values."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -23,8 +23,8 @@ def failures(count: int) -> list[Verdict]:
     return ["failed"] * count
 
 
-def by_turns(count: int) -> list[Verdict]:
-    """A success, a failure, a success ..."""
+def alternating(count: int) -> list[Verdict]:
+    """Alternate between success and failure, starting with a success."""
     return ["failed" if n % 2 else "succeeded" for n in range(count)]
 
 
@@ -35,7 +35,7 @@ def feed(health: ReceiverHealth, *verdicts: Verdict, gap_s: float = 1, probe: bo
     return outcome
 
 
-def test_retries_stretch_over_three_days() -> None:
+def test_retries_extend_over_three_days() -> None:
     waits = [5, 30, 120, 600, 1800, 3600, 3 * 3600, 6 * 3600, 12 * 3600, 24 * 3600, 24 * 3600]
     for attempts, wait in enumerate(waits, 1):
         for _ in range(50):
@@ -52,7 +52,9 @@ def test_retries_stretch_over_three_days() -> None:
      (400, None, "failed"), (404, 5.0, "failed"), (410, None, "gone"), (429, 1.0, "put_off"), (429, None, "failed"),
      (503, 0.0, "put_off"), (503, None, "failed"), (500, 9.0, "failed"), (None, None, "failed"), (199, None, "failed")],
 )  # fmt: skip
-def test_an_answer_is_judged_by_its_status(status: int | None, retry_after: float | None, verdict: Verdict) -> None:
+def test_the_status_and_retry_after_determine_the_verdict(
+    status: int | None, retry_after: float | None, verdict: Verdict
+) -> None:
     assert judge(status, retry_after) == verdict
 
 
@@ -61,11 +63,11 @@ def test_an_answer_is_judged_by_its_status(status: int | None, retry_after: floa
     [("0", 0), ("120", 120), (" 7 ", 7), ("Sat, 14 Mar 2026 00:01:00 GMT", 60), ("Fri, 13 Mar 2026 00:00:00 GMT", 0),
      ("soon", None), ("-5", None), ("1.5", None), ("", None), ("9" * 400, 999999999), (None, None), ("Sat, 99 Xxx", None)],
 )  # fmt: skip
-def test_retry_after_is_read_as_seconds_or_as_a_date(text: str | None, seconds: float | None) -> None:
+def test_retry_after_is_parsed_as_seconds_or_as_a_date(text: str | None, seconds: float | None) -> None:
     assert read_retry_after(text, NOW) == seconds
 
 
-def test_five_failures_in_a_row_open_the_breaker_and_are_told_once() -> None:
+def test_five_consecutive_failures_open_the_breaker_and_report_it_once() -> None:
     health = ReceiverHealth()
     assert not feed(health, *failures(4)).opened
     assert health.breaker == "closed"
@@ -75,16 +77,16 @@ def test_five_failures_in_a_row_open_the_breaker_and_are_told_once() -> None:
     assert not feed(health, "failed").opened
 
 
-def test_half_of_twenty_within_a_minute_open_it_too() -> None:
+def test_a_failure_rate_of_half_of_twenty_attempts_within_a_minute_opens_the_breaker() -> None:
     health = ReceiverHealth()
-    feed(health, *by_turns(19))
+    feed(health, *alternating(19))
     assert health.breaker == "closed"
     assert feed(health, "failed").opened
     slow = ReceiverHealth()
-    assert not feed(slow, *by_turns(30), gap_s=7).opened
+    assert not feed(slow, *alternating(30), gap_s=7).opened
 
 
-def test_probes_come_further_and_further_apart() -> None:
+def test_the_delay_between_probes_grows_up_to_a_maximum() -> None:
     health = ReceiverHealth()
     feed(health, *failures(5))
     waits: list[float] = []
@@ -95,7 +97,7 @@ def test_probes_come_further_and_further_apart() -> None:
     assert waits == [60, 120, 300, 600, 900, 900, 900]
 
 
-def test_what_was_in_flight_as_it_opened_does_not_put_the_probe_off() -> None:
+def test_a_failure_of_a_request_in_flight_does_not_postpone_the_probe() -> None:
     health = ReceiverHealth()
     feed(health, *failures(5))
     before = health.hold_until
@@ -103,7 +105,7 @@ def test_what_was_in_flight_as_it_opened_does_not_put_the_probe_off() -> None:
     assert health.hold_until == before
 
 
-def test_one_success_closes_it_and_lets_the_backlog_go() -> None:
+def test_one_successful_probe_closes_the_breaker_and_clears_the_hold() -> None:
     health = ReceiverHealth()
     feed(health, *failures(5))
     assert feed(health, "succeeded", probe=True).recovered
@@ -117,7 +119,7 @@ def test_one_success_closes_it_and_lets_the_backlog_go() -> None:
     assert feed(health, *failures(5)).opened
 
 
-def test_being_put_off_is_no_failure() -> None:
+def test_a_retry_after_response_does_not_count_as_a_failure() -> None:
     health = ReceiverHealth()
     for _ in range(10):
         update_health(health, "put_off", NOW, CONFIG, probe=False, retry_after=120)
@@ -126,7 +128,7 @@ def test_being_put_off_is_no_failure() -> None:
     assert health.hold_until == NOW + timedelta(hours=1)
 
 
-def test_three_days_without_a_success_disable_it() -> None:
+def test_three_days_without_a_success_disable_the_subscription() -> None:
     health = ReceiverHealth()
     update_health(health, "failed", NOW, CONFIG, probe=False)
     assert update_health(health, "failed", NOW + timedelta(hours=71), CONFIG, probe=False).disable is None
@@ -138,10 +140,10 @@ def test_three_days_without_a_success_disable_it() -> None:
     assert update_health(health, "failed", NOW + timedelta(hours=80), CONFIG, probe=False).disable is None
 
 
-def test_gone_disables_it_at_once() -> None:
+def test_gone_disables_the_subscription_immediately() -> None:
     assert feed(ReceiverHealth(), "gone").disable == "gone"
 
 
-def test_a_request_ends_before_its_lease_does() -> None:
+def test_a_request_times_out_before_its_lease_expires() -> None:
     assert CONFIG.connect_timeout < CONFIG.request_timeout < CONFIG.lease
     assert CONFIG.heartbeat * 2 < CONFIG.takeover_after < CONFIG.stop_after < CONFIG.lease

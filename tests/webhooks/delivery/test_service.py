@@ -1,4 +1,4 @@
-"""A running service delivers by itself, and tells its operators how."""
+"""A running service delivers webhooks without a separate worker, and exports metrics about them."""
 
 import asyncio
 import os
@@ -17,7 +17,7 @@ from tests.webhooks.workers import until
 OPERATIONS = Path(__file__).parents[3] / "docs/operations"
 
 
-async def test_a_service_delivers_what_happens_and_counts_it(tmp_path: Path) -> None:
+async def test_a_service_delivers_events_and_counts_the_attempts(tmp_path: Path) -> None:
     url, metrics = await new_database(f"delivering_{os.getpid()}"), f"127.0.0.1:{free_port()}"
     with Service(tmp_path, database_url=url, workers=1, webhook_allow="127.0.0.0/8", metrics=metrics) as service:
         account = await service.account("delivering")
@@ -29,8 +29,8 @@ async def test_a_service_delivers_what_happens_and_counts_it(tmp_path: Path) -> 
             assert got.verify(made.json()["data"]["secret"])["data"] == product
 
             async def counted() -> bool:
-                async with httpx.AsyncClient() as asking:
-                    text = (await asking.get(f"http://{metrics}/metrics")).text
+                async with httpx.AsyncClient() as metrics_client:
+                    text = (await metrics_client.get(f"http://{metrics}/metrics")).text
                 return (
                     re.search(r'stoa_webhook_attempts_total\{outcome="succeeded"\} 1\.0', text) is not None
                     and "stoa_webhook_latency_seconds_count 1.0" in text
@@ -41,7 +41,7 @@ async def test_a_service_delivers_what_happens_and_counts_it(tmp_path: Path) -> 
         assert await asyncio.to_thread(service.stop) == 0
 
 
-def test_the_allow_list_is_refused_on_a_public_address(tmp_path: Path) -> None:
+def test_a_service_on_a_public_address_does_not_start_with_an_allow_list(tmp_path: Path) -> None:
     service = Service(tmp_path, host="0.0.0.0", webhook_allow="localhost")  # noqa: S104
     done = service.run("serve")
     assert done.returncode != 0
@@ -49,7 +49,7 @@ def test_the_allow_list_is_refused_on_a_public_address(tmp_path: Path) -> None:
     assert not (tmp_path / "postgres").exists()
 
 
-def test_the_dashboard_and_the_alerts_ask_for_figures_that_exist() -> None:
+def test_the_dashboard_and_the_alerts_query_only_existing_metrics() -> None:
     known = {
         sample
         for metric in vars(telemetry).values()
@@ -58,8 +58,8 @@ def test_the_dashboard_and_the_alerts_ask_for_figures_that_exist() -> None:
         for sample in (family.name, f"{family.name}_total", f"{family.name}_bucket")
     }
     board = msgspec.json.decode((OPERATIONS / "dashboard.json").read_bytes())
-    asked = " ".join(target["expr"] for panel in board["panels"] for target in panel["targets"])
-    asked += (OPERATIONS / "alerts.yml").read_text()
-    named = set(re.findall(r"stoa_\w+", asked))
+    queries = " ".join(target["expr"] for panel in board["panels"] for target in panel["targets"])
+    queries += (OPERATIONS / "alerts.yml").read_text()
+    named = set(re.findall(r"stoa_\w+", queries))
     assert named
     assert named <= known

@@ -1,4 +1,4 @@
-"""Which addresses deliveries go to, and every spelling by which others are asked for."""
+"""Deliveries go only to public addresses; a private address is refused in every notation."""
 
 import ipaddress
 import socket
@@ -30,17 +30,17 @@ PUBLIC = """
 
 
 @pytest.mark.parametrize("text", PRIVATE)
-def test_an_address_that_is_not_public_is_never_dialled(text: str) -> None:
+def test_a_private_address_is_never_dialed(text: str) -> None:
     assert not is_public(ipaddress.ip_address(text))
     assert not may_dial(ipaddress.ip_address(text), NOTHING)
 
 
 @pytest.mark.parametrize("text", PUBLIC)
-def test_a_public_address_is(text: str) -> None:
+def test_a_public_address_is_dialed(text: str) -> None:
     assert may_dial(ipaddress.ip_address(text), NOTHING)
 
 
-SPELLINGS = """
+REFUSED_URLS = """
     http://example.com/ ftp://example.com/ file:///etc/passwd gopher://example.com/ //example.com/ example.com https:// https:///x
     javascript:alert(1) https://127.0.0.1/ https://127.0.0.1:8443/ https://127.1/ https://127.0.1/ https://0/ https://0x7f.1/
     https://0x7f000001/ https://2130706433/ https://017700000001/ https://0177.0.0.1/ https://127.0.0.1./ https://[::1]/
@@ -55,8 +55,8 @@ SPELLINGS = """
 """.split(" ")
 
 
-@pytest.mark.parametrize("url", [each.strip("\n") for each in SPELLINGS if each.strip()])
-def test_a_url_that_leads_inside_is_refused_when_it_is_given(url: str) -> None:
+@pytest.mark.parametrize("url", [each.strip("\n") for each in REFUSED_URLS if each.strip()])
+def test_an_invalid_or_private_url_is_refused(url: str) -> None:
     assert refuse_url(url, NOTHING) is not None
 
 
@@ -76,11 +76,11 @@ def test_a_url_that_is_too_long_is_refused(host: str) -> None:
         "https://xn--mnchen-3ya.example.com/",
     ],
 )
-def test_a_url_of_the_public_internet_is_taken(url: str) -> None:
+def test_a_public_url_is_accepted(url: str) -> None:
     assert refuse_url(url, NOTHING) is None
 
 
-def test_what_the_operator_allows_is_taken_over_plain_http_too() -> None:
+def test_an_allowed_host_is_also_accepted_over_plain_http() -> None:
     allowed = Allowed.parse("localhost, 127.0.0.0/8 ::1 receiver.internal")
     for url in (
         "http://localhost:3000/",
@@ -95,27 +95,27 @@ def test_what_the_operator_allows_is_taken_over_plain_http_too() -> None:
 
 
 @pytest.mark.parametrize("text", ["10.0.0.1/8", "a b!c", "999.0.0.1", "http://localhost"])
-def test_an_allow_list_that_cannot_be_read_is_refused(text: str) -> None:
+def test_an_invalid_allow_list_is_refused(text: str) -> None:
     with pytest.raises(WrongSetting, match="STOA_WEBHOOK_ALLOW"):
         Allowed.parse(text)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "10.1.2.3", "::"])  # noqa: S104
-def test_a_service_that_strangers_reach_does_not_start_with_an_allow_list(host: str) -> None:
+def test_an_allow_list_is_refused_on_a_host_that_is_not_loopback(host: str) -> None:
     with pytest.raises(WrongSetting, match="local development"):
         check_setting(Settings(host=host, webhook_allow="localhost"))
     check_setting(Settings(host=host))
     check_setting(Settings(webhook_allow="localhost"))
 
 
-async def test_a_name_with_private_addresses_alone_is_refused_once_it_is_looked_up() -> None:
+async def test_a_name_that_resolves_only_to_private_addresses_is_refused() -> None:
     assert refuse_url("https://localhost.example.com/", NOTHING) is None
     assert await refuse_host("https://localhost/", NOTHING) is not None
     assert await refuse_host("https://no-such-name.invalid/", NOTHING) is None
 
 
-def mind_changed(*addresses: str) -> Resolve:
-    """A name server that said something else before; now every name is an address inside."""
+def rebound(*addresses: str) -> Resolve:
+    """A resolver that resolves every name to these addresses, as after DNS rebinding."""
 
     async def resolve(_host: str, port: int) -> Infos:
         return [(socket.AF_INET, socket.SOCK_STREAM, 0, "", (address, port)) for address in addresses]
@@ -124,10 +124,10 @@ def mind_changed(*addresses: str) -> Resolve:
 
 
 @pytest.mark.parametrize("addresses", [("127.0.0.1",), ("127.0.0.1", "127.0.0.2"), ("169.254.169.254", "10.0.0.1")])
-async def test_an_address_is_judged_when_it_is_dialled_whatever_the_name_said_before(
+async def test_a_resolved_address_is_checked_when_it_is_dialed(
     addresses: tuple[str, ...],
 ) -> None:
-    async with Receiver() as receiver, Sender(NOTHING, connect_timeout_s=1, resolve=mind_changed(*addresses)) as sender:
+    async with Receiver() as receiver, Sender(NOTHING, connect_timeout_s=1, resolve=rebound(*addresses)) as sender:
         url = f"https://hooks.example.com:{receiver.port}/"
         assert refuse_url(url, NOTHING) is None
         answer = await sender.send(Target(url, ["whsec_" + "A" * 44]), "evt_1", b"{}")
@@ -135,7 +135,7 @@ async def test_an_address_is_judged_when_it_is_dialled_whatever_the_name_said_be
         assert receiver.received == []
 
 
-async def test_a_literal_address_is_judged_when_it_is_dialled() -> None:
+async def test_a_literal_address_is_checked_when_it_is_dialed() -> None:
     async with Receiver() as receiver, quick_sender(NOTHING) as sender:
         for url in (receiver.url, f"https://127.0.0.1:{receiver.port}/"):
             answer = await sender.send(Target(url, ["whsec_" + "A" * 44]), "evt_1", b"{}")

@@ -1,4 +1,4 @@
-"""Connections to receivers: kept where that is safe, left where it is not, and nobody waits for somebody else's name."""
+"""Connections to receivers: keep-alive only where it is safe, and name lookups that do not delay other hosts."""
 
 import asyncio
 
@@ -16,23 +16,23 @@ OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
 
 
 class Peer:
-    """Answers each request with the next of its words, and counts connections and requests."""
+    """Answers each request with the next of its responses, and counts connections and requests."""
 
-    def __init__(self, *words: bytes) -> None:
-        self.words = list(words)
+    def __init__(self, *responses: bytes) -> None:
+        self.responses = list(responses)
         self.connections = self.requests = 0
         self.heads: list[bytes] = []
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
         try:
-            while self.words:
+            while self.responses:
                 self.heads.append(await reader.readuntil(b"{}"))
                 self.requests += 1
-                writer.write(self.words.pop(0))
+                writer.write(self.responses.pop(0))
                 await writer.drain()
-                if not self.words or self.words[0] == b"":
-                    self.words[:1] = []
+                if not self.responses or self.responses[0] == b"":
+                    self.responses[:1] = []
                     break
         except asyncio.IncompleteReadError:
             return
@@ -47,32 +47,32 @@ async def statuses(peer: Peer, count: int) -> list[int | None]:
         return [(await sender.send(target, "evt_1", b"{}")).status for _ in range(count)]
 
 
-async def test_a_connection_serves_one_request_after_the_other() -> None:
+async def test_a_connection_is_reused_for_the_next_request() -> None:
     peer = Peer(OK, OK, OK)
     assert await statuses(peer, 3) == [200, 200, 200]
     assert peer.connections == 1
     assert peer.heads[0].startswith(b"POST /hook?a=b HTTP/1.1\r\nhost: 127.0.0.1:")
 
 
-async def test_a_receiver_that_says_more_than_it_was_asked_is_called_anew() -> None:
+async def test_a_connection_with_extra_bytes_after_the_response_is_not_reused() -> None:
     peer = Peer(OK + b"HTTP/1.1 500 Forged\r\ncontent-length: 0\r\n\r\n", OK)
     assert await statuses(peer, 2) == [200, 200]
     assert peer.connections == 2
 
 
-async def test_a_new_connection_that_breaks_is_a_failure_and_not_tried_again() -> None:
+async def test_a_request_on_a_new_connection_that_breaks_is_not_sent_again() -> None:
     peer = Peer(b"HTT", b"", OK)
     assert await statuses(peer, 1) == [None]
     assert peer.requests == 1
 
 
-async def test_a_kept_connection_that_breaks_within_an_answer_is_a_failure() -> None:
+async def test_a_reused_connection_that_breaks_within_a_response_is_a_failure() -> None:
     peer = Peer(OK, b"HTTP/1.1 200", b"", OK)
     assert await statuses(peer, 2) == [200, None]
     assert peer.requests == 2
 
 
-async def test_a_header_cannot_smuggle_in_another() -> None:
+async def test_a_header_value_cannot_inject_another_header() -> None:
     async with Receiver() as receiver, quick_sender(LOOPBACK) as sender:
         for value in ("a\r\nx-evil: 1", "a\nx-evil: 1", "a\rb", "a\x00b"):
             answer = await sender.send(Target(receiver.url, [new_secret()], {"x-mine": value}), "evt_1", b"{}")
@@ -80,7 +80,7 @@ async def test_a_header_cannot_smuggle_in_another() -> None:
         assert receiver.received == []
 
 
-async def test_our_own_headers_cannot_be_replaced_but_the_name_we_go_by_can() -> None:
+async def test_a_subscription_can_replace_the_user_agent_but_not_other_headers_of_the_service() -> None:
     headers = {"Accept-Encoding": "gzip", "User-Agent": "Shop/1", "X-Mine": "é"}
     async with Receiver() as receiver, quick_sender(LOOPBACK) as sender:
         await sender.send(Target(receiver.url, [new_secret()], headers), "evt_1", b"{}")
@@ -92,7 +92,7 @@ async def test_our_own_headers_cannot_be_replaced_but_the_name_we_go_by_can() ->
     )
 
 
-async def test_a_name_whose_servers_are_silent_holds_nobody_else_up() -> None:
+async def test_a_name_lookup_that_hangs_does_not_delay_other_hosts() -> None:
     async def resolve(host: str, port: int) -> Infos:
         if host.startswith("silent"):
             await asyncio.Event().wait()
@@ -110,11 +110,11 @@ async def test_a_name_whose_servers_are_silent_holds_nobody_else_up() -> None:
         assert {answer.error for answer in await asyncio.gather(*stuck)} == {"timeout"}
 
 
-async def test_a_name_is_asked_for_once_by_however_many_at_once() -> None:
-    asked: list[str] = []
+async def test_concurrent_requests_to_a_host_share_one_name_lookup() -> None:
+    lookups: list[str] = []
 
     async def resolve(host: str, port: int) -> Infos:
-        asked.append(host)
+        lookups.append(host)
         return await look_up("localhost", port)
 
     async with (
@@ -124,11 +124,11 @@ async def test_a_name_is_asked_for_once_by_however_many_at_once() -> None:
         target = Target(f"http://hooks.example.com:{receiver.port}/", [new_secret()])
         answers = await asyncio.gather(*(sender.send(target, f"evt_{n}", b"{}") for n in range(20)))
     assert [answer.status for answer in answers] == [200] * 20
-    assert asked == ["hooks.example.com"]
+    assert lookups == ["hooks.example.com"]
 
 
 @pytest.mark.parametrize("size", [1, 100_000, 1_000_000])
-async def test_a_body_arrives_whole_whatever_its_size(size: int) -> None:
+async def test_a_body_of_any_size_is_sent_completely(size: int) -> None:
     async with Receiver() as receiver, quick_sender(LOOPBACK) as sender:
         answer = await sender.send(Target(receiver.url, [new_secret()]), "evt_1", b"x" * size)
         assert answer.status == 200

@@ -1,4 +1,4 @@
-"""Answers of receivers, read as they come in: whole, in pieces, too long, and wrong in every way."""
+"""The parser for responses of receivers: complete, in pieces, too long, and malformed."""
 
 import pytest
 from hypothesis import given
@@ -11,14 +11,14 @@ CHUNKED = b"HTTP/1.1 200\r\ntransfer-encoding: Chunked\r\n\r\n3;why=not\r\nabc\r
 ENDLESS = b"HTTP/1.1 200 OK\r\n\r\nas long as it lasts"
 
 
-def read(said: bytes) -> ResponseReader:
-    reading = ResponseReader()
-    assert reading.feed(said), "the answer is whole"
-    return reading
+def read(data: bytes) -> ResponseReader:
+    reader = ResponseReader()
+    assert reader.feed(data), "the response is complete"
+    return reader
 
 
 @pytest.mark.parametrize(
-    ("said", "status", "body", "reusable"),
+    ("data", "status", "body", "reusable"),
     [
         (PLAIN, 200, b"ok", True),
         (CHUNKED, 200, b"abcde", True),
@@ -27,35 +27,35 @@ def read(said: bytes) -> ResponseReader:
         (b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Hints\r\nlink: a\r\n\r\n" + PLAIN, 200, b"ok", True),
         (b"HTTP/1.1 500 Broken\r\ncontent-length: 0\r\nconnection: keep-alive, Close\r\n\r\n", 500, b"", False),
         (b"HTTP/1.0 200 OK\r\ncontent-length: 2\r\n\r\nok", 200, b"ok", False),
-        # More than was asked for might be taken for the answer to the next request.
+        # Extra bytes could be mistaken for the response to the next request.
         (PLAIN + b"HTTP/1.1 200 OK\r\n", 200, b"ok", False),
     ],
 )
-def test_an_answer_is_read_to_its_end(said: bytes, status: int, body: bytes, *, reusable: bool) -> None:
-    reading = read(said)
-    assert (reading.status, reading.body, reading.reusable) == (status, body, reusable)
+def test_a_response_is_read_to_its_end(data: bytes, status: int, body: bytes, *, reusable: bool) -> None:
+    reader = read(data)
+    assert (reader.status, reader.body, reader.reusable) == (status, body, reusable)
 
 
-def test_headers_are_found_whatever_letters_they_come_in() -> None:
+def test_header_names_are_case_insensitive() -> None:
     assert read(PLAIN).all(b"retry-after") == [b"7"]
 
 
-def test_without_a_length_the_end_of_the_connection_is_the_end_of_the_answer() -> None:
-    reading = ResponseReader()
-    assert not reading.feed(ENDLESS)
-    assert reading.end()
-    assert (reading.body, reading.reusable) == (b"as long as it lasts", False)
+def test_a_response_without_a_length_ends_with_the_connection() -> None:
+    reader = ResponseReader()
+    assert not reader.feed(ENDLESS)
+    assert reader.end()
+    assert (reader.body, reader.reusable) == (b"as long as it lasts", False)
 
 
-@pytest.mark.parametrize("said", [b"", PLAIN[:-1], PLAIN[:30], CHUNKED[:-2], CHUNKED[:-30]])
-def test_an_answer_that_breaks_off_is_none(said: bytes) -> None:
-    reading = ResponseReader()
-    assert not reading.feed(said)
-    assert not reading.end()
+@pytest.mark.parametrize("data", [b"", PLAIN[:-1], PLAIN[:30], CHUNKED[:-2], CHUNKED[:-30]])
+def test_a_truncated_response_is_incomplete(data: bytes) -> None:
+    reader = ResponseReader()
+    assert not reader.feed(data)
+    assert not reader.end()
 
 
 @pytest.mark.parametrize(
-    "said",
+    "data",
     [
         b"HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n" + b"x" * 5000,
         b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + b"400\r\n" + b"x" * 1024 + b"\r\n400\r\n" + b"x" * 1024
@@ -63,19 +63,19 @@ def test_an_answer_that_breaks_off_is_none(said: bytes) -> None:
         b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 5000,
     ],
 )  # fmt: skip
-def test_of_a_long_body_the_beginning_is_enough(said: bytes) -> None:
-    reading = read(said)
-    assert (reading.body, reading.reusable) == (b"x" * 4096, False)
+def test_only_the_beginning_of_a_long_body_is_read(data: bytes) -> None:
+    reader = read(data)
+    assert (reader.body, reader.reusable) == (b"x" * 4096, False)
 
 
-def test_very_many_small_chunks_are_read_like_few_large_ones() -> None:
-    said = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + b"1\r\nx\r\n" * 4000 + b"0\r\n\r\n"
-    reading = read(said)
-    assert (reading.body, reading.reusable) == (b"x" * 4000, True)
+def test_a_body_of_many_small_chunks_is_read_completely() -> None:
+    data = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + b"1\r\nx\r\n" * 4000 + b"0\r\n\r\n"
+    reader = read(data)
+    assert (reader.body, reader.reusable) == (b"x" * 4000, True)
 
 
 @pytest.mark.parametrize(
-    "said",
+    "data",
     [
         b"220 mail.example.com ESMTP\r\n",
         b"SSH-2.0-OpenSSH_9.6\r\n",
@@ -90,7 +90,7 @@ def test_very_many_small_chunks_are_read_like_few_large_ones() -> None:
         b"HTTP/1.1 200 OK\r\ncontent-length: -1\r\n\r\n",
         b"HTTP/1.1 200 OK\r\ncontent-length: +2\r\n\r\nok",
         b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-length: 3\r\n\r\nok",
-        # Said twice or both ways, a length is one that another reader may take differently.
+        # Another parser may interpret a repeated or contradictory length differently.
         b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-length: 2\r\n\r\nok",
         b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
         b"HTTP/1.1 200 OK\r\ntransfer-encoding: gzip, chunked\r\n\r\n" + b"x" * 5000,
@@ -104,28 +104,28 @@ def test_very_many_small_chunks_are_read_like_few_large_ones() -> None:
         b"HTTP/1.1 100 Go on\r\n\r\n" * 5000,
     ],
 )
-def test_what_is_no_answer_is_refused(said: bytes) -> None:
+def test_a_malformed_response_is_refused(data: bytes) -> None:
     with pytest.raises(InvalidResponse):
-        ResponseReader().feed(said)
+        ResponseReader().feed(data)
 
 
 @given(st.sampled_from([PLAIN, CHUNKED, CHUNKED + b"more"]), st.lists(st.integers(0, 120), max_size=8))
-def test_an_answer_is_the_same_however_it_is_cut(said: bytes, cuts: list[int]) -> None:
-    whole, pieces, done, start = read(said), ResponseReader(), False, 0
-    for end in [*sorted(min(cut, len(said)) for cut in cuts), len(said)]:
-        done = done or pieces.feed(said[start:end])
+def test_a_response_in_pieces_is_read_like_a_whole_one(data: bytes, cuts: list[int]) -> None:
+    whole, pieces, done, start = read(data), ResponseReader(), False, 0
+    for end in [*sorted(min(cut, len(data)) for cut in cuts), len(data)]:
+        done = done or pieces.feed(data[start:end])
         start = end
     assert done
     assert (pieces.status, pieces.fields, pieces.body) == (whole.status, whole.fields, whole.body)
 
 
 @given(st.lists(st.binary(max_size=200), max_size=5), st.sampled_from([b"", PLAIN[:17], CHUNKED[:44]]))
-def test_noise_is_refused_or_read_but_never_breaks_anything(parts: list[bytes], begun: bytes) -> None:
-    reading = ResponseReader()
+def test_arbitrary_bytes_are_parsed_or_refused(parts: list[bytes], prefix: bytes) -> None:
+    reader = ResponseReader()
     try:
-        for part in [begun, *parts]:
-            if reading.feed(part):
+        for part in [prefix, *parts]:
+            if reader.feed(part):
                 break
     except InvalidResponse:
         return
-    assert len(reading.body) <= 4096
+    assert len(reader.body) <= 4096

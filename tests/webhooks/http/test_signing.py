@@ -1,4 +1,4 @@
-"""Signatures that the public libraries verify unmodified, and secrets that only their own place can open."""
+"""Signatures that the Standard Webhooks libraries verify, sealed secrets, and delivery ids."""
 
 import json
 import re
@@ -19,7 +19,7 @@ from stoa.webhooks.http.signing import base_string, new_secret, sign
 BODY = '{"id":"evt_1","note":"Grüße, 東京"}'.encode()
 
 
-def test_a_secret_is_44_letters_that_both_alphabets_of_base64_read_alike() -> None:
+def test_a_secret_is_44_characters_valid_in_both_base64_alphabets() -> None:
     secrets = {new_secret() for _ in range(100)}
     assert len(secrets) == 100
     for secret in secrets:
@@ -27,12 +27,12 @@ def test_a_secret_is_44_letters_that_both_alphabets_of_base64_read_alike() -> No
 
 
 @given(st.text(max_size=200))
-def test_the_python_library_verifies_what_we_sign(text: str) -> None:
+def test_the_python_library_verifies_our_signatures(text: str) -> None:
     secret, body = new_secret(), json.dumps({"text": text}).encode()
     assert Webhook(secret).verify(body, sign([secret], "evt_1", int(time.time()), body)) == {"text": text}
 
 
-def test_while_secrets_rotate_either_one_verifies() -> None:
+def test_either_secret_verifies_during_a_rotation() -> None:
     old, new = new_secret(), new_secret()
     headers = sign([new, old], "evt_1", int(time.time()), BODY)
     assert re.fullmatch(r"v1,\S+ v1,\S+", headers["webhook-signature"])
@@ -43,31 +43,31 @@ def test_while_secrets_rotate_either_one_verifies() -> None:
         Webhook(new_secret()).verify(BODY, headers)
 
 
-def test_another_body_is_not_verified() -> None:
+def test_a_changed_body_fails_verification() -> None:
     secret = new_secret()
     headers = sign([secret], "evt_1", int(time.time()), BODY)
     with pytest.raises(WebhookVerificationError):
         Webhook(secret).verify(BODY + b" ", headers)
 
 
-def test_what_is_signed_can_be_shown() -> None:
+def test_the_base_string_joins_id_timestamp_and_body() -> None:
     assert base_string("evt_1", 17, b"{}") == b"evt_1.17.{}"
 
 
 @pytest.fixture(scope="session")
 def javascript(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the public JavaScript library in it."""
+    """A folder with the JavaScript library installed."""
     if shutil.which("node") is None or shutil.which("npm") is None:
         pytest.skip("node and npm are not installed")
     folder = tmp_path_factory.mktemp("javascript")
     install = ["npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", str(folder), "standardwebhooks@1"]
     done = subprocess.run(install, capture_output=True, text=True, check=False, timeout=100)
     if done.returncode != 0:
-        pytest.skip("the JavaScript library cannot be had here")
+        pytest.skip("npm cannot install the JavaScript library")
     return folder
 
 
-def test_the_javascript_library_verifies_what_we_sign(javascript: Path) -> None:
+def test_the_javascript_library_verifies_our_signatures(javascript: Path) -> None:
     old, new = new_secret(), new_secret()
     single = sign([old], "evt_1", int(time.time()), BODY)
     rotating = sign([new, old], "evt_1", int(time.time()), BODY)
@@ -84,20 +84,20 @@ def test_the_javascript_library_verifies_what_we_sign(javascript: Path) -> None:
     assert done.stdout.splitlines() == ["Grüße, 東京"] * 3 + ["WebhookVerificationError"]
 
 
-def test_what_is_sealed_is_read_again_only_in_its_own_place() -> None:
+def test_a_sealed_secret_opens_only_with_its_own_table_column_row_and_key() -> None:
     sealer = Sealer(b"k" * 32)
     sealed = sealer.seal("whsec_x", "webhooks", "secret", 7, 12)
     assert b"whsec" not in sealed
     assert sealer.open(sealed, "webhooks", "secret", 7, 12) == "whsec_x"
-    places = [
+    contexts = [
         ("apps", "secret", 7, 12),
         ("webhooks", "headers", 7, 12),
         ("webhooks", "secret", 8, 12),
         ("webhooks", "secret", 7, 13),
     ]
-    for place in places:
+    for context in contexts:
         with pytest.raises(Unsealable):
-            sealer.open(sealed, *place)
+            sealer.open(sealed, *context)
     with pytest.raises(Unsealable):
         Sealer(b"j" * 32).open(sealed, "webhooks", "secret", 7, 12)
     with pytest.raises(Unsealable):
@@ -106,13 +106,13 @@ def test_what_is_sealed_is_read_again_only_in_its_own_place() -> None:
         sealer.open(b"", "webhooks", "secret", 7, 12)
 
 
-def test_the_same_text_is_never_sealed_alike() -> None:
+def test_sealing_the_same_text_twice_gives_different_bytes() -> None:
     sealer = Sealer(b"k" * 32)
     assert sealer.seal("x", "t", "c", 1, 1) != sealer.seal("x", "t", "c", 1, 1)
 
 
 @given(st.integers(1, 2**63 - 1), st.integers(1, 2**63 - 1))
-def test_a_delivery_id_names_its_subscription_and_its_place(webhook_id: int, sequence: int) -> None:
+def test_a_delivery_id_contains_its_subscription_and_sequence(webhook_id: int, sequence: int) -> None:
     assert parse_delivery_id(delivery_id(webhook_id, sequence)) == (webhook_id, sequence)
 
 
@@ -131,5 +131,5 @@ def test_a_delivery_id_names_its_subscription_and_its_place(webhook_id: int, seq
         "dlv_\u0661_1",
     ],
 )
-def test_what_is_no_delivery_id_is_recognised(text: str) -> None:
+def test_an_invalid_delivery_id_is_refused(text: str) -> None:
     assert parse_delivery_id(text) is None
