@@ -176,7 +176,7 @@ def _decide(
     available: dict[int, int],
     now: datetime,
 ) -> dict[int, Callable[[], Refusal]]:
-    """Accept or refuse orders in turn; a refusal is made late, because it may name an order that has no number yet."""
+    """Accept or refuse orders in turn; a refusal is built later, because it may name an order without a number."""
     refusals: dict[int, Callable[[], Refusal]] = {}
     earlier: list[Placement] = []
     for index, each in enumerate(placements):
