@@ -14,7 +14,7 @@ from stoa.handover import LEAVE, LONGEST_DRAIN_S, READY
 from stoa.settings import Settings
 
 MIGRATE = (sys.executable, "-m", "stoa", "migrate", "--json")
-RESPAWN_PAUSE_S = 0.5  # a process that dies at once must not keep the machine busy
+RESPAWN_PAUSE_S = 0.5  # a process that dies immediately must not keep the machine busy
 START_TIMEOUT_S = 60.0  # on reload, for a new worker to become ready
 _POLL_S = 0.05
 
@@ -54,7 +54,7 @@ class WebWorker:
         self.leave_by = time.monotonic() + LONGEST_DRAIN_S + drain_seconds
         try:
             self._control.send(LEAVE)
-        except OSError:  # it is gone already
+        except OSError:  # it has exited already
             self.leave_by = 0.0
 
     def close(self) -> None:

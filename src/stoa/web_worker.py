@@ -81,7 +81,7 @@ class WebWorker:
             self._draining = asyncio.create_task(self._drain())
         elif not received:
             # A worker must not outlive the main process, of which kill -9 leaves no other sign.
-            structlog.get_logger().error("the main process is gone")
+            structlog.get_logger().error("the main process has exited")
             os._exit(1)
 
     async def _drain(self) -> None:

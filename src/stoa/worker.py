@@ -59,7 +59,7 @@ async def _until_stopped(work: Callable[[asyncio.Event], Awaitable[None]], paren
 
 
 async def _watch(parent: int | None, stop: asyncio.Event) -> None:
-    """Stop when the parent process is gone; kill -9 leaves no other sign."""
+    """Stop when the parent process has exited; kill -9 leaves no other sign."""
     while parent in (None, os.getppid()):  # noqa: ASYNC110 - there is no event to wait for
         await asyncio.sleep(POLL_S)
     stop.set()

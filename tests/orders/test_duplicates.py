@@ -3,135 +3,135 @@
 import asyncio
 from typing import Any
 
-from tests.orders.counter import ADA, HOME, Counter
+from tests.orders.sample_store import ADA, HOME, SampleStore
 
 
-async def duplicates_of(counter: Counter, order: dict[str, Any], **params: Any) -> list[dict[str, Any]]:
-    return (await counter.client.get(f"/orders/{order['id']}/duplicates", params=params)).json()["data"]
+async def duplicates_of(store: SampleStore, order: dict[str, Any], **params: Any) -> list[dict[str, Any]]:
+    return (await store.client.get(f"/orders/{order['id']}/duplicates", params=params)).json()["data"]
 
 
-# --- suspected -------------------------------------------------------------------------------------------------------
+# --- suspected duplicates --------------------------------------------------------------------------------------------
 
 
-async def test_the_same_purchase_again_is_suspected_on_both_sides(counter: Counter) -> None:
-    first = await counter.place(("TEA", 2), customer=ADA, shipping_address=HOME)
-    await counter.forget()
-    second = await counter.place(("TEA", 1), ("TEA", 1), customer=ADA, shipping_address=HOME)
+async def test_a_repeated_purchase_is_suspected_on_both_orders(store: SampleStore) -> None:
+    first = await store.place(("TEA", 2), customer=ADA, shipping_address=HOME)
+    await store.skip_events()
+    second = await store.place(("TEA", 1), ("TEA", 1), customer=ADA, shipping_address=HOME)
     assert second["suspected_duplicates_count"] == 1
-    seen = await counter.get(first)
+    seen = await store.get(first)
     assert (seen["suspected_duplicates_count"], seen["version"]) == (1, 2)
-    (of_first,), (of_second,) = await duplicates_of(counter, first), await duplicates_of(counter, second)
+    (of_first,), (of_second,) = await duplicates_of(store, first), await duplicates_of(store, second)
     assert (of_first["order_id"], of_second["order_id"]) == (second["id"], first["id"])
     assert (of_second["kind"], of_second["score"], of_second["number"]) == ("suspected", 1.0, first["number"])
     assert set(of_second["reasons"]) == {
         "same_phone", "same_email", "same_customer", "same_address", "same_basket", "same_total"
     }  # fmt: skip
     assert (of_second["status"], of_second["total"], of_second["seconds_apart"]) == ("pending", "16.00", 0)
-    told = [(event["type"], event["resource_id"], event["version"]) for event in await counter.events()]
-    assert told == [
+    emitted = [(event["type"], event["resource_id"], event["version"]) for event in await store.events()]
+    assert emitted == [
         ("order.created", second["id"], 1),
         ("order.duplicate_suspected", second["id"], 1),
         ("order.duplicate_suspected", first["id"], 2),
     ]
-    found = await counter.client.get("/orders", params={"has_suspected_duplicates": "true"})
+    found = await store.client.get("/orders", params={"has_suspected_duplicates": "true"})
     assert found.json()["meta"]["total"] == 2
 
 
-async def test_a_guest_is_recognized_by_phone_or_email(counter: Counter) -> None:
-    first = await counter.place(("TEA", 2), contact={"phone": ADA["phone"]}, shipping_address=HOME)
-    second = await counter.place(
+async def test_a_guest_is_recognized_by_phone_or_email(store: SampleStore) -> None:
+    first = await store.place(("TEA", 2), contact={"phone": ADA["phone"]}, shipping_address=HOME)
+    second = await store.place(
         ("POT-B", 1), contact={"phone": "+44 20 79460018"}, shipping_address={**HOME, "city": "bath"}
     )
-    (found,) = await duplicates_of(counter, second)
+    (found,) = await duplicates_of(store, second)
     assert (found["order_id"], found["reasons"], found["score"]) == (first["id"], ["same_phone", "same_address"], 0.45)
 
 
-async def test_other_contacts_and_other_baskets_are_not_suspected(counter: Counter) -> None:
-    await counter.place(("TEA", 2), customer=ADA, shipping_address=HOME)
+async def test_other_contacts_and_other_baskets_are_not_suspected(store: SampleStore) -> None:
+    await store.place(("TEA", 2), customer=ADA, shipping_address=HOME)
     for lines, body in (
         ([("TEA", 2)], {"contact": {"email": "bo@example.com"}, "shipping_address": HOME}),
         ([("TEA", 3)], {"customer": ADA, "shipping_address": {**HOME, "address1": "4 Well Street"}}),
         ([("TEA", 2)], {"shipping_address": HOME}),
     ):
-        assert (await counter.place(*lines, **body))["suspected_duplicates_count"] == 0
+        assert (await store.place(*lines, **body))["suspected_duplicates_count"] == 0
 
 
-async def test_orders_far_apart_are_not_suspected(counter: Counter) -> None:
-    first = await counter.place(("TEA", 1), customer=ADA, placed_at="2025-05-01T12:00:00Z")
+async def test_orders_far_apart_are_not_suspected(store: SampleStore) -> None:
+    first = await store.place(("TEA", 1), customer=ADA, placed_at="2025-05-01T12:00:00Z")
     for placed_at, hours, expected in (
         ("2025-05-02T12:00:01Z", 24, 0),
         ("2025-04-30T11:59:59Z", 24, 0),
         ("2025-05-04T12:00:00Z", 168, 3),
     ):
-        later = await counter.place(("TEA", 1), customer=ADA, placed_at=placed_at, window_hours=hours)
+        later = await store.place(("TEA", 1), customer=ADA, placed_at=placed_at, window_hours=hours)
         assert later["suspected_duplicates_count"] == expected, placed_at
-    assert [each["seconds_apart"] for each in await duplicates_of(counter, first)] == [3 * 86_400]
+    assert [each["seconds_apart"] for each in await duplicates_of(store, first)] == [3 * 86_400]
 
 
-async def test_a_cancelled_order_is_no_suspected_duplicate(counter: Counter) -> None:
-    first, second = [await counter.place(("TEA", 1), customer=ADA) for _ in range(2)]
-    await counter.forget()
-    cancelled = await counter.move(first, "cancelled")
+async def test_a_cancelled_order_is_not_a_suspected_duplicate(store: SampleStore) -> None:
+    first, second = [await store.place(("TEA", 1), customer=ADA) for _ in range(2)]
+    await store.skip_events()
+    cancelled = await store.change_status(first, "cancelled")
     assert cancelled["suspected_duplicates_count"] == 0
-    seen = await counter.get(second)
+    seen = await store.get(second)
     assert (seen["suspected_duplicates_count"], seen["version"]) == (0, 2)
-    told = {(event["type"], event["resource_id"]) for event in await counter.events()}
-    assert told == {("order.status_changed", first["id"]), ("order.updated", second["id"])}
-    assert [each["status"] for each in await duplicates_of(counter, second)] == ["cancelled"]
-    third = await counter.place(("TEA", 1), customer=ADA)
-    assert [each["order_id"] for each in await duplicates_of(counter, third)] == [second["id"]]
+    emitted = {(event["type"], event["resource_id"]) for event in await store.events()}
+    assert emitted == {("order.status_changed", first["id"]), ("order.updated", second["id"])}
+    assert [each["status"] for each in await duplicates_of(store, second)] == ["cancelled"]
+    third = await store.place(("TEA", 1), customer=ADA)
+    assert [each["order_id"] for each in await duplicates_of(store, third)] == [second["id"]]
 
 
-async def test_a_suspected_duplicate_is_refused_on_request(counter: Counter) -> None:
-    first = await counter.place(("TEA", 1), customer=ADA)
-    await counter.forget()
-    answer = await counter.post(("TEA", 1), customer=ADA, reject_suspected_duplicates=True)
+async def test_a_suspected_duplicate_is_refused_on_request(store: SampleStore) -> None:
+    first = await store.place(("TEA", 1), customer=ADA)
+    await store.skip_events()
+    answer = await store.post(("TEA", 1), customer=ADA, reject_suspected_duplicates=True)
     assert (answer.status_code, answer.json()["code"]) == (409, "duplicate_order_suspected")
     assert (answer.json()["existing_id"], answer.json()["score"]) == (first["id"], 0.85)
     assert answer.json()["existing_number"] == first["number"]
     assert f"Order number {first['number']}" in answer.json()["detail"]
-    assert (await counter.get(first), await counter.events("")) == (first, [])
-    assert (await counter.place(("POT-B", 1), customer=ADA, reject_suspected_duplicates=True))["number"] == 1002
+    assert (await store.get(first), await store.events("")) == (first, [])
+    assert (await store.place(("POT-B", 1), customer=ADA, reject_suspected_duplicates=True))["number"] == 1002
 
 
-async def test_of_concurrent_duplicates_that_may_be_refused_one_is_placed(counter: Counter) -> None:
+async def test_one_of_several_concurrent_refusable_duplicates_is_placed(store: SampleStore) -> None:
     answers = await asyncio.gather(
-        *(counter.post(("TEA", 1), customer=ADA, reject_suspected_duplicates=True) for _ in range(10))
+        *(store.post(("TEA", 1), customer=ADA, reject_suspected_duplicates=True) for _ in range(10))
     )
     assert sorted(answer.status_code for answer in answers) == [201, *[409] * 9]
-    assert await counter.stock("TEA") == (10, 1)
+    assert await store.stock("TEA") == (10, 1)
 
 
-async def test_every_pair_of_concurrent_duplicates_is_found(counter: Counter) -> None:
-    orders = await asyncio.gather(*(counter.place(("TEA", 1), customer=ADA) for _ in range(8)))
-    counts = [(await counter.get(order))["suspected_duplicates_count"] for order in orders]
+async def test_every_pair_of_concurrent_duplicates_is_found(store: SampleStore) -> None:
+    orders = await asyncio.gather(*(store.place(("TEA", 1), customer=ADA) for _ in range(8)))
+    counts = [(await store.get(order))["suspected_duplicates_count"] for order in orders]
     assert counts == [7] * 8
 
 
-async def test_an_order_has_at_most_ten_suspected_duplicates_when_placed(counter: Counter) -> None:
-    orders = [await counter.place(("CLASS", 1), customer=ADA) for _ in range(13)]
+async def test_an_order_has_at_most_ten_suspected_duplicates_when_placed(store: SampleStore) -> None:
+    orders = [await store.place(("CLASS", 1), customer=ADA) for _ in range(13)]
     assert [order["suspected_duplicates_count"] for order in orders] == [*range(11), 10, 10]
 
 
-async def test_duplicates_that_are_cancelled_concurrently_are_no_longer_suspected(counter: Counter) -> None:
-    orders = [await counter.place(("CLASS", 1), customer=ADA) for _ in range(6)]
-    answers = await asyncio.gather(*(counter.put(order, status="cancelled") for order in orders[:5]))
+async def test_duplicates_that_are_cancelled_concurrently_are_no_longer_suspected(store: SampleStore) -> None:
+    orders = [await store.place(("CLASS", 1), customer=ADA) for _ in range(6)]
+    answers = await asyncio.gather(*(store.put_status(order, status="cancelled") for order in orders[:5]))
     assert [answer.status_code for answer in answers] == [200] * 5
-    assert [(await counter.get(order))["suspected_duplicates_count"] for order in orders] == [0] * 6
+    assert [(await store.get(order))["suspected_duplicates_count"] for order in orders] == [0] * 6
 
 
 # --- copies ----------------------------------------------------------------------------------------------------------
 
 
-async def copied(counter: Counter, order: dict[str, Any], **body: Any) -> dict[str, Any]:
-    answer = await counter.client.post(f"/orders/{order['id']}/duplicates", json=body)
+async def copy_order(store: SampleStore, order: dict[str, Any], **body: Any) -> dict[str, Any]:
+    answer = await store.client.post(f"/orders/{order['id']}/duplicates", json=body)
     assert answer.status_code == 201, answer.text
     assert answer.headers["location"].endswith(f"/orders/{answer.json()['data']['id']}")
     return answer.json()
 
 
-async def test_a_copy_takes_along_what_was_agreed_and_nothing_else(counter: Counter) -> None:
-    order = await counter.place(
+async def test_a_copy_keeps_prices_and_contact_but_not_progress(store: SampleStore) -> None:
+    order = await store.place(
         line_items=[{"sku": "TEA", "quantity": 2, "unit_price": "7.00", "tax_total": "1.00", "metadata": {"k": "v"}}],
         status="processing",
         payment_status="paid",
@@ -144,9 +144,9 @@ async def test_a_copy_takes_along_what_was_agreed_and_nothing_else(counter: Coun
         tags=["web"],
         metadata={"a": 1},
     )
-    await counter.move(order, "shipped", tracking={"number": "P-1"})
-    await counter.forget()
-    document = await copied(counter, order)
+    await store.change_status(order, "shipped", tracking={"number": "P-1"})
+    await store.skip_events()
+    document = await copy_order(store, order)
     copy = document["data"]
     assert document["meta"] == {"skipped_line_items": []}
     assert (copy["status"], copy["payment_status"], copy["fulfillment_status"]) == ("draft", "unpaid", "unfulfilled")
@@ -162,51 +162,51 @@ async def test_a_copy_takes_along_what_was_agreed_and_nothing_else(counter: Coun
         0,
     )
     assert line["id"] != order["line_items"][0]["id"]
-    assert await counter.stock("TEA") == (8, 0)
-    assert await counter.event_names() == ["created", "duplicated"]
-    assert (await counter.timeline(copy))[0]["body"] == f"Copied from order {order['number']}."
-    assert (await counter.timeline(order))[0]["body"] == f"Copied to order {copy['number']}."
-    assert (copy["suspected_duplicates_count"], (await counter.get(order))["suspected_duplicates_count"]) == (0, 0)
-    (entry,) = await duplicates_of(counter, order)
+    assert await store.stock("TEA") == (8, 0)
+    assert await store.event_names() == ["created", "duplicated"]
+    assert (await store.timeline(copy))[0]["body"] == f"Copied from order {order['number']}."
+    assert (await store.timeline(order))[0]["body"] == f"Copied to order {copy['number']}."
+    assert (copy["suspected_duplicates_count"], (await store.get(order))["suspected_duplicates_count"]) == (0, 0)
+    (entry,) = await duplicates_of(store, order)
     assert (entry["order_id"], entry["kind"]) == (copy["id"], "copy")
-    assert (await duplicates_of(counter, copy), await duplicates_of(counter, order, kind="suspected")) == ([], [])
+    assert (await duplicates_of(store, copy), await duplicates_of(store, order, kind="suspected")) == ([], [])
 
 
-async def test_a_copy_at_todays_prices_leaves_old_discounts_and_taxes_behind(counter: Counter) -> None:
+async def test_a_repriced_copy_drops_old_discounts_and_taxes(store: SampleStore) -> None:
     lines = [{"sku": "TEA", "quantity": 2, "unit_price": "7.00", "discount_total": "1.00", "tax_total": "1.00"}]
-    order = await counter.place(line_items=lines, discount_total="2.00", shipping_total="3.00")
-    copy = (await copied(counter, order, reprice=True))["data"]
+    order = await store.place(line_items=lines, discount_total="2.00", shipping_total="3.00")
+    copy = (await copy_order(store, order, reprice=True))["data"]
     assert (copy["line_items"][0]["unit_price"], copy["subtotal"], copy["total"]) == ("8.00", "16.00", "19.00")
 
 
-async def test_lines_that_are_gone_are_named(counter: Counter) -> None:
-    order = await counter.place(("TEA", 1), ("POT-B", 2), discount_total="50.00")
+async def test_a_copy_lists_the_lines_whose_variants_are_deleted(store: SampleStore) -> None:
+    order = await store.place(("TEA", 1), ("POT-B", 2), discount_total="50.00")
     tea, pot = order["line_items"]
-    await counter.client.delete(f"/products/{pot['product_id']}")
-    document = await copied(counter, order)
+    await store.client.delete(f"/products/{pot['product_id']}")
+    document = await copy_order(store, order)
     assert [line["sku"] for line in document["data"]["line_items"]] == ["TEA"]
     assert document["meta"]["skipped_line_items"] == [
         {"id": pot["id"], "variant_id": pot["variant_id"], "sku": "POT-B", "name": "Tea Pot", "quantity": 2, "reason": "variant_deleted"}
     ]  # fmt: skip
     assert document["data"]["total"] == "0.00"
-    await counter.client.delete(f"/products/{tea['product_id']}")
-    answer = await counter.client.post(f"/orders/{order['id']}/duplicates", json={})
+    await store.client.delete(f"/products/{tea['product_id']}")
+    answer = await store.client.post(f"/orders/{order['id']}/duplicates", json={})
     assert (answer.status_code, answer.json()["code"]) == (422, "validation_failed")
 
 
-async def test_a_pending_copy_reserves_or_is_refused(counter: Counter) -> None:
-    order = await counter.place(("POT-B", 2))
-    answer = await counter.client.post(f"/orders/{order['id']}/duplicates", json={"status": "pending"})
+async def test_a_pending_copy_reserves_stock_or_is_refused(store: SampleStore) -> None:
+    order = await store.place(("POT-B", 2))
+    answer = await store.client.post(f"/orders/{order['id']}/duplicates", json={"status": "pending"})
     assert (answer.status_code, answer.json()["code"]) == (409, "insufficient_stock")
-    await counter.move(order, "cancelled")
-    copy = (await copied(counter, order, status="pending"))["data"]
-    assert (copy["status"], await counter.stock("POT-B")) == ("pending", (3, 2))
-    await counter.assert_books_balance()
+    await store.change_status(order, "cancelled")
+    copy = (await copy_order(store, order, status="pending"))["data"]
+    assert (copy["status"], await store.stock("POT-B")) == ("pending", (3, 2))
+    await store.assert_stock_is_consistent()
 
 
-async def test_a_copy_needs_no_body_but_the_right_version(counter: Counter) -> None:
-    order = await counter.place(("TEA", 1))
+async def test_a_copy_needs_no_body_and_checks_the_version(store: SampleStore) -> None:
+    order = await store.place(("TEA", 1))
     path = f"/orders/{order['id']}/duplicates"
-    assert (await counter.client.post(path, headers={"if-match": '"1"'})).status_code == 201
-    answer = await counter.client.post(path, headers={"if-match": '"2"'})
+    assert (await store.client.post(path, headers={"if-match": '"1"'})).status_code == 201
+    answer = await store.client.post(path, headers={"if-match": '"2"'})
     assert (answer.status_code, answer.json()["code"]) == (412, "version_conflict")

@@ -9,7 +9,7 @@ import pytest
 from stoa.orders.documents import TRANSITIONS
 from stoa.orders.rules import PAYMENTS
 from tests.docs.pages import GUIDES, blocks, rows
-from tests.orders.counter import Counter
+from tests.orders.sample_store import SampleStore
 from tests.support.shops import Shop
 
 TEA: dict[str, Any] = {"name": "Tea", "price": "8.00", "sku": "TEA", "stock": {"on_hand": 10}}
@@ -17,7 +17,7 @@ POT: dict[str, Any] = {"name": "Pot", "price": "45.00", "sku": "POT", "stock": {
 
 
 def assert_matches(shown: Any, real: Any, ids: dict[str, str]) -> None:
-    """Compare a response on a page with the real one: "..." stands for the rest, and `ids` maps shown ids to real ones."""
+    """Compare a response on a page with the real one: "..." replaces the rest, and `ids` maps shown ids to real ones."""
     if isinstance(shown, dict):
         for name, value in cast("dict[str, Any]", shown).items():
             if name == "...":
@@ -40,7 +40,7 @@ def assert_matches(shown: Any, real: Any, ids: dict[str, str]) -> None:
 
 @pytest.mark.parametrize(("guide", "responses"), [("order-lifecycle.md", 10), ("duplicates.md", 5)])
 async def test_every_example_matches_the_response(shop: Shop, guide: str, responses: int) -> None:
-    counter = await Counter(shop).open(TEA, POT)
+    store = await SampleStore(shop).add_products(TEA, POT)
     ids: dict[str, str] = {}
     response: Any = None
     compared = 0
@@ -50,12 +50,12 @@ async def test_every_example_matches_the_response(shop: Shop, guide: str, respon
             line, _, body = text.partition("\n")
             method, path = line.split(" ")
             content = {"json": msgspec.json.decode(body)} if body.strip() else {}
-            response = (await counter.client.request(method, path, **content)).json()
+            response = (await store.client.request(method, path, **content)).json()
         else:
             assert_matches(msgspec.json.decode(block.text), response, ids)
             compared += 1
     assert compared == responses
-    await counter.assert_books_balance()
+    await store.assert_stock_is_consistent()
 
 
 def test_the_status_tables_match_the_rules() -> None:

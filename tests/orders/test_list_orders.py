@@ -1,28 +1,28 @@
-"""The list of orders: every filter and order finds what it should, and only that."""
+"""The list of orders: filters, search, sorting and fields."""
 
 from typing import Any
 
 import pytest
 
-from tests.orders.counter import ADA, HOME, Counter
+from tests.orders.sample_store import ADA, HOME, SampleStore
 from tests.support.shops import Shop
 
 
 @pytest.fixture
-async def full(counter: Counter) -> tuple[Counter, dict[str, dict[str, Any]]]:
-    """A few orders that differ in everything."""
-    plain = await counter.place(("TEA", 1), placed_at="2025-01-01T00:00:00Z", tags=["web"], metadata={"lane": "a"})
-    ada = await counter.place(
+async def listed(store: SampleStore) -> tuple[SampleStore, dict[str, dict[str, Any]]]:
+    """A few orders that differ in all filterable fields."""
+    plain = await store.place(("TEA", 1), placed_at="2025-01-01T00:00:00Z", tags=["web"], metadata={"lane": "a"})
+    ada = await store.place(
         ("POT-B", 1), customer=ADA, shipping_address=HOME, placed_at="2025-02-01T00:00:00Z", external_id="erp-1"
     )
-    paid = await counter.place(
+    paid = await store.place(
         ("TEA", 3), status="processing", payment_status="paid", contact={"email": "Bo@Example.com", "first_name": "Bo"}
     )
-    sent = await counter.place(
+    sent = await store.place(
         ("TEA", 1), ("POT-B", 1), status="processing", tags=["web", "gift"], metadata={"lane": "b"}
     )
-    sent = await counter.move(sent, "shipped")
-    return counter, {"plain": plain, "ada": ada, "paid": paid, "sent": sent}
+    sent = await store.change_status(sent, "shipped")
+    return store, {"plain": plain, "ada": ada, "paid": paid, "sent": sent}
 
 
 FOUND: list[tuple[dict[str, Any], str]] = [
@@ -59,36 +59,36 @@ FOUND: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("params", "expected"), FOUND)
-async def test_a_filter_finds_what_it_should(
-    full: tuple[Counter, dict[str, dict[str, Any]]], params: dict[str, Any], expected: str
+async def test_a_filter_finds_exactly_the_matching_orders(
+    listed: tuple[SampleStore, dict[str, dict[str, Any]]], params: dict[str, Any], expected: str
 ) -> None:
-    counter, orders = full
-    page = (await counter.client.get("/orders", params=params)).json()
+    store, orders = listed
+    page = (await store.client.get("/orders", params=params)).json()
     names = {order["id"]: name for name, order in orders.items()}
     assert " ".join(names[order["id"]] for order in page["data"]) == expected
     if "limit" not in params:
         assert page["meta"]["total"] == len(page["data"])
 
 
-async def test_a_list_shows_what_one_order_shows(full: tuple[Counter, dict[str, dict[str, Any]]]) -> None:
-    counter, orders = full
-    page = (await counter.client.get("/orders")).json()
+async def test_a_list_shows_orders_as_single_reads_do(listed: tuple[SampleStore, dict[str, dict[str, Any]]]) -> None:
+    store, orders = listed
+    page = (await store.client.get("/orders")).json()
     assert page["data"] == list(orders.values())
     ids = f"{orders['sent']['id']},{orders['plain']['id']}"
-    page = (await counter.client.get("/orders", params={"ids": ids, "fields": "id,number"})).json()
+    page = (await store.client.get("/orders", params={"ids": ids, "fields": "id,number"})).json()
     assert page["data"] == [{"id": orders[n]["id"], "number": orders[n]["number"]} for n in ("plain", "sent")]
     customer = orders["ada"]["customer_id"]
-    assert (await counter.client.get("/orders", params={"customer_id": customer})).json()["meta"]["total"] == 1
+    assert (await store.client.get("/orders", params={"customer_id": customer})).json()["meta"]["total"] == 1
 
 
-async def test_a_copy_is_kept_in_step_by_what_changed(full: tuple[Counter, dict[str, dict[str, Any]]]) -> None:
-    counter, orders = full
+async def test_updated_since_finds_changed_orders(listed: tuple[SampleStore, dict[str, dict[str, Any]]]) -> None:
+    store, orders = listed
     since = orders["sent"]["updated_at"]
-    await counter.patch(orders["plain"], note="Changed.")
-    page = (await counter.client.get("/orders", params={"updated_since": since, "sort": "updated_at"})).json()
+    await store.patch(orders["plain"], note="Changed.")
+    page = (await store.client.get("/orders", params={"updated_since": since, "sort": "updated_at"})).json()
     assert [order["id"] for order in page["data"]] == [orders["sent"]["id"], orders["plain"]["id"]]
 
 
-async def test_another_stores_orders_are_not_here(full: Any, other_shop: Shop) -> None:
+async def test_orders_of_another_store_are_not_listed(listed: Any, other_shop: Shop) -> None:
     page = (await other_shop.client.get("/orders")).json()
     assert (page["data"], page["meta"]["total"]) == ([], 0)

@@ -13,7 +13,7 @@ from stoa.backup import invariants
 from stoa.backup.commands import backup, restore_backup
 from stoa.db.pool import Database
 from stoa.settings import Settings
-from tests.orders.counter import ADA, Counter
+from tests.orders.sample_store import ADA, SampleStore
 
 
 def run(settings: Settings, *words: str, sent: bytes = b"") -> Result:
@@ -28,17 +28,17 @@ def run(settings: Settings, *words: str, sent: bytes = b"") -> Result:
 
 def test_a_device_is_not_replaced_by_a_backup(settings: Settings, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    for place in (tmp_path, tmp_path / "pipe"):
-        refused = run(settings, "backup", str(place), "--overwrite")
+    for target in (tmp_path, tmp_path / "pipe"):
+        refused = run(settings, "backup", str(target), "--overwrite")
         assert (refused.exit_code, "is not a regular file" in refused.output) == (1, True), refused.output
     assert not (tmp_path / "pipe").is_file()
 
 
-def test_an_unwritable_path_is_named(settings: Settings, tmp_path: Path) -> None:
-    refused = run(settings, "backup", str(tmp_path / "nowhere" / "stoa.backup"))
+def test_an_unwritable_path_is_reported(settings: Settings, tmp_path: Path) -> None:
+    refused = run(settings, "backup", str(tmp_path / "missing" / "stoa.backup"))
     assert (refused.exit_code, refused.output.strip()) == (
         1,
-        f"error: {tmp_path}/nowhere/stoa.backup cannot be written: No such file or directory",
+        f"error: {tmp_path}/missing/stoa.backup cannot be written: No such file or directory",
     )
 
 
@@ -48,13 +48,13 @@ def test_a_file_that_is_not_a_backup_is_refused(settings: Settings) -> None:
 
 
 @pytest.mark.parametrize("wrong", ['"total":"1.00"', '"subtotal":"1.00"'])
-async def test_an_order_with_inconsistent_amounts_is_found(counter: Counter, wrong: str) -> None:
-    order = await counter.place(("TEA", 2), ("POT-B", 1), customer=ADA, discount_total="3.00", shipping_total="4.50")
-    assert await invariants.SUMS.one(counter.shop.db) == 0
+async def test_an_order_with_inconsistent_amounts_is_found(store: SampleStore, wrong: str) -> None:
+    order = await store.place(("TEA", 2), ("POT-B", 1), customer=ADA, discount_total="3.00", shipping_total="4.50")
+    assert await invariants.SUMS.one(store.shop.db) == 0
     name = wrong.partition(":")[0]
     change = "UPDATE orders SET head = regexp_replace(head, $3, $4) WHERE store_id = $1 AND id = $2"
-    await counter.shop.db.fetch(change, counter.shop.store_id, order["id"], name + ':"[0-9.]+"', wrong)
-    assert await invariants.SUMS.one(counter.shop.db) == 1
-    await counter.shop.db.fetch(
-        change, counter.shop.store_id, order["id"], name + ':"[0-9.]+"', f'{name}:"{order[name[1:-1]]}"'
+    await store.shop.db.fetch(change, store.shop.store_id, order["id"], name + ':"[0-9.]+"', wrong)
+    assert await invariants.SUMS.one(store.shop.db) == 1
+    await store.shop.db.fetch(
+        change, store.shop.store_id, order["id"], name + ':"[0-9.]+"', f'{name}:"{order[name[1:-1]]}"'
     )

@@ -1,4 +1,4 @@
-"""What an order may do, without a database: transitions, stock, payment, sums and likeness."""
+"""The rules of orders, without a database: transitions, stock, payment, totals and duplicate scores."""
 
 from collections.abc import Sequence
 from itertools import product
@@ -63,20 +63,20 @@ def effects(before: OrderState | None, after: OrderState, *, restock: bool = Tru
     return [(e.line_id, e.kind, e.on_hand, e.reserved) for e in stock_effects(before, after, restock=restock)]
 
 
-# --- status --------------------------------------------------------------------------------------------------------
+# --- status ----------------------------------------------------------------------------------------------------------
 
 
-def at(status: Status) -> OrderState:
-    """A paid order in this status, as far shipped as it must be."""
-    done = status in ("shipped", "delivered", "completed", "returned")
-    back = status == "returned"
-    lines = [line(n, n + 1, fulfilled=(n + 1) * done, returned=(n + 1) * back) for n in (1, 2)]
+def paid_order(status: Status) -> OrderState:
+    """A paid order in this status, with its lines shipped and returned accordingly."""
+    shipped = status in ("shipped", "delivered", "completed", "returned")
+    returned = status == "returned"
+    lines = [line(n, n + 1, fulfilled=(n + 1) * shipped, returned=(n + 1) * returned) for n in (1, 2)]
     return order(status, *lines, payment_status="paid")
 
 
 @pytest.mark.parametrize(("status", "wanted"), list(product(STATUSES, STATUSES)))
-def test_a_status_goes_where_the_table_says_and_nowhere_else(status: Status, wanted: Status) -> None:
-    before = at(status)
+def test_only_the_transitions_of_the_table_are_allowed(status: Status, wanted: Status) -> None:
+    before = paid_order(status)
     if wanted == status:
         assert moved(before, wanted) == before
     elif wanted in TRANSITIONS[status]:
@@ -87,7 +87,7 @@ def test_a_status_goes_where_the_table_says_and_nowhere_else(status: Status, wan
         assert refused.value.members["allowed_transitions"] == TRANSITIONS[status]
 
 
-def test_every_status_has_its_place_in_the_table() -> None:
+def test_every_status_is_in_the_table() -> None:
     assert set(TRANSITIONS) == set(STATUSES)
     assert {wanted for row in TRANSITIONS.values() for wanted in row} == set(STATUSES) - {"draft"}
     assert set(PAYMENTS) == set(PAYMENT_STATUSES)
@@ -104,21 +104,21 @@ def test_an_order_is_completed_only_when_it_is_paid(payment: PaymentStatus) -> N
             moved(before, "completed")
 
 
-def test_shipping_a_part_keeps_the_order_where_it_is_until_the_rest_follows() -> None:
+def test_a_partial_shipment_keeps_the_status_until_the_rest_is_shipped() -> None:
     part = moved(order("processing"), "shipped", (1, 2), (2, 1))
     assert (part.status, part.fulfillment_status) == ("processing", "partially_fulfilled")
     rest = moved(part, "shipped")
     assert (rest.status, rest.fulfillment_status) == ("shipped", "fulfilled")
 
 
-def test_returning_a_part_keeps_the_order_where_it_is_until_all_is_back() -> None:
-    part = moved(at("delivered"), "returned", (2, 1))
+def test_a_partial_return_keeps_the_status_until_the_rest_is_returned() -> None:
+    part = moved(paid_order("delivered"), "returned", (2, 1))
     assert (part.status, part.fulfillment_status, part.lines[1].returned_quantity) == ("delivered", "fulfilled", 1)
     rest = moved(part, "returned")
     assert (rest.status, rest.fulfillment_status) == ("returned", "returned")
 
 
-def test_portions_that_are_not_there_are_all_named_at_once() -> None:
+def test_all_invalid_portions_are_reported_at_once() -> None:
     with pytest.raises(ValidationFailed) as refused:
         moved(order("processing", line(1, 2, fulfilled=1), line(2, 3)), "shipped", (1, 2), (9, 1), (2, 1), (2, 2))
     assert [(f.pointer, f.code) for f in refused.value.faults] == [
@@ -129,7 +129,7 @@ def test_portions_that_are_not_there_are_all_named_at_once() -> None:
 
 
 @pytest.mark.parametrize("status", STATUSES)
-def test_amounts_freeze_once_an_order_leaves_the_house_or_is_cancelled(status: Status) -> None:
+def test_contact_and_amounts_can_change_only_while_the_order_is_open(status: Status) -> None:
     check_editable(order(status), ["note", "tags", "metadata", "external_id"])
     if status in OPEN:
         check_editable(order(status), ["contact", "shipping_total"])
@@ -139,11 +139,11 @@ def test_amounts_freeze_once_an_order_leaves_the_house_or_is_cancelled(status: S
         assert [f.pointer for f in refused.value.faults] == ["/contact", "/shipping_total"]
 
 
-# --- payment -------------------------------------------------------------------------------------------------------
+# --- payment ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("payment", "wanted"), list(product(PAYMENT_STATUSES, PAYMENT_STATUSES)))
-def test_a_payment_goes_where_the_table_says_and_nowhere_else(payment: PaymentStatus, wanted: PaymentStatus) -> None:
+def test_only_the_payment_transitions_of_the_table_are_allowed(payment: PaymentStatus, wanted: PaymentStatus) -> None:
     after = order(payment_status=payment)
     if wanted == payment or wanted in PAYMENTS[payment]:
         change_payment(after, wanted, None)
@@ -153,7 +153,7 @@ def test_a_payment_goes_where_the_table_says_and_nowhere_else(payment: PaymentSt
             change_payment(after, wanted, None)
 
 
-def test_what_is_paid_refunded_and_due_follows_the_payment() -> None:
+def test_amounts_follow_the_payment_status() -> None:
     paid = order("pending", line(1, 2), shipping_total=300)
     assert (paid.total, paid.amount_due) == (1300, 1300)
     change_payment(paid, "paid", None)
@@ -167,7 +167,7 @@ def test_what_is_paid_refunded_and_due_follows_the_payment() -> None:
 
 
 @pytest.mark.parametrize("refund", [0, 399, 1300, 1301])
-def test_a_refund_lies_between_the_last_one_and_what_was_paid(refund: int) -> None:
+def test_a_partial_refund_exceeds_the_last_one_and_is_below_the_amount_paid(refund: int) -> None:
     paid = order("pending", line(1, 2), shipping_total=300)
     change_payment(paid, "paid", None)
     change_payment(paid, "partially_refunded", 400)
@@ -175,7 +175,7 @@ def test_a_refund_lies_between_the_last_one_and_what_was_paid(refund: int) -> No
         change_payment(paid, "partially_refunded", refund)
 
 
-def test_an_order_that_grew_after_it_was_paid_is_paid_by_saying_so_again() -> None:
+def test_setting_paid_again_settles_an_order_that_grew() -> None:
     grown = order("processing", line(1, 2))
     change_payment(grown, "paid", None)
     grown.lines.append(line(2, 1, unit_price=700))
@@ -192,22 +192,22 @@ def test_nothing_is_due_once_no_payment_is_expected(change: dict[str, Any]) -> N
 @pytest.mark.parametrize(
     ("status", "expected"), [("draft", (0, 0)), ("cancelled", (0, 0)), ("pending", (1, 70)), ("returned", (1, 70))]
 )
-def test_a_customer_is_credited_with_orders_that_count(status: Status, expected: tuple[int, int]) -> None:
+def test_drafts_and_cancelled_orders_do_not_count_for_the_customer(status: Status, expected: tuple[int, int]) -> None:
     assert contribution(order(status, amount_paid=100, amount_refunded=30)) == expected
     assert contribution(None) == (0, 0)
 
 
-# --- stock ---------------------------------------------------------------------------------------------------------
+# --- stock -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("status", ["draft", "pending", "processing"])
-def test_a_new_order_reserves_unless_it_is_a_draft(status: Status) -> None:
-    held = [(1, "reserve", 0, 2), (2, "reserve", 0, 3)]
-    assert effects(None, order(status)) == (held if status in HOLDING else [])
+def test_a_new_order_reserves_stock_unless_it_is_a_draft(status: Status) -> None:
+    reserved = [(1, "reserve", 0, 2), (2, "reserve", 0, 3)]
+    assert effects(None, order(status)) == (reserved if status in HOLDING else [])
 
 
 def chain(*statuses: Status) -> list[list[tuple[str, int, int]]]:
-    """What each step does to the stock of one line of two."""
+    """The stock effects of each step, for one line with a quantity of two."""
     state = order(statuses[0], line(1, 2), payment_status="paid")
     steps = [[e[1:] for e in effects(None, state)]]
     for status in statuses[1:]:
@@ -217,7 +217,7 @@ def chain(*statuses: Status) -> list[list[tuple[str, int, int]]]:
     return steps
 
 
-LIVES: list[tuple[tuple[Status, ...], list[list[tuple[str, int, int]]]]] = [
+LIFECYCLES: list[tuple[tuple[Status, ...], list[list[tuple[str, int, int]]]]] = [
     (("draft", "pending", "cancelled"), [[], [("reserve", 0, 2)], [("release", 0, -2)]]),
     (("draft", "cancelled"), [[], []]),
     (
@@ -231,26 +231,26 @@ LIVES: list[tuple[tuple[Status, ...], list[list[tuple[str, int, int]]]]] = [
 ]
 
 
-@pytest.mark.parametrize(("statuses", "expected"), LIVES)
+@pytest.mark.parametrize(("statuses", "expected"), LIFECYCLES)
 def test_stock_follows_the_status(statuses: Sequence[Status], expected: list[list[tuple[str, int, int]]]) -> None:
     assert chain(*statuses) == expected
 
 
-def test_a_partial_shipment_takes_its_part_and_a_cancellation_releases_the_rest() -> None:
+def test_a_partial_shipment_commits_its_part_and_a_cancellation_releases_the_rest() -> None:
     before = order("processing", line(1, 5))
     part = moved(before, "shipped", (1, 2))
     assert effects(before, part) == [(1, "commit", -2, -2)]
     assert effects(part, moved(part, "cancelled")) == [(1, "release", 0, -3)]
 
 
-def test_what_comes_back_is_put_back_unless_it_is_broken() -> None:
-    before = at("shipped")
+def test_a_return_restocks_unless_restock_is_false() -> None:
+    before = paid_order("shipped")
     after = moved(before, "returned", (1, 1))
     assert effects(before, after) == [(1, "restock", 1, 0)]
     assert effects(before, after, restock=False) == []
 
 
-def test_a_changed_line_moves_the_difference() -> None:
+def test_a_changed_line_reserves_or_releases_the_difference() -> None:
     before = order("pending", line(1, 2), line(2, 3), line(3, 4))
     after = before.copy()
     after.lines[0].quantity = 5
@@ -261,7 +261,7 @@ def test_a_changed_line_moves_the_difference() -> None:
     assert effects(draft, changed) == []
 
 
-# --- sums ----------------------------------------------------------------------------------------------------------
+# --- totals ----------------------------------------------------------------------------------------------------------
 
 
 def faults_of(state: OrderState, total: int | None = None) -> list[tuple[str, str]]:
@@ -269,7 +269,7 @@ def faults_of(state: OrderState, total: int | None = None) -> list[tuple[str, st
     return [(fault.pointer, fault.code) for fault in sum_faults(state, pointers, 2, total)]
 
 
-def test_sums_are_what_the_contract_says() -> None:
+def test_totals_follow_the_contract() -> None:
     state = order(
         "pending",
         line(1, 3, unit_price=1999, discount_total=500, tax_total=123),
@@ -298,22 +298,22 @@ def test_sums_are_what_the_contract_says() -> None:
         (order("pending", line(1, 1, tax_total=10**15)), ("/line_items/0/quantity", "out_of_range")),
     ],
 )
-def test_sums_that_cannot_be_are_named(state: OrderState, expected: tuple[str, str]) -> None:
+def test_invalid_totals_are_reported(state: OrderState, expected: tuple[str, str]) -> None:
     assert faults_of(state) == [expected]
 
 
-# --- likeness ------------------------------------------------------------------------------------------------------
+# --- duplicate score -------------------------------------------------------------------------------------------------
 
 ADA = Traits(7, "ada@example.com", "+442079460018", b"basket", b"street", 1300)
 
 
-def like(**other: Any) -> tuple[int, list[str]] | None:
+def score(**other: Any) -> tuple[int, list[str]] | None:
     found = likeness(ADA, msgspec.structs.replace(ADA, **other))
     return None if found is None else (found[0], list(found[1]))
 
 
-def test_the_same_order_again_is_as_alike_as_can_be() -> None:
-    found = like()
+def test_an_identical_order_has_the_highest_score() -> None:
+    found = score()
     assert found is not None
     assert found[0] == 100
     assert set(found[1]) == {
@@ -334,22 +334,22 @@ def test_the_same_order_again_is_as_alike_as_can_be() -> None:
         ({"customer_id": None, "phone": None, "basket": b"o", "total": 1}, (45, ["same_email", "same_address"])),
     ],
 )
-def test_contact_and_either_basket_or_address_must_agree(other: dict[str, Any], expected: Any) -> None:
-    assert like(**other) == expected
+def test_contact_and_either_basket_or_address_must_match(other: dict[str, Any], expected: Any) -> None:
+    assert score(**other) == expected
 
 
-def test_nobody_is_not_the_same_person_as_nobody() -> None:
-    nobody = Traits(None, None, None, b"basket", None, 1300)
-    assert likeness(nobody, nobody) is None
+def test_orders_without_a_contact_do_not_match() -> None:
+    anonymous = Traits(None, None, None, b"basket", None, 1300)
+    assert likeness(anonymous, anonymous) is None
 
 
-def test_a_basket_is_the_same_however_it_is_split_and_ordered() -> None:
+def test_a_basket_digest_ignores_splitting_and_order() -> None:
     split = [line(1, 1, variant_id=5), line(2, 3, variant_id=6), line(3, 2, variant_id=5)]
     assert basket_digest(split) == basket_digest([line(9, 3, variant_id=6), line(8, 3, variant_id=5)])
     assert basket_digest(split) != basket_digest(split[:2])
 
 
-def test_an_address_is_the_same_whatever_its_spelling() -> None:
+def test_an_address_digest_ignores_case_accents_and_punctuation() -> None:
     here = {"address1": "3, Wéll Street.", "city": "BATH", "postal_code": "BA1 1AA", "country_code": "GB"}
     there = {"address1": "3 well street", "city": "Bath", "postal_code": "ba1 1aa", "country_code": "GB", "phone": "1"}
     assert address_digest(here) == address_digest(there)

@@ -43,7 +43,7 @@ async def create_app(by: Operator, name: str, scopes: Sequence[str]) -> NewSecre
 
 
 async def rotate_secret(by: Operator, app: str, *, grace_hours: int = 24, force: bool = False) -> NewSecret:
-    """Create a new secret. The old one works until its grace period ends; without one, all old secrets end at once."""
+    """Create a new secret. The old one works until its grace period ends; without one, all old secrets end immediately."""
     if not 0 <= grace_hours <= LONGEST_GRACE_HOURS:
         raise InvalidGrace
     secret = new_client_secret()

@@ -108,7 +108,7 @@ class AppInstalled(Event):
 
 
 class AppUninstalled(Event):
-    """The app was removed from this store."""
+    """The app was uninstalled from this store."""
 
     name = "app.uninstalled"
     scope = "webhooks:read"
@@ -117,7 +117,7 @@ class AppUninstalled(Event):
 
 
 class AppScopesChanged(Event):
-    """The store now grants the app other scopes."""
+    """The scopes that this store grants the app changed."""
 
     name = "app.scopes_changed"
     scope = "webhooks:read"

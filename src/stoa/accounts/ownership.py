@@ -83,7 +83,7 @@ async def register_app(
 async def change_listing(
     by: Operator, account_id: int, app: OwnedApp, name: str, homepage: str, reasons: Mapping[str, str]
 ) -> App:
-    """Change an app's listing and scopes; the account's development stores grant new scopes at once."""
+    """Change an app's listing and scopes; the account's development stores grant new scopes immediately."""
     async with by.together() as joined, joined.db.transaction() as db:
         await SAVE_LISTING.run(db, app.id, homepage, _text(reasons), None)
         changed = await change_app(joined, app.client_id, name, list(reasons))

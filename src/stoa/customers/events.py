@@ -11,7 +11,7 @@ from stoa.rest.patch import changes_between
 
 
 class CustomerCreated(Event):
-    """A customer was created, with addresses and metadata."""
+    """A customer was created, with its addresses and metadata."""
 
     name, scope, resource_type = "customer.created", "customers:read", "customer"
     resource = Customer
@@ -25,7 +25,7 @@ class CustomerUpdated(Event):
 
 
 class CustomerDeleted(Event):
-    """A customer's personal data was erased. Erase your copy too."""
+    """The personal data of a customer was erased; erase your copy too."""
 
     name, scope, resource_type = "customer.deleted", "customers:read", "customer"
     resource = Tombstone
@@ -39,7 +39,7 @@ class CustomerAddressChanged(Event):
 
 
 class CustomerMetadataChanged(Event):
-    """Metadata of a customer changed. `changes` and `data` show shared keys only."""
+    """The metadata of a customer changed; `changes` and `data` show shared keys only."""
 
     name, scope, resource_type = "customer.metadata_changed", "customers:read", "customer"
     resource = Customer

@@ -39,7 +39,7 @@ def _call(operator: Operator, store: Store, db: Executor) -> Call:
 
 
 def _body_of(move: dict[str, Any], order: dict[str, Any]) -> dict[str, Any]:
-    """A status change as a request body; `first_line_only` stands for the id of the first line item."""
+    """A status change as a request body; `first_line_only` becomes the id and quantity of the first line item."""
     if not move.pop("first_line_only", False):
         return move
     line = order["line_items"][0]

@@ -78,7 +78,7 @@ def import_products(console: Console, file: Path, handle: str, *, as_json: bool,
 def import_customers(console: Console, file: Path, handle: str, *, as_json: bool, **options: Any) -> None:
     """Import customers from FILE: .ndjson, .csv or .json, optionally compressed as .gz.
 
-    Metadata keys must start with `shared.`, because an operator has no keys of its own.
+    Metadata keys must start with `shared.`, because only apps have private keys.
 
     \b
     Examples:
@@ -89,7 +89,7 @@ def import_customers(console: Console, file: Path, handle: str, *, as_json: bool
 
 
 def _run(console: Console, of: Importable, file: Path, handle: str, options: dict[str, Any], *, as_json: bool) -> None:
-    """Import a file, print the result, and exit with a status that tells scripts the outcome."""
+    """Import a file, print the result, and exit with a status that shows scripts the outcome."""
     wanted = msgspec.convert(options, Options)
     done = console.run(lambda by: _import(by, of, file, handle, wanted, quiet=as_json))
     if as_json:

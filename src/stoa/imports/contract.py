@@ -119,14 +119,14 @@ class Gone(Refusal):
 
 
 class ProductImportFinished(Event):
-    """An import of products finished. `data` is the job."""
+    """An import of products finished; `data` is the job."""
 
     name, scope, resource_type = "product.import_finished", "products:read", "import"
     resource = Import
 
 
 class CustomerImportFinished(Event):
-    """An import of customers finished. `data` is the job."""
+    """An import of customers finished; `data` is the job."""
 
     name, scope, resource_type = "customer.import_finished", "customers:read", "import"
     resource = Import

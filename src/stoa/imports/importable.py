@@ -37,7 +37,7 @@ class Result(msgspec.Struct):
 
 
 class Apply(Protocol):
-    """Applies rows at once. Without `write` nothing is saved, and the results contain the changes."""
+    """Applies several rows together. Without `write` nothing is saved, and the results contain the changes."""
 
     async def __call__(self, db: Executor, task: Task, rows: Sequence[Row], *, write: bool) -> list[Result]: ...
 

@@ -100,7 +100,7 @@ class JobRun:
     # --- rows -------------------------------------------------------------------------------------------------------
 
     async def apply(self, db: Executor, rows: Sequence[Row], *, write: bool) -> list[Result]:
-        """Apply rows at once; if that fails, apply each row by itself, so that only faulty rows fail."""
+        """Apply rows together; if that fails, apply each row by itself, so that only faulty rows fail."""
         faults = {row.number: found for row in rows if (found := self._faults_of(row))}
         valid = [row for row in rows if row.number not in faults]
         done = await self._apply_at_once(db, valid, write=write)

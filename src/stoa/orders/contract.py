@@ -190,7 +190,7 @@ ORDERS = ListOf(
         "payment_status": Choices(values=get_args(PaymentStatus), description="One or more of these."),
         "fulfillment_status": Choices(values=get_args(FulfillmentStatus), description="One or more of these."),
         "customer_id": Ids(description="Orders of these customers."),
-        "email": EmailText(description="Orders with this e-mail address as contact, in any case.", longest=254),
+        "email": EmailText(description="Orders with this email address as contact, in any case.", longest=254),
         "phone": PhoneText(description="Orders with this phone number as contact, in any spelling.", longest=40),
         "sku": Text(description="Orders with a line item of this SKU.", longest=100),
         "number": Number(description="The order with this number."),
@@ -199,7 +199,7 @@ ORDERS = ListOf(
         "placed_at": MomentRange(description="The time of placement, or a range of it."),
         "tag": Term(kind="tag", description="Orders with this tag."),
         "q": Words(
-            description="Each word must be the beginning of a word of the contact's name or e-mail address, or of the order number."
+            description="Each word must be the beginning of a word of the contact's name or email address, or of the order number."
         ),
         "metadata": Entries(description="Orders with this metadata value, as in `metadata[channel]=pos`."),
         "has_suspected_duplicates": Flag(description="Whether the order has suspected duplicates."),

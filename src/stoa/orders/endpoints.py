@@ -64,7 +64,7 @@ async def create_order(call: Call, body: NewOrder) -> Created[Order]:
 
     A line item names a variant by `variant_id` or `sku` and takes its current price unless it has a `unit_price`. Stoa
     reserves all line items or none; a draft reserves nothing. Name the customer by `customer_id`, or send `customer`: Stoa
-    finds it by e-mail address or phone number, or creates it. With `dry_run=true`, Stoa prices and checks the order and stores
+    finds it by email address or phone number, or creates it. With `dry_run=true`, Stoa prices and checks the order and stores
     nothing: its ids, number and version are 0, and `meta.suspected_duplicates` lists the orders that it may duplicate.
     """
     return await alone(call, place_orders(call.db, [(call, body)]))

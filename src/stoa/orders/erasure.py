@@ -42,7 +42,7 @@ ORDERS_OF = Query(
                       OR changes::json #>> '{contact,0,phone}' = ANY($4::text[]))
         ORDER BY id""",
 )
-# Those of the orders that belong to nobody else now; of the others only the history is emptied.
+# The orders among these that belong to no other person now; for the rest, only the history is erased.
 THEIRS = Query(
     int,
     """SELECT o.id FROM unnest($5::bigint[]) AS t (id) JOIN orders o ON o.store_id = $1 AND o.id = t.id

@@ -10,7 +10,7 @@ Changes = dict[str, tuple[Any, Any]]
 
 
 class OrderCreated(Event):
-    """An order was placed, or a draft was created."""
+    """An order was created; it may be a draft."""
 
     name, scope, resource_type = "order.created", "orders:read", "order"
     resource = Order
@@ -24,14 +24,14 @@ class OrderUpdated(Event):
 
 
 class OrderStatusChanged(Event):
-    """An order's status changed, or a part of it was shipped or returned."""
+    """The status of an order changed, or some of its items were shipped or returned."""
 
     name, scope, resource_type = "order.status_changed", "orders:read", "order"
     resource = Order
 
 
 class OrderPaymentStatusChanged(Event):
-    """An order's payment status changed, or a further amount was paid or refunded."""
+    """The payment status of an order changed, or a further amount was paid or refunded."""
 
     name, scope, resource_type = "order.payment_status_changed", "orders:read", "order"
     resource = Order
@@ -45,21 +45,21 @@ class OrderProductsChanged(Event):
 
 
 class OrderCommentCreated(Event):
-    """A comment was added to an order's timeline. `data` is the comment."""
+    """A comment was added to an order; `data` is the comment."""
 
     name, scope, resource_type = "order.comment_created", "orders:read", "comment"
     resource = Comment
 
 
 class OrderDuplicated(Event):
-    """An order was copied. `data` is the copy; its `duplicate_of` is the id of the original."""
+    """An order was copied; `data` is the copy, and its `duplicate_of` is the id of the original."""
 
     name, scope, resource_type = "order.duplicated", "orders:read", "order"
     resource = Order
 
 
 class OrderDuplicateSuspected(Event):
-    """An order is a suspected duplicate of another. Both orders get the event, with their new counts."""
+    """An order is a suspected duplicate of another; both orders get the event, with their new counts."""
 
     name, scope, resource_type = "order.duplicate_suspected", "orders:read", "order"
     resource = Order
@@ -72,7 +72,7 @@ _STATUS_FIELDS = frozenset(
 _PAYMENT_FIELDS = frozenset({"payment_status", "amount_paid", "amount_refunded"})
 _LINE_FIELDS = frozenset({"line_items", "subtotal"})
 _QUANTITIES = ("fulfilled_quantity", "returned_quantity")
-# Derived fields cause no event of their own; they are included in the event of the change that causes them.
+# Derived fields alone cause no event; they are included in the event of the change that causes them.
 _DERIVED = frozenset({"allowed_transitions", "suspected_duplicates_count"})
 _SUMS = frozenset({"total", "amount_due"})
 

@@ -64,7 +64,7 @@ class Placement(msgspec.Struct, kw_only=True, eq=False):
 async def number(autocommit: Executor, store_id: int, placements: Sequence[Placement]) -> datetime:
     """Number orders and draw their ids and those of their lines; returns the time of placement.
 
-    This is a transaction of its own, so that no order waits until another is stored.
+    This runs in a separate transaction, so that no order waits until another is stored.
     """
     lines = [line for each in placements for line in each.order.lines]
     drawn = await queries.TAKE_NUMBERS.one(autocommit, store_id, len(placements), len(lines))

@@ -115,17 +115,17 @@ async def _customers(db: Executor, store_id: int, bodies: Sequence[NewOrder]) ->
 
 
 def _contacts(inline: InlineCustomer | None, customer: FoundCustomer | None) -> set[str]:
-    """The e-mail address and phone number by which an order's customer may be one that is created just now."""
+    """The email address and phone number with which an earlier order of the list may create this order's customer."""
     if inline is None:
         return set()
     email = email_key(inline.email) if inline.email else None
     if customer is not None and customer.email is not None and email == email_key(customer.email):
-        return set()  # an e-mail address goes before a phone number
+        return set()  # an email address takes precedence over a phone number
     return {contact for contact in (email, e164(inline.phone) if inline.phone else None) if contact is not None}
 
 
 async def _create_customers(db: Executor, placements: Sequence[Placement]) -> None:
-    """Create inline customers, in one order, because others may create the same at this moment."""
+    """Create inline customers in a fixed order, because concurrent calls may create the same ones."""
     new = [(sorted(_contacts(each.new_customer, None)), each) for each in placements if each.new_customer is not None]
     for _, each in sorted(new, key=lambda pair: pair[0]):
         call, inline = each.call, each.new_customer
@@ -176,7 +176,7 @@ def _decide(
     available: dict[int, int],
     now: datetime,
 ) -> dict[int, Callable[[], Refusal]]:
-    """Accept or refuse orders in turn; a refusal is made late, because it may name an order that has no number yet."""
+    """Accept or refuse orders in turn; a refusal is built later, because it may name an order without a number."""
     refusals: dict[int, Callable[[], Refusal]] = {}
     earlier: list[Placement] = []
     for index, each in enumerate(placements):

@@ -172,7 +172,7 @@ class PageHandler:
             visit.store = store
 
     async def _submit(self, visit: Visit, form: Form, values: dict[str, list[str]]) -> PageResponse:
-        """Carry out the form, or show it again with every fault beside its field."""
+        """Carry out the form, or show it again with every fault next to its field."""
         retry_in_s = 0
         try:
             fields = decode(form.fields, values)

@@ -49,7 +49,7 @@ class Plan(msgspec.Struct, Generic[Item]):
 
 
 async def run(call: Call, plan: Plan[Item], items: Sequence[Item], mode: Mode) -> Batch[Any]:
-    """Process a batch at once; if that fails, process one item at a time, so that later items see earlier ones."""
+    """Process a batch as a whole; if that fails, process one item at a time, so that later items see earlier ones."""
     numbered = list(enumerate(items))
     await call.db.execute("SAVEPOINT batch")
     try:

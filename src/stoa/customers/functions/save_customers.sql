@@ -1,7 +1,7 @@
 -- Stores customers with metadata entries and events. The index of a customer is its position in the list, from 1; entries and
 -- events refer to it by customer_index. A new customer has an id if its addresses already name it. An entry without an app_id
 -- is shared by all apps; an entry without a value is deleted.
--- `id = ANY (...)` beside each join limits it to the rows of this call. Without it, a plan that was cached while the table was
+-- `id = ANY (...)` with each join limits it to the rows of this call. Without it, a plan that was cached while the table was
 -- small would read the whole store.
 -- Returns the ids; null means that the customer was not created, because another one has its email, phone or external id.
 CREATE FUNCTION save_customers(

@@ -1,7 +1,7 @@
--- Finds the stored orders that decide what becomes of new ones (in_orders): the order that has the same external id, and the
--- orders of the same contact within the time window that have the same basket or address. `index` counts the new orders.
--- An order that is found by several parts of its contact is returned several times. Contacts are locked in one order, so
--- that of two orders that one contact places at once the second sees the first.
+-- Finds the stored orders on which the outcome of new ones (in_orders) depends: the order that has the same external id, and
+-- the orders of the same contact within the time window that have the same basket or address. `index` counts the new orders.
+-- An order that is found by several parts of its contact is returned several times. Contacts are locked in a fixed
+-- order, so that of two concurrent orders of one contact the second sees the first.
 CREATE FUNCTION related_orders(in_store_id bigint, in_orders json)
 RETURNS TABLE (index integer, same_external_id boolean, id bigint, number bigint, customer_id bigint, email text, phone text,
                basket bytea, address bytea, total bigint, placed_at timestamptz)

@@ -1,6 +1,6 @@
--- Takes consecutive numbers for several orders, and the ids of the orders and their lines. The caller runs it in a transaction
--- of its own, so that no order waits until another is stored. It does not wait for the disk: the commit of the orders comes
--- later in the write-ahead log and makes this durable too.
+-- Takes consecutive numbers for several orders, and the ids of the orders and their lines. The caller runs it in a
+-- separate transaction, so that no order waits until another is stored. It does not wait for the disk: the commit of the
+-- orders comes later in the write-ahead log and makes this durable too.
 CREATE FUNCTION take_order_numbers(
     in_store_id bigint, in_orders integer, in_lines integer,
     OUT last bigint, OUT order_ids bigint[], OUT line_ids bigint[], OUT moment timestamptz

@@ -2,7 +2,7 @@
 -- row is its position in its list, from 1; other rows refer to it by that index. Stock events follow from the movements of
 -- variants that existed before; an initial movement is the first stock of a new variant.
 --
--- `id = ANY (...)` beside each join limits it to the rows of this call. Without it, a plan that was cached while the table was
+-- `id = ANY (...)` with each join limits it to the rows of this call. Without it, a plan that was cached while the table was
 -- small would read the whole store.
 CREATE FUNCTION save_products(
     in_store_id bigint, in_actor text, in_request_id text,

@@ -89,7 +89,7 @@ def _failures(errors: Iterable[type[Refusal]]) -> dict[str, Any]:
 
 
 def _failure(status: int, titles: dict[str, str]) -> dict[str, Any]:
-    """All errors share one schema, because codes may be added; the current ones are listed beside it."""
+    """All errors share one schema, because codes may be added; the extension lists the current ones."""
     return {
         "description": "; ".join(f"`{code}`: {title}" for code, title in titles.items()) + ".",
         "headers": _headers(_BY_STATUS.get(status, [])),

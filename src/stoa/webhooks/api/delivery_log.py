@@ -106,8 +106,8 @@ async def _feed(call: Call, row: Row, query: ListQuery) -> Page[Delivery]:
     docs, sequences = [_shown(row, each.doc) for each in fed], [each.sequence for each in fed]
     if query.include:
         docs = await _with_payload(call, row, docs, sequences, signed=True)
-    beside = {"after": sequences[-1] if sequences else after}
-    return Page(docs, sequences, max(total, len(fed)), query.limit, None, None, None, beside)
+    extra_meta = {"after": sequences[-1] if sequences else after}
+    return Page(docs, sequences, max(total, len(fed)), query.limit, None, None, None, extra_meta)
 
 
 async def _with_payload(
@@ -219,4 +219,6 @@ def _check_range(body: NewRedelivery) -> None:
     if body.since is not None and body.until is not None and body.since >= body.until:
         faults.append(Fault("/until", "out_of_range", "must be later than since"))
     if faults:
-        raise ValidationFailed("It must be said what to send again.", faults=faults)
+        raise ValidationFailed(
+            "Specify `delivery_ids`, `since` or `status`; `until` must be later than `since`.", faults=faults
+        )

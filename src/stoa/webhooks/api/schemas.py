@@ -157,7 +157,7 @@ def _operation(event: type[Event], reference: str) -> dict[str, Any]:
         },
         "responses": {
             "2XX": {"description": "Received. Stoa retries after any other status."},
-            "410": {"description": "Gone. Stoa disables the subscription at once."},
+            "410": {"description": "Gone. Stoa disables the subscription immediately."},
         },
     }
 

@@ -26,7 +26,7 @@ _ROTATION = NewSecret()
 async def rotate_webhook_secret(call: Call, webhook_id: int, body: NewSecret = _ROTATION) -> One[Webhook]:
     """Create a new signing secret.
 
-    Both secrets sign for `grace_hours`, so a receiver can verify with either; with 0 the old secret stops at once. The
+    Both secrets sign for `grace_hours`, so a receiver can verify with either; with 0 the old secret stops immediately. The
     response contains `secret` only this once; repeating the call with the same `Idempotency-Key` returns it again.
     """
     row = await locked(call, webhook_id)
@@ -40,7 +40,7 @@ async def rotate_webhook_secret(call: Call, webhook_id: int, body: NewSecret = _
     sealed = Secrets(call).seal(webhook_id, secret)
     await queries.ROTATE.run(call.db, call.store_id, webhook_id, sealed, row.sealed_secret if until else None, until)
     if not row.held:
-        # End the current lease, so that a leaked secret stops signing at once.
+        # End the current lease, so that a leaked secret stops signing immediately.
         await queries.RESUME_LANE.one(call.db, call.store_id, webhook_id)
     await record(call, "webhook.secret_rotated", webhook_id, grace_hours=body.grace_hours)
     row = await found(call, webhook_id)

@@ -7,7 +7,7 @@ from stoa.rest.checks import Time
 
 
 class WebhookStanding(msgspec.Struct):
-    """The data of a `webhook.*` event: the subscription, and since when its receiver fails."""
+    """The data of a `webhook.*` event: the subscription, and the time since which its receiver has failed."""
 
     id: int
     name: str | None
@@ -18,21 +18,21 @@ class WebhookStanding(msgspec.Struct):
 
 
 class WebhookTest(Event):
-    """A sample event, sent when a subscription is tested."""
+    """A subscription was tested; this event is a sample."""
 
     name, scope, resource_type = "webhook.test", "webhooks:read", "webhook"
     resource = WebhookStanding
 
 
 class WebhookFailing(Event):
-    """Deliveries to a subscription have started to fail. Stoa retries them."""
+    """Deliveries to a subscription started to fail; Stoa retries them."""
 
     name, scope, resource_type = "webhook.failing", "webhooks:read", "webhook"
     resource = WebhookStanding
 
 
 class WebhookDisabled(Event):
-    """A subscription was disabled: its receiver answered 410, or no delivery succeeded for 72 hours."""
+    """A subscription was disabled: its receiver responded with 410, or no delivery succeeded for 72 hours."""
 
     name, scope, resource_type = "webhook.disabled", "webhooks:read", "webhook"
     resource = WebhookStanding

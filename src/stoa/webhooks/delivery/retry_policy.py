@@ -58,7 +58,7 @@ class HealthChange(msgspec.Struct):
     """The consequence of one attempt for its receiver."""
 
     opened: bool = False  # the breaker opened for the first time in this outage
-    recovered: bool = False  # the breaker closed: pending retries become due at once
+    recovered: bool = False  # the breaker closed: pending retries become due immediately
     disable: str | None = None
 
 

@@ -50,7 +50,7 @@ class Routed(msgspec.Struct):
 
 
 class Router:
-    """Routes the buckets that were notified at once, and polls for all others."""
+    """Routes notified buckets immediately, and polls for all others."""
 
     def __init__(
         self, locking: Database, database: Database, relaxed: Database, scheduler: LaneScheduler, poll_s: float
@@ -66,7 +66,7 @@ class Router:
 
     def notify(self, stores: Iterable[int]) -> None:
         """Events were committed in these stores. Those of stores without subscriptions wait for the next poll, which skips
-        many at once."""
+        many events in one statement."""
         expired = time.monotonic() - _UNSUBSCRIBED_TTL_S
         if buckets := {store % BUCKETS for store in stores if self._unsubscribed.get(store, 0) < expired}:
             self._buckets |= buckets

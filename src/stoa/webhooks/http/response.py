@@ -12,7 +12,7 @@ class InvalidResponse(ValueError):
 
 
 class ResponseReader:
-    """One response as far as it was received; `reusable` tells whether its connection can carry another request."""
+    """One response as far as it was received; `reusable` is true if its connection can carry another request."""
 
     __slots__ = ("_body_size", "_done", "_fed", "_parser", "_until_closed", "body", "fields", "reusable", "status")
 

@@ -1,7 +1,7 @@
 -- Over all stores: a worker settles the deliveries of all its lanes in one statement.
 -- Stores the outcomes of deliveries and the state of their lanes; `lane` numbers the lanes of this call. A finished delivery
 -- counts whichever worker reports it, everything else only while the worker leases the lane. Returns the lanes that it still
--- leased, with their state: 'leased', 'released', or 'due' (released, and more deliveries are due at once).
+-- leased, with their state: 'leased', 'released', or 'due' (released, and more deliveries are due now).
 CREATE FUNCTION settle_deliveries(in_owner text, in_lease interval, in_takeover interval, in_lanes json, in_results json)
 RETURNS TABLE (lane integer, state text)
 LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan

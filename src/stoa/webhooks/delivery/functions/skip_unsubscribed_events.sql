@@ -1,6 +1,6 @@
 -- Over all stores: the router polls the outbox of all stores.
 -- Looks at up to in_limit unrouted events and returns, for each store, whether it has subscriptions. Events of a store without
--- subscriptions are marked as routed at once, unread. `app.uninstalled` is left to the router, which ends subscriptions.
+-- subscriptions are marked as routed without being read. `app.uninstalled` is left to the router, which ends subscriptions.
 CREATE FUNCTION skip_unsubscribed_events(in_day date, in_limit integer)
 RETURNS TABLE (store_id bigint, subscribed boolean, count bigint)
 LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan

@@ -1,4 +1,4 @@
-"""A store that takes orders, with its stock, ledger, timelines and events."""
+"""A store with products and stock, for the tests of orders."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,18 +29,18 @@ HOME: dict[str, Any] = {"address1": "3 Well Street", "city": "Bath", "postal_cod
 
 
 @dataclass
-class Counter:
-    """Places and moves orders of a store, and reads its books."""
+class SampleStore:
+    """Places orders of a store, changes their status, and reads stock, ledger, timelines and events."""
 
     shop: Shop
     variants: dict[str, int] = field(default_factory=dict[str, int])
     last_event: int = 0
 
-    async def open(self, *products: dict[str, Any]) -> "Counter":
+    async def add_products(self, *products: dict[str, Any]) -> "SampleStore":
         await self.shop.add(*products)
         rows = await self.shop.db.fetch("SELECT sku, id FROM variants WHERE store_id = $1", self.shop.store_id)
         self.variants = {row[0]: row[1] for row in rows}
-        await self.forget()
+        await self.skip_events()
         return self
 
     @property
@@ -57,18 +57,18 @@ class Counter:
         assert answer.status_code == 201, answer.text
         return answer.json()["data"]
 
-    async def put(self, order: dict[str, Any], **body: Any) -> httpx.Response:
+    async def put_status(self, order: dict[str, Any], **body: Any) -> httpx.Response:
         return await self.client.put(f"/orders/{order['id']}/status", json=body)
 
-    async def move(self, order: dict[str, Any], *statuses: str, **body: Any) -> dict[str, Any]:
-        """Move an order through statuses, one after the other; the last call has the other fields too."""
-        moved = order
+    async def change_status(self, order: dict[str, Any], *statuses: str, **body: Any) -> dict[str, Any]:
+        """Set statuses one after the other; the last call has the other fields too."""
+        changed = order
         for status in statuses:
             fields = {"status": status, **(body if status == statuses[-1] else {})}
-            answer = await self.put(order, **fields)
+            answer = await self.put_status(order, **fields)
             assert answer.status_code == 200, answer.text
-            moved = answer.json()["data"]
-        return moved
+            changed = answer.json()["data"]
+        return changed
 
     async def patch(self, order: dict[str, Any], **body: Any) -> httpx.Response:
         return await self.client.patch(f"/orders/{order['id']}", json=body)
@@ -92,15 +92,15 @@ class Counter:
     async def timeline(self, order: dict[str, Any], **params: Any) -> list[dict[str, Any]]:
         return (await self.client.get(f"/orders/{order['id']}/comments", params=params)).json()["data"]
 
-    async def forget(self) -> None:
-        """Ignore all events up to now."""
+    async def skip_events(self) -> None:
+        """Exclude all events so far from later reads."""
         rows = await self.shop.db.fetch(
             "SELECT coalesce(max(position), 0) FROM events WHERE store_id = $1", self.shop.store_id
         )
         self.last_event = rows[0][0]
 
     async def events(self, kind: str = "order.") -> list[dict[str, Any]]:
-        """The events since then, in order."""
+        """The events since the last `skip_events`, oldest first."""
         rows = await self.shop.db.fetch(
             """SELECT type, resource_type, resource_id, resource_version, changes, data FROM events
                 WHERE store_id = $1 AND position > $2 AND starts_with(type, $3) ORDER BY position""",
@@ -117,10 +117,10 @@ class Counter:
     async def event_names(self) -> list[str]:
         return [event["type"].removeprefix("order.") for event in await self.events()]
 
-    async def assert_books_balance(self) -> None:
-        """Levels, ledger, products and open lines agree."""
+    async def assert_stock_is_consistent(self) -> None:
+        """Check that stock levels, ledger, product totals and open order lines agree."""
         store_id = self.shop.store_id
-        for sku, on_hand, reserved, moved, held, promised in await self.shop.db.fetch(
+        for sku, on_hand, reserved, ledger_on_hand, ledger_reserved, open_quantity in await self.shop.db.fetch(
             """SELECT v.sku, v.on_hand, v.reserved, m.on_hand, m.reserved, coalesce(l.open, 0)
                  FROM variants v
                       JOIN (SELECT variant_id, sum(delta_on_hand)::bigint AS on_hand, sum(delta_reserved)::bigint AS reserved
@@ -132,7 +132,7 @@ class Counter:
                 WHERE v.store_id = $1""",
             store_id,
         ):
-            assert (on_hand, reserved, reserved) == (moved, held, promised), f"the books of {sku} do not balance"
+            assert (on_hand, reserved, reserved) == (ledger_on_hand, ledger_reserved, open_quantity), f"stock of {sku}"
         wrong = await self.shop.db.fetch(
             """SELECT p.id FROM products p JOIN variants v ON v.store_id = $1 AND v.product_id = p.id
                 WHERE p.store_id = $1 AND v.deleted_at IS NULL GROUP BY p.id, p.on_hand, p.reserved
@@ -143,5 +143,5 @@ class Counter:
 
 
 def codes(answer: httpx.Response) -> list[tuple[str, str]]:
-    """The pointer and code of every fault of a refusal."""
+    """The pointer and code of each fault of an error response."""
     return [(fault["pointer"], fault["code"]) for fault in answer.json()["errors"]]
