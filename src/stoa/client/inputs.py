@@ -1019,7 +1019,7 @@ class ListOrdersQuery(TypedDict, total=False):
     customer_id: OneOrMore[int]
     """Orders of these customers."""
     email: str
-    """Orders with this e-mail address as contact, in any case."""
+    """Orders with this email address as contact, in any case."""
     phone: str
     """Orders with this phone number as contact, in any spelling."""
     sku: str
@@ -1051,7 +1051,7 @@ class ListOrdersQuery(TypedDict, total=False):
     tag: str
     """Orders with this tag."""
     q: str
-    """Each word must be the beginning of a word of the contact's name or e-mail address, or of the order number."""
+    """Each word must be the beginning of a word of the contact's name or email address, or of the order number."""
     metadata: Mapping[str, str]
     """Orders with this metadata value, as in `metadata[channel]=pos`."""
     has_suspected_duplicates: bool

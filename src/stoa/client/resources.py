@@ -577,7 +577,7 @@ class Orders(Resource):
 
         A line item names a variant by `variant_id` or `sku` and takes its current price unless it has a
         `unit_price`. Stoa reserves all line items or none; a draft reserves nothing. Name the customer by
-        `customer_id`, or send `customer`: Stoa finds it by e-mail address or phone number, or creates it. With
+        `customer_id`, or send `customer`: Stoa finds it by email address or phone number, or creates it. With
         `dry_run=true`, Stoa prices and checks the order and stores nothing: its ids, number and version are 0,
         and `meta.suspected_duplicates` lists the orders that it may duplicate.
 
@@ -1128,7 +1128,7 @@ class Webhooks(Resource):
         """Create a new signing secret.
 
         Both secrets sign for `grace_hours`, so a receiver can verify with either; with 0 the old secret stops
-        at once. The response contains `secret` only this once; repeating the call with the same
+        immediately. The response contains `secret` only this once; repeating the call with the same
         `Idempotency-Key` returns it again.
 
         Requires the scope `webhooks:write`. Raises SecretRotationActive.
