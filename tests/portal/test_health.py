@@ -39,7 +39,7 @@ def healthy_report() -> HealthReport:
 
 async def test_the_page_shows_the_database_and_the_queues(operator: User) -> None:
     await operator.open(f"{OPERATORS}/health")
-    for expected in ("PostgreSQL", "Up to date", "Pending deliveries", "Housekeeping", "access", "Connections"):
+    for expected in ("PostgreSQL", "Up to date", "Pending deliveries", "Maintenance", "initial", "Connections"):
         assert expected in operator.text, expected
 
 

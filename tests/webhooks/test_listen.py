@@ -245,7 +245,10 @@ async def test_a_missing_or_wrong_setting_prints_a_clear_error(
     account = await service.account(f"seven-{len(words)}")
     wrong = {**variables(account), **given}
     if not words:
-        wrong["STOA_BASE_URL"], words = f"{service.url}/stores/nowhere", "the store or the subscription is gone"
+        wrong["STOA_BASE_URL"], words = (
+            f"{service.url}/stores/nowhere",
+            "the store or the subscription does not exist any more",
+        )
     process = await asyncio.create_subprocess_exec(
         *STOA, "listen", "--forward-to", "http://127.0.0.1:1/", stdout=PIPE, stderr=PIPE, cwd=tmp_path,
         env={**{n: v for n, v in os.environ.items() if not n.startswith("STOA_")}, **wrong},
