@@ -57,7 +57,7 @@ def test_a_healthy_service_has_no_problems() -> None:
         ({"backlog": Backlog(1, 0, 0, 61.0)}, "delivery has been waiting"),
         ({"backlog": Backlog(1, 0, 2, 0.0)}, "webhook receivers are failing"),
         ({"imports": ImportQueue(0, 1, NOW - timedelta(minutes=2))}, "import has been waiting"),
-        ({"overdue": [OverdueChore("sessions", 9, NOW - timedelta(hours=1))]}, "Housekeeping is behind"),
+        ({"overdue": [OverdueChore("sessions", 9, NOW - timedelta(hours=1))]}, "Maintenance is behind"),
     ],
 )
 def test_a_problem_is_reported(changes: dict[str, object], message: str) -> None:

@@ -89,5 +89,5 @@ def problems(report: HealthReport) -> list[Problem]:
     if report.imports.oldest and report.database.now - report.imports.oldest > _MAX_QUEUE_AGE:
         found.append(Problem("An import has been waiting for more than a minute."))
     if report.late:
-        found.append(Problem("Housekeeping is behind. Check that a worker is running."))
+        found.append(Problem("Maintenance is behind. Check that a worker is running."))
     return found
