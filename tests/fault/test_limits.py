@@ -9,7 +9,8 @@ from pathlib import Path
 
 import httpx
 
-from tests.support.service import PATIENCE_S, WITH_NOTES, Account, PartialRequest, Service, new_database
+from tests.support.partial_request import PartialRequest
+from tests.support.service import PATIENCE_S, WITH_NOTES, Account, Service, new_database
 
 BURST = 50
 

@@ -11,7 +11,8 @@ import pytest
 
 import stoa
 from stoa.db.pool import connect
-from tests.support.service import PATIENCE_S, WITH_NOTES, PartialRequest, Service, alive, new_database, until
+from tests.support.partial_request import PartialRequest
+from tests.support.service import PATIENCE_S, WITH_NOTES, Service, alive, new_database, until
 
 # What a new release changes: every response names it, and so does the schema.
 NEW_CODE = """

@@ -4,7 +4,8 @@ import asyncio
 import resource
 import time
 
-from tests.support.service import PartialRequest, Service
+from tests.support.partial_request import PartialRequest
+from tests.support.service import Service
 
 HEADERS_S = 10
 LATEST_S = 40  # generous: on an idle machine it is half a second after the limit

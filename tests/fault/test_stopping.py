@@ -8,7 +8,8 @@ from signal import SIGINT, SIGTERM, Signals
 
 import pytest
 
-from tests.support.service import WITH_NOTES, PartialRequest, Service, alive, until
+from tests.support.partial_request import PartialRequest
+from tests.support.service import WITH_NOTES, Service, alive, until
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ import msgspec
 from stoa.access import audit, stores
 from stoa.access.console import Console, Refused, print_one, print_rows, progress
 from stoa.access.operator import Operator, find_store
+from stoa.access.options import json_option
 
 _SERVICE = "-"  # the name of the service's own chain; no store handle starts with a hyphen
 
@@ -37,7 +38,7 @@ def audit_log() -> None:
 @click.option(
     "--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="Maximum number of entries."
 )
-@click.option("--json", "as_json", is_flag=True, help="Machine-readable output with stable keys.")
+@json_option
 @click.pass_obj
 def list_entries(console: Console, handle: str | None, limit: int, *, as_json: bool) -> None:
     """Show the newest entries, newest first.
@@ -65,7 +66,7 @@ def _shown(entry: audit.Entry) -> dict[str, Any]:
 @audit_log.command("verify")
 @click.option("--store", "handle", help="Verify only this store's chain; default: every store's and the service's.")
 @click.option("--noted", multiple=True, help="A note from an earlier run, which must still match.")
-@click.option("--json", "as_json", is_flag=True, help="Machine-readable output with stable keys.")
+@json_option
 @click.pass_obj
 def verify_chains(console: Console, handle: str | None, noted: tuple[str, ...], *, as_json: bool) -> None:
     """Check that no entry was altered or removed; exits with 1 if one was.

@@ -1,40 +1,13 @@
-"""The commands to manage stores, apps and tokens."""
-
-import re
-import sys
-from collections.abc import Callable
-from typing import Any, TypeVar
+"""The commands to manage stores and apps, and the list of all access commands."""
 
 import click
 
 from stoa.access import apps, grants, stores
 from stoa.access.audit_commands import audit_log
 from stoa.access.console import Console, print_one, print_rows, warn_shown_once
-from stoa.access.contract import SCOPES, NewSecret
-
-Decorated = TypeVar("Decorated", bound=Callable[..., Any])
-
-
-def _read_scopes(_context: click.Context, _parameter: click.Parameter, given: tuple[str, ...]) -> list[str] | None:
-    """Scopes from repeated options or comma-separated lists; None only if the option is absent, not if it is empty."""
-    scopes = [scope for text in given for scope in re.split(r"[,\s]+", text) if scope]
-    return list(SCOPES) if "all" in scopes else scopes if given else None
-
-
-def _scopes(description: str, *, required: bool = False) -> Callable[[Decorated], Decorated]:
-    syntax = "Separate several scopes with commas; `all` selects every scope."
-    return click.option(
-        "--scope",
-        "--scopes",
-        "scopes",
-        multiple=True,
-        required=required,
-        callback=_read_scopes,
-        help=f"{description} {syntax}",
-    )
-
-
-_json = click.option("--json", "as_json", is_flag=True, help="Machine-readable output with stable keys.")
+from stoa.access.contract import NewSecret
+from stoa.access.options import json_option, scopes_option
+from stoa.access.token_commands import token
 
 
 @click.group()
@@ -53,7 +26,7 @@ def store() -> None:
 @click.option("--name", required=True, help="The display name of the store.")
 @click.option("--currency", required=True, help="The store's currency as an ISO 4217 code, such as EUR.")
 @click.option("--host", "hosts", multiple=True, help="A custom host name of the store; may be repeated.")
-@_json
+@json_option
 @click.pass_obj
 def create_store(
     console: Console, handle: str, name: str, currency: str, hosts: tuple[str, ...], *, as_json: bool
@@ -69,7 +42,7 @@ def create_store(
 
 
 @store.command("list")
-@_json
+@json_option
 @click.pass_obj
 def list_stores(console: Console, *, as_json: bool) -> None:
     """List all stores.
@@ -83,7 +56,7 @@ def list_stores(console: Console, *, as_json: bool) -> None:
 
 @store.command("suspend")
 @click.argument("handle")
-@_json
+@json_option
 @click.pass_obj
 def suspend_store(console: Console, handle: str, *, as_json: bool) -> None:
     """Refuse every app on a store until you resume it; takes effect within a second.
@@ -97,7 +70,7 @@ def suspend_store(console: Console, handle: str, *, as_json: bool) -> None:
 
 @store.command("resume")
 @click.argument("handle")
-@_json
+@json_option
 @click.pass_obj
 def resume_store(console: Console, handle: str, *, as_json: bool) -> None:
     """Admit apps to a suspended store again.
@@ -124,8 +97,8 @@ def app() -> None:
 
 @app.command("create")
 @click.argument("name")
-@_scopes("The scopes that stores may grant it.", required=True)
-@_json
+@scopes_option("The scopes that stores may grant it.", required=True)
+@json_option
 @click.pass_obj
 def create_app(console: Console, name: str, scopes: list[str] | None, *, as_json: bool) -> None:
     """Register an app and create its credentials.
@@ -144,7 +117,7 @@ def _print_secret(secret: NewSecret, *, as_json: bool) -> None:
 
 @app.command("list")
 @click.option("--store", "handle", help="List the apps installed on this store, with the scopes it grants them.")
-@_json
+@json_option
 @click.pass_obj
 def list_apps(console: Console, handle: str | None, *, as_json: bool) -> None:
     """List all apps, or the apps installed on one store.
@@ -163,10 +136,10 @@ def list_apps(console: Console, handle: str | None, *, as_json: bool) -> None:
 @app.command("install")
 @click.argument("app")
 @click.argument("store")
-@_scopes("Default: every scope that the app requests.")
+@scopes_option("Default: every scope that the app requests.")
 @click.option("--rate-burst", type=int, help="Burst limit in requests, instead of the service's default.")
 @click.option("--rate-refill", type=int, help="Refill rate in requests per second, instead of the service's default.")
-@_json
+@json_option
 @click.pass_obj
 def install(
     console: Console,
@@ -193,7 +166,7 @@ def install(
 @app.command("uninstall")
 @click.argument("app")
 @click.argument("store")
-@_json
+@json_option
 @click.pass_obj
 def uninstall(console: Console, app: str, store: str, *, as_json: bool) -> None:
     """Uninstall an app from a store; the store refuses its tokens within a second.
@@ -215,7 +188,7 @@ def uninstall(console: Console, app: str, store: str, *, as_json: bool) -> None:
     help="How long the old secret stays valid, 0-168; use 0 if it leaked.",
 )
 @click.option("--force", is_flag=True, help="End an older secret that is still in its grace period.")
-@_json
+@json_option
 @click.pass_obj
 def rotate_secret(console: Console, app: str, grace_hours: int, *, force: bool, as_json: bool) -> None:
     """Create a new client secret; the old one works until its grace period ends.
@@ -232,7 +205,7 @@ def rotate_secret(console: Console, app: str, grace_hours: int, *, force: bool, 
 
 @app.command("suspend")
 @click.argument("app")
-@_json
+@json_option
 @click.pass_obj
 def suspend_app(console: Console, app: str, *, as_json: bool) -> None:
     """Refuse an app on every store until you resume it; takes effect within a second.
@@ -246,7 +219,7 @@ def suspend_app(console: Console, app: str, *, as_json: bool) -> None:
 
 @app.command("resume")
 @click.argument("app")
-@_json
+@json_option
 @click.pass_obj
 def resume_app(console: Console, app: str, *, as_json: bool) -> None:
     """Admit a suspended app again.
@@ -256,60 +229,6 @@ def resume_app(console: Console, app: str, *, as_json: bool) -> None:
       stoa app resume stoa_ci_4fGh2kLmN0pQrStU
     """
     print_one(console.run(lambda by: apps.resume_app(by, app)), as_json=as_json)
-
-
-@click.group()
-def token() -> None:
-    """Issue and revoke access tokens.
-
-    \b
-    Examples:
-      stoa token issue 3 --store demo
-      stoa token revoke --app 3
-    """
-
-
-@token.command("issue")
-@click.argument("app")
-@click.option("--store", "handle", help="Limit the token to this store; default: every store that installed the app.")
-@_scopes("Default: every granted scope.")
-@_json
-@click.pass_obj
-def issue_token(console: Console, app: str, handle: str | None, scopes: list[str] | None, *, as_json: bool) -> None:
-    """Issue the access token that the app itself would get, for testing.
-
-    \b
-    Example:
-      TOKEN=$(stoa token issue 3 --store demo --json | jq -r .access_token)
-    """
-    print_one(console.run(lambda by: grants.issue_token(by, app, handle, scopes)), as_json=as_json)
-    warn_shown_once("token")
-
-
-@token.command("revoke")
-@click.argument("given", metavar="TOKEN", required=False)
-@click.option("--app", "app_name", metavar="APP", help="Revoke every live token of this app instead.")
-@_json
-@click.pass_obj
-def revoke_token(console: Console, given: str | None, app_name: str | None, *, as_json: bool) -> None:
-    """Revoke one token, or all tokens of an app; takes effect everywhere within a second.
-
-    Pass - as TOKEN to read it from stdin.
-
-    \b
-    Examples:
-      stoa token revoke - < leaked.txt
-      stoa token revoke --app stoa_ci_4fGh2kLmN0pQrStU
-    """
-    if (given is None) == (app_name is None):
-        raise click.UsageError("pass either TOKEN or --app")
-    if app_name is not None:
-        count = console.run(lambda by: grants.revoke_all_tokens(by, app_name))
-    else:
-        text = sys.stdin.readline().strip() if given == "-" else str(given)
-        console.run(lambda by: grants.revoke_token(by, text))
-        count = 1
-    print_one({"revoked": count}, as_json=as_json)
 
 
 COMMANDS: list[click.Command] = [store, app, token, audit_log]
