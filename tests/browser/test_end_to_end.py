@@ -19,7 +19,7 @@ from tests.support.service import free_port, until
 APP, STORE = "Stock sync", "Agora"
 SCOPES = {
     "See products and their variants.": "To show your products elsewhere.",
-    "Create and change orders, move their status and comment on them.": "To create orders.",
+    "Create and change orders, set their status and comment on them.": "To create orders.",
     "Create, change, test and delete this app's webhooks.": "To subscribe to orders.",
 }
 

@@ -56,7 +56,7 @@ _RULES = [
 ]
 _REQUEST_RULES = [
     (400, "page_too_deep", r""),
-    (400, "invalid_parameter", r"wait goes with after|A feed takes after|event must be the name of an event"),
+    (400, "invalid_parameter", r"wait requires after|A feed takes after|event must be the name of an event"),
     (400, "invalid_parameter", r"mode=create cannot be combined"),
     (400, "invalid_parameter", r"Parameters must not contain NUL"),
     # NUL in any text, and numbers with too many digits; documenting these would need a pattern at every string.
