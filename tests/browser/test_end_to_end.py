@@ -192,7 +192,7 @@ async def subscribe(user: Pointer, portal: PortalService, url: str) -> tuple[str
     await user.expect_visible(user.heading("Subscribe to events"))
     await user.select(user.field("Store"), "Development store")
     await user.fill(user.field("Receiver URL"), url)
-    await user.check(user.page.get_by_role("checkbox", name=re.compile("^An order was placed")))
+    await user.check(user.page.get_by_role("checkbox", name=re.compile("^An order was created")))
     await user.click(user.button("Subscribe"))
     await user.expect_visible(user.heading("Subscription created"))
     return await user.copy("receiver.py"), await user.copy("Command")

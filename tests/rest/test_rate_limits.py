@@ -72,7 +72,7 @@ async def test_a_bucket_refills_over_time(shop: Shop, db: Database, workers: lis
     small = await limited(shop, db)
     await db.execute(
         "INSERT INTO rate_buckets (store_id, app_id, purpose, level, tokens, refilled_at) VALUES ($1, $2, 'requests', 0, 0, now() - interval '3 seconds') "
-        "ON CONFLICT (store_id, app_id) DO UPDATE SET tokens = 0, refilled_at = excluded.refilled_at",
+        "ON CONFLICT (store_id, app_id, purpose) DO UPDATE SET tokens = 0, refilled_at = excluded.refilled_at",
         small.store_id,
         small.app_id,
     )
