@@ -21,7 +21,7 @@ async def operator(application: Application, db: Database) -> AsyncIterator[User
     await user.client.aclose()
 
 
-async def latest_entry(db: Database, chain: int) -> audit.Entry:
+async def latest_entry(db: Database, chain: int | None) -> audit.Entry:
     return (await audit.newest(db, chain, 1))[0]
 
 
