@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq install
 
-.PHONY: demo quick test deep deep-deliveries check format bench bench-million bench-million-orders bench-imports fuzz lint-openapi audit cut faults lock openapi schema sdk pictures clean help bench-deliveries bench-pending
+.PHONY: demo quick test deep deep-deliveries check format bench bench-compare bench-million bench-million-orders bench-imports fuzz lint-openapi audit cut faults lock openapi schema sdk pictures clean help bench-deliveries bench-pending
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 24
@@ -72,7 +72,7 @@ fuzz: $(VENV)/fuzz/.done ## fuzz the whole API with schemathesis; SEEDS= and CAS
 	@$(BIN)/python -m tests.fuzz $(if $(SEEDS),--seeds $(SEEDS)) $(if $(CASES),--cases $(CASES))
 
 cut: $(VENV)/.dev ## cut 500 responses after the commit, and retry each write
-	@CUTS=500 $(BIN)/python -m pytest tests/fault/test_cut_answers.py -n 0 --timeout 1200 $(ARGS)
+	@CUTS=500 $(BIN)/python -m pytest tests/fault/test_cut_responses.py -n 0 --timeout 1200 $(ARGS)
 
 faults: $(VENV)/.dev ## measure kills, reloads, overload, a greedy app and slow clients; ARGS=restarts runs one of them
 	@$(BIN)/python -m tests.figures $(ARGS)
@@ -121,6 +121,9 @@ bench-million: $(VENV)/.bench ## the same, with an additional store of a million
 
 bench-million-orders: $(VENV)/.bench ## measure orders in a store with a million orders
 	@$(BIN)/python -m benchmarks --million-orders --only orders,create-order,unasked-order,hot-order
+
+bench-compare: $(VENV)/.bench ## measure this tree against another revision, taking turns: make bench-compare REVISION=main
+	@$(BIN)/python -m benchmarks.compare $(REVISION)
 
 bench-imports: $(VENV)/.bench ## measure bulk imports, compared with COPY
 	@$(BIN)/python -m benchmarks.imports

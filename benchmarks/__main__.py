@@ -6,9 +6,9 @@ import signal
 import sys
 import tempfile
 import time
-from contextlib import ExitStack
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from types import FrameType
 
 import click
 import httpx
@@ -18,7 +18,7 @@ from rich.console import Console
 from benchmarks import catalog, measures, report, sameness, services, trade, writes
 from benchmarks.catalog import Loaded
 from benchmarks.demo_start import seconds_to_first_answer
-from benchmarks.drive import CannotMeasure, Load, drive_database, drive_http
+from benchmarks.drive import CannotMeasure, Load, Target, drive_database, drive_http
 from benchmarks.measures import Access, Measure
 from benchmarks.results import Results, Round, Row, describe_machine, marks_of, row_of
 from benchmarks.services import Memory, Service
@@ -167,39 +167,70 @@ class Measured(msgspec.Struct, frozen=True):
     postgres: str
 
 
-def measure_http(plan: Plan, folder: Path, console: Console) -> Measured:
-    """Measure every row that needs a loaded database and both services."""
+class Running(msgspec.Struct, frozen=True):
+    """A loaded database and the service that serves it."""
+
+    settings: Settings
+    prepared: Prepared
+    service: Service
+    access: Access
+
+    def reads(self) -> list[Measure]:
+        rows = measures.of_large_store(self.prepared.large, self.access)
+        return rows + (measures.of_million_store(self.prepared.million, self.access) if self.prepared.million else [])
+
+    def trade(self, *, baseline: bool) -> list[Measure]:
+        return measures.of_trade(self.prepared.large, self.prepared.trade, self.access, baseline=baseline)
+
+    def writes(self, *, baseline: bool) -> list[Measure]:
+        return asyncio.run(writes.of_store(self.settings, self.prepared.large, self.access, baseline=baseline))
+
+
+@contextmanager
+def running(plan: Plan, folder: Path, console: Console) -> Generator[Running, None, None]:
+    """Load a database and serve it until the context ends."""
     secret_key = secrets.token_hex(32)
     server = EmbeddedPostgres(folder / "postgres")
     settings = load({}, database_url=server.dsn, secret_key=secret_key, metrics="off", access_log=False)
     with server:
         prepared = asyncio.run(prepare(settings, plan, console))
+    # After a restart everything is on disk, and no checkpoint of the load disturbs a run.
+    with server, services.stoa(server.dsn, folder, workers=plan.workers, secret_key=secret_key) as service:
+        yield Running(settings, prepared, service, Access(prepared.app, get_token(service, prepared.app)))
+
+
+def measure_http(plan: Plan, folder: Path, console: Console) -> Measured:
+    """Measure every row that needs a loaded database and both services."""
     with ExitStack() as stack:
-        # After a restart everything is on disk, and no checkpoint of the load disturbs a run.
-        dsn = stack.enter_context(server).dsn
-        ours = stack.enter_context(services.stoa(dsn, folder, workers=plan.workers, secret_key=secret_key))
-        theirs = stack.enter_context(services.baseline(dsn, folder, workers=plan.workers, secret_key=secret_key))
-        access = Access(prepared.app, get_token(ours, prepared.app))
-        rows = measures.of_large_store(prepared.large, access)
-        if prepared.million:
-            rows += measures.of_million_store(prepared.million, access)
-        # The baseline is not loaded with a million orders.
-        few = not plan.million_orders
-        rows += measures.of_trade(prepared.large, prepared.trade, access, baseline=few)
+        ours = stack.enter_context(running(plan, folder, console))
+        dsn, key = ours.settings.database_url, ours.settings.secret_key
+        theirs = stack.enter_context(services.baseline(dsn, folder, workers=plan.workers, secret_key=key))
 
         def taken(rows: list[Measure]) -> list[Row]:
             by_name = {row.name: row for row in rows}
             return [
-                take_turns(row, by_name.get(row.wanted.like), ours, theirs, dsn, folder, plan, console)
+                take_turns(row, by_name.get(row.wanted.like), ours.service, theirs, dsn, folder, plan, console)
                 for row in rows
                 if row.name in plan.only
             ]
 
-        found = taken(rows)
+        few = not plan.million_orders  # the baseline is not loaded with a million orders
+        found = taken(ours.reads() + ours.trade(baseline=few))
         if any(name in plan.only for name in WRITE_ROWS):
             # Recorded and measured last, because they add rows to the store.
-            found += taken(asyncio.run(writes.of_store(settings, prepared.large, access, baseline=few)))
-        return Measured(found, ours.memory(), asyncio.run(deadlocks(dsn)), prepared.postgres)
+            found += taken(ours.writes(baseline=few))
+        return Measured(found, ours.service.memory(), asyncio.run(deadlocks(dsn)), ours.prepared.postgres)
+
+
+def serve(plan: Plan, target: Path, console: Console) -> None:
+    """Serve the measured requests until SIGTERM; `target` tells another process where they are."""
+    with _folder() as folder, running(plan, folder, console) as ours:
+        rows = ours.reads() + ours.trade(baseline=False) + ours.writes(baseline=False)
+        requests = {row.name: row.request for row in rows}
+        partial = target.with_suffix(".partial")
+        partial.write_bytes(msgspec.json.encode(Target(ours.service.origin, requests)))
+        partial.rename(target)
+        signal.pause()
 
 
 def measure_starts(folder: Path) -> dict[str, float]:
@@ -211,11 +242,6 @@ def _names(_context: click.Context, _parameter: click.Parameter, given: str | No
     if unknown := set(names) - {*ALL, *MILLION_ROWS}:
         raise click.BadParameter(f"{', '.join(sorted(unknown))}: choose from {', '.join((*ALL, *MILLION_ROWS))}")
     return names
-
-
-def _stop(_number: int, _frame: FrameType | None) -> None:
-    """Exit normally on SIGTERM, so that everything we started is stopped."""
-    sys.exit(128 + signal.SIGTERM)
 
 
 @click.command()
@@ -234,18 +260,27 @@ def _stop(_number: int, _frame: FrameType | None) -> None:
     type=click.Path(path_type=Path),
     help="Write the results to a Markdown file, replacing earlier ones.",
 )
+@click.option(
+    "--serve",
+    "target",
+    type=click.Path(path_type=Path),
+    help="Measure nothing: serve the requests until SIGTERM, and write them to this file.",
+)
 def main(
     only: tuple[str, ...], million: bool, million_orders: bool, seconds: float, rounds: int, connections: int,
     workers: int,
-    json_file: Path | None, record: Path | None,
+    json_file: Path | None, record: Path | None, target: Path | None,
 ) -> None:  # fmt: skip
     """Measure Stoa, its limit (pgbench with the same statements), and a baseline on a common stack."""
-    signal.signal(signal.SIGTERM, _stop)
+    services.exit_on_sigterm()
     million = million or any(name in MILLION_ROWS for name in only)
     chosen = only or (*ALL, *(MILLION_ROWS if million else ()))
     plan = Plan(chosen, Load(connections, seconds), rounds, workers, million, million_orders)
     console = Console(width=None if sys.stdout.isatty() else 200)
     try:
+        if target:
+            serve(plan, target, console)
+            return
         results = _measure(plan, console)
     except CannotMeasure as error:
         raise click.ClickException(str(error)) from error
@@ -256,13 +291,18 @@ def main(
         report.record(record, plan.section, report.as_markdown(results, explained=plan.section == "requests"))
 
 
+@contextmanager
+def _folder() -> Generator[Path, None, None]:
+    with tempfile.TemporaryDirectory(prefix="stoa-bench-") as name:
+        Path(name).chmod(0o711)  # the database server may run as another user
+        yield Path(name)
+
+
 def _measure(plan: Plan, console: Console) -> Results:
     machine = describe_machine(MAJOR_VERSION)
     found: Measured | None = None
     starts: dict[str, float] = {}
-    with tempfile.TemporaryDirectory(prefix="stoa-bench-") as name:
-        folder = Path(name)
-        folder.chmod(0o711)  # the database server may run as another user
+    with _folder() as folder:
         if plan.http:
             found = measure_http(plan, folder, console)
             machine = msgspec.structs.replace(machine, postgres=found.postgres)

@@ -30,7 +30,7 @@ _CATEGORIES = ["Home/Kitchen", "Home/Living", "Home/Bedroom", "Clothing/Women", 
 _TAGS = "summer winter new sale gift outdoor handmade vegan bestseller limited refill set".split()
 _SENTENCES = (  # real shops use dashes and apostrophes outside ASCII
     "Made in small batches by people who have done little else for thirty years.",
-    "It gets softer with every wash – and keeps its colour in the sun.",  # noqa: RUF001
+    "It gets softer with every wash – and keeps its color in the sun.",  # noqa: RUF001
     "The edges are finished by hand, which is why no two of them are quite alike.",
     "We ship it folded in recycled paper, without a plastic bag anywhere.",
     "Care for it with cold water and a little patience; it will repay both.",

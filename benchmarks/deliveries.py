@@ -27,7 +27,7 @@ from stoa.db.query import json_rows
 from stoa.events.notify import Notifier
 from stoa.settings import load, secret_key
 from stoa.webhooks.delivery import queries
-from stoa.webhooks.http.signing import new_secret
+from stoa.webhooks.http.message import new_secret
 
 SECRET = "5e" * 32
 LANES = 64

@@ -41,6 +41,13 @@ class Request(msgspec.Struct, frozen=True):
         return template.replace(NUMBER, number)
 
 
+class Target(msgspec.Struct, frozen=True):
+    """A running service and the requests that it is measured by."""
+
+    origin: str
+    requests: Mapping[str, Request]
+
+
 class Script(msgspec.Struct, frozen=True):
     """A pgbench script and its variables; pgbench sends variables to the server as parameters."""
 

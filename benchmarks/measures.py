@@ -7,7 +7,7 @@ import msgspec
 from benchmarks.catalog import Loaded
 from benchmarks.drive import Request, Script, as_script
 from benchmarks.trade import Trade
-from stoa.access.authentication import Try
+from stoa.access.authentication import Attempt
 from stoa.access.contract import NewSecret
 from stoa.access.queries import CLIENT, INSERT_TOKEN
 from stoa.customers import queries as customer_queries
@@ -149,7 +149,7 @@ def of_million_store(store: Loaded, access: Access) -> list[Measure]:
 
 
 def _token(access: Access) -> Measure:
-    subjects = ",".join(f'"{subject}"' for subject in Try(access.app.client_id, "127.0.0.1").subjects)
+    subjects = ",".join(f'"{subject}"' for subject in Attempt(access.app.client_id, "127.0.0.1").subjects)
     request = Request("/oauth/token", method="POST", headers=FORM, body=form(access.app))
     client = (CLIENT.sql, [f"'{access.app.client_id}'", "''", "'127.0.0.1'", "''", "''", f"'{{{subjects}}}'"])
     # Each token is a new row, so its hash is random; that costs a few microseconds.

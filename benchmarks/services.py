@@ -9,6 +9,7 @@ import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 
 import httpx
 import msgspec
@@ -35,6 +36,15 @@ class Service(msgspec.Struct, frozen=True):
         if not workers:
             raise CannotMeasure("the service has no workers")
         return max(workers, key=lambda worker: worker.rss_mb)
+
+
+def exit_on_sigterm() -> None:
+    """Exit normally on SIGTERM, so that everything we started is stopped."""
+
+    def leave(_number: int, _frame: FrameType | None) -> None:
+        sys.exit(128 + signal.SIGTERM)
+
+    signal.signal(signal.SIGTERM, leave)
 
 
 def free_port() -> int:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from stoa.settings import Settings, WrongSetting, described, load, secret_key, unknown
+from stoa.settings import Settings, WrongSetting, announced, described, load, secret_key, service_url, unknown
 
 
 def test_without_variables_the_defaults_apply() -> None:
@@ -64,3 +64,29 @@ def test_a_damaged_key_is_refused(tmp_path: Path) -> None:
     (tmp_path / "secret.key").write_text("\n")
     with pytest.raises(WrongSetting, match=r"secret\.key"):
         secret_key(load({}, data_dir=tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("given", "url"),
+    [
+        ({"port": 9100}, "http://localhost:9100"),
+        ({"host": "::", "port": 9100}, "http://localhost:9100"),
+        ({"host": "192.0.2.7"}, "http://192.0.2.7:8000"),
+        ({"host": "2001:db8::7"}, "http://[2001:db8::7]:8000"),
+        ({"public_url": "https://api.example.com/"}, "https://api.example.com"),
+    ],
+)
+def test_the_url_of_the_service_is_the_public_one_or_its_address(
+    tmp_path: Path, given: dict[str, str | int], url: str
+) -> None:
+    assert service_url(load({}, data_dir=tmp_path, **given)) == url
+
+
+def test_a_command_finds_the_address_of_the_running_service(tmp_path: Path) -> None:
+    command = load({}, data_dir=tmp_path)
+    with announced(load({}, data_dir=tmp_path, port=9100)):
+        assert service_url(command) == "http://localhost:9100"
+        assert (
+            service_url(load({}, data_dir=tmp_path, public_url="https://api.example.com")) == "https://api.example.com"
+        )
+    assert service_url(command) == "http://localhost:8000"

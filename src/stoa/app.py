@@ -8,7 +8,7 @@ from typing import Any
 
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.routing import Mount
+from starlette.routing import Mount, Router
 
 from stoa import site
 from stoa.access.admission import Admission
@@ -21,8 +21,8 @@ from stoa.maintenance import maintain_forever
 from stoa.portal.site_map import routes as portal_routes
 from stoa.rest.dispatch import PREFIX, Dispatcher, Observed
 from stoa.rest.endpoint import Endpoint
-from stoa.rest.problems import HeadersTooLarge
-from stoa.rest.request import Receive, Scope, Send, check_headers, trust_proxies
+from stoa.rest.problems import Refusal
+from stoa.rest.request import Receive, Scope, Send, check_headers, method_label, trust_proxies
 from stoa.settings import Settings, load, secret_key
 from stoa.telemetry import Observer, configure_logging
 from stoa.usage.recorder import Recorder
@@ -57,10 +57,13 @@ class Application:
         portal = portal_routes(self.database, settings, self.notifier)
         routes = [*site.routes(self.database), *tokens, *portal]
         self._named = {route.path for route in routes if "{" not in route.path}
-        self._site: Callable[[Scope, Receive, Send], Awaitable[None]] = Starlette(
-            routes=[*routes, Mount("/stores/{handle}", routes=tokens)],
+        site_app = Starlette(
+            routes=[*routes, Mount("/stores/{handle}", app=Router(tokens, redirect_slashes=False))],
             exception_handlers=site.EXCEPTION_HANDLERS,
         )
+        # A redirect would name the scheme and host that we see behind a proxy, and a client would repeat its secret there.
+        site_app.router.redirect_slashes = False
+        self._site: Callable[[Scope, Receive, Send], Awaitable[None]] = site_app
         self._tasks: list[asyncio.Task[None]] = []
         self._draining = False
 
@@ -116,13 +119,15 @@ class Application:
 
         with contextlib.suppress(Exception):  # Starlette re-raises exceptions that its handler answered and logged
             try:
-                check_headers(scope["headers"])
+                check_headers(scope)
                 await self._site(scope, receive, observed)
-            except HeadersTooLarge as refusal:
+            except Refusal as refusal:
                 await site.problem_response(Request(scope), refusal)(scope, receive, observed)
         operation = scope["path"] if scope["path"] in self._named else "page"
         seconds = (streamed or time.perf_counter()) - started
-        self._observe(Observed(request_id, scope["method"], operation, status, "", seconds, None, None, None))
+        self._observe(
+            Observed(request_id, method_label(scope["method"]), operation, status, "", seconds, None, None, None)
+        )
 
     async def _live(self, receive: Receive, send: Send) -> None:
         while True:

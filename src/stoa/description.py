@@ -10,8 +10,9 @@ from stoa.openapi_examples import collected
 from stoa.rest.dispatch import PREFIX
 from stoa.rest.openapi.document import Examples, document
 from stoa.rest.openapi.envelopes import REFS
+from stoa.rest.openapi.schemas import open_objects
 from stoa.webhooks.api import example_responses
-from stoa.webhooks.api.schemas import components, described
+from stoa.webhooks.api.schemas import EVENTS_TAG, components, described
 
 VERSION = "3.0"
 _WIDTH = 116
@@ -36,6 +37,8 @@ def openapi() -> dict[str, Any]:
     made["webhooks"] = described(EVENTS, REFS)
     for kind, more in components(EVENTS, REFS).items():
         made["components"][kind] = dict(sorted({**more, **made["components"][kind]}.items()))
+    made["tags"].append({"name": EVENTS_TAG, "description": "The requests that Stoa sends to your webhook endpoint."})
+    open_objects(made)
     return made
 
 

@@ -85,7 +85,7 @@ NO_PERSONAL_DATA: Mapping[str, str] = {
     "audit_entries": _IDS,
     "delivery_hours": _FIGURES,
     "failed_requests": "holds the operation and the error code, nothing that the caller sent",
-    "failed_tries": "counts failed logins by client and network address for a few minutes",
+    "failed_attempts": "counts failed logins by client and network address for a few minutes",
     "import_queue": _IDS,
     "imports": "holds options, column names and counts; the rows are in import_parts and import_rows",
     "installation_requests": _ACCOUNT,

@@ -5,7 +5,7 @@ import random
 
 import structlog
 
-from stoa.access.queries import DELETE_EXPIRED_TOKENS, DELETE_OLD_TRIES
+from stoa.access.queries import DELETE_EXPIRED_TOKENS, DELETE_OLD_ATTEMPTS
 from stoa.accounts.queries import FORGET_OLD_LINKS, FORGET_OLD_SESSIONS
 from stoa.db.errors import PostgresError, Unavailable
 from stoa.db.pool import Database
@@ -32,7 +32,7 @@ TASKS = (
     FOLD_COUNTS,
     FORGET_OLD,
     DELETE_EXPIRED_TOKENS,
-    DELETE_OLD_TRIES,
+    DELETE_OLD_ATTEMPTS,
     FORGET_OLD_SESSIONS,
     FORGET_OLD_LINKS,
     DELETE_EXPIRED_REPORTS,

@@ -25,7 +25,7 @@ from stoa import worker
 from stoa.db.embedded import EmbeddedPostgres, EmbeddedPostgresFailed
 from stoa.db.errors import Unavailable
 from stoa.db.pool import connect
-from stoa.settings import PREFIX, Settings, WrongSetting, metrics_address, secret_key
+from stoa.settings import PREFIX, Settings, WrongSetting, announced, metrics_address, secret_key
 from stoa.supervisor import Supervisor
 from stoa.telemetry import configure_logging
 from stoa.webhooks.http.address_guard import check_setting
@@ -44,10 +44,11 @@ def database(settings: Settings) -> Generator[Settings]:
     signal.signal(signal.SIGTERM, _stop)
     if settings.database_url:
         asyncio.run(_check_database(settings.database_url))
-        yield settings
+        with announced(settings):
+            yield settings
         return
     settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with EmbeddedPostgres(settings.data_dir / "postgres") as server, _watched(server):
+    with EmbeddedPostgres(settings.data_dir / "postgres") as server, _watched(server), announced(settings):
         yield msgspec.structs.replace(settings, database_url=server.dsn)
 
 

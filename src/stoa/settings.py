@@ -2,7 +2,8 @@
 
 import difflib
 import os
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_type_hints
 
@@ -11,6 +12,8 @@ from msgspec import Meta
 
 PREFIX = "STOA_"
 KEY_BYTES = 32
+_ADDRESS_FILE = "address"
+_LOCAL_HOSTS = ("127.0.0.1", "0.0.0.0", "::1", "::")  # noqa: S104 - not a socket
 # Variables that `stoa demo` prints for callers; the service ignores them.
 _FOR_CALLERS = frozenset(
     f"{PREFIX}{name}"
@@ -74,6 +77,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         Positive, Meta(description="Concurrent requests in each worker; more are shed with 503.")
     ] = 1000
     token_seconds: Annotated[Positive, Meta(description="Lifetime of an access token, in seconds.")] = 3600
+    send_seconds: Annotated[
+        Positive, Meta(description="Seconds after which a connection is closed if its client takes no data.")
+    ] = 30
     drain_seconds: Annotated[
         Positive, Meta(description="Seconds that running requests have to finish at shutdown.")
     ] = 25
@@ -164,6 +170,33 @@ def unknown(environment: Mapping[str, str] | None = None) -> list[str]:
         + (f"; did you mean {close[0]}?" if (close := difflib.get_close_matches(name, names, n=1)) else "")
         for name in unused
     ]
+
+
+def service_url(settings: Settings) -> str:
+    """The URL at which people reach the service: the public one, the one it listens on, or the one it would listen on."""
+    file = settings.data_dir / _ADDRESS_FILE
+    if settings.public_url or not file.exists():
+        return settings.public_url.rstrip("/") or _local_url(settings)
+    return file.read_text().strip()
+
+
+@contextmanager
+def announced(settings: Settings) -> Generator[None]:
+    """Keep the service's URL in the data folder while it runs, because commands do not know the options of `stoa serve`."""
+    file = settings.data_dir / _ADDRESS_FILE
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    new = file.with_name(f"{_ADDRESS_FILE}.{os.getpid()}")
+    new.write_text(f"{_local_url(settings)}\n")
+    new.replace(file)
+    try:
+        yield
+    finally:
+        file.unlink(missing_ok=True)
+
+
+def _local_url(settings: Settings) -> str:
+    host = "localhost" if settings.host in _LOCAL_HOSTS else settings.host
+    return f"http://[{host}]:{settings.port}" if ":" in host else f"http://{host}:{settings.port}"
 
 
 def secret_key(settings: Settings) -> bytes:

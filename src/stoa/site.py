@@ -22,7 +22,9 @@ from stoa.description import openapi_bytes
 from stoa.guides.library import pictures
 from stoa.ids import new_id
 from stoa.reference import page as reference_page
+from stoa.rest.fault_codes import FAULT_CODES
 from stoa.rest.problems import InternalError, MethodNotAllowed, NotFound, Refusal
+from stoa.rest.request import method_label
 from stoa.telemetry import fault
 from stoa.webhooks.api.schemas import schema_bytes
 
@@ -112,10 +114,14 @@ async def _picture(request: Request) -> Response:
 
 
 async def _problem(request: Request) -> Response:
-    kind = Refusal.known.get(request.path_params["code"])
-    if kind is None:
+    code = request.path_params["code"]
+    kind = Refusal.known.get(code)
+    if kind is not None:
+        page = reference_page.problem(kind.code, kind.status, kind.title, inspect.getdoc(kind) or "", kind.retryable)
+    elif code in FAULT_CODES:
+        page = reference_page.fault(code, FAULT_CODES[code])
+    else:
         raise HTTPException(404)
-    page = reference_page.problem(kind.code, kind.status, kind.title, inspect.getdoc(kind) or "", kind.retryable)
     return HTMLResponse(reference_page.themed(page, _theme(request)), headers=_PAGE)
 
 
@@ -149,7 +155,12 @@ async def _internal_error(request: Request, error: Exception) -> Response:
     """The caller receives only the request id; the log has the cause."""
     refusal, request_id = InternalError(), new_id("req")
     structlog.get_logger().error(
-        "request", request_id=request_id, method=request.method, status=500, code=refusal.code, **fault(error)
+        "request",
+        request_id=request_id,
+        method=method_label(request.method),
+        status=500,
+        code=refusal.code,
+        **fault(error),
     )
     return problem_response(request, refusal, request_id)
 

@@ -13,7 +13,7 @@ from prometheus_client import Counter, Gauge, Histogram
 from stoa.rest.dispatch import Observed
 from stoa.settings import Settings
 from stoa.webhooks.delivery.queries import Backlog
-from stoa.webhooks.delivery.shared_state import SentAttempt
+from stoa.webhooks.delivery.retry_policy import SentAttempt
 
 # Only these fields are logged, so that no other field can leak personal data or secrets.
 LOGGED = frozenset(

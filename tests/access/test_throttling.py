@@ -10,7 +10,7 @@ from stoa.access.admission import Admission
 from stoa.access.authentication import MANY_EVERYWHERE, address_of
 from stoa.access.credentials import new_client_id, new_client_secret
 from stoa.access.oauth import routes
-from stoa.access.queries import COUNT_FAILURE, DELETE_OLD_TRIES
+from stoa.access.queries import COUNT_FAILURE, DELETE_OLD_ATTEMPTS
 from stoa.db.pool import Database
 from stoa.settings import Settings
 from tests.access.tenants import Tenant, post
@@ -32,7 +32,7 @@ async def guess(oauth: httpx.AsyncClient, client_id: str) -> int:
 async def age_by_a_minute(db: Database, *words: str) -> None:
     for word in words:
         await db.execute(
-            "UPDATE failed_tries SET first_at = first_at - interval '61 seconds' WHERE subject LIKE $1", f"%{word}%"
+            "UPDATE failed_attempts SET first_at = first_at - interval '61 seconds' WHERE subject LIKE $1", f"%{word}%"
         )
 
 
@@ -143,8 +143,8 @@ async def test_hostile_client_ids_are_counted_together(oauth: httpx.AsyncClient)
 async def test_old_failures_are_deleted(oauth: httpx.AsyncClient, db: Database, peer: str, tenant: Tenant) -> None:
     await guess(oauth, tenant.app)
     await age_by_a_minute(db, peer)
-    await DELETE_OLD_TRIES.run(db)
-    rows = await db.fetch("SELECT subject FROM failed_tries WHERE subject LIKE $1", f"%at {peer}")
+    await DELETE_OLD_ATTEMPTS.run(db)
+    rows = await db.fetch("SELECT subject FROM failed_attempts WHERE subject LIKE $1", f"%at {peer}")
     assert rows == []
 
 

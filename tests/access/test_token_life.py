@@ -143,9 +143,18 @@ async def test_the_authorization_server_describes_itself(oauth: httpx.AsyncClien
     assert found["introspection_endpoint"] == "http://service.test/oauth/introspect"
     assert found["revocation_endpoint"] == "http://service.test/oauth/revoke"
     assert found["grant_types_supported"] == ["client_credentials"]
-    assert found["response_types_supported"] == []
     assert found["scopes_supported"] == list(SCOPES)
     assert found["token_endpoint_auth_methods_supported"] == ["client_secret_basic", "client_secret_post"]
+
+
+async def test_the_metadata_satisfies_a_strict_client(oauth: httpx.AsyncClient) -> None:
+    found = (await oauth.get("/.well-known/oauth-authorization-server")).json()
+    required = {"issuer", "response_types_supported", "token_endpoint"}
+    assert required <= found.keys(), "RFC 8414, section 2"
+    assert not [name for name, value in found.items() if value in ([], "", None)], "RFC 8414, section 3.2"
+    assert found["response_types_supported"] == ["none"]
+    assert "authorization_endpoint" not in found
+    assert not {"authorization_code", "implicit"} & set(found["grant_types_supported"]), "they would need that endpoint"
 
 
 async def test_every_url_in_the_metadata_responds(oauth: httpx.AsyncClient) -> None:

@@ -274,7 +274,7 @@ async def test_tokens_and_secrets_are_stored_only_as_hashes(
     oauth: httpx.AsyncClient, db: Database, tenant: Tenant
 ) -> None:
     token = await token_of(oauth, tenant)
-    for table in ("tokens", "app_secrets", "audit_entries", "events", "failed_tries"):
+    for table in ("tokens", "app_secrets", "audit_entries", "events", "failed_attempts"):
         rows = await db.fetch(f"SELECT t::text FROM {table} t")
         text = "\n".join(row[0] for row in rows)
         assert token not in text

@@ -75,7 +75,7 @@ def test_invitations_and_resets_print_a_link(stoa: Stoa) -> None:
     assert "/portal/invitation/" in invited["address"]
     output(stoa("account", "create", email, "--name", "X", "--generate", "--json"))
     assert stoa("account", "invite", email).exit_code == 1
-    reset = output(stoa("account", "reset", email, "--second-factor", "--json"))
+    reset = output(stoa("account", "reset", email, "--two-factor", "--json"))
     assert "/portal/new-password/" in reset["address"]
 
 

@@ -3,8 +3,8 @@
 import pyotp
 import pytest
 
-from stoa.accounts.contract import InvalidEmail, WeakPassword
-from stoa.accounts.rules import check_password, matching_step, normalize_email
+from stoa.accounts.contract import InvalidEmail, InvalidHomepage, InvalidReason, WeakPassword
+from stoa.accounts.rules import check_listing, check_password, matching_step, normalize_email
 
 
 @pytest.mark.parametrize("password", ["short", "x" * 257, "maria@example.com", "MARIA@example.com", "a" * 20])
@@ -40,3 +40,18 @@ def test_clocks_may_differ_by_30_seconds(seconds: int, found: bool) -> None:
     secret, now = "JBSWY3DPEHPK3PXP", 1_700_000_025
     code = pyotp.TOTP(secret).at(now + seconds)
     assert (matching_step(secret, code, now) is not None) == found
+
+
+@pytest.mark.parametrize(
+    "homepage", ["https://example.com/\nx", "https://exam\tple.com", "javascript:alert(1)", "https://"]
+)
+def test_a_homepage_is_a_web_url_without_control_characters(homepage: str) -> None:
+    check_listing("https://example.com/a?b=c", {})
+    check_listing("", {"orders:read": "To see them."})
+    with pytest.raises(InvalidHomepage):
+        check_listing(homepage, {})
+
+
+def test_a_reason_has_no_control_characters() -> None:
+    with pytest.raises(InvalidReason):
+        check_listing("", {"orders:read": "To see\x1b[2Jthem."})

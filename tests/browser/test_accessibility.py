@@ -124,7 +124,7 @@ async def test_pages_that_answer_forms_are_accessible(
     await sign_in(look.page, portal, account)
     await register_app(look, portal)
     await subscribe_without_receiver(look)
-    await turn_on_second_factor(look, portal, account)
+    await turn_on_two_factor(look, portal, account)
 
 
 async def register_app(look: Look, portal: PortalService) -> None:
@@ -163,9 +163,9 @@ async def subscribe_without_receiver(look: Look) -> None:
     await look.check("no-deliveries")
 
 
-async def turn_on_second_factor(look: Look, portal: PortalService, account: Account) -> None:
+async def turn_on_two_factor(look: Look, portal: PortalService, account: Account) -> None:
     page = look.page
-    await page.goto(f"{portal.url}/portal/account/second-factor")
+    await page.goto(f"{portal.url}/portal/account/two-factor")
     key = (await page.locator("#totp-key").inner_text()).replace(" ", "")
     await page.get_by_label("6-digit code").fill(pyotp.TOTP(key).now())
     await page.get_by_label("Password").fill(PASSWORD)
@@ -174,11 +174,11 @@ async def turn_on_second_factor(look: Look, portal: PortalService, account: Acco
     await look.check("recovery_codes")
     await page.get_by_role("link", name="I have saved the codes").click()
     await expect(page.get_by_text("10 recovery codes left.")).to_be_visible()
-    await look.check("account_page-with-second-factor")
+    await look.check("account_page-with-two-factor")
     await page.context.clear_cookies()
     await page.goto(f"{portal.url}/portal/sign-in")
     await page.get_by_label("Email").fill(account.email)
     await page.get_by_label("Password").fill(PASSWORD)
     await page.get_by_role("button", name="Sign in").click()
     await expect(page.get_by_role("heading", name="Two-factor authentication")).to_be_visible()
-    await look.check("second_factor")
+    await look.check("two_factor")

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 from decimal import Decimal
 
+import httpx
 import pytest
 
 from stoa.client import AsyncClient, Client, NotModified, codes, errors, models
@@ -70,6 +71,18 @@ def test_an_unchanged_resource_raises_not_modified(client: Client) -> None:
     assert read.answer.etag
     with pytest.raises(NotModified):
         client.products.get(read.id, if_none_match=read.answer.etag)
+
+
+def test_a_compressed_resource_is_not_modified_while_its_version_is_the_same(client: Client, account: Account) -> None:
+    made = client.products.create(name="Mug", price="12.50", description="Stoneware. " * 200)
+    read = client.products.update(made.id, price="13.00")
+    headers = {"authorization": f"Bearer {account.token}", "accept-encoding": "gzip"}
+    plain = httpx.get(f"{base_url(account)}/api/v3/app/products/{made.id}", headers=headers)
+    assert plain.headers["content-encoding"] == "gzip"
+    for known in (read, read.version, plain.headers["etag"]):
+        with pytest.raises(NotModified):
+            client.products.get(made.id, if_none_match=known)
+    assert client.products.get(made.id, if_none_match=made).version == read.version
 
 
 def test_a_batch_returns_the_result_of_each_item(client: Client) -> None:

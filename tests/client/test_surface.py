@@ -75,7 +75,7 @@ def test_the_type_checker_finds_a_wrong_argument(tmp_path: Path) -> None:
         "client = Client('http://localhost', token='x')\n"
         "client.products.create(name='Mug', price='1.00', status='gone')\n"  # line 3: no such status
         "client.products.create(price='1.00')\n"  # line 4: no name
-        "client.products.list(colour='red')\n"  # line 5: no such filter
+        "client.products.list(color='red')\n"  # line 5: no such filter
         "client.products.create(name='Mug', price=1.5)\n"  # line 6: a float is not exact
         "total: int = client.products.list(status='active', price_gte='1').page().total\n"
         "names: list[str] = [product.name for product in client.products.list()]\n"

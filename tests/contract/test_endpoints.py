@@ -1,6 +1,8 @@
 """Every endpoint requires its token and scope, is closed to other stores, and responds as documented."""
 
+import ast
 from functools import cache
+from pathlib import Path
 from typing import Any, get_origin
 
 import jsonschema
@@ -8,12 +10,14 @@ import pytest
 from tests.support import notes
 from tests.support.shops import Shop
 
+import stoa
 from stoa.access.contract import SCOPES
 from stoa.api import ENDPOINTS, EVENTS
 from stoa.description import openapi
 from stoa.reference.document import inlined
 from stoa.rest.dispatch import PREFIX
 from stoa.rest.endpoint import Endpoint
+from stoa.rest.fault_codes import FAULT_CODES
 from stoa.rest.openapi.errors import errors_of
 from stoa.rest.problems import Refusal
 
@@ -57,7 +61,7 @@ async def test_the_scope_is_required(shop: Shop, endpoint: Endpoint) -> None:
     assert answer.json()["required_scope"] == endpoint.scope
     assert f'scope="{endpoint.scope}"' in answer.headers["www-authenticate"]
     for scope in covering:
-        client = await shop.client_with([scope])
+        client = await shop.client_with([scope, *{scope for _, scope in endpoint.field_scopes}])
         answer = await client.request(endpoint.method, address(endpoint), **body_of(endpoint))
         assert answer.status_code not in (401, 403)
 
@@ -104,8 +108,13 @@ async def test_an_unknown_field_is_refused(shop: Shop, endpoint: Endpoint) -> No
 
 
 def schema_of(endpoint: Endpoint, status: int, media: str = "application/json") -> dict[str, Any]:
+    """The schema of a response with all fields: nothing matches the schemas of sparse ones."""
     schema = described(endpoint)["responses"][str(status)]["content"][media]["schema"]
-    return {**schema, "components": openapi()["components"]}
+    components = openapi()["components"]
+    whole: dict[str, Any] = {
+        name: {"not": {}} if name.startswith("Sparse") else each for name, each in components["schemas"].items()
+    }
+    return {**schema, "components": {**components, "schemas": whole}}
 
 
 @cache
@@ -124,6 +133,10 @@ async def test_a_response_matches_the_openapi_document(shop: Shop, endpoint: End
         answer = await shop.client.get(path, params={"include": include} if include else {})
         assert answer.status_code == 200, answer.text
         jsonschema.validate(answer.json(), schema_of(endpoint, 200), cls=jsonschema.Draft202012Validator)
+    sparse = await shop.client.get(path, params={"fields": "id"})
+    if sparse.status_code == 200:
+        true = {**schema_of(endpoint, 200), "components": openapi()["components"]}
+        jsonschema.validate(sparse.json(), true, cls=jsonschema.Draft202012Validator)
     refused = await shop.client.get(f"{path}?surprise=1")
     jsonschema.validate(refused.json(), schema_of(endpoint, 400, "application/problem+json"))
 
@@ -171,12 +184,43 @@ def test_the_schemas_are_valid() -> None:
         assert name
 
 
-@pytest.mark.parametrize("code", sorted(Refusal.known))
+def texts_in(node: ast.expr) -> set[str]:
+    """The texts that an expression may have as its value."""
+    if isinstance(node, ast.IfExp):
+        return texts_in(node.body) | texts_in(node.orelse)
+    return {node.value} if isinstance(node, ast.Constant) and isinstance(node.value, str) else set()
+
+
+def fault_codes() -> set[str]:
+    """The codes that the source gives to faults: as a text, or as a name to which the same module assigns texts."""
+    found: set[str] = set()
+    for path in Path(stoa.__file__).parent.rglob("*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        assigned: dict[str, set[str]] = {}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                assigned.setdefault(node.targets[0].id, set()).update(texts_in(node.value))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Fault":
+                code = node.args[1]
+                found |= assigned.get(code.id, set()) if isinstance(code, ast.Name) else texts_in(code)
+    return found
+
+
+CODES_SENT = sorted(Refusal.known.keys() | fault_codes() | {"precondition_required"})
+
+
+def test_every_code_of_a_fault_is_declared() -> None:
+    assert fault_codes() - Refusal.known.keys() == set(FAULT_CODES)
+
+
+@pytest.mark.parametrize("code", CODES_SENT)
 async def test_every_error_code_has_a_page(shop: Shop, code: str) -> None:
-    kind = Refusal.known[code]
-    assert kind.title
-    assert kind.__doc__
-    assert 400 <= kind.status < 600
+    kind = Refusal.known.get(code)
+    if kind is not None:
+        assert kind.title
+        assert kind.__doc__
+        assert 400 <= kind.status < 600
     answer = await shop.service.get(f"/problems/{code}")
     assert answer.status_code == 200
     assert code in answer.text

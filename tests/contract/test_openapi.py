@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from typing import Any, cast
 
+import pytest
+
 from stoa.api import ENDPOINTS
 from stoa.description import openapi, openapi_bytes
 from stoa.reference.document import inlined
@@ -62,3 +64,43 @@ def test_each_error_status_lists_its_codes() -> None:
 
 def test_the_document_stays_small_enough_to_read() -> None:
     assert len(openapi_bytes()) < 650_000
+
+
+def objects(value: Any, at: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every schema of an object, with its place in the document."""
+    if isinstance(value, dict):
+        members = cast("dict[str, Any]", value)
+        kinds = members.get("type")
+        if kinds == "object" or (isinstance(kinds, list) and "object" in kinds):
+            yield at, members
+        for name, each in members.items():
+            if name not in ("example", "examples", "default"):
+                yield from objects(each, f"{at}/{name}")
+    elif isinstance(value, list):
+        for index, each in enumerate(cast("list[Any]", value)):
+            yield from objects(each, f"{at}/{index}")
+
+
+def test_every_object_says_which_members_it_takes() -> None:
+    said = {"properties", "additionalProperties", "patternProperties", "propertyNames"}
+    found = list(objects(openapi()))
+    assert len(found) > 100
+    assert not [at for at, schema in found if not said & schema.keys()], (
+        "TypeScript reads a bare object as an empty one"
+    )
+
+
+def test_events_have_a_tag_of_their_own() -> None:
+    operations = {tag for path in openapi()["paths"].values() for each in path.values() for tag in each["tags"]}
+    events = {tag for path in openapi()["webhooks"].values() for each in path.values() for tag in each["tags"]}
+    assert events == {"Events"}
+    assert not operations & events
+    assert {tag["name"] for tag in openapi()["tags"]} == operations | events
+
+
+@pytest.mark.parametrize("resource", ["product", "customer"])
+def test_an_import_declares_the_response_to_prefer_wait(resource: str) -> None:
+    operation = operations()[f"create_{resource}_import"]
+    content = {status: operation["responses"][status]["content"]["application/json"] for status in ("200", "202")}
+    assert content["200"]["schema"] == content["202"]["schema"], "the job, finished or not"
+    assert "Prefer" in [each["name"] for each in operation["parameters"]]

@@ -113,11 +113,11 @@ async def test_a_deleted_address_is_not_found(shop: Shop) -> None:
 
 async def test_metadata_keys_and_values_are_accepted_up_to_their_limits(shop: Shop) -> None:
     jun = await created(shop, JUN)
-    most = {"a" * 64: "x" * 1_000, "0_.-": 1.5, "n": -3, "yes": True, "shared." + "b" * 57: "", "plain": "é€\U0001d54f"}
+    most = {"a" * 64: "x" * 1_000, "0_.-": 1.5, "N": -3, "yes": True, "shared." + "b" * 57: "", "plain": "é€\U0001d54f"}
     entries = await merged(shop, jun["id"], most)
     assert {each["key"]: each["value"] for each in entries} == most
     wrongs: list[dict[str, Any]] = [
-        *({key: 1} for key in ("a" * 65, "A", "a b", "")),
+        *({key: 1} for key in ("a" * 65, "a/b", "a b", "")),
         {"k": "x" * 1_001},
         {"k": []},
         {"k": {}},

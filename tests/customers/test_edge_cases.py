@@ -98,7 +98,7 @@ async def test_concurrent_orders_and_changes_of_one_customer_are_all_counted(sho
     path = f"/customers/{jun['id']}"
     answers = await asyncio.gather(
         *(shop.client.post("/orders", json=body) for _ in range(8)),
-        *(shop.client.patch(f"{path}/metadata", json={f"k{n}": n}) for n in range(4)),
+        *(shop.client.patch(f"{path}/metadata", json={f"shared.k{n}": n}) for n in range(4)),
         *(shop.client.post(f"{path}/addresses", json=HOUSE) for _ in range(4)),
     )
     assert {answer.status_code for answer in answers} == {200, 201}

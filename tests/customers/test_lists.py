@@ -92,7 +92,7 @@ async def test_updated_since_keeps_a_copy_in_sync(shop: Shop) -> None:
     ids = await crowd(shop)
     everything = (await shop.client.get("/customers", params={"sort": "updated_at"})).json()["data"]
     since = everything[-1]["updated_at"]
-    await patched(shop, f"/customers/{ids['Lee']}/metadata", {"seen": True})
+    await patched(shop, f"/customers/{ids['Lee']}/metadata", {"shared.seen": True})
     assert (await shop.client.delete(f"/customers/{ids['Jun']}")).status_code == 204
     query = {"updated_since": since, "include_deleted": "true", "sort": "updated_at"}
     changed = (await shop.client.get("/customers", params=query)).json()["data"]

@@ -1,6 +1,7 @@
 """The embedded server starts, keeps its data and stops cleanly, whichever process is killed."""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -89,6 +90,28 @@ async def test_a_new_folder_becomes_a_durable_server(folder: Path) -> None:
     assert others == ["on", "on", "on", ""]
     assert not superuser
     assert (folder / "data").stat().st_mode & 0o077 == 0
+
+
+RULES = "SELECT DISTINCT type || ' ' || auth_method FROM pg_hba_file_rules WHERE auth_method IS DISTINCT FROM 'reject'"
+
+
+def test_the_server_is_reachable_only_through_its_socket(folder: Path) -> None:
+    """Also if the data folder is from a release that trusted every host, or the address was changed by SQL."""
+    with EmbeddedPostgres(folder, durable=False) as server:
+        as_superuser = server.dsn.replace("stoa@", "postgres@")
+        assert query(as_superuser, RULES) == "local trust"
+        assert "trust" not in "".join(re.findall(r"^host.*", (folder / "data/pg_hba.conf").read_text(), re.MULTILINE))
+        query(as_superuser, "ALTER SYSTEM SET listen_addresses = '127.0.0.1'")
+    with (folder / "data/pg_hba.conf").open("a") as rules:
+        rules.write("host all all 0.0.0.0/0 trust\n")
+    with EmbeddedPostgres(folder, durable=False) as server:
+        assert query(as_superuser, RULES) == "local trust"
+        assert query(server.dsn, "SELECT current_user || current_setting('listen_addresses')") == "stoa"
+        sockets = {str(link.readlink()) for link in Path(f"/proc/{postmaster(folder)}/fd").iterdir()}
+        listening = [
+            line.split() for name in ("tcp", "tcp6") for line in Path(f"/proc/net/{name}").read_text().splitlines()
+        ]
+        assert not [line for line in listening if f"socket:[{line[9]}]" in sockets]
 
 
 def test_data_survives_a_restart(folder: Path) -> None:

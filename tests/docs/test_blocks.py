@@ -90,6 +90,12 @@ COVERED = [
     Coverage(
         "webhooks.md",
         "python",
+        "def receive(",
+        "webhooks/test_guide.py::test_the_receiver_handles_each_event_once_though_several_share_a_version",
+    ),
+    Coverage(
+        "webhooks.md",
+        "python",
         "def follow(",
         "webhooks/test_guide.py::test_the_feed_loop_receives_every_event",
     ),

@@ -15,14 +15,17 @@ from stoa import telemetry
 from stoa.access.contract import SCOPES, OAuthError
 from stoa.api import ENDPOINTS
 from stoa.cli import cli
+from stoa.rest.endpoint import Endpoint
 from stoa.rest.openapi.errors import errors_of
 from stoa.rest.problems import Refusal
+from stoa.rest.scopes import EACH
 from stoa.settings import Settings, described
 from tests.docs.pages import DECISIONS, GUIDES, OPERATIONS, PAGES, ROOT, blocks, prose, rows
 
 EVERY_PAGE = [pytest.param(page, id=page.relative_to(ROOT).as_posix()) for page in PAGES]
 RECORDS = [pytest.param(page, id=page.name) for page in sorted(DECISIONS.glob("*.md"))]
 
+_METHODS = ("GET ", "POST ", "PUT ", "PATCH ", "DELETE ")
 _INLINE = re.compile(r"`([^`\n]+)`")
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
@@ -62,6 +65,21 @@ def test_every_token_endpoint_error_is_documented_with_its_status() -> None:
 def test_every_scope_is_documented_with_its_description() -> None:
     documented = {cells[0]: cells[1] for cells in rows(GUIDES / "authentication.md") if len(cells) == 2}
     assert {scope: meaning for scope, meaning in documented.items() if ":" in scope} == SCOPES
+
+
+def test_every_operation_is_documented_with_its_scopes() -> None:
+    documented = [cells for cells in rows(GUIDES / "authentication.md") if cells[0].startswith(_METHODS)]
+    assert [[cell.replace("`", "") for cell in cells] for cells in documented] == [
+        [f"{endpoint.method} {endpoint.path}", endpoint.scope, _further_scopes(endpoint)] for endpoint in ENDPOINTS
+    ]
+
+
+def _further_scopes(endpoint: Endpoint) -> str:
+    """Return the scopes that fields of the request need, each with its fields."""
+    scopes: dict[str, list[str]] = {}
+    for path, scope in endpoint.field_scopes:
+        scopes.setdefault(scope, []).append(".".join(path).replace(f".{EACH}", "[]"))
+    return "; ".join(f"{scope} for {', '.join(sorted(fields))}" for scope, fields in scopes.items())
 
 
 def test_every_make_target_is_in_the_readme() -> None:
@@ -196,7 +214,7 @@ def test_no_page_names_a_private_host_or_path(page: Path) -> None:
     assert not re.search(r"(?<![\w.])/(?:work|home|root|tmp|usr|var)/", text)
 
 
-@pytest.mark.parametrize(("file", "currency"), [("catalogue.json", "USD"), ("second.json", "JPY")])
+@pytest.mark.parametrize(("file", "currency"), [("catalog.json", "USD"), ("second.json", "JPY")])
 def test_the_readme_states_the_demos_product_counts(file: str, currency: str) -> None:
     document = msgspec.json.decode((ROOT / "src/stoa/demo" / file).read_bytes())
     store, count = document["store"], len(document["products"])

@@ -8,17 +8,19 @@ import pytest
 from tests.support.service import WITH_NOTES, Service, free_port, new_database
 
 BODY_SECONDS = "2"
+SEND_SECONDS = 4
 
 
 @pytest.fixture(scope="session")
 async def service(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> AsyncIterator[Service]:
-    """Two workers with metrics and a short time limit for bodies, on a database of the test server."""
+    """Two workers with metrics and short time limits for bodies and slow readers, on a database of the test server."""
     url = await new_database(f"fault_{worker_id}_{os.getpid()}")
     running = Service(
         tmp_path_factory.mktemp("service"),
         database_url=url,
         command=WITH_NOTES,
         metrics=f"127.0.0.1:{free_port()}",
+        send_seconds=SEND_SECONDS,
     )
     running.environment["BODY_SECONDS"] = BODY_SECONDS
     with running:

@@ -201,7 +201,7 @@ async def test_a_backup_with_other_migrations_is_refused(source: str, tmp_path: 
         await restore(source, settings_for(tmp_path), file, replace=True)
 
 
-async def test_a_key_from_the_environment_is_not_in_the_backup_and_required_to_restore(
+async def test_a_key_from_the_environment_is_not_in_the_backup_and_is_required_to_restore(
     source: str, target: str, tmp_path: Path
 ) -> None:
     file = await saved(source, tmp_path)
@@ -274,8 +274,8 @@ async def keep_writing(account: Account) -> None:
             assert answer.status_code == 200, answer.text
 
 
-async def test_a_busy_service_is_saved_and_restored_with_every_credential(tmp_path: Path) -> None:
-    """The whole procedure with the commands of an operator."""
+async def test_a_busy_service_is_backed_up_and_restored_with_every_credential(tmp_path: Path) -> None:
+    """Back up under load, drill and restore with the commands of an operator."""
     file = tmp_path / "stoa.backup"
     first = Service(tmp_path / "first", workers=1)
     del first.environment["STOA_SECRET_KEY"]  # so that the key is in the data folder

@@ -19,7 +19,7 @@ from stoa.db.migrate import migrate
 from stoa.db.pool import Database
 from stoa.events.notify import Notifier
 from stoa.settings import load, secret_key
-from stoa.webhooks.http.signing import new_secret
+from stoa.webhooks.http.message import new_secret
 from tests.conftest import SECRET_KEY
 from tests.fault.test_lost_database import Postgres
 from tests.support.receivers import Receiver
@@ -114,13 +114,13 @@ class Workers:
             self.kills += 1
 
     def suspend_most(self) -> list[subprocess.Popen[bytes]]:
-        """Suspend all but one."""
+        """Suspend all workers but one."""
         for member in self._members[1:]:
             member.send_signal(SIGSTOP)
         return self._members[1:]
 
     def close(self) -> list[int]:
-        """Stop all; returns their exit codes."""
+        """Stop all workers; returns their exit codes."""
         for member in self._members:
             member.send_signal(SIGTERM)
         return [member.wait(60) for member in self._members]

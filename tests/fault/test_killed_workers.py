@@ -15,16 +15,16 @@ KILLS = 6
 
 
 async def write(client: httpx.AsyncClient, title: str) -> int:
-    """Create a note as a careful app does: retry with the same key until it succeeds; returns the number of tries."""
+    """Create a note as a careful app does: retry with the same key until it succeeds; returns the number of attempts."""
     async with asyncio.timeout(PATIENCE_S):
-        for tries in range(1, 10_000):
+        for attempts in range(1, 10_000):
             try:
                 body, key = {"title": title, "price": "1.00"}, {"idempotency-key": title}
                 answer = await client.post("/notes", json=body, headers=key)
             except httpx.TransportError:
                 answer = None
             if answer is not None and answer.status_code == 201:
-                return tries
+                return attempts
             assert answer is None or answer.status_code in (409, 503), answer.text
             await asyncio.sleep(0.05)
     raise AssertionError

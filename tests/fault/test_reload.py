@@ -14,7 +14,7 @@ from stoa.db.pool import connect
 from tests.support.partial_request import PartialRequest
 from tests.support.service import PATIENCE_S, WITH_NOTES, Service, alive, new_database, until
 
-# What a new release changes: every response names it, and so does the schema.
+# The changes of a new release: every response and the schema name it.
 NEW_CODE = """
 
 class NewRelease(Application):
@@ -71,7 +71,7 @@ def install_new_release(package: Path) -> None:
 
 
 async def call(service: Service, releases: set[str], failures: list[str], done: asyncio.Event) -> None:
-    """Send requests until `done`, now on a new connection and now on an old one, and note the release that answers."""
+    """Send requests until `done`, on new and on open connections in turn, and record the release that responds."""
     while not done.is_set():
         async with service.client() as client:
             for _ in range(5):

@@ -2,8 +2,11 @@
 
 import asyncio
 import resource
+import socket
 import time
+from pathlib import Path
 
+from tests.fault.conftest import SEND_SECONDS
 from tests.support.partial_request import PartialRequest
 from tests.support.service import Service
 
@@ -64,3 +67,49 @@ async def test_a_body_that_arrives_too_slowly_gets_408(service: Service) -> None
         dripping = asyncio.create_task(request.drip())
         assert await request.status() == 408
         dripping.cancel()
+
+
+UNREAD = b"GET /openapi.json HTTP/1.1\r\nhost: localhost\r\n\r\n" * 40  # far more than the kernel buffers
+
+
+def connect(port: int) -> socket.socket:
+    """A client that has sent its requests and reads nothing."""
+    client = socket.create_connection(("127.0.0.1", port))
+    client.sendall(UNREAD)
+    return client
+
+
+def open_connections(port: int) -> set[int]:
+    """The ports of the clients whose connection the service holds open."""
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    established = [row for row in rows if row[3] == "01" and row[1].endswith(f":{port:04X}")]
+    return {int(row[2].split(":")[1], 16) for row in established}
+
+
+async def test_clients_that_do_not_read_are_closed_and_block_no_others(service: Service) -> None:
+    account = await service.account("unread")
+    clients = [connect(service.port) for _ in range(30)]
+    try:
+        ports = {client.getsockname()[1] for client in clients}
+        assert open_connections(service.port) >= ports
+        assert await account.statuses() == {200}
+        async with asyncio.timeout(LATEST_S):
+            while open_connections(service.port) & ports:
+                await asyncio.sleep(0.1)
+    finally:
+        for client in clients:
+            client.close()
+
+
+async def test_a_client_that_reads_slowly_gets_the_whole_response(service: Service) -> None:
+    async with service.client() as other:
+        size = len((await other.get("/openapi.json", headers={"accept-encoding": "identity"})).content)
+    client = connect(service.port)
+    client.settimeout(LATEST_S)
+    received, started = 0, time.monotonic()
+    with client:
+        while received < 40 * size:
+            pause = SEND_SECONDS / 4 if time.monotonic() < started + 2 * SEND_SECONDS else 0
+            await asyncio.sleep(pause)
+            received += len(await asyncio.to_thread(client.recv, 262_144))
+    assert time.monotonic() - started > 2 * SEND_SECONDS

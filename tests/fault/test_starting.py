@@ -1,5 +1,6 @@
 """A failed start is reported in one line that names what to change."""
 
+import json
 import os
 import socket
 import subprocess
@@ -46,6 +47,13 @@ def test_an_unknown_variable_is_reported_with_the_most_similar_setting(tmp_path:
     assert "warning: STOA_WOKERS is not a setting; did you mean STOA_WORKERS?" in ended.stderr.splitlines()
 
 
+def test_an_invitation_names_the_address_of_the_running_service(service: Service) -> None:
+    """Also if the command has another port in its settings, because the service was started with `--port`."""
+    done = service.run("account", "invite", "guest@example.com", "--json", port=8000)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["address"].startswith(f"http://localhost:{service.port}/portal/invitation/")
+
+
 def test_a_second_service_on_the_same_port_is_refused(service: Service, tmp_path: Path) -> None:
     line = refusal(service.run("serve", data_dir=tmp_path))
     assert f"STOA_PORT={service.port}" in line
@@ -86,7 +94,7 @@ def test_a_second_service_on_the_same_folder_is_refused(embedded: Service) -> No
     assert embedded.status("/ready") == 200
 
 
-async def test_of_two_services_that_start_at_once_on_one_port_one_is_refused(tmp_path: Path) -> None:
+async def test_one_of_two_services_that_start_at_once_on_one_port_is_refused(tmp_path: Path) -> None:
     url = await new_database(f"twins_{os.getpid()}")
     one = Service(tmp_path / "one", database_url=url)
     with closing(one), closing(Service(tmp_path / "other", database_url=url, port=one.port)) as other:

@@ -1,7 +1,9 @@
 """Telemetry: log lines contain only allowed fields and no personal data, and metrics are summed over workers."""
 
+import asyncio
 import json
 import os
+import secrets
 
 import httpx
 import msgspec
@@ -15,6 +17,7 @@ from stoa.telemetry import LOGGED
 from tests.support.service import Account, Service, new_database
 from tests.support.shops import service_client
 
+DIGITS_AS_LETTERS = str.maketrans("0123456789", "GHIJKLMNOP")
 KEY, QUERY, EMAIL, DETAIL = "canary-key-5521", "canary-query-5521", "canary-5521@example.com", "secret detail"
 
 
@@ -23,6 +26,11 @@ def metric(text: str, name: str, **labels: str) -> float:
     lines = [line for line in text.splitlines() if line.startswith(f"{name}{{")]
     chosen = [line for line in lines if all(f'{key}="{value}"' in line for key, value in labels.items())]
     return sum(float(line.rsplit(" ", 1)[1]) for line in chosen)
+
+
+def series(text: str) -> set[str]:
+    """The name and labels of each series."""
+    return {line.rsplit(" ", 1)[0] for line in text.splitlines() if not line.startswith("#")}
 
 
 async def scrape(service: Service) -> str:
@@ -46,6 +54,38 @@ async def test_metrics_are_summed_over_workers_and_not_served_by_the_api(service
         assert metric(after, "stoa_requests_total", **labels) - metric(before, "stoa_requests_total", **labels) == grown
     assert metric(after, "stoa_request_seconds_count", operation="list_products") >= 30
     assert service.status("/metrics") == 404
+
+
+async def raw_request(port: int, line: str) -> None:
+    """Send one request line as it is, and read the response."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(f"{line} HTTP/1.1\r\nhost: {secrets.token_hex(4)}.example.com\r\nconnection: close\r\n\r\n".encode())
+    response = await reader.read()
+    writer.close()
+    await writer.wait_closed()
+    assert response.startswith((b"HTTP/1.1 3", b"HTTP/1.1 4")), response[:200]
+
+
+async def test_callers_cannot_create_series_or_log_values(service: Service) -> None:
+    account = await service.account("series")
+    paths = ("/", "/docs", "/oauth/token", "/portal", "/nowhere", f"/stores/{account.handle}/api/v3/app/products")
+    for path in paths:  # creates the series of each path
+        for method in ("GREET", "HELLO"):
+            await raw_request(service.port, f"{method} {path}/")
+            await raw_request(service.port, f"{method} {path}")
+    before = series(await scrape(service))
+    words = [secrets.token_hex(4).upper().translate(DIGITS_AS_LETTERS) for _ in range(40)]
+    for word in words:
+        for path in paths:
+            await raw_request(service.port, f"{word} {path}")
+            await raw_request(service.port, f"{word} {path}/{word}")
+            await raw_request(service.port, f"GET {path}/{word}?{word}={word}")
+    after = await scrape(service)
+    # A worker adds the series of a path when it first answers it; with 40 words, each word would add its own.
+    assert len(series(after)) < len(before) + len(words)
+    assert metric(after, "stoa_requests_total", method="other") > len(words) * len(paths)
+    for text in (after, service.output()):
+        assert not [word for word in words if word in text]
 
 
 async def provoke(account: Account, wrong_secret: str) -> list[httpx.Response]:

@@ -52,7 +52,7 @@ class Line(msgspec.Struct, frozen=True):
 async def call(
     folder: Path, lines: Sequence[Line], *, callers: int, seconds: float, think_ms: float = 0, name: str = "callers"
 ) -> Outcome:
-    """Run this many callers for this long."""
+    """Run a number of concurrent callers for a number of seconds."""
     wrk = shutil.which("wrk")
     if wrk is None:
         raise click.ClickException("wrk is missing: install it with your package manager")

@@ -16,7 +16,7 @@ MOST = 1.5
 
 
 async def crowd_out(folder: Path, seconds: float) -> bool:
-    """Measure the neighbors in turns, alone and together with the greedy app."""
+    """Measure the other stores alternately without and with the greedy app."""
     with Service(folder, workers=2, access_log=False, log_level="error") as service:
         others = [await service.account(f"neighbor-{n}") for n in range(NEIGHBORS)]
         for account in others:

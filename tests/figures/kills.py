@@ -19,7 +19,7 @@ SLOWEST_S = 120
 
 
 async def kill_under_load(folder: Path, workers: int, databases: int, minutes: float) -> bool:
-    """Kill this many, or until the time limit; returns whether nothing was lost."""
+    """Kill this many processes, or stop at the time limit; returns whether no write was lost."""
     with Service(folder, workers=2, access_log=False) as service:
         trade = Trade(await service.account("killed", burst=10_000_000, refill=1_000_000))
         await trade.create_products()
@@ -39,7 +39,7 @@ async def kill_under_load(folder: Path, workers: int, databases: int, minutes: f
 
 
 async def _kill(trade: Trade, times: int, deadline: float, victim: Callable[[], int], name: str) -> int:
-    """Kill this many times, or until the time limit; returns how often."""
+    """Kill this many times, or stop at the time limit; returns the number of kills."""
     for turn in range(1, times + 1):
         if time.monotonic() > deadline:
             return turn - 1

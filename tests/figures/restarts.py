@@ -15,7 +15,7 @@ SLOWEST_S = 180
 
 
 async def restart_under_load(folder: Path, times: int, minutes: float) -> bool:
-    """Reload this many times, or until the time limit; returns whether no request failed."""
+    """Reload this many times, or stop at the time limit; returns whether no request failed."""
     with Service(folder, workers=2, access_log=False) as service:
         trade = Trade(await service.account("restarted", burst=10_000_000, refill=1_000_000))
         await trade.create_products()

@@ -41,7 +41,7 @@ class Trade:
     def __init__(self, account: Account) -> None:
         self.account = account
         self.ledger: list[Write] = []
-        self.trouble: Counter[str] = Counter()  # unacknowledged tries, by status or error
+        self.trouble: Counter[str] = Counter()  # unacknowledged attempts, by status or error
         self.wrong: list[str] = []  # unexpected error responses
         self.reads = 0
         self.over = asyncio.Event()
@@ -130,7 +130,7 @@ async def send(client: httpx.AsyncClient, write: Write) -> httpx.Response:
 
 
 class Verification(msgspec.Struct):
-    """The comparison of the ledger with the database; every number but the first should be 0."""
+    """The comparison of the ledger with the database. Every number except the first should be 0."""
 
     acknowledged: int
     lost: int = 0

@@ -50,9 +50,7 @@ parameters = {
 page = list_products.sync(client=client, **parameters)
 entry = ListProductsMetadata.from_dict({"metadata[wood]": "Birch"})
 by_entry = list_products.sync(client=client, ids=ids, metadata=entry)
-# Its classes require every field, so a response limited by `fields` is read as plain JSON.
-request = list_products._get_kwargs(ids=ids[:1], fields=[ProductField.ID, ProductField.NAME])
-smaller = client.get_httpx_client().request(**request).json()
+smaller = list_products.sync(client=client, ids=ids[:1], fields=[ProductField.ID, ProductField.NAME]).to_dict()
 print(json.dumps([[each.name for each in page.data], [each.name for each in by_entry.data], list(smaller["data"][0])]))
 """
 

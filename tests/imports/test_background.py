@@ -1,4 +1,4 @@
-"""A service starts one worker for imports, which ends with it."""
+"""A service starts one worker for imports, and the worker ends with the service."""
 
 import asyncio
 import gzip

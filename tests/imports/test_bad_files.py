@@ -1,6 +1,7 @@
 """Unusable files are refused on upload, and nothing is stored."""
 
 import gzip
+import json
 import time
 from typing import Any
 
@@ -95,12 +96,27 @@ async def test_a_csv_file_with_broken_quotes_is_refused(shop: Shop, content: byt
         (b"[]", 422, "validation_failed"),
         (b'{"items":{}}', 422, "validation_failed"),
         (b'{"items":[],"more":1}', 422, "validation_failed"),
+        (b'{"items":' + b"[" * 20_000, 400, "malformed_json"),
+        (b'{"items":[' + b'{"a":[' * 20_000 + b"]}" * 20_000 + b"]}", 400, "malformed_json"),
+        (b"[" * 20_000 + b"]" * 20_000, 422, "validation_failed"),
         (b'{"items":[1,\xff]}', 400, "malformed_json"),
         (b'{"items":[' + b"{}," * 1_000 + b"{}]}", 413, "too_many_rows"),
         (b'{"items":["' + b"x" * 1_100_000 + b'"]}', 413, "payload_too_large"),
         (b'{"items":["' + b"x" * 17_000_000 + b'"]}', 413, "payload_too_large"),
     ],
-    ids=["cut", "an array", "no array", "another field", "not UTF-8", "1,001 items", "a huge item", "a huge file"],
+    ids=[
+        "cut",
+        "an array",
+        "no array",
+        "another field",
+        "only brackets",
+        "nested objects",
+        "nested arrays",
+        "not UTF-8",
+        "1,001 items",
+        "a huge item",
+        "a huge file",
+    ],
 )
 async def test_json_that_is_not_a_list_of_items_is_refused(shop: Shop, content: bytes, status: int, code: str) -> None:
     answered, problem = await refused(shop, content, JSON)
@@ -185,6 +201,8 @@ async def test_an_interrupted_upload_stores_nothing(shop: Shop) -> None:
                     (b"content-type", NDJSON.encode())],
     }  # fmt: skip
     await shop.application(scope, receive, keep)
-    assert sent == []
+    start, body = sent
+    assert (start["status"], json.loads(body["body"])["code"]) == (400, "malformed_request")
+    assert b"x-request-id" in dict(start["headers"])
     for table in ("imports", "import_parts", "import_queue"):
         assert not await shop.db.fetch(f"SELECT 1 FROM {table} WHERE store_id = $1", shop.store_id)

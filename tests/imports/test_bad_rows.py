@@ -11,8 +11,8 @@ from tests.support.shops import SHIRT, Shop
 
 def shirt_of(count: int) -> dict[str, Any]:
     """A product with this many sizes and colors."""
-    kinds = [{"Size": f"S{number % 20}", "Colour": f"C{number // 20}"} for number in range(count)]
-    options = [{"name": name, "values": sorted({kind[name] for kind in kinds})} for name in ("Size", "Colour")]
+    kinds = [{"Size": f"S{number % 20}", "Color": f"C{number // 20}"} for number in range(count)]
+    options = [{"name": name, "values": sorted({kind[name] for kind in kinds})} for name in ("Size", "Color")]
     variants = [
         {"sku": f"V-{place}", "option_values": kind, "stock": {"on_hand": 1}} for place, kind in enumerate(kinds)
     ]
@@ -41,6 +41,14 @@ async def test_faulty_rows_fail_and_the_others_succeed(shop: Shop) -> None:
         "created",
         *["failed"] * 4,
     ]
+
+
+async def test_a_deeply_nested_row_fails_by_itself(shop: Shop) -> None:
+    deep = b'{"sku":' + b"[" * 20_000 + b"]" * 20_000 + b"}"
+    job = await import_file(shop, lines([mug(1)]) + deep + b"\n")
+    assert (job["counts"]["created"], [(e["row"], e["code"]) for e in job["errors"]]) == (1, [(2, "malformed_json")])
+    job = await import_file(shop, sheet("json", [deep.decode()]), CSV)
+    assert [(e["row"], e["code"]) for e in job["errors"]] == [(1, "malformed_json")]
 
 
 async def test_a_job_fails_if_every_row_fails(shop: Shop) -> None:
@@ -101,7 +109,7 @@ async def test_records_of_one_product_must_agree(shop: Shop) -> None:
     content = sheet("external_id name price sku option.Size", ["a", "A", "1", "A-S", "S"], ["a", "B", "1", "A-M", "M"])
     job = await import_file(shop, content, CSV, match_by="external_id")
     assert [(e["row"], e["pointer"], e["code"]) for e in job["errors"]] == [(1, "/name", "invalid_format")]
-    assert len(await failures(shop, job["id"])) == 2, "both records are given back"
+    assert len(await failures(shop, job["id"])) == 2, "the report contains both records"
 
 
 @pytest.mark.parametrize(
@@ -144,6 +152,6 @@ async def test_a_job_shows_its_first_hundred_faults(shop: Shop) -> None:
     assert len(await failures(shop, job["id"])) == 150
 
 
-async def test_faults_repeat_little_of_the_input(shop: Shop) -> None:
+async def test_faults_quote_only_a_short_part_of_the_input(shop: Shop) -> None:
     job = await import_file(shop, lines([{"sku": "x" * 90, "n" * 5_000: 1, "name": "y" * 5_000, "price": "z" * 5_000}]))
     assert len(msgspec.json.encode(job)) < 2_500

@@ -62,7 +62,7 @@ async def test_programs_read_the_job_as_json(stoa: Stoa, shop: Shop, tmp_path: P
     file = tmp_path / "mugs.csv.gz"
     file.write_bytes(gzip.compress(sheet("sku name price", ["A", "x", "1"], ["B", "", "1"])))
     done = await stoa("products", str(file), "--store", shop.store.handle, "--dry-run", "--json")
-    assert done.exit_code == 4, "not every row was right"
+    assert done.exit_code == 4, "some rows failed"
     job = json.loads(done.stdout)
     assert (job["status"], job["counts"]["created"], job["errors"][0]["row"]) == ("partially_succeeded", 1, 2)
     assert await catalog(shop) == {}
@@ -93,7 +93,7 @@ async def test_a_missing_file_is_named(stoa: Stoa, shop: Shop) -> None:
     assert "nowhere.csv cannot be read: No such file or directory\n" in done.output
 
 
-async def test_a_command_follows_the_rules_of_a_request(stoa: Stoa, shop: Shop, tmp_path: Path) -> None:
+async def test_a_command_refuses_the_same_options_as_a_request(stoa: Stoa, shop: Shop, tmp_path: Path) -> None:
     file = tmp_path / "mugs.csv"
     file.write_bytes(sheet("id name price", ["7", "x", "1"]))
     done = await stoa("products", str(file), "--store", shop.store.handle, "--mode", "create", "--match-by", "id")

@@ -87,7 +87,7 @@ async def test_csv_records_with_one_key_are_variants_of_one_product(shop: Shop) 
     job = await import_file(
         shop,
         sheet(
-            "external_id name price sku option.Size option.Colour variant.price stock.on_hand",
+            "external_id name price sku option.Size option.Color variant.price stock.on_hand",
             ["erp-1", "Shirt", "59", "S-S", "S", "Blue", "", "1"],
             ["erp-1", "", "", "S-M", "M", "Blue", "61", "2"],
             ["erp-1", "Shirt", "59", "S-L", "L", "Red", "", "3"],
@@ -101,14 +101,14 @@ async def test_csv_records_with_one_key_are_variants_of_one_product(shop: Shop) 
     shirt = found["Shirt"]
     assert shirt["options"] == [
         {"name": "Size", "values": ["S", "M", "L"]},
-        {"name": "Colour", "values": ["Blue", "Red"]},
+        {"name": "Color", "values": ["Blue", "Red"]},
     ]
     assert [(v["sku"], v["price"], v["stock"]["on_hand"]) for v in shirt["variants"]] == [
         ("S-S", None, 1),
         ("S-M", "61.00", 2),
         ("S-L", None, 3),
     ]
-    assert found["Cap"]["variants"][0]["option_values"] == {"Size": "One", "Colour": "Red"}
+    assert found["Cap"]["variants"][0]["option_values"] == {"Size": "One", "Color": "Red"}
 
 
 async def test_csv_can_add_and_change_variants_of_an_existing_product(shop: Shop) -> None:
@@ -172,7 +172,7 @@ async def test_quotes_commas_and_newlines_in_cells_are_kept(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
-async def test_spreadsheets_of_other_countries_use_other_delimiters(shop: Shop, delimiter: str) -> None:
+async def test_the_delimiter_of_a_csv_file_is_detected(shop: Shop, delimiter: str) -> None:
     content = f"sku{delimiter}name{delimiter}price\nD-1{delimiter}Dish{delimiter}7.50\n".encode()
     job = await import_file(shop, content, CSV)
     assert (job["status"], (await catalog(shop))["Dish"]["price"]) == ("succeeded", "7.50")

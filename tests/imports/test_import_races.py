@@ -90,7 +90,7 @@ async def assert_no_deadlock(
     key: str,
     put: Callable[[Shop, Executor, dict[str, Any]], Awaitable[None]],
 ) -> None:
-    """Both workers wait at a row that is rolled back in the end, while they hold locks on the rows before it."""
+    """Both workers wait for a row that is rolled back in the end, while they hold locks on the rows before it."""
     address, media = f"/{resource}/imports", {"content-type": NDJSON}
     jobs = [
         (await shop.client.post(address, content=lines(file), headers=media, params={"match_by": key})).json()["data"]

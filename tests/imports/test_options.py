@@ -71,6 +71,16 @@ async def test_rows_are_matched_by_the_chosen_key(shop: Shop) -> None:
     assert set(await catalog(shop)) == {"By a variant's SKU", "By id"}
 
 
+async def test_a_row_cannot_change_the_sku_of_its_product(shop: Shop) -> None:
+    mug_id, _ = await shop.add(mug(1), SHIRT)
+    job = await import_file(shop, lines([{"id": mug_id, "sku": "OTHER", "name": "Changed"}]), match_by="id")
+    assert [(e["pointer"], e["code"]) for e in job["errors"]] == [("/sku", "read_only_field")]
+    variant = (await shop.client.get(f"/products/{mug_id}/variants")).json()["data"][0]["id"]
+    nested = {"id": mug_id, "variants": [{"id": variant, "sku": "OTHER"}]}
+    assert (await import_file(shop, lines([nested]), match_by="id"))["counts"]["updated"] == 1
+    assert (await shop.client.get(f"/products/{mug_id}")).json()["data"]["sku"] == "OTHER"
+
+
 async def test_a_row_without_an_id_is_new_when_matched_by_id(shop: Shop) -> None:
     job = await import_file(shop, lines([mug(1)]), match_by="id")
     assert job["counts"]["created"] == 1

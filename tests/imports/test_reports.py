@@ -44,7 +44,7 @@ async def test_failed_rows_are_returned_as_csv_for_correction(shop: Shop) -> Non
     assert set(await catalog(shop)) == {"Apple", "Banana", "Cherry", "Date"}
 
 
-async def test_a_report_of_a_report_has_its_columns_once(shop: Shop) -> None:
+async def test_a_report_that_is_uploaded_again_has_the_error_columns_once(shop: Shop) -> None:
     job = await import_file(shop, sheet("sku name price", ["A", "", "1"]), CSV)
     answer = await shop.client.get(f"/products/imports/{job['id']}", headers={"accept": CSV})
     again = await import_file(shop, answer.content, CSV)

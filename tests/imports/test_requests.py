@@ -40,7 +40,7 @@ async def test_a_client_that_waits_gets_the_finished_job(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize("prefer", ["wait=1", "wait=0", "return=minimal", "wait=x"])
-async def test_a_client_that_waits_too_short_gets_the_queued_job(shop: Shop, prefer: str) -> None:
+async def test_a_client_that_does_not_wait_long_enough_gets_the_queued_job(shop: Shop, prefer: str) -> None:
     answer = await post(shop, lines([mug(1)]), prefer=prefer)
     assert (answer.status_code, answer.json()["data"]["status"]) == (202, "queued")
 

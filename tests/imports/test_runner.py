@@ -65,7 +65,7 @@ async def test_a_job_survives_killed_workers(shop: Shop, settings: Settings) -> 
     job = await send(shop, lines(mug(n) for n in range(count)))
     random_ = random.Random(7)
     for kills in range(4):
-        if kills > 1:  # the first time the lease expires by itself; later it is ended
+        if kills > 1:  # the first lease expires by itself; the test ends the later ones
             await shop.db.execute("UPDATE import_queue SET lease_until = now() WHERE store_id = $1", shop.store_id)
         before = (await job_of(shop, job["id"]))["counts"]["processed"]
         worker = start_worker(settings)

@@ -1,4 +1,4 @@
-"""Files as spreadsheets and clients really send them."""
+"""Files in the forms that spreadsheets and clients produce."""
 
 import asyncio
 
@@ -70,8 +70,8 @@ async def test_a_taken_key_of_a_nested_variant_is_reported_at_its_field(shop: Sh
 
 async def test_a_file_can_add_options_to_a_product(shop: Shop) -> None:
     await import_file(shop, lines([mug(1)]))
-    row = {"sku": "MUG-1", "options": [{"name": "Colour", "values": ["Red", "Blue"]}], "variants": [
-        {"sku": "MUG-1", "option_values": {"Colour": "Blue"}}, {"sku": "MUG-1R", "option_values": {"Colour": "Red"}},
+    row = {"sku": "MUG-1", "options": [{"name": "Color", "values": ["Red", "Blue"]}], "variants": [
+        {"sku": "MUG-1", "option_values": {"Color": "Blue"}}, {"sku": "MUG-1R", "option_values": {"Color": "Red"}},
     ]}  # fmt: skip
     job = await import_file(shop, lines([row]))
     assert job["status"] == "succeeded", await report(shop, job["id"])

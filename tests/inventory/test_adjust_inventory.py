@@ -155,7 +155,7 @@ async def test_a_deleted_variant_is_unknown_and_its_sku_is_free(shelves: Shelves
 
 async def test_an_item_names_its_variant_by_exactly_one_key(shelves: Shelves) -> None:
     answer = await shelves.adjust(
-        {"quantity": 1}, {"sku": "SOCK-S", "variant_id": shelves.variants["SOCK-S"], "quantity": 1}, mode="independent"
+        {"quantity": 1}, {"sku": "SOCK-S", "variant_id": shelves.variants["SOCK-S"], "quantity": 1}
     )
     assert answer.status_code == 422
     assert faults(answer) == [("/items/0/variant_id", "required"), ("/items/1/sku", "invalid_format")]

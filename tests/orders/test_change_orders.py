@@ -73,7 +73,7 @@ async def test_after_shipping_or_cancelling_only_notes_tags_and_ids_change(store
     ("body", "fault"),
     [
         ({"discount_total": "16.01"}, ("/discount_total", "out_of_range")),
-        ({"shipping_total": "9999999999999.99", "tax_total": "9999999999999.99"}, ("/line_items", "out_of_range")),
+        ({"shipping_total": "9999999999999.99", "tax_total": "9999999999999.99"}, ("/shipping_total", "out_of_range")),
         ({"shipping_total": None}, ("/shipping_total", "invalid_type")),
         ({"contact": {"phone": "1"}}, ("/contact/phone", "invalid_format")),
         ({"contact": {"email": "nobody"}}, ("/contact/email", "invalid_format")),

@@ -46,6 +46,15 @@ async def test_a_guest_is_recognized_by_phone_or_email(store: SampleStore) -> No
     assert (found["order_id"], found["reasons"], found["score"]) == (first["id"], ["same_phone", "same_address"], 0.45)
 
 
+async def test_a_postal_code_may_be_written_with_or_without_its_space(store: SampleStore) -> None:
+    await store.place(("TEA", 2), contact={"email": ADA["email"]}, shipping_address=HOME)
+    second = await store.place(
+        ("POT-B", 1), contact={"email": ADA["email"]}, shipping_address={**HOME, "postal_code": "ba11aa"}
+    )
+    (found,) = await duplicates_of(store, second)
+    assert found["reasons"] == ["same_email", "same_address"]
+
+
 async def test_other_contacts_and_other_baskets_are_not_suspected(store: SampleStore) -> None:
     await store.place(("TEA", 2), customer=ADA, shipping_address=HOME)
     for lines, body in (
@@ -170,6 +179,15 @@ async def test_a_copy_keeps_prices_and_contact_but_not_progress(store: SampleSto
     (entry,) = await duplicates_of(store, order)
     assert (entry["order_id"], entry["kind"]) == (copy["id"], "copy")
     assert (await duplicates_of(store, copy), await duplicates_of(store, order, kind="suspected")) == ([], [])
+
+
+async def test_a_copy_of_a_refunded_order_has_no_payments(store: SampleStore) -> None:
+    order = await store.place(("TEA", 2), payment_status="paid")
+    await store.put_status(order, payment_status="partially_refunded", amount_refunded="3.00")
+    for status in ("draft", "pending"):
+        copy = (await copy_order(store, order, status=status))["data"]
+        assert (copy["payment_status"], copy["amount_paid"], copy["amount_refunded"]) == ("unpaid", "0.00", "0.00")
+        assert (copy["amount_due"], copy["balance"]) == ("16.00", "16.00")
 
 
 async def test_a_repriced_copy_drops_old_discounts_and_taxes(store: SampleStore) -> None:

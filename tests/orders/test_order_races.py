@@ -216,3 +216,23 @@ async def test_stock_stays_consistent_under_mixed_concurrent_calls(concurrent_sh
     answers = await run_concurrently(random_call() for _ in range(200))
     assert max(answer.status_code for answer in answers) < 500
     await store.assert_stock_is_consistent()
+
+
+async def test_the_last_order_of_a_customer_survives_concurrent_cancellations(concurrent_shop: Shop) -> None:
+    store = await SampleStore(concurrent_shop).add_products(product("A", 1000))
+    customer = (await store.client.post("/customers", json={"email": ADA["email"]})).json()["data"]
+    rng = random.Random(7)
+
+    async def place(minute: int) -> httpx.Response:
+        at = f"2026-01-01T10:{minute:02}:00Z"
+        return await store.post(("A", 1), customer_id=customer["id"], placed_at=at)
+
+    for _ in range(4):
+        orders = [(await place(rng.randrange(60))).json()["data"] for _ in range(5)]
+        cancellations = [store.put_status(order, status="cancelled") for order in orders]
+        calls = [*cancellations, *(place(rng.randrange(60)) for _ in range(5))]
+        rng.shuffle(calls)
+        assert {answer.status_code for answer in await run_concurrently(calls)} == {200, 201}
+        live = (await store.client.get("/orders", params={"status": "pending", "limit": 250})).json()["data"]
+        found = (await store.client.get(f"/customers/{customer['id']}")).json()["data"]
+        assert (found["orders_count"], found["last_order_at"]) == (len(live), max(each["placed_at"] for each in live))

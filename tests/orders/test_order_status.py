@@ -229,3 +229,108 @@ async def test_an_outdated_version_is_refused(store: SampleStore) -> None:
     assert (answer.status_code, answer.json()["current_version"]) == (412, 1)
     answer = await store.client.put(path, json={"status": "processing"}, headers={"if-match": '"1"'})
     assert (answer.status_code, answer.headers["etag"]) == (200, '"2"')
+
+
+# --- returned parts ----------------------------------------------------------------------------------------------------
+
+
+async def test_the_shipped_part_of_a_cancelled_order_can_be_returned(store: SampleStore) -> None:
+    order = await store.place(("TEA", 5), status="processing")
+    tea = order["line_items"][0]["id"]
+    await store.change_status(order, "shipped", line_items=[{"id": tea, "quantity": 2}])
+    await store.change_status(order, "cancelled")
+    await store.skip_events()
+    part = await store.change_status(order, "returned", line_items=[{"id": tea, "quantity": 1}])
+    assert (part["status"], part["fulfillment_status"]) == ("cancelled", "partially_fulfilled")
+    assert part["line_items"][0]["returned_quantity"] == 1
+    rest = await store.change_status(order, "returned", line_items=[{"id": tea, "quantity": 1}], comment="All back.")
+    assert (rest["status"], rest["fulfillment_status"], rest["allowed_transitions"]) == ("cancelled", "returned", [])
+    assert await store.stock("TEA") == (10, 0)
+    assert [kind for kind, *_ in await store.ledger(order)] == ["reserve", "commit", "release", "restock", "restock"]
+    assert await store.event_names() == ["status_changed", "status_changed"]
+    last = (await store.events())[-1]
+    assert last["changes"]["returned_quantity"] == [1, 2]
+    assert last["data"] == rest
+    entry = (await store.timeline(order))[0]
+    assert (entry["type"], entry["body"], entry["changes"]["returned_quantity"]) == (
+        "status_change",
+        "All back.",
+        [1, 2],
+    )
+    too_many = await store.put_status(order, status="returned", line_items=[{"id": tea, "quantity": 1}])
+    assert (too_many.status_code, codes(too_many)) == (422, [("/line_items/0/quantity", "out_of_range")])
+    await store.assert_stock_is_consistent()
+
+
+async def test_a_part_can_be_returned_while_the_rest_is_processing(store: SampleStore) -> None:
+    order = await store.place(("TEA", 5), status="processing")
+    portion = [{"id": order["line_items"][0]["id"], "quantity": 2}]
+    await store.change_status(order, "shipped", line_items=portion)
+    returned = await store.change_status(order, "returned", line_items=portion, restock=False)
+    assert (returned["status"], returned["fulfillment_status"]) == ("processing", "partially_fulfilled")
+    assert await store.stock("TEA") == (8, 3)
+    shipped = await store.change_status(order, "shipped")
+    assert (shipped["status"], shipped["fulfillment_status"]) == ("shipped", "fulfilled")
+    assert (await store.change_status(order, "returned"))["status"] == "returned"
+    assert await store.stock("TEA") == (8, 0)
+    await store.assert_stock_is_consistent()
+
+
+async def test_a_whole_order_is_returned_only_where_the_status_allows_it(store: SampleStore) -> None:
+    order = await store.place(("TEA", 2), status="processing")
+    await store.change_status(order, "shipped", line_items=[{"id": order["line_items"][0]["id"], "quantity": 1}])
+    answer = await store.put_status(order, status="returned")
+    assert (answer.status_code, answer.json()["code"]) == (409, "illegal_transition")
+    assert answer.json()["detail"].endswith("Send line_items to return shipped units.")
+
+
+# --- balance and refunds -----------------------------------------------------------------------------------------------
+
+
+async def test_a_partial_refund_requires_its_amount(store: SampleStore) -> None:
+    order = await store.place(("TEA", 2), payment_status="paid")
+    answer = await store.put_status(order, payment_status="partially_refunded")
+    assert (answer.status_code, codes(answer)) == (422, [("/amount_refunded", "required")])
+    assert await store.get(order) == order
+    refunded = await store.put_status(order, payment_status="partially_refunded", amount_refunded="3.00")
+    assert refunded.json()["data"]["amount_refunded"] == "3.00"
+    repeated = await store.put_status(order, payment_status="partially_refunded")
+    assert repeated.json()["data"] == refunded.json()["data"]
+
+
+async def test_the_balance_is_negative_if_the_shop_owes(store: SampleStore) -> None:
+    order = await store.place(("TEA", 3), payment_status="paid", shipping_total="2.40")
+    assert (order["total"], order["amount_due"], order["balance"]) == ("26.40", "0.00", "0.00")
+    await store.skip_events()
+    line = f"/orders/{order['id']}/products/{order['line_items'][0]['id']}"
+    await store.patch(order, shipping_total="0.00")
+    lowered = (await store.client.patch(line, json={"quantity": 1})).json()["data"]
+    assert (lowered["total"], lowered["amount_due"], lowered["balance"]) == ("8.00", "0.00", "-18.40")
+    assert (await store.events())[-1]["changes"]["balance"] == ["-2.40", "-18.40"]
+    answer = await store.put_status(order, payment_status="partially_refunded", amount_refunded="18.40")
+    assert (answer.json()["data"]["balance"], answer.json()["data"]["amount_due"]) == ("0.00", "0.00")
+    grown = (await store.client.patch(line, json={"quantity": 4})).json()["data"]
+    assert (grown["amount_due"], grown["balance"]) == ("5.60", "24.00")
+
+
+# --- the customer's last order -----------------------------------------------------------------------------------------
+
+
+async def last_order_at(store: SampleStore, order: dict[str, Any]) -> str | None:
+    return (await store.client.get(f"/customers/{order['customer_id']}")).json()["data"]["last_order_at"]
+
+
+async def test_the_last_order_of_a_customer_is_the_newest_that_counts(store: SampleStore) -> None:
+    ada = {"email": "ada.moor@example.com"}
+    first = await store.place(("TEA", 1), customer=ada, placed_at="2026-01-02T09:00:00Z")
+    second = await store.place(("TEA", 1), customer=ada, placed_at="2026-01-05T09:00:00Z")
+    draft = await store.place(("TEA", 1), customer=ada, placed_at="2026-01-09T09:00:00Z", status="draft")
+    assert await last_order_at(store, first) == second["placed_at"]
+    await store.change_status(draft, "pending")
+    assert await last_order_at(store, first) == draft["placed_at"]
+    await store.change_status(draft, "cancelled")
+    assert await last_order_at(store, first) == second["placed_at"]
+    await store.change_status(first, "cancelled")
+    assert await last_order_at(store, first) == second["placed_at"]
+    await store.change_status(second, "cancelled")
+    assert await last_order_at(store, first) is None

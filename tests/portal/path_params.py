@@ -9,7 +9,7 @@ import pyotp
 
 from stoa.access.grants import install
 from stoa.access.operator import Operator
-from stoa.accounts import second_factor
+from stoa.accounts import two_factor
 from stoa.accounts.install_requests import request_install
 from stoa.accounts.ownership import open_store, owned_app, register_app
 from stoa.accounts.registration import invite
@@ -90,10 +90,10 @@ async def browser_for(form: Form, application: Application, db: Database) -> tup
     url = form.url({**await path_params_for(owner, db), "token": "no-such-link"})
     if form.audience in (Audience.SIGNED_IN, Audience.OPERATOR):
         return owner.client, url
-    if form.audience is Audience.SECOND_FACTOR_PENDING:
+    if form.audience is Audience.TWO_FACTOR_PENDING:
         by = as_operator(db, application.settings)
-        secret = second_factor.new_secret()
-        await second_factor.turn_on(by, owner.account.id, secret, pyotp.TOTP(secret).now())
+        secret = two_factor.new_secret()
+        await two_factor.turn_on(by, owner.account.id, secret, pyotp.TOTP(secret).now())
         session = await sign_in(by, db, owner.email, PASSWORD, peer=new_peer(), agent="")
         owner.client.cookies.set("stoa_session", session.token, domain="testserver.local")
         return owner.client, url

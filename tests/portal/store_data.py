@@ -19,10 +19,10 @@ from stoa.products.bodies import NewProduct
 from stoa.products.rules import new_product
 from stoa.products.save import save
 from stoa.rest.body import convert
-from stoa.rest.request import Call, Caller
+from stoa.rest.request import Call, NamedOperator
 from tests.support.shops import PERSON, SHIRT
 
-CALLER = Caller(0, "Till", frozenset(), 1, 1)
+TILL = NamedOperator("Till")
 
 
 async def create_store_data(by: Operator, handle: str) -> dict[str, Any]:
@@ -37,7 +37,7 @@ async def create_store_data(by: Operator, handle: str) -> dict[str, Any]:
     }
     async with by.db.transaction() as db:
         await save(db, store.id, [shirt], Cause(None, by.request_id))
-        call = Call(db, store, CALLER, by.request_id, "")
+        call = Call(db, store, TILL, by.request_id, "")
         created = await create_order(call, convert(order, NewOrder, digits=store.digits))
     placed = msgspec.json.decode(created.doc)
     task = Task(store, new_import_id(), None, by.request_id, Options())

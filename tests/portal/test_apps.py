@@ -106,7 +106,19 @@ async def test_every_fault_is_shown_beside_its_field_and_values_are_kept(maria: 
     assert set(maria.faults) == {"scopes"}
 
 
-@pytest.mark.parametrize("homepage", ["http://[", "https://user:pass@example.com", "ftp://example.com", "https://"])
+@pytest.mark.parametrize("field", ["name", "homepage", "reasons[products:read]"])
+@pytest.mark.parametrize("character", ["\x00", "\n", "\t", "\x1b", "\x7f", "\x85", "\u2028", "\u202e"])
+async def test_a_control_character_is_refused(maria: User, field: str, character: str) -> None:
+    await maria.open("/portal/register-app")
+    changed = {**APP, field: f"{APP[field]}{character}x"}
+    await maria.submit("/portal/register-app", changed)
+    assert maria.response.status_code == 422
+    assert {name.partition("[")[0] for name in maria.faults} == {field.partition("[")[0]}
+
+
+@pytest.mark.parametrize("homepage", ["http://[", "https://user:pass@example.com", "ftp://example.com", "https://",
+                                      "https://example.com/\r\nx", "https://exa\tmple.com", "https://example.com/\x07",
+                                      "https://example.com/\u202e"])  # fmt: skip
 async def test_a_homepage_must_be_a_web_url(maria: User, homepage: str) -> None:
     await maria.open("/portal/register-app")
     await maria.submit("/portal/register-app", {**APP, "homepage": homepage})

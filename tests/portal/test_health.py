@@ -9,7 +9,7 @@ from stoa.app import Application
 from stoa.db import migrate
 from stoa.db.pool import Database
 from stoa.portal.health import HealthReport, problems
-from stoa.portal.queries import AppliedMigration, DatabaseStatus, ImportQueue, OverdueChore, Partitions
+from stoa.portal.queries import AppliedMigration, DatabaseStatus, ImportQueue, OverdueTask, Partitions
 from stoa.webhooks.delivery.queries import Backlog
 from tests.support.people import User, create_user
 
@@ -33,7 +33,7 @@ def healthy_report() -> HealthReport:
         Backlog(3, 0, 0, 0.4),
         [Partitions("events", 9, date(2026, 6, 8), ahead=True)],
         [],
-        [OverdueChore("sessions", 3, NOW - timedelta(seconds=4))],
+        [OverdueTask("sessions", 3, NOW - timedelta(seconds=4))],
     )
 
 
@@ -57,7 +57,7 @@ def test_a_healthy_service_has_no_problems() -> None:
         ({"backlog": Backlog(1, 0, 0, 61.0)}, "delivery has been waiting"),
         ({"backlog": Backlog(1, 0, 2, 0.0)}, "webhook receivers are failing"),
         ({"imports": ImportQueue(0, 1, NOW - timedelta(minutes=2))}, "import has been waiting"),
-        ({"overdue": [OverdueChore("sessions", 9, NOW - timedelta(hours=1))]}, "Maintenance is behind"),
+        ({"overdue": [OverdueTask("sessions", 9, NOW - timedelta(hours=1))]}, "Maintenance is behind"),
     ],
 )
 def test_a_problem_is_reported(changes: dict[str, object], message: str) -> None:

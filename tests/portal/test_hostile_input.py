@@ -1,5 +1,9 @@
 """Hostile fields, bodies, hosts, cookies and query strings never cause a server error."""
 
+import base64
+import json
+from typing import Any
+
 import pytest
 
 from stoa.app import Application
@@ -8,6 +12,7 @@ from stoa.portal.csrf import form_token
 from stoa.portal.pages import Form
 from stoa.portal.site_map import FORMS
 from stoa.settings import Settings, secret_key
+from tests.portal.installed_app import InstalledApp
 from tests.portal.path_params import browser_for
 from tests.support.people import SAME_ORIGIN, User, browser
 from tests.support.shops import SHIRT, Shop
@@ -123,3 +128,34 @@ async def test_a_hostile_query_string_never_breaks_a_list(
     await maria.open(f"{store_url}/{section}?{query}")
     assert maria.response.status_code == 200
     assert "<script>alert" not in maria.response.text
+
+
+FORGED: list[list[Any]] = [
+    [{"sort": "-id", "q": "a\x00b"}, False, [1]],
+    [{"sort": "-id", "sku": "a\x00b", "event": "a\x00b"}, False, [1]],
+    [{"sort": "-id", "\x00": "a"}, False, [1]],
+    [{"sort": "-id"}, False, ["a\x00b"]],
+    [{"sort": "-id"}, False, [2**63]],
+    [{"sort": "-id"}, False, [[[]]]],
+    [{"sort": "-id"}, False, ["x" * 10_000]],
+    [{"sort": "-id", "event_id": "x" * 10_000}, False, [1]],
+    [{"sort": "name"}, False, ["\x00", 1]],
+    [{"sort": "-updated_at"}, False, ["0001-01-01T00:00:00+14:00", 1]],
+]
+
+
+@pytest.mark.parametrize("value", FORGED)
+async def test_a_forged_cursor_shows_the_first_page(
+    shop: Shop, maria: User, app: InstalledApp, store_url: str, value: list[Any]
+) -> None:
+    order_id, webhook_id = (await shop.fill())["order_id"], await app.add_deliveries()
+    cursor = base64.urlsafe_b64encode(json.dumps(value).encode()).rstrip(b"=").decode()
+    urls = [f"{store_url}/{section}?cursor={cursor}" for section in ("products", "orders", "customers")]
+    urls.append(app.hook(webhook_id, f"/deliveries?cursor={cursor}"))
+    for url in urls:
+        await maria.open(url)
+        assert maria.response.status_code == 200, url[:60]
+        assert "The cursor " in maria.response.text, url[:60]
+    for name in ("timeline", "suspected", "copy"):
+        await maria.open(f"{store_url}/orders/{order_id}?{name}={cursor}")
+        assert maria.response.status_code == 200, name

@@ -71,7 +71,7 @@ async def test_pages_are_compressed_unless_they_show_a_secret(maria: User) -> No
     headers = {"accept-encoding": "gzip"}
     compressed = await maria.client.get("/portal/apps", headers=headers)
     assert compressed.headers["content-encoding"] == "gzip"
-    secret = await maria.client.get("/portal/account/second-factor", headers=headers)
+    secret = await maria.client.get("/portal/account/two-factor", headers=headers)
     assert secret.status_code == 200
     assert "content-encoding" not in secret.headers
 

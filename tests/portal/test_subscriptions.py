@@ -61,7 +61,7 @@ async def test_a_new_subscription_receives_a_verifiable_test(local_user: User, d
         assert "receiver.py" in local_user.text
         await local_user.submit(app.hook(number, "/test"))
         assert "Test succeeded" in local_user.text
-        assert "The receiver answered with 200" in local_user.text
+        assert "The receiver responded with 200" in local_user.text
         assert "thanks" in local_user.text
         assert "DNS lookup" in local_user.text
         [received] = receiver.received
@@ -78,7 +78,7 @@ async def test_a_failed_test_shows_the_reason(local_user: User, db: Database) ->
         number = await subscribe(app, url=receiver.url)
         await local_user.submit(app.hook(number, "/test"), event="product.created")
         assert "Test failed" in local_user.text
-        assert "The receiver answered with 503" in local_user.text
+        assert "The receiver responded with 503" in local_user.text
         assert receiver.events[0]["type"] == "product.created"
     await local_user.submit(app.hook(number, "/test"))
     assert "No response: connection refused" in local_user.text

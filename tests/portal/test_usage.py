@@ -190,6 +190,20 @@ async def test_failed_requests_are_paginated_and_filtered_by_store(app: AppWithC
     assert "req_000" in user.text
 
 
+async def test_a_failed_request_is_listed_with_its_duration(app: AppWithClient, db: Database) -> None:
+    for number, duration_us in enumerate((900, 25_400, 1_500_000)):
+        await db.execute(FAIL.replace("900", str(duration_us)), app.store_id, app.app_id, number, f"req_{number:03}")
+    await app.user.open(f"{app.path}/failures")
+    assert re.findall(r'data-label="Duration"[^>]*>([^<]+)<', app.user.text) == ["0.9 ms", "25.4 ms", "1.5 s"]
+
+
+async def test_the_mean_latency_of_the_period_is_shown(app: AppWithClient, db: Database) -> None:
+    await add_requests(db, app, 0, 3, total_us=12_000)
+    await add_requests(db, app, 1, 1, total_us=30_000)
+    await app.user.open(f"{app.path}/usage?days=7")
+    assert ">mean 10.5 ms<" in app.user.text
+
+
 async def test_failed_requests_are_escaped(app: AppWithClient, db: Database) -> None:
     hostile = FAIL.replace("'invalid_parameter'", "'<script>alert(1)</script>'")
     await db.execute(hostile, app.store_id, app.app_id, 1, "<img src=x>")

@@ -13,7 +13,7 @@ from stoa.products.events import ProductCreated
 from stoa.settings import secret_key
 from stoa.webhooks.api.delivery_ids import delivery_id
 from stoa.webhooks.delivery.router import route_events
-from stoa.webhooks.http.signing import new_secret
+from stoa.webhooks.http.message import new_secret
 from tests.webhooks.subscriptions import FINISH
 
 URL = "https://hooks.example.com/stoa"

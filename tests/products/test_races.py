@@ -62,7 +62,7 @@ async def test_a_batch_of_one_that_loses_a_race_names_the_winner(shop: Shop, key
         await until_somebody_waits(shop.db)
     lost = await losing
     [fault] = lost.json()["errors"]
-    assert (lost.status_code, lost.json()["code"], fault["pointer"]) == (409, f"{key}_taken", f"/items/0/{key}")
+    assert (lost.status_code, lost.json()["code"], fault["pointer"]) == (409, f"{key}_taken", f"/items/0/data/{key}")
     assert fault["meta"]["existing_id"] == lamp.id
 
 

@@ -59,7 +59,7 @@ async def test_all_faults_are_reported_at_once_with_their_pointers(shop: Shop) -
         json={
             "tittle": "x",
             "price": "1.234",
-            "colour": 7,
+            "color": 7,
             "detail": {"author": "a" * 30, "pages": 11, "publisher": "b"},
             "labels": ["ok", "far too long for a label", None],
         },
@@ -72,7 +72,7 @@ async def test_all_faults_are_reported_at_once_with_their_pointers(shop: Shop) -
         "/tittle": "unknown_field",
         "/title": "required",
         "/price": "invalid_money",
-        "/colour": "invalid_type",
+        "/color": "invalid_type",
         "/detail/author": "too_long",
         "/detail/pages": "out_of_range",
         "/detail/publisher": "unknown_field",

@@ -28,7 +28,7 @@ async def test_fields_alone_includes_related_data(shop: Shop) -> None:
 async def test_invalid_fields_and_includes_are_reported_together(shop: Shop) -> None:
     (shirt,) = await shop.add(SHIRT)
     for path in ("/products", f"/products/{shirt}"):
-        answer = await shop.client.get(path, params={"fields": "id,colour", "include": "orders"})
+        answer = await shop.client.get(path, params={"fields": "id,color", "include": "orders"})
         assert (answer.status_code, answer.json()["code"]) == (400, "invalid_parameter")
         assert {fault["pointer"] for fault in answer.json()["errors"]} == {"fields", "include"}
 
@@ -36,6 +36,6 @@ async def test_invalid_fields_and_includes_are_reported_together(shop: Shop) -> 
 async def test_an_unknown_parameter_is_refused_with_the_known_ones(shop: Shop) -> None:
     (shirt,) = await shop.add(SHIRT)
     for path in ("/products", f"/products/{shirt}"):
-        problem = (await shop.client.get(path, params={"colour": "red"})).json()
-        assert (problem["code"], problem["parameters"]) == ("unknown_parameter", ["colour"])
+        problem = (await shop.client.get(path, params={"color": "red"})).json()
+        assert (problem["code"], problem["parameters"]) == ("unknown_parameter", ["color"])
         assert "fields" in problem["available"]

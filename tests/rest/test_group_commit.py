@@ -18,7 +18,7 @@ from stoa.rest.problems import Refusal
 from stoa.rest.request import Call
 from stoa.settings import Settings
 
-BODY = '"price":"5.00","colour":"red","pinned":false,"detail":{"author":null,"pages":null},"labels":[]'
+BODY = '"price":"5.00","color":"red","pinned":false,"detail":{"author":null,"pages":null},"labels":[]'
 FIRST = "first"
 
 
@@ -63,7 +63,7 @@ class Slips:
             raise RuntimeError("never works")
         if body.title == "lost":
             await db.fetch("SELECT pg_terminate_backend(pg_backend_pid())")
-        values = (body.title, 500, body.colour, body.pinned, f'"title":"{body.title}",{BODY}')
+        values = (body.title, 500, body.color, body.pinned, f'"title":"{body.title}",{BODY}')
         new = await INSERT.one(db, call.store_id, *values)
         row = await GET.one(db, call.store_id, new)
         return Created(row.doc, row.version, f"/notes/{new}")

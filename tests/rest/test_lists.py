@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from tests.support.shops import Shop
 
-COLOURS = ("red", "green", "blue")
+COLORS = ("red", "green", "blue")
 
 
 async def write_notes(shop: Shop, count: int) -> list[int]:
@@ -14,7 +14,7 @@ async def write_notes(shop: Shop, count: int) -> list[int]:
         note = {
             "title": f"note {n:03}",
             "price": f"{n % 7}.50",
-            "colour": COLOURS[n % 3],
+            "color": COLORS[n % 3],
             "pinned": n % 2 == 0,
         }
         answer = await shop.client.post("/notes", json=note)
@@ -47,7 +47,7 @@ async def test_an_empty_list_has_the_complete_envelope(shop: Shop) -> None:
 
 async def test_a_cursor_alone_continues_with_the_same_filters_order_and_limit(shop: Shop) -> None:
     await write_notes(shop, 25)
-    seen = await read_all(shop, {"limit": 4, "colour": "red,blue", "sort": "-price,title"})
+    seen = await read_all(shop, {"limit": 4, "color": "red,blue", "sort": "-price,title"})
     expected = sorted((n for n in range(25) if n % 3 != 1), key=lambda n: (-(n % 7), f"note {n:03}"))
     assert [note["title"] for note in seen] == [f"note {n:03}" for n in expected]
 
@@ -71,7 +71,7 @@ async def test_paging_forward_and_backward_returns_every_row_once(shop: Shop, so
 
 async def test_the_total_is_exact_for_the_filter_on_every_page(shop: Shop) -> None:
     await write_notes(shop, 20)
-    page = (await shop.client.get("/notes", params={"colour": "green", "limit": 3})).json()
+    page = (await shop.client.get("/notes", params={"color": "green", "limit": 3})).json()
     assert page["meta"]["total"] == 7
     page = (await shop.client.get("/notes", params={"cursor": page["meta"]["next_cursor"]})).json()
     assert page["meta"]["total"] == 7
@@ -100,11 +100,11 @@ async def test_page_numbers_work_up_to_a_limit(shop: Shop) -> None:
 
 async def test_a_cursor_of_another_query_is_refused(shop: Shop) -> None:
     await write_notes(shop, 6)
-    cursor = (await shop.client.get("/notes", params={"limit": 2, "colour": "red"})).json()["meta"]["next_cursor"] or ""
-    same = await shop.client.get("/notes", params={"cursor": cursor, "colour": "red"})
+    cursor = (await shop.client.get("/notes", params={"limit": 2, "color": "red"})).json()["meta"]["next_cursor"] or ""
+    same = await shop.client.get("/notes", params={"cursor": cursor, "color": "red"})
     if cursor:
         assert same.status_code == 200
-    for other in ({"colour": "blue"}, {"pinned": "true"}, {"sort": "-id"}):
+    for other in ({"color": "blue"}, {"pinned": "true"}, {"sort": "-id"}):
         page = (await shop.client.get("/notes", params={"limit": 2})).json()
         answer = await shop.client.get("/notes", params={"cursor": page["meta"]["next_cursor"], **other})
         assert (answer.status_code, answer.json()["code"]) == (400, "cursor_mismatch")
@@ -135,15 +135,15 @@ async def test_an_invalid_cursor_is_refused(shop: Shop, cursor: str) -> None:
         ("sort=", "invalid_parameter"),
         ("fields=id,nope", "invalid_parameter"),
         ("include=everything", "unknown_parameter"),
-        ("colour=pink", "invalid_parameter"),
-        ("colour=", "invalid_parameter"),
+        ("color=pink", "invalid_parameter"),
+        ("color=", "invalid_parameter"),
         ("pinned=yes", "invalid_parameter"),
         ("price=abc", "invalid_parameter"),
         ("price[gte]=1.999", "invalid_parameter"),
         ("price[gte]=NaN", "invalid_parameter"),
         ("price[near]=1", "unknown_parameter"),
         ("price[gte=1", "unknown_parameter"),
-        ("colour[gte]=red", "unknown_parameter"),
+        ("color[gte]=red", "unknown_parameter"),
         ("ids=1,x", "invalid_parameter"),
         ("ids=99999999999999999999", "invalid_parameter"),
         ("updated_since=yesterday", "invalid_parameter"),
@@ -164,8 +164,8 @@ async def test_an_unknown_or_invalid_parameter_is_refused(shop: Shop, query: str
 
 
 async def test_all_invalid_parameters_are_reported_at_once(shop: Shop) -> None:
-    answer = await shop.client.get("/notes", params={"limit": "x", "colour": "pink", "sort": "size"})
-    assert {fault["pointer"] for fault in answer.json()["errors"]} == {"limit", "colour", "sort"}
+    answer = await shop.client.get("/notes", params={"limit": "x", "color": "pink", "sort": "size"})
+    assert {fault["pointer"] for fault in answer.json()["errors"]} == {"limit", "color", "sort"}
 
 
 async def test_ranges_and_sets_filter_a_list(shop: Shop) -> None:
@@ -197,13 +197,13 @@ async def test_include_deleted_adds_tombstones(shop: Shop) -> None:
 
 @pytest.mark.parametrize(
     ("name", "values"),
-    [("colour", ["red", "blue"]), ("sort", ["-title", "id"]), ("fields", ["id", "title"])],
+    [("color", ["red", "blue"]), ("sort", ["-title", "id"]), ("fields", ["id", "title"])],
 )
 async def test_several_values_are_separated_by_commas_or_repeat_the_name(
     shop: Shop, name: str, values: list[str]
 ) -> None:
-    for title, colour in (("a", "red"), ("b", "green"), ("c", "blue")):
-        await shop.client.post("/notes", json={"title": title, "price": "1.00", "colour": colour})
+    for title, color in (("a", "red"), ("b", "green"), ("c", "blue")):
+        await shop.client.post("/notes", json={"title": title, "price": "1.00", "color": color})
     joined = await shop.client.get("/notes", params={name: ",".join(values)})
     repeated = await shop.client.get("/notes", params={name: values})
     assert repeated.status_code == 200
@@ -213,8 +213,8 @@ async def test_several_values_are_separated_by_commas_or_repeat_the_name(
 async def test_a_cursor_accepts_several_values_in_either_form(shop: Shop) -> None:
     for title in ("a", "b", "c"):
         await shop.client.post("/notes", json={"title": title, "price": "1.00"})
-    first = (await shop.client.get("/notes?colour=red&colour=blue&limit=2")).json()
-    again = await shop.client.get(f"/notes?colour=red,blue&limit=2&cursor={first['meta']['next_cursor']}")
+    first = (await shop.client.get("/notes?color=red&color=blue&limit=2")).json()
+    again = await shop.client.get(f"/notes?color=red,blue&limit=2&cursor={first['meta']['next_cursor']}")
     assert [note["title"] for note in again.json()["data"]] == ["c"]
 
 

@@ -1,5 +1,8 @@
 """Paths outside the app API: health, the OpenAPI document and pages, with the same header limits."""
 
+import json
+from typing import Any
+
 import pytest
 from tests.support.shops import Shop
 
@@ -59,3 +62,56 @@ async def test_path_and_host_return_the_same_response(shop: Shop) -> None:
         "/api/v3/app/products", headers={**token, "host": f"{shop.store.handle}.LocalHost:8000"}
     )
     assert by_host.json() == by_path.json()
+
+
+@pytest.mark.parametrize("path", ["/oauth/token/", "/oauth/revoke/", "/live/", "/ready/", "/openapi.json/", "/nothing/",
+                                  "/.well-known/oauth-authorization-server/", "/stores/{handle}/oauth/token/",
+                                  "/stores/{handle}/oauth/token//", "/oauth//token", "//oauth/token",
+                                  "/stores/{handle}/api/v3/app/products/"])  # fmt: skip
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_a_trailing_slash_is_not_found_instead_of_redirected(shop: Shop, path: str, method: str) -> None:
+    answer = await shop.service.request(
+        method, path.format(handle=shop.store.handle), headers={"host": "api.example.com"}
+    )
+    assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+    assert "location" not in answer.headers
+
+
+@pytest.mark.parametrize("path", ["/", "/portal/", "/portal", "/portal/apps"])
+async def test_pages_redirect_to_relative_urls(shop: Shop, path: str) -> None:
+    answer = await shop.service.get(path, headers={"host": "attacker.example.com"})
+    assert answer.status_code in (303, 307)
+    assert answer.headers["location"].startswith("/")
+    assert not answer.headers["location"].startswith("//")
+
+
+async def request_with_hosts(shop: Shop, path: str, version: str, hosts: int) -> tuple[int, bytes]:
+    """Send a request with this many Host headers; returns the status and the body."""
+    sent: list[Any] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def keep(message: Any) -> None:
+        sent.append(message)
+
+    headers = [(b"host", b"testserver"), (b"host", b"other.example.com")][:hosts]
+    scope = {
+        "type": "http", "method": "GET", "scheme": "http", "query_string": b"", "http_version": version, "path": path,
+        "root_path": "", "server": ("127.0.0.1", 8000),
+        "headers": [*headers, (b"authorization", f"Bearer {shop.token}".encode())],
+    }  # fmt: skip
+    await shop.application(scope, receive, keep)
+    assert b"x-request-id" in {name.lower() for name, _ in sent[0]["headers"]} or sent[0]["status"] == 200
+    return sent[0]["status"], b"".join(message.get("body", b"") for message in sent[1:])
+
+
+@pytest.mark.parametrize("path", ["/live", "/stores/{handle}/api/v3/app/products", "/portal/sign-in", "/nothing"])
+@pytest.mark.parametrize(("version", "hosts"), [("1.1", 0), ("1.1", 2), ("1.0", 2)])
+async def test_a_missing_or_repeated_host_is_refused(shop: Shop, path: str, version: str, hosts: int) -> None:
+    status, body = await request_with_hosts(shop, path.format(handle=shop.store.handle), version, hosts)
+    assert (status, json.loads(body)["code"]) == (400, "malformed_request")
+
+
+async def test_a_health_check_without_a_host_header_may_use_http_1_0(shop: Shop) -> None:
+    assert (await request_with_hosts(shop, "/live", "1.0", 0))[0] == 200

@@ -176,10 +176,10 @@ async def test_a_version_is_accepted_with_and_without_quotes(shop: Shop) -> None
 async def test_a_response_only_field_is_refused_as_read_only(
     shop: Shop, path: str, body: dict[str, Any], names: set[str]
 ) -> None:
-    answer = await shop.client.post(path, json={**body, **dict.fromkeys(names, 1), "colour": "red"})
+    answer = await shop.client.post(path, json={**body, **dict.fromkeys(names, 1), "color": "red"})
     assert answer.status_code == 422
     codes = {fault["pointer"]: fault["code"] for fault in answer.json()["errors"]}
-    assert codes == {**{f"/{name}": "read_only_field" for name in names}, "/colour": "unknown_field"}
+    assert codes == {**{f"/{name}": "read_only_field" for name in names}, "/color": "unknown_field"}
 
 
 async def test_a_patch_of_stock_gets_the_adjustments_endpoint(shop: Shop) -> None:
@@ -192,7 +192,7 @@ async def test_a_patch_of_stock_gets_the_adjustments_endpoint(shop: Shop) -> Non
         assert "POST /products/inventory/adjustments" in fault["detail"]
     batch = {"items": [{"id": variant["id"], "data": {"stock": {"on_hand": 3}}}]}
     [fault] = (await shop.client.patch("/products/variants", json=batch)).json()["errors"]
-    assert (fault["pointer"], "adjustments" in fault["detail"]) == ("/items/0/stock", True)
+    assert (fault["pointer"], "adjustments" in fault["detail"]) == ("/items/0/data/stock", True)
 
 
 def test_the_endpoint_that_changes_a_field_exists() -> None:

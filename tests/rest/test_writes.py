@@ -99,7 +99,7 @@ async def test_a_patch_changes_only_what_it_names(shop: Shop) -> None:
     changed = answer.json()["data"]
     assert changed["detail"] == {"author": "Ann"}
     assert changed["labels"] == ["c"]
-    assert {k: changed[k] for k in ("title", "price", "colour")} == {k: note[k] for k in ("title", "price", "colour")}
+    assert {k: changed[k] for k in ("title", "price", "color")} == {k: note[k] for k in ("title", "price", "color")}
     assert changed["version"] == note["version"] + 1
 
 
@@ -157,6 +157,25 @@ async def test_if_none_match_returns_304_until_the_resource_changes(shop: Shop) 
     assert sparse.headers["etag"] != tag
     await shop.client.patch(path, json={"title": "new"})
     assert (await shop.client.get(path, headers={"if-none-match": tag})).status_code == 200
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "identity"])
+async def test_if_none_match_takes_the_version_in_every_encoding(shop: Shop, encoding: str) -> None:
+    path = f"/notes/{(await create_note(shop))['id']}"
+    await shop.client.patch(path, json={"title": "new"})
+    accept = {"accept-encoding": encoding}
+    for known in ('"2"', '"2-gz"', 'W/"2"', "2", '"1", W/"2-gz"'):
+        answer = await shop.client.get(path, headers={"if-none-match": known, **accept})
+        assert (known, answer.status_code) == (known, 304)
+    for stale in ('"1"', '"1-gz"', '"3"', '"22"', '""', '"-gz"'):
+        answer = await shop.client.get(path, headers={"if-none-match": stale, **accept})
+        assert (stale, answer.status_code) == (stale, 200)
+    sparse = await shop.client.get(path, params={"fields": "id"}, headers=accept)
+    for known in ('"2"', sparse.headers["etag"]):
+        headers = {"if-none-match": known, **accept}
+        assert (await shop.client.get(path, params={"fields": "id"}, headers=headers)).status_code == 304
+    headers = {"if-none-match": sparse.headers["etag"], **accept}
+    assert (await shop.client.get(path, headers=headers)).status_code == 200, "the tag of another representation"
 
 
 async def test_of_concurrent_updates_to_one_version_one_succeeds(shop: Shop) -> None:

@@ -22,7 +22,7 @@ SCHEMA = """
 CREATE SEQUENCE note_ids;
 CREATE TABLE notes (
     store_id bigint NOT NULL, id bigint NOT NULL DEFAULT nextval('note_ids'), title text NOT NULL, price bigint NOT NULL,
-    colour text NOT NULL, pinned boolean NOT NULL, body text NOT NULL, version integer NOT NULL DEFAULT 1,
+    color text NOT NULL, pinned boolean NOT NULL, body text NOT NULL, version integer NOT NULL DEFAULT 1,
     updated_at timestamptz NOT NULL DEFAULT now(), deleted_at timestamptz,
     CONSTRAINT notes_pkey PRIMARY KEY (store_id, id));
 CREATE UNIQUE INDEX notes_title_key ON notes (store_id, title) WHERE deleted_at IS NULL;
@@ -40,7 +40,7 @@ class Note(msgspec.Struct):
     id: int
     title: str
     price: Money
-    colour: str
+    color: str
     pinned: bool
     detail: Detail
     labels: list[str]
@@ -50,7 +50,7 @@ class Note(msgspec.Struct):
 class NewNote(msgspec.Struct, forbid_unknown_fields=True):
     title: Title
     price: Money
-    colour: str = "red"
+    color: str = "red"
     pinned: bool = False
     detail: Detail | None = None
     labels: Annotated[list[Annotated[str, Meta(max_length=10)]], Meta(max_length=5)] = []
@@ -59,7 +59,7 @@ class NewNote(msgspec.Struct, forbid_unknown_fields=True):
 class NoteChanges(msgspec.Struct, forbid_unknown_fields=True):
     title: Title | UnsetType = UNSET
     price: Money | UnsetType = UNSET
-    colour: str | UnsetType = UNSET
+    color: str | UnsetType = UNSET
     detail: Detail | UnsetType | None = UNSET
     labels: list[str] | UnsetType = UNSET
 
@@ -84,7 +84,7 @@ LISTING = Listing(
     deletable=True,
     sorts={"id": "id", "title": "title", "price": "price"},
     where={
-        "colour": "colour = ANY({}::text[])",
+        "color": "color = ANY({}::text[])",
         "ids": "id = ANY({}::bigint[])",
         "title": "title = {}",
         "pinned": "pinned = {}",
@@ -98,7 +98,7 @@ LISTING = Listing(
 )
 NOTES = ListOf(
     filters={
-        "colour": Choices(values=("red", "green", "blue")),
+        "color": Choices(values=("red", "green", "blue")),
         "ids": Ids(),
         "title": Text(),
         "pinned": Flag(),
@@ -116,11 +116,11 @@ LOCK = Query(Row, GET.sql + " FOR UPDATE")
 TAKEN = Query(int, "SELECT id FROM notes WHERE store_id = $1 AND title = $2 AND deleted_at IS NULL")
 INSERT = Query(
     int,
-    "INSERT INTO notes (store_id, title, price, colour, pinned, body) VALUES ($1, $2, $3, $4, $5, $6) RETURNING id",
+    "INSERT INTO notes (store_id, title, price, color, pinned, body) VALUES ($1, $2, $3, $4, $5, $6) RETURNING id",
 )
 UPDATE = Query(
     int,
-    """UPDATE notes SET title = $3, price = $4, colour = $5, body = $6, version = version + 1, updated_at = now()
+    """UPDATE notes SET title = $3, price = $4, color = $5, body = $6, version = version + 1, updated_at = now()
         WHERE store_id = $1 AND id = $2 RETURNING version""",
 )
 DELETE = Command(
@@ -150,12 +150,12 @@ async def create_note(call: Call, body: NewNote) -> Created[Note]:
     note = {
         "title": body.title,
         "price": money.to_text(minor, call.store.digits),
-        "colour": body.colour,
+        "color": body.color,
         "pinned": body.pinned,
         "detail": body.detail or Detail(),
         "labels": body.labels,
     }
-    new = await INSERT.one(call.db, call.store_id, body.title, minor, body.colour, body.pinned, _members(note))
+    new = await INSERT.one(call.db, call.store_id, body.title, minor, body.color, body.pinned, _members(note))
     await COUNT.run(call.db, call.store_id, 1)
     row = await GET.one(call.db, call.store_id, new)
     return Created(row.doc, row.version, f"/notes/{new}")
@@ -185,7 +185,7 @@ async def update_note(call: Call, note_id: int, body: NoteChanges) -> One[Note]:
         return One(row.doc, row.version)
     kept = {name: value for name, value in after.items() if name not in ("id", "version")}
     minor = money.to_minor(msgspec.convert(after["price"], Money), call.store.digits)
-    await UPDATE.one(call.db, call.store_id, note_id, after["title"], minor, after["colour"], _members(kept))
+    await UPDATE.one(call.db, call.store_id, note_id, after["title"], minor, after["color"], _members(kept))
     row = await GET.one(call.db, call.store_id, note_id)
     return One(row.doc, row.version)
 

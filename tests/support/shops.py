@@ -22,6 +22,7 @@ from stoa.products.save import save
 from stoa.rest.body import convert
 from stoa.rest.request import Store
 from stoa.settings import Settings
+from tests.support.pointers import check_pointers
 
 _numbers = itertools.count(1)
 
@@ -134,7 +135,12 @@ def _decimal(product: dict[str, Any]) -> dict[str, Any]:
 
 def service_client(application: Application) -> httpx.AsyncClient:
     transport = httpx.ASGITransport(application, raise_app_exceptions=True)
-    return httpx.AsyncClient(transport=transport, base_url="http://testserver", headers={"accept-encoding": "identity"})
+    return httpx.AsyncClient(
+        transport=transport,
+        base_url="http://testserver",
+        headers={"accept-encoding": "identity"},
+        event_hooks={"response": [check_pointers]},
+    )
 
 
 def api_client(application: Application, handle: str, token: str = "") -> httpx.AsyncClient:

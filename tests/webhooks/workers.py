@@ -11,13 +11,12 @@ import msgspec
 from stoa.access.sealing import Sealer
 from stoa.db.pool import Database
 from stoa.settings import Settings, secret_key
-from stoa.webhooks.delivery.retry_policy import DeliveryConfig
-from stoa.webhooks.delivery.shared_state import SentAttempt
+from stoa.webhooks.delivery.retry_policy import DeliveryConfig, SentAttempt
 from stoa.webhooks.delivery.worker import DeliveryWorker
 from stoa.webhooks.http.address_guard import Allowed
 from stoa.webhooks.http.client import Sender
-from stoa.webhooks.http.connections import Resolve
-from stoa.webhooks.http.signing import new_secret
+from stoa.webhooks.http.message import new_secret
+from stoa.webhooks.http.resolver import Resolve
 from tests.support.shops import Shop
 
 QUICK = DeliveryConfig(

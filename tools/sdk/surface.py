@@ -69,7 +69,7 @@ class Operation:
         if self.is_list:
             items = self.success["items"]
             return items["anyOf"][0] if "anyOf" in items else items
-        return self.success
+        return self.success["anyOf"][0] if "anyOf" in self.success else self.success
 
     @property
     def body(self) -> Mapping[str, Any] | None:

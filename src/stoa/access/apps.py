@@ -92,7 +92,7 @@ async def change_app(by: Operator, app: str, name: str, scopes: Sequence[str]) -
 
 async def delete_app(by: Operator, app: str) -> App:
     """Uninstall an app from every store and end its secrets and tokens, permanently; its name stays for the logs."""
-    async with by.together() as joined, joined.db.transaction() as db:
+    async with by.transaction() as joined, joined.db.transaction() as db:
         found = await find_app(db, app)
         await LOCK_APP.one(db, found.id)
         for handle in found.stores:

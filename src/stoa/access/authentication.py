@@ -11,9 +11,9 @@ import msgspec
 
 from stoa.access import audit
 from stoa.access.addresses import NO_STORE, StoreAddress
-from stoa.access.contract import InvalidClient, InvalidRequest, TooManyTries
+from stoa.access.contract import InvalidClient, InvalidRequest, TooManyAttempts
 from stoa.access.credentials import is_client_id, keyed_hash, same
-from stoa.access.queries import CLIENT, COUNT_FAILURE, Client, Tries
+from stoa.access.queries import CLIENT, COUNT_FAILURE, Client, FailedAttempts
 from stoa.db.pool import Database
 
 # Failed attempts a minute. An attacker blocks only itself: failures of a client are counted per address.
@@ -31,7 +31,7 @@ class Credentials(msgspec.Struct, frozen=True):
     client_secret: str
 
 
-class Try(msgspec.Struct, frozen=True):
+class Attempt(msgspec.Struct, frozen=True):
     """One attempt to authenticate, and the address it came from."""
 
     client_id: str
@@ -92,7 +92,7 @@ async def authenticate(
 ) -> tuple[int, Client]:
     """The id of the authenticated app, with everything read about it in one round trip."""
     client_id = given.client_id if is_client_id(given.client_id) else "malformed"
-    attempt = Try(client_id, address_of(peer))
+    attempt = Attempt(client_id, address_of(peer))
     stores = (url_store.handle, url_store.host, resource_store.handle, resource_store.host)
     client = await CLIENT.one(db, client_id, *stores, attempt.subjects)
     refuse_guessing(client)
@@ -105,7 +105,7 @@ async def authenticate(
     return client.app_id, client
 
 
-def refuse_guessing(client: Client | Tries) -> None:
+def refuse_guessing(client: Client | FailedAttempts) -> None:
     """Refuse before comparing the secret: a correct one must get the same answer as a wrong one."""
     at_one_address, of_address, everywhere = client.failures
     most = MOST_WHEN_GUESSED_AT if everywhere >= MANY_EVERYWHERE else MOST_AT_ONE_ADDRESS
@@ -113,10 +113,10 @@ def refuse_guessing(client: Client | Tries) -> None:
     if of_address >= MOST_OF_AN_ADDRESS:
         wait_s = max(wait_s, client.seconds_left[1])
     if wait_s > 0:
-        raise TooManyTries(math.ceil(wait_s))
+        raise TooManyAttempts(math.ceil(wait_s))
 
 
-async def count_failure(db: Database, attempt: Try, request_id: str) -> None:
+async def count_failure(db: Database, attempt: Attempt, request_id: str) -> None:
     counts = {row.subject: row.failures for row in await COUNT_FAILURE.all(db, sorted(attempt.subjects))}
     at_one_address, of_address, _ = (counts[subject] for subject in attempt.subjects)
     reached = at_one_address == MOST_AT_ONE_ADDRESS or of_address == MOST_OF_AN_ADDRESS
@@ -135,4 +135,4 @@ async def count_failure(db: Database, attempt: Try, request_id: str) -> None:
             )
     # Concurrent attempts may all have started before the limit was reached.
     if at_one_address > MOST_AT_ONE_ADDRESS or of_address > MOST_OF_AN_ADDRESS:
-        raise TooManyTries(60)
+        raise TooManyAttempts(60)

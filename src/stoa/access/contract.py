@@ -176,7 +176,7 @@ class InvalidTarget(OAuthError):
     error = "invalid_target"
 
 
-class TooManyTries(OAuthError):
+class TooManyAttempts(OAuthError):
     status = 429
     error = "slow_down"
 

@@ -14,6 +14,8 @@ from stoa.rest.request import Access
 from stoa.settings import Settings
 
 _AUTH_METHODS = ["client_secret_basic", "client_secret_post"]
+# RFC 8414 requires the member, and forbids an empty list; `none` is the registered type that returns no credentials.
+_RESPONSE_TYPES = ["none"]
 _HEADERS = {"Cache-Control": "public, max-age=300", "X-Content-Type-Options": "nosniff"}
 
 
@@ -36,7 +38,7 @@ class Discovery:
                 "introspection_endpoint": f"{issuer}/oauth/introspect",
                 "introspection_endpoint_auth_methods_supported": _AUTH_METHODS,
                 "grant_types_supported": ["client_credentials"],
-                "response_types_supported": [],
+                "response_types_supported": _RESPONSE_TYPES,
                 "scopes_supported": list(SCOPES),
                 "service_documentation": f"{issuer}/docs",
             }

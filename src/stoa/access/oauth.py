@@ -31,7 +31,7 @@ from stoa.ids import new_id
 from stoa.rest.body import read_body
 from stoa.rest.dispatch import PREFIX
 from stoa.rest.problems import Refusal
-from stoa.rest.request import Access, ClientGone
+from stoa.rest.request import Access
 from stoa.settings import Settings, secret_key
 
 _MOST_BYTES = 16 * 1024
@@ -82,8 +82,6 @@ class TokenEndpoints:
             headers = {**_SAFE, "X-Request-Id": request_id}
             try:
                 body = await handle(self, request, await _read_form(request), request_id)
-            except ClientGone:
-                return Response(status_code=400)  # no client is left to read it
             except Unavailable:
                 return _refused(TemporarilyUnavailable(), headers)
             except OAuthError as error:

@@ -39,7 +39,7 @@ class Operator:
         self.request_id = request_id
 
     @asynccontextmanager
-    async def together(self) -> AsyncGenerator["Operator"]:
+    async def transaction(self) -> AsyncGenerator["Operator"]:
         """The same operator in one transaction, so that several operations are atomic."""
         async with self.db.transaction() as connection:
             yield Operator(Joined(connection), self.settings, actor=self.actor, request_id=self.request_id)

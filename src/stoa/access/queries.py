@@ -68,11 +68,11 @@ class Client(msgspec.Struct):
     seconds_left: list[float]
 
 
-_TRIES = """SELECT array_agg(coalesce(f.failures, 0) ORDER BY wanted.index) AS failures,
+_FAILED_ATTEMPTS = """SELECT array_agg(coalesce(f.failures, 0) ORDER BY wanted.index) AS failures,
               array_agg(coalesce(60 - extract(epoch FROM now() - f.first_at)::float8, 0)
                         ORDER BY wanted.index) AS seconds_left
          FROM unnest($1::text[]) WITH ORDINALITY AS wanted (subject, index)
-              LEFT JOIN failed_tries f
+              LEFT JOIN failed_attempts f
               ON f.subject = wanted.subject AND f.first_at > now() - interval '60 seconds'"""
 # An unknown client costs the same lookups as a known one, so that timing does not reveal which it is.
 CLIENT = Query(
@@ -82,14 +82,14 @@ CLIENT = Query(
                            (SELECT store_id FROM store_hosts WHERE host = $3)) AS url_store_id,
                   coalesce((SELECT id FROM stores WHERE handle = $4),
                            (SELECT store_id FROM store_hosts WHERE host = $5)) AS resource_store_id),
-       tries AS MATERIALIZED (
-           {_TRIES.replace("$1", "$6")})
+       attempts AS MATERIALIZED (
+           {_FAILED_ATTEMPTS.replace("$1", "$6")})
        SELECT a.id AS app_id, a.status AS app_status, a.scopes,
               ARRAY(SELECT k.secret_hash FROM app_secrets k
                      WHERE k.app_id = coalesce(a.id, 0) AND (k.expires_at IS NULL OR k.expires_at > now())) AS secrets,
               named.url_store_id, named.resource_store_id, s.status AS store_status, i.scopes AS granted,
-              tries.failures, tries.seconds_left
-         FROM named CROSS JOIN tries
+              attempts.failures, attempts.seconds_left
+         FROM named CROSS JOIN attempts
               LEFT JOIN apps a ON a.client_id = $1
               LEFT JOIN stores s ON s.id = coalesce(named.resource_store_id, named.url_store_id)
               LEFT JOIN installations i ON i.store_id = s.id AND i.app_id = coalesce(a.id, 0)""",
@@ -97,14 +97,14 @@ CLIENT = Query(
 )
 
 
-class Tries(msgspec.Struct):
+class FailedAttempts(msgspec.Struct):
     """Failed attempts of the last minute for each subject, and how long they still count."""
 
     failures: list[int]
     seconds_left: list[float]
 
 
-TRIES = Query(Tries, _TRIES, unbound=_CLIENT)
+FAILED_ATTEMPTS = Query(FailedAttempts, _FAILED_ATTEMPTS, unbound=_CLIENT)
 
 
 class Failures(msgspec.Struct):
@@ -115,7 +115,7 @@ class Failures(msgspec.Struct):
 # Subjects are sorted, so that concurrent failures lock their rows in the same order.
 COUNT_FAILURE = Query(
     Failures,
-    """INSERT INTO failed_tries AS f (subject, failures, first_at) SELECT unnest($1::text[]), 1, now()
+    """INSERT INTO failed_attempts AS f (subject, failures, first_at) SELECT unnest($1::text[]), 1, now()
        ON CONFLICT (subject) DO UPDATE SET
            failures = CASE WHEN f.first_at > now() - interval '60 seconds' THEN f.failures + 1 ELSE 1 END,
            first_at = CASE WHEN f.first_at > now() - interval '60 seconds' THEN f.first_at ELSE now() END
@@ -262,8 +262,8 @@ DELETE_EXPIRED_TOKENS = Command(
            SELECT token_hash FROM tokens WHERE expires_at < now() - interval '1 day' LIMIT 1000)""",
     unbound=_MAINTENANCE,
 )
-DELETE_OLD_TRIES = Command(
-    """DELETE FROM failed_tries WHERE subject IN (
-           SELECT subject FROM failed_tries WHERE first_at < now() - interval '60 seconds' LIMIT 1000)""",
+DELETE_OLD_ATTEMPTS = Command(
+    """DELETE FROM failed_attempts WHERE subject IN (
+           SELECT subject FROM failed_attempts WHERE first_at < now() - interval '60 seconds' LIMIT 1000)""",
     unbound=_MAINTENANCE,
 )

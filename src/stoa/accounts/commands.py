@@ -112,18 +112,18 @@ def enable(console: Console, email: str, *, as_json: bool) -> None:
 
 @account.command("reset")
 @click.argument("email")
-@click.option("--second-factor", is_flag=True, help="Also turn off two-factor authentication, for a lost phone.")
+@click.option("--two-factor", is_flag=True, help="Also turn off two-factor authentication, for a lost phone.")
 @_json
 @click.pass_obj
-def reset(console: Console, email: str, *, second_factor: bool, as_json: bool) -> None:
+def reset(console: Console, email: str, *, two_factor: bool, as_json: bool) -> None:
     """Create a password reset link. It works once, for one day. Send it to the person yourself.
 
     \b
     Examples:
       stoa account reset maria@example.com
-      stoa account reset maria@example.com --second-factor
+      stoa account reset maria@example.com --two-factor
     """
-    link = console.run(lambda by: registration.create_reset_link(by, email, second_factor=second_factor))
+    link = console.run(lambda by: registration.create_reset_link(by, email, two_factor=two_factor))
     print_one(link, as_json=as_json)
     warn_shown_once("address")
 

@@ -19,12 +19,12 @@ class Account(msgspec.Struct):
     name: str
     operator: bool
     status: str
-    second_factor: bool
+    two_factor: bool
     created_at: datetime
 
 
 class SessionAccount(msgspec.Struct):
-    """The account behind a session; at stage `password`, the second factor is still missing."""
+    """The account behind a session; at stage `password`, the code of two-factor authentication is still missing."""
 
     session_id: int
     stage: str
@@ -33,7 +33,7 @@ class SessionAccount(msgspec.Struct):
     email: str
     name: str
     operator: bool
-    second_factor: bool
+    two_factor: bool
 
 
 class Session(msgspec.Struct):
@@ -47,7 +47,7 @@ class Session(msgspec.Struct):
 
 
 class NewSession(msgspec.Struct):
-    """A new session with its token, which only the browser stores; `complete` is false while the second factor is missing."""
+    """A new session with its token, which only the browser stores; `complete` is false while a code is missing."""
 
     token: str
     complete: bool
@@ -138,12 +138,12 @@ class WrongCode(AccessRefused):
         super().__init__("this code is incorrect or already used; enter the one that your authenticator app shows now")
 
 
-class SecondFactorOn(AccessRefused):
+class TwoFactorOn(AccessRefused):
     def __init__(self) -> None:
         super().__init__("two-factor authentication is already on; turn it off first to set it up again")
 
 
-class SecondFactorLocked(AccessRefused):
+class TwoFactorLocked(AccessRefused):
     def __init__(self) -> None:
         super().__init__("too many incorrect codes; wait 15 minutes, then sign in again")
 
@@ -161,6 +161,16 @@ class InvalidEmail(AccessRefused):
 class InvalidPersonName(AccessRefused):
     def __init__(self) -> None:
         super().__init__("a name must have 1 to 100 printable characters")
+
+
+class InvalidHomepage(AccessRefused):
+    def __init__(self) -> None:
+        super().__init__("the homepage must be a URL that starts with https://")
+
+
+class InvalidReason(AccessRefused):
+    def __init__(self) -> None:
+        super().__init__("a reason must consist of printable characters")
 
 
 class EmailTaken(AccessRefused):

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from stoa.access.authentication import Try, count_failure, refuse_guessing
+from stoa.access.authentication import Attempt, count_failure, refuse_guessing
 from stoa.access.contract import Installation, NotInstalled, ScopeNotCovered
 from stoa.access.grants import install, list_installations
 from stoa.access.operator import Operator, find_store, known_scopes
-from stoa.access.queries import GET_INSTALLATION, TRIES
+from stoa.access.queries import FAILED_ATTEMPTS, GET_INSTALLATION
 from stoa.access.rules import expanded
 from stoa.accounts.contract import (
     AlreadyGranted,
@@ -43,16 +43,16 @@ async def pending_requests(by: Operator, account_id: int) -> list[InstallRequest
 
 async def limit_rate(by: Operator, db: Database, account_id: int) -> None:
     """Limit how often an account sends requests, because each one adds an entry to another store's audit log."""
-    attempt = Try(
+    attempt = Attempt(
         f"install-request/{account_id}", f"account:{account_id}", "account"
     )  # each account has its own counter
-    refuse_guessing(await TRIES.one(db, attempt.subjects))
+    refuse_guessing(await FAILED_ATTEMPTS.one(db, attempt.subjects))
     await count_failure(db, attempt, by.request_id)
 
 
 async def request_install(by: Operator, account_id: int, app: OwnedApp, handle: str, message: str) -> None:
     """Ask a store to install the app with all of its scopes; a new request replaces an earlier one."""
-    async with by.together() as joined, joined.db.transaction() as db:
+    async with by.transaction() as joined, joined.db.transaction() as db:
         store = await find_store(db, handle)
         installed = [each for each in await list_installations(joined, handle) if each.app_id == app.id]
         if installed and expanded(installed[0].scopes) >= expanded(app.scopes):
@@ -78,7 +78,7 @@ async def withdraw(by: Operator, app: OwnedApp, handle: str) -> None:
 async def approve(by: Operator, store: OwnedStore, app_id: int, scopes: Sequence[str]) -> Installation:
     """Install the app with some or all of the requested scopes."""
     granted = known_scopes(scopes)
-    async with by.together() as joined, joined.db.transaction() as db:
+    async with by.transaction() as joined, joined.db.transaction() as db:
         request = await LOCK_REQUEST.maybe(db, store.id, app_id)
         if request is None or request.status != "pending":
             raise NoSuchRequest
@@ -98,7 +98,7 @@ async def refuse(by: Operator, store: OwnedStore, app_id: int) -> None:
 async def reduce_scopes(by: Operator, store: OwnedStore, app_id: int, scopes: Sequence[str]) -> Installation:
     """Reduce the scopes of an installed app; adding scopes takes a new request from the app."""
     remaining = known_scopes(scopes)
-    async with by.together() as joined:
+    async with by.transaction() as joined:
         # Takes a row lock, so that the app cannot be uninstalled concurrently.
         installed = await GET_INSTALLATION.maybe(joined.db, store.id, app_id)
         if installed is None:

@@ -30,6 +30,7 @@ from stoa.accounts.queries import (
     SET_STORE_ROLE,
 )
 from stoa.accounts.registration import find_account
+from stoa.accounts.rules import check_listing
 from stoa.db.query import Executor
 
 MAX_APPS = 100
@@ -70,7 +71,8 @@ async def register_app(
     by: Operator, account_id: int, name: str, homepage: str, reasons: Mapping[str, str], registration: str
 ) -> NewSecret:
     """Register an app that requests the scopes in `reasons`; the account becomes its owner."""
-    async with by.together() as joined, joined.db.transaction() as db:
+    check_listing(homepage, reasons)
+    async with by.transaction() as joined, joined.db.transaction() as db:
         await LOCK_ACCOUNT.one(db, account_id)
         if await COUNT_APPS.one(db, account_id) >= MAX_APPS:
             raise TooManyApps(MAX_APPS)
@@ -84,7 +86,8 @@ async def change_listing(
     by: Operator, account_id: int, app: OwnedApp, name: str, homepage: str, reasons: Mapping[str, str]
 ) -> App:
     """Change an app's listing and scopes; the account's development stores grant new scopes immediately."""
-    async with by.together() as joined, joined.db.transaction() as db:
+    check_listing(homepage, reasons)
+    async with by.transaction() as joined, joined.db.transaction() as db:
         await SAVE_LISTING.run(db, app.id, homepage, _text(reasons), None)
         changed = await change_app(joined, app.client_id, name, list(reasons))
         new_scopes = [scope for scope in changed.scopes if scope not in app.scopes]
@@ -104,7 +107,7 @@ def _text(reasons: Mapping[str, str]) -> str:
 
 async def open_store(by: Operator, account_id: int, handle: str, name: str, currency: str) -> StoreRow:
     """Create a store; the account becomes its owner."""
-    async with by.together() as joined, joined.db.transaction() as db:
+    async with by.transaction() as joined, joined.db.transaction() as db:
         await LOCK_ACCOUNT.one(db, account_id)
         if await COUNT_STORES.one(db, account_id, _LIVE) >= MAX_STORES:
             raise TooManyStores(MAX_STORES)
@@ -116,7 +119,7 @@ async def open_store(by: Operator, account_id: int, handle: str, name: str, curr
 async def open_development_store(by: Operator, account_id: int, name: str, currency: str) -> StoreRow:
     """Create an empty development store with a random handle; the account becomes its owner."""
     suffix = "".join(secrets.choice(_ALPHABET) for _ in range(8))
-    async with by.together() as joined, joined.db.transaction() as db:
+    async with by.transaction() as joined, joined.db.transaction() as db:
         await LOCK_ACCOUNT.one(db, account_id)
         if await COUNT_STORES.one(db, account_id, _DEVELOPMENT) >= MAX_DEVELOPMENT_STORES:
             raise TooManyStores(MAX_DEVELOPMENT_STORES, "development stores")

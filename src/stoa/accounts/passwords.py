@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import TypeVar
 
@@ -14,7 +15,7 @@ T = TypeVar("T")
 _MAX_RUNNING = 2
 _MAX_WAITING = 30
 _HASHER = PasswordHasher(time_cost=1, memory_cost=46 * 1024, parallelism=1)
-_slots = asyncio.Semaphore(_MAX_RUNNING)
+_threads = ThreadPoolExecutor(_MAX_RUNNING, thread_name_prefix="passwords")
 _waiting = 0
 
 
@@ -59,7 +60,6 @@ async def _in_thread(work: Callable[[], T]) -> T:
         raise PasswordQueueFull("too many passwords are waiting to be checked")
     _waiting += 1
     try:
-        async with _slots:
-            return await asyncio.to_thread(work)
+        return await asyncio.get_running_loop().run_in_executor(_threads, work)
     finally:
         _waiting -= 1

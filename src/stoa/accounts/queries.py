@@ -21,7 +21,7 @@ _CHORE = "maintenance covers all accounts"
 
 # --- accounts ----------------------------------------------------------------------------------------------
 
-_SELECT_ACCOUNT = """SELECT id, email, name, operator, status, totp_secret IS NOT NULL AS second_factor, created_at
+_SELECT_ACCOUNT = """SELECT id, email, name, operator, status, totp_secret IS NOT NULL AS two_factor, created_at
   FROM accounts"""
 LIST_ACCOUNTS = Query(Account, f"{_SELECT_ACCOUNT} ORDER BY id", unbound=_ACCOUNTS)
 GET_ACCOUNT = Query(Account, f"{_SELECT_ACCOUNT} WHERE id = $1", unbound=_ACCOUNTS)
@@ -47,10 +47,10 @@ class StoredCredentials(msgspec.Struct):
     id: int
     status: str
     password_hash: str
-    second_factor: bool
+    two_factor: bool
 
 
-_CREDENTIALS = "SELECT id, status, password_hash, totp_secret IS NOT NULL AS second_factor FROM accounts"
+_CREDENTIALS = "SELECT id, status, password_hash, totp_secret IS NOT NULL AS two_factor FROM accounts"
 CREDENTIALS_BY_EMAIL = Query(StoredCredentials, f"{_CREDENTIALS} WHERE email = $1", unbound=_ACCOUNTS)
 CREDENTIALS = Query(StoredCredentials, f"{_CREDENTIALS} WHERE id = $1", unbound=_ACCOUNTS)
 LOCK_CREDENTIALS = Query(StoredCredentials, f"{_CREDENTIALS} WHERE id = $1 FOR NO KEY UPDATE", unbound=_ACCOUNTS)
@@ -58,8 +58,8 @@ LOCK_CREDENTIALS = Query(StoredCredentials, f"{_CREDENTIALS} WHERE id = $1 FOR N
 # --- two-factor authentication -----------------------------------------------------------------------------
 
 
-class SecondFactor(msgspec.Struct):
-    """The second factor of an account; its row stays locked until the transaction ends."""
+class TwoFactor(msgspec.Struct):
+    """The two-factor authentication of an account; its row stays locked until the transaction ends."""
 
     totp_secret: bytes | None
     totp_step: int
@@ -68,22 +68,22 @@ class SecondFactor(msgspec.Struct):
     now: float
 
 
-LOCK_SECOND_FACTOR = Query(
-    SecondFactor,
+LOCK_TWO_FACTOR = Query(
+    TwoFactor,
     """SELECT totp_secret, totp_step, coalesce(factor_locked_until > now(), false) AS locked,
               factor_failures AS failures, extract(epoch FROM now())::float8 AS now
          FROM accounts WHERE id = $1 FOR NO KEY UPDATE""",
     unbound=_ACCOUNTS,
 )
-SET_SECOND_FACTOR = Command(
+SET_TWO_FACTOR = Command(
     """UPDATE accounts SET totp_secret = $2, totp_step = $3, factor_failures = 0, factor_locked_until = NULL,
               updated_at = now() WHERE id = $1""",
     unbound=_ACCOUNTS,
 )
-SECOND_FACTOR_PASSED = Command(
+TWO_FACTOR_PASSED = Command(
     "UPDATE accounts SET totp_step = greatest(totp_step, $2), factor_failures = 0 WHERE id = $1", unbound=_ACCOUNTS
 )
-SECOND_FACTOR_FAILED = Command(
+TWO_FACTOR_FAILED = Command(
     """UPDATE accounts SET factor_failures = CASE WHEN factor_failures + 1 >= $2 THEN 0 ELSE factor_failures + 1 END,
               factor_locked_until = CASE WHEN factor_failures + 1 >= $2 THEN now() + interval '15 minutes' END
         WHERE id = $1""",
@@ -110,7 +110,7 @@ OPEN_SESSION = Command(
 FIND_SESSION = Query(
     SessionAccount,
     """SELECT s.id AS session_id, s.stage, s.seen_at < now() - interval '1 minute' AS stale, a.id AS account_id,
-              a.email, a.name, a.operator, a.totp_secret IS NOT NULL AS second_factor
+              a.email, a.name, a.operator, a.totp_secret IS NOT NULL AS two_factor
          FROM account_sessions s JOIN accounts a ON a.id = s.account_id
         WHERE s.session_hash = $1 AND s.expires_at > now() AND s.seen_at > now() - make_interval(secs => $2)
           AND a.status = 'active'""",

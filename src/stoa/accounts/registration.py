@@ -3,10 +3,10 @@
 import secrets
 
 from stoa.access.audit import SERVICE
-from stoa.access.authentication import Try, address_of, count_failure, refuse_guessing
+from stoa.access.authentication import Attempt, address_of, count_failure, refuse_guessing
 from stoa.access.credentials import keyed_hash
 from stoa.access.operator import Operator
-from stoa.access.queries import TRIES
+from stoa.access.queries import FAILED_ATTEMPTS
 from stoa.accounts import passwords
 from stoa.accounts.contract import Account, EmailTaken, Link, LinkExpired, NewLink, NewSession, NoSuchAccount, Purpose
 from stoa.accounts.queries import (
@@ -23,7 +23,7 @@ from stoa.accounts.queries import (
     RENAME_ACCOUNT,
     SET_ACCOUNT_STATUS,
     SET_PASSWORD,
-    SET_SECOND_FACTOR,
+    SET_TWO_FACTOR,
     USE_LINK,
 )
 from stoa.accounts.rules import check_password, check_person_name, normalize_email
@@ -32,7 +32,7 @@ from stoa.db.errors import PostgresError, violates
 from stoa.db.pool import Database
 from stoa.db.query import Executor
 from stoa.ids import new_id
-from stoa.settings import Settings
+from stoa.settings import Settings, service_url
 
 LINK_HOURS: dict[Purpose, int] = {"set-up": 24, "invitation": 7 * 24, "reset": 24}
 _PATHS: dict[Purpose, str] = {"set-up": "set-up", "invitation": "invitation", "reset": "new-password"}
@@ -53,8 +53,8 @@ async def create_account(by: Operator, email: str, name: str, password: str, *, 
 
 async def sign_up(by: Operator, db: Database, email: str, name: str, password: str, *, peer: str) -> Account:
     """Create an account for a visitor; each IP address is limited to a number of sign-ups per minute."""
-    attempt = Try("sign-up", address_of(peer), "account")
-    refuse_guessing(await TRIES.one(db, attempt.subjects))
+    attempt = Attempt("sign-up", address_of(peer), "account")
+    refuse_guessing(await FAILED_ATTEMPTS.one(db, attempt.subjects))
     try:
         account = await create_account(by, email, name, password)
     except EmailTaken:
@@ -114,15 +114,15 @@ async def invite(by: Operator, email: str, *, operator: bool = False) -> NewLink
     return link
 
 
-async def create_reset_link(by: Operator, email: str, *, second_factor: bool = False) -> NewLink:
-    """Create a link that sets a new password; `second_factor` also turns two-factor authentication off."""
+async def create_reset_link(by: Operator, email: str, *, two_factor: bool = False) -> NewLink:
+    """Create a link that sets a new password; `two_factor` also turns two-factor authentication off."""
     async with by.db.transaction() as db:
         account = await find_account(db, email)
-        if second_factor:
-            await SET_SECOND_FACTOR.run(db, account.id, None, 0)
+        if two_factor:
+            await SET_TWO_FACTOR.run(db, account.id, None, 0)
             await DELETE_RECOVERY_CODES.run(db, account.id)
         link = await _create_link(by, db, "reset", account.email, account_id=account.id)
-        detail = {"second_factor_off": second_factor}
+        detail = {"two_factor_off": two_factor}
         await by.record(db, SERVICE, "account.reset_offered", f"account:{account.id}", **detail)
     return link
 
@@ -134,8 +134,7 @@ async def _create_link(
     await DELETE_LINKS.run(db, purpose, email)
     hours = LINK_HOURS[purpose]
     expires_at = await ADD_LINK.one(db, keyed_hash(by.key, token), purpose, email, operator, account_id, hours)
-    origin = by.settings.public_url.rstrip("/") or f"http://localhost:{by.settings.port}"
-    return NewLink(email, f"{origin}/portal/{_PATHS[purpose]}/{token}", expires_at)
+    return NewLink(email, f"{service_url(by.settings)}/portal/{_PATHS[purpose]}/{token}", expires_at)
 
 
 async def find_link(by: Operator, purpose: Purpose, token: str) -> Link | None:

@@ -3,10 +3,12 @@
 import hmac
 import re
 import secrets
+from collections.abc import Mapping
+from urllib.parse import urlsplit
 
 import pyotp
 
-from stoa.accounts.contract import InvalidEmail, InvalidPersonName, WeakPassword
+from stoa.accounts.contract import InvalidEmail, InvalidHomepage, InvalidPersonName, InvalidReason, WeakPassword
 
 MIN_PASSWORD_LENGTH, MAX_PASSWORD_LENGTH = 12, 256
 RECOVERY_CODES = 10
@@ -48,6 +50,25 @@ def check_person_name(name: str) -> str:
     if not 1 <= len(name.strip()) <= 100 or not name.isprintable():
         raise InvalidPersonName
     return name.strip()
+
+
+def is_web_url(text: str) -> bool:
+    """Whether the text is an http or https URL without a user name, spaces or control characters."""
+    if not text.isprintable() or " " in text:  # urlsplit ignores line breaks and tabs
+        return False
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in ("https", "http") and bool(parts.hostname) and "@" not in parts.netloc
+    except ValueError:
+        return False
+
+
+def check_listing(homepage: str, reasons: Mapping[str, str]) -> None:
+    """Refuse what an app must not show to merchants."""
+    if homepage and not is_web_url(homepage):
+        raise InvalidHomepage
+    if not all(reason.isprintable() for reason in reasons.values()):
+        raise InvalidReason
 
 
 def check_password(password: str, email: str) -> None:

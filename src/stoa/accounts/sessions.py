@@ -1,12 +1,12 @@
-"""Sign-in and sessions: a password and, where it is on, a second factor prove who is behind a browser."""
+"""Sign-in and sessions: a password, and a code where two-factor authentication is on, prove who is behind a browser."""
 
 import secrets
 
 from stoa.access.audit import SERVICE
-from stoa.access.authentication import Try, address_of, count_failure, refuse_guessing
+from stoa.access.authentication import Attempt, address_of, count_failure, refuse_guessing
 from stoa.access.credentials import keyed_hash
 from stoa.access.operator import Operator
-from stoa.access.queries import TRIES
+from stoa.access.queries import FAILED_ATTEMPTS
 from stoa.accounts import passwords
 from stoa.accounts.contract import (
     InvalidEmail,
@@ -35,7 +35,7 @@ from stoa.db.query import Executor
 
 IDLE_TIMEOUT_S = 60 * 60
 MAX_AGE_S = 12 * 60 * 60
-SECOND_FACTOR_TIMEOUT_S = 10 * 60
+TWO_FACTOR_TIMEOUT_S = 10 * 60
 _TOKEN_BYTES = 32
 _MAX_AGENT_LENGTH = 200
 
@@ -46,8 +46,8 @@ async def sign_in(by: Operator, db: Database, email: str, password: str, *, peer
         email = normalize_email(email)
     except InvalidEmail:
         email = ""
-    attempt = Try(f"account/{keyed_hash(by.key, email).hex()[:32]}", address_of(peer), "account")
-    refuse_guessing(await TRIES.one(db, attempt.subjects))
+    attempt = Attempt(f"account/{keyed_hash(by.key, email).hex()[:32]}", address_of(peer), "account")
+    refuse_guessing(await FAILED_ATTEMPTS.one(db, attempt.subjects))
     checked = await CREDENTIALS_BY_EMAIL.maybe(db, email)
     active = checked is not None and checked.status == "active"
     correct = await passwords.matches(checked.password_hash if checked and active else None, password)
@@ -61,7 +61,7 @@ async def sign_in(by: Operator, db: Database, email: str, password: str, *, peer
             raise WrongCredentials  # the account changed while we checked the old password
         if rehashed:
             await SET_PASSWORD.run(transaction, checked.id, rehashed)
-        complete = not current.second_factor
+        complete = not current.two_factor
         session = await open_session(by, transaction, checked.id, complete=complete, peer=peer, agent=agent)
         if complete:
             subject = f"account:{checked.id}"
@@ -74,7 +74,7 @@ async def open_session(
 ) -> NewSession:
     """Open a session under a new token; a token from the browser is never reused (session fixation)."""
     token = secrets.token_urlsafe(_TOKEN_BYTES)
-    stage, seconds = ("signed in", MAX_AGE_S) if complete else ("password", SECOND_FACTOR_TIMEOUT_S)
+    stage, seconds = ("signed in", MAX_AGE_S) if complete else ("password", TWO_FACTOR_TIMEOUT_S)
     printable_agent = "".join(c if c.isprintable() else " " for c in agent[:_MAX_AGENT_LENGTH])
     await OPEN_SESSION.run(db, keyed_hash(by.key, token), account_id, stage, address_of(peer), printable_agent, seconds)
     return NewSession(token, complete)
@@ -116,8 +116,8 @@ async def end_other_sessions(by: Operator, account_id: int, session_id: int) -> 
 
 async def confirm_password(by: Operator, db: Database, account_id: int, password: str, *, peer: str) -> None:
     """Check the password again before a sensitive change, in case the browser is borrowed; guessing is rate limited."""
-    attempt = Try(f"account/{account_id}/again", address_of(peer), "account")
-    refuse_guessing(await TRIES.one(db, attempt.subjects))
+    attempt = Attempt(f"account/{account_id}/again", address_of(peer), "account")
+    refuse_guessing(await FAILED_ATTEMPTS.one(db, attempt.subjects))
     credentials = await CREDENTIALS.one(db, account_id)
     if not await passwords.matches(credentials.password_hash, password):
         await count_failure(db, attempt, by.request_id)

@@ -38,6 +38,12 @@ class MalformedJson(BadRequest):
     code = "malformed_json"
 
 
+class MalformedRequest(BadRequest):
+    """The request is not valid HTTP."""
+
+    code = "malformed_request"
+
+
 class PageTooDeep(BadRequest):
     """The page number is too large."""
 

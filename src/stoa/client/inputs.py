@@ -162,6 +162,7 @@ OrderField: TypeAlias = Literal[
     "amount_paid",
     "amount_refunded",
     "amount_due",
+    "balance",
     "shipping_method",
     "payment_method",
     "tags",
@@ -560,6 +561,7 @@ class NewProduct(TypedDict):
     sku: NotRequired[str | None]
     barcode: NotRequired[str | None]
     stock: NotRequired[NewStock]
+    """Requires the scope `inventory:write`."""
 
 
 class NewRedelivery(TypedDict):
@@ -613,6 +615,7 @@ class NewVariant(TypedDict):
     external_id: NotRequired[str | None]
     metadata: NotRequired[Mapping[str, str | int | float | bool]]
     stock: NotRequired[NewStock]
+    """Requires the scope `inventory:write`."""
 
 
 class NewWebhook(TypedDict):
@@ -732,7 +735,9 @@ class SeoChanges(TypedDict):
 
 
 class StatusChange(TypedDict):
-    """A change of the order's status, its payment status, or both. `line_items` ships or returns only a part."""
+    """A change of the order's status, its payment status, or both. `line_items` ships or returns only a part.
+    `partially_refunded` requires `amount_refunded`, the sum of all refunds.
+    """
 
     status: NotRequired[
         Literal[

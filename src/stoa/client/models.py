@@ -318,6 +318,9 @@ class Order(Model):
     amount_paid: Decimal = absent()
     amount_refunded: Decimal = absent()
     amount_due: Decimal = absent()
+    """The amount still to be collected; never less than 0."""
+    balance: Decimal = absent()
+    """`total` minus `amount_paid` plus `amount_refunded`; negative if the shop owes the customer."""
     shipping_method: "str | None" = absent()
     payment_method: "str | None" = absent()
     tags: list[str] = absent()

@@ -39,8 +39,9 @@ class ProductsImports(ImportJobs):
         Send NDJSON (one product on each line, with nested variants), CSV (with a header row and columns such as
         `option.Color` and `metadata.tier`), or JSON `{"items":[...]}` with at most 1,000 items. gzip is
         accepted. A file has at most 100,000 rows and 100 MB. Each row is a merge patch of the product that it
-        identifies, and is applied exactly once. The response is sent when the file is stored; send `Prefer:
-        wait=10` to wait up to 10 seconds for the result. The guide on imports describes each column.
+        identifies, and is applied exactly once; rows with `stock` also require `inventory:write`. The response
+        is sent when the file is stored; send `Prefer: wait=10` to wait up to 10 seconds for the result. The
+        guide on imports describes each column.
 
         Requires the scope `products:write`. Raises TooManyImports, TooManyRows.
         """
@@ -347,8 +348,9 @@ class Products(Resource):
         """Create a product.
 
         Options and variants can be sent inline. Without variants, the product gets a default variant with the
-        first value of each option, and `sku`, `barcode` and `stock` can be set on the product itself. Images
-        are numbered from 1 in the order sent; `image_id` of a variant refers to these numbers.
+        first value of each option, and `sku`, `barcode` and `stock` can be set on the product itself. Sending
+        `stock` also requires `inventory:write`. Images are numbered from 1 in the order sent; `image_id` of a
+        variant refers to these numbers.
 
         Requires the scope `products:write`. Raises ExternalIdTaken, SkuTaken.
         """
@@ -423,9 +425,10 @@ class Products(Resource):
     ) -> Batch[models.Product]:
         """Create, update, upsert and delete up to 100 products.
 
-        An item names its product by `id`, `sku` or `external_id`. `data` is a new product, or a merge patch
-        that can include `variants`. With `mode: independent` each item is applied by itself, and the status is
-        207 if any item failed.
+        An item names its product by `id`, `sku` or `external_id`; several of them must belong to the same
+        product. `data` is a new product, or a merge patch that can include `variants`; sending `stock` also
+        requires `inventory:write`. A SKU changes only in `variants`. With `mode: independent` each item is
+        applied by itself, and the status is 207 if any item failed.
 
         Requires the scope `products:write`. Raises BatchFailed, DuplicateVariant, ExternalIdTaken, SkuTaken,
         TooManyItems, VersionConflict.
@@ -577,9 +580,11 @@ class Orders(Resource):
 
         A line item names a variant by `variant_id` or `sku` and takes its current price unless it has a
         `unit_price`. Stoa reserves all line items or none; a draft reserves nothing. Name the customer by
-        `customer_id`, or send `customer`: Stoa finds it by email address or phone number, or creates it. With
-        `dry_run=true`, Stoa prices and checks the order and stores nothing: its ids, number and version are 0,
-        and `meta.suspected_duplicates` lists the orders that it may duplicate.
+        `customer_id`, which requires `customers:read`, or send `customer`: Stoa finds it by email address or
+        phone number, or creates it. Without `customers:read`, the order contains only what you send, and
+        nothing of the stored customer. With `dry_run=true`, Stoa prices and checks the order and stores
+        nothing: its ids, number and version are 0, and `meta.suspected_duplicates` lists the orders that it may
+        duplicate.
 
         Requires the scope `orders:write`. Raises DuplicateOrderSuspected, ExternalIdTaken, InsufficientStock.
         """
@@ -649,8 +654,10 @@ class Orders(Resource):
 
         Stock follows the status: it is reserved from `pending` on, leaves `on_hand` when shipped or completed,
         is released when cancelled, and returns to `on_hand` when returned unless `restock` is false. With
-        `line_items`, only a part is shipped or returned, and the status changes when the rest follows. If the
-        order already has the status, nothing changes: 200, no new version, no event.
+        `line_items`, only a part is shipped or returned, and the status changes when the rest follows. Shipped
+        units can be returned with `line_items` in any status; an order that is processing or cancelled keeps
+        its status. `partially_refunded` requires `amount_refunded`, the sum of all refunds. If the order
+        already has the status, nothing changes: 200, no new version, no event.
 
         Requires the scope `orders:write`. Raises IllegalTransition, InsufficientStock, OrderNotPaid,
         VersionConflict.

@@ -7,7 +7,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from stoa.customers.contract import MOST_ADDRESSES, Country, Email, Latitude, Longitude, Phone
 from stoa.rest.checks import worded
-from stoa.rest.fields import ExternalId, MetadataValue, Short
+from stoa.rest.fields import ExternalId, MetadataKey, MetadataValue, Short
 
 Status = Literal["active", "disabled"]
 Locale = Annotated[
@@ -18,11 +18,6 @@ Locale = Annotated[
 Tag = Annotated[str, Meta(min_length=1, max_length=64)]
 Tags = Annotated[list[Tag], Meta(max_length=250)]
 Note = Annotated[str, Meta(max_length=5000)]
-MetadataKey = Annotated[
-    str,
-    Meta(pattern=r"^[a-z0-9_.-]{1,64}$"),
-    worded("must be a key of 1 to 64 lowercase letters, digits, dots, hyphens and underscores"),
-]
 MetadataChanges = dict[MetadataKey, MetadataValue | None]
 
 

@@ -21,7 +21,7 @@ from stoa.rest.filters import (
     MomentRange,
     MoneyRange,
     Number,
-    Reader,
+    StoreContext,
     Term,
     Text,
     Words,
@@ -143,16 +143,16 @@ class NumberRange(Number, frozen=True, kw_only=True):
 class EmailText(Text, frozen=True, kw_only=True):
     """An email address, ignoring case."""
 
-    def read(self, text: str, reader: Reader) -> str:
-        return email_key(super().read(text, reader))
+    def read(self, text: str, store: StoreContext) -> str:
+        return email_key(super().read(text, store))
 
 
 class PhoneText(Text, frozen=True, kw_only=True):
     """A phone number in any notation with a country code."""
 
-    def read(self, text: str, reader: Reader) -> str:
+    def read(self, text: str, store: StoreContext) -> str:
         # An unescaped plus sign arrives as a space.
-        plain = super().read(text, reader).strip()
+        plain = super().read(text, store).strip()
         number = e164(plain if plain.startswith(("+", "00")) else f"+{plain}")
         if number is None:
             raise InvalidValue("must be a phone number with its country code, such as +15550100123")
@@ -162,8 +162,8 @@ class PhoneText(Text, frozen=True, kw_only=True):
 class NameWords(Words, frozen=True, kw_only=True):
     """Words that must be the start of words in the name."""
 
-    def read(self, text: str, reader: Reader) -> str:
-        if len(text) > 200 or not (query := terms.beginning(reader.store_id, text, "name")):
+    def read(self, text: str, store: StoreContext) -> str:
+        if len(text) > 200 or not (query := terms.beginning(store.store_id, text, "name")):
             raise InvalidValue("must contain a word and have at most 200 characters")
         return query
 
@@ -174,15 +174,15 @@ _PHONE_LIKE = re.compile(r"[+(]?[\d\s().+-]{3,}\Z")
 class CustomerWords(Words, frozen=True, kw_only=True):
     """Text search. A phone number is one word, whatever separates its digits."""
 
-    def read(self, text: str, reader: Reader) -> str:
+    def read(self, text: str, store: StoreContext) -> str:
         stripped = text.strip()
-        return super().read(re.sub(r"\D", "", stripped) if _PHONE_LIKE.match(stripped) else text, reader)
+        return super().read(re.sub(r"\D", "", stripped) if _PHONE_LIKE.match(stripped) else text, store)
 
 
 class OwnEntries(Entries, frozen=True, kw_only=True):
     """`metadata[key]=value`. The owner of a key depends on the caller, so the handler resolves the pairs."""
 
-    def read_entries(self, entries: Mapping[str, str], reader: Reader) -> str:
+    def read_entries(self, entries: Mapping[str, str], store: StoreContext) -> str:
         return msgspec.json.encode(dict(sorted(entries.items()))).decode()
 
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from typing import Any
+from zlib import crc32
 
 import msgspec
 
@@ -108,6 +109,17 @@ def only_shared(text: bytes) -> bytes:
 def seen_by(text: bytes, app_id: int) -> bytes:
     """A stored document as one app may see it: its own metadata and the shared keys, never another app's."""
     return only_shared(text.replace(section_start(app_id).encode(), b""))
+
+
+def own_digest(entries: Mapping[str, str]) -> str:
+    """A digest of an app's own metadata, as a part of the ETag; empty if it has none."""
+    return f"{crc32(_members_of(entries).encode()):08x}" if entries else ""
+
+
+def own_digest_in(text: bytes, app_id: int) -> str:
+    """The same digest, from the app's section in a stored document."""
+    _, start, rest = text.partition(section_start(app_id).encode())
+    return f"{crc32(rest.partition(_END_BYTES)[0].removeprefix(b',')):08x}" if start else ""
 
 
 def value_of(text: str) -> Any:

@@ -16,7 +16,15 @@ from stoa.customers.bodies import (
     NewCustomer,
 )
 from stoa.customers.contract import CUSTOMERS, Address, Customer, CustomerExists, MetadataEntry, WrittenBy
-from stoa.customers.documents import entry_term, only_shared, section_start, seen_by, value_of
+from stoa.customers.documents import (
+    entry_term,
+    only_shared,
+    own_digest,
+    own_digest_in,
+    section_start,
+    seen_by,
+    value_of,
+)
 from stoa.customers.examples import ADDRESS_CHANGES, CUSTOMER_CHANGES, METADATA_CHANGES, NEW_ADDRESS, NEW_CUSTOMER
 from stoa.customers.phones import e164
 from stoa.customers.save import load, save_or_refuse
@@ -61,7 +69,7 @@ async def create_customer(call: Call, body: NewCustomer) -> Created[Customer]:
     workspace.put(customer)
     customer_id = (await _saved(call, customer)).stored_id
     found = await _document(call, customer_id)
-    return Created(found.doc, found.version, f"/customers/{customer_id}")
+    return Created(found.doc, found.version, f"/customers/{customer_id}", own=found.own)
 
 
 @routes.get("/customers/{customer_id}", scope="customers:read")
@@ -85,7 +93,7 @@ async def update_customer(call: Call, customer_id: int, body: CustomerChanges) -
     sent = {"email": body.email, "phone": body.phone, "external_id": body.external_id}
     workspace = CustomerWorkspace(await load(call.db, call.store_id, ids=[customer_id], **_keys(sent)))
     customer = _found(workspace, customer_id)
-    call.check_version(customer.version)
+    _check_version(call, customer)
     if call.echoed:
         check_echoes(call, exactly((await _document(call, customer_id)).doc), CUSTOMER_ELSEWHERE)
     changed = rules.change_customer(customer, body, call.patch, call.caller.app_id)
@@ -144,7 +152,7 @@ async def update_customer_metadata(call: Call, customer_id: int, body: MetadataC
     """
 
     def change(customer: CustomerCopy) -> CustomerCopy:
-        call.check_version(customer.version)
+        _check_version(call, customer)
         metadata, faults = rules.merged(customer.metadata, call.patch, call.caller.app_id, "")
         rules.refuse(faults)
         return msgspec.structs.replace(customer, metadata=metadata)
@@ -163,7 +171,13 @@ async def _document(call: Call, customer_id: int) -> One[Customer]:
     if found is None:
         raise _no_customer()
     call.subject = Subject("customer", customer_id)
-    return One(seen_by(found.doc, call.caller.app_id), found.version)
+    app_id = call.caller.app_id
+    return One(seen_by(found.doc, app_id), found.version, own=own_digest_in(found.doc, app_id))
+
+
+def _check_version(call: Call, customer: CustomerCopy) -> None:
+    """Check If-Match. A change of the app's own metadata makes no new version, but changes the ETag that the app gets."""
+    call.check_version(customer.version, own_digest(customer.metadata.get(call.caller.app_id, {})))
 
 
 def _keys(sent: Mapping[str, Any]) -> dict[str, Any]:

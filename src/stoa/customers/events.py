@@ -1,6 +1,11 @@
-"""The events of customers: one event for each kind of change, none if nothing changed. Events show shared metadata only."""
+"""The events of customers: one event for each kind of change, none if nothing changed.
+
+Events show shared metadata only, except those of an app's own metadata, which only that app receives.
+"""
 
 from typing import Any
+
+import msgspec
 
 from stoa.customers.contract import Customer
 from stoa.customers.documents import value_of
@@ -39,7 +44,7 @@ class CustomerAddressChanged(Event):
 
 
 class CustomerMetadataChanged(Event):
-    """The metadata of a customer changed; `changes` and `data` show shared keys only."""
+    """Metadata of a customer changed: shared keys, or keys of your own app. Only your app receives events of its own keys."""
 
     name, scope, resource_type = "customer.metadata_changed", "customers:read", "customer"
     resource = Customer
@@ -47,26 +52,35 @@ class CustomerMetadataChanged(Event):
 
 _ADDRESS_FIELDS = frozenset({"addresses", "default_shipping_address_id", "default_billing_address_id"})
 
-Caused = tuple[type[Event], dict[str, tuple[Any, Any]]]
+
+class Caused(msgspec.Struct, frozen=True):
+    """An event that a change causes. With an audience, only that app receives it, and `data` shows what that app sees."""
+
+    kind: type[Event]
+    changes: dict[str, tuple[Any, Any]]
+    audience: int | None = None
 
 
 def events_of(customer: CustomerCopy) -> list[Caused]:
     """The events of a changed customer."""
     if customer.before is None:
-        return [(CustomerCreated, {})]
+        return [Caused(CustomerCreated, {})]
     caused: list[Caused] = []
     changes = changes_between(customer.before, customer.fields)
     of_profile = {name: pair for name, pair in changes.items() if name not in _ADDRESS_FIELDS}
     if of_profile:
-        caused.append((CustomerUpdated, of_profile))
+        caused.append(Caused(CustomerUpdated, of_profile))
     if changes.keys() & _ADDRESS_FIELDS:
-        caused.append((CustomerAddressChanged, _address_changes(changes)))
+        caused.append(Caused(CustomerAddressChanged, _address_changes(changes)))
     entries = entries_changed(customer)
-    if entries:
-        shared = [each for each in entries if each.app_id is None]
-        old = {each.key: value_of(each.old) for each in shared if each.old is not None}
-        new = {each.key: value_of(each.new) for each in shared if each.new is not None}
-        caused.append((CustomerMetadataChanged, {"metadata": (old, new)} if shared else {}))
+    # One event for a request: if shared keys changed too, it is about them, and the owner of the other keys receives it as well.
+    for owner in dict.fromkeys(each.app_id for each in entries):
+        changed = [each for each in entries if each.app_id == owner]
+        old = {each.key: value_of(each.old) for each in changed if each.old is not None}
+        new = {each.key: value_of(each.new) for each in changed if each.new is not None}
+        caused.append(Caused(CustomerMetadataChanged, {"metadata": (old, new)}, owner))
+        if owner is None:
+            break
     return caused
 
 

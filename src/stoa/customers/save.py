@@ -7,7 +7,7 @@ import msgspec
 
 from stoa.customers import queries
 from stoa.customers.contract import CustomerExists, email_key
-from stoa.customers.documents import metadata_of, shown_of, terms_of
+from stoa.customers.documents import metadata_of, section_start, shown_of, terms_of
 from stoa.customers.events import events_of
 from stoa.customers.rules import with_defaults
 from stoa.customers.working_copy import CustomerCopy, entries_changed
@@ -36,6 +36,7 @@ class CustomerRow(InputRow):
     head: str
     shown: str
     terms: str
+    visible: bool  # whether every app sees the change
 
 
 class EntryRow(InputRow):
@@ -50,7 +51,7 @@ class EntryRow(InputRow):
 
 
 class EventRow(InputRow):
-    """An event of a customer of the same call."""
+    """An event of a customer of the same call. With an audience, only that app receives it."""
 
     arguments = ("save_customers.in_events",)
 
@@ -58,6 +59,8 @@ class EventRow(InputRow):
     customer_index: int
     type: str
     changes: str
+    audience: int | None
+    section: str | None  # the start of the metadata that the audience sees
 
 
 async def load(
@@ -96,8 +99,10 @@ async def save(
     for index, customer in enumerate(touched, 1):
         rows.append(_row(customer, index, store_id))
         entries += [EntryRow(index, each.app_id, each.key, each.new) for each in entries_changed(customer)]
-        for kind, changes in events_of(customer):
-            events.append(EventRow(len(events), index, kind.name, json_of(changes)))
+        for each in events_of(customer):
+            section = section_start(each.audience) if each.audience is not None else None
+            changes = json_of(each.changes)
+            events.append(EventRow(len(events), index, each.kind.name, changes, each.audience, section))
     try:
         saved = await queries.SAVE.one(
             db,
@@ -180,4 +185,5 @@ def _row(customer: CustomerCopy, index: int, store_id: int) -> CustomerRow:
         head=head_of(fields),
         shown=shown_of(customer.metadata),
         terms=terms_of(fields, customer.metadata, store_id),
+        visible=customer.visibly_touched,
     )

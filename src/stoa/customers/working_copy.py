@@ -31,6 +31,11 @@ class CustomerCopy(msgspec.Struct, frozen=True):
     def touched(self) -> bool:
         return self.fields != self.before or self.metadata != self.metadata_before
 
+    @property
+    def visibly_touched(self) -> bool:
+        """Whether something changed that every app sees. Only then does the customer get a new version."""
+        return self.fields != self.before or self.metadata.get(None, {}) != self.metadata_before.get(None, {})
+
     def address(self, address_id: int) -> dict[str, Any] | None:
         return next((each for each in self.fields["addresses"] if each["id"] == address_id), None)
 

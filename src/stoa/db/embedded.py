@@ -17,7 +17,7 @@ from pathlib import Path
 from signal import SIGINT, SIGQUIT
 from typing import Self
 
-from stoa.db.embedded_settings import CREATE_DATABASE, INITDB_OPTIONS, PORT, settings
+from stoa.db.embedded_settings import CREATE_DATABASE, HOST_BASED_AUTHENTICATION, INITDB_OPTIONS, PORT, settings
 
 MAJOR_VERSION = "18"  # of every data folder: a change requires a dump and a restore
 LONGEST_SOCKET_PATH = 107
@@ -143,13 +143,17 @@ class EmbeddedPostgres:
         (self._data / "postmaster.pid").unlink(missing_ok=True)
         (self._socket_folder / f".s.PGSQL.{PORT}.lock").unlink(missing_ok=True)
         chosen = settings(durable=self._durable) | {"unix_socket_directories": str(self._socket_folder)}
-        conf = self._folder / "postgresql.conf"
+        conf, hba = self._folder / "postgresql.conf", self._folder / "pg_hba.conf"
         conf.write_text(
             "# Stoa writes this file at every start. Use ALTER SYSTEM to change a setting.\n"
             + "".join(f"{name} = '{value}'\n" for name, value in chosen.items())
         )
-        conf.chmod(0o644)
-        options = ["-D", str(self._data), "-c", f"config_file={conf}", "-c", f"cluster_name={self._cluster_name()}"]
+        hba.write_text(HOST_BASED_AUTHENTICATION)
+        for file in (conf, hba):
+            file.chmod(0o644)
+        # ALTER SYSTEM overrides the file, but not the command line: the server must never listen on TCP.
+        fixed = {"config_file": conf, "hba_file": hba, "cluster_name": self._cluster_name(), "listen_addresses": ""}
+        options = ["-D", str(self._data), *(part for name in fixed for part in ("-c", f"{name}={fixed[name]}"))]
         self._log(f"Starting PostgreSQL; its log is {self._server_log}")
         self._server = self._spawn([*as_owner, binary("postgres"), *options], subprocess.DEVNULL)
         while self._postmaster() != (self._server.pid, "ready"):  # without a timeout, because recovery may be long

@@ -33,9 +33,15 @@ SETTINGS = {
 # For tests, which run many services on one server.
 NOT_DURABLE = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "max_connections": "800"}
 
+# Replaces the file in the data folder, which may be from a release that trusted every host.
+HOST_BASED_AUTHENTICATION = """# Stoa writes this file at every start.
+local all all trust
+"""
+
 INITDB_OPTIONS = (
     "--username=postgres",
-    "--auth=trust",  # only root and the server's user can reach the socket
+    "--auth-local=trust",  # only root and the server's user can reach the socket
+    "--auth-host=reject",
     "--data-checksums",
     "--encoding=UTF8",
     "--locale-provider=builtin",  # sort by code point and lower() for all scripts, the same on every system

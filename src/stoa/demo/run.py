@@ -28,7 +28,7 @@ from stoa.settings import PREFIX, Settings, WrongSetting, unknown
 
 APP_NAME = "Demo app"
 EMAIL = "demo@example.com"
-CATALOGS = ("catalogue.json", "second.json")
+CATALOGS = ("catalog.json", "second.json")
 
 
 class Serving(Protocol):

@@ -12,9 +12,9 @@ from stoa.db.query import Executor
 from stoa.orders.bodies import NewOrder, StatusChange
 from stoa.orders.endpoints import create_order, update_order_status
 from stoa.rest.body import convert, parse
-from stoa.rest.request import Call, Caller, Store
+from stoa.rest.request import Call, NamedOperator, Store
 
-_SAMPLE_DATA = Caller(0, "Sample data", frozenset(), 1, 1)
+_SAMPLE_DATA = NamedOperator("Sample data")
 
 
 async def sell(operator: Operator, store: Store, name: str) -> None:

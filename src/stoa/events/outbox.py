@@ -37,6 +37,8 @@ class Event(msgspec.Struct):
     scope: ClassVar[str] = ""
     resource_type: ClassVar[str] = ""
     resource: ClassVar[type[Any] | None] = None  # what `data` is; its JSON Schema follows from it
+    full_scope: ClassVar[str] = ""  # if set, a subscriber without this second scope sees only basic_fields of `data`
+    basic_fields: ClassVar[frozenset[str]] = frozenset()
     known: ClassVar[dict[str, type["Event"]]] = {}
 
     resource_id: int

@@ -6,7 +6,7 @@ import msgspec
 
 from stoa.events.outbox import Event
 from stoa.rest.checks import Time
-from stoa.rest.filters import Filter, Flag, InvalidValue, Reader
+from stoa.rest.filters import Filter, Flag, InvalidValue, StoreContext
 from stoa.rest.problems import Refusal, printable
 
 NDJSON, CSV, JSON = "application/x-ndjson", "text/csv", "application/json"
@@ -71,7 +71,7 @@ class Choice(Filter, frozen=True, kw_only=True):
 
     values: tuple[str, ...]
 
-    def read(self, text: str, reader: Reader) -> str:
+    def read(self, text: str, store: StoreContext) -> str:
         if text not in self.values:
             raise InvalidValue(f'must be one of {", ".join(self.values)}, not "{printable(text)}"')
         return text

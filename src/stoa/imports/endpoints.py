@@ -28,6 +28,7 @@ from stoa.imports.importable import Importable, Task
 from stoa.imports.jobs import document_of, new_import_id, start_import
 from stoa.imports.products import PRODUCTS
 from stoa.imports.queries import Job
+from stoa.products.bodies import NewProduct
 from stoa.rest.endpoint import Accepted, One, Routes, Stream, Upload
 from stoa.rest.problems import MalformedJson, NotFound, UnsupportedMediaType, ValidationFailed
 from stoa.rest.request import Call
@@ -45,18 +46,20 @@ _WAIT = re.compile(rb"""(?:^|[,;])\s*wait\s*=\s*"?(\d{1,9})"?\s*(?:$|[,;])""")
     "/products/imports",
     scope="products:write",
     uploads=UPLOADS,
+    rows=NewProduct,
     example=PRODUCT_FILE,
     parameters={**parameters(PRODUCTS.match_by), "missing": MISSING},
     errors=REFUSALS,
+    longest_wait_s=LONGEST_WAIT_S,
 )
 async def create_product_import(call: Call, body: Upload) -> Accepted[Import]:
     """Import products from a file.
 
     Send NDJSON (one product on each line, with nested variants), CSV (with a header row and columns such as
     `option.Color` and `metadata.tier`), or JSON `{"items":[...]}` with at most 1,000 items. gzip is accepted. A file has at
-    most 100,000 rows and 100 MB. Each row is a merge patch of the product that it identifies, and is applied exactly once.
-    The response is sent when the file is stored; send `Prefer: wait=10` to wait up to 10 seconds for the result. The guide
-    on imports describes each column.
+    most 100,000 rows and 100 MB. Each row is a merge patch of the product that it identifies, and is applied exactly once;
+    rows with `stock` also require `inventory:write`. The response is sent when the file is stored; send `Prefer: wait=10` to
+    wait up to 10 seconds for the result. The guide on imports describes each column.
     """
     return await accept(call, PRODUCTS, body)
 
@@ -79,6 +82,7 @@ async def get_product_import(call: Call, import_id: str) -> One[Import]:
     example=CUSTOMER_FILE,
     parameters=parameters(CUSTOMERS.match_by),
     errors=REFUSALS,
+    longest_wait_s=LONGEST_WAIT_S,
 )
 async def create_customer_import(call: Call, body: Upload) -> Accepted[Import]:
     """Import customers from a file.
@@ -107,7 +111,7 @@ async def accept(call: Call, of: Importable, body: Upload) -> Accepted[Import]:
     """Store the file and enqueue its job."""
     _check_charset(call.headers)
     options = msgspec.convert({"match_by": of.match_by[0], **call.parameters}, Options)
-    task = Task(call.store, new_import_id(), call.caller.app_id, call.request_id, options)
+    task = Task(call.store, new_import_id(), call.caller.app_id, call.request_id, options, call.caller.scopes)
     job = await start_import(call.db, task, of, body.file, body.media)
     path = f"/{of.resource}/imports/{job.id}"
     seconds = preferred_wait(call.headers)

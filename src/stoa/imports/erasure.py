@@ -131,7 +131,7 @@ def _keys_in(raw: str, header: Header | None) -> dict[str, Any]:
     if header is None:
         try:
             members = msgspec.json.decode(raw)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, RecursionError):
             return {}
         return cast("dict[str, Any]", members) if isinstance(members, dict) else {}
     cells = next(cells_of(raw, header.delimiter), list[str]())

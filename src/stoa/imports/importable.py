@@ -22,6 +22,10 @@ class Task(msgspec.Struct, frozen=True):
     app_id: int | None
     request_id: str
     options: Options
+    scopes: frozenset[str] | None = None  # that the app had at the upload and still has; None: an operator may do all
+
+    def may(self, scope: str) -> bool:
+        return self.scopes is None or scope in self.scopes
 
 
 class Result(msgspec.Struct):
@@ -49,7 +53,7 @@ class Importable(msgspec.Struct, frozen=True):
     scope: str
     match_by: tuple[str, ...]  # the first is the default
     columns: Columns
-    tables: tuple[str, ...]  # that an import makes grow
+    tables: tuple[str, ...]  # to which an import adds rows
     finished: type[Event]
     keys: Callable[[dict[str, Any]], Iterable[tuple[str, str]]]  # pointers and keys that no other row may have
     key: Callable[[dict[str, Any], str], dict[str, Any]]  # the key of a row in a report

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import structlog
 
+from stoa.access.rules import in_force
 from stoa.db.errors import RETRYABLE, PostgresError, Unavailable, is_lost, sqlstate
 from stoa.db.pool import Connection, Database
 from stoa.db.query import Executor
@@ -22,7 +23,7 @@ from stoa.imports.reading import Row, read_part
 from stoa.rest.problems import AppNotInstalled, Fault, InternalError, Refusal, ValidationFailed
 
 LEASE_S = 5.0
-MOST_ATTEMPTS = 3  # at rows whose keys another request took in the meantime
+MOST_ATTEMPTS = 3  # to apply rows whose keys another request took in the meantime
 FIRST_ANALYZE = 500  # rows after which an empty table is analyzed for the planner
 
 
@@ -59,7 +60,9 @@ class JobRun:
         await queries.START.run(database, job.store_id, job.id)
         store = await queries.STORE.one(database, job.store_id)
         options = msgspec.json.decode(job.options, type=Options)
-        return cls(database, job, of, Task(store, job.id, job.app_id, job.request_id, options), owner, stopping)
+        scopes = frozenset(job.scopes) if job.scopes is not None else None
+        task = Task(store, job.id, job.app_id, job.request_id, options, scopes)
+        return cls(database, job, of, task, owner, stopping)
 
     async def parts(self, first: int) -> AsyncIterator[tuple[int, list[Row]]]:
         """The parts of the file with their rows, from `first` on. The run can stop between two parts."""
@@ -89,9 +92,10 @@ class JobRun:
             job = self.job
             if not await queries.ADVANCE.run(db, job.store_id, job.id, self._owner, next_part, LEASE_S):
                 raise LeaseLost
-            if job.app_id is not None and not await queries.MAY_CONTINUE.one(
-                db, job.store_id, job.app_id, self.of.scope
-            ):
+            if job.app_id is not None:
+                granted = await queries.GRANTED.maybe(db, job.store_id, job.app_id)
+                self.task = msgspec.structs.replace(self.task, scopes=in_force(job.scopes, granted or []))
+            if not self.task.may(self.of.scope):
                 raise AppNotInstalled(
                     "The app no longer has permission to write to this store. Rows that were already written remain."
                 )

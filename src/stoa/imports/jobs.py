@@ -44,6 +44,7 @@ async def start_import(db: Executor, task: Task, of: Importable, file: Path, med
             media,
             msgspec.json.encode(header).decode() if header else None,
             task.app_id,
+            sorted(task.scopes) if task.scopes is not None else None,
             task.request_id,
         )
         # Reading and compressing run in a thread, so that the event loop keeps serving.

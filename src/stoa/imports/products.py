@@ -11,10 +11,12 @@ from stoa.imports import csv_rows
 from stoa.imports.contract import Outcome, ProductImportFinished
 from stoa.imports.importable import Importable, Result, Task, failed
 from stoa.imports.reading import Row
+from stoa.products.bodies import NewProduct
 from stoa.products.rows import Keys, change_by_row, pointing_into, product_from_row, skus_in, variants_in
 from stoa.products.save import Booking, load, save
 from stoa.products.working_copy import ProductCopy
 from stoa.products.workspace import ProductWorkspace
+from stoa.rest.body import check_field_scopes
 from stoa.rest.patch import changes_between
 from stoa.rest.problems import Fault, Refusal, ValidationFailed
 
@@ -104,6 +106,7 @@ def _plan(
     workspace: ProductWorkspace, by_id: dict[int | None, ProductCopy], row: Row, task: Task, *, with_changes: bool
 ) -> Planned:
     by, mode = task.options.match_by, task.options.mode
+    check_field_scopes(row.members, NewProduct, task.may)
     product = _find(workspace, by_id, row.members, by) if mode != "create" else None
     if product is None and mode == "update":
         raise _unknown(by)

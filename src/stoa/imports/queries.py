@@ -22,6 +22,7 @@ class Job(msgspec.Struct):
     media: str
     header: str | None
     app_id: int | None
+    scopes: list[str] | None
     request_id: str
     total: int
     checked: int
@@ -42,14 +43,14 @@ class Job(msgspec.Struct):
 
 GET = Query(
     Job,
-    """SELECT store_id, id, number, resource, status, options, media, header, app_id, request_id, total, checked,
+    """SELECT store_id, id, number, resource, status, options, media, header, app_id, scopes, request_id, total, checked,
               processed, created, updated, unchanged, archived, failed, failure, version, created_at, started_at,
               finished_at, report_expires_at, expired OR report_expires_at < now() AS gone
          FROM imports WHERE store_id = $1 AND resource = $2 AND id = $3""",
 )
 CREATE = Command(
-    """INSERT INTO imports (store_id, id, resource, options, media, header, app_id, request_id, total)
-       VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0)"""
+    """INSERT INTO imports (store_id, id, resource, options, media, header, app_id, scopes, request_id, total)
+       VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 0)"""
 )
 SET_TOTAL = Command("UPDATE imports SET total = $3 WHERE store_id = $1 AND id = $2")
 START = Command(
@@ -132,13 +133,11 @@ RELEASE = Command(
 )
 DEQUEUE = Command("DELETE FROM import_queue WHERE store_id = $1 AND import_id = $2 AND lease_owner = $3")
 
-# The app may have lost its permission since it uploaded the file.
-MAY_CONTINUE = Query(
-    bool,
-    """SELECT EXISTS (
-           SELECT 1 FROM installations i JOIN apps a ON a.id = i.app_id JOIN stores s ON s.id = i.store_id
-            WHERE i.store_id = $1 AND i.app_id = $2 AND $3 = ANY (i.scopes)
-              AND a.status = 'active' AND s.status = 'active')""",
+# The app may have lost scopes since it uploaded the file; while it or the store is suspended, it has none.
+GRANTED = Query(
+    list[str],
+    """SELECT i.scopes FROM installations i JOIN apps a ON a.id = i.app_id JOIN stores s ON s.id = i.store_id
+        WHERE i.store_id = $1 AND i.app_id = $2 AND a.status = 'active' AND s.status = 'active'""",
 )
 
 # --- rows --------------------------------------------------------------------------------------------------------------

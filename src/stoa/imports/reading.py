@@ -10,7 +10,7 @@ import msgspec
 
 from stoa.imports.contract import CSV, JSON, MOST_ITEMS, MOST_ROWS, Options, TooManyRows
 from stoa.imports.csv_rows import Columns, Header, Sheet
-from stoa.rest.body import parse
+from stoa.rest.body import MOST_DEPTH, parse
 from stoa.rest.problems import (
     Fault,
     MalformedJson,
@@ -97,6 +97,8 @@ def _items(file: BinaryIO) -> Iterator[bytes]:
         raise ValidationFailed('Send {"items": [...]} with one item for each row.') from error
     except msgspec.DecodeError as error:
         raise MalformedJson(f"{error}.") from error
+    except RecursionError as error:
+        raise MalformedJson(f"JSON may be nested at most {MOST_DEPTH} levels deep.") from error
     if len(items) > MOST_ITEMS:
         words = f"A JSON file must have at most {MOST_ITEMS:,} items. Send NDJSON, which can have {MOST_ROWS:,} rows."
         raise TooManyRows(words, max_rows=MOST_ITEMS)

@@ -20,8 +20,8 @@ from stoa.imports.reading import Row
 from stoa.rest.problems import InternalError, Refusal, ServiceUnavailable
 
 IMPORTABLE: tuple[Importable, ...] = (PRODUCTS, CUSTOMERS)
-MOST_CLAIMS = 5  # of a job whose next part crashes every worker
-MOST_TRIES = 10
+MOST_CLAIMS = 5  # of one part; a part that crashes every worker then fails the job
+MOST_ATTEMPTS = 10
 LONGEST_PAUSE_S = 3.0  # shorter than the lease
 PAGE, RETIRED_AT_ONCE = 5_000, 500
 # Apps that synchronize by updated_since look back one minute: a transaction must commit within it.
@@ -180,12 +180,12 @@ async def _fail(run: JobRun, refusal: Refusal) -> None:
 
 async def _with_retries(step: Callable[[], Awaitable[None]]) -> None:
     """Retry after a transient failure: a deadlock, a lock timeout or a lost connection."""
-    for left in reversed(range(MOST_TRIES)):
+    for left in reversed(range(MOST_ATTEMPTS)):
         try:
             return await step()
         except (PostgresError, Unavailable) as error:
             if not left or (isinstance(error, PostgresError) and sqlstate(error) not in RETRYABLE):
                 raise
         # Exponential backoff with jitter, so that two jobs stop colliding.
-        await asyncio.sleep(random.uniform(0.05, min(0.1 * 2 ** (MOST_TRIES - left), LONGEST_PAUSE_S)))  # noqa: S311
+        await asyncio.sleep(random.uniform(0.05, min(0.1 * 2 ** (MOST_ATTEMPTS - left), LONGEST_PAUSE_S)))  # noqa: S311
     return None

@@ -68,7 +68,7 @@ class Adjustment(msgspec.Struct, forbid_unknown_fields=True):
 class Adjustments(msgspec.Struct, forbid_unknown_fields=True):
     """Adjustments in the order in which they apply. An item's own `reason` and `reference` override these."""
 
-    items: Annotated[list[Adjustment], Meta(min_length=1, extra_json_schema={"maxItems": MOST_ITEMS})]
+    items: Annotated[list[Adjustment], Meta(extra_json_schema={"minItems": 1, "maxItems": MOST_ITEMS})]
     mode: Mode = "atomic"
     reason: Reason = "other"
     reference: Short | None = None

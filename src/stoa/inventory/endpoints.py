@@ -1,5 +1,7 @@
 """The handlers of stock levels, adjustments and the ledger."""
 
+import msgspec
+
 from stoa.events.outbox import Actor
 from stoa.inventory import queries
 from stoa.inventory.contract import (
@@ -15,10 +17,10 @@ from stoa.inventory.contract import (
 )
 from stoa.inventory.examples import ADJUSTMENTS
 from stoa.inventory.queries import Move, Moved
-from stoa.rest.batch import Batch, BatchFailed, TooManyItems, check_size, done, failed, refuse_all
+from stoa.rest.batch import Batch, BatchFailed, ItemResult, TooManyItems, done, failed, numbered, refuse_all
 from stoa.rest.endpoint import Page, Routes
 from stoa.rest.lists import ListQuery, list_page
-from stoa.rest.problems import Fault, Refusal, ValidationFailed, counted
+from stoa.rest.problems import Fault, Refusal, ValidationFailed
 from stoa.rest.request import Call
 
 routes = Routes("Products")
@@ -50,27 +52,31 @@ async def adjust_inventory(call: Call, body: Adjustments) -> Batch[LedgerEntry]:
     default) one failed item means that no item is applied; with `mode: independent` each item is applied by itself, and
     the status is 207 if any failed.
     """
-    check_size(body.items, MOST_ITEMS)
-    _check_names(body.items)
+    refusals: dict[int, Refusal] = {}
+    items: dict[int, Adjustment] = {}
+    for index, item in numbered(body.items, call.refused_items, MOST_ITEMS):
+        refusal = item if isinstance(item, Refusal) else _misnamed(item)
+        if refusal is not None:
+            refusals[index] = refusal
+        elif not isinstance(item, Refusal):
+            items[index] = item
     atomic = body.mode == "atomic"
-    moves = [_move(item, body) for item in body.items]
+    moves = [_move(item, body) for item in items.values()]
     actor = Actor("app", call.caller.app_id)
     moved = await queries.move_stock(
         call.db, call.store_id, moves, atomic=atomic, actor=actor, request_id=call.request_id
     )
-    refusals = {
-        index: refusal
-        for index, (item, each) in enumerate(zip(body.items, moved, strict=True))
-        if (refusal := _refusal(item, each)) is not None
-    }
+    results: dict[int, Moved] = dict(zip(items, moved, strict=True))
+    for index, item in items.items():
+        refusal = _refusal(item, results[index])
+        if refusal is not None:
+            refusals[index] = refusal
     if refusals and atomic:
-        raise refuse_all(list(refusals.items()))
+        raise refuse_all(sorted(refusals.items()))
     return Batch(
         [
-            failed(index, refusals[index])
-            if index in refusals
-            else done(index, "updated" if each.movement_id else "unchanged", each.movement_id, each.doc)
-            for index, each in enumerate(moved)
+            failed(index, refusals[index]) if index in refusals else _moved(index, results[index])
+            for index in sorted({*refusals, *results})
         ]
     )
 
@@ -86,16 +92,18 @@ async def list_inventory_adjustments(call: Call, query: ListQuery) -> Page[Ledge
     return await list_page(call.db, call.store_id, queries.LEDGER, query)
 
 
-def _check_names(items: list[Adjustment]) -> None:
-    """Refuse items that do not name their variant by exactly one key."""
-    faults: list[Fault] = []
-    for index, item in enumerate(items):
-        if item.variant_id is None and item.sku is None:
-            faults.append(Fault(f"/items/{index}/variant_id", "required", "is required unless sku is given"))
-        elif item.variant_id is not None and item.sku is not None:
-            faults.append(Fault(f"/items/{index}/sku", "invalid_format", "specify either variant_id or sku, not both"))
-    if faults:
-        raise ValidationFailed(f"{counted(len(faults), 'item')} must name one variant.", faults=faults)
+def _misnamed(item: Adjustment) -> Refusal | None:
+    """The refusal of an item that does not name its variant by exactly one key."""
+    if (item.variant_id is None) != (item.sku is None):
+        return None
+    fault = Fault("/variant_id", "required", "is required unless sku is given")
+    if item.sku is not None:
+        fault = Fault("/sku", "invalid_format", "specify either variant_id or sku, not both")
+    return ValidationFailed("The item must name one variant.", faults=[fault])
+
+
+def _moved(index: int, moved: Moved) -> ItemResult[msgspec.Raw]:
+    return done(index, "updated" if moved.movement_id else "unchanged", moved.movement_id, moved.doc)
 
 
 def _move(item: Adjustment, body: Adjustments) -> Move:

@@ -56,9 +56,10 @@ def events() -> Events:
         CustomerCreated.name: EventExample(CUSTOMER_ID, 1, _event_data(_created())),
         CustomerDeleted.name: tombstone(CUSTOMER_ID),
         **{
-            event.name: EventExample(CUSTOMER_ID, 2, _event_data(customer, version=2), changes)
+            each.kind.name: EventExample(CUSTOMER_ID, 2, _event_data(customer, version=2), each.changes)
             for customer in (_changed(), _with_workshop(), _with_metadata())
-            for event, changes in events_of(customer)
+            for each in events_of(customer)
+            if each.audience is None
         },
     }
 

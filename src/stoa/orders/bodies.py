@@ -20,11 +20,13 @@ from stoa.orders.contract import (
 from stoa.products.contract import Sku
 from stoa.rest.checks import Money, Time
 from stoa.rest.fields import Metadata, MetadataChanges, Name, Short, Tag, Url
+from stoa.rest.scopes import requires
 
 Id = Annotated[int, Meta(ge=1, le=10**18 - 1)]
 Units = Annotated[int, Meta(ge=1, le=MOST_UNITS)]
 Long = Annotated[str, Meta(max_length=5_000)]
 Tags = Annotated[list[Tag], Meta(max_length=250)]
+READ_CUSTOMERS = "customers:read"
 
 
 class NewLine(msgspec.Struct, forbid_unknown_fields=True):
@@ -52,7 +54,7 @@ class NewOrder(msgspec.Struct, forbid_unknown_fields=True):
     status: Literal["draft", "pending", "processing"] = "pending"
     payment_status: Literal["unpaid", "authorized", "paid", "failed", "voided"] = "unpaid"
     currency: Annotated[str, Meta(min_length=3, max_length=3)] | None = None
-    customer_id: Id | None = None
+    customer_id: Annotated[Id, requires(READ_CUSTOMERS)] | None = None
     customer: InlineCustomer | None = None
     contact: Contact | None = None
     shipping_total: Money | None = None
@@ -111,7 +113,7 @@ class Portion(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class StatusChange(msgspec.Struct, forbid_unknown_fields=True):
-    """A change of the order's status, its payment status, or both. `line_items` ships or returns only a part."""
+    """A change of the order's status, its payment status, or both. `line_items` ships or returns only a part. `partially_refunded` requires `amount_refunded`, the sum of all refunds."""
 
     status: Status | None = None
     payment_status: PaymentStatus | None = None

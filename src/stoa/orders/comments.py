@@ -1,10 +1,10 @@
 """The endpoints of an order's timeline."""
 
-from stoa.events.outbox import Actor, emit
+from stoa.events.outbox import emit
 from stoa.orders import queries
 from stoa.orders.bodies import NewComment
 from stoa.orders.contract import COMMENTS, Comment
-from stoa.orders.documents import author_of
+from stoa.orders.documents import actor_of, author_of
 from stoa.orders.events import OrderCommentCreated
 from stoa.orders.examples import NEW_COMMENT
 from stoa.rest.endpoint import Created, Page, Routes
@@ -41,6 +41,5 @@ async def create_order_comment(call: Call, order_id: int, body: NewComment) -> C
         call.db, call.store_id, order_id, "comment", body.visibility, body.body, author
     )
     event = OrderCommentCreated(added.id, 1, added.doc.decode(), {})
-    actor = Actor("app", call.caller.app_id)
-    await emit(call.db, call.store_id, event, actor=actor, request_id=call.request_id)
+    await emit(call.db, call.store_id, event, actor=actor_of(call), request_id=call.request_id)
     return Created(added.doc, 1, f"/orders/{order_id}/comments")

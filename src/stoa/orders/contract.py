@@ -127,7 +127,11 @@ class Order(msgspec.Struct):
     total: Money
     amount_paid: Money
     amount_refunded: Money
-    amount_due: Money
+    amount_due: Annotated[Money, Meta(description="The amount still to be collected; never less than 0.")]
+    balance: Annotated[
+        Money,
+        Meta(description="`total` minus `amount_paid` plus `amount_refunded`; negative if the shop owes the customer."),
+    ]
     shipping_method: str | None
     payment_method: str | None
     tags: list[str]

@@ -120,13 +120,22 @@ class OrderState(msgspec.Struct, kw_only=True):
         return max(0, self.total - self.amount_paid)
 
     @property
+    def balance(self) -> int:
+        """What the customer has not paid of the total, after refunds; negative if the shop owes money."""
+        return self.total - self.amount_paid + self.amount_refunded
+
+    @property
     def fulfillment_status(self) -> FulfillmentStatus:
         fulfilled = sum(line.fulfilled_quantity for line in self.lines)
         if not fulfilled:
             return "unfulfilled"
-        if fulfilled == sum(line.returned_quantity for line in self.lines):
+        unshipped = any(line.open_quantity for line in self.lines)
+        # Units that are still to be shipped keep the order from being returned; a cancelled order ships nothing more.
+        if fulfilled == sum(line.returned_quantity for line in self.lines) and (
+            not unshipped or self.status == "cancelled"
+        ):
             return "returned"
-        return "partially_fulfilled" if any(line.open_quantity for line in self.lines) else "fulfilled"
+        return "partially_fulfilled" if unshipped else "fulfilled"
 
     def copy(self) -> "OrderState":
         """A copy with its own lines. Other nested values are replaced on change, never mutated."""
@@ -199,6 +208,7 @@ def purchase(order: OrderState, digits: int) -> dict[str, Any]:
         "amount_paid": text(order.amount_paid),
         "amount_refunded": text(order.amount_refunded),
         "amount_due": text(order.amount_due),
+        "balance": text(order.balance),
         "shipping_method": order.shipping_method,
         "payment_method": order.payment_method,
         "tags": order.tags,
@@ -269,15 +279,13 @@ def terms_of(order: OrderState, store_id: int) -> str:
 
 def actor_of(call: Call) -> Actor:
     """Who changes an order, as events and the stock ledger name them."""
-    return Actor("app", call.caller.app_id) if call.caller.app_id else Actor("operator")
+    return Actor("operator") if call.app_id is None else Actor("app", call.app_id)
 
 
 def author_of(call: Call) -> str:
     """Who changes an order, as its timeline names them."""
-    caller = call.caller
-    return json_of(
-        {"type": "app" if caller.app_id else "operator", "id": caller.app_id or None, "name": caller.app_name}
-    )
+    kind = "operator" if call.app_id is None else "app"
+    return json_of({"type": kind, "id": call.app_id, "name": call.author})
 
 
 def time_text(moment: datetime) -> str:

@@ -14,13 +14,13 @@ from stoa.customers.rules import COUNTRIES
 from stoa.db.query import Executor
 from stoa.inventory.contract import InsufficientStock
 from stoa.orders import queries
-from stoa.orders.bodies import NewLine, NewOrder
+from stoa.orders.bodies import READ_CUSTOMERS, NewLine, NewOrder
 from stoa.orders.contract import Contact, OrderAddress
 from stoa.orders.documents import NO_CONTACT, LineState, OrderState
 from stoa.orders.queries import Offer
 from stoa.orders.rules import change_payment, line_faults, sum_faults
 from stoa.rest.checks import MOST_FAULTS
-from stoa.rest.problems import ExternalIdTaken, Fault, Refusal, ValidationFailed, counted
+from stoa.rest.problems import ExternalIdTaken, Fault, Refusal, ValidationFailed, counted, first_sent
 from stoa.rest.request import Call, Store
 
 _EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
@@ -39,7 +39,7 @@ def draft(call: Call, body: NewOrder, offers: "Offers", customer: FoundCustomer 
         currency=call.store.currency,
         customer_id=customer.id if customer else None,
         lines=priced.lines,
-        source={"app_id": call.caller.app_id or None, "name": call.caller.app_name},
+        source={"app_id": call.app_id, "name": call.author},
         external_id=body.external_id,
         discount_total=_minor(body.discount_total, digits),
         shipping_total=_minor(body.shipping_total, digits),
@@ -54,15 +54,15 @@ def draft(call: Call, body: NewOrder, offers: "Offers", customer: FoundCustomer 
         contact=NO_CONTACT,
     )
     if priced.faults:
-        faults += line_faults(order.lines, priced.pointers)
+        faults += line_faults(order.lines, priced.pointers, call.patch)
     else:
         total = money.to_minor(body.total, digits) if body.total is not None else None
-        faults += sum_faults(order, priced.pointers, digits, total)
+        faults += sum_faults(order, priced.pointers, digits, call.patch, total)
     if body.customer_id is not None and customer is None:
         faults.append(unknown_customer())
     if faults:
         raise ValidationFailed(f"{counted(len(faults), 'fault')} found.", faults=faults[:MOST_FAULTS])
-    order.contact = contact_of(body, customer)
+    order.contact = contact_of(body, customer if call.may(READ_CUSTOMERS) else None)
     change_payment(order, body.payment_status, None)
     return order
 
@@ -121,7 +121,10 @@ def unknown_customer() -> Fault:
 
 
 def contact_of(body: NewOrder, customer: FoundCustomer | None) -> dict[str, Any]:
-    """The contact of a new order: what the body says, then the inline customer, then the stored one."""
+    """The contact of a new order: what the body says, then the inline customer, then the stored one.
+
+    `customer` is None if the caller may not read customers: the order then contains only what the caller sent.
+    """
     contact = _members(customer) if customer else dict(NO_CONTACT)
     if body.customer is not None:
         contact |= {name: value for name, value in _members(body.customer).items() if value is not None}
@@ -270,6 +273,8 @@ def external_id_taken(existing_id: int) -> ExternalIdTaken:
     return ExternalIdTaken("Another order has this external id.", faults=[fault], existing_id=existing_id)
 
 
-def customer_sum_too_large() -> Refusal:
-    fault = Fault("/customer_id", "out_of_range", "would have spent more than the largest amount that Stoa can store")
+def customer_sum_too_large(call: Call) -> Refusal:
+    at = first_sent(call.patch, "/customer_id", "/customer", "/payment_status", "/status", "/line_items")
+    words = "makes the customer's total exceed the largest amount that Stoa can store"
+    fault = Fault(at, "out_of_range", words)
     return ValidationFailed("The total amount spent by the customer would be too large.", faults=[fault])

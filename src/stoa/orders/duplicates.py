@@ -56,8 +56,8 @@ async def duplicate_order(call: Call, order_id: int, body: NewCopy = _DEFAULT) -
     variants = [line.variant_id for line in original.lines]
     offers = await offers_for(call.db, call.store, variants, [])
     order, skipped = copy_of(original, body, offers)
-    order.source = {"app_id": call.caller.app_id, "name": call.caller.app_name}
-    faults = sum_faults(order, {}, call.store.digits)
+    order.source = {"app_id": call.app_id, "name": call.author}
+    faults = sum_faults(order, {}, call.store.digits, call.patch)
     if not order.lines:
         faults = [Fault("", "unknown_variant", "the variants of all line items were deleted")]
     if faults:

@@ -63,9 +63,11 @@ async def create_order(call: Call, body: NewOrder) -> Created[Order]:
     """Place an order and reserve its stock.
 
     A line item names a variant by `variant_id` or `sku` and takes its current price unless it has a `unit_price`. Stoa
-    reserves all line items or none; a draft reserves nothing. Name the customer by `customer_id`, or send `customer`: Stoa
-    finds it by email address or phone number, or creates it. With `dry_run=true`, Stoa prices and checks the order and stores
-    nothing: its ids, number and version are 0, and `meta.suspected_duplicates` lists the orders that it may duplicate.
+    reserves all line items or none; a draft reserves nothing. Name the customer by `customer_id`, which requires
+    `customers:read`, or send `customer`: Stoa finds it by email address or phone number, or creates it. Without
+    `customers:read`, the order contains only what you send, and nothing of the stored customer. With `dry_run=true`, Stoa
+    prices and checks the order and stores nothing: its ids, number and version are 0, and `meta.suspected_duplicates` lists
+    the orders that it may duplicate.
     """
     return await alone(call, place_orders(call.db, [(call, body)]))
 
@@ -97,7 +99,7 @@ async def update_order(call: Call, order_id: int, body: OrderChanges) -> One[Ord
     changes = differences(document_of(before, call.store.digits), document_of(order, call.store.digits))
     check_editable(before, [name for name in call.patch if name in changes])
     await _check_external_id(call, before, order)
-    faults = sum_faults(order, {}, call.store.digits)
+    faults = sum_faults(order, {}, call.store.digits, call.patch)
     if faults:
         raise ValidationFailed("The amounts of the order are invalid.", faults=faults)
     consequences = Consequences(events=events_of(changes), entries=[Entry("edit", None, changes)])
@@ -118,8 +120,9 @@ async def update_order_status(call: Call, order_id: int, body: StatusChange) -> 
 
     Stock follows the status: it is reserved from `pending` on, leaves `on_hand` when shipped or completed, is released when
     cancelled, and returns to `on_hand` when returned unless `restock` is false. With `line_items`, only a part is shipped or
-    returned, and the status changes when the rest follows. If the order already has the status, nothing changes: 200, no new
-    version, no event.
+    returned, and the status changes when the rest follows. Shipped units can be returned with `line_items` in any status; an
+    order that is processing or cancelled keeps its status. `partially_refunded` requires `amount_refunded`, the sum of all
+    refunds. If the order already has the status, nothing changes: 200, no new version, no event.
     """
     _check_body(body)
     no_longer_suspected = await _lock_suspects(call, order_id) if body.status == "cancelled" else []

@@ -10,7 +10,7 @@ from stoa.customers.lookup import InlineCustomer
 from stoa.db.query import Executor, hex_bytes, json_of, json_rows
 from stoa.events.outbox import Event
 from stoa.ids import new_id
-from stoa.orders import queries
+from stoa.orders import queries, rows
 from stoa.orders.contract import DuplicateReason
 from stoa.orders.documents import (
     OrderState,
@@ -122,11 +122,20 @@ def _refusals(placements: Sequence[Placement], available: dict[int, int]) -> dic
     return refusals
 
 
-def _order_row(placement: Placement, parts: Parts, store: Store) -> queries.OrderRow:
-    order, traits = placement.order, placement.traits
-    return queries.OrderRow(
-        id=order.id,
+def _order_row(placement: Placement, parts: Parts, store: Store) -> rows.OrderRow:
+    order = placement.order
+    return rows.OrderRow(
+        **msgspec.structs.asdict(order_columns(order, placement.traits, parts, store.id)),
         number=order.number,
+        placed_at=datetime.fromisoformat(order.placed_at),
+        duplicate_of=order.duplicate_of,
+    )
+
+
+def order_columns(order: OrderState, traits: Traits, parts: Parts, store_id: int) -> rows.OrderColumns:
+    """The columns of an order that every write stores."""
+    return rows.OrderColumns(
+        id=order.id,
         external_id=order.external_id,
         status=order.status,
         payment_status=order.payment_status,
@@ -134,22 +143,20 @@ def _order_row(placement: Placement, parts: Parts, store: Store) -> queries.Orde
         email=traits.email,
         phone=traits.phone,
         total=traits.total,
-        placed_at=datetime.fromisoformat(order.placed_at),
-        duplicate_of=order.duplicate_of,
         suspected_duplicates=order.suspected_duplicates,
         basket=hex_bytes(traits.basket),
         address=hex_bytes(traits.address) if traits.address is not None else None,
         head=parts.head,
         lines=parts.lines,
         person=parts.person,
-        terms=terms_of(order, store.id),
+        terms=terms_of(order, store_id),
     )
 
 
-def _placement_row(placement: Placement) -> queries.PlacementRow:
+def _placement_row(placement: Placement) -> rows.PlacementRow:
     order, call = placement.order, placement.call
     orders, spent = contribution(order)
-    return queries.PlacementRow(
+    return rows.PlacementRow(
         order_id=order.id,
         number=order.number,
         customer_id=order.customer_id,
@@ -163,10 +170,10 @@ def _placement_row(placement: Placement) -> queries.PlacementRow:
     )
 
 
-def _line_rows(order: OrderState) -> list[queries.NewLineRow]:
+def _line_rows(order: OrderState) -> list[rows.NewLineRow]:
     reserved = {effect.line_id: effect.reserved for effect in stock_effects(None, order)}
     return [
-        queries.NewLineRow(
+        rows.NewLineRow(
             order_id=order.id,
             id=line.id,
             product_id=line.product_id,
@@ -179,10 +186,10 @@ def _line_rows(order: OrderState) -> list[queries.NewLineRow]:
     ]
 
 
-def _event_rows(placements: Sequence[Placement]) -> list[queries.NewEventRow]:
+def _event_rows(placements: Sequence[Placement]) -> list[rows.NewEventRow]:
     events = [(each.order, event, changes) for each in placements for event, changes in each.events]
     return [
-        queries.NewEventRow(
+        rows.NewEventRow(
             order_id=order.id,
             n=n,
             id=new_id("evt"),
@@ -194,9 +201,9 @@ def _event_rows(placements: Sequence[Placement]) -> list[queries.NewEventRow]:
     ]
 
 
-def _suspect_rows(placement: Placement) -> list[queries.SuspectRow]:
+def _suspect_rows(placement: Placement) -> list[rows.SuspectRow]:
     return [
-        queries.SuspectRow(
+        rows.SuspectRow(
             order_id=placement.order.id,
             other_id=suspect.other.id,
             score=suspect.score,

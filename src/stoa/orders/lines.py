@@ -76,7 +76,7 @@ async def update_order_product(call: Call, order_id: int, line_item_id: int, bod
     if order == before:
         found = await queries.GET.one(call.db, call.store_id, order_id)
         return One(found.doc, found.version)
-    check_editable(before, ["line_items"])
+    check_editable(before, list(call.patch), always=())
     return await _change(call, before, order, {order.lines.index(line) if line in order.lines else -1: ""})
 
 
@@ -143,7 +143,7 @@ def _apply(call: Call, order: OrderState, line: LineState, body: LineChanges) ->
 async def _change(call: Call, before: OrderState, order: OrderState, pointers: dict[int, str]) -> One[Order]:
     """Store an order whose line items changed."""
     digits = call.store.digits
-    faults = sum_faults(order, pointers, digits)
+    faults = sum_faults(order, pointers, digits, call.patch)
     if faults:
         raise ValidationFailed("The amounts of the order are invalid.", faults=faults)
     changes = differences(document_of(before, digits), document_of(order, digits))

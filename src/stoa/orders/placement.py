@@ -13,8 +13,8 @@ from stoa.customers.phones import e164
 from stoa.db.errors import OUT_OF_RANGE, PostgresError, sqlstate, violates
 from stoa.db.query import Executor, hex_bytes, json_rows
 from stoa.events.outbox import Cause
-from stoa.orders import queries
-from stoa.orders.bodies import NewOrder
+from stoa.orders import queries, rows
+from stoa.orders.bodies import READ_CUSTOMERS, NewOrder
 from stoa.orders.contract import DuplicateOrderSuspected, Order
 from stoa.orders.documents import OrderState, document, parts_of, tail_of, time_text
 from stoa.orders.draft import customer_sum_too_large, draft, external_id_taken, offers_of, reserve
@@ -88,7 +88,7 @@ def _placement(call: Call, body: NewOrder, order: OrderState, customer: FoundCus
         call=call,
         order=order,
         traits=traits_of(order),
-        entry=f"Placed by {call.caller.app_name}.",
+        entry=f"Placed by {call.author}.",
         events=[(OrderCreated, {})],
         placed_at=body.placed_at,
         new_customer=body.customer if customer is None and not dry_run else None,
@@ -130,7 +130,7 @@ async def _create_customers(db: Executor, placements: Sequence[Placement]) -> No
     for _, each in sorted(new, key=lambda pair: pair[0]):
         call, inline = each.call, each.new_customer
         if inline is not None:
-            customer = await find_or_create(db, call.store_id, inline, Cause(call.caller.app_id, call.request_id))
+            customer = await find_or_create(db, call.store_id, inline, Cause(call.app_id, call.request_id))
             phone = e164(inline.phone) if inline.phone else None
             if customer != FoundCustomer(customer.id, inline.email, phone, inline.first_name, inline.last_name):
                 raise StaleGroup("another request has created the customer")
@@ -153,11 +153,11 @@ async def _related(
     return related
 
 
-def _related_query(index: int, placement: Placement, now: datetime) -> queries.RelatedQuery:
+def _related_query(index: int, placement: Placement, now: datetime) -> rows.RelatedQuery:
     traits, placed_at = placement.traits, placement.placed_at or now
     window = timedelta(hours=placement.window_hours or 0)
     compared = placement.window_hours is not None
-    return queries.RelatedQuery(
+    return rows.RelatedQuery(
         index=index,
         external_id=placement.order.external_id,
         customer_id=traits.customer_id if compared else None,
@@ -284,7 +284,7 @@ async def _store(db: Executor, placements: Sequence[Placement]) -> list[Created[
         if violates(error, "orders_external_id_key"):
             raise StaleGroup("another order has taken the external id") from error
         if len(placements) == 1 and sqlstate(error) == OUT_OF_RANGE:
-            raise RefusedCalls({call: customer_sum_too_large()}) from error
+            raise RefusedCalls({call: customer_sum_too_large(call)}) from error
         raise
     return [
         Created(one.doc, one.version, f"/orders/{each.order.id}") for each, one in zip(placements, stored, strict=True)
@@ -304,6 +304,8 @@ def _dry_run(placement: Placement, now: datetime) -> One[Order]:
     call, order = placement.call, placement.order
     call.subject = Subject("customer", order.customer_id) if order.customer_id is not None else Subject("contact")
     order.placed_at = time_text(placement.placed_at or now)
+    if not call.may(READ_CUSTOMERS):
+        order.customer_id = None  # it would reveal whether the store knows the person
     parts = parts_of(order, call.store.digits)
     suspects = [
         {"order_id": s.other.id, "score": s.score / 100, "reasons": s.reasons, "seconds_apart": s.seconds_apart}

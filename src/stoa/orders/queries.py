@@ -5,7 +5,7 @@ from datetime import datetime
 import msgspec
 
 from stoa.db.listing import Listing
-from stoa.db.query import InputRow, Query
+from stoa.db.query import Query
 
 _TERMS = "terms @@ ({}::text)::tsquery"
 _DOCUMENT = """'{"id":' || id || head || ',"line_items":' || lines || person || tail"""
@@ -132,22 +132,6 @@ class Taken(msgspec.Struct):
 TAKE_NUMBERS = Query(Taken, "SELECT last, order_ids, line_ids, moment FROM take_order_numbers($1, $2, $3)")
 
 
-class RelatedQuery(InputRow):
-    """A new order as the search for related orders takes it."""
-
-    arguments = ("related_orders.in_orders",)
-
-    index: int
-    external_id: str | None
-    customer_id: int | None
-    email: str | None
-    phone: str | None
-    basket: str
-    address: str | None
-    since: datetime
-    until: datetime
-
-
 class RelatedOrder(msgspec.Struct):
     """A stored order with the external id of a new one, or by the same contact with the same basket or address."""
 
@@ -169,87 +153,6 @@ RELATED = Query(
     """SELECT index, same_external_id, id, number, customer_id, email, phone, basket, address, total, placed_at
          FROM related_orders($1, $2::json)""",
 )
-
-
-class OrderRow(InputRow):
-    """A new row of `orders`."""
-
-    arguments = ("place_orders.in_orders",)
-
-    id: int
-    number: int
-    external_id: str | None
-    status: str
-    payment_status: str
-    customer_id: int | None
-    email: str | None
-    phone: str | None
-    total: int
-    placed_at: datetime
-    duplicate_of: int | None
-    suspected_duplicates: int
-    basket: str
-    address: str | None
-    head: str
-    lines: str
-    person: str
-    terms: str
-
-
-class PlacementRow(InputRow):
-    """What placing an order adds to its customer and its timeline, and who placed it."""
-
-    arguments = ("place_orders.in_placements",)
-
-    order_id: int
-    number: int
-    customer_id: int | None
-    customer_orders: int
-    customer_spent: int
-    placed_at: datetime
-    entry: str
-    author: str
-    actor: str
-    request_id: str
-
-
-class NewLineRow(InputRow):
-    """A line of a new order, and the units of it to reserve."""
-
-    arguments = ("place_orders.in_lines",)
-
-    order_id: int
-    id: int
-    product_id: int
-    variant_id: int
-    sku: str | None
-    quantity: int
-    reserved: int
-
-
-class NewEventRow(InputRow):
-    """An event of a new order; `n` counts the events of the call."""
-
-    arguments = ("place_orders.in_events",)
-
-    order_id: int
-    n: int
-    id: str
-    type: str
-    changes: str
-    suspected_duplicates: int
-
-
-class SuspectRow(InputRow):
-    """A pair of orders that may be one purchase: the new order, and the one placed before it."""
-
-    arguments = ("place_orders.in_suspects",)
-
-    order_id: int
-    other_id: int
-    score: int
-    reasons: str
-    seconds_apart: int
 
 
 class Shortage(msgspec.Struct):
@@ -292,66 +195,6 @@ OFFERS = Query(
     Offer,
     "SELECT id, product_id, sku, name, price, available, unlimited, head FROM offers($1, $2::bigint[], $3::text[])",
 )
-
-
-class ChangedOrderRow(InputRow):
-    """The changed columns of an order, and the differences that it makes to its customer."""
-
-    arguments = ("update_order.in_order",)
-
-    id: int
-    external_id: str | None
-    status: str
-    payment_status: str
-    fulfillment_status: str
-    customer_id: int | None
-    customer_orders: int
-    customer_spent: int
-    last_order_at: datetime | None
-    email: str | None
-    phone: str | None
-    total: int
-    suspected_duplicates: int
-    basket: str
-    address: str | None
-    head: str
-    lines: str
-    person: str
-    terms: str
-
-
-class LineRow(InputRow):
-    """A line of a changed order."""
-
-    arguments = ("update_order.in_lines",)
-
-    id: int
-    variant_id: int
-    sku: str | None
-    quantity: int
-    fulfilled_quantity: int
-    returned_quantity: int
-
-
-class EntryRow(InputRow):
-    """A timeline entry for a change."""
-
-    arguments = ("update_order.in_entries",)
-
-    type: str
-    body: str | None
-    changes: str
-
-
-class EventRow(InputRow):
-    """An event of a changed order; `n` is its position among them."""
-
-    arguments = ("update_order.in_events",)
-
-    n: int
-    id: str
-    type: str
-    changes: str
 
 
 UPDATE = Query(

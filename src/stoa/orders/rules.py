@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -19,7 +19,7 @@ from stoa.orders.contract import (
     Status,
 )
 from stoa.orders.documents import TRANSITIONS, LineState, OrderState
-from stoa.rest.problems import Fault, ValidationFailed, counted
+from stoa.rest.problems import Fault, ValidationFailed, counted, first_sent
 
 PAYMENTS: Mapping[PaymentStatus, tuple[PaymentStatus, ...]] = {
     "unpaid": ("authorized", "paid", "failed", "voided"),
@@ -45,9 +45,13 @@ def change_status(order: OrderState, wanted: Status, portions: Sequence[Portion]
     """Move an order to a status, or a part of its lines; does nothing if it has the status already."""
     if wanted == order.status:
         return
-    if wanted not in TRANSITIONS[order.status]:
+    allowed = wanted in TRANSITIONS[order.status]
+    shipped = any(line.fulfilled_quantity for line in order.lines)
+    # Shipped units can always come back. The order changes its status only if the state machine allows it.
+    if not allowed and not (wanted == "returned" and portions and shipped):
+        hint = " Send line_items to return shipped units." if wanted == "returned" and shipped else ""
         raise IllegalTransition(
-            f"An order cannot move from {order.status} to {wanted}.",
+            f"An order cannot move from {order.status} to {wanted}.{hint}",
             allowed_transitions=TRANSITIONS[order.status],
         )
     if wanted == "shipped":
@@ -58,7 +62,7 @@ def change_status(order: OrderState, wanted: Status, portions: Sequence[Portion]
     elif wanted == "returned":
         for line, units in _portions(order, portions, "shipped"):
             line.returned_quantity += units
-        if any(line.returned_quantity < line.fulfilled_quantity for line in order.lines):
+        if not allowed or any(line.returned_quantity < line.fulfilled_quantity for line in order.lines):
             return
     elif wanted == "completed":
         if order.payment_status not in SETTLED:
@@ -104,9 +108,9 @@ def _portions(
     return list(found.values())
 
 
-def check_editable(order: OrderState, fields: Sequence[str]) -> None:
-    """Refuse changes of fields that the order's status no longer permits."""
-    frozen = [name for name in fields if name not in ALWAYS_EDITABLE]
+def check_editable(order: OrderState, fields: Sequence[str], always: Collection[str] = ALWAYS_EDITABLE) -> None:
+    """Refuse changes of these fields of the body if the order's status permits only those that are `always` editable."""
+    frozen = [name for name in fields if name not in always]
     if frozen and order.status not in OPEN:
         faults = [
             Fault(f"/{name}", "order_not_editable", f"cannot be changed while the order is {order.status}")
@@ -150,6 +154,9 @@ def change_payment(order: OrderState, wanted: PaymentStatus, refunded: int | Non
                 "must not be less than the refunded amount and must be less than the paid amount",
             )
         order.amount_refunded = refunded
+    elif wanted == "partially_refunded" and wanted != order.payment_status:
+        fault = Fault("/amount_refunded", "required", "is required with the payment status partially_refunded")
+        raise ValidationFailed("A partial refund requires its amount.", faults=[fault])
     order.payment_status = wanted
 
 
@@ -205,37 +212,38 @@ def stock_effects(before: OrderState | None, after: OrderState, *, restock: bool
 # --- sums ----------------------------------------------------------------------------------------------------------
 
 
-def sum_faults(order: OrderState, pointers: Mapping[int, str], digits: int, total: int | None = None) -> list[Fault]:
-    """The faults of an order's amounts; `pointers` locates lines in the body by index."""
-    faults = line_faults(order.lines, pointers)
+def sum_faults(
+    order: OrderState, pointers: Mapping[int, str], digits: int, sent: Mapping[str, Any], total: int | None = None
+) -> list[Fault]:
+    """The faults of an order's amounts; `pointers` locates lines by index in the body that was sent."""
+    faults = line_faults(order.lines, pointers, sent)
     if faults:
         return faults
     subtotal, computed = order.subtotal, order.total
     if max(subtotal, subtotal + order.shipping_total + order.tax_total) >= money.LARGEST:
-        return [Fault("/line_items", "out_of_range", "must cost less than the largest amount that Stoa can store")]
+        at = first_sent(sent, "/line_items", "/quantity", "/unit_price", "/shipping_total", "/tax_total")
+        return [Fault(at, "out_of_range", "makes the order cost more than the largest amount that Stoa can store")]
     if computed < 0:
-        return [Fault("/discount_total", "out_of_range", "must not exceed the cost of the order")]
+        at = first_sent(sent, "/discount_total", "/shipping_total", "/tax_total", "/quantity", "/unit_price")
+        return [Fault(at, "out_of_range", "makes the discount of the order exceed its cost")]
     if total is not None and total != computed:
         expected = money.to_text(computed, digits)
         return [Fault("/total", "total_mismatch", f"must be {expected} or omitted", {"expected": expected})]
     return []
 
 
-def line_faults(lines: Sequence[LineState], pointers: Mapping[int, str]) -> list[Fault]:
+def line_faults(lines: Sequence[LineState], pointers: Mapping[int, str], sent: Mapping[str, Any]) -> list[Fault]:
     """The faults of each line's own amounts."""
     faults: list[Fault] = []
     for index, line in enumerate(lines):
         at = pointers.get(index, "")
         if line.total < 0:
-            faults.append(Fault(f"{at}/discount_total", "out_of_range", "must not exceed the cost of the line item"))
+            pointer = first_sent(sent, *(f"{at}/{name}" for name in ("discount_total", "quantity", "unit_price")))
+            faults.append(Fault(pointer, "out_of_range", "makes the discount of the line item exceed its cost"))
         elif line.unit_price * line.quantity >= money.LARGEST or line.total >= money.LARGEST:
-            faults.append(
-                Fault(
-                    f"{at}/quantity",
-                    "out_of_range",
-                    "makes the line item cost more than the largest amount that Stoa can store",
-                )
-            )
+            pointer = first_sent(sent, *(f"{at}/{name}" for name in ("quantity", "unit_price", "tax_total")))
+            words = "makes the line item cost more than the largest amount that Stoa can store"
+            faults.append(Fault(pointer, "out_of_range", words))
     return faults
 
 
@@ -276,10 +284,12 @@ def basket_digest(lines: Sequence[LineState]) -> bytes:
 
 
 def address_digest(address: Mapping[str, Any] | None) -> bytes | None:
-    """A digest of an address that ignores case, accents and punctuation; None without a street."""
+    """A digest of an address that ignores case, accents and punctuation, and spaces in a postal code; None without a street."""
     if not address or not address.get("address1"):
         return None
-    return _digest(" ".join(word for name in _ADDRESS for word in terms.words(str(address.get(name) or ""))))
+    words = {name: terms.words(str(address.get(name) or "")) for name in _ADDRESS}
+    words["postal_code"] = ["".join(words["postal_code"])]
+    return _digest(" ".join(word for found in words.values() for word in found))
 
 
 def _digest(text: str) -> bytes:

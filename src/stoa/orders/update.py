@@ -7,16 +7,17 @@ from typing import Any
 import msgspec
 
 from stoa.db.errors import OUT_OF_RANGE, PostgresError, sqlstate, violates
-from stoa.db.query import hex_bytes, json_of, json_rows
+from stoa.db.query import json_of, json_rows
 from stoa.events.outbox import Event
 from stoa.ids import new_id
 from stoa.inventory.contract import InsufficientStock
 from stoa.inventory.queries import Move, move_stock
-from stoa.orders import queries
+from stoa.orders import queries, rows
 from stoa.orders.contract import EntryType
-from stoa.orders.documents import OrderState, Parts, actor_of, author_of, check_size, order_of, parts_of, terms_of
+from stoa.orders.documents import OrderState, Parts, actor_of, author_of, check_size, order_of, parts_of
 from stoa.orders.draft import customer_sum_too_large, short_fault
 from stoa.orders.events import Changes
+from stoa.orders.insert import order_columns
 from stoa.orders.rules import Effect, contribution, stock_effects, traits_of
 from stoa.rest.endpoint import One
 from stoa.rest.problems import ExternalIdTaken, Fault, NotFound, counted
@@ -69,10 +70,10 @@ async def update(call: Call, before: OrderState, order: OrderState, consequences
             call.request_id,
             json_rows([_order_row(call, before, order, parts)]),
             json_rows(_line_rows(order) if order.lines != before.lines else []),
-            json_rows([queries.EntryRow(each.type, each.body, json_of(each.changes)) for each in consequences.entries]),
+            json_rows([rows.EntryRow(each.type, each.body, json_of(each.changes)) for each in consequences.entries]),
             json_rows(
                 [
-                    queries.EventRow(n, new_id("evt"), event.name, json_of(changes))
+                    rows.EventRow(n, new_id("evt"), event.name, json_of(changes))
                     for n, (event, changes) in enumerate(consequences.events)
                 ]
             ),
@@ -82,7 +83,7 @@ async def update(call: Call, before: OrderState, order: OrderState, consequences
         if violates(error, "orders_external_id_key"):
             raise ExternalIdTaken("Another order has taken this external id.") from error
         if sqlstate(error) == OUT_OF_RANGE:
-            raise customer_sum_too_large() from error
+            raise customer_sum_too_large(call) from error
         raise
     effects = stock_effects(before, order, restock=consequences.restock)
     if effects:
@@ -90,35 +91,20 @@ async def update(call: Call, before: OrderState, order: OrderState, consequences
     return One(stored.doc, stored.version)
 
 
-def _order_row(call: Call, before: OrderState, order: OrderState, parts: Parts) -> queries.ChangedOrderRow:
-    traits = traits_of(order)
+def _order_row(call: Call, before: OrderState, order: OrderState, parts: Parts) -> rows.ChangedOrderRow:
     (old_orders, old_spent), (orders, spent) = contribution(before), contribution(order)
-    return queries.ChangedOrderRow(
-        id=order.id,
-        external_id=order.external_id,
-        status=order.status,
-        payment_status=order.payment_status,
+    return rows.ChangedOrderRow(
+        **msgspec.structs.asdict(order_columns(order, traits_of(order), parts, call.store_id)),
         fulfillment_status=order.fulfillment_status,
-        customer_id=order.customer_id,
         customer_orders=orders - old_orders if order.customer_id is not None else 0,
         customer_spent=spent - old_spent if order.customer_id is not None else 0,
         last_order_at=datetime.fromisoformat(order.placed_at) if orders > old_orders else None,
-        email=traits.email,
-        phone=traits.phone,
-        total=order.total,
-        suspected_duplicates=order.suspected_duplicates,
-        basket=hex_bytes(traits.basket),
-        address=hex_bytes(traits.address) if traits.address is not None else None,
-        head=parts.head,
-        lines=parts.lines,
-        person=parts.person,
-        terms=terms_of(order, call.store_id),
     )
 
 
-def _line_rows(order: OrderState) -> list[queries.LineRow]:
+def _line_rows(order: OrderState) -> list[rows.LineRow]:
     return [
-        queries.LineRow(
+        rows.LineRow(
             id=line.id,
             variant_id=line.variant_id,
             sku=line.sku,

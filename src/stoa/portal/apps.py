@@ -4,16 +4,17 @@ import re
 import secrets
 from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import msgspec
 
 from stoa.access import apps as access_apps
-from stoa.access.contract import SCOPES, Installation, InvalidHandle, NewSecret, NoSuchStore, TooManyTries
+from stoa.access.contract import SCOPES, Installation, InvalidHandle, NewSecret, NoSuchStore, TooManyAttempts
 from stoa.access.grants import revoke_all_tokens
 from stoa.access.queries import INSTALLATIONS_OF_APP
 from stoa.accounts import install_requests, ownership
 from stoa.accounts.contract import AlreadyGranted, NoSuchRequest, RefusedRecently, TooManyStores
+from stoa.accounts.rules import is_web_url
 from stoa.db.errors import PostgresError, violates
 from stoa.portal.development_stores import create_development_store
 from stoa.portal.dispatch import sentence
@@ -50,7 +51,7 @@ class ListingForm(msgspec.Struct):
         for scope in chosen:
             if not values.get("reasons", {}).get(scope):
                 faults[f"reasons[{scope}]"] = "Enter a reason. Merchants read it before they approve."
-        if values.get("homepage") and not _is_web_url(values["homepage"]):
+        if values.get("homepage") and not is_web_url(values["homepage"]):
             faults["homepage"] = _HOMEPAGE_MESSAGE
         return faults
 
@@ -66,7 +67,7 @@ class RotationForm(msgspec.Struct):
 
 class InstallRequestForm(msgspec.Struct):
     handle: Annotated[str, text("Enter the store's handle, such as demo.", min_length=1, max_length=200)]
-    message: Annotated[str, text("Use at most 500 characters.", max_length=500)] = ""
+    message: Annotated[str, text("Use at most 500 characters.", max_length=500, multiline=True)] = ""
 
 
 class DeletionForm(msgspec.Struct):
@@ -136,14 +137,6 @@ def _secret_page(
 def _reasons(form: ListingForm) -> Mapping[str, str]:
     """Return the reasons of the selected scopes, in the order of the documentation."""
     return {scope: form.reasons[scope] for scope in SCOPES if scope in form.scopes}
-
-
-def _is_web_url(url: str) -> bool:
-    try:
-        parts = urlsplit(url)
-        return parts.scheme in ("https", "http") and bool(parts.hostname) and "@" not in parts.netloc and " " not in url
-    except ValueError:
-        return False
 
 
 @pages.page("/apps/{app_id:int}", nav="list_apps")
@@ -222,7 +215,7 @@ async def request_install(visit: Visit, form: InstallRequestForm) -> Redirect:
     try:
         await install_requests.limit_rate(visit.by, visit.db, visit.me.account_id)
         await install_requests.request_install(visit.by, visit.me.account_id, visit.app, handle, form.message)
-    except TooManyTries as refusal:
+    except TooManyAttempts as refusal:
         raise FormError(
             {"": "You have sent ten requests in the last minute. Wait a minute, then try again."}, status=429
         ) from refusal

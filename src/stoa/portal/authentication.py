@@ -5,20 +5,20 @@ from urllib.parse import quote
 
 import msgspec
 
-from stoa.accounts import registration, second_factor, sessions
+from stoa.accounts import registration, sessions, two_factor
 from stoa.accounts.contract import (
     Account,
     EmailTaken,
     InvalidEmail,
     Link,
     Purpose,
-    SecondFactorLocked,
     SignInExpired,
+    TwoFactorLocked,
     WeakPassword,
     WrongCode,
     WrongCredentials,
 )
-from stoa.portal.dispatch import SECOND_FACTOR, SIGN_IN, not_found, sentence
+from stoa.portal.dispatch import SIGN_IN, TWO_FACTOR, not_found, sentence
 from stoa.portal.forms import FormError, text
 from stoa.portal.pages import ROOT, Audience, Pages, Redirect, View, portal_path
 from stoa.portal.visit import Visit
@@ -59,7 +59,7 @@ class NewPasswordForm(msgspec.Struct):
     password: NewPassword
 
 
-class SecondFactorForm(msgspec.Struct):
+class TwoFactorForm(msgspec.Struct):
     code: Code
     next: str = ""
 
@@ -80,24 +80,24 @@ async def sign_in(visit: Visit, form: SignInForm) -> Redirect:
         raise FormError({"": sentence(refusal)}) from refusal
     target = portal_path(form.next)
     if not session.complete:
-        target = SECOND_FACTOR if target == ROOT else f"{SECOND_FACTOR}?next={quote(target)}"
+        target = TWO_FACTOR if target == ROOT else f"{TWO_FACTOR}?next={quote(target)}"
     return Redirect(target, session=session.token)
 
 
-@pages.page("/second-factor", audience=Audience.SECOND_FACTOR_PENDING)
-async def second_factor_page(visit: Visit) -> View:
-    return View("authentication/second_factor.html", {"next": portal_path(visit.query("next"))})
+@pages.page("/two-factor", audience=Audience.TWO_FACTOR_PENDING)
+async def two_factor_page(visit: Visit) -> View:
+    return View("authentication/two_factor.html", {"next": portal_path(visit.query("next"))})
 
 
-@pages.form("/second-factor", on=second_factor_page)
-async def check_second_factor(visit: Visit, form: SecondFactorForm) -> Redirect:
+@pages.form("/two-factor", on=two_factor_page)
+async def check_two_factor(visit: Visit, form: TwoFactorForm) -> Redirect:
     try:
-        session = await second_factor.complete_sign_in(
+        session = await two_factor.complete_sign_in(
             visit.by, visit.me, visit.session, form.code, peer=visit.peer, agent=visit.agent
         )
     except WrongCode as refusal:
         raise FormError(code=sentence(refusal)) from refusal
-    except (SecondFactorLocked, SignInExpired) as refusal:
+    except (TwoFactorLocked, SignInExpired) as refusal:
         await sessions.sign_out(visit.by, visit.session)
         return Redirect(SIGN_IN, sentence(refusal), "warn", session="")
     return Redirect(portal_path(form.next), session=session.token)

@@ -50,8 +50,8 @@ async def dashboard(visit: Visit) -> View:
         Step(
             "Turn on two-factor authentication",
             "Protect your account with a code from your phone.",
-            "second_factor_set_up",
-            visit.me.second_factor,
+            "two_factor_set_up",
+            visit.me.two_factor,
         ),
     ]
     context = {"apps": apps, "stores": stores, "requests": requests, "steps": steps, "app_id": app_id}

@@ -12,7 +12,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from stoa.access.addresses import is_handle
-from stoa.access.contract import AccessRefused, TooManyTries
+from stoa.access.contract import AccessRefused, TooManyAttempts
 from stoa.accounts.ownership import owned_app, owned_store
 from stoa.accounts.passwords import PasswordQueueFull
 from stoa.accounts.sessions import find_session
@@ -27,11 +27,11 @@ from stoa.portal.notices import LIFETIME_S, Notice, pack_notice, unpack_notice
 from stoa.portal.pages import ROOT, Audience, Form, Page, PageResponse, Redirect, View
 from stoa.portal.rendering import Renderer
 from stoa.portal.visit import Visit
-from stoa.rest.request import ClientGone, accepts_gzip
+from stoa.rest.request import accepts_gzip, method_label
 from stoa.settings import Settings, secret_key
 from stoa.telemetry import fault
 
-SIGN_IN, SECOND_FACTOR = f"{ROOT}/sign-in", f"{ROOT}/second-factor"
+SIGN_IN, TWO_FACTOR = f"{ROOT}/sign-in", f"{ROOT}/two-factor"
 _MAX_ID = 2**63
 _MIN_GZIP_BYTES = 1_000
 _YEAR_S = 365 * 24 * 60 * 60
@@ -105,8 +105,6 @@ class PageHandler:
             target = form if request.method == "POST" else page
             try:
                 result = await self._handle(visit, target)
-            except ClientGone:
-                return Response(status_code=400)  # the client has disconnected
             except PageError as error:
                 result = _error_view(error)
             except Unavailable:
@@ -172,7 +170,7 @@ class PageHandler:
             visit.store = store
 
     async def _submit(self, visit: Visit, form: Form, values: dict[str, list[str]]) -> PageResponse:
-        """Carry out the form, or show it again with every fault next to its field."""
+        """Process the form, or show it again with every fault next to its field."""
         retry_in_s = 0
         try:
             fields = decode(form.fields, values)
@@ -183,7 +181,7 @@ class PageHandler:
             return result
         except FormError as error:
             faults, status = error.faults, error.status
-        except TooManyTries as error:
+        except TooManyAttempts as error:
             faults, status, retry_in_s = (
                 {"": "Too many failed attempts. Wait a minute, then try again."},
                 429,
@@ -250,7 +248,7 @@ class PageHandler:
         structlog.get_logger().error(
             "request",
             request_id=visit.request_id,
-            method=visit.request.method,
+            method=method_label(visit.request.method),
             status=500,
             code="internal_error",
             **fault(error),
@@ -262,21 +260,21 @@ def _check_audience(visit: Visit, target: Page | Form) -> Redirect | None:
     """Return where to send a visitor who is not in the target's audience; None if they are."""
     account = visit.account
     signed_in = account is not None and account.stage == "signed in"
-    second_factor_pending = account is not None and not signed_in
+    two_factor_pending = account is not None and not signed_in
     match target.audience:
         case Audience.ANYONE:
             return None
         case Audience.GUEST:
             return Redirect(ROOT) if signed_in else None
-        case Audience.SECOND_FACTOR_PENDING:
-            return None if second_factor_pending else Redirect(ROOT if signed_in else SIGN_IN)
+        case Audience.TWO_FACTOR_PENDING:
+            return None if two_factor_pending else Redirect(ROOT if signed_in else SIGN_IN)
         case Audience.OPERATOR if account is not None and signed_in and not account.operator:
             raise not_found()
         case _ if signed_in:
             return None
         case _:
-            if second_factor_pending:
-                return Redirect(SECOND_FACTOR)
+            if two_factor_pending:
+                return Redirect(TWO_FACTOR)
             if isinstance(target, Form):
                 return Redirect(SIGN_IN, "Your session has ended. Sign in again. Nothing was changed.", "warn")
             url = visit.request.scope["path"]

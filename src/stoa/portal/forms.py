@@ -24,7 +24,7 @@ class MalformedForm(Exception):
 
 
 class FormError(Exception):
-    """A form that was not carried out: a message for each field; the empty name means the form as a whole."""
+    """A form that is rejected: a message for each field; the empty name means the form as a whole."""
 
     def __init__(self, faults: Mapping[str, str] | None = None, /, status: int = 422, **more: str) -> None:
         super().__init__("a form is invalid")
@@ -40,9 +40,12 @@ class SubmittedForm(msgspec.Struct):
     faults: dict[str, str]
 
 
-def text(message: str, *, min_length: int = 0, max_length: int = 255, secret: bool = False) -> Meta:
+def text(
+    message: str, *, min_length: int = 0, max_length: int = 255, secret: bool = False, multiline: bool = False
+) -> Meta:
     """Declare a text field and its message; a secret is not trimmed and never sent back to the browser."""
-    return Meta(min_length=min_length, max_length=max_length, extra={"message": message, "secret": secret})
+    extra = {"message": message, "secret": secret, "multiline": multiline}
+    return Meta(min_length=min_length, max_length=max_length, extra=extra)
 
 
 async def read_form(request: Request) -> dict[str, list[str]]:
@@ -108,14 +111,15 @@ def _value(field: msgspec.structs.FieldInfo, values: Mapping[str, Sequence[str]]
     sent = values[field.name][-1]
     if _declared(field.type).get("secret"):
         return sent or msgspec.UNSET
-    return _clean(sent) or msgspec.UNSET
+    return _clean(sent, multiline=_declared(field.type).get("multiline", False)) or msgspec.UNSET
 
 
-def _clean(value: str) -> str:
-    """Trim the value; invisible characters are refused."""
-    if not all(c.isprintable() or c in _WHITESPACE for c in value):
+def _clean(value: str, *, multiline: bool = False) -> str:
+    """Trim the value; invisible characters are refused, and line breaks and tabs too unless the field has several lines."""
+    trimmed = value.strip()
+    if not all(c.isprintable() or (multiline and c in _WHITESPACE) for c in trimmed):
         raise ValueError("unprintable")
-    return value.strip()
+    return trimmed
 
 
 def redisplayed(form_type: type[msgspec.Struct], values: Mapping[str, list[str]]) -> dict[str, list[str]]:

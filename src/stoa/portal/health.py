@@ -19,7 +19,7 @@ from stoa.portal.queries import (
     DatabaseStatus,
     FailingReceiver,
     ImportQueue,
-    OverdueChore,
+    OverdueTask,
     Partitions,
 )
 from stoa.portal.visit import Visit
@@ -27,7 +27,7 @@ from stoa.webhooks.delivery.queries import BACKLOG, Backlog
 
 pages = Pages()
 _MAX_QUEUE_AGE = timedelta(minutes=1)
-_MAX_CHORE_DELAY = timedelta(minutes=10)
+_MAX_TASK_DELAY = timedelta(minutes=10)
 _MAX_CONNECTION_SHARE = 0.8
 
 
@@ -38,12 +38,12 @@ class HealthReport(msgspec.Struct):
     backlog: Backlog
     partitions: list[Partitions]
     failing: list[FailingReceiver]
-    overdue: list[OverdueChore]
+    overdue: list[OverdueTask]
 
     @property
-    def late(self) -> list[OverdueChore]:
-        """Chores that no worker seems to do; short delays are normal."""
-        return [each for each in self.overdue if each.since and self.database.now - each.since > _MAX_CHORE_DELAY]
+    def late(self) -> list[OverdueTask]:
+        """Maintenance tasks that no worker seems to perform; short delays are normal."""
+        return [each for each in self.overdue if each.since and self.database.now - each.since > _MAX_TASK_DELAY]
 
 
 class Problem(msgspec.Struct):

@@ -56,7 +56,7 @@ class ImpersonatedCall(Call):
 
     def require(self, scope: str) -> None:
         """Raise a form error if the store does not grant the scope."""
-        if self.caller.may(scope):
+        if self.may(scope):
             return
         if self.store.status != "active":
             raise FormError({"": "This store is suspended. Nothing was changed."})
@@ -86,7 +86,7 @@ async def call_as_app(visit: Visit, handle: str) -> ImpersonatedCall:
 async def webhook_call(visit: Visit) -> ImpersonatedCall:
     """Return a call as the app on the store in the path, if the app can read its webhooks there."""
     call = await call_as_app(visit, visit.path_param("at"))
-    if not call.caller.may(READ):
+    if not call.may(READ):
         raise not_found()
     return call
 

@@ -6,7 +6,6 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from stoa.db.errors import PostgresError, sqlstate
 from stoa.db.listing import Listing
 from stoa.portal.visit import Visit
 from stoa.rest.lists import ListOf, Page, list_page, read_list
@@ -17,8 +16,6 @@ T = TypeVar("T")
 PAGE_SIZE = 25
 NEWEST = (("-id", "Newest first"),)
 _NEWEST_NUMBER = 2**62
-_MAX_CURSOR_LENGTH = 4_000
-_DATA_EXCEPTION = "22"  # the class of SQLSTATE
 
 
 class ListView(msgspec.Struct, Generic[T]):
@@ -68,18 +65,12 @@ async def list_view(
     cursor = visit.request.query_params.get(cursor_name, "")
     sort = visit.query("sort") if visit.query("sort") in dict(sorts) else sorts[0][0]
     base = {"sort": sort, "limit": str(rows), **(fixed or {})}
-    parameters = {**base, **filters, **({"cursor": cursor} if 0 < len(cursor) <= _MAX_CURSOR_LENGTH else {})}
+    parameters = {**base, **filters, **({"cursor": cursor} if cursor else {})}
     fault = ""
     try:
         page = await _page(visit, source, parameters, path_filters or {})
     except Refusal as refusal:
         fault = _sentence(refusal)
-        page = await _page(visit, source, base, path_filters or {})
-    except PostgresError as error:
-        if not sqlstate(error).startswith(_DATA_EXCEPTION):
-            raise
-        # A forged cursor can contain a value that no column can hold.
-        fault = "The link is invalid. Showing the first page."
         page = await _page(visit, source, base, path_filters or {})
     docs = [source.transform(doc) for doc in page.docs] if source.transform else page.docs
     decoder = msgspec.json.Decoder(source.row)

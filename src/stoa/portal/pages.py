@@ -20,7 +20,7 @@ class Audience(Enum):
 
     ANYONE = "anyone"
     GUEST = "not signed in"
-    SECOND_FACTOR_PENDING = "password accepted, second factor missing"
+    TWO_FACTOR_PENDING = "password accepted, code missing"
     SIGNED_IN = "signed in"
     OPERATOR = "signed in as an operator"
 

@@ -7,8 +7,8 @@ import segno
 from markupsafe import Markup
 
 from stoa.access.sealing import Unsealable
-from stoa.accounts import registration, second_factor, sessions
-from stoa.accounts.contract import SecondFactorOn, WeakPassword, WrongCode, WrongPassword
+from stoa.accounts import registration, sessions, two_factor
+from stoa.accounts.contract import TwoFactorOn, WeakPassword, WrongCode, WrongPassword
 from stoa.accounts.queries import GET_ACCOUNT
 from stoa.portal.authentication import Code, NewPassword, Password, PersonName
 from stoa.portal.dispatch import SIGN_IN, not_found, sentence
@@ -43,7 +43,7 @@ class SetupForm(msgspec.Struct):
 async def account_page(visit: Visit) -> View:
     me = visit.me
     live_sessions = await sessions.list_sessions(visit.by, me.account_id)
-    codes_left = await second_factor.count_recovery_codes(visit.by, me.account_id) if me.second_factor else 0
+    codes_left = await two_factor.count_recovery_codes(visit.by, me.account_id) if me.two_factor else 0
     return View("account/account.html", {"sessions": live_sessions, "codes_left": codes_left})
 
 
@@ -96,41 +96,41 @@ async def sign_out(visit: Visit) -> Redirect:
     return Redirect(SIGN_IN, "You have signed out.", session="")
 
 
-@pages.page("/account/second-factor", nav="account_page")
-async def second_factor_set_up(visit: Visit) -> View | Redirect:
+@pages.page("/account/two-factor", nav="account_page")
+async def two_factor_set_up(visit: Visit) -> View | Redirect:
     me = visit.me
-    if me.second_factor:
+    if me.two_factor:
         return Redirect(ACCOUNT)
-    secret = second_factor.new_secret()
+    secret = two_factor.new_secret()
     if visit.submitted is not None:  # the code was mistyped: keep the secret that the phone has scanned
         try:
-            secret = second_factor.open_setup_secret(visit.by, me.account_id, visit.submitted.values["sealed"][-1])
+            secret = two_factor.open_setup_secret(visit.by, me.account_id, visit.submitted.values["sealed"][-1])
         except (Unsealable, ValueError, KeyError):
             visit.submitted = None
-    qr_code = segno.make(second_factor.provisioning_uri(secret, me.email), error="m", micro=False)
+    qr_code = segno.make(two_factor.provisioning_uri(secret, me.email), error="m", micro=False)
     svg = qr_code.svg_inline(scale=5, border=2, dark="#14181b", light="#ffffff", omitsize=True)
     context = {
         "qr_code": Markup(svg),  # noqa: S704 - SVG from the library, for our own URI
         "secret": " ".join(secret[start : start + 4] for start in range(0, len(secret), 4)),
-        "sealed": second_factor.seal_setup_secret(visit.by, me.account_id, secret),
+        "sealed": two_factor.seal_setup_secret(visit.by, me.account_id, secret),
     }
-    return View("account/second_factor.html", context, secret=True)
+    return View("account/two_factor.html", context, secret=True)
 
 
-@pages.form("/account/second-factor", on=second_factor_set_up)
-async def turn_on_second_factor(visit: Visit, form: SetupForm) -> View | Redirect:
+@pages.form("/account/two-factor", on=two_factor_set_up)
+async def turn_on_two_factor(visit: Visit, form: SetupForm) -> View | Redirect:
     me = visit.me
-    if me.second_factor:
+    if me.two_factor:
         return Redirect(ACCOUNT, "Two-factor authentication is already on.", "")
     await _confirm(visit, form.password, "password")
     try:
-        secret = second_factor.open_setup_secret(visit.by, me.account_id, form.sealed)
-        codes = await second_factor.turn_on(visit.by, me.account_id, secret, form.code)
+        secret = two_factor.open_setup_secret(visit.by, me.account_id, form.sealed)
+        codes = await two_factor.turn_on(visit.by, me.account_id, secret, form.code)
     except (Unsealable, ValueError) as error:
         raise FormError({"": "This page has expired. Scan the new QR code."}) from error
     except WrongCode as refusal:
         raise FormError(code=sentence(refusal)) from refusal
-    except SecondFactorOn as refusal:
+    except TwoFactorOn as refusal:
         return Redirect(ACCOUNT, sentence(refusal), "")
     session = await sessions.open_session(
         visit.by, visit.db, me.account_id, complete=True, peer=visit.peer, agent=visit.agent
@@ -139,17 +139,17 @@ async def turn_on_second_factor(visit: Visit, form: SetupForm) -> View | Redirec
     return View("account/recovery_codes.html", {"codes": codes, "first": True}, secret=True)
 
 
-@pages.form("/account/second-factor/off", on=account_page)
-async def turn_off_second_factor(visit: Visit, form: ConfirmationForm) -> Redirect:
+@pages.form("/account/two-factor/off", on=account_page)
+async def turn_off_two_factor(visit: Visit, form: ConfirmationForm) -> Redirect:
     await _confirm(visit, form.password, "password")
-    await second_factor.turn_off(visit.by, visit.me.account_id)
+    await two_factor.turn_off(visit.by, visit.me.account_id)
     return Redirect(ACCOUNT, "Two-factor authentication is off.")
 
 
-@pages.form("/account/second-factor/codes", on=account_page)
+@pages.form("/account/two-factor/codes", on=account_page)
 async def renew_recovery_codes(visit: Visit, form: ConfirmationForm) -> View | Redirect:
     await _confirm(visit, form.password, "password")
-    if not visit.me.second_factor:
+    if not visit.me.two_factor:
         return Redirect(ACCOUNT)
-    codes = await second_factor.renew_recovery_codes(visit.by, visit.me.account_id)
+    codes = await two_factor.renew_recovery_codes(visit.by, visit.me.account_id)
     return View("account/recovery_codes.html", {"codes": codes, "first": False}, secret=True)

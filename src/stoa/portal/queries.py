@@ -111,7 +111,7 @@ class AccountResult(msgspec.Struct):
     name: str
     operator: bool
     status: str
-    second_factor: bool
+    two_factor: bool
     stores: int
     apps: int
     seen_at: datetime | None
@@ -119,7 +119,7 @@ class AccountResult(msgspec.Struct):
 
 ACCOUNTS = Query(
     AccountResult,
-    f"""SELECT a.id, a.email, a.name, a.operator, a.status, a.totp_secret IS NOT NULL AS second_factor,
+    f"""SELECT a.id, a.email, a.name, a.operator, a.status, a.totp_secret IS NOT NULL AS two_factor,
                (SELECT count(*) FROM account_stores o WHERE o.account_id = a.id) AS stores,
                (SELECT count(*) FROM account_apps o WHERE o.account_id = a.id) AS apps,
                (SELECT max(s.seen_at) FROM account_sessions s WHERE s.account_id = a.id) AS seen_at
@@ -223,7 +223,7 @@ FAILING_RECEIVERS = Query(
 )
 
 
-class OverdueChore(msgspec.Struct):
+class OverdueTask(msgspec.Struct):
     """Rows that maintenance should have deleted by now, and since when."""
 
     chore: str
@@ -232,7 +232,7 @@ class OverdueChore(msgspec.Struct):
 
 
 OVERDUE_CHORES = Query(
-    OverdueChore,
+    OverdueTask,
     """SELECT 'idempotency keys' AS chore, count(*) AS rows, min(t.at) AS since FROM (
               SELECT created_at + interval '7 days' AS at FROM idempotency_keys
                WHERE created_at < now() - interval '7 days' LIMIT 10000) t

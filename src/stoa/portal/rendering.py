@@ -84,7 +84,7 @@ class Renderer:
 def _environment() -> Environment:
     filters: dict[str, Callable[..., Any]] = {
         "ago": ago,
-        "moment": moment,
+        "exact_time": exact_time,
         "describe_scope": describe_scope,
         "initials": initials,
         "browser": browser,
@@ -107,7 +107,7 @@ def _asset(name: str) -> str:
     return assets()[name].url
 
 
-def moment(when: datetime) -> Markup:
+def exact_time(when: datetime) -> Markup:
     """Format an exact time."""
     utc = when.astimezone(UTC)
     return Markup('<time datetime="{}">{}</time>').format(

@@ -50,9 +50,9 @@ async def _page(visit: Visit, call: ImpersonatedCall, **more: Any) -> View:
     context = {
         "hook": hook,
         "store": call.store,
-        "test_events": [name for name in events if call.caller.may(Event.known[name].scope)],
+        "test_events": [name for name in events if call.may(Event.known[name].scope)],
         "result": None,
-        "may_write": call.caller.may(WRITE),
+        "may_write": call.may(WRITE),
     }
     return View("apps/webhook.html", {**context, **more})
 
@@ -70,7 +70,7 @@ async def send_test(visit: Visit, form: TestForm) -> View:
     call = await webhook_call(visit)
     call.require(WRITE)
     kind = Event.known.get(form.event)
-    if kind is not None and not call.caller.may(kind.scope):
+    if kind is not None and not call.may(kind.scope):
         raise FormError(event=f"The store does not grant this app {kind.scope}.")
     async with refusals_as_faults(("event",)):
         sent = await test_send.send_webhook_test(call, visit.path_param("webhook_id"), NewTest(form.event))

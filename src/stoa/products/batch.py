@@ -1,6 +1,7 @@
 """Batches of products or variants: all items are planned in one workspace and saved in one call."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Generator, Sequence
+from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -22,7 +23,7 @@ from stoa.products.rules import change_variant, delete_product
 from stoa.products.save import load, save
 from stoa.products.working_copy import ProductCopy, VariantCopy
 from stoa.products.workspace import MatchBy, ProductWorkspace
-from stoa.rest.batch import Batch, ItemResult, Mode, Outcome, check_size, done, failed, refuse_all
+from stoa.rest.batch import Batch, ItemResult, Mode, Outcome, done, failed, numbered, refuse_all
 from stoa.rest.body import convert
 from stoa.rest.patch import refuse_changed
 from stoa.rest.problems import Fault, Refusal, ValidationFailed, VersionConflict
@@ -48,18 +49,17 @@ class Plan(msgspec.Struct, Generic[Item]):
     show: Callable[[Call, list[int]], Awaitable[dict[int, str]]]
 
 
-async def run(call: Call, plan: Plan[Item], items: Sequence[Item], mode: Mode) -> Batch[Any]:
+async def run(call: Call, plan: Plan[Item], items: Sequence[tuple[int, Item | Refusal]], mode: Mode) -> Batch[Any]:
     """Process a batch as a whole; if that fails, process one item at a time, so that later items see earlier ones."""
-    numbered = list(enumerate(items))
     await call.db.execute("SAVEPOINT batch")
     try:
-        return Batch(await _run_at_once(call, plan, numbered, mode))
+        return Batch(await _run_at_once(call, plan, items, mode))
     except Refusal as refusal:
         if mode == "atomic" and refusal.faults:
             raise
         await call.db.execute("ROLLBACK TO SAVEPOINT batch")
     results: list[ItemResult[msgspec.Raw]] = []
-    for index, item in numbered:
+    for index, item in items:
         await call.db.execute("SAVEPOINT item")
         try:
             results += await _run_at_once(call, plan, [(index, item)], mode)
@@ -72,13 +72,13 @@ async def run(call: Call, plan: Plan[Item], items: Sequence[Item], mode: Mode) -
 
 
 async def _run_at_once(
-    call: Call, plan: Plan[Item], items: Sequence[tuple[int, Item]], mode: Mode
+    call: Call, plan: Plan[Item], items: Sequence[tuple[int, Item | Refusal]], mode: Mode
 ) -> list[ItemResult[msgspec.Raw]]:
-    workspace = await plan.load(call, [item for _, item in items])
+    workspace = await plan.load(call, [item for _, item in items if not isinstance(item, Refusal)])
     planned: list[tuple[int, Planned | Refusal]] = []
     for index, item in items:
         try:
-            planned.append((index, plan.apply(workspace, item, call.store)))
+            planned.append((index, item if isinstance(item, Refusal) else plan.apply(workspace, item, call.store)))
         except Refusal as refusal:
             planned.append((index, refusal))
     refusals = [(index, each) for index, each in planned if isinstance(each, Refusal)]
@@ -99,8 +99,7 @@ async def _run_at_once(
 
 
 async def change_products(call: Call, body: ProductBatch) -> Batch[Product]:
-    check_size(body.items, MOST_PRODUCTS)
-    return await run(call, PRODUCTS, body.items, body.mode)
+    return await run(call, PRODUCTS, numbered(body.items, call.refused_items, MOST_PRODUCTS), body.mode)
 
 
 async def _load_products(call: Call, items: Sequence[BatchItem]) -> ProductWorkspace:
@@ -117,27 +116,60 @@ def _apply_to_product(workspace: ProductWorkspace, item: BatchItem, store: Store
     if item.op == "create":
         _refuse_key_of_new(item)
         return _created(workspace, item, store)
-    by, value = _key_of(item)
+    by, value, at = _key_of(item)
     product = workspace.find(by, value)
     if product is None and item.op == "upsert" and by != "id" and item.if_version is None:
         return _created(workspace, item, store)
     if product is None:
-        fault = Fault(
-            f"/{by}", "unknown_sku" if by == "sku" else "not_found", "no product of this store has this value"
-        )
+        code = "unknown_sku" if by == "sku" else "not_found"
+        fault = Fault(at, code, "no product of this store has this value")
         raise ValidationFailed("The product does not exist.", faults=[fault])
+    _refuse_other_keys(item, product)
     _check_version(item.if_version, product.version)
     if item.op == "delete":
         workspace.edit(product, delete_product)
         return Planned("deleted", product)
-    changed = workspace.edit(product, lambda tried: change_by_row(tried, item.data, store), pointing_into(item.data))
+    with _pointing_to_data():
+        changed = workspace.edit(
+            product, lambda tried: change_by_row(tried, item.data, store), pointing_into(item.data)
+        )
     return Planned("updated" if changed else "unchanged", product)
+
+
+@contextmanager
+def _pointing_to_data(beside: Collection[str] = ()) -> Generator[None]:
+    """Make the faults of an item's data point to `data`, except those in members that the item has `beside` its data."""
+    try:
+        yield
+    except Refusal as refusal:
+        for fault in refusal.faults:
+            if fault.pointer[1:] not in beside:
+                fault.pointer = f"/data{fault.pointer}"
+        raise
+
+
+def _refuse_other_keys(item: BatchItem, product: ProductCopy) -> None:
+    """Refuse an item whose keys name different products: it is a mistake, and one of the keys would be ignored."""
+    matches = {
+        "id": item.id in (None, product.id),
+        "sku": item.sku is None or any(variant.fields["sku"] == item.sku for variant in product.live),
+        "external_id": item.external_id in (None, product.fields["external_id"]),
+    }
+    faults = [
+        Fault(f"/{name}", "key_mismatch", f"is not the {name} of the product that the item names")
+        for name, same in matches.items()
+        if not same
+    ]
+    if faults:
+        raise ValidationFailed("The keys of the item name different products.", faults=faults)
 
 
 def _created(workspace: ProductWorkspace, item: BatchItem, store: Store) -> Planned:
     """A new product; the item's own sku and external_id become part of its data."""
     named = {name: value for name in ("sku", "external_id") if (value := getattr(item, name)) is not None}
-    return Planned("created", workspace.put(product_from_row({**named, **item.data}, store), pointing_into(item.data)))
+    with _pointing_to_data(beside=named.keys() - item.data.keys()):
+        created = workspace.put(product_from_row({**named, **item.data}, store), pointing_into(item.data))
+    return Planned("created", created)
 
 
 def _refuse_key_of_new(item: BatchItem) -> None:
@@ -159,15 +191,16 @@ def _check_version(expected: int | None, current: int) -> None:
         raise VersionConflict(f"The current version is {current}.", faults=[fault], current_version=current)
 
 
-def _key_of(item: BatchItem) -> tuple[MatchBy, int | str]:
-    """The key by which an item names its product: `match_by`, otherwise the first key that it has."""
+def _key_of(item: BatchItem) -> tuple[MatchBy, int | str, str]:
+    """The key by which an item names its product, with its pointer: `match_by`, otherwise the first key that it has."""
     wanted: list[MatchBy] = [item.match_by] if item.match_by else ["id", "sku", "external_id"]
     for by in wanted:
         value: Any = getattr(item, by)
+        at = f"/{by}"
         if value is None and item.op == "upsert":
-            value = item.data.get(by)
+            value, at = item.data.get(by), f"/data/{by}"
         if isinstance(value, (int, str)) and value is not True and value is not False:
-            return by, value
+            return by, value, at
     words = "is required" if item.match_by else "is required unless sku or external_id is given"
     raise ValidationFailed("The item does not name a product.", faults=[Fault(f"/{wanted[0]}", "required", words)])
 
@@ -183,8 +216,7 @@ PRODUCTS: Plan[BatchItem] = Plan(_load_products, _apply_to_product, _show_produc
 
 
 async def change_variants(call: Call, body: VariantBatch) -> Batch[Variant]:
-    check_size(body.items, MOST_VARIANTS)
-    return await run(call, VARIANTS, body.items, body.mode)
+    return await run(call, VARIANTS, numbered(body.items, call.refused_items, MOST_VARIANTS), body.mode)
 
 
 async def _load_variants(call: Call, items: Sequence[VariantItem]) -> ProductWorkspace:
@@ -203,28 +235,38 @@ async def _load_variants(call: Call, items: Sequence[VariantItem]) -> ProductWor
 
 
 def _named(workspace: ProductWorkspace, item: VariantItem) -> tuple[ProductCopy, VariantCopy] | None:
-    return workspace.find_variant(variant_id=item.id, sku=item.sku)
+    return workspace.find_variant(variant_id=item.id, sku=item.sku if item.id is None else None)
 
 
 def _apply_to_variant(workspace: ProductWorkspace, item: VariantItem, store: Store) -> Planned:
-    if (item.id is None) == (item.sku is None):
-        fault = Fault("/id", "required", "specify either id or sku, not both")
+    if item.id is None and item.sku is None:
+        fault = Fault("/id", "required", "is required unless sku is given")
         raise ValidationFailed("The item must name one variant.", faults=[fault])
     found = _named(workspace, item)
     if found is None:
         fault = Fault("/id", "unknown_variant", "no variant of this store has this id")
-        if item.sku is not None:
+        if item.id is None:
             fault = Fault("/sku", "unknown_sku", "no variant of this store has this SKU")
         raise ValidationFailed("The variant does not exist.", faults=[fault])
     product, variant = found
+    if item.sku not in (None, variant.fields["sku"]):
+        fault = Fault("/sku", "key_mismatch", "is not the sku of the variant that the item names")
+        raise ValidationFailed("The keys of the item name different variants.", faults=[fault])
     _check_version(item.if_version, variant.version)
+    with _pointing_to_data():
+        changed = _change_variant(workspace, product, variant, item, store)
+    return Planned("updated" if changed else "unchanged", variant)
+
+
+def _change_variant(
+    workspace: ProductWorkspace, product: ProductCopy, variant: VariantCopy, item: VariantItem, store: Store
+) -> bool:
     patch = {name: value for name, value in item.data.items() if name not in _READ_ONLY}
     body = convert(patch, VariantChanges, digits=store.digits)
     echoed = {name: value for name, value in item.data.items() if name in _READ_ONLY}
     refuse_changed(echoed, workspace.documents.get(variant.stored_id, {}), VARIANT_ELSEWHERE)
     index = product.variants.index(variant)
-    changed = workspace.edit(product, lambda tried: change_variant(tried, tried.variants[index], body, patch, store))
-    return Planned("updated" if changed else "unchanged", variant)
+    return workspace.edit(product, lambda tried: change_variant(tried, tried.variants[index], body, patch, store))
 
 
 async def _show_variants(call: Call, ids: list[int]) -> dict[int, str]:

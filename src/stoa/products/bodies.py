@@ -9,10 +9,14 @@ from stoa.products.contract import Option, Quantity, Seo, Sku, Slug, Status, Wei
 from stoa.rest.batch import Mode
 from stoa.rest.checks import Money
 from stoa.rest.fields import ExternalId, Metadata, MetadataChanges, Name, Short, Tag, Url
+from stoa.rest.scopes import fields_of, requires
 
 
 class NewStock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     on_hand: Quantity = 0
+
+
+SentStock = Annotated[NewStock, requires("inventory:write")]
 
 
 class NewImage(msgspec.Struct, forbid_unknown_fields=True):
@@ -36,7 +40,7 @@ class NewVariant(msgspec.Struct, forbid_unknown_fields=True):
     low_stock_threshold: Annotated[int, Meta(ge=0, le=1_000_000_000)] | None = None
     external_id: ExternalId | None = None
     metadata: Metadata = {}
-    stock: NewStock = NewStock()
+    stock: SentStock = NewStock()
 
 
 class NewProduct(msgspec.Struct, forbid_unknown_fields=True):
@@ -65,7 +69,7 @@ class NewProduct(msgspec.Struct, forbid_unknown_fields=True):
     metadata: Metadata = {}
     sku: Sku | None = None
     barcode: Sku | None = None
-    stock: NewStock | UnsetType = UNSET
+    stock: SentStock | UnsetType = UNSET
 
 
 class ChangedImage(NewImage, forbid_unknown_fields=True):
@@ -142,13 +146,13 @@ class BatchItem(msgspec.Struct, forbid_unknown_fields=True):
     external_id: ExternalId | None = None
     match_by: Literal["id", "sku", "external_id"] | None = None
     if_version: int | None = None
-    data: dict[str, Any] = {}
+    data: Annotated[dict[str, Any], fields_of(NewProduct)] = {}
 
 
 class ProductBatch(msgspec.Struct, forbid_unknown_fields=True):
     """Up to 100 items. `atomic` applies all items or none; `independent` applies each item by itself."""
 
-    items: Annotated[list[BatchItem], Meta(min_length=1, extra_json_schema={"maxItems": 100})]
+    items: Annotated[list[BatchItem], Meta(extra_json_schema={"minItems": 1, "maxItems": 100})]
     mode: Mode = "atomic"
 
 
@@ -164,5 +168,5 @@ class VariantItem(msgspec.Struct, forbid_unknown_fields=True):
 class VariantBatch(msgspec.Struct, forbid_unknown_fields=True):
     """Up to 250 items. `atomic` applies all items or none; `independent` applies each item by itself."""
 
-    items: Annotated[list[VariantItem], Meta(min_length=1, extra_json_schema={"maxItems": 250})]
+    items: Annotated[list[VariantItem], Meta(extra_json_schema={"minItems": 1, "maxItems": 250})]
     mode: Mode = "atomic"

@@ -46,8 +46,8 @@ async def create_product(call: Call, body: NewProduct) -> Created[Product]:
     """Create a product.
 
     Options and variants can be sent inline. Without variants, the product gets a default variant with the first value of
-    each option, and `sku`, `barcode` and `stock` can be set on the product itself. Images are numbered from 1 in the order
-    sent; `image_id` of a variant refers to these numbers.
+    each option, and `sku`, `barcode` and `stock` can be set on the product itself. Sending `stock` also requires
+    `inventory:write`. Images are numbered from 1 in the order sent; `image_id` of a variant refers to these numbers.
     """
     product = new_product(body, call.store)
     workspace = await _workspace_for(call, call.patch)
@@ -107,8 +107,9 @@ async def delete_product(call: Call, product_id: int) -> NoContent:
 async def batch_products(call: Call, body: ProductBatch) -> Batch[Product]:
     """Create, update, upsert and delete up to 100 products.
 
-    An item names its product by `id`, `sku` or `external_id`. `data` is a new product, or a merge patch that can include
-    `variants`. With `mode: independent` each item is applied by itself, and the status is 207 if any item failed.
+    An item names its product by `id`, `sku` or `external_id`; several of them must belong to the same product. `data` is a
+    new product, or a merge patch that can include `variants`; sending `stock` also requires `inventory:write`. A SKU changes
+    only in `variants`. With `mode: independent` each item is applied by itself, and the status is 207 if any item failed.
     """
     return await change_products(call, body)
 

@@ -51,32 +51,39 @@ class VariantDeleted(Event):
     resource = Variant
 
 
-class ProductInventoryChanged(Event):
+class StockEvent(Event):
+    """An event of a variant's stock. `inventory:read` alone shows what it shows in a stock level: no prices, no metadata."""
+
+    scope, resource_type, resource = "inventory:read", "variant", Variant
+    full_scope = "products:read"
+    basic_fields = frozenset(
+        {"id", "product_id", "sku", "track_inventory", "allow_backorder", "low_stock_threshold", "stock", "updated_at",
+         "version"}
+    )  # fmt: skip
+
+
+class ProductInventoryChanged(StockEvent):
     """The on-hand or available stock of a variant changed."""
 
-    name, scope, resource_type = "product.inventory_changed", "inventory:read", "variant"
-    resource = Variant
+    name = "product.inventory_changed"
 
 
-class ProductLowStock(Event):
+class ProductLowStock(StockEvent):
     """The available stock of a tracked variant fell to its low-stock threshold or below."""
 
-    name, scope, resource_type = "product.low_stock", "inventory:read", "variant"
-    resource = Variant
+    name = "product.low_stock"
 
 
-class ProductOutOfStock(Event):
+class ProductOutOfStock(StockEvent):
     """The available stock of a tracked variant fell to zero or below."""
 
-    name, scope, resource_type = "product.out_of_stock", "inventory:read", "variant"
-    resource = Variant
+    name = "product.out_of_stock"
 
 
-class ProductBackInStock(Event):
+class ProductBackInStock(StockEvent):
     """The available stock of a tracked variant rose above zero."""
 
-    name, scope, resource_type = "product.back_in_stock", "inventory:read", "variant"
-    resource = Variant
+    name = "product.back_in_stock"
 
 
 # Derived fields: a change of these alone causes no event.

@@ -5,12 +5,13 @@ from typing import Any, cast
 
 import msgspec
 
-from stoa.products.bodies import NewProduct, NewVariant, ProductChanges, VariantChanges
+from stoa.products.bodies import PRODUCT_ELSEWHERE, NewProduct, NewVariant, ProductChanges, VariantChanges
 from stoa.products.contract import Product, Variant
 from stoa.products.rules import add_variant, change_product, change_variant, new_product, set_stock
 from stoa.products.working_copy import ProductCopy, VariantCopy
 from stoa.products.workspace import Pointing, on_itself
 from stoa.rest.body import convert
+from stoa.rest.patch import cannot_change
 from stoa.rest.problems import Fault, Refusal, ValidationFailed
 from stoa.rest.request import Store
 
@@ -93,6 +94,7 @@ def change_by_row(product: ProductCopy, row: Mapping[str, Any], store: Store) ->
             "The id belongs to another product.",
             faults=[Fault("/id", "read_only_field", "is the id of another product")],
         )
+    _refuse_new_sku(product, row)
     patch = {
         n: v
         for n, v in row.items()
@@ -114,6 +116,16 @@ def change_by_row(product: ProductCopy, row: Mapping[str, Any], store: Store) ->
                 fault.pointer = f"/variants/{index}{fault.pointer}" if "variants" in row else fault.pointer
             raise
     return changed
+
+
+def _refuse_new_sku(product: ProductCopy, row: Mapping[str, Any]) -> None:
+    """Refuse another `sku` beside the product, as its PATCH does: a SKU belongs to a variant, and changes only there."""
+    if "sku" not in row or (len(product.live) > 1 and not row.get("variants")):
+        return  # of several variants, the SKU names one
+    known = [product.fields["sku"], *(variant.fields["sku"] for variant in product.live)]
+    if row["sku"] not in [*known, *skus_in({"variants": row.get("variants")})]:
+        fault = Fault("/sku", "read_only_field", cannot_change(PRODUCT_ELSEWHERE["sku"]))
+        raise ValidationFailed("The SKU of a product changes on its variant.", faults=[fault])
 
 
 def _variant_by_row(product: ProductCopy, row: Any, store: Store) -> bool:

@@ -14,7 +14,7 @@ from stoa.products.documents import PRODUCT_DEFAULTS, VARIANT_DEFAULTS, options_
 from stoa.products.working_copy import ProductCopy, VariantCopy
 from stoa.rest.checks import MOST_FAULTS
 from stoa.rest.patch import is_same, merge
-from stoa.rest.problems import Fault, Refusal, ValidationFailed, counted
+from stoa.rest.problems import Fault, Refusal, ValidationFailed, counted, first_sent
 from stoa.rest.request import Store
 
 MOST_VARIANTS, MOST_METADATA = 200, 100
@@ -162,7 +162,8 @@ def change_variant(
     if is_same(after, variant.fields):
         return False
     _refuse(_metadata_faults(after))
-    _refuse(_stock_faults(msgspec.structs.replace(variant, fields=after), "/allow_backorder"))
+    at = first_sent(patch, "/allow_backorder", "/track_inventory")
+    _refuse(_stock_faults(msgspec.structs.replace(variant, fields=after), at))
     product.fields = {**product.fields, "options": options.extended(product.fields["options"], after["option_values"])}
     variant.fields = after
     variant.touched = product.touched = True

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from stoa.guides.library import Guide
 from stoa.guides.rendering import Rendered, render
 from stoa.reference.document import Document
+from stoa.rest.fault_codes import FAULT_CODES
 
 _CALL = re.compile(r"(?:GET|POST|PUT|PATCH|DELETE) /[\w/{}-]*")
 
@@ -16,7 +17,7 @@ def rendered_guide(guide: Guide, names: Sequence[str], document: Document) -> Re
 
 def _address(code: str, document: Document) -> str | None:
     """The page about something written as code: an error code or a call."""
-    if code in document.codes:
+    if code in document.codes or code in FAULT_CODES:
         return f"/problems/{code}"
     if not _CALL.fullmatch(code):
         return None

@@ -164,6 +164,13 @@ def problem(code: str, status: int, title: str, text: str, retryable: bool) -> s
     )
 
 
+@cache
+def fault(code: str, text: str) -> str:
+    """The page at `/problems/{code}` about a code that only entries of `errors` have."""
+    sample = pretty({"pointer": "/field", "code": code, "detail": text})
+    return render("fault.html", code=code, text=text, summary=text, sample=sample)
+
+
 def _problem_sample(document: Document, code: str, status: int, title: str, *, retryable: bool) -> dict[str, Any]:
     declared = document.example_of("Problem")
     if declared.get("code") == code:

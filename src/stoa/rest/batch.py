@@ -1,11 +1,12 @@
 """Batches: many items in one request, applied atomically or independently, with one result per item."""
 
-from collections.abc import Sequence
-from typing import Any, Generic, Literal, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Generic, Literal, TypeVar
 
 import msgspec
 
-from stoa.rest.problems import Fault, Refusal, counted
+from stoa.rest.checks import MOST_FAULTS
+from stoa.rest.problems import Fault, Refusal, ValidationFailed, counted
 
 T = TypeVar("T")
 Mode = Literal["atomic", "independent"]
@@ -80,9 +81,17 @@ def refuse_all(refusals: Sequence[tuple[int, Refusal]]) -> Refusal:
         faults += _item_faults(index, refusal) or [whole_item]
     types = {type(refusal) for _, refusal in refusals}
     type_ = types.pop() if len(types) == 1 else BatchFailed
-    return type_(f"{counted(len(refusals), 'item')} failed; nothing was written.", faults=faults)
+    return type_(f"{counted(len(refusals), 'item')} failed; nothing was written.", faults=faults[:MOST_FAULTS])
 
 
-def check_size(items: Sequence[Any], most: int) -> None:
-    if len(items) > most:
+def numbered(items: Sequence[T], refused: Mapping[int, Refusal], most: int) -> list[tuple[int, T | Refusal]]:
+    """All items of a batch in the order sent: valid ones, and the refusals of invalid ones. Checks their number."""
+    count = len(items) + len(refused)
+    if not count:
+        raise ValidationFailed(
+            "A batch must have items.", faults=[Fault("/items", "out_of_range", "must not be empty")]
+        )
+    if count > most:
         raise TooManyItems(f"A batch may have at most {most} items.", max_items=most)
+    valid = iter(items)
+    return [(index, refused[index] if index in refused else next(valid)) for index in range(count)]

@@ -5,17 +5,20 @@ import json
 import re
 import time
 import zlib
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from decimal import Decimal
 from typing import Any, TypeVar, cast
 
 import msgspec
 
+from stoa.rest.batch import Batch
 from stoa.rest.checks import MOST_FAULTS, checker
 from stoa.rest.endpoint import Endpoint
 from stoa.rest.problems import (
     Fault,
+    InsufficientScope,
     MalformedJson,
+    MalformedRequest,
     PayloadTooLarge,
     RequestTimeout,
     UnsupportedMediaType,
@@ -23,14 +26,15 @@ from stoa.rest.problems import (
     counted,
     printable,
 )
-from stoa.rest.request import Call, ClientGone, Receive
+from stoa.rest.request import Call, Receive
+from stoa.rest.scopes import EACH, Path, field_scopes
 
 T = TypeVar("T")
 
 JSON_BODY_BYTES = 1024 * 1024
 BODY_SECONDS = 30.0
 INFLATE_RATIO = 20
-_DEPTH, _KEYS, _ITEMS = 32, 1_000, 1_000
+MOST_DEPTH, _KEYS, _ITEMS = 32, 1_000, 1_000
 _SMALL = 1_000
 
 
@@ -83,7 +87,10 @@ async def next_part(receive: Receive, seconds: float) -> MutableMapping[str, Any
             f"The body must arrive within {BODY_SECONDS:.0f} seconds.", headers=[(b"connection", b"close")]
         ) from error
     if message["type"] == "http.disconnect":
-        raise ClientGone
+        # The server reports a malformed body in the same way as a client that left.
+        raise MalformedRequest(
+            "The body is incomplete or its chunks are malformed.", headers=[(b"connection", b"close")]
+        )
     return message
 
 
@@ -153,16 +160,16 @@ def parse(raw: bytes) -> Any:
     except json.JSONDecodeError as error:
         raise MalformedJson(f"{error.msg} at line {error.lineno}, column {error.colno}.") from error
     except RecursionError as error:
-        raise MalformedJson(f"JSON may be nested at most {_DEPTH} levels deep.") from error
-    if len(raw) > _SMALL or b"\\u" in raw or raw.count(b"[") + raw.count(b"{") > _DEPTH:
+        raise MalformedJson(f"JSON may be nested at most {MOST_DEPTH} levels deep.") from error
+    if len(raw) > _SMALL or b"\\u" in raw or raw.count(b"[") + raw.count(b"{") > MOST_DEPTH:
         _inspect(value, 1)
     return value
 
 
 def _inspect(value: Any, depth: int) -> None:
     """Check a large or escaped body for depth, length, NUL and lone surrogates."""
-    if depth > _DEPTH:
-        raise MalformedJson(f"JSON may be nested at most {_DEPTH} levels deep.")
+    if depth > MOST_DEPTH:
+        raise MalformedJson(f"JSON may be nested at most {MOST_DEPTH} levels deep.")
     if isinstance(value, str):
         _check_text(value)
     elif isinstance(value, dict):
@@ -188,6 +195,7 @@ def _check_text(text: str) -> None:
 
 _BODY_TYPES = {b"application/json"}
 _PATCH_TYPES = {b"application/json", b"application/merge-patch+json"}
+_IN_ITEM = re.compile(r"/items/([0-9]+)(?=/|\Z)")
 
 
 def decode(raw: bytes, headers: Mapping[bytes, bytes], endpoint: Endpoint, call: Call) -> Any:
@@ -209,6 +217,9 @@ def decode(raw: bytes, headers: Mapping[bytes, bytes], endpoint: Endpoint, call:
     if not isinstance(value, dict):
         raise ValidationFailed("The body must be a JSON object.")
     members = cast("dict[str, Any]", value)
+    check_field_scopes(members, endpoint.body, call.may)
+    if endpoint.answer is Batch:
+        return _decode_batch(members, cast("type[Any]", endpoint.body), call)
     body: Any = convert(
         members,
         cast("type[Any]", endpoint.body),
@@ -219,6 +230,28 @@ def decode(raw: bytes, headers: Mapping[bytes, bytes], endpoint: Endpoint, call:
     call.echoed = {name: member for name, member in members.items() if name in endpoint.read_only}
     call.patch = {name: member for name, member in members.items() if name not in endpoint.read_only}
     return body
+
+
+def _decode_batch(members: dict[str, Any], type_: type[Any], call: Call) -> Any:
+    """Decode a batch. A fault within an item refuses only that item, so that the other items are processed too."""
+    faults: list[Fault] = []
+    checker(type_)(members, "", faults, call.store.digits)
+    of_items: dict[int, list[Fault]] = {}
+    for fault in faults:
+        inside = _IN_ITEM.match(fault.pointer)
+        if inside is None:
+            raise _validation_failed(faults)
+        of_items.setdefault(int(inside[1]), []).append(
+            msgspec.structs.replace(fault, pointer=fault.pointer[inside.end() :])
+        )
+    call.refused_items = {index: _validation_failed(each) for index, each in of_items.items()}
+    sent = cast("list[Any]", members["items"])
+    kept = [item for index, item in enumerate(sent) if index not in of_items]
+    return msgspec.convert({**members, "items": kept}, type_, strict=False)
+
+
+def _validation_failed(faults: list[Fault]) -> ValidationFailed:
+    return ValidationFailed(f"{counted(len(faults), 'fault')} found.", faults=faults[:MOST_FAULTS])
 
 
 def convert(
@@ -242,10 +275,42 @@ def convert(
             remaining = [
                 _read_only(f) if f.code == "unknown_field" and f.pointer[1:] in response_only else f for f in remaining
             ]
-            raise ValidationFailed(f"{counted(len(remaining), 'fault')} found.", faults=remaining[:MOST_FAULTS])
+            raise _validation_failed(remaining)
         value = {key: member for key, member in value.items() if key not in read_only}
     return msgspec.convert(value, type_, strict=False)
 
 
 def _read_only(fault: Fault) -> Fault:
     return Fault(fault.pointer, "read_only_field", "is read-only; leave it out")
+
+
+# --- scopes of fields ------------------------------------------------------------------------------------------------
+
+
+def check_field_scopes(value: Any, type_: Any, may: Callable[[str], bool]) -> None:
+    """Refuse a body that sends fields whose scope the caller lacks. A field that is null is not sent."""
+    faults = [
+        Fault(pointer, InsufficientScope.code, f"requires the scope {scope}", {"required_scope": scope})
+        for path, scope in field_scopes(type_)
+        if not may(scope)
+        for pointer in _sent(value, path, "")
+    ]
+    if faults:
+        scope = faults[0].meta["required_scope"] if faults[0].meta else ""
+        raise InsufficientScope(
+            f"The field {faults[0].pointer} requires the scope {scope}.",
+            faults=faults[:MOST_FAULTS],
+            required_scope=scope,
+        )
+
+
+def _sent(value: Any, path: Path, at: str) -> Iterator[str]:
+    """The pointers to the fields at a path that a body contains."""
+    if not path:
+        if value is not None:
+            yield at
+    elif path[0] == EACH:
+        for index, item in enumerate(cast("list[Any]", value) if isinstance(value, list) else []):
+            yield from _sent(item, path[1:], f"{at}/{index}")
+    elif isinstance(value, dict):
+        yield from _sent(cast("dict[str, Any]", value).get(path[0]), path[1:], f"{at}/{path[0]}")

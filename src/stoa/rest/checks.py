@@ -123,12 +123,16 @@ def _struct(info: inspect.StructType) -> Check:
 
 
 def unknown_field(name: str, at: str, known: list[str]) -> Fault:
-    return Fault(_member(at, name), "unknown_field", "is not a known field", did_you_mean(name, known))
+    pointer = _member(at, name)
+    detail = "is not a known field" if pointer != at else f'has the unknown field "{printable(name)}"'
+    return Fault(pointer, "unknown_field", detail, did_you_mean(name, known))
 
 
 def _member(at: str, name: str) -> str:
-    """The pointer to a member whose name comes from the caller."""
-    return f"{at}/{printable(name).replace('~', '~0').replace('/', '~1')}"
+    """The pointer to a member whose name comes from the caller; to its object if the name is too long to repeat."""
+    if printable(name) != name:
+        return at
+    return f"{at}/{name.replace('~', '~0').replace('/', '~1')}"
 
 
 def _union(info: inspect.UnionType, extra: dict[str, Any]) -> Check:
@@ -299,7 +303,7 @@ def _money(value: Any, at: str, faults: list[Fault], digits: int) -> None:
 _RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)\Z")
 
 
-def moment(text: str) -> datetime | None:
+def parse_time(text: str) -> datetime | None:
     """Parse an RFC 3339 time with an offset; None if the text is not one."""
     if not _RFC3339.match(text):
         return None
@@ -313,7 +317,7 @@ def moment(text: str) -> datetime | None:
 def _datetime(value: Any, at: str, faults: list[Fault], digits: int) -> None:
     if type(value) is not str:
         faults.append(Fault(at, "invalid_type", "must be an RFC 3339 time, as a string"))
-    elif moment(value) is None:
+    elif parse_time(value) is None:
         faults.append(
             Fault(at, "invalid_format", "must be an RFC 3339 time with an offset, such as 2026-01-31T12:00:00Z")
         )

@@ -10,6 +10,10 @@ import msgspec
 
 from stoa.rest.problems import Fault, InvalidParameter
 
+LONGEST_CURSOR = 16_000  # room for a query string of about 10 kB
+_LONGEST_TEXT_KEY = 1_000
+_NEVER = frozenset({"cursor", "page", "per_page"})  # parameters that a cursor does not store
+
 
 class Cursor(msgspec.Struct, array_like=True):
     query: dict[str, str]
@@ -17,7 +21,7 @@ class Cursor(msgspec.Struct, array_like=True):
     keys: list[Any]
 
 
-def _invalid() -> InvalidParameter:
+def invalid_cursor() -> InvalidParameter:
     fault = Fault("cursor", "invalid_parameter", "must be the next_cursor or prev_cursor of an earlier page")
     return InvalidParameter("The cursor is invalid. Start again without `cursor`.", faults=[fault])
 
@@ -27,12 +31,17 @@ def encode_cursor(query: dict[str, str], keys: list[Any], *, backwards: bool) ->
 
 
 def decode_cursor(text: str) -> Cursor:
+    if len(text) > LONGEST_CURSOR:
+        raise invalid_cursor()
     try:
         raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
         cursor = msgspec.json.decode(raw, type=Cursor)
         raw.decode()
     except (ValueError, binascii.Error, msgspec.MsgspecError, RecursionError) as error:
-        raise _invalid() from error
+        raise invalid_cursor() from error
+    query = cursor.query
+    if any("\x00" in name or "\x00" in value for name, value in query.items()) or not _NEVER.isdisjoint(query):
+        raise invalid_cursor()
     return cursor
 
 
@@ -41,7 +50,7 @@ def keys_after(cursor: Cursor, types: Sequence[type]) -> list[Any]:
     try:
         return [_key(key, type_) for type_, key in zip(types, cursor.keys, strict=True)]
     except (ValueError, OverflowError, msgspec.ValidationError) as error:
-        raise _invalid() from error
+        raise invalid_cursor() from error
 
 
 def _key(key: Any, type_: type[Any]) -> Any:
@@ -49,6 +58,10 @@ def _key(key: Any, type_: type[Any]) -> Any:
     value: Any = msgspec.convert(key, type_, strict=True)
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
         raise ValueError(value)
-    if isinstance(value, str) and "\x00" in value:
+    if isinstance(value, str) and ("\x00" in value or len(value) > _LONGEST_TEXT_KEY):
         raise ValueError(value)
-    return value.astimezone(UTC) if isinstance(value, datetime) else value
+    if isinstance(value, datetime):
+        if value.tzinfo is None:
+            raise ValueError(value)
+        return value.astimezone(UTC)
+    return value

@@ -27,11 +27,11 @@ from stoa.rest.problems import (
     Refusal,
     ServiceUnavailable,
 )
+from stoa.rest.query_string import read_parameters
 from stoa.rest.request import (
     Access,
     Call,
     Caller,
-    ClientGone,
     Receive,
     Request,
     Scope,
@@ -40,7 +40,7 @@ from stoa.rest.request import (
     accepts_gzip,
     bearer_token,
     check_headers,
-    read_parameters,
+    method_label,
     versions_allowed,
 )
 from stoa.rest.response import SAFE_HEADERS, Response, deprecation_headers, refused, render, send_response
@@ -108,14 +108,12 @@ class Dispatcher:
             response = await self._respond(request, scope, handle)
             compress = accepts_gzip(request.headers)
             await send_response(send, response, head=request.method == "HEAD", compress=compress)
-        except ClientGone:
-            return
         finally:
             self._busy -= 1
         self._observe(
             Observed(
                 request.request_id,
-                request.method,
+                method_label(request.method),
                 request.endpoint.name if request.endpoint else "",
                 response.status,
                 request.code,
@@ -135,8 +133,6 @@ class Dispatcher:
         except Unavailable as error:
             request.error = error
             response = refused(request, ServiceUnavailable(headers=[(b"retry-after", b"1")]))
-        except ClientGone:
-            raise
         except Exception as error:  # noqa: BLE001 - the last resort: the caller gets only the request id
             request.error = error
             response = refused(request, InternalError())
@@ -154,7 +150,7 @@ class Dispatcher:
             if name == b"x-request-id" and _REQUEST_ID.match(value):
                 request.request_id = value.decode()
                 break
-        headers = request.headers = check_headers(raw)
+        headers = request.headers = check_headers(scope)
         host = headers.get(b"host", b"").decode("latin-1")
         # Links use the public URL, or the host of the request if the host names the store.
         request.origin = (handle and self._public_url) or f"{scope['scheme']}://{host}"
@@ -210,7 +206,7 @@ class Dispatcher:
             query = read_list(endpoint.lists, request.query, store)
             values["query"] = query
             call.fields, call.include = query.fields, query.include
-        else:
+        elif request.query:
             read_parameters(request, endpoint, call)
         if endpoint.method == "GET":
             answer = await endpoint.handler(call, **values)
@@ -225,13 +221,13 @@ class Dispatcher:
             body = decode(raw, headers, endpoint, call)
             if body is not None:
                 values["body"] = body
-                await self._charge(request, caller, body)
+                await self._charge(request, caller, body, len(call.refused_items))
         return await self._write(request, endpoint, call, values, raw)
 
-    async def _charge(self, request: Request, caller: Caller, body: Any) -> None:
-        """Charge a batch one more request for every 50 items."""
+    async def _charge(self, request: Request, caller: Caller, body: Any, refused: int) -> None:
+        """Charge a batch one more request for every 50 items, `refused` ones included."""
         items: Any = getattr(body, "items", None)
-        extra = len(cast("list[Any]", items)) // 50 if isinstance(items, list) else 0
+        extra = (len(cast("list[Any]", items)) + refused) // 50 if isinstance(items, list) else 0
         if extra and request.store is not None:
             request.allowance = await self._limiter.take(
                 request.store.id, caller.app_id, extra, caller.burst, caller.refill

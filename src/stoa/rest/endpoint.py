@@ -13,6 +13,7 @@ from stoa.rest.filters import Filter
 from stoa.rest.lists import ListOf, ListQuery, Page
 from stoa.rest.problems import MethodNotAllowed, NotFound, Refusal, printable
 from stoa.rest.request import Upload
+from stoa.rest.scopes import FieldScopes, field_scopes
 
 _LONGEST_ID = 18
 
@@ -24,6 +25,7 @@ class WithMeta(msgspec.Struct, kw_only=True):
     """The `meta` object of a response, as JSON."""
 
     meta: bytes = b"{}"
+    own: str = ""  # a digest of what only the caller's app sees, as a part of the ETag
 
 
 class One(WithMeta, Generic[T]):
@@ -87,15 +89,23 @@ class Endpoint(msgspec.Struct, frozen=True, eq=False):
     deprecation: Deprecation | None
     parameters: Mapping[str, Filter]
     uploads: tuple[str, ...]  # media types of a body that is streamed to a file
+    rows: type[Any] | None  # what a row of the uploaded file describes
     produces: tuple[str, ...]  # media types of the response, the default first
     transaction: bool = True  # False for a handler that waits for other services and must not hold a connection
     before: Callable[..., Awaitable[None]] | None = None  # slow work, done before the transaction begins
     secret: bool = False  # the response contains a secret, so its stored copy is encrypted
     grouped: Callable[..., Awaitable[Sequence[Any]]] | None = None  # handles several calls in one transaction
+    longest_wait_s: int = 0  # how long `Prefer: wait` may defer the response to accepted work, which is then 200
 
     @property
     def status(self) -> int:
         return {Created: 201, Accepted: 202, NoContent: 204}.get(self.answer, 200)
+
+    @property
+    def field_scopes(self) -> FieldScopes:
+        """The body fields, or fields of uploaded rows, that need a further scope."""
+        sent = self.rows if self.uploads else self.body
+        return field_scopes(sent) if sent is not None else ()
 
     @property
     def shows_fields(self) -> bool:
@@ -167,11 +177,13 @@ class Routes:
         deprecation: Deprecation | None = None,
         parameters: Mapping[str, Filter] | None = None,
         uploads: Sequence[str] = (),
+        rows: type[Any] | None = None,
         produces: Sequence[str] = ("application/json",),
         transaction: bool = True,
         before: Callable[..., Awaitable[None]] | None = None,
         secret: bool = False,
         grouped: Callable[..., Awaitable[Sequence[Any]]] | None = None,
+        longest_wait_s: int = 0,
     ) -> Callable[[Handler], Handler]:
         def declare(handler: Handler) -> Handler:
             hints = get_type_hints(handler, include_extras=True)
@@ -205,11 +217,13 @@ class Routes:
                     deprecation=deprecation,
                     parameters=parameters or {},
                     uploads=tuple(uploads),
+                    rows=rows,
                     produces=tuple(produces),
                     transaction=transaction,
                     before=before,
                     secret=secret,
                     grouped=grouped,
+                    longest_wait_s=longest_wait_s,
                 )
             )
             return handler

@@ -17,9 +17,13 @@ Url = Annotated[
     Meta(min_length=1, max_length=2048, pattern=r"^https?://[^\s\u0000-\u001f\u007f-\u009f\ufeff]+$"),
     worded("must be a URL that starts with http:// or https://"),
 ]
+# The one rule for metadata keys of products, variants, orders, line items and customers.
 MetadataKey = Annotated[
     str,
-    Meta(pattern=r"^[A-Za-z0-9_.-]{1,64}$"),
+    Meta(
+        pattern=r"^[A-Za-z0-9_.-]{1,64}$",
+        description="A key of 1 to 64 letters, digits, dots, hyphens and underscores. Case matters.",
+    ),
     worded("must be a key of 1 to 64 letters, digits, dots, hyphens and underscores"),
 ]
 MetadataValue = Annotated[str, Meta(max_length=1000)] | int | float | bool

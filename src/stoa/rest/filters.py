@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, Protocol
 import msgspec
 
 from stoa import money, terms
-from stoa.rest.checks import LONGEST_TIME, moment
+from stoa.rest.checks import LONGEST_TIME, parse_time
 from stoa.rest.problems import printable
 
 LARGEST_SET = 250
@@ -19,7 +19,7 @@ class InvalidValue(ValueError):
     """The value of a parameter is invalid; the message says what is valid."""
 
 
-class Reader(Protocol):
+class StoreContext(Protocol):
     """The properties of a store that parsing a filter depends on."""
 
     @property
@@ -40,7 +40,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True, metaclass=_Kind):
     several: ClassVar[bool] = False  # whether it accepts several values
 
     @abstractmethod
-    def read(self, text: str, reader: Reader) -> Any:
+    def read(self, text: str, store: StoreContext) -> Any:
         """Parse the text, or raise InvalidValue."""
 
     @abstractmethod
@@ -53,7 +53,7 @@ class Text(Filter, frozen=True, kw_only=True):
 
     longest: int = 255
 
-    def read(self, text: str, reader: Reader) -> str:
+    def read(self, text: str, store: StoreContext) -> str:
         if not 0 < len(text) <= self.longest:
             raise InvalidValue(f"must have 1 to {self.longest} characters")
         return text
@@ -68,7 +68,7 @@ class Choices(Filter, frozen=True, kw_only=True):
     values: tuple[str, ...]
     several = True
 
-    def read(self, text: str, reader: Reader) -> list[str]:
+    def read(self, text: str, store: StoreContext) -> list[str]:
         chosen = text.split(",")
         if len(chosen) > LARGEST_SET:
             raise InvalidValue(f"may have at most {LARGEST_SET} values")
@@ -82,20 +82,25 @@ class Choices(Filter, frozen=True, kw_only=True):
         return {"type": "array", "minItems": 1, "maxItems": LARGEST_SET, "items": items}
 
 
-def _integer(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) <= 18):
-        raise InvalidValue("must be an integer from 0 to 999999999999999999")
+_LARGEST_INTEGER = 10**18 - 1
+
+
+def _integer(text: str, most: int = _LARGEST_INTEGER) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 18 and int(text) <= most):
+        raise InvalidValue(f"must be an integer from 0 to {most}")
     return int(text)
 
 
 class Number(Filter, frozen=True, kw_only=True):
     """A non-negative integer."""
 
-    def read(self, text: str, reader: Reader) -> int:
-        return _integer(text)
+    most: int = _LARGEST_INTEGER
+
+    def read(self, text: str, store: StoreContext) -> int:
+        return _integer(text, self.most)
 
     def schema(self) -> dict[str, Any]:
-        return {"type": "integer", "format": "int64", "minimum": 0, "maximum": 10**18 - 1}
+        return {"type": "integer", "format": "int64", "minimum": 0, "maximum": self.most}
 
 
 class Ids(Filter, frozen=True, kw_only=True):
@@ -103,21 +108,21 @@ class Ids(Filter, frozen=True, kw_only=True):
 
     several = True
 
-    def read(self, text: str, reader: Reader) -> list[int]:
+    def read(self, text: str, store: StoreContext) -> list[int]:
         parts = text.split(",")
         if len(parts) > LARGEST_SET:
             raise InvalidValue(f"may have at most {LARGEST_SET} ids")
         return [_integer(part) for part in parts]
 
     def schema(self) -> dict[str, Any]:
-        item = {"type": "integer", "format": "int64", "minimum": 0, "maximum": 10**18 - 1}
+        item = {"type": "integer", "format": "int64", "minimum": 0, "maximum": _LARGEST_INTEGER}
         return {"type": "array", "minItems": 1, "maxItems": LARGEST_SET, "items": item}
 
 
 class Flag(Filter, frozen=True, kw_only=True):
     """`true` or `false`."""
 
-    def read(self, text: str, reader: Reader) -> bool:
+    def read(self, text: str, store: StoreContext) -> bool:
         if text not in ("true", "false"):
             raise InvalidValue("must be true or false")
         return text == "true"
@@ -129,9 +134,9 @@ class Flag(Filter, frozen=True, kw_only=True):
 class Moment(Filter, frozen=True, kw_only=True):
     """A time."""
 
-    def read(self, text: str, reader: Reader) -> Any:
+    def read(self, text: str, store: StoreContext) -> Any:
         # An unescaped plus sign in the offset arrives as a space.
-        value = moment(text.replace(" ", "+"))
+        value = parse_time(text.replace(" ", "+"))
         if value is None:
             raise InvalidValue("must be an RFC 3339 time such as 2026-01-31T12:00:00Z")
         return value
@@ -151,12 +156,12 @@ class MoneyRange(Filter, frozen=True, kw_only=True):
 
     operators = ("gte", "gt", "lte", "lt")
 
-    def read(self, text: str, reader: Reader) -> int:
+    def read(self, text: str, store: StoreContext) -> int:
         try:
             amount = Decimal(text if len(text) < 32 else "NaN")
             if not amount.is_finite():
                 raise InvalidValue("must be an amount such as 19.99")
-            return money.to_minor(amount, reader.digits)
+            return money.to_minor(amount, store.digits)
         except money.InvalidMoney as error:
             raise InvalidValue(str(error)) from error
         except InvalidOperation as error:
@@ -172,10 +177,10 @@ class Term(Filter, frozen=True, kw_only=True):
 
     kind: Literal["tag", "brand", "category"]
 
-    def read(self, text: str, reader: Reader) -> str:
+    def read(self, text: str, store: StoreContext) -> str:
         if not 0 < len(text) <= 255:
             raise InvalidValue("must have 1 to 255 characters")
-        return terms.exactly([terms.lexeme(reader.store_id, self.kind, text)])
+        return terms.exactly([terms.lexeme(store.store_id, self.kind, text)])
 
     def schema(self) -> dict[str, Any]:
         return {"type": "string", "minLength": 1, "maxLength": 255}
@@ -184,8 +189,8 @@ class Term(Filter, frozen=True, kw_only=True):
 class Words(Filter, frozen=True, kw_only=True):
     """Text search by prefix: every word must be the start of a word in the row."""
 
-    def read(self, text: str, reader: Reader) -> str:
-        if len(text) > 200 or not (query := terms.beginning(reader.store_id, text)):
+    def read(self, text: str, store: StoreContext) -> str:
+        if len(text) > 200 or not (query := terms.beginning(store.store_id, text)):
             raise InvalidValue("must contain a word and have at most 200 characters")
         return query
 
@@ -198,7 +203,7 @@ class Entries(Filter, frozen=True, kw_only=True):
 
     operators = ("*",)
 
-    def read(self, text: str, reader: Reader) -> str:
+    def read(self, text: str, store: StoreContext) -> str:
         raise InvalidValue("requires a key in brackets, as in metadata[tier]=gold")
 
     def read_value(self, text: str) -> str:
@@ -206,9 +211,9 @@ class Entries(Filter, frozen=True, kw_only=True):
             raise InvalidValue(f"may have at most {_LONGEST_ENTRY} characters")
         return text
 
-    def read_entries(self, entries: Mapping[str, str], reader: Reader) -> str:
+    def read_entries(self, entries: Mapping[str, str], store: StoreContext) -> str:
         return terms.exactly(
-            terms.lexeme(reader.store_id, "meta", terms.entry(key, value)) for key, value in sorted(entries.items())
+            terms.lexeme(store.store_id, "meta", terms.entry(key, value)) for key, value in sorted(entries.items())
         )
 
     def schema(self) -> dict[str, Any]:

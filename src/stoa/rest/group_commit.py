@@ -141,7 +141,7 @@ async def _work(
     for each in fresh.values():
         each.call.db = db
     answers = await endpoint.grouped(db, [(each.call, each.body) for each in fresh.values()])
-    kept: list[idempotency.KeptResponse] = []
+    new: list[idempotency.NewResponse] = []
     for (index, each), answer in zip(fresh.items(), answers, strict=True):
         if isinstance(answer, Refusal):
             outcomes[index] = answer
@@ -149,16 +149,16 @@ async def _work(
             response = outcomes[index] = render(each.request, endpoint, each.call, answer)
             if each.key is not None:
                 app_id = each.call.caller.app_id
-                kept.append(idempotency.kept_response(app_id, each.key, each.fingerprint, response, each.call.subject))
-    if kept:
-        await _keep(db, store_id, kept, fresh.values())
+                new.append(idempotency.NewResponse(app_id, each.key, each.fingerprint, response, each.call.subject))
+    if new:
+        await _keep(db, store_id, new, fresh.values())
     return outcomes
 
 
 async def _keep(
-    db: Connection, store_id: int, kept: Sequence[idempotency.KeptResponse], calls: Iterable[GroupedCall]
+    db: Connection, store_id: int, new: Sequence[idempotency.NewResponse], calls: Iterable[GroupedCall]
 ) -> None:
-    in_use = await idempotency.keep_responses(db, store_id, kept)
+    in_use = await idempotency.keep_responses(db, store_id, new)
     if in_use:
         in_flight = {(key.app_id, key.key) for key in in_use if key.in_flight}
         if not in_flight:

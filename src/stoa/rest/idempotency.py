@@ -73,7 +73,7 @@ class KeptResponse(InputRow):
     fingerprint: str
     status: int
     headers: str
-    body: str
+    body: int  # the place of the body in in_bodies: bytes beside the JSON are not escaped and parsed
     subject_type: str | None
     subject_id: int | None
 
@@ -89,7 +89,7 @@ class KeyInUse(msgspec.Struct):
 STORED = Query(
     StoredResponse, "SELECT app_id, key, fingerprint, status, headers, body FROM stored_responses($1, $2::json)"
 )
-KEEP = Query(KeyInUse, "SELECT app_id, key, in_flight FROM keep_responses($1, $2::json)")
+KEEP = Query(KeyInUse, "SELECT app_id, key, in_flight FROM keep_responses($1, $2::json, $3::bytea[])")
 FORGET_OLD = Command(
     """DELETE FROM idempotency_keys WHERE (store_id, app_id, key) IN (
            SELECT store_id, app_id, key FROM idempotency_keys
@@ -187,16 +187,31 @@ async def stored_responses(
     return {(each.app_id, each.key): each for each in found}
 
 
-def kept_response(
-    app_id: int, key: str, fingerprint: bytes, response: Response, subject: Subject | None
-) -> KeptResponse:
-    headers, body = _text(response.headers), response.body.decode()
-    return KeptResponse(app_id, key, hex_bytes(fingerprint), response.status, headers, body, *_columns(subject))
+class NewResponse(msgspec.Struct, frozen=True):
+    """A response to store under the key of an app. `subject` is the person whose erasure must find it."""
+
+    app_id: int
+    key: str
+    fingerprint: bytes
+    response: Response
+    subject: Subject | None
 
 
-async def keep_responses(db: Executor, store_id: int, kept: Sequence[KeptResponse]) -> list[KeyInUse]:
+async def keep_responses(db: Executor, store_id: int, new: Sequence[NewResponse]) -> list[KeyInUse]:
     """Store the responses of several writes at the end of their transaction; returns the keys that others use."""
-    return await KEEP.all(db, store_id, json_rows(kept))
+    rows = [
+        KeptResponse(
+            each.app_id,
+            each.key,
+            hex_bytes(each.fingerprint),
+            each.response.status,
+            _text(each.response.headers),
+            place,
+            *_columns(each.subject),
+        )
+        for place, each in enumerate(new, start=1)
+    ]
+    return await KEEP.all(db, store_id, json_rows(rows), [each.response.body for each in new])
 
 
 def sealed(response: Response, seal: Seal, store_id: int, app_id: int, key: str) -> Response:

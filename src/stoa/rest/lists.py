@@ -9,10 +9,10 @@ import msgspec
 from stoa.db.listing import Listing, Rows, Shape
 from stoa.db.query import Executor
 from stoa.rest.checks import Time
-from stoa.rest.cursors import Cursor, decode_cursor, encode_cursor, keys_after
-from stoa.rest.filters import Entries, Filter, Flag, InvalidValue, Number, Reader, Text
-from stoa.rest.problems import CursorMismatch, Fault, InvalidParameter, PageTooDeep, counted, printable
-from stoa.rest.request import query_parameters, subset, unknown_parameters
+from stoa.rest.cursors import LONGEST_CURSOR, Cursor, decode_cursor, encode_cursor, invalid_cursor, keys_after
+from stoa.rest.filters import Entries, Filter, Flag, InvalidValue, Number, StoreContext, Text
+from stoa.rest.problems import CursorMismatch, Fault, InvalidParameter, PageTooDeep, Refusal, counted, printable
+from stoa.rest.query_string import query_parameters, subset, unknown_parameters
 
 T = TypeVar("T")
 LARGEST_PAGE, DEFAULT_PAGE, DEEPEST_ROW = 250, 50, 10_000
@@ -50,7 +50,7 @@ _COMMON: dict[str, Filter] = {
     "limit": Number(description=f"Rows per page, from 1 to {LARGEST_PAGE}. The default is {DEFAULT_PAGE}."),
     "per_page": Number(description="An alias of `limit`."),
     "page": Number(description=f"The page number, starting at 1. Page numbers cover the first {DEEPEST_ROW:,} rows."),
-    "cursor": Text(description="The `next_cursor` or `prev_cursor` of an earlier page.", longest=4000),
+    "cursor": Text(description="The `next_cursor` or `prev_cursor` of an earlier page.", longest=LONGEST_CURSOR),
     "sort": Text(description="Sort keys, separated by commas. A leading minus sorts in descending order."),
     "fields": Text(description="Return only these fields of each resource, separated by commas.", longest=1000),
 }
@@ -90,7 +90,7 @@ class ListQuery(msgspec.Struct):
         return msgspec.structs.replace(self, shape=shape, values=[filters[each] for each in names])
 
 
-def read_list(spec: ListOf, query_string: bytes, reader: Reader) -> ListQuery:
+def read_list(spec: ListOf, query_string: bytes, store: StoreContext) -> ListQuery:
     """Parse a list request, or refuse it with all faults at once."""
     if not query_string:
         return _plain(spec)
@@ -99,7 +99,7 @@ def read_list(spec: ListOf, query_string: bytes, reader: Reader) -> ListQuery:
         given["limit"] = given.pop("per_page")
     cursor_text = given.pop("cursor", None)
     if cursor_text is None:
-        return _read(spec, given, reader, None)
+        return _read(spec, given, store, None)
     cursor = decode_cursor(cursor_text)
     if "page" in given:
         raise InvalidParameter("Send either `page` or `cursor`, not both.")
@@ -109,7 +109,19 @@ def read_list(spec: ListOf, query_string: bytes, reader: Reader) -> ListQuery:
                 f"The cursor belongs to a query with another value of {printable(name)}, or without it. "
                 "Start again without `cursor`."
             )
-    return _read(spec, {**cursor.query, **given}, reader, cursor)
+    try:
+        return _read(spec, {**cursor.query, **given}, store, cursor)
+    except Refusal as refusal:
+        _check_query(spec, cursor, store)
+        raise refusal from None
+
+
+def _check_query(spec: ListOf, cursor: Cursor, store: StoreContext) -> None:
+    """Refuse a cursor whose own query is invalid; the caller did not send these parameters and cannot correct them."""
+    try:
+        _read(spec, cursor.query, store, cursor)
+    except Refusal as refusal:
+        raise invalid_cursor() from refusal
 
 
 class _NoStore:
@@ -123,7 +135,7 @@ def _plain(spec: ListOf) -> ListQuery:
     return _read(spec, {}, _NoStore(), None)
 
 
-def _read(spec: ListOf, given: dict[str, str], reader: Reader, cursor: Cursor | None) -> ListQuery:
+def _read(spec: ListOf, given: dict[str, str], store: StoreContext, cursor: Cursor | None) -> ListQuery:
     faults: list[Fault] = []
     unknown: list[str] = []
     filters: dict[str, Any] = {}
@@ -142,13 +154,13 @@ def _read(spec: ListOf, given: dict[str, str], reader: Reader, cursor: Cursor | 
             if isinstance(kind, Entries) and operator:
                 entries.setdefault(base, {})[operator] = kind.read_value(text)
             else:
-                filters[name] = kind.read(text, reader)
+                filters[name] = kind.read(text, store)
         except InvalidValue as error:
             faults.append(Fault(printable(name), "invalid_parameter", str(error)))
     for base, pairs in entries.items():
         kind = known[base]
         if isinstance(kind, Entries):
-            filters[base] = kind.read_entries(pairs, reader)
+            filters[base] = kind.read_entries(pairs, store)
     if unknown:
         operators = {name: kind.operators for name, kind in known.items()}
         raise unknown_parameters("list", unknown, operators)

@@ -47,7 +47,7 @@ def check_echoes(call: Call, current: dict[str, Any], elsewhere: Mapping[str, st
 def refuse_changed(echoed: Mapping[str, Any], current: Mapping[str, Any], elsewhere: Mapping[str, str] = {}) -> None:
     """Refuse read-only fields with new values. `elsewhere` maps a field to the operation that changes it."""
     faults = [
-        Fault(f"/{name}", "read_only_field", _cannot_change(elsewhere.get(name)))
+        Fault(f"/{name}", "read_only_field", cannot_change(elsewhere.get(name)))
         for name, value in echoed.items()
         if current.get(name) != value
     ]
@@ -55,5 +55,6 @@ def refuse_changed(echoed: Mapping[str, Any], current: Mapping[str, Any], elsewh
         raise ValidationFailed(f"{counted(len(faults), 'read-only field')} cannot be changed.", faults=faults)
 
 
-def _cannot_change(elsewhere: str | None) -> str:
+def cannot_change(elsewhere: str | None) -> str:
+    """The detail of a fault about a read-only field."""
     return f"cannot be changed here; use {elsewhere}" if elsewhere else "cannot be changed"

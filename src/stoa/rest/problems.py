@@ -2,7 +2,7 @@
 
 import difflib
 from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import msgspec
 
@@ -37,6 +37,7 @@ class Refusal(Exception):
     code: ClassVar[str] = ""
     title: ClassVar[str] = ""
     retryable: ClassVar[bool] = False
+    reserved: ClassVar[bool] = False  # documented, so that apps can handle it, but not sent yet
     advice: ClassVar[str] = ""  # the default detail
     known: ClassVar[dict[str, type["Refusal"]]] = {}
 
@@ -89,9 +90,32 @@ def did_you_mean(name: str, known: Iterable[str]) -> dict[str, Any] | None:
     return {"did_you_mean": close[0]} if close else None
 
 
+def first_sent(sent: Any, *pointers: str) -> str:
+    """The first of these JSON pointers that names a value of the body; the whole body if it contains none of them."""
+    return next((pointer for pointer in pointers if _contains(sent, pointer.split("/")[1:])), "")
+
+
+def _contains(value: Any, names: Sequence[str]) -> bool:
+    for name in names:
+        if isinstance(value, dict) and name in value:
+            value = cast("dict[str, Any]", value)[name]
+        elif isinstance(value, list) and name.isdigit() and int(name) < len(cast("list[Any]", value)):
+            value = cast("list[Any]", value)[int(name)]
+        else:
+            return False
+    return True
+
+
 def counted(number: int, noun: str) -> str:
     """A number with its noun: "1 fault", "2 faults"."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+class MalformedRequest(Refusal):
+    """The request is not valid HTTP: its body is incomplete or its chunks are malformed, or it does not have exactly one
+    `Host` header."""
+
+    status, code, title = 400, "malformed_request", "The request is not valid HTTP"
 
 
 class MalformedJson(Refusal):
@@ -219,6 +243,16 @@ class VersionConflict(Refusal):
     """`If-Match` names a version that is not the current one."""
 
     status, code, title = 412, "version_conflict", "The resource has changed"
+
+
+class PreconditionRequired(Refusal):
+    """The change requires `If-Match` with the `ETag` or the version that you read.
+
+    The code is reserved: no operation requires `If-Match` today. Read the resource, then send the request again with
+    `If-Match`.
+    """
+
+    status, code, title, reserved = 428, "precondition_required", "If-Match is required", True
 
 
 class PayloadTooLarge(Refusal):

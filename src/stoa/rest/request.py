@@ -1,31 +1,26 @@
-"""A request as the dispatcher and the handler see it, and how its headers and query string are read."""
+"""A request as the dispatcher and the handler see it, and how its headers are read."""
 
 import re
 import time
-from collections.abc import Awaitable, Callable, Collection, Generator, Mapping, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
-from urllib.parse import parse_qsl
 
 import msgspec
 
 from stoa import money
 from stoa.db.query import Executor
 from stoa.ids import new_id
-from stoa.rest.filters import LARGEST_SET, InvalidValue
 from stoa.rest.limits import Allowance
 from stoa.rest.problems import (
     Fault,
     HeadersTooLarge,
-    InvalidParameter,
     InvalidToken,
+    MalformedRequest,
     MissingToken,
-    UnknownParameter,
+    Refusal,
     VersionConflict,
-    counted,
-    did_you_mean,
-    printable,
 )
 from stoa.settings import Settings
 
@@ -38,12 +33,9 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Headers = list[tuple[bytes, bytes]]
 
 MOST_HEADERS, MOST_HEADER_BYTES, MOST_TAG_BYTES = 100, 16 * 1024, 4096
-_MOST_PARAMETERS, _MOST_NAMED = 50, 5
+_WITHOUT_HOST = ("1", "1.0")
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _SETTINGS = Settings()
-
-
-class ClientGone(Exception):
-    """The client closed the connection before it got a response."""
 
 
 class Upload(msgspec.Struct):
@@ -117,6 +109,12 @@ class Caller(msgspec.Struct, frozen=True):
         return scope in self.scopes or (scope.endswith(":read") and f"{scope[:-5]}:write" in self.scopes)
 
 
+class NamedOperator(msgspec.Struct, frozen=True):
+    """An operator who runs a handler without an app, for example to write sample data; the name is for people."""
+
+    name: str
+
+
 class Access(Protocol):
     """Finds the store and the caller of a request; passed to the dispatcher."""
 
@@ -135,20 +133,23 @@ class Subject(msgspec.Struct, frozen=True):
 class Call:
     """One request as its handler sees it."""
 
-    __slots__ = ("accepted", "autocommit", "base", "caller", "db", "echoed", "expected", "fields", "headers",
-                 "include", "parameters", "patch", "request_id", "settings", "store", "subject", "waited_s")  # fmt: skip
+    __slots__ = ("accepted", "autocommit", "base", "by", "db", "echoed", "expected", "fields", "headers",
+                 "include", "parameters", "patch", "refused_items", "request_id", "settings", "store", "subject",
+                 "waited_s")  # fmt: skip
 
-    def __init__(self, db: Executor, store: Store, caller: Caller, request_id: str, base: str) -> None:
+    def __init__(self, db: Executor, store: Store, by: Caller | NamedOperator, request_id: str, base: str) -> None:
         self.db = db
         self.autocommit = db  # runs single statements outside the transaction; never waits for `db`
         self.settings = _SETTINGS
         self.store = store
-        self.caller = caller
+        self.by = by
         self.request_id = request_id
         self.base = base
-        self.expected: frozenset[int] | None = None  # the versions that If-Match allows
+        # The versions that If-Match allows, each with the digest of what only this app sees, if its tag has one.
+        self.expected: frozenset[tuple[int, str | None]] | None = None
         self.echoed: dict[str, Any] = {}  # the read-only fields of a merge patch
         self.patch: dict[str, Any] = {}  # the other fields of a merge patch, after validation
+        self.refused_items: dict[int, Refusal] = {}  # the items of a batch that do not have the declared type, by index
         self.include: frozenset[str] = frozenset()
         self.parameters: dict[str, Any] = {}  # the query parameters of an endpoint that is not a list
         self.accepted = ""  # the media type of the response, if the endpoint offers several
@@ -160,6 +161,27 @@ class Call:
     @property
     def store_id(self) -> int:
         return self.store.id
+
+    @property
+    def caller(self) -> Caller:
+        """The app that makes the call. A call by an operator has none."""
+        if not isinstance(self.by, Caller):
+            raise TypeError(f"{self.by.name} is an operator; this handler needs an app")
+        return self.by
+
+    @property
+    def app_id(self) -> int | None:
+        """The app that makes the call, or None if an operator makes it."""
+        return self.by.app_id if isinstance(self.by, Caller) else None
+
+    @property
+    def author(self) -> str:
+        """The name of the app or operator that makes the call."""
+        return self.by.app_name if isinstance(self.by, Caller) else self.by.name
+
+    def may(self, scope: str) -> bool:
+        """Whether the call may use the scope. An operator may use every scope."""
+        return not isinstance(self.by, Caller) or self.by.may(scope)
 
     @property
     def actor(self) -> str:
@@ -175,22 +197,33 @@ class Call:
         finally:
             self.waited_s += time.perf_counter() - started
 
-    def check_version(self, current: int) -> None:
-        """Refuse the request if If-Match does not name the current version."""
-        if self.expected is not None and current not in self.expected:
-            raise VersionConflict(f"The current version is {current}.", current_version=current)
+    def check_version(self, current: int, own: str | None = None) -> None:
+        """Refuse the request if If-Match does not name the current version.
+
+        `own` is the digest of what only this app sees; a tag that contains a digest must agree with it.
+        """
+        if self.expected is None or any(
+            version == current and (own is None or digest is None or digest == own) for version, digest in self.expected
+        ):
+            return
+        raise VersionConflict(f"The current version is {current}.", current_version=current)
 
 
 # --- headers ---------------------------------------------------------------------------------------------------------
 
 
-def check_headers(headers: Sequence[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
-    """Index the header fields by name. Too many, or too large ones, are refused."""
+def check_headers(scope: Scope) -> dict[bytes, bytes]:
+    """Index the header fields by name. Too many, too large ones, and a missing or repeated Host are refused."""
+    headers: Headers = scope["headers"]
     if len(headers) > MOST_HEADERS:
         raise HeadersTooLarge(f"A request may have at most {MOST_HEADERS} header fields.")
     fields = dict(headers)
     if sum([len(name) + len(value) for name, value in headers]) > MOST_HEADER_BYTES:
         raise HeadersTooLarge(f"The header fields of a request may have at most {MOST_HEADER_BYTES} bytes in total.")
+    hosts = [value for name, value in headers if name == b"host"]
+    # Granian adds an empty Host if there is none. HTTP/1.0 has no Host header, and simple health checks speak it.
+    if len(hosts) > 1 or (not (hosts and hosts[0]) and scope["http_version"] not in _WITHOUT_HOST):
+        raise MalformedRequest("Send exactly one Host header.", headers=[(b"connection", b"close")])
     return fields
 
 
@@ -203,6 +236,11 @@ def trust_proxies(scope: Scope, proxies: int) -> None:
     scheme = fields.get(b"x-forwarded-proto", b"").decode("latin-1").split(",")[-1].strip().lower()
     if scheme in ("http", "https"):
         scope["scheme"] = scheme
+
+
+def method_label(method: str) -> str:
+    """The method for metrics and logs: callers can send any word, so unknown methods count as one."""
+    return method if method in _METHODS else "other"
 
 
 def bearer_token(headers: Mapping[bytes, bytes]) -> str:
@@ -257,7 +295,7 @@ def _quality(parameters: Sequence[bytes]) -> float:
     return 1.0
 
 
-_VERSION = re.compile(rb'(?:"(\d{1,9})[^"]*"|(\d{1,9}))\Z')
+_VERSION = re.compile(rb'(?:"(\d{1,9})(?:\.([0-9a-f]{8}))?[^"]*"|(\d{1,9}))\Z')
 
 
 def tags(headers: Mapping[bytes, bytes], name: bytes) -> bytes | None:
@@ -268,108 +306,16 @@ def tags(headers: Mapping[bytes, bytes], name: bytes) -> bytes | None:
     return header
 
 
-def versions_allowed(headers: Mapping[bytes, bytes]) -> frozenset[int] | None:
-    """The versions that If-Match allows, with or without quotes. A tag that is no version matches nothing."""
+def versions_allowed(headers: Mapping[bytes, bytes]) -> frozenset[tuple[int, str | None]] | None:
+    """The versions that If-Match allows, with or without quotes. A tag that is no version matches nothing.
+
+    An entity tag may contain a digest of what only the caller's app sees.
+    """
     header = tags(headers, b"if-match")
     if header is None or header.strip() == b"*":
         return None
     return frozenset(
-        int(match[1] or match[2]) for part in header.split(b",") if (match := _VERSION.match(part.strip()))
+        (int(match[1] or match[3]), match[2].decode() if match[2] else None)
+        for part in header.split(b",")
+        if (match := _VERSION.match(part.strip()))
     )
-
-
-# --- query string ----------------------------------------------------------------------------------------------------
-
-
-def query_parameters(query_string: bytes, sets: Collection[str] = ()) -> dict[str, str]:
-    """Parse the query string. A repeated name is refused, except for `sets`, whose values are joined by commas."""
-    try:
-        pairs = parse_qsl(
-            query_string.decode("ascii"),
-            keep_blank_values=True,
-            errors="strict",
-            max_num_fields=_MOST_PARAMETERS + LARGEST_SET,
-        )
-    except ValueError as error:
-        raise InvalidParameter("The query string must be percent-encoded UTF-8 with fewer parameters.") from error
-    given: dict[str, str] = {}
-    for name, value in pairs:
-        if "\x00" in name or "\x00" in value:
-            raise InvalidParameter("Parameters must not contain NUL characters.")
-        if name not in given:
-            given[name] = value
-        elif name in sets:
-            given[name] += f",{value}"
-        else:
-            raise InvalidParameter(f"The parameter {printable(name)} is given more than once.")
-    if len(given) > _MOST_PARAMETERS:
-        raise InvalidParameter(f"A query string may have at most {_MOST_PARAMETERS} parameters.")
-    return given
-
-
-def read_parameters(request: Request, endpoint: "Endpoint", call: Call) -> None:
-    """Read `fields`, `include` and the endpoint's own parameters, for an endpoint that is not a list."""
-    if not request.query:
-        return
-    shaping = [*(["fields"] if endpoint.shows_fields else []), *(["include"] if endpoint.includes else [])]
-    sets = [*shaping, *(name for name, kind in endpoint.parameters.items() if kind.several)]
-    known = [*shaping, *endpoint.parameters]
-    given = query_parameters(request.query, sets)
-    if unknown := [name for name in given if name not in known]:
-        raise unknown_parameters("endpoint", unknown, dict.fromkeys(known, ()))
-    faults: list[Fault] = []
-    for name, kind in endpoint.parameters.items():
-        if name in given:
-            try:
-                call.parameters[name] = kind.read(given[name], call.store)
-            except InvalidValue as error:
-                faults.append(Fault(name, "invalid_parameter", str(error)))
-    fields = [field.encode_name for field in msgspec.structs.fields(endpoint.resource)] if endpoint.resource else []
-    call.fields = subset("fields", given.get("fields"), fields, faults)
-    call.include = subset("include", given.get("include"), endpoint.includes, faults) or frozenset()
-    if faults:
-        raise InvalidParameter(f"{counted(len(faults), 'parameter')} cannot be read.", faults=faults)
-    if call.fields is not None:
-        call.include |= call.fields & frozenset(endpoint.includes)
-        call.fields |= call.include
-
-
-def subset(name: str, text: str | None, allowed: Sequence[str], faults: list[Fault]) -> frozenset[str] | None:
-    """Comma-separated names, each of which must be allowed."""
-    if text is None:
-        return None
-    chosen = frozenset(names := text.split(","))
-    if len(names) > LARGEST_SET:
-        faults.append(Fault(name, "invalid_parameter", f"may have at most {LARGEST_SET} names"))
-    elif not chosen <= frozenset(allowed):
-        wrong = printable(", ".join(sorted(chosen - frozenset(allowed))))
-        message = f"has no {wrong}; allowed: {', '.join(allowed) or 'none'}"
-        faults.append(Fault(name, "invalid_parameter", message))
-        return None
-    return chosen
-
-
-def unknown_parameters(where: str, names: Sequence[str], known: Mapping[str, Sequence[str]]) -> UnknownParameter:
-    """The refusal of unknown parameters: the known ones, and a suggestion for each unknown one.
-
-    `known` maps each parameter to the operators that it takes in brackets.
-    """
-    named = [printable(name) for name in names[:_MOST_NAMED]]
-    return UnknownParameter(
-        f"This {where} has no parameter {', '.join(named)}.",
-        faults=[_unknown(name, known) for name in names[:_MOST_NAMED]],
-        parameters=named,
-        available=sorted(known),
-    )
-
-
-def _unknown(name: str, known: Mapping[str, Sequence[str]]) -> Fault:
-    base, bracket, _ = name.partition("[")
-    if not bracket or base not in known:
-        message, meta = "is not a parameter of this endpoint", did_you_mean(name, known)
-    elif operators := list(known[base]):
-        message = f"is not an operator of {base}; use {', '.join(f'{base}[{each}]' for each in operators)}"
-        meta = {"operators": operators}
-    else:
-        message, meta = f"is not a parameter of this endpoint: {base} takes no brackets", {"did_you_mean": base}
-    return Fault(printable(name), UnknownParameter.code, message, meta)

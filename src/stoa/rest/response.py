@@ -61,8 +61,9 @@ def render(request: Request, endpoint: Endpoint, call: Call, answer: Any, status
         return Response(204, [], b"")
     if not isinstance(answer, One):
         raise TypeError(f"{endpoint.name} returned {type(answer).__name__}")
-    tag = _tag(answer.version, request)
-    if request.method in ("GET", "HEAD") and _matches(tags(request.headers, b"if-none-match"), tag):
+    tag = _tag(answer.version, request, answer.own)
+    known = tags(request.headers, b"if-none-match")
+    if request.method in ("GET", "HEAD") and _matches(known, tag, None if answer.own else answer.version):
         return Response(304, [(b"etag", tag)], b"")
     doc = answer.doc if call.fields is None else _only_fields(answer.doc, call.fields)
     headers: Headers = [_JSON, (b"etag", tag)]
@@ -85,16 +86,26 @@ def _page(request: Request, call: Call, page: Page[Any]) -> Response:
     return Response(200, headers, b'{"data":[%b],"meta":%b}' % (b",".join(docs), page.meta().encode()))
 
 
-def _tag(version: int, request: Request) -> bytes:
-    """A strong entity tag: the version first, then the representation, because query and encoding change the bytes."""
+def _tag(version: int, request: Request, own: str) -> bytes:
+    """A strong entity tag: the version first, then the caller's own part and the representation, which change the bytes."""
     chosen = b"-%08x" % zlib.crc32(request.query) if request.query else b""
-    return b'"%d%s%s"' % (version, chosen, b"-gz" if accepts_gzip(request.headers) else b"")
+    private = b".%s" % own.encode() if own else b""
+    return b'"%d%s%s%s"' % (version, private, chosen, b"-gz" if accepts_gzip(request.headers) else b"")
 
 
-def _matches(header: bytes | None, tag: bytes) -> bool:
+def _matches(header: bytes | None, tag: bytes, version: int | None) -> bool:
+    """Whether If-None-Match names the current representation in any encoding, or just the version, if that says all.
+
+    The comparison is weak (RFC 9110, section 13.1.2), so a proxy or a client that knows the version only may omit `-gz`.
+    """
     if header is None:
         return False
-    return header.strip() == b"*" or any(part.strip().removeprefix(b"W/") == tag for part in header.split(b","))
+    current = (_without_encoding(tag), b"%d" % version if version is not None else None)
+    return header.strip() == b"*" or any(_without_encoding(part) in current for part in header.split(b","))
+
+
+def _without_encoding(tag: bytes) -> bytes:
+    return tag.strip().removeprefix(b"W/").strip(b'"').removesuffix(b"-gz")
 
 
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw])

@@ -64,7 +64,7 @@ CREATE TABLE tokens (
     token_hash bytea       NOT NULL,
     app_id     bigint      NOT NULL,
     store_id   bigint,                -- set if the token is bound to one store
-    scopes     text[],                -- set if the token asked for less than was granted
+    scopes     text[],                -- set if the request asked for fewer scopes than are granted
     created_at timestamptz NOT NULL DEFAULT now(),
     expires_at timestamptz NOT NULL,
     revoked_at timestamptz,
@@ -76,13 +76,13 @@ CREATE INDEX tokens_expires_at_idx ON tokens (expires_at);
 COMMENT ON TABLE tokens IS 'global';
 
 -- Failed authentication attempts by client and by address. All workers share the count, so guessing slows down on each.
-CREATE UNLOGGED TABLE failed_tries (
+CREATE UNLOGGED TABLE failed_attempts (
     subject    text        NOT NULL,
     failures   integer     NOT NULL,
     first_at   timestamptz NOT NULL,
-    CONSTRAINT failed_tries_pkey PRIMARY KEY (subject)
+    CONSTRAINT failed_attempts_pkey PRIMARY KEY (subject)
 );
-COMMENT ON TABLE failed_tries IS 'local';
+COMMENT ON TABLE failed_attempts IS 'local';
 
 CREATE TABLE installations (
     store_id         bigint      NOT NULL,
@@ -139,7 +139,7 @@ CREATE TABLE accounts (
     password_hash       text        NOT NULL,
     operator            boolean     NOT NULL DEFAULT false,
     status              text        NOT NULL DEFAULT 'active',
-    totp_secret         bytea,                           -- encrypted; set if the second factor is on
+    totp_secret         bytea,                           -- encrypted; set if two-factor authentication is on
     totp_step           bigint      NOT NULL DEFAULT 0,  -- the newest step used: a code works once
     factor_failures     integer     NOT NULL DEFAULT 0,
     factor_locked_until timestamptz,
@@ -273,8 +273,8 @@ COMMENT ON TABLE rate_buckets IS 'store';
 -- The tables that every write touches have no foreign key to stores: it would lock the store's row, and all writers of a
 -- store would contend for it. Stores are suspended, never deleted, and a request resolves its store before it writes.
 
--- `subject_type` and `subject_id` say whose personal data the stored response may carry, so that erasure finds it. A contact
--- has no id: the response is about somebody who is known only by the contact in it.
+-- `subject_type` and `subject_id` name the person whose personal data the stored response may contain, so that erasure finds
+-- it. The subject `contact` has no id: the person is stored nowhere else.
 CREATE TABLE idempotency_keys (
     store_id     bigint      NOT NULL,
     app_id       bigint      NOT NULL,
@@ -291,7 +291,7 @@ CREATE TABLE idempotency_keys (
         CASE subject_type WHEN 'customer' THEN subject_id IS NOT NULL WHEN 'order' THEN subject_id IS NOT NULL
                           WHEN 'contact' THEN subject_id IS NULL ELSE subject_type IS NULL AND subject_id IS NULL END)
 ) WITH (toast_tuple_target = 4080);
--- A response is kept for a week and rarely read: compressing it would cost more than everything else done with it.
+-- Responses are kept for a week and rarely read, so compressing them would cost more than it saves.
 ALTER TABLE idempotency_keys ALTER COLUMN body SET STORAGE MAIN;
 CREATE INDEX idempotency_keys_created_at_idx ON idempotency_keys (created_at);
 CREATE INDEX idempotency_keys_subject_idx ON idempotency_keys (store_id, subject_type, subject_id)
@@ -328,6 +328,7 @@ CREATE TABLE events (
     data             text        NOT NULL,
     request_id       text        NOT NULL,
     created_at       timestamptz NOT NULL DEFAULT now(),
+    audience         bigint,  -- the only app that may receive the event; null: every app with its scope
     CONSTRAINT events_pkey PRIMARY KEY (store_id, id, routed_on)
 ) PARTITION BY RANGE (routed_on);
 CREATE INDEX events_resource_idx ON events (store_id, resource_id);
@@ -425,8 +426,8 @@ CREATE INDEX variants_product_idx ON variants (store_id, product_id, position, i
 CREATE INDEX variants_updated_at_idx ON variants (store_id, updated_at, id);
 COMMENT ON TABLE variants IS 'store';
 
--- The ledger: one row for each change of a stock level. `movement_key` makes a movement happen at most once, for example
--- the reservation of one order line.
+-- The ledger: one row for each change of a stock level. `movement_key` ensures that a movement, for example the reservation
+-- of one order line, is applied at most once.
 CREATE SEQUENCE stock_movement_ids;
 CREATE TABLE stock_movements (
     store_id       bigint      NOT NULL,
@@ -466,7 +467,7 @@ COMMENT ON TABLE stock_movements IS 'store';
 -- === Customers ========================================================================================================
 
 -- The response is '{"id":' || id || head || shown || tail. `shown` is the metadata: the shared part first, then each app's
--- own part between two separators, of which a caller receives only its own.
+-- own part between two separators. A caller receives the shared part and its own.
 CREATE SEQUENCE customer_ids;
 CREATE SEQUENCE customer_address_ids;
 CREATE TABLE customers (
@@ -541,6 +542,7 @@ CREATE TABLE imports (
     media             text        NOT NULL,
     header            text,       -- of a CSV file: its delimiter and columns
     app_id            bigint,     -- null: an operator imports
+    scopes            text[],     -- of the app when it uploaded the file; null: an operator imports
     request_id        text        NOT NULL,
     total             integer     NOT NULL,
     checked           integer     NOT NULL DEFAULT 0,  -- rows validated before any is written, if one fault aborts the job
@@ -623,7 +625,7 @@ COMMENT ON TABLE import_queue IS 'store';
 -- === Orders ===========================================================================================================
 
 -- The response is '{"id":' || id || head || ',"line_items":' || lines || person || tail: `head` describes the purchase,
--- `lines` what was bought, `person` the buyer (the part that erasure replaces), `tail` what changes by itself.
+-- `lines` what was bought, `person` the buyer (the part that erasure replaces), `tail` the count, times and version.
 CREATE SEQUENCE order_ids;
 CREATE TABLE orders (
     store_id             bigint      NOT NULL,
@@ -681,7 +683,7 @@ CREATE INDEX orders_suspected_idx ON orders (store_id, (suspected_duplicates > 0
 CREATE INDEX orders_terms_idx ON orders USING gin (terms);
 COMMENT ON TABLE orders IS 'store';
 
--- The lines again as rows, so that orders can be found by SKU and quantities are constrained.
+-- The line items as rows too, so that orders can be found by SKU and quantities are constrained.
 CREATE SEQUENCE order_line_ids;
 CREATE TABLE order_lines (
     store_id           bigint  NOT NULL,
@@ -700,7 +702,7 @@ CREATE TABLE order_lines (
 CREATE INDEX order_lines_sku_idx ON order_lines (store_id, sku, order_id) WHERE sku IS NOT NULL;
 COMMENT ON TABLE order_lines IS 'store';
 
--- The timeline: comments and what happened to the order. Entries never change.
+-- The timeline: comments and recorded changes. Entries never change.
 CREATE SEQUENCE order_comment_ids;
 CREATE TABLE order_comments (
     store_id   bigint      NOT NULL,
@@ -721,7 +723,7 @@ CREATE TABLE order_comments (
 CREATE INDEX order_comments_contact_idx ON order_comments (store_id, order_id) WHERE type = 'edit' AND changes LIKE '%"contact":%';
 COMMENT ON TABLE order_comments IS 'store';
 
--- Pairs of orders that look like one purchase; `order_id` is the later one.
+-- Pairs of suspected duplicates; `order_id` is the later order.
 CREATE TABLE order_duplicates (
     store_id      bigint   NOT NULL,
     order_id      bigint   NOT NULL,
@@ -788,7 +790,7 @@ CREATE UNIQUE INDEX webhooks_same_key ON webhooks (store_id, app_id, same_key) W
 CREATE INDEX webhooks_ended_idx ON webhooks (ended_at) WHERE ended_at IS NOT NULL;
 COMMENT ON TABLE webhooks IS 'store';
 
--- One lane for each subscription. A worker may lease a lane whose due_at is past; the owner postpones due_at while it works.
+-- One lane for each subscription. A worker may lease a lane whose due_at has passed; the owner postpones due_at while it works.
 CREATE TABLE lanes (
     store_id           bigint      NOT NULL,
     webhook_id         bigint      NOT NULL,
@@ -802,7 +804,7 @@ CREATE TABLE lanes (
     breaker            text        NOT NULL DEFAULT 'closed',
     probes             integer     NOT NULL DEFAULT 0,
     failures           integer     NOT NULL DEFAULT 0,       -- consecutive
-    window_at          timestamptz,                          -- a minute of attempts, to see whether half of them fail
+    window_at          timestamptz,                          -- start of the minute in which attempts are counted
     window_total       integer     NOT NULL DEFAULT 0,
     window_failed      integer     NOT NULL DEFAULT 0,
     failing_since      timestamptz,                          -- the first failed attempt since the last success
@@ -815,8 +817,8 @@ CREATE TABLE lanes (
 CREATE INDEX lanes_due_idx ON lanes ((store_id % 64), due_at) WHERE due_at IS NOT NULL;
 COMMENT ON TABLE lanes IS 'store';
 
--- Only deliveries that are still to be sent: a queue is as fast as its table is small. A delivery that waits for an earlier
--- one of its resource is due at infinity.
+-- Only deliveries that are not sent yet, so that the table stays small and the queue fast. A delivery that waits for an
+-- earlier one of its resource is due at infinity.
 CREATE TABLE pending_deliveries (
     store_id         bigint      NOT NULL,
     webhook_id       bigint      NOT NULL,
@@ -888,7 +890,7 @@ CREATE VIEW subscriptions AS
            JOIN stores s ON s.id = w.store_id
            LEFT JOIN installations i ON i.store_id = w.store_id AND i.app_id = w.app_id;
 
--- Hourly figures of each subscription: a day is the sum of 24 rows.
+-- Delivery counts of each subscription by hour; a day is the sum of 24 rows.
 CREATE TABLE delivery_hours (
     store_id        bigint      NOT NULL,
     webhook_id      bigint      NOT NULL,
@@ -927,9 +929,9 @@ COMMENT ON TABLE redeliveries IS 'store';
 
 -- === Usage ============================================================================================================
 
--- Figures of each app in each store by day, and its latest refused requests. There is no foreign key to stores: a
--- row of a missing store must not block the figures of all others; it expires. ms_5 counts requests that took more than the
--- bound before it and at most 5 milliseconds.
+-- Request counts of each app in each store by day. There is no foreign key to stores: a row of a missing store must not
+-- block the counts of all others; it expires. ms_5 counts requests that took more than the previous bound and at most 5
+-- milliseconds.
 CREATE TABLE usage_days (
     store_id      bigint NOT NULL,
     app_id        bigint NOT NULL,
@@ -939,7 +941,7 @@ CREATE TABLE usage_days (
     client_errors bigint NOT NULL,  -- 4xx except 429
     rate_limited  bigint NOT NULL,  -- 429
     server_errors bigint NOT NULL,  -- 5xx
-    total_us      bigint NOT NULL,
+    total_us      bigint NOT NULL,  -- duration of all requests
     ms_1          bigint NOT NULL,
     ms_2          bigint NOT NULL,
     ms_5          bigint NOT NULL,
@@ -959,7 +961,7 @@ CREATE INDEX usage_days_app_idx ON usage_days (app_id, day);
 CREATE INDEX usage_days_day_idx ON usage_days (day);
 COMMENT ON TABLE usage_days IS 'store';
 
--- The latest refused requests of an app in a store: reason and request id, nothing that the caller sent.
+-- The latest failed requests of an app in a store: reason and request id, nothing that the caller sent.
 CREATE SEQUENCE failed_request_ids;
 CREATE TABLE failed_requests (
     store_id      bigint      NOT NULL,

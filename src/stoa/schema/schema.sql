@@ -276,6 +276,7 @@ CREATE TABLE events (
     data             text NOT NULL,
     request_id       text NOT NULL,
     created_at       timestamptz DEFAULT now() NOT NULL,
+    audience         bigint,
     CONSTRAINT events_pkey PRIMARY KEY (store_id, id, routed_on)
 ) PARTITION BY RANGE (routed_on);
 ALTER TABLE events
@@ -290,6 +291,14 @@ ALTER TABLE events_unrouted
     ALTER COLUMN changes SET STATISTICS 0,
     ALTER COLUMN data SET STATISTICS 0;
 CREATE INDEX events_unrouted_bucket_idx ON events_unrouted (((store_id % (64)::bigint)), "position");
+
+CREATE UNLOGGED TABLE failed_attempts (
+    subject  text NOT NULL,
+    failures integer NOT NULL,
+    first_at timestamptz NOT NULL,
+    CONSTRAINT failed_attempts_pkey PRIMARY KEY (subject)
+);
+COMMENT ON TABLE failed_attempts IS 'local';
 
 CREATE TABLE failed_requests (
     store_id      bigint NOT NULL,
@@ -309,14 +318,6 @@ CREATE TABLE failed_requests (
 CREATE INDEX failed_requests_app_idx ON failed_requests (app_id, at, id);
 CREATE INDEX failed_requests_at_idx ON failed_requests (at);
 COMMENT ON TABLE failed_requests IS 'store';
-
-CREATE UNLOGGED TABLE failed_tries (
-    subject  text NOT NULL,
-    failures integer NOT NULL,
-    first_at timestamptz NOT NULL,
-    CONSTRAINT failed_tries_pkey PRIMARY KEY (subject)
-);
-COMMENT ON TABLE failed_tries IS 'local';
 
 CREATE TABLE idempotency_keys (
     store_id     bigint NOT NULL,
@@ -408,6 +409,7 @@ CREATE TABLE imports (
     media             text NOT NULL,
     header            text,
     app_id            bigint,
+    scopes            text[],
     request_id        text NOT NULL,
     total             integer NOT NULL,
     checked           integer DEFAULT 0 NOT NULL,

@@ -10,7 +10,7 @@ from stoa.usage.rules import BUCKETS, COUNTERS, percentile_ms
 MAX_FAILURES = 200  # failed requests kept for each app on each store
 _MANY_STORES = "a worker writes the metrics of many stores at once"
 _ALL_STORES = "an app's developer sees its usage of all stores"
-_CHORE = "maintenance covers all stores"
+_MAINTENANCE = "maintenance covers all stores"
 
 _COLUMNS = ", ".join(COUNTERS)
 _TYPED_COLUMNS = ", ".join(f"{name} bigint" for name in COUNTERS)
@@ -42,17 +42,17 @@ TRIM_FAILURES = Command(
 FORGET_OLD_DAYS = Command(
     """DELETE FROM usage_days WHERE (store_id, app_id, day, operation) IN (
            SELECT store_id, app_id, day, operation FROM usage_days WHERE day < current_date - 400 LIMIT 1000)""",
-    unbound=_CHORE,
+    unbound=_MAINTENANCE,
 )
 FORGET_OLD_FAILURES = Command(
     """DELETE FROM failed_requests WHERE (store_id, app_id, at, id) IN (
            SELECT store_id, app_id, at, id FROM failed_requests WHERE at < now() - interval '30 days' LIMIT 1000)""",
-    unbound=_CHORE,
+    unbound=_MAINTENANCE,
 )
 
 
 class Metrics(msgspec.Struct):
-    """Request counts and a latency histogram."""
+    """Request counts, the total duration, and a latency histogram."""
 
     requests: int = 0
     client_errors: int = 0
@@ -64,6 +64,10 @@ class Metrics(msgspec.Struct):
     @property
     def errors(self) -> int:
         return self.client_errors + self.server_errors
+
+    @property
+    def mean_ms(self) -> float | None:
+        return self.total_us / 1000 / self.requests if self.requests else None
 
     @property
     def p50_ms(self) -> float | None:
@@ -100,6 +104,11 @@ class FailedRequest(msgspec.Struct):
     code: str
     fault_pointer: str
     fault_code: str
+    duration_us: int
+
+    @property
+    def duration_ms(self) -> float:
+        return self.duration_us / 1000
 
 
 _SUMS = (
@@ -126,7 +135,7 @@ STORES = Query(
     unbound=_ALL_STORES,
 )
 _FAILURES = """SELECT f.at, s.handle, f.request_id, f.method, f.operation, f.status, f.code,
-                      f.fault_pointer, f.fault_code
+                      f.fault_pointer, f.fault_code, f.duration_us
                  FROM failed_requests f JOIN stores s ON s.id = f.store_id
                 WHERE %s ORDER BY f.at DESC, f.id DESC LIMIT %s"""
 FAILURES = Query(FailedRequest, _FAILURES % ("f.store_id = $1 AND f.app_id = $2", "$3"))

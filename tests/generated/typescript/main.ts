@@ -9,7 +9,10 @@ const made = await client.POST("/api/v3/app/products", {
   body: { name: "Bowl", price: "18.00", sku: "BOWL-1", status: "draft" },
 });
 if (made.error) throw new Error(made.error.detail);
-const product: components["schemas"]["Product"] = made.data.data;
+// Without `fields`, the response is the whole product.
+const product = made.data.data as components["schemas"]["Product"];
+const sparse: components["schemas"]["SparseProduct"] = made.data.data;
+void sparse;
 
 const read = await client.GET("/api/v3/app/products/{product_id}", { params: { path: { product_id: product.id } } });
 const listed = await client.GET("/api/v3/app/products", {

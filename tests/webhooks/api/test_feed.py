@@ -8,6 +8,7 @@ import httpx
 import pytest
 from standardwebhooks import Webhook
 
+from stoa.products.events import ProductBackInStock, ProductInventoryChanged
 from stoa.webhooks.api import feed
 from tests.support.service import Service, new_database
 from tests.support.shops import Shop
@@ -144,6 +145,7 @@ async def test_stopping_the_watch_ends_all_waits(shop: Shop) -> None:
         {"after": -1},
         {"after": "x"},
         {"after": 0, "wait": "long"},
+        {"after": 0, "wait": 21},
     ],
 )
 async def test_a_feed_refuses_invalid_or_incompatible_parameters(shop: Shop, query: dict[str, Any]) -> None:
@@ -186,3 +188,56 @@ async def test_a_stopping_service_answers_waiting_requests(
             assert await asyncio.to_thread(service.stop) == 0
             answer = await waiting
     assert (answer.status_code, answer.json()["data"]) == (200, [])
+
+
+async def test_only_its_own_app_receives_an_event_of_private_metadata(shop: Shop) -> None:
+    theirs = await shop.client_with(["customers:write", "webhooks:write"])
+    subscription = {"events": ["customer.*"], "url": None}
+    hooks = [(await client.post("/webhooks", json=subscription)).json()["data"] for client in (shop.client, theirs)]
+    metadata = {"shared.tier": "gold", "visits": 1}
+    customer = await shop.client.post("/customers", json={"email": "jun@example.com", "metadata": metadata})
+    path = f"/customers/{customer.json()['data']['id']}"
+    assert (await shop.client.patch(f"{path}/metadata", json={"visits": 2})).status_code == 200
+    await route(shop)
+    feeds: list[list[dict[str, Any]]] = []
+    for client, hook in zip((shop.client, theirs), hooks, strict=True):
+        query = {"after": 0, "include": "payload"}
+        page = (await client.get(f"/webhooks/{hook['id']}/deliveries", params=query)).json()
+        feeds.append([each["payload"] for each in page["data"]])
+    mine, others = feeds
+    assert [event["type"] for event in mine] == ["customer.created", "customer.metadata_changed"]
+    assert mine[1]["changes"] == {"metadata": [{"visits": 1}, {"visits": 2}]}
+    assert mine[1]["data"] == (await shop.client.get(path)).json()["data"]
+    assert [event["type"] for event in others] == ["customer.created"]
+    asked = {"event_id": mine[1]["id"]}
+    page = (await theirs.get(f"/webhooks/{hooks[1]['id']}/deliveries", params=asked)).json()
+    assert page["meta"]["not_sent"]["reason"] == "other_app"
+    await theirs.aclose()
+
+
+async def test_an_event_of_stock_shows_no_more_than_the_stock_level_without_the_scope_of_products(shop: Shop) -> None:
+    body = {"name": "Mug", "price": "8.00", "sku": "MUG", "cost_price": "3.00", "metadata": {"margin": "high"}}
+    product = (await shop.client.post("/products", json=body)).json()["data"]
+    theirs = await shop.client_with(["inventory:read", "webhooks:write"])
+    plain = {"events": [ProductInventoryChanged.name], "url": None}
+    both = [ProductInventoryChanged.name, ProductBackInStock.name]
+    wanted = [plain, {**plain, "events": both, "filter": {"effective_price": "8.00"}}]
+    answers = [await theirs.post("/webhooks", json=each) for each in wanted]
+    assert [answer.status_code for answer in answers] == [201, 201], [answer.text for answer in answers]
+    hooks = [answer.json()["data"]["id"] for answer in answers]
+    mine = (await shop.client.post("/webhooks", json=wanted[0])).json()["data"]["id"]
+    adjustment = {"reason": "restock", "items": [{"sku": "MUG", "op": "set", "quantity": 4}]}
+    assert (await shop.client.post("/products/inventory/adjustments", json=adjustment)).status_code == 200
+    await route(shop)
+    shown, hidden = [await _data(theirs, hook) for hook in hooks]
+    assert [set(each) for each in shown] == [set(ProductInventoryChanged.basic_fields)] * len(shown)
+    assert shown[0]["stock"]["on_hand"] == 4
+    assert hidden == []  # a filter cannot ask about a field that the app does not see
+    variant = (await shop.client.get(f"/products/{product['id']}/variants")).json()["data"][0]
+    assert (await _data(shop.client, mine))[0] == variant
+    await theirs.aclose()
+
+
+async def _data(client: httpx.AsyncClient, hook: int) -> list[dict[str, Any]]:
+    page = await client.get(f"/webhooks/{hook}/deliveries", params={"after": 0, "include": "payload"})
+    return [each["payload"]["data"] for each in page.json()["data"]]

@@ -13,8 +13,8 @@ from stoa.imports.runner import run_pending
 from stoa.reference.document import inlined
 from stoa.webhooks.api.samples import sample
 from stoa.webhooks.api.schemas import schema
-from stoa.webhooks.delivery.envelope import Event as StoredEvent
-from stoa.webhooks.delivery.envelope import body
+from stoa.webhooks.http.message import Event as StoredEvent
+from stoa.webhooks.http.message import body
 from tests.support.shops import Shop
 
 EVERY = [pytest.param(event, id=name) for name, event in sorted(EVENTS.items())]

@@ -8,7 +8,7 @@ from aiohttp import web
 
 from stoa.settings import Settings
 from stoa.webhooks.delivery import lane_scheduler
-from stoa.webhooks.delivery.shared_state import HostLimits
+from stoa.webhooks.http.client import HostLimits
 from tests.support.receivers import Received, Receiver
 from tests.support.shops import Shop
 from tests.webhooks.workers import QUICK, create_product, lane, subscribe, until, working
@@ -28,7 +28,7 @@ async def test_a_hanging_host_does_not_delay_other_hosts(
         return web.Response()
 
     async with Receiver(hang) as hanging, Receiver() as healthy, working(settings, LONG_TIMEOUT) as worker:
-        worker.scheduler.shared.hosts = HostLimits(max_per_host=MAX_PER_HOST)
+        worker.scheduler.shared.sender.limits = HostLimits(max_per_host=MAX_PER_HOST)
         slow = [await subscribe(shop, hanging.url, "product.created") for _ in range(LANES)]
         await create_product(shop)
         await hanging.until(MAX_PER_HOST)

@@ -16,7 +16,7 @@ from cryptography.x509.oid import NameOID
 from stoa.settings import Settings
 from stoa.webhooks.http.address_guard import Allowed
 from stoa.webhooks.http.client import Response, Sender, Target, send_once
-from stoa.webhooks.http.signing import new_secret
+from stoa.webhooks.http.message import new_secret
 from tests.support.receivers import Received, Receiver, answering
 from tests.support.shops import Shop
 from tests.webhooks.workers import QUICK, Subscribed, create_product, lane, log, quick_sender, subscribe, until, working

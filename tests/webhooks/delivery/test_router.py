@@ -14,7 +14,7 @@ from stoa.db.pool import Database
 from stoa.settings import Settings, secret_key
 from stoa.webhooks.delivery.queries import SKIP_UNSUBSCRIBED
 from stoa.webhooks.delivery.router import route_events
-from stoa.webhooks.http.signing import new_secret
+from stoa.webhooks.http.message import new_secret
 from tests.support.receivers import Receiver, answering
 from tests.support.shops import Shop
 from tests.webhooks.workers import QUICK, Subscribed, create_product, lane, log, subscribe, until, working
@@ -119,7 +119,7 @@ async def test_another_store_receives_nothing(shop: Shop, other_shop: Shop) -> N
 async def test_a_thin_payload_omits_the_document_and_fields_narrow_it(shop: Shop, settings: Settings) -> None:
     async with Receiver() as thin, Receiver() as narrow, working(settings):
         await subscribe(shop, thin.url, "product.created", payload="thin")
-        await subscribe(shop, narrow.url, "product.created", fields=["price", "name", "colour"])
+        await subscribe(shop, narrow.url, "product.created", fields=["price", "name", "color"])
         await create_product(shop, "Mug")
         [one], [other] = await thin.until(1), await narrow.until(1)
         assert "data" not in one.event

@@ -8,7 +8,7 @@ import pytest
 from stoa.settings import Settings, WrongSetting, load
 from stoa.webhooks.http.address_guard import Allowed, check_setting, is_public, may_dial, refuse_host, refuse_url
 from stoa.webhooks.http.client import Sender, Target
-from stoa.webhooks.http.connections import Infos, Resolve
+from stoa.webhooks.http.resolver import Infos, Resolve
 from tests.support.receivers import Receiver
 from tests.webhooks.workers import quick_sender
 

@@ -6,8 +6,8 @@ import pytest
 
 from stoa.webhooks.http.address_guard import Allowed
 from stoa.webhooks.http.client import Target
-from stoa.webhooks.http.connections import Infos, look_up
-from stoa.webhooks.http.signing import new_secret
+from stoa.webhooks.http.message import new_secret
+from stoa.webhooks.http.resolver import Infos, look_up
 from tests.support.receivers import Receiver
 from tests.webhooks.workers import quick_sender
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoa.webhooks.http.response import InvalidResponse, ResponseReader
+from stoa.webhooks.http.connections import InvalidResponse, ResponseReader
 
 PLAIN = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nRetry-After:  7 \r\n\r\nok"
 CHUNKED = b"HTTP/1.1 200\r\ntransfer-encoding: Chunked\r\n\r\n3;why=not\r\nabc\r\n2\r\nde\r\n0\r\nx-trailer: 1\r\n\r\n"

@@ -14,7 +14,7 @@ from standardwebhooks import Webhook, WebhookVerificationError
 
 from stoa.access.sealing import Sealer, Unsealable
 from stoa.webhooks.api.delivery_ids import delivery_id, parse_delivery_id
-from stoa.webhooks.http.signing import base_string, new_secret, sign
+from stoa.webhooks.http.message import base_string, new_secret, sign
 
 BODY = '{"id":"evt_1","note":"Grüße, 東京"}'.encode()
 

@@ -1,6 +1,7 @@
 -- Stores customers with metadata entries and events. The index of a customer is its position in the list, from 1; entries and
 -- events refer to it by customer_index. A new customer has an id if its addresses already name it. An entry without an app_id
--- is shared by all apps; an entry without a value is deleted.
+-- is shared by all apps; an entry without a value is deleted. A change that only one app sees (not visible) keeps version and
+-- updated_at. An event with an audience is for that app alone; its document shows the metadata whose section it names.
 -- `id = ANY (...)` with each join limits it to the rows of this call. Without it, a plan that was cached while the table was
 -- small would read the whole store.
 -- Returns the ids; null means that the customer was not created, because another one has its email, phone or external id.
@@ -23,10 +24,11 @@ BEGIN
         UPDATE customers c
            SET external_id = t.external_id, email = t.email, email_key = t.email_key, phone = t.phone,
                first_name = t.first_name, last_name = t.last_name, status = t.status, head = t.head, shown = t.shown,
-               terms = t.terms, updated_at = moment, version = c.version + 1
+               terms = t.terms, updated_at = CASE WHEN t.visible THEN moment ELSE c.updated_at END,
+               version = c.version + t.visible::integer
           FROM json_to_recordset(in_customers) AS t (
                    id bigint, is_new boolean, external_id text, email text, email_key text, phone text, first_name text,
-                   last_name text, status text, head text, shown text, terms tsvector)
+                   last_name text, status text, head text, shown text, terms tsvector, visible boolean)
          WHERE c.store_id = in_store_id AND c.id = ANY (customer_ids) AND c.id = t.id AND NOT t.is_new;
     END IF;
     IF new_customers > 0 THEN
@@ -64,10 +66,13 @@ BEGIN
     ON CONFLICT ON CONSTRAINT customer_metadata_key
     DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at, updated_by = excluded.updated_by;
 
-    INSERT INTO events (store_id, id, type, resource_type, resource_id, resource_version, actor, changes, data, request_id)
+    INSERT INTO events (store_id, id, type, resource_type, resource_id, resource_version, actor, changes, data, request_id,
+                        audience)
     SELECT in_store_id, new_event_id(), t.type, 'customer', c.id, c.version, in_actor, t.changes,
-           customer_document(c.id, c.version, c.deleted_at, c.head, c.shown, c.tail), in_request_id
-      FROM json_to_recordset(in_events) AS t (index integer, customer_index integer, type text, changes text)
+           customer_document(c.id, c.version, c.deleted_at, c.head, replace(c.shown, coalesce(t.section, ''), ''), c.tail),
+           in_request_id, t.audience
+      FROM json_to_recordset(in_events)
+           AS t (index integer, customer_index integer, type text, changes text, audience bigint, section text)
            JOIN customers c ON c.store_id = in_store_id AND c.id = ANY (customer_ids) AND c.id = customer_ids[t.customer_index]
      ORDER BY t.index;
 END $$;

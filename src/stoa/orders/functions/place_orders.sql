@@ -8,12 +8,16 @@ CREATE FUNCTION place_orders(
     in_suspects json, OUT short bigint[], OUT available bigint[]
 ) LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
-    times     text := times_tail(in_moment, in_moment, 1) || '}';
-    moment    timestamptz := clock_timestamp();
-    customers bigint[];
-    locked    bigint;
-    wanted    bigint[];  -- variants
-    taken     bigint[];
+    times         text := times_tail(in_moment, in_moment, 1) || '}';
+    moment        timestamptz := clock_timestamp();
+    customers     bigint[];
+    locked        bigint;
+    -- The lines that reserve stock, read once from in_lines for the statements below.
+    line_orders   bigint[];
+    line_ids      bigint[];
+    line_variants bigint[];
+    line_products bigint[];
+    line_units    bigint[];
 BEGIN
     customers := ARRAY(SELECT DISTINCT t.customer_id FROM json_to_recordset(in_placements) AS t (customer_id bigint)
                         WHERE t.customer_id IS NOT NULL);
@@ -56,41 +60,43 @@ BEGIN
     SELECT in_store_id, t.order_id, 'system', 'internal', t.entry, t.author, '{}', in_moment
       FROM json_to_recordset(in_placements) AS t (order_id bigint, entry text, author text) ORDER BY t.order_id;
 
-    wanted := ARRAY(SELECT DISTINCT t.variant_id FROM json_to_recordset(in_lines) AS t (variant_id bigint, reserved bigint)
-                     WHERE t.reserved > 0);
-    IF wanted <> '{}' THEN
+    SELECT array_agg(t.order_id), array_agg(t.id), array_agg(t.variant_id), array_agg(t.product_id), array_agg(t.reserved)
+      INTO line_orders, line_ids, line_variants, line_products, line_units
+      FROM json_to_recordset(in_lines)
+           AS t (order_id bigint, id bigint, variant_id bigint, product_id bigint, reserved bigint)
+     WHERE t.reserved > 0;
+    IF line_ids IS NOT NULL THEN
         -- Every change of a product, its variants or their stock locks the product's row, several in the order of ids.
-        PERFORM 1 FROM products p
-          WHERE p.store_id = in_store_id AND p.id = ANY (ARRAY(
-                SELECT t.product_id FROM json_to_recordset(in_lines) AS t (product_id bigint, reserved bigint) WHERE t.reserved > 0))
+        PERFORM 1 FROM products p WHERE p.store_id = in_store_id AND p.id = ANY (line_products)
           ORDER BY p.id FOR NO KEY UPDATE;
         moment := clock_timestamp();
-        WITH moved AS (
+        WITH wanted AS (
+            SELECT l.variant_id, sum(l.units)::bigint AS units, count(DISTINCT l.order_id)::integer AS orders
+              FROM unnest(line_orders, line_variants, line_units) AS l (order_id, variant_id, units) GROUP BY l.variant_id),
+        taken AS (
             UPDATE variants v
-               SET reserved = v.reserved + t.units, updated_at = moment, version = v.version + t.orders
-              FROM (SELECT l.variant_id, sum(l.reserved)::bigint AS units, count(DISTINCT l.order_id)::integer AS orders
-                      FROM json_to_recordset(in_lines) AS l (order_id bigint, variant_id bigint, reserved bigint)
-                     WHERE l.reserved > 0 GROUP BY l.variant_id) t
-             WHERE v.store_id = in_store_id AND v.id = t.variant_id AND v.deleted_at IS NULL
-               AND (v.allow_backorder OR NOT v.track_inventory OR v.on_hand >= v.reserved + t.units)
+               SET reserved = v.reserved + w.units, updated_at = moment, version = v.version + w.orders
+              FROM wanted w
+             WHERE v.store_id = in_store_id AND v.id = w.variant_id AND v.deleted_at IS NULL
+               AND (v.allow_backorder OR NOT v.track_inventory OR v.on_hand >= v.reserved + w.units)
             RETURNING v.id)
-        SELECT array_agg(moved.id) INTO taken FROM moved;
-        IF taken IS NULL OR cardinality(taken) < cardinality(wanted) THEN
-            SELECT array_agg(t.id), array_agg(coalesce(v.on_hand - v.reserved, 0)) INTO short, available
-              FROM unnest(wanted) AS t (id)
-                   LEFT JOIN variants v ON v.store_id = in_store_id AND v.id = t.id AND v.deleted_at IS NULL
-             WHERE taken IS NULL OR NOT t.id = ANY (taken);
+        SELECT array_agg(w.variant_id) INTO short FROM wanted w WHERE w.variant_id NOT IN (SELECT t.id FROM taken t);
+        IF short IS NOT NULL THEN
+            available := ARRAY(SELECT coalesce(v.on_hand - v.reserved, 0)
+                                 FROM unnest(short) WITH ORDINALITY AS s (id, n)
+                                      LEFT JOIN variants v
+                                        ON v.store_id = in_store_id AND v.id = s.id AND v.deleted_at IS NULL
+                                ORDER BY s.n);
             RETURN;
         END IF;
         INSERT INTO stock_movements (store_id, variant_id, product_id, sku, kind, delta_on_hand, delta_reserved,
                                      on_hand_after, reserved_after, reason, reference, order_id, movement_key, actor,
                                      request_id, created_at)
-        SELECT in_store_id, v.id, v.product_id, v.sku, 'reserve', 0, l.reserved, v.on_hand, v.reserved - l.later, 'order',
+        SELECT in_store_id, v.id, v.product_id, v.sku, 'reserve', 0, l.units, v.on_hand, v.reserved - l.later, 'order',
                p.number::text, l.order_id, 'order/' || l.order_id || '/' || l.id || '/reserve/1', p.actor, p.request_id, moment
-          FROM (SELECT t.order_id, t.id, t.variant_id, t.reserved,
-                       (sum(t.reserved) OVER (PARTITION BY t.variant_id ORDER BY t.id DESC) - t.reserved)::bigint AS later
-                  FROM json_to_recordset(in_lines) AS t (order_id bigint, id bigint, variant_id bigint, reserved bigint)
-                 WHERE t.reserved > 0) l
+          FROM (SELECT t.order_id, t.id, t.variant_id, t.units,
+                       (sum(t.units) OVER (PARTITION BY t.variant_id ORDER BY t.id DESC) - t.units)::bigint AS later
+                  FROM unnest(line_orders, line_ids, line_variants, line_units) AS t (order_id, id, variant_id, units)) l
                JOIN json_to_recordset(in_placements) AS p (order_id bigint, number bigint, actor text, request_id text)
                  ON p.order_id = l.order_id
                JOIN variants v ON v.store_id = in_store_id AND v.id = l.variant_id
@@ -101,9 +107,9 @@ BEGIN
                    SELECT true FROM variants v
                     WHERE v.store_id = in_store_id AND v.product_id = t.product_id AND v.deleted_at IS NULL
                       AND (v.allow_backorder OR NOT v.track_inventory OR v.on_hand > v.reserved) LIMIT 1) IS TRUE
-          FROM (SELECT l.product_id, sum(l.reserved)::bigint AS units, count(DISTINCT l.order_id)::integer AS orders
-                  FROM json_to_recordset(in_lines) AS l (order_id bigint, product_id bigint, reserved bigint)
-                 WHERE l.reserved > 0 GROUP BY l.product_id) t
+          FROM (SELECT l.product_id, sum(l.units)::bigint AS units, count(DISTINCT l.order_id)::integer AS orders
+                  FROM unnest(line_orders, line_products, line_units) AS l (order_id, product_id, units)
+                 GROUP BY l.product_id) t
          WHERE p.store_id = in_store_id AND p.id = t.product_id;
     END IF;
 
@@ -134,11 +140,11 @@ BEGIN
                    variant_document(v.id, v.product_id, v.head, CASE WHEN t.later_orders = 0 THEN v.tail
                        ELSE stock_tail(v.on_hand, v.reserved - t.later_units)
                             || times_tail(v.created_at, moment, v.version - t.later_orders) || '}' END)
-              FROM (SELECT l.order_id, l.variant_id, sum(l.reserved)::bigint AS units,
-                           (sum(sum(l.reserved)) OVER up_to_last - sum(l.reserved))::bigint AS later_units,
+              FROM (SELECT l.order_id, l.variant_id, sum(l.units)::bigint AS units,
+                           (sum(sum(l.units)) OVER up_to_last - sum(l.units))::bigint AS later_units,
                            (count(*) OVER up_to_last - 1)::integer AS later_orders
-                      FROM json_to_recordset(in_lines) AS l (order_id bigint, variant_id bigint, reserved bigint)
-                     WHERE l.reserved > 0 GROUP BY l.order_id, l.variant_id
+                      FROM unnest(line_orders, line_variants, line_units) AS l (order_id, variant_id, units)
+                     GROUP BY l.order_id, l.variant_id
                     WINDOW up_to_last AS (PARTITION BY l.variant_id ORDER BY l.order_id DESC)) t
                    JOIN variants v ON v.store_id = in_store_id AND v.id = t.variant_id
                    CROSS JOIN LATERAL (SELECT v.on_hand - v.reserved + t.later_units) AS a (now)

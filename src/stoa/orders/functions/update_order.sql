@@ -16,12 +16,19 @@ BEGIN
                customer_orders integer, customer_spent bigint, last_order_at timestamptz, email text, phone text, total bigint,
                suspected_duplicates integer, basket bytea, address bytea, head text, lines text, person text, terms tsvector);
     IF change.customer_orders <> 0 OR change.customer_spent <> 0 THEN
+        -- The lock comes first: the next statement then sees every order that a concurrent transaction placed or changed.
+        PERFORM 1 FROM customers c WHERE c.store_id = in_store_id AND c.id = change.customer_id FOR NO KEY UPDATE;
+        moment := clock_timestamp();  -- after the wait for the customer, so that a row's times never run backwards
         UPDATE customers c
            SET orders_count = c.orders_count + change.customer_orders, total_spent = c.total_spent + change.customer_spent,
-               last_order_at = greatest(c.last_order_at, change.last_order_at), updated_at = greatest(c.updated_at, moment),
-               version = c.version + 1
+               last_order_at = CASE WHEN change.customer_orders < 0 THEN (
+                       SELECT o.placed_at FROM orders o
+                        WHERE o.store_id = in_store_id AND o.customer_id = change.customer_id AND o.id <> change.id
+                          AND o.status NOT IN ('draft', 'cancelled')
+                        ORDER BY o.placed_at DESC LIMIT 1)
+                   ELSE greatest(c.last_order_at, change.last_order_at) END,
+               updated_at = greatest(c.updated_at, moment), version = c.version + 1
          WHERE c.store_id = in_store_id AND c.id = change.customer_id;
-        moment := clock_timestamp();  -- after the wait for the customer, so that a row's times never run backwards
     END IF;
     UPDATE orders o
        SET external_id = change.external_id, status = change.status, payment_status = change.payment_status,

@@ -1,7 +1,7 @@
 -- Stores the responses of several writes under their idempotency keys, in the transaction of those writes. Returns the keys
 -- that could not be stored: another request has stored its response first or, if in_flight, has not finished. The caller
 -- must roll back then. A racing request is waited for only a moment.
-CREATE FUNCTION keep_responses(in_store_id bigint, in_responses json)
+CREATE FUNCTION keep_responses(in_store_id bigint, in_responses json, in_bodies bytea[])
 RETURNS TABLE (app_id bigint, key text, in_flight boolean) LANGUAGE plpgsql SET lock_timeout = '100ms' AS $$
 #variable_conflict use_column
 DECLARE
@@ -9,10 +9,9 @@ DECLARE
 BEGIN
     BEGIN
         INSERT INTO idempotency_keys (store_id, app_id, key, fingerprint, status, headers, body, subject_type, subject_id)
-        SELECT in_store_id, t.app_id, t.key, t.fingerprint, t.status, t.headers, convert_to(t.body, 'UTF8'), t.subject_type,
-               t.subject_id
+        SELECT in_store_id, t.app_id, t.key, t.fingerprint, t.status, t.headers, in_bodies[t.body], t.subject_type, t.subject_id
           FROM json_to_recordset(in_responses) AS t (
-                   app_id bigint, key text, fingerprint bytea, status integer, headers text, body text, subject_type text,
+                   app_id bigint, key text, fingerprint bytea, status integer, headers text, body integer, subject_type text,
                    subject_id bigint)
          ORDER BY t.app_id, t.key;
         RETURN;

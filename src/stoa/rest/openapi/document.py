@@ -106,6 +106,8 @@ def _operation(endpoint: Endpoint, schemas: dict[str, Any], examples: Examples) 
             "required": True,
             "content": {media: _upload(media, endpoint.example) for media in endpoint.uploads},
         }
+    if endpoint.field_scopes:
+        operation["x-field-scopes"] = {f"/{'/'.join(path)}": scope for path, scope in endpoint.field_scopes}
     if endpoint.deprecation is not None:
         operation["deprecated"] = True
     return operation

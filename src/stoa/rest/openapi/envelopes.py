@@ -5,6 +5,7 @@ from typing import Any
 from stoa.rest.endpoint import Endpoint
 
 Schemas = dict[str, Any]
+SPARSE = "Sparse"  # begins the name of the schema of a resource that `fields` reduces
 REFS = "#/components/schemas/{name}"
 PAGE_META = {"total": 1, "limit": 50, "page": 1, "next_cursor": None, "prev_cursor": None}
 _NUMBER = {"type": "integer"}
@@ -57,18 +58,20 @@ PARTS: Schemas = {
 
 
 def one_of(endpoint: Endpoint, schemas: Schemas) -> dict[str, Any]:
-    return _named(f"{_resource(endpoint)}Answer", endpoint, _enveloped(_data(endpoint), _part("Meta")), schemas)
+    return _named(
+        f"{_resource(endpoint)}Answer", endpoint, _enveloped(_any_of(_shown(endpoint, schemas)), _part("Meta")), schemas
+    )
 
 
 def page_of(endpoint: Endpoint, schemas: Schemas) -> dict[str, Any]:
-    item, meta = _data(endpoint), _part("PageMeta")
+    shown, meta = _shown(endpoint, schemas), _part("PageMeta")
     if endpoint.lists and endpoint.lists.deletable:
-        item = {"anyOf": [item, _part("Tombstone")]}
+        shown.insert(1, _part("Tombstone"))
     if endpoint.lists and endpoint.lists.meta:
         whole = PARTS["PageMeta"]
         meta = {**whole, "properties": {**whole["properties"], **endpoint.lists.meta}}
         meta = _named(f"{_resource(endpoint)}PageMeta", endpoint, meta, schemas)
-    data = {"type": "array", "maxItems": 250, "items": item}
+    data = {"type": "array", "maxItems": 250, "items": _any_of(shown)}
     return _named(f"{_resource(endpoint)}Page", endpoint, _enveloped(data, meta), schemas)
 
 
@@ -95,6 +98,21 @@ def _resource(endpoint: Endpoint) -> str:
 
 def _data(endpoint: Endpoint) -> dict[str, Any]:
     return _part(_resource(endpoint)) if endpoint.resource else {}
+
+
+def _shown(endpoint: Endpoint, schemas: Schemas) -> list[dict[str, Any]]:
+    """The resource, and what `fields` leaves of it: the same members, but none of them is required."""
+    whole: dict[str, Any] = schemas.get(_resource(endpoint), {})
+    if not (endpoint.lists or endpoint.shows_fields) or "properties" not in whole:
+        return [_data(endpoint)]
+    name = f"{SPARSE}{_resource(endpoint)}"
+    text = "The resource with only the members that the parameter `fields` selects."
+    schemas[name] = {"type": "object", "description": text, "properties": whole["properties"]}
+    return [_data(endpoint), _part(name)]
+
+
+def _any_of(choices: list[dict[str, Any]]) -> dict[str, Any]:
+    return choices[0] if len(choices) == 1 else {"anyOf": choices}
 
 
 def _part(name: str) -> dict[str, Any]:

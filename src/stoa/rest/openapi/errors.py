@@ -15,6 +15,7 @@ _EVERYWHERE: tuple[type[Refusal], ...] = (
     problems.NotFound,
     problems.MethodNotAllowed,
     problems.NotAcceptable,
+    problems.MalformedRequest,
     problems.UnknownParameter,
     problems.InvalidParameter,
     problems.RateLimited,

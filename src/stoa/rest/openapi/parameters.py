@@ -126,6 +126,12 @@ def _headers(endpoint: Endpoint) -> list[dict[str, Any]]:
         found.append(_header("If-Match", "Make the change only if the resource still has this `ETag`.", _TAGS))
     if endpoint.method == "GET" and endpoint.lists is None:
         found.append(_header("If-None-Match", "Respond with 304 if the resource still has this `ETag`.", _TAGS))
+    if endpoint.longest_wait_s:
+        text = (
+            f"`wait=10` waits up to 10 seconds, and at most {endpoint.longest_wait_s}, for the work to finish: the status is "
+            "then 200 instead of 202 (RFC 7240)."
+        )
+        found.append(_header("Prefer", text, {"type": "string", "maxLength": 255, "examples": ["wait=10"]}))
     return found
 
 

@@ -58,10 +58,15 @@ def _success(endpoint: Endpoint, schemas: dict[str, Any]) -> dict[str, Any]:
         schema, description, headers = one_of(endpoint, schemas), "The resource.", ["ETag"]
         if issubclass(endpoint.answer, Created):
             description, headers = "Created.", ["ETag", "Location"]
+        if endpoint.status == 202:
+            description = "Accepted; the work continues."
     responses = {str(endpoint.status): _response(description, headers, schema, endpoint.produces[1:])}
     dry_run_in_body = "dry_run" in getattr(endpoint.body, "__struct_fields__", ())
     if dry_run_in_body or (endpoint.status == 201 and "dry_run" in endpoint.parameters):
         responses["200"] = _response("The result of a dry run; nothing was changed.", ["ETag"], schema)
+    if endpoint.longest_wait_s:
+        text = "The work finished within the time of `Prefer: wait`."
+        responses["200"] = _response(text, ["ETag"], schema)
     if endpoint.method == "GET" and endpoint.lists is None:
         responses["304"] = _response("Not modified: the `ETag` still matches.", ["ETag"])
     return responses

@@ -10,6 +10,8 @@ from stoa.rest.endpoint import Endpoint
 from stoa.rest.openapi.envelopes import PARTS, REFS
 from stoa.rest.problems import Problem
 
+_VALUES = frozenset({"example", "examples", "default", "enum", "const"})  # keywords that contain no schemas
+_MEMBERS = frozenset({"properties", "additionalProperties", "patternProperties", "propertyNames"})
 _INT64 = {"minimum": -(2**63), "maximum": 2**63 - 1}
 
 
@@ -69,6 +71,17 @@ def _correct(schemas: Any) -> None:
         if each.get("format") == "decimal" and "minimum" in each:  # money has a pattern instead
             each["type"] = "number"
             del each["format"]
+
+
+def open_objects(document: dict[str, Any]) -> None:
+    """Declare that an object without declared members takes any; generators read a bare one as an empty object."""
+    for name, each in document.items():
+        for member in cast("list[Any]", each) if isinstance(each, list) else [each]:
+            if isinstance(member, dict) and name not in _VALUES:
+                open_objects(cast("dict[str, Any]", member))
+    kinds: Any = document.get("type")
+    if "object" in (kinds if isinstance(kinds, list) else [kinds]) and not _MEMBERS & document.keys():
+        document["additionalProperties"] = True
 
 
 def _bound(schema: Any) -> None:

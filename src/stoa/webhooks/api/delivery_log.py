@@ -15,7 +15,6 @@ from stoa.rest.request import Call
 from stoa.webhooks.api import queries
 from stoa.webhooks.api.contract import (
     MAX_REDELIVERED,
-    MAX_WAIT_S,
     Delivery,
     NewRedelivery,
     Redelivery,
@@ -27,9 +26,9 @@ from stoa.webhooks.api.feed import watch_of
 from stoa.webhooks.api.listings import DELIVERIES, NOT_SENT
 from stoa.webhooks.api.queries import Row
 from stoa.webhooks.api.subscriptions import found, locked, record
-from stoa.webhooks.delivery import envelope, matching
+from stoa.webhooks.delivery import matching
 from stoa.webhooks.delivery.queries import SELECTIONS_OF_STORE
-from stoa.webhooks.http.signing import sign
+from stoa.webhooks.http import message
 
 routes = Routes("Webhooks")
 MAX_UNFINISHED = 20
@@ -92,7 +91,7 @@ async def _feed(call: Call, row: Row, query: ListQuery) -> Page[Delivery]:
         raise InvalidParameter(
             "A feed accepts only after, wait, limit, include and fields. The subscription selects its events."
         )
-    after, wait = query.options["after"], min(query.options.get("wait", 0), MAX_WAIT_S)
+    after, wait = query.options["after"], query.options.get("wait", 0)
     given = (call.store_id, row.id, after, query.limit + 1)
     fed = await queries.FEED.all(call.db, *given)
     if not fed and wait:
@@ -123,13 +122,14 @@ async def _with_payload(
     extended: dict[int, bytes] = {}
     for each in stored_at:
         event = events.get(each.event_id)
-        kind = EventType.known.get(event.type) if event else None
-        if event and not matching.may_receive(event.type, kind.scope if kind else "", [*call.caller.scopes]):
+        kind, scopes = EventType.known.get(event.type) if event else None, [*call.caller.scopes]
+        if event and not matching.may_receive(event.type, kind.scope if kind else "", scopes):
             event = None  # past events also need the scope
-        body = envelope.body(event, each.sequence, payload=row.payload, fields=row.fields) if event else b"null"
+        event = matching.seen_with(scopes, event) if event else None
+        body = message.body(event, each.sequence, payload=row.payload, fields=row.fields) if event else b"null"
         extended[each.sequence] = b',"payload":%b' % body
         if signed and event:
-            headers = {"content-type": "application/json", **sign(secrets, event.id, int(time.time()), body)}
+            headers = {"content-type": "application/json", **message.sign(secrets, event.id, int(time.time()), body)}
             extended[each.sequence] += b',"headers":%b' % msgspec.json.encode(headers)
     return [
         b"%b%b}" % (doc[:-1], extended.get(sequence, b',"payload":null'))
@@ -139,7 +139,7 @@ async def _with_payload(
 
 async def _why_not(call: Call, row: Row, event_id: str) -> dict[str, Any]:
     """Why an event was not sent to a subscription, by the current state of both."""
-    event = await envelope.EVENT_ANY_DAY.maybe(call.db, call.store_id, event_id)
+    event = await queries.EVENT_ANY_DAY.maybe(call.db, call.store_id, event_id)
     reason = "unknown_event"
     if event is not None:
         selections = await SELECTIONS_OF_STORE.all(call.db, call.store_id)

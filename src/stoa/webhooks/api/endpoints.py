@@ -33,7 +33,7 @@ from stoa.webhooks.api.samples import sample
 from stoa.webhooks.api.schemas import address
 from stoa.webhooks.api.subscriptions import answer, found, host_of, locked, record
 from stoa.webhooks.http import address_guard
-from stoa.webhooks.http.signing import new_secret
+from stoa.webhooks.http.message import new_secret
 
 routes = Routes("Webhooks")
 _ROUTING_FIELDS = {"name", "events", "filter", "skip_own"}

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import inspect
 
 from stoa import money
-from stoa.rest.checks import moment
+from stoa.rest.checks import parse_time
 from stoa.rest.problems import Fault, printable
 from stoa.webhooks.delivery.matching import NUMBER, RANGES, parse_key, plural
 
@@ -117,7 +117,7 @@ def _fault(kinds: set[Kind], bracket: str | None, text: str, digits: int) -> tup
 def _value_fault(kind: Kind, word: str, digits: int) -> tuple[str, str] | None:
     if kind == "number" and not NUMBER.fullmatch(word):
         return "invalid_format", "must be a number"
-    if kind == "time" and moment(word) is None:
+    if kind == "time" and parse_time(word) is None:
         return "invalid_format", "must be an RFC 3339 time with an offset"
     if kind == "flag" and word not in ("true", "false"):
         return "invalid_format", "must be true or false"

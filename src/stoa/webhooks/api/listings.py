@@ -12,7 +12,7 @@ NOT_SENT = {
     "before_subscription": "The event is older than the subscription.",
     "not_subscribed": "The subscription does not select this event.",
     "scope_not_granted": "The app does not have the scope that this event needs.",
-    "other_app": "The event is about another app.",
+    "other_app": "The event is about another app, or about metadata that only another app can see.",
     "own_change": "This app made the change, and skip_own is set.",
     "filtered": "The filter of the subscription excludes the event.",
 }
@@ -56,7 +56,8 @@ DELIVERIES = ListOf(
     options={
         "after": Number(description="Turns the list into a feed: deliveries after this sequence, oldest first."),
         "wait": Number(
-            description=f"With `after`: the number of seconds to wait for a new event, at most {MAX_WAIT_S}."
+            description=f"With `after`: the number of seconds to wait for a new event, at most {MAX_WAIT_S}.",
+            most=MAX_WAIT_S,
         ),
     },
     sorts={"id": int},

@@ -6,7 +6,7 @@ import msgspec
 
 from stoa.db.listing import Listing
 from stoa.db.query import Command, Query
-from stoa.webhooks.delivery.envelope import Event
+from stoa.webhooks.http.message import AddressedEvent, Event
 
 _MINE = "w.store_id = $1 AND w.app_id = $2 AND w.ended_at IS NULL"
 
@@ -172,11 +172,12 @@ EVENT_KEYS = Query(
     EventKey,
     f"SELECT sequence, event_id, event_day FROM delivery_log WHERE {_OF_ONE} AND sequence = ANY ($3::bigint[])",
 )
+_EVENT = "store_id, id, type, resource_type, resource_id, resource_version, actor, changes, data, created_at"
 EVENTS = Query(
     Event,
-    """SELECT store_id, id, type, resource_type, resource_id, resource_version, actor, changes, data, created_at
-         FROM events WHERE store_id = $1 AND id = ANY ($2::text[]) AND routed_on = ANY ($3::date[])""",
+    f"SELECT {_EVENT} FROM events WHERE store_id = $1 AND id = ANY ($2::text[]) AND routed_on = ANY ($3::date[])",
 )
+EVENT_ANY_DAY = Query(AddressedEvent, f"SELECT {_EVENT}, audience FROM events WHERE store_id = $1 AND id = $2")
 EXISTING = Query(int, f"SELECT sequence FROM delivery_log WHERE {_OF_ONE} AND sequence = ANY ($3::bigint[])")
 IN_RANGE = Query(
     int,

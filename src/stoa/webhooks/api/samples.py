@@ -12,8 +12,8 @@ from stoa.events.outbox import Actor, Event
 from stoa.openapi_examples import collected
 from stoa.openapi_examples.fixtures import APP_ID, CREATED_AT, STORE, UPDATED_AT, EventExample, Events
 from stoa.webhooks.api.examples import NEW_WEBHOOK
-from stoa.webhooks.delivery import envelope
 from stoa.webhooks.delivery.events import WebhookDisabled, WebhookFailing, WebhookTest
+from stoa.webhooks.http import message
 
 EVENT_ID, SEQUENCE = "evt_5t0b2c7w4m9k1v6x3q8n", 88_123
 WEBHOOK_ID = 9
@@ -21,7 +21,7 @@ WEBHOOK_ID = 9
 
 def sample(event: type[Event]) -> dict[str, Any]:
     """The whole event: envelope, changes and data."""
-    stored = envelope.Event(
+    stored = message.Event(
         store_id=STORE.id,
         id=EVENT_ID,
         type=event.name,
@@ -33,7 +33,7 @@ def sample(event: type[Event]) -> dict[str, Any]:
         data=json_of(document(event)),
         created_at=datetime.fromisoformat(UPDATED_AT),
     )
-    return msgspec.json.decode(envelope.body(stored, SEQUENCE))
+    return msgspec.json.decode(message.body(stored, SEQUENCE))
 
 
 def resource_id(event: type[Event]) -> int:

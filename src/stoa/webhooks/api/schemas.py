@@ -10,6 +10,7 @@ from stoa.events.outbox import Event
 from stoa.webhooks.api.samples import sample
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
+EVENTS_TAG = "Events"  # not the tag of the operations on subscriptions, whose names generators would repeat
 _EVENT_ID = r"^evt_[0-9a-z]{20}$"
 
 
@@ -147,7 +148,7 @@ def _common(name: dict[str, Any], resource_type: dict[str, Any], data: dict[str,
 def _operation(event: type[Event], reference: str) -> dict[str, Any]:
     return {
         "operationId": f"on_{event.name.replace('.', '_')}",
-        "tags": ["Webhooks"],
+        "tags": [EVENTS_TAG],
         "summary": (event.__doc__ or event.name).strip().splitlines()[0].rstrip("."),
         "description": f"Sent to subscriptions of apps that have `{event.scope}`; signed according to Standard Webhooks.",
         "parameters": [{"$ref": f"#/components/parameters/{name}"} for name in _HEADERS],

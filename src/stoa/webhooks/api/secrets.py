@@ -10,7 +10,7 @@ from stoa.webhooks.api import queries
 from stoa.webhooks.api.contract import NewSecret, SecretRotationActive, Webhook
 from stoa.webhooks.api.documents import Secrets, shown
 from stoa.webhooks.api.subscriptions import found, locked, record
-from stoa.webhooks.http.signing import new_secret
+from stoa.webhooks.http.message import new_secret
 
 routes = Routes("Webhooks")
 _ROTATION = NewSecret()

@@ -22,8 +22,8 @@ from stoa.webhooks.api.contract import (
 from stoa.webhooks.api.documents import Secrets
 from stoa.webhooks.api.samples import changes, document, resource_id
 from stoa.webhooks.api.subscriptions import found
-from stoa.webhooks.delivery import envelope
 from stoa.webhooks.delivery.events import WebhookTest
+from stoa.webhooks.http import message
 from stoa.webhooks.http.address_guard import Allowed
 from stoa.webhooks.http.client import Sender, Target, send_once
 
@@ -61,7 +61,7 @@ async def send_webhook_test(call: Call, webhook_id: int, body: NewTest = _TEST) 
             faults=[Fault("", "required", "requires a subscription with a url")],
         )
     await _check_rate(call)
-    sent = envelope.Event(
+    sent = message.Event(
         store_id=call.store_id,
         id=new_id("evt"),
         type=name,
@@ -73,7 +73,7 @@ async def send_webhook_test(call: Call, webhook_id: int, body: NewTest = _TEST) 
         data=msgspec.json.encode(document(Event.known[name])).decode(),
         created_at=datetime.now(UTC),
     )
-    content = envelope.body(sent, 0, payload=row.payload, fields=row.fields)
+    content = message.body(sent, 0, payload=row.payload, fields=row.fields)
     secrets = Secrets(call)
     target = Target(row.url, secrets.of(row), secrets.headers_of(row))
     # Loading the root certificates would block the event loop.

@@ -10,7 +10,7 @@ from stoa.db.pool import Database
 from stoa.db.query import Query
 from stoa.events.outbox import Actor, Event, emit
 from stoa.ids import new_id
-from stoa.webhooks.delivery.events import WebhookDisabled, WebhookFailing, WebhookStanding
+from stoa.webhooks.delivery.events import FailingWebhook, WebhookDisabled, WebhookFailing
 from stoa.webhooks.delivery.queries import DATABASE_ERRORS
 from stoa.webhooks.delivery.retry_policy import HealthChange
 
@@ -73,6 +73,6 @@ async def _report(
             detail={"reason": change.disable or "failing"},
             request_id=request_id,
         )
-        state = WebhookStanding(webhook_id, row.name or None, row.url, row.status, row.disabled_reason, failing_since)
+        state = FailingWebhook(webhook_id, row.name or None, row.url, row.status, row.disabled_reason, failing_since)
         event = kind(webhook_id, row.version, msgspec.json.encode(state).decode(), changes)
         await emit(db, store_id, event, actor=Actor(_SYSTEM), request_id=request_id)

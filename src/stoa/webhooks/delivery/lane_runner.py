@@ -4,18 +4,18 @@ import asyncio
 import random
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from copy import copy
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import msgspec
 import structlog
 
+from stoa.db.pool import Database
 from stoa.db.query import json_rows
-from stoa.events.outbox import Event as EventType
-from stoa.webhooks.delivery import envelope, retry_policy
+from stoa.webhooks.delivery import retry_policy
 from stoa.webhooks.delivery.disabling import report_failing
-from stoa.webhooks.delivery.matching import may_receive
+from stoa.webhooks.delivery.matching import seen_with, why_dropped
 from stoa.webhooks.delivery.queries import (
     DATABASE_ERRORS,
     NEXT_DELIVERIES,
@@ -27,15 +27,38 @@ from stoa.webhooks.delivery.queries import (
     ResultStatus,
     Subscription,
 )
-from stoa.webhooks.delivery.retry_policy import HealthChange
-from stoa.webhooks.delivery.shared_state import SentAttempt, SharedState
-from stoa.webhooks.http.client import Response, failed_response
+from stoa.webhooks.delivery.retry_policy import DeliveryConfig, HealthChange, SentAttempt
+from stoa.webhooks.http import message
+from stoa.webhooks.http.client import Response, Sender, Target, failed_response
 
 PAGE = 50
 # Parallel requests start low, rise for a fast receiver, and reach the subscription's limit only for a slow one. Requests in
 # flight are repeated when a worker dies, so a worker starts no more of them than it needs.
 MIN_WINDOW, FAST_WINDOW = 2, 4
 FAST_S = 0.02
+
+
+class SharedState(msgspec.Struct):
+    """The state that the runners of one worker share, set by the lane scheduler."""
+
+    database: Database
+    sender: Sender
+    config: DeliveryConfig
+    observe: Callable[[SentAttempt], None]
+    next_send_at: dict[int, float] = {}  # by subscription, for rate limits
+    stopping: bool = False
+    full: bool = False  # all lane slots are taken
+    settling_fails: bool = False  # an outcome that cannot be stored would be sent again: send nothing until it can be
+    renewed_at: float = msgspec.field(default_factory=time.monotonic)
+    clock_offset: float = 0.0  # of the database's clock
+
+    def now(self) -> datetime:
+        """The database's time, which decides what is due."""
+        return datetime.fromtimestamp(time.time() + self.clock_offset, UTC)
+
+    def may_send(self) -> bool:
+        blocked = self.stopping or self.settling_fails
+        return not blocked and time.monotonic() - self.renewed_at < self.config.stop_after
 
 
 class LaneReport(msgspec.Struct):
@@ -48,17 +71,18 @@ class LaneReport(msgspec.Struct):
 class LaneRunner:
     """Runs one lane from its lease to its release."""
 
-    def __init__(self, shared: SharedState, lane: Lane, subscription: Subscription) -> None:
+    def __init__(self, shared: SharedState, lane: Lane, subscription: Subscription, target: Target | None) -> None:
         self.subscription = subscription
         self.state = msgspec.convert(lane, LaneState, from_attributes=True)
         self.finished = False
         self.abandoned = False  # the database refuses its results: the lease expires, and the deliveries are repeated
         self._shared = shared
+        self._limits = shared.sender.limits
         self._config = shared.config
         self._probing = lane.breaker == "open"
         self._lost = False
-        self._target = shared.target(subscription)
-        self._host = self._target.host if self._target else ""
+        self._target = target
+        self._host = target.host if target else ""
         self._queue: deque[PendingDelivery] = deque()
         self._unsettled: set[int] = set()  # sequences that were read and are not settled yet
         self._all_read = False
@@ -155,7 +179,7 @@ class LaneRunner:
 
     def _host_is_full(self) -> bool:
         """Whether the host has reached its limit; a lane with no request in flight is then released for a while."""
-        if self._probing or not self._shared.hosts.full(self._host):
+        if self._probing or not self._limits.full(self._host):
             return False
         if not self._running:
             self._hold(self._config.host_full_delay * random.uniform(0.5, 1.5))  # noqa: S311 - only jitter
@@ -172,7 +196,7 @@ class LaneRunner:
             if wait > 0:
                 return wait
             task = asyncio.create_task(self._deliver(self._queue.popleft()))
-            self._shared.hosts.acquire(self._host)
+            self._limits.acquire(self._host)
             self._running.add(task)
             task.add_done_callback(self._request_ended)
         return None
@@ -189,19 +213,10 @@ class LaneRunner:
 
     def _drop(self, delivery: PendingDelivery) -> bool:
         """Whether a delivery must not be sent any more; the reason is added to its attempts."""
-        subscription = self.subscription
-        kind = EventType.known.get(delivery.type)
-        status: ResultStatus = "cancelled"
-        if subscription.ended and (delivery.type != "app.uninstalled" or self._target is None):
-            reason = "unsubscribed"
-        elif not delivery.data:
-            reason = "event_expired"
-        elif subscription.skip_before is not None and delivery.routed_at < subscription.skip_before:
-            status, reason = "skipped", "skipped_on_resume"
-        elif not may_receive(delivery.type, kind.scope if kind else "", subscription.granted_scopes):
-            status, reason = "skipped", "scope_not_granted"
-        else:
+        dropped = why_dropped(delivery, self.subscription, reachable=self._target is not None)
+        if dropped is None:
             return False
+        status, reason = dropped
         attempts = retry_policy.append_attempt(
             delivery.attempts, retry_policy.Attempt(self._shared.now(), 0, None, None, reason)
         )
@@ -235,22 +250,21 @@ class LaneRunner:
 
     def _request_ended(self, task: asyncio.Task[None]) -> None:
         self._running.discard(task)
-        self._shared.hosts.release(self._host)
+        self._limits.release(self._host)
         self._changed.set()
         if not task.cancelled() and task.exception() is not None:
             self.lose()  # the outcome is unknown: the lease expires and the delivery is repeated
 
     async def _deliver(self, delivery: PendingDelivery) -> None:
         shared, subscription, target = self._shared, self.subscription, self._target
-        async with shared.hosts.slots:
+        async with self._limits.slots:
             if self._lost or target is None or not shared.may_send():
                 self._unsettled.discard(delivery.sequence)
                 return
             started_at = shared.now()
             try:
-                body = envelope.body(
-                    delivery, delivery.sequence, payload=subscription.payload, fields=subscription.fields
-                )
+                event = seen_with(subscription.granted_scopes, delivery)
+                body = message.body(event, delivery.sequence, payload=subscription.payload, fields=subscription.fields)
                 response = await shared.sender.send(target, delivery.id, body)
             except Exception as error:  # noqa: BLE001 - an event that cannot be sent is retried like any other
                 structlog.get_logger().error("delivery failed", store_id=delivery.store_id, error=type(error).__name__)

@@ -5,7 +5,7 @@ import contextlib
 import random
 import secrets
 import time
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 
 import structlog
 
@@ -14,7 +14,7 @@ from stoa.db.errors import RETRYABLE, PostgresError, sqlstate
 from stoa.db.pool import Database
 from stoa.db.query import json_rows
 from stoa.webhooks.delivery import queries
-from stoa.webhooks.delivery.lane_runner import PAGE, LaneReport, LaneRunner
+from stoa.webhooks.delivery.lane_runner import PAGE, LaneReport, LaneRunner, SharedState
 from stoa.webhooks.delivery.queries import (
     BUCKETS,
     DATABASE_ERRORS,
@@ -25,13 +25,15 @@ from stoa.webhooks.delivery.queries import (
     Lease,
     LeasedLanes,
     PendingDelivery,
+    Subscription,
 )
-from stoa.webhooks.delivery.retry_policy import DeliveryConfig
-from stoa.webhooks.delivery.shared_state import SentAttempt, SharedState
-from stoa.webhooks.http.client import Sender
+from stoa.webhooks.delivery.retry_policy import DeliveryConfig, SentAttempt
+from stoa.webhooks.delivery.unsealing import unseal
+from stoa.webhooks.http.client import Sender, Target
 
 MAX_LANES = 1000
 LEASE_BATCH = 100
+_MAX_TARGETS = 10_000
 _RETRY_S = 0.2
 
 
@@ -46,7 +48,10 @@ class LaneScheduler:
         config: DeliveryConfig,
         observe: Callable[[SentAttempt], None],
     ) -> None:
-        self.shared = SharedState(database, sender, sealer, config, observe)
+        self.shared = SharedState(database, sender, config, observe)
+        # Receivers by subscription, each with the values that it was unsealed from. Every heartbeat forgets all of them.
+        self.targets: dict[tuple[int, int], tuple[Sequence[object], Target]] = {}
+        self._sealer = sealer
         self._owner = secrets.token_hex(8)
         self._config = config
         self._database = database
@@ -61,7 +66,7 @@ class LaneScheduler:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop` is set; then finish the requests in flight and release every lane."""
-        await self.shared.synchronize_clock()
+        await self._synchronize_clock()
         loops = (self._renew_forever, self._settle_forever, self._lease_forever)
         tasks = [asyncio.create_task(loop()) for loop in loops]
         try:
@@ -108,7 +113,7 @@ class LaneScheduler:
             subscription = subscriptions.get(lane.webhook_id)
             if subscription is None:
                 continue  # deleted meanwhile, together with its lane
-            runner = LaneRunner(self.shared, lane, subscription)
+            runner = LaneRunner(self.shared, lane, subscription, self._target(subscription))
             first = deliveries.get(lane.webhook_id, [])
             runner.add(first, all_read=len(first) < PAGE)
             self._runners[runner.key] = runner
@@ -116,6 +121,21 @@ class LaneScheduler:
             task = asyncio.create_task(self._run_lane(runner))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
+
+    def _target(self, subscription: Subscription) -> Target | None:
+        """The receiver of a subscription, unsealed again if it has changed."""
+        key = subscription.store_id, subscription.id
+        sealed = (
+            subscription.url,
+            subscription.sealed_secret,
+            subscription.sealed_old_secret,
+            subscription.sealed_headers,
+        )
+        known = self.targets.pop(key, None)
+        target = known[1] if known is not None and known[0] == sealed else unseal(self._sealer, subscription)
+        if target is not None and len(self.targets) < _MAX_TARGETS:
+            self.targets[key] = sealed, target
+        return target
 
     async def _run_lane(self, runner: LaneRunner) -> None:
         try:
@@ -172,6 +192,7 @@ class LaneScheduler:
     async def _renew_forever(self) -> None:
         while True:
             await asyncio.sleep(self._config.heartbeat)
+            self.targets.clear()  # so that no secret in clear outlives its rotation, expiry or subscription
             try:
                 await self._renew()
             except Exception as error:  # noqa: BLE001 - without heartbeats every lease is lost
@@ -187,7 +208,13 @@ class LaneScheduler:
         for runner in runners:
             if runner.subscription.id in lost and not runner.finished:
                 runner.lose()
-        await self.shared.synchronize_clock()
+        await self._synchronize_clock()
+
+    async def _synchronize_clock(self) -> None:
+        with contextlib.suppress(*DATABASE_ERRORS):
+            before = time.time()
+            moment = await queries.NOW.one(self._database)
+            self.shared.clock_offset = moment.timestamp() - (before + time.time()) / 2
 
     # --- settling -----------------------------------------------------------------------------------------------
 

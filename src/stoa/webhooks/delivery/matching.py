@@ -1,4 +1,4 @@
-"""Matches events with subscriptions: patterns, scopes, own changes and filters. No I/O."""
+"""Decides which subscriptions receive an event, and which deliveries are still sent: pattern, scope, own changes, filter."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -6,7 +6,7 @@ from datetime import datetime
 from decimal import Decimal
 from functools import lru_cache
 from operator import ge, gt, le, lt
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import msgspec
 import structlog
@@ -15,21 +15,24 @@ from stoa.access.contract import AppUninstalled
 from stoa.access.rules import expanded
 from stoa.events.outbox import Actor
 from stoa.events.outbox import Event as EventType
-from stoa.rest.checks import moment
-from stoa.webhooks.delivery.envelope import Event
-from stoa.webhooks.delivery.queries import EventSelection, Subscription
+from stoa.rest.checks import parse_time
+from stoa.webhooks.delivery.queries import EventSelection, PendingDelivery, ResultStatus, Subscription
+from stoa.webhooks.http.message import AddressedEvent, Event, select
 
+E = TypeVar("E", bound=Event)
 RANGES = {"gte": ge, "gt": gt, "lte": le, "lt": lt}
 NUMBER = re.compile(r"-?[0-9]{1,20}(\.[0-9]{1,20})?", re.ASCII)
 _KEY = re.compile(r"([a-z0-9_]{1,64}(?:\.[a-z0-9_]{1,64}){0,3})(?:\[([^\[\]]{1,64})\])?", re.ASCII)
 
 
-def match(events: Sequence[Event], subscriptions: Sequence[Subscription]) -> list[tuple[Event, Subscription]]:
+def match(
+    events: Sequence[AddressedEvent], subscriptions: Sequence[Subscription]
+) -> list[tuple[AddressedEvent, Subscription]]:
     """Each event with each subscription that receives it, in the order of the events."""
     by_store: dict[int, list[Subscription]] = {}
     for subscription in subscriptions:
         by_store.setdefault(subscription.store_id, []).append(subscription)
-    pairs: list[tuple[Event, Subscription]] = []
+    pairs: list[tuple[AddressedEvent, Subscription]] = []
     for event in events:
         # Events without data were read when their store had no subscriptions; a newer subscription must not receive them.
         candidates = by_store.get(event.store_id, ()) if event.data else ()
@@ -38,11 +41,13 @@ def match(events: Sequence[Event], subscriptions: Sequence[Subscription]) -> lis
     return pairs
 
 
-def why_not(subscription: EventSelection, event: Event, owners: Mapping[int, int]) -> str | None:
+def why_not(subscription: EventSelection, event: AddressedEvent, owners: Mapping[int, int]) -> str | None:
     """Why a subscription does not receive an event; None if it does. `owners` maps subscriptions to their apps."""
     if not _selects(subscription.events, event.type):
         return "not_subscribed"
     kind = EventType.known.get(event.type)
+    if event.audience is not None and event.audience != subscription.app_id:
+        return "other_app"
     if event.resource_type == "app" and event.resource_id != subscription.app_id:
         return "other_app"
     if event.resource_type == "webhook" and owners.get(event.resource_id) != subscription.app_id:
@@ -52,7 +57,7 @@ def why_not(subscription: EventSelection, event: Event, owners: Mapping[int, int
     if subscription.skip_own and msgspec.json.decode(event.actor, type=Actor).app_id == subscription.app_id:
         return "own_change"
     conditions = _decode_filter(subscription.filter)
-    if conditions and not _passes(conditions, event):
+    if conditions and not _passes(conditions, seen_with(subscription.granted_scopes, event)):
         return "filtered"
     return None
 
@@ -60,6 +65,30 @@ def why_not(subscription: EventSelection, event: Event, owners: Mapping[int, int
 def may_receive(type: str, scope: str, granted_scopes: Sequence[str] | None) -> bool:
     """Whether the granted scopes let an app receive this event. An app always receives its own `app.uninstalled`."""
     return type == AppUninstalled.name or scope in _expanded(tuple(granted_scopes or ()))
+
+
+def seen_with(granted_scopes: Sequence[str] | None, event: E) -> E:
+    """The event as an app with these scopes sees it. Some types show only basic fields without a second scope."""
+    kind = EventType.known.get(event.type)
+    if kind is None or not kind.full_scope or kind.full_scope in _expanded(tuple(granted_scopes or ())):
+        return event
+    return msgspec.structs.replace(event, data=select(event.data, kind.basic_fields))
+
+
+def why_dropped(
+    delivery: PendingDelivery, subscription: Subscription, *, reachable: bool
+) -> tuple[ResultStatus, str] | None:
+    """The final status of a delivery that must not be sent any more, and the reason; None if it is sent."""
+    kind = EventType.known.get(delivery.type)
+    if subscription.ended and (delivery.type != AppUninstalled.name or not reachable):
+        return "cancelled", "unsubscribed"
+    if not delivery.data:
+        return "cancelled", "event_expired"
+    if subscription.skip_before is not None and delivery.routed_at < subscription.skip_before:
+        return "skipped", "skipped_on_resume"
+    if not may_receive(delivery.type, kind.scope if kind else "", subscription.granted_scopes):
+        return "skipped", "scope_not_granted"
+    return None
 
 
 def _selects(patterns: Sequence[str], type: str) -> bool:
@@ -155,8 +184,8 @@ def _is(value: Any, text: str) -> bool:
 
 
 def _same_moment(value: str, text: str) -> bool:
-    known = moment(value)
-    return known is not None and known == moment(text)
+    known = parse_time(value)
+    return known is not None and known == parse_time(text)
 
 
 def _compares(value: Any, operator: str, text: str) -> bool:
@@ -171,4 +200,4 @@ def _comparable(value: Any) -> Decimal | datetime | None:
     if isinstance(value, bool) or value is None:
         return None
     text = value if isinstance(value, str) else str(value)
-    return Decimal(text) if NUMBER.fullmatch(text) else moment(text)
+    return Decimal(text) if NUMBER.fullmatch(text) else parse_time(text)

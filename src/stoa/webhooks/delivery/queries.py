@@ -8,8 +8,8 @@ import msgspec
 
 from stoa.db.errors import PostgresError, Unavailable
 from stoa.db.query import Command, InputRow, Query
-from stoa.webhooks.delivery.envelope import Event
 from stoa.webhooks.delivery.retry_policy import ReceiverHealth
+from stoa.webhooks.http.message import AddressedEvent, Event
 
 BUCKETS = 64
 DATABASE_ERRORS = (PostgresError, Unavailable, OSError)
@@ -141,7 +141,7 @@ SKIP_UNSUBSCRIBED = Query(
     "SELECT store_id, subscribed, count FROM skip_unsubscribed_events(current_date, $1)",
     unbound=_ALL_STORES,
 )
-TAKE_EVENTS = Query(Event, "SELECT * FROM take_events($1::smallint[], $2)", unbound=_ALL_STORES)
+TAKE_EVENTS = Query(AddressedEvent, "SELECT * FROM take_events($1::smallint[], $2)", unbound=_ALL_STORES)
 ROUTE_EVENTS = Query(
     Lane,
     """SELECT * FROM route_events(current_date, $1, make_interval(secs => $2), make_interval(secs => $3),

@@ -72,6 +72,14 @@ class Attempt(msgspec.Struct):
     error: str | None
 
 
+class SentAttempt(msgspec.Struct):
+    """One attempt, for metrics."""
+
+    outcome: Verdict
+    seconds: float
+    latency: float | None  # from the event to the first byte sent; only for a first attempt
+
+
 def judge(status: int | None, retry_after: float | None) -> Verdict:
     if status is None:
         return "failed"

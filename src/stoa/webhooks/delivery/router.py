@@ -15,7 +15,6 @@ from stoa.db.errors import sqlstate
 from stoa.db.pool import Database
 from stoa.db.query import Executor, json_rows
 from stoa.webhooks.delivery import maintenance, queries
-from stoa.webhooks.delivery.envelope import Event
 from stoa.webhooks.delivery.lane_scheduler import LaneScheduler
 from stoa.webhooks.delivery.matching import match
 from stoa.webhooks.delivery.queries import (
@@ -30,6 +29,7 @@ from stoa.webhooks.delivery.queries import (
     RoutedLane,
     Subscription,
 )
+from stoa.webhooks.http.message import AddressedEvent, Event
 
 BATCH = 500
 SKIP_BATCH = 1000
@@ -64,9 +64,10 @@ class Router:
         self._unsubscribed: dict[int, float] = {}  # stores without subscriptions, and when that was read
         self._wake = asyncio.Event()
 
-    def notify(self, stores: Iterable[int]) -> None:
-        """Events were committed in these stores. Those of stores without subscriptions wait for the next poll, which skips
-        many events in one statement."""
+    def notified(self, _connection: object, _pid: int, _channel: str, payload: str) -> None:
+        """Events were committed in the stores that a notification names. Those of stores without subscriptions wait for the
+        next poll, which skips many events in one statement."""
+        stores = (int(word) for word in payload.split(",") if word.isdigit())
         expired = time.monotonic() - _UNSUBSCRIBED_TTL_S
         if buckets := {store % BUCKETS for store in stores if self._unsubscribed.get(store, 0) < expired}:
             self._buckets |= buckets
@@ -148,7 +149,9 @@ async def route_batch(db: Executor, buckets: Iterable[int], lease: Lease, *, bat
     return await _route(db, lease, events, subscriptions)
 
 
-async def _route(db: Executor, lease: Lease, events: Sequence[Event], subscriptions: Sequence[Subscription]) -> Routed:
+async def _route(
+    db: Executor, lease: Lease, events: Sequence[AddressedEvent], subscriptions: Sequence[Subscription]
+) -> Routed:
     pairs = match(events, subscriptions)
     lanes, deliveries = _plan(pairs)
     uninstalls = [event for event in events if event.type == AppUninstalled.name]
@@ -171,7 +174,7 @@ async def _route(db: Executor, lease: Lease, events: Sequence[Event], subscripti
     now = datetime.now(UTC)
     first = [
         PendingDelivery(
-            *msgspec.structs.astuple(event),
+            *(getattr(event, name) for name in Event.__struct_fields__),  # without the audience
             webhook_id=row.webhook_id,
             sequence=start + row.sequence_offset,
             attempt_count=0,

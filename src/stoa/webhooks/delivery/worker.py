@@ -16,9 +16,8 @@ from stoa.webhooks.delivery import maintenance
 from stoa.webhooks.delivery.lane_scheduler import LaneScheduler
 from stoa.webhooks.delivery.queries import BACKLOG, DATABASE_ERRORS, Backlog
 from stoa.webhooks.delivery.redelivery import requeue_next_slice
-from stoa.webhooks.delivery.retry_policy import DeliveryConfig
+from stoa.webhooks.delivery.retry_policy import DeliveryConfig, SentAttempt
 from stoa.webhooks.delivery.router import Router
-from stoa.webhooks.delivery.shared_state import SentAttempt
 from stoa.webhooks.http.address_guard import Allowed
 from stoa.webhooks.http.client import Sender
 
@@ -111,14 +110,11 @@ class DeliveryWorker:
                 closed = asyncio.Event()
                 connection.add_termination_listener(partial(_set, closed))
                 try:
-                    await connection.add_listener(CHANNEL, self._notified)
+                    await connection.add_listener(CHANNEL, self._router.notified)
                     await closed.wait()
                 finally:
                     connection.terminate()
             await asyncio.sleep(_RETRY_S)
-
-    def _notified(self, _connection: Any, _pid: int, _channel: str, payload: str) -> None:
-        self._router.notify(int(word) for word in payload.split(",") if word.isdigit())
 
     async def _redeliver(self) -> None:
         while (bucket := await requeue_next_slice(self._durable)) is not None:

@@ -1,1 +1,1 @@
-"""The HTTP client of deliveries: connections, response reading, the address guard and signatures."""
+"""The HTTP client of deliveries: messages and their signatures, connections, name lookups and the address guard."""

@@ -3,6 +3,7 @@
 import asyncio
 import ssl
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -12,15 +13,25 @@ from urllib.parse import urlsplit
 import msgspec
 
 from stoa.webhooks.http.address_guard import AddressRefused, Allowed, host_of, refuse_url
-from stoa.webhooks.http.connections import Connection, Connections, Origin, Resolve, Steps, UnknownHost, Unreachable
-from stoa.webhooks.http.response import InvalidResponse, ResponseReader
-from stoa.webhooks.http.signing import base_string, key_of, signatures
+from stoa.webhooks.http.connections import (
+    Connection,
+    Connections,
+    InvalidResponse,
+    Origin,
+    ResponseReader,
+    Steps,
+    Unreachable,
+)
+from stoa.webhooks.http.message import base_string, key_of, signatures
+from stoa.webhooks.http.resolver import Resolve, UnknownHost
 
 _AGENT_LINE = b"user-agent: Stoa-Webhooks/3\r\n"
 _FIXED_HEADERS = {"content-type": "application/json", "accept": "*/*", "accept-encoding": "identity"}
 _PORTS = {"https": 443, "http": 80}
 _MAX_URLS = 10_000
 _MAX_VALUE = 1024
+MAX_IN_FLIGHT = 2000
+MAX_PER_HOST = MAX_IN_FLIGHT // 4  # only a slow host reaches this
 
 
 class Target(msgspec.Struct):
@@ -74,6 +85,26 @@ class _Endpoint(NamedTuple):
     refused: str | None
 
 
+class HostLimits:
+    """Counts the requests in flight, in total and per host, so that one slow host leaves room for all others."""
+
+    def __init__(self, max_in_flight: int = MAX_IN_FLIGHT, max_per_host: int = MAX_PER_HOST) -> None:
+        self.slots = asyncio.Semaphore(max_in_flight)
+        self._max_per_host = max_per_host
+        self._in_flight: Counter[str] = Counter()
+
+    def full(self, host: str) -> bool:
+        return self._in_flight.get(host, 0) >= self._max_per_host
+
+    def acquire(self, host: str) -> None:
+        self._in_flight[host] += 1
+
+    def release(self, host: str) -> None:
+        self._in_flight[host] -= 1
+        if not self._in_flight[host]:
+            del self._in_flight[host]
+
+
 class Sender:
     """Sends deliveries over kept-alive connections, follows no redirects and trusts nothing that it receives."""
 
@@ -85,6 +116,7 @@ class Sender:
         connect_timeout_s: float = 5,
         resolve: Resolve | None = None,
     ) -> None:
+        self.limits = HostLimits()  # for callers that send many requests
         self._allowed = allowed
         self._request_timeout_s = request_timeout_s
         self._connections = Connections(allowed, connect_timeout_s, resolve)

@@ -1,38 +1,33 @@
-"""Connections to receivers: opened to checked addresses only, kept alive for the next request, closed at any error."""
+"""HTTP/1 connections: opened to checked addresses only, read until the response ends, kept alive, closed at any error."""
 
 import asyncio
-import ipaddress
 import socket
 import ssl
-import threading
 import time
-from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, cast
 
 import msgspec
 from aiohappyeyeballs import start_connection  # pyright: ignore[reportUnknownVariableType]
+from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 from stoa.webhooks.http.address_guard import AddressRefused, Allowed, open_socket
-from stoa.webhooks.http.response import InvalidResponse, ResponseReader
+from stoa.webhooks.http.resolver import Resolve, Resolver, look_up
 
 _KEEP_S = 4.0  # many servers close idle connections after five seconds
 _SWEEP_S = 1.0
 _NEXT_ADDRESS_S = 0.25
-_DNS_TTL_S = 10.0
-_MAX_NAMES = 10_000
-_MAX_LOOKUPS = 256
-
-Infos = Sequence[tuple[int, int, int, str, Any]]
-Resolve = Callable[[str, int], Awaitable[Infos]]
-
-
-class UnknownHost(OSError):
-    """The host name has no address."""
+MAX_BODY_BYTES = 4096
+_MAX_OTHER_BYTES = 32_768  # headers, trailers and chunk sizes: everything but the body
+_FINAL, _LAST, _BODILESS = 200, 599, (204, 304)
 
 
 class Unreachable(OSError):
     """The address refuses or ignores connections."""
+
+
+class InvalidResponse(ValueError):
+    """The received bytes are not a valid HTTP/1 response."""
 
 
 class Origin(msgspec.Struct, frozen=True):
@@ -51,6 +46,79 @@ class Steps(msgspec.Struct):
     connected: float | None = None
     secured: float | None = None
     first_byte: float | None = None
+
+
+class ResponseReader:
+    """One response as far as it was received; `reusable` is true if its connection can carry another request."""
+
+    __slots__ = ("_body_size", "_done", "_fed", "_parser", "_until_closed", "body", "fields", "reusable", "status")
+
+    def __init__(self) -> None:
+        self.status = 0
+        self.fields: list[tuple[bytes, bytes]] = []
+        self.body = b""
+        self.reusable = False
+        self._parser = HttpResponseParser(self)
+        self._fed = 0
+        self._body_size = 0
+        self._done = False
+        self._until_closed = False
+
+    def feed(self, data: bytes) -> bool:
+        """Parse received bytes; returns whether the response is complete, or its body long enough."""
+        self._fed += len(data)
+        try:
+            self._parser.feed_data(data)
+        except (HttpParserError, HttpParserUpgrade) as error:
+            if not self._done:  # otherwise only the bytes after the response are wrong
+                raise InvalidResponse from error
+            self.reusable = False
+        if self.status > _LAST or self._fed - self._body_size > _MAX_OTHER_BYTES:
+            raise InvalidResponse
+        if self._done:
+            return True
+        if len(self.body) == MAX_BODY_BYTES:
+            self.reusable = False
+            return True
+        return False
+
+    def end(self) -> bool:
+        """The receiver closed the connection; returns whether that completes the response."""
+        self.reusable = False
+        return self._until_closed
+
+    def all(self, name: bytes) -> list[bytes]:
+        """The values of a header, named in lower case."""
+        return [value for each, value in self.fields if each == name]
+
+    # --- callbacks of the parser --------------------------------------------------------------------------------
+
+    def on_message_begin(self) -> None:
+        if self._done:
+            self.reusable = False  # an unrequested second response
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if not self._done and not self.status:
+            self.fields.append((name.lower(), value.rstrip(b" \t")))
+
+    def on_headers_complete(self) -> None:
+        status = self._parser.get_status_code()
+        if self._done:
+            return
+        if status < _FINAL:  # an interim response
+            self.fields.clear()
+            return
+        self.status = status
+        codings, lengths = self.all(b"transfer-encoding"), self.all(b"content-length")
+        self._until_closed = status not in _BODILESS and not lengths and b"chunked" not in b",".join(codings).lower()
+        self.reusable = self._parser.should_keep_alive() and not (codings and lengths)
+
+    def on_body(self, body: bytes) -> None:
+        self._body_size += len(body)
+        self.body += body[: MAX_BODY_BYTES - len(self.body)]
+
+    def on_message_complete(self) -> None:
+        self._done = self._done or bool(self.status)
 
 
 class Connection(asyncio.Protocol):
@@ -193,81 +261,3 @@ class Connections:
         if steps is not None and origin.tls:
             steps.secured = time.perf_counter()
         return connection
-
-
-class Resolver:
-    """A TTL cache of name lookups; concurrent lookups of one name share one query."""
-
-    def __init__(self, resolve: Resolve) -> None:
-        self._resolve = resolve
-        self._free = asyncio.Semaphore(_MAX_LOOKUPS)
-        self._known: dict[tuple[str, int], tuple[float, asyncio.Future[Infos]]] = {}
-
-    async def resolve(self, host: str, port: int) -> Infos:
-        literal = _literal(host, port)
-        if literal is not None:
-            return literal
-        known = self._known.get((host, port))
-        if known is None or known[0] < time.monotonic():
-            if len(self._known) >= _MAX_NAMES:
-                self._known.clear()
-            lookup = asyncio.create_task(self._look_up(host, port))
-            lookup.add_done_callback(_retrieve_exception)
-            known = self._known[host, port] = time.monotonic() + _DNS_TTL_S, lookup
-        try:
-            found = await asyncio.shield(known[1])
-        except (OSError, UnicodeError) as error:
-            self._known.pop((host, port), None)
-            raise UnknownHost from error
-        if not found:
-            raise UnknownHost
-        return found
-
-    async def _look_up(self, host: str, port: int) -> Infos:
-        async with self._free:
-            return await self._resolve(host, port)
-
-
-def _retrieve_exception(lookup: asyncio.Task[Infos]) -> None:
-    """Avoid a warning about an exception that is never retrieved, because its callers were cancelled."""
-    if not lookup.cancelled():
-        lookup.exception()
-
-
-async def look_up(host: str, port: int) -> Infos:
-    """Resolve a name in a new thread: silent DNS servers would block all threads of a shared pool."""
-    loop = asyncio.get_running_loop()
-    result: asyncio.Future[Infos] = loop.create_future()
-
-    def finish(found: Infos | None, error: OSError | UnicodeError | None) -> None:
-        if result.done():
-            return
-        if error is not None:
-            result.set_exception(error)
-        else:
-            result.set_result(found or [])
-
-    def query() -> None:
-        found, fault = None, None
-        try:
-            found = cast("Infos", socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
-        except (OSError, UnicodeError) as error:
-            fault = error
-        try:
-            loop.call_soon_threadsafe(finish, found, fault)
-        except RuntimeError:
-            return  # the loop was closed meanwhile
-
-    threading.Thread(target=query, name="look-up", daemon=True).start()
-    return await result
-
-
-def _literal(host: str, port: int) -> Infos | None:
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return None
-    family, address_info = (
-        (socket.AF_INET, (host, port)) if address.version == 4 else (socket.AF_INET6, (host, port, 0, 0))
-    )
-    return [(family, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", address_info)]

@@ -4,7 +4,7 @@ import re
 
 import pyotp
 
-from stoa.accounts.second_factor import MAX_FAILURES
+from stoa.accounts.two_factor import MAX_FAILURES
 from stoa.app import Application
 from stoa.db.pool import Database
 from tests.support.people import PASSWORD, User, Visitor, browser, signed_in_browser
@@ -14,10 +14,10 @@ _CODE = re.compile(r"<li>([a-z0-9]{5}-[a-z0-9]{5})")
 
 async def submit_setup(user: User, password: str = PASSWORD) -> str:
     """Submit the setup form with a valid code; return the secret."""
-    await user.open("/portal/account/second-factor")
+    await user.open("/portal/account/two-factor")
     secret, sealed = read_page(user)
     fields = {"sealed": sealed, "code": pyotp.TOTP(secret).now(), "password": password}
-    await user.submit("/portal/account/second-factor", fields)
+    await user.submit("/portal/account/two-factor", fields)
     return secret
 
 
@@ -39,7 +39,7 @@ def read_page(user: User) -> tuple[str, str]:
 async def enter_password(visitor: Visitor, user: User) -> None:
     await visitor.open("/portal/sign-in")
     await visitor.submit("/portal/sign-in", email=user.email, password=PASSWORD, next="/portal/apps")
-    assert visitor.path == "/portal/second-factor"
+    assert visitor.path == "/portal/two-factor"
 
 
 async def reset_last_step(db: Database, user: User) -> None:
@@ -52,12 +52,12 @@ async def test_it_is_turned_on_and_required_at_sign_in(maria: User, visitor: Vis
     assert len(codes) == len(set(codes)) == 10
     await enter_password(visitor, maria)
     await visitor.open("/portal/apps")
-    assert visitor.path == "/portal/second-factor", "an incomplete session opens no page"
-    await visitor.submit("/portal/second-factor", code="000000", next="/portal/apps")
+    assert visitor.path == "/portal/two-factor", "an incomplete session opens no page"
+    await visitor.submit("/portal/two-factor", code="000000", next="/portal/apps")
     assert "incorrect" in visitor.faults["code"]
     await reset_last_step(db, maria)
     before = visitor.client.cookies["stoa_session"]
-    await visitor.submit("/portal/second-factor", code=pyotp.TOTP(secret).now(), next="/portal/apps")
+    await visitor.submit("/portal/two-factor", code=pyotp.TOTP(secret).now(), next="/portal/apps")
     assert visitor.path == "/portal/apps"
     assert visitor.client.cookies["stoa_session"] != before
 
@@ -67,79 +67,79 @@ async def test_a_code_works_once(maria: User, visitor: Visitor, application: App
     await reset_last_step(db, maria)
     await enter_password(visitor, maria)
     code = pyotp.TOTP(secret).now()
-    await visitor.submit("/portal/second-factor", code=code)
+    await visitor.submit("/portal/two-factor", code=code)
     assert visitor.path == "/portal"
     async with browser(application) as client:
         other = Visitor(client)
         await enter_password(other, maria)
-        await other.submit("/portal/second-factor", code=code)
+        await other.submit("/portal/two-factor", code=code)
         assert "already used" in other.faults["code"]
 
 
 async def test_a_recovery_code_works_once_in_any_spelling(maria: User, visitor: Visitor) -> None:
     _, codes = await turn_on(maria)
     await enter_password(visitor, maria)
-    await visitor.submit("/portal/second-factor", code=f" {codes[0].upper().replace('-', ' ')} ")
+    await visitor.submit("/portal/two-factor", code=f" {codes[0].upper().replace('-', ' ')} ")
     assert visitor.path == "/portal"
     await visitor.open("/portal/account")
     assert "9 recovery codes left" in visitor.text
     await visitor.submit("/portal/sign-out")
     await enter_password(visitor, maria)
-    await visitor.submit("/portal/second-factor", code=codes[0])
+    await visitor.submit("/portal/two-factor", code=codes[0])
     assert "code" in visitor.faults
 
 
-async def test_guessing_codes_locks_the_second_factor(
+async def test_guessing_codes_locks_the_two_factor(
     maria: User, visitor: Visitor, application: Application, db: Database
 ) -> None:
     secret, _ = await turn_on(maria)
     await reset_last_step(db, maria)
     await enter_password(visitor, maria)
     for _ in range(MAX_FAILURES):
-        await visitor.submit("/portal/second-factor", code="123456")
-    await visitor.submit("/portal/second-factor", code=pyotp.TOTP(secret).now())
+        await visitor.submit("/portal/two-factor", code="123456")
+    await visitor.submit("/portal/two-factor", code=pyotp.TOTP(secret).now())
     assert visitor.path == "/portal/sign-in"
     assert "15 minutes" in visitor.notice
     async with browser(application) as client:
         other = Visitor(client)
         await enter_password(other, maria)
-        await other.submit("/portal/second-factor", code=pyotp.TOTP(secret).now())
+        await other.submit("/portal/two-factor", code=pyotp.TOTP(secret).now())
         assert other.path == "/portal/sign-in", "the lock applies to all IP addresses"
     await db.execute("UPDATE accounts SET factor_locked_until = now() WHERE id = $1", maria.account.id)
     await enter_password(visitor, maria)
-    await visitor.submit("/portal/second-factor", code=pyotp.TOTP(secret).now())
+    await visitor.submit("/portal/two-factor", code=pyotp.TOTP(secret).now())
     assert visitor.path == "/portal"
 
 
 async def test_a_mistyped_first_code_keeps_the_scanned_key(maria: User) -> None:
-    await maria.open("/portal/account/second-factor")
+    await maria.open("/portal/account/two-factor")
     secret, sealed = read_page(maria)
-    await maria.submit("/portal/account/second-factor", sealed=sealed, code="000000", password=PASSWORD)
+    await maria.submit("/portal/account/two-factor", sealed=sealed, code="000000", password=PASSWORD)
     assert maria.response.status_code == 422
     assert read_page(maria)[0] == secret
 
 
 async def test_a_key_sealed_for_another_account_is_refused(maria: User, zeno: User) -> None:
-    await maria.open("/portal/account/second-factor")
+    await maria.open("/portal/account/two-factor")
     secret, sealed = read_page(maria)
-    await zeno.open("/portal/account/second-factor")
-    await zeno.submit("/portal/account/second-factor", sealed=sealed, code=pyotp.TOTP(secret).now(), password=PASSWORD)
+    await zeno.open("/portal/account/two-factor")
+    await zeno.submit("/portal/account/two-factor", sealed=sealed, code=pyotp.TOTP(secret).now(), password=PASSWORD)
     assert zeno.response.status_code == 422
 
 
 async def test_the_password_is_required_to_turn_it_off_and_to_renew_codes(maria: User) -> None:
     _, codes = await turn_on(maria)
     await maria.open("/portal/account")
-    await maria.submit("/portal/account/second-factor/codes", password="not the password")
+    await maria.submit("/portal/account/two-factor/codes", password="not the password")
     assert maria.faults == {"password": "This is not your current password."}
-    await maria.submit("/portal/account/second-factor/codes", password=PASSWORD)
+    await maria.submit("/portal/account/two-factor/codes", password=PASSWORD)
     renewed = _CODE.findall(maria.text)
     assert len(renewed) == 10
     assert not set(renewed) & set(codes)
     await maria.open("/portal/account")
-    await maria.submit("/portal/account/second-factor/off", password="not the password")
+    await maria.submit("/portal/account/two-factor/off", password="not the password")
     assert maria.response.status_code == 422
-    await maria.submit("/portal/account/second-factor/off", password=PASSWORD)
+    await maria.submit("/portal/account/two-factor/off", password=PASSWORD)
     assert maria.notice == "Two-factor authentication is off."
 
 
@@ -171,6 +171,6 @@ async def test_a_pending_sign_in_keeps_its_target_and_can_start_again(maria: Use
     await visitor.open("/portal/sign-in")
     target = "/portal/apps?from=a&to=b"
     await visitor.submit("/portal/sign-in", email=maria.email, password=PASSWORD, next=target)
-    assert visitor.path == "/portal/second-factor"
+    assert visitor.path == "/portal/two-factor"
     assert f'name="next" value="{target}"' in visitor.text
     assert 'href="/portal/sign-in"' in visitor.text

@@ -9,10 +9,10 @@ from stoa.access.operator import Operator
 from stoa.access.sealing import Sealer
 from stoa.accounts.contract import (
     NewSession,
-    SecondFactorLocked,
-    SecondFactorOn,
     SessionAccount,
     SignInExpired,
+    TwoFactorLocked,
+    TwoFactorOn,
     WrongCode,
 )
 from stoa.accounts.queries import (
@@ -21,12 +21,12 @@ from stoa.accounts.queries import (
     COUNT_RECOVERY_CODES,
     DELETE_RECOVERY_CODES,
     END_SESSIONS,
-    LOCK_SECOND_FACTOR,
-    SECOND_FACTOR_FAILED,
-    SECOND_FACTOR_PASSED,
-    SET_SECOND_FACTOR,
+    LOCK_TWO_FACTOR,
+    SET_TWO_FACTOR,
+    TWO_FACTOR_FAILED,
+    TWO_FACTOR_PASSED,
     USE_RECOVERY_CODE,
-    SecondFactor,
+    TwoFactor,
 )
 from stoa.accounts.rules import RECOVERY_CODES, matching_step, new_recovery_code, normalize_code
 from stoa.accounts.sessions import open_session
@@ -67,27 +67,27 @@ def open_setup_secret(by: Operator, account_id: int, sealed: str) -> str:
 
 async def turn_on(by: Operator, account_id: int, secret: str, code: str) -> list[str]:
     """Turn two-factor authentication on and return the recovery codes. The first code proves that the authenticator
-    works; all sessions end, because they were opened without a second factor."""
+    works; all sessions end, because they were opened without a code."""
     async with by.db.transaction() as db:
-        factor = await LOCK_SECOND_FACTOR.one(db, account_id)
+        factor = await LOCK_TWO_FACTOR.one(db, account_id)
         if factor.totp_secret is not None:
-            raise SecondFactorOn
+            raise TwoFactorOn
         step = matching_step(secret, normalize_code(code), factor.now)
         if step is None:
             raise WrongCode
         sealed = Sealer(by.key).seal(secret, *_stored_context(account_id))
-        await SET_SECOND_FACTOR.run(db, account_id, sealed, step)
+        await SET_TWO_FACTOR.run(db, account_id, sealed, step)
         codes = await _replace_recovery_codes(by, db, account_id)
         ended = await END_SESSIONS.run(db, account_id)
-        await by.record(db, SERVICE, "account.second_factor_on", f"account:{account_id}", sessions_ended=ended)
+        await by.record(db, SERVICE, "account.two_factor_on", f"account:{account_id}", sessions_ended=ended)
     return codes
 
 
 async def turn_off(by: Operator, account_id: int) -> None:
     async with by.db.transaction() as db:
-        await SET_SECOND_FACTOR.run(db, account_id, None, 0)
+        await SET_TWO_FACTOR.run(db, account_id, None, 0)
         await DELETE_RECOVERY_CODES.run(db, account_id)
-        await by.record(db, SERVICE, "account.second_factor_off", f"account:{account_id}")
+        await by.record(db, SERVICE, "account.two_factor_off", f"account:{account_id}")
 
 
 async def renew_recovery_codes(by: Operator, account_id: int) -> list[str]:
@@ -112,40 +112,40 @@ async def _replace_recovery_codes(by: Operator, db: Executor, account_id: int) -
 async def complete_sign_in(
     by: Operator, account: SessionAccount, token: str, code: str, *, peer: str, agent: str
 ) -> NewSession:
-    """Check the second factor and replace the incomplete session with a complete one under a new token."""
+    """Check the code and replace the incomplete session with a complete one under a new token."""
     account_id = account.account_id
     session: NewSession | None = None
     async with by.db.transaction() as db:
-        factor = await LOCK_SECOND_FACTOR.one(db, account_id)
+        factor = await LOCK_TWO_FACTOR.one(db, account_id)
         if factor.locked:
-            raise SecondFactorLocked
+            raise TwoFactorLocked
         method = await _verify(by, db, account_id, factor, normalize_code(code))
         if method:
             if not await CLOSE_SESSION.run(db, keyed_hash(by.key, token)):
                 raise SignInExpired  # another request completed it, or it timed out
             session = await open_session(by, db, account_id, complete=True, peer=peer, agent=agent)
-            detail = {"address": address_of(peer), "second_factor": method}
+            detail = {"address": address_of(peer), "two_factor": method}
             await by.record(db, SERVICE, "account.signed_in", f"account:{account_id}", **detail)
         else:
-            await SECOND_FACTOR_FAILED.run(db, account_id, MAX_FAILURES)
+            await TWO_FACTOR_FAILED.run(db, account_id, MAX_FAILURES)
             if factor.failures + 1 >= MAX_FAILURES:
-                await by.record(db, SERVICE, "account.second_factor_locked", f"account:{account_id}")
+                await by.record(db, SERVICE, "account.two_factor_locked", f"account:{account_id}")
     # Raised after the commit, so that the failure is counted.
     if session is None:
         raise WrongCode
     return session
 
 
-async def _verify(by: Operator, db: Executor, account_id: int, factor: SecondFactor, code: str) -> str:
+async def _verify(by: Operator, db: Executor, account_id: int, factor: TwoFactor, code: str) -> str:
     """Return the method that the code proves, or an empty string; each code works once."""
     if factor.totp_secret is None:
         raise SignInExpired  # two-factor authentication was turned off in the meantime
     secret = Sealer(by.key).open(factor.totp_secret, *_stored_context(account_id))
     step = matching_step(secret, code, factor.now)
     if step is not None and step > factor.totp_step:
-        await SECOND_FACTOR_PASSED.run(db, account_id, step)
+        await TWO_FACTOR_PASSED.run(db, account_id, step)
         return "code"
     if step is None and await USE_RECOVERY_CODE.run(db, account_id, keyed_hash(by.key, code)):
-        await SECOND_FACTOR_PASSED.run(db, account_id, 0)
+        await TWO_FACTOR_PASSED.run(db, account_id, 0)
         return "recovery code"
     return ""

@@ -1,0 +1,152 @@
+"""`python -m benchmarks.compare REVISION`: measure this tree against another revision, taking turns, on the same machine.
+
+A benchmark of yesterday or of a busier machine says little about a change of a few percent. Here both revisions run at the same
+time, each with its own database, and the load alternates between them.
+"""
+
+import os
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import click
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.drive import CannotMeasure, Figures, Load, Target, drive_http
+from benchmarks.services import exit_on_sigterm
+
+ROOT = Path(__file__).parent.parent
+READY_S, END_S = 600, 60
+WARM_UP_S = 2.0
+
+
+class Pair(msgspec.Struct, frozen=True):
+    """One run of each revision, shortly after each other."""
+
+    before: Figures
+    after: Figures
+
+    @property
+    def ratio(self) -> float:
+        return self.after.per_second / self.before.per_second
+
+
+@contextmanager
+def checked_out(revision: str) -> Generator[Path, None, None]:
+    """A working tree of the revision, until the context ends."""
+    git = shutil.which("git")
+    if git is None:
+        raise CannotMeasure("git is missing")
+    with tempfile.TemporaryDirectory(prefix="stoa-compare-") as name:
+        tree = Path(name) / "tree"
+        Path(name).chmod(0o711)  # the database server may run as another user
+        done = subprocess.run(
+            [git, "-C", ROOT, "worktree", "add", "--detach", tree, revision],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            raise CannotMeasure(f"{revision} cannot be checked out: {done.stderr.strip()}")
+        try:
+            yield tree
+        finally:
+            subprocess.run([git, "-C", ROOT, "worktree", "remove", "--force", tree], check=True)
+
+
+class Loading(msgspec.Struct, frozen=True):
+    """The service of a tree, in a process of its own, that may still be loading its database."""
+
+    process: subprocess.Popen[bytes]
+    log: Path
+    file: Path
+
+    def target(self) -> Target:
+        """Wait until the service is ready."""
+        deadline = time.monotonic() + READY_S
+        while not self.file.exists():
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                raise CannotMeasure(f"a service is not ready:\n{self.log.read_text()[-2000:]}")
+            time.sleep(0.2)
+        return msgspec.json.decode(self.file.read_bytes(), type=Target)
+
+
+@contextmanager
+def serving(tree: Path, log: Path) -> Generator[Loading, None, None]:
+    file = log.with_suffix(".json")
+    command = [sys.executable, "-m", "benchmarks", "--serve", str(file)]
+    environment = {**os.environ, "PYTHONPATH": f"{tree}:{tree / 'src'}"}
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, cwd=tree, env=environment, stdout=output, stderr=output)
+    try:
+        yield Loading(process, log, file)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(END_S)
+
+
+def take_turns(name: str, before: Target, after: Target, load: Load, rounds: int) -> list[Pair]:
+    """The pairs of one row. The revision that goes first changes with each round; the first round is a warm-up."""
+    pairs: list[Pair] = []
+    for number in range(rounds + 1):
+        run = load if number else msgspec.structs.replace(load, seconds=WARM_UP_S)
+        order = (before, after) if number % 2 else (after, before)
+        found = {side.origin: drive_http(side.origin, side.requests[name], run) for side in order}
+        if number:
+            pairs.append(Pair(found[before.origin], found[after.origin]))
+    return pairs
+
+
+def table_of(revision: str, rows: dict[str, list[Pair]]) -> Table:
+    table = Table("row", f"{revision} /s", "this tree /s", "ratio", "lowest", "highest", title="Medians of all rounds")
+    for name, pairs in rows.items():
+        rates = [statistics.median(side.per_second for side in sides) for sides in _sides(pairs)]
+        ratios = [pair.ratio for pair in pairs]
+        cells = [f"{ratio:.2f}" for ratio in (statistics.median(ratios), min(ratios), max(ratios))]
+        table.add_row(name, *(f"{rate:,.0f}" for rate in rates), *cells)
+    return table
+
+
+def _sides(pairs: Sequence[Pair]) -> tuple[list[Figures], list[Figures]]:
+    return [pair.before for pair in pairs], [pair.after for pair in pairs]
+
+
+@click.command()
+@click.argument("revision")
+@click.option("--only", help="Comma-separated rows to measure; without it, all rows.")
+@click.option("--seconds", default=3.0, show_default=True, type=click.FloatRange(1, 120), help="Duration of a run.")
+@click.option("--rounds", default=5, show_default=True, type=click.IntRange(1, 50), help="Number of pairs of each row.")
+@click.option("--connections", default=16, show_default=True, type=click.IntRange(1, 60), help="Concurrent requests.")
+def main(revision: str, only: str | None, seconds: float, rounds: int, connections: int) -> None:
+    """Measure this tree against another revision."""
+    exit_on_sigterm()
+    console = Console(width=None if sys.stdout.isatty() else 120)
+    load = Load(connections, seconds)
+    try:
+        with ExitStack() as stack:
+            logs = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="stoa-compare-logs-")))
+            old = stack.enter_context(checked_out(revision))
+            trees = {"old": old, "new": ROOT}
+            loading = [stack.enter_context(serving(tree, logs / f"{name}.log")) for name, tree in trees.items()]
+            before, after = (each.target() for each in loading)
+            names = only.split(",") if only else [name for name in after.requests if name in before.requests]
+            rows: dict[str, list[Pair]] = {}
+            for name in names:
+                rows[name] = take_turns(name, before, after, load, rounds)
+                console.print(f"{name}: {', '.join(f'{pair.ratio:.2f}' for pair in rows[name])}")
+            console.print(table_of(revision, rows))
+    except CannotMeasure as error:
+        raise click.ClickException(str(error)) from error
+
+
+if __name__ == "__main__":
+    main()

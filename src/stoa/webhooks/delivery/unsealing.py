@@ -1,0 +1,28 @@
+"""Opens the sealed signing secrets and custom headers of a subscription."""
+
+import msgspec
+import structlog
+
+from stoa.access.sealing import Sealer, Unsealable
+from stoa.webhooks.delivery.queries import Subscription
+from stoa.webhooks.http.client import Target
+
+
+def unseal(sealer: Sealer, subscription: Subscription) -> Target | None:
+    """The receiver of a subscription with its secrets in clear; None if it has no URL or its secrets cannot be read."""
+    if subscription.url is None:
+        return None
+    row = (subscription.store_id, subscription.id)
+    try:
+        sealed = [subscription.sealed_secret, subscription.sealed_old_secret]
+        secrets = [sealer.open(each, "webhooks", "secret", *row) for each in sealed if each is not None]
+        headers: dict[str, str] = {}
+        if subscription.sealed_headers is not None:
+            text = sealer.open(subscription.sealed_headers, "webhooks", "headers", *row)
+            headers = msgspec.json.decode(text, type=dict[str, str])
+    except Unsealable as error:
+        structlog.get_logger().error(
+            "unsealing a webhook failed", store_id=subscription.store_id, error=type(error).__name__
+        )
+        return None
+    return Target(subscription.url, secrets, headers)
