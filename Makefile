@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq install
 
-.PHONY: demo quick test deep deep-deliveries check format bench bench-compare bench-million bench-million-orders bench-imports fuzz lint-openapi audit cut faults lock openapi schema sdk pictures clean help bench-deliveries bench-pending
+.PHONY: demo quick test test-failed deep deep-deliveries check format bench bench-compare bench-million bench-million-orders bench-imports fuzz lint-openapi audit cut faults lock openapi schema sdk pictures clean help bench-deliveries bench-pending
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 24
@@ -64,6 +64,9 @@ quick: $(VENV)/.dev ## run the fast tests, in about two minutes; for the working
 
 test: $(VENV)/.dev ## run the whole test suite in parallel
 	@$(PYTEST) $(ARGS)
+
+test-failed: $(VENV)/.dev ## run only the tests that failed in the last run, one after another
+	@$(BIN)/python -m pytest --last-failed --last-failed-no-failures none $(ARGS)
 
 deep: $(VENV)/.dev ## run the property tests with twenty times as many examples; takes 15 minutes
 	@$(BIN)/python -m pytest tests/property -n $(JOBS) --dist worksteal --hypothesis-profile=deep --timeout 3600 $(ARGS)

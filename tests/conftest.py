@@ -22,6 +22,8 @@ from tests.support.shops import Shop, open_shop
 
 SERVER = "TEST_POSTGRES_URL"  # if set, the suite uses that server instead of an embedded one
 SECRET_KEY = "5e" * 32
+# Folders whose tests take seconds each. They run first, so that no process waits for another at the end.
+SLOW = ("browser", "fault", "demo", "docs", "property", "generated", "webhooks/delivery")
 
 # Test machines are busy, and one shop serves all examples of a test: neither is a health problem.
 _PATIENT = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large]
@@ -44,6 +46,19 @@ def pytest_configure(config: pytest.Config) -> None:
         del os.environ[SERVER]
 
     config.add_cleanup(stop)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Give each process its share of the slow files first: the scheduler splits the list into equal parts."""
+    here = Path(__file__).parent
+    files: dict[Path, list[pytest.Item]] = {}
+    for item in items:
+        files.setdefault(item.path, []).append(item)
+    slow = [path for path in files if path.relative_to(here).as_posix().startswith(SLOW)]
+    fast = [path for path in files if path not in slow]
+    processes: int = getattr(config, "workerinput", {}).get("workercount", 1)
+    shares = [[*slow[n::processes], *fast[n::processes]] for n in range(processes)]
+    items[:] = [item for share in shares for path in share for item in files[path]]
 
 
 async def _create_database(name: str) -> str:

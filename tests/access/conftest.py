@@ -1,7 +1,5 @@
 """Stores, apps and OAuth endpoints for each test."""
 
-import itertools
-import os
 from collections.abc import AsyncIterator
 
 import httpx
@@ -15,8 +13,7 @@ from stoa.access.operator import Operator
 from stoa.db.pool import Database
 from stoa.settings import Settings
 from tests.access.tenants import Tenant, open_tenant
-
-_peers = itertools.count(1)
+from tests.support.people import new_peer
 
 
 @pytest.fixture
@@ -27,8 +24,7 @@ def operator(db: Database, settings: Settings) -> Operator:
 @pytest.fixture
 def peer() -> str:
     """A client address that no other test uses, so that other tests' failed attempts do not count."""
-    number = next(_peers)
-    return f"10.{os.getpid() % 250}.{number // 250}.{number % 250}"
+    return new_peer()
 
 
 @pytest.fixture
