@@ -216,6 +216,7 @@ class Order(Answer):
     amount_paid: Decimal
     amount_refunded: Decimal
     amount_due: Decimal
+    balance: Decimal
     shipping_method: str | None
     payment_method: str | None
     tags: list[str]

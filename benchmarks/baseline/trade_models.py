@@ -150,6 +150,10 @@ class Order(Base):
         return self.total - self.amount_paid
 
     @property
+    def balance(self) -> Decimal:
+        return self.total - self.amount_paid + self.amount_refunded
+
+    @property
     def allowed_transitions(self) -> list[str]:
         return TRANSITIONS[self.status]
 
