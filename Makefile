@@ -63,7 +63,7 @@ quick: $(VENV)/.dev ## run the fast tests, in about two minutes; for the working
 	@$(PYTEST) $(SLOW:%=--ignore %) $(ARGS)
 
 test: $(VENV)/.dev ## run the whole test suite in parallel
-	@$(PYTEST) $(ARGS)
+	@$(PYTEST) --durations 40 --durations-min 3 $(ARGS)
 
 test-failed: $(VENV)/.dev ## run only the tests that failed in the last run, one after another
 	@$(BIN)/python -m pytest --last-failed --last-failed-no-failures none $(ARGS)
