@@ -29,7 +29,7 @@ SECONDS = float(os.environ.get("DELIVERY_SECONDS", "60"))  # `make deep-deliveri
 EVENTS_PER_S = 500
 STORES, RESOURCES, WORKERS = 4, 50, 3
 RECOVERY_S = 240  # far above what recovery needs, because test machines are busy
-MOST_REPEATED = 0.005
+MOST_REPEATED = 25  # by a killed worker or a restarted database: requests whose outcome was not stored yet
 DATA = '{"id":1,"name":"Mug","description":"' + "x" * 500 + '"}'
 
 
@@ -219,7 +219,7 @@ async def test_no_event_is_lost_when_workers_are_killed_and_the_database_restart
     assert {arrived.event for arrived in seen} == set(writer.committed)
     repeated = len(seen) - len(writer.committed)
     print(f"{len(writer.committed)} events, {workers.kills} kills, {repeated} repeated, recovered in {recovered:.1f} s")  # noqa: T201
-    assert repeated <= MOST_REPEATED * len(writer.committed), f"{repeated} of {len(writer.committed)} arrived twice"
+    assert repeated <= MOST_REPEATED * (workers.kills + 1), f"{repeated} of {len(writer.committed)} arrived twice"
     assert deadlocks == 0
     # A worker that has just started may not have installed its signal handler yet.
     assert set(codes) <= {0, -SIGTERM}, workers.output()[-2000:]
