@@ -77,9 +77,28 @@ def test_a_store_is_created_and_listed(stoa: Stoa) -> None:
     handle = new_handle()
     words = ("--name", "Demo shop", "--currency", "EUR", "--host", f"{handle}.example.org")
     made = parsed(stoa("store", "create", handle, *words, "--json"))
-    assert list(made) == ["id", "handle", "name", "currency", "status", "hosts", "created_at"]
+    assert list(made) == ["id", "handle", "name", "currency", "prices_include_tax", "status", "hosts", "created_at"]
     assert made["hosts"] == [f"{handle}.example.org"]
     assert made in parsed(stoa("store", "list", "--json"))
+
+
+def test_prices_of_a_store_include_taxes_if_an_operator_says_so(stoa: Stoa, handle: str) -> None:
+    other = new_handle()
+    words = ("--name", "Shop", "--currency", "EUR", "--prices-include-tax", "--json")
+    assert parsed(stoa("store", "create", other, *words))["prices_include_tax"] is True
+    for option, value in (
+        ("--prices-include-tax", True),
+        ("--prices-include-tax", True),
+        ("--prices-exclude-tax", False),
+    ):
+        assert parsed(stoa("store", "update", handle, option, "--json"))["prices_include_tax"] is value
+    changed = [
+        e["detail"]
+        for e in parsed(stoa("audit", "list", "--store", handle, "--json"))
+        if e["action"] == "store.updated"
+    ]
+    assert sorted(each["prices_include_tax"] for each in changed) == [False, True]  # repeating a value changes nothing
+    assert stoa("store", "update", handle).exit_code == 2
 
 
 def test_tables_are_for_people(stoa: Stoa, handle: str, app: dict[str, Any]) -> None:
@@ -267,7 +286,7 @@ def commands() -> list[tuple[str, click.Command]]:
 
 def test_every_expected_command_exists() -> None:
     assert {name for name, _ in commands()} == {
-        *("store create", "store list", "store suspend", "store resume"),
+        *("store create", "store list", "store update", "store suspend", "store resume"),
         *("app create", "app list", "app install", "app uninstall", "app rotate-secret", "app suspend", "app resume"),
         *("token issue", "token revoke"),
         *("audit list", "audit verify"),

@@ -26,6 +26,8 @@ _RULES = [
     ("required", r".*/(email|id|variant_id|status|since|number)", r"\bor\b|unless .+ is given"),
     # The required members of a batch item depend on its `op`.
     ("required", r"/items/\d+/(id|name|price|data)", r"is required"),
+    ("required", r"/line_items/\d+/(name|unit_price)", r"is required for a custom line item"),
+    ("out_of_range", r".*/discounts/\d+/value", r"must be between 0 and 100 for a percentage"),
     ("invalid_format", r".*/country_code", r"must be a country code of ISO 3166-1"),
     ("invalid_format", r".*/phone", r"must be a (phone )?number with its country code"),
     (

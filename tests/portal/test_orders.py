@@ -33,6 +33,46 @@ async def test_an_order_is_shown_with_line_items_totals_and_addresses(shop: Shop
     assert "Pending" in maria.text
 
 
+async def test_an_order_is_shown_with_its_discounts_taxes_and_custom_line_items(
+    shop: Shop, maria: User, store_url: str
+) -> None:
+    await shop.add(SHIRT)
+    tax = {"title": "VAT <20>", "rate": "20.00", "amount": "9.00"}
+    shirt = {"sku": "LS-S", "quantity": 1, "discounts": [{"title": "Sale", "kind": "percentage", "value": "12.5"}]}
+    engraving = {
+        "name": "Engraving <b>",
+        "unit_price": "3.33",
+        "quantity": 1,
+        "requires_shipping": False,
+        "taxable": False,
+    }
+    placed = await place_order(
+        shop,
+        line_items=[{**shirt, "tax_lines": [tax]}, engraving],
+        discounts=[{"code": "FIVE", "kind": "fixed", "value": "5.55"}],
+        tax_lines=[{"title": "Shipping tax", "amount": "1.11"}],
+    )
+    await maria.open(f"{store_url}/orders/{placed['id']}")
+    for expected in (
+        *(
+            "Sale 12.5 %",
+            "7.38",
+            "VAT &lt;20&gt; 20 %",
+            "9.00",
+            "Engraving &lt;b&gt;",
+            "Custom item · no shipping · not taxed",
+        ),
+        *("Items", "62.33", "Discounts on items", "FIVE", "5.55", "Tax on items", "Shipping tax", "1.11", "59.51"),
+    ):
+        assert expected in maria.response.text, expected
+    assert "Taxes included" not in maria.text
+    await shop.client.patch(f"/orders/{placed['id']}", json={"prices_include_tax": True})
+    await maria.open(f"{store_url}/orders/{placed['id']}")
+    for expected in ("49.40", "Taxes included", "10.11", "of which Shipping tax", "Changed"):
+        assert expected in maria.text, expected
+    assert "Tax on items" not in maria.text
+
+
 async def test_the_timeline_shows_all_changes(shop: Shop, maria: User, store_url: str) -> None:
     await shop.add(SHIRT)
     placed = await place_order(shop)

@@ -52,6 +52,19 @@ async def test_a_handle_is_unique(maria: User, zeno: User, operator: Operator, d
     assert await owned_store(db, zeno.account.id, handle) is None
 
 
+async def test_an_owner_decides_whether_prices_include_taxes(maria: User, operator: Operator, db: Database) -> None:
+    url = f"/portal/stores/{(handle := await create_store(operator, maria))}"
+    await maria.open(url)
+    assert "Exclude taxes" in maria.text
+    for values, included in (({"prices_include_tax": "on"}, True), ({}, False)):
+        await maria.submit(f"{url}/settings", values)
+        assert maria.notice == "Saved. The change takes effect within a second."
+        assert ("Include taxes" if included else "Exclude taxes") in maria.text
+        store = await owned_store(db, maria.account.id, handle)
+        assert store is not None
+        assert store.prices_include_tax is included
+
+
 async def test_a_development_store_has_sample_products(maria: User, db: Database) -> None:
     await maria.open("/portal/stores")
     await maria.submit("/portal/stores/development")

@@ -12,7 +12,7 @@ from stoa.access.token_commands import token
 
 @click.group()
 def store() -> None:
-    """Create, list, suspend and resume stores.
+    """Create, list, change, suspend and resume stores.
 
     \b
     Examples:
@@ -26,10 +26,18 @@ def store() -> None:
 @click.option("--name", required=True, help="The display name of the store.")
 @click.option("--currency", required=True, help="The store's currency as an ISO 4217 code, such as EUR.")
 @click.option("--host", "hosts", multiple=True, help="A custom host name of the store; may be repeated.")
+@click.option("--prices-include-tax", is_flag=True, help="The prices of new orders include taxes by default.")
 @json_option
 @click.pass_obj
 def create_store(
-    console: Console, handle: str, name: str, currency: str, hosts: tuple[str, ...], *, as_json: bool
+    console: Console,
+    handle: str,
+    name: str,
+    currency: str,
+    hosts: tuple[str, ...],
+    *,
+    prices_include_tax: bool,
+    as_json: bool,
 ) -> None:
     """Create a store, reachable at /stores/HANDLE and at HANDLE.{store domain}.
 
@@ -37,8 +45,33 @@ def create_store(
     Example:
       stoa store create demo --name "Demo shop" --currency EUR --host shop.example.org
     """
-    created = console.run(lambda by: stores.create_store(by, handle, name, currency, hosts))
+    created = console.run(
+        lambda by: stores.create_store(by, handle, name, currency, hosts, prices_include_tax=prices_include_tax)
+    )
     print_one(created, as_json=as_json)
+
+
+@store.command("update")
+@click.argument("handle")
+@click.option(
+    "--prices-include-tax/--prices-exclude-tax",
+    "prices_include_tax",
+    default=None,
+    help="Whether the prices of new orders include taxes by default. Existing orders do not change.",
+)
+@json_option
+@click.pass_obj
+def update_store(console: Console, handle: str, *, prices_include_tax: bool | None, as_json: bool) -> None:
+    """Change the settings of a store; takes effect within a second.
+
+    \b
+    Example:
+      stoa store update demo --prices-include-tax
+    """
+    if prices_include_tax is None:
+        raise click.UsageError("Specify what to change, such as --prices-include-tax.")
+    changed = console.run(lambda by: stores.set_prices_include_tax(by, handle, value=prices_include_tax))
+    print_one(changed, as_json=as_json)
 
 
 @store.command("list")

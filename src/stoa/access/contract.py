@@ -29,6 +29,7 @@ class StoreRow(msgspec.Struct):
     handle: str
     name: str
     currency: str
+    prices_include_tax: bool
     status: str
     hosts: list[str]
     created_at: datetime

@@ -16,11 +16,13 @@ _MAINTENANCE = "maintenance covers all stores"
 # --- every request -----------------------------------------------------------------------------------------
 
 STORE_BY_HANDLE = Query(
-    Store, "SELECT id, handle, name, currency, status FROM stores WHERE handle = $1", unbound=_ADDRESS
+    Store,
+    "SELECT id, handle, name, currency, status, prices_include_tax FROM stores WHERE handle = $1",
+    unbound=_ADDRESS,
 )
 STORE_BY_HOST = Query(
     Store,
-    """SELECT s.id, s.handle, s.name, s.currency, s.status
+    """SELECT s.id, s.handle, s.name, s.currency, s.status, s.prices_include_tax
          FROM store_hosts h JOIN stores s ON s.id = h.store_id WHERE h.host = $1""",
     unbound=_ADDRESS,
 )
@@ -160,16 +162,22 @@ INTROSPECT = Query(
 
 # --- operators ---------------------------------------------------------------------------------------------
 
-_STORE = """SELECT s.id, s.handle, s.name, s.currency, s.status,
+_STORE = """SELECT s.id, s.handle, s.name, s.currency, s.prices_include_tax, s.status,
        ARRAY(SELECT h.host FROM store_hosts h WHERE h.store_id = s.id ORDER BY h.host) AS hosts, s.created_at
   FROM stores s"""
 LIST_STORES = Query(StoreRow, f"{_STORE} ORDER BY s.handle", unbound=_OPERATOR)
 GET_STORE = Query(StoreRow, f"{_STORE} WHERE s.handle = $1", unbound=_OPERATOR)
 CREATE_STORE = Query(
-    int, "INSERT INTO stores (handle, name, currency) VALUES ($1, $2, $3) RETURNING id", unbound=_OPERATOR
+    int,
+    "INSERT INTO stores (handle, name, currency, prices_include_tax) VALUES ($1, $2, $3, $4) RETURNING id",
+    unbound=_OPERATOR,
 )
 ADD_HOSTS = Command(
     "INSERT INTO store_hosts (store_id, host) SELECT $1, unnest($2::text[])",
+)
+SET_PRICES_INCLUDE_TAX = Command(
+    "UPDATE stores SET prices_include_tax = $2, updated_at = now() WHERE id = $1 AND prices_include_tax <> $2",
+    unbound=_OPERATOR,
 )
 SET_STORE_STATUS = Command(
     "UPDATE stores SET status = $2, updated_at = now() WHERE id = $1 AND status <> $2", unbound=_OPERATOR

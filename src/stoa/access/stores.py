@@ -13,7 +13,7 @@ from stoa.access.contract import (
     UnknownCurrency,
 )
 from stoa.access.operator import Operator, check_name, find_store
-from stoa.access.queries import ADD_HOSTS, CREATE_STORE, LIST_STORES, SET_STORE_STATUS
+from stoa.access.queries import ADD_HOSTS, CREATE_STORE, LIST_STORES, SET_PRICES_INCLUDE_TAX, SET_STORE_STATUS
 from stoa.db.errors import PostgresError, violates
 from stoa.money import CURRENCIES
 from stoa.settings import Settings
@@ -23,7 +23,15 @@ async def list_stores(by: Operator) -> list[StoreRow]:
     return await LIST_STORES.all(by.db)
 
 
-async def create_store(by: Operator, handle: str, name: str, currency: str, hosts: Sequence[str] = ()) -> StoreRow:
+async def create_store(
+    by: Operator,
+    handle: str,
+    name: str,
+    currency: str,
+    hosts: Sequence[str] = (),
+    *,
+    prices_include_tax: bool = False,
+) -> StoreRow:
     custom_hosts = sorted({host.lower().removesuffix(".") for host in hosts})
     _check_handle(handle, by.settings)
     check_name(name)
@@ -33,9 +41,10 @@ async def create_store(by: Operator, handle: str, name: str, currency: str, host
         _check_host(host, by.settings.store_domain.lower())
     try:
         async with by.db.transaction() as db:
-            store_id = await CREATE_STORE.one(db, handle, name, currency)
+            store_id = await CREATE_STORE.one(db, handle, name, currency, prices_include_tax)
             await ADD_HOSTS.run(db, store_id, custom_hosts)
-            await by.record(db, store_id, "store.created", f"store:{handle}", currency=currency, hosts=custom_hosts)
+            details = {"currency": currency, "hosts": custom_hosts, "prices_include_tax": prices_include_tax}
+            await by.record(db, store_id, "store.created", f"store:{handle}", **details)
             return await find_store(db, handle)
     except PostgresError as error:
         if violates(error, "stores_handle_key"):
@@ -73,4 +82,13 @@ async def _set_status(by: Operator, handle: str, status: str, action: str) -> St
         store = await find_store(db, handle)
         if await SET_STORE_STATUS.run(db, store.id, status):
             await by.record(db, store.id, action, f"store:{handle}")
+        return await find_store(db, handle)
+
+
+async def set_prices_include_tax(by: Operator, handle: str, *, value: bool) -> StoreRow:
+    """Change the default of new orders; existing orders keep theirs."""
+    async with by.db.transaction() as db:
+        store = await find_store(db, handle)
+        if await SET_PRICES_INCLUDE_TAX.run(db, store.id, value):
+            await by.record(db, store.id, "store.updated", f"store:{handle}", prices_include_tax=value)
         return await find_store(db, handle)

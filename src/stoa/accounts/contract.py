@@ -90,6 +90,7 @@ class OwnedStore(msgspec.Struct):
     handle: str
     name: str
     currency: str
+    prices_include_tax: bool
     status: str
     role: str
     development: bool

@@ -159,7 +159,7 @@ COUNT_APPS = Query(
         WHERE o.account_id = $1 AND o.role = 'owner' AND a.status <> 'deleted'""",
     unbound=_OWNER,
 )
-_OWNED_STORE = """SELECT s.id, s.handle, s.name, s.currency, s.status, o.role, o.development,
+_OWNED_STORE = """SELECT s.id, s.handle, s.name, s.currency, s.prices_include_tax, s.status, o.role, o.development,
        (SELECT count(*) FROM installations i WHERE i.store_id = s.id) AS installations,
        (SELECT count(*) FROM installation_requests r WHERE r.store_id = s.id AND r.status = 'pending') AS requests,
        s.created_at

@@ -56,7 +56,9 @@ SUMS = Query(
         WHERE (document ->> 'subtotal')::numeric
               <> (SELECT coalesce(sum((line ->> 'total')::numeric), 0) FROM json_array_elements(o.lines::json) AS line)
            OR (document ->> 'total')::numeric <> (document ->> 'subtotal')::numeric - (document ->> 'discount_total')::numeric
-              + (document ->> 'shipping_total')::numeric + (document ->> 'tax_total')::numeric""",
+              + (document ->> 'shipping_total')::numeric
+              + CASE WHEN (document ->> 'prices_include_tax')::boolean THEN 0 ELSE (document ->> 'tax_total')::numeric END
+           OR document ->> 'total' <> document #>> '{totals,total}'""",
     unbound=_EVERY_STORE,
 )
 CHAINS = Query(int, "SELECT DISTINCT store_id FROM audit_entries ORDER BY 1", unbound=_EVERY_STORE)

@@ -24,6 +24,7 @@ class NewStore(msgspec.Struct):
     handle: str
     name: str
     currency: str
+    prices_include_tax: bool = False
 
 
 async def create_sample_store(operator: Operator, catalog: str) -> None:
@@ -32,7 +33,9 @@ async def create_sample_store(operator: Operator, catalog: str) -> None:
     wanted = msgspec.convert(document["store"], NewStore)
     if await STORE_BY_HANDLE.maybe(operator.db, wanted.handle) is not None:
         return
-    await create_store(operator, wanted.handle, wanted.name, wanted.currency)
+    await create_store(
+        operator, wanted.handle, wanted.name, wanted.currency, prices_include_tax=wanted.prices_include_tax
+    )
     await fill(operator, wanted.handle, catalog)
 
 

@@ -21,7 +21,8 @@ from stoa.openapi_examples.fixtures import (
 )
 from stoa.openapi_examples.products import shirt
 from stoa.orders import examples
-from stoa.orders.bodies import NewCopy, NewOrder
+from stoa.orders.amounts import change_amounts, new_amounts
+from stoa.orders.bodies import LineChanges, NewCopy, NewOrder, OrderChanges
 from stoa.orders.documents import NO_CONTACT, OrderState, document_of
 from stoa.orders.draft import Offers, price, snapshot
 from stoa.orders.duplicates import copy_of
@@ -121,10 +122,10 @@ def _minor(amount: str) -> int:
 def _placed() -> OrderState:
     sent = examples.NEW_ORDER
     body = convert(sent, NewOrder, digits=STORE.digits)
-    lines = price(STORE, body.line_items, _offers()).lines
+    lines = price(STORE, body.line_items, _offers(), prices_include_tax=STORE.prices_include_tax).lines
     for index, line in enumerate(lines):
         line.id = LINE_ID + index
-    return OrderState(
+    order = OrderState(
         id=ORDER_ID,
         number=NUMBER,
         source=_SOURCE,
@@ -132,7 +133,6 @@ def _placed() -> OrderState:
         currency=STORE.currency,
         customer_id=CUSTOMER_ID,
         lines=lines,
-        discount_total=_minor(sent["discount_total"]),
         shipping_total=_minor(sent["shipping_total"]),
         shipping_method=body.shipping_method,
         tags=body.tags,
@@ -142,12 +142,15 @@ def _placed() -> OrderState:
         note=body.note,
         metadata=body.metadata,
     )
+    new_amounts(body, order.discounted_cost, STORE.digits, "", []).apply(order)
+    return order
 
 
 def _changed() -> OrderState:
     order, patch = _placed(), examples.ORDER_CHANGES
     order.shipping_address = merge(order.shipping_address, patch["shipping_address"])
     order.shipping_total = _minor(patch["shipping_total"])
+    change_amounts(order, convert(patch, OrderChanges, digits=STORE.digits), order.discounted_cost, STORE.digits)
     order.note, order.tags = patch["note"], patch["tags"]
     order.metadata = merge(order.metadata, patch["metadata"])
     return order
@@ -171,6 +174,7 @@ def _with_changed_line() -> OrderState:
     order, patch = _placed(), examples.LINE_CHANGES
     line = order.lines[0]
     line.quantity, line.unit_price = patch["quantity"], _minor(patch["unit_price"])
+    change_amounts(line, convert(patch, LineChanges, digits=STORE.digits), line.cost, STORE.digits)
     line.metadata = merge(line.metadata, patch["metadata"])
     return order
 

@@ -8,12 +8,16 @@ from msgspec import UNSET, Meta, UnsetType
 from stoa.customers.lookup import InlineCustomer
 from stoa.orders.contract import (
     LONGEST_WINDOW_HOURS,
+    MOST_ENTRIES,
     MOST_LINES,
     MOST_UNITS,
     WINDOW_HOURS,
     Contact,
+    DiscountKind,
+    DiscountValue,
     OrderAddress,
     PaymentStatus,
+    Rate,
     Status,
     Visibility,
 )
@@ -29,20 +33,88 @@ Tags = Annotated[list[Tag], Meta(max_length=250)]
 READ_CUSTOMERS = "customers:read"
 
 
+class NewTaxLine(msgspec.Struct, forbid_unknown_fields=True):
+    """One tax. Stoa stores the amount as it is sent and does not compute taxes."""
+
+    title: Annotated[Name, Meta(description="The name of the tax for people, such as `VAT`.")]
+    amount: Annotated[Money, Meta(description="The amount of the tax.")]
+    rate: Rate | None = None
+
+
+class NewDiscount(msgspec.Struct, forbid_unknown_fields=True):
+    """One discount. Stoa computes the `amount` from `kind` and `value` unless it is sent."""
+
+    kind: Annotated[DiscountKind, Meta(description="Whether `value` is an amount or a percentage.")]
+    value: DiscountValue
+    amount: (
+        Annotated[
+            Money,
+            Meta(
+                description="The amount that is deducted. A `fixed` discount deducts its `value`. Without `amount`, a "
+                "`percentage` of a line item is of unit price times quantity, and one of the order is of all line items "
+                "after their discounts, without taxes that are added; it is rounded half up to the currency's digits."
+            ),
+        ]
+        | None
+    ) = None
+    code: Annotated[Short, Meta(description="The code that the buyer entered.")] | None = None
+    title: Annotated[Short, Meta(description="The name of the discount for people.")] | None = None
+
+
+TaxLines = Annotated[
+    list[NewTaxLine],
+    Meta(
+        max_length=MOST_ENTRIES,
+        description="The single taxes. `tax_total` follows from them; if you send both, they must agree.",
+    ),
+]
+Discounts = Annotated[
+    list[NewDiscount],
+    Meta(
+        max_length=MOST_ENTRIES,
+        description="The single discounts. `discount_total` follows from them; if you send both, they must agree.",
+    ),
+]
+PricesIncludeTax = Annotated[
+    bool,
+    Meta(
+        description="Whether unit prices and shipping costs contain their taxes. If true, taxes are shown but not added to the "
+        "total. A new order takes the setting of the store by default."
+    ),
+]
+
+
 class NewLine(msgspec.Struct, forbid_unknown_fields=True):
-    """A variant, by `variant_id` or `sku`, and a quantity. `unit_price` defaults to the current price."""
+    """A variant, by `variant_id` or `sku`, and a quantity; `unit_price` defaults to its current price. Or a custom line item without variant and stock, with `name` and `unit_price`."""
 
     quantity: Units
     variant_id: Id | None = None
     sku: Sku | None = None
-    unit_price: Money | None = None
+    name: (
+        Annotated[Name, Meta(description="The name of a custom line item. It excludes `variant_id` and `sku`.")] | None
+    ) = None
+    unit_price: (
+        Annotated[
+            Money,
+            Meta(
+                description="The price of one unit. The variant's current price by default; required for a custom line item."
+            ),
+        ]
+        | None
+    ) = None
     discount_total: Money | None = None
     tax_total: Money | None = None
+    discounts: Discounts | None = None
+    tax_lines: TaxLines | None = None
+    requires_shipping: (
+        Annotated[bool, Meta(description="Whether a custom line item has to be shipped; true by default.")] | None
+    ) = None
+    taxable: Annotated[bool, Meta(description="Whether a custom line item is taxed; true by default.")] | None = None
     metadata: Metadata = {}
 
 
 class AddedLine(NewLine, forbid_unknown_fields=True):
-    """A line to add. It is merged into an equal line (same variant, price and metadata) unless `merge` is false."""
+    """A line to add. It is merged into an equal line (same variant, price and metadata, no discounts or tax lines) unless `merge` is false."""
 
     merge: bool = True
 
@@ -60,6 +132,9 @@ class NewOrder(msgspec.Struct, forbid_unknown_fields=True):
     shipping_total: Money | None = None
     discount_total: Money | None = None
     tax_total: Money | None = None
+    discounts: Discounts | None = None
+    tax_lines: TaxLines | None = None
+    prices_include_tax: PricesIncludeTax | None = None
     total: Money | None = None
     shipping_address: OrderAddress | None = None
     billing_address: OrderAddress | None = None
@@ -83,6 +158,9 @@ class OrderChanges(msgspec.Struct, forbid_unknown_fields=True):
     shipping_total: Money | UnsetType = UNSET
     discount_total: Money | UnsetType = UNSET
     tax_total: Money | UnsetType = UNSET
+    discounts: Discounts | UnsetType | None = UNSET
+    tax_lines: TaxLines | UnsetType | None = UNSET
+    prices_include_tax: PricesIncludeTax | UnsetType = UNSET
     shipping_method: Short | UnsetType | None = UNSET
     payment_method: Short | UnsetType | None = UNSET
     note: Long | UnsetType | None = UNSET
@@ -138,6 +216,8 @@ class LineChanges(msgspec.Struct, forbid_unknown_fields=True):
     unit_price: Money | UnsetType = UNSET
     discount_total: Money | UnsetType = UNSET
     tax_total: Money | UnsetType = UNSET
+    discounts: Discounts | UnsetType | None = UNSET
+    tax_lines: TaxLines | UnsetType | None = UNSET
     metadata: MetadataChanges | UnsetType | None = UNSET
 
 

@@ -1,13 +1,14 @@
 """The public contract of orders: resources, list filters and refusals."""
 
 from datetime import datetime
+from decimal import Decimal
 from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 from msgspec import Meta
 
 from stoa.customers.contract import Country, Email, EmailText, Latitude, Longitude, Phone, PhoneText
-from stoa.rest.checks import Money, Time
+from stoa.rest.checks import Money, Percent, Time, decimal_text
 from stoa.rest.fields import Short
 from stoa.rest.filters import (
     Choices,
@@ -32,11 +33,13 @@ PaymentStatus = Literal["unpaid", "authorized", "paid", "failed", "voided", "par
 FulfillmentStatus = Literal["unfulfilled", "partially_fulfilled", "fulfilled", "returned"]
 EntryType = Literal["comment", "status_change", "edit", "system"]
 Visibility = Literal["internal", "customer"]
+DiscountKind = Literal["fixed", "percentage"]
 DuplicateKind = Literal["suspected", "copy"]
 DuplicateReason = Literal["same_phone", "same_email", "same_customer", "same_address", "same_basket", "same_total"]
 
 MOST_LINES = 500
 MOST_UNITS = 1_000_000
+MOST_ENTRIES = 20  # discounts, and tax lines, of a line item or of an order
 WINDOW_HOURS, LONGEST_WINDOW_HOURS = 24, 168
 
 
@@ -87,24 +90,113 @@ class Tracking(msgspec.Struct):
     shipped_at: Time
 
 
+Rate = Annotated[
+    Percent,
+    Meta(description="The tax rate in percent, such as `19.00`; null if there is none. Stoa does not apply it."),
+]
+DiscountValue = Annotated[
+    Decimal,
+    Meta(
+        description="What the discount promises: a percentage from 0 to 100 if `kind` is `percentage`, an amount in the store's "
+        "currency if it is `fixed`.",
+        examples=["10.00"],
+    ),
+    decimal_text(2**63 - 1, r"^[0-9]{1,16}(\.[0-9]{1,4})?$"),
+]
+
+
+class TaxLine(msgspec.Struct):
+    """One tax on a line item, or on the order as a whole, such as the tax on shipping."""
+
+    title: Annotated[str, Meta(description="The name of the tax for people, such as `VAT`.")]
+    rate: Rate | None
+    amount: Annotated[Money, Meta(description="The amount of the tax.")]
+
+
+class Discount(msgspec.Struct):
+    """One discount on a line item or on the order as a whole."""
+
+    code: Annotated[str | None, Meta(description="The code that the buyer entered; null if there was none.")]
+    title: Annotated[str | None, Meta(description="The name of the discount for people; null if it has none.")]
+    kind: Annotated[DiscountKind, Meta(description="Whether `value` is an amount or a percentage.")]
+    value: DiscountValue
+    amount: Annotated[
+        Money,
+        Meta(description="The amount that is deducted. It stays as it is when quantities or prices change later."),
+    ]
+
+
+class Totals(msgspec.Struct):
+    """All amounts of an order. `discount` and `tax` include those of the line items. `total` is `items` minus `discount` plus `shipping`, plus `tax` unless `prices_include_tax` is true."""
+
+    items: Annotated[Money, Meta(description="The sum of unit price times quantity of all line items.")]
+    items_discount: Annotated[Money, Meta(description="The sum of the line items' `discount_total`.")]
+    items_tax: Annotated[Money, Meta(description="The sum of the line items' `tax_total`.")]
+    shipping: Annotated[Money, Meta(description="The shipping costs; the same as `shipping_total` of the order.")]
+    shipping_tax: Annotated[
+        Money, Meta(description="The tax on shipping or on the order as a whole; the same as `tax_total` of the order.")
+    ]
+    order_discount: Annotated[
+        Money, Meta(description="The discount on the order as a whole; the same as `discount_total` of the order.")
+    ]
+    discount: Annotated[Money, Meta(description="All discounts: `items_discount` plus `order_discount`.")]
+    tax: Annotated[Money, Meta(description="All taxes: `items_tax` plus `shipping_tax`.")]
+    total: Annotated[Money, Meta(description="The amount to pay; the same as `total` of the order.")]
+
+
 class LineItem(msgspec.Struct):
-    """A variant as it was when it was ordered. Its id is stable, even if the product changes or is deleted."""
+    """A variant as it was when it was ordered, or a custom line item without variant. Its id is stable, even if the product changes or is deleted."""
 
     id: int
-    product_id: int
-    variant_id: int
-    sku: str | None
-    name: str
-    variant_title: str
+    product_id: Annotated[int | None, Meta(description="The id of the product; null for a custom line item.")]
+    variant_id: Annotated[int | None, Meta(description="The id of the variant; null for a custom line item.")]
+    sku: Annotated[
+        str | None, Meta(description="The SKU of the variant; null if it has none, and for a custom line item.")
+    ]
+    name: Annotated[str, Meta(description="The name of the product, or of the custom line item.")]
+    variant_title: Annotated[str, Meta(description="The title of the variant; empty for a custom line item.")]
     option_values: dict[str, str]
     quantity: int
     fulfilled_quantity: int
     returned_quantity: int
-    unit_price: Money
-    discount_total: Money
-    tax_total: Money
-    total: Money
+    unit_price: Annotated[
+        Money,
+        Meta(
+            description="The price of one unit, with taxes if the order's `prices_include_tax` is true, else without."
+        ),
+    ]
+    discount_total: Annotated[
+        Money,
+        Meta(description="The discount on all units of the line item: the sum of `discounts` if there are any."),
+    ]
+    tax_total: Annotated[
+        Money, Meta(description="The tax on all units of the line item: the sum of `tax_lines` if there are any.")
+    ]
+    total: Annotated[
+        Money,
+        Meta(
+            description="`unit_price` times `quantity`, minus `discount_total`, plus `tax_total` unless the order's "
+            "`prices_include_tax` is true."
+        ),
+    ]
     metadata: dict[str, Any]
+    discounts: Annotated[
+        list[Discount],
+        Meta(description="The discounts on the line item; empty if only their sum was sent as `discount_total`."),
+    ]
+    tax_lines: Annotated[
+        list[TaxLine],
+        Meta(description="The taxes on the line item; empty if only their sum was sent as `tax_total`."),
+    ]
+    requires_shipping: Annotated[
+        bool,
+        Meta(
+            description="Whether the line item has to be shipped. True for variants; a custom line item can be false."
+        ),
+    ]
+    taxable: Annotated[
+        bool, Meta(description="Whether the line item is taxed. True for variants; a custom line item can be false.")
+    ]
 
 
 class Order(msgspec.Struct):
@@ -120,17 +212,64 @@ class Order(msgspec.Struct):
     allowed_transitions: list[Status]
     currency: str
     customer_id: int | None
-    subtotal: Money
-    discount_total: Money
-    shipping_total: Money
-    tax_total: Money
-    total: Money
+    subtotal: Annotated[
+        Money,
+        Meta(
+            description="The sum of the line items' `total`: after their discounts, and with their taxes. The order's own "
+            "discount, shipping and tax are not included."
+        ),
+    ]
+    discount_total: Annotated[
+        Money,
+        Meta(
+            description="The discount on the order as a whole: the sum of `discounts` if there are any. The line items' "
+            "discounts are not included; `totals.discount` is the sum of both."
+        ),
+    ]
+    shipping_total: Annotated[
+        Money,
+        Meta(description="The shipping costs, with taxes if `prices_include_tax` is true, else without."),
+    ]
+    tax_total: Annotated[
+        Money,
+        Meta(
+            description="The tax on shipping or on the order as a whole: the sum of `tax_lines` if there are any. The line "
+            "items' taxes are not included; `totals.tax` is the sum of both."
+        ),
+    ]
+    total: Annotated[
+        Money,
+        Meta(
+            description="The amount to pay: `subtotal` minus `discount_total` plus `shipping_total`, plus `tax_total` unless "
+            "`prices_include_tax` is true."
+        ),
+    ]
     amount_paid: Money
     amount_refunded: Money
     amount_due: Annotated[Money, Meta(description="The amount still to be collected; never less than 0.")]
     balance: Annotated[
         Money,
         Meta(description="`total` minus `amount_paid` plus `amount_refunded`; negative if the shop owes the customer."),
+    ]
+    prices_include_tax: Annotated[
+        bool,
+        Meta(
+            description="Whether prices and shipping costs contain their taxes. If true, taxes are shown but not added to "
+            "`total`."
+        ),
+    ]
+    totals: Totals
+    discounts: Annotated[
+        list[Discount],
+        Meta(
+            description="The discounts on the order as a whole; empty if only their sum was sent as `discount_total`."
+        ),
+    ]
+    tax_lines: Annotated[
+        list[TaxLine],
+        Meta(
+            description="The taxes on shipping or on the order as a whole; empty if only their sum was sent as `tax_total`."
+        ),
     ]
     shipping_method: str | None
     payment_method: str | None

@@ -19,7 +19,7 @@ _LINE_AMOUNTS = ("unit_price", "discount_total", "tax_total")
 _KEPT = (
     "number", "external_id", "source", "status", "payment_status", "currency", "customer_id", "shipping_method",
     "payment_method", "tags", "duplicate_of", "cancel_reason", "placed_at", "cancelled_at", "completed_at", "contact",
-    "shipping_address", "billing_address", "tracking", "note", "metadata",
+    "shipping_address", "billing_address", "tracking", "note", "metadata", "prices_include_tax", "discounts", "tax_lines",
 )  # fmt: skip
 NO_CONTACT: dict[str, Any] = {"email": None, "phone": None, "first_name": None, "last_name": None}
 _decoder = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal)
@@ -43,11 +43,11 @@ TRANSITIONS: Mapping[Status, tuple[Status, ...]] = {
 
 
 class LineState(msgspec.Struct):
-    """A line item, with a snapshot of the variant at the time of the order."""
+    """A line item, with a snapshot of the variant at the time of the order. A custom line item has no variant."""
 
     id: int
-    product_id: int
-    variant_id: int
+    product_id: int | None
+    variant_id: int | None
     sku: str | None
     name: str
     variant_title: str
@@ -59,10 +59,20 @@ class LineState(msgspec.Struct):
     discount_total: int = 0
     tax_total: int = 0
     metadata: dict[str, Any] = {}
+    discounts: list[dict[str, Any]] = []  # as callers see them; they add up to discount_total unless there are none
+    tax_lines: list[dict[str, Any]] = []
+    requires_shipping: bool = True
+    taxable: bool = True
+    prices_include_tax: bool = False  # as on the order
+
+    @property
+    def cost(self) -> int:
+        """The price of all units, before discounts, and before taxes that are added."""
+        return self.unit_price * self.quantity
 
     @property
     def total(self) -> int:
-        return self.unit_price * self.quantity - self.discount_total + self.tax_total
+        return self.cost - self.discount_total + (0 if self.prices_include_tax else self.tax_total)
 
     @property
     def open_quantity(self) -> int:
@@ -103,6 +113,14 @@ class OrderState(msgspec.Struct, kw_only=True):
     note: str | None = None
     metadata: dict[str, Any] = {}
     suspected_duplicates: int = 0
+    prices_include_tax: bool = False
+    discounts: list[dict[str, Any]] = []
+    tax_lines: list[dict[str, Any]] = []
+
+    @property
+    def discounted_cost(self) -> int:
+        """The cost of all line items after their discounts: the base of an order's percentage."""
+        return sum(line.cost - line.discount_total for line in self.lines)
 
     @property
     def subtotal(self) -> int:
@@ -110,7 +128,8 @@ class OrderState(msgspec.Struct, kw_only=True):
 
     @property
     def total(self) -> int:
-        return self.subtotal - self.discount_total + self.shipping_total + self.tax_total
+        added = 0 if self.prices_include_tax else self.tax_total
+        return self.subtotal - self.discount_total + self.shipping_total + added
 
     @property
     def amount_due(self) -> int:
@@ -141,6 +160,11 @@ class OrderState(msgspec.Struct, kw_only=True):
         """A copy with its own lines. Other nested values are replaced on change, never mutated."""
         lines = [msgspec.structs.replace(line) for line in self.lines]
         return msgspec.structs.replace(self, lines=lines)
+
+    def set_prices_include_tax(self, value: bool) -> None:
+        self.prices_include_tax = value
+        for line in self.lines:
+            line.prices_include_tax = value
 
     def line(self, line_id: int) -> LineState | None:
         return next((line for line in self.lines if line.id == line_id), None)
@@ -190,6 +214,10 @@ def purchase(order: OrderState, digits: int) -> dict[str, Any]:
     def text(minor: int) -> str:
         return money.to_text(minor, digits)
 
+    lines = order.lines
+    items_discount, items_tax = sum(line.discount_total for line in lines), sum(line.tax_total for line in lines)
+    discount, shipping, tax = text(order.discount_total), text(order.shipping_total), text(order.tax_total)
+    total = text(order.total)
     return {
         "number": order.number,
         "external_id": order.external_id,
@@ -201,14 +229,28 @@ def purchase(order: OrderState, digits: int) -> dict[str, Any]:
         "currency": order.currency,
         "customer_id": order.customer_id,
         "subtotal": text(order.subtotal),
-        "discount_total": text(order.discount_total),
-        "shipping_total": text(order.shipping_total),
-        "tax_total": text(order.tax_total),
-        "total": text(order.total),
+        "discount_total": discount,
+        "shipping_total": shipping,
+        "tax_total": tax,
+        "total": total,
         "amount_paid": text(order.amount_paid),
         "amount_refunded": text(order.amount_refunded),
         "amount_due": text(order.amount_due),
         "balance": text(order.balance),
+        "prices_include_tax": order.prices_include_tax,
+        "totals": {
+            "items": text(sum(line.cost for line in lines)),
+            "items_discount": text(items_discount),
+            "items_tax": text(items_tax),
+            "shipping": shipping,
+            "shipping_tax": tax,
+            "order_discount": discount,
+            "discount": text(items_discount + order.discount_total),
+            "tax": text(items_tax + order.tax_total),
+            "total": total,
+        },
+        "discounts": order.discounts,
+        "tax_lines": order.tax_lines,
         "shipping_method": order.shipping_method,
         "payment_method": order.payment_method,
         "tags": order.tags,
@@ -249,22 +291,27 @@ def line_document(line: LineState, digits: int) -> dict[str, Any]:
         "tax_total": money.to_text(line.tax_total, digits),
         "total": money.to_text(line.total, digits),
         "metadata": line.metadata,
+        "discounts": line.discounts,
+        "tax_lines": line.tax_lines,
+        "requires_shipping": line.requires_shipping,
+        "taxable": line.taxable,
     }
 
 
 def order_of(parts: Parts, digits: int, **known: Any) -> OrderState:
     """The state of a stored order."""
     members = _decoder.decode("{" + parts.head[1:] + parts.person + "}")
-    lines = [_line_of(line, digits) for line in _lines_decoder.decode(parts.lines)]
+    include = members["prices_include_tax"]
+    lines = [_line_of(line, digits, include) for line in _lines_decoder.decode(parts.lines)]
     amounts = {name: money.to_minor(Decimal(members[name]), digits) for name in _AMOUNTS}
     return OrderState(lines=lines, **amounts, **{name: members[name] for name in _KEPT}, **known)
 
 
-def _line_of(members: dict[str, Any], digits: int) -> LineState:
+def _line_of(members: dict[str, Any], digits: int, prices_include_tax: bool) -> LineState:
     kept: dict[str, Any] = {name: value for name, value in members.items() if name != "total"}
     for name in _LINE_AMOUNTS:
         kept[name] = money.to_minor(Decimal(kept[name]), digits)
-    return LineState(**kept)
+    return LineState(**kept, prices_include_tax=prices_include_tax)
 
 
 def terms_of(order: OrderState, store_id: int) -> str:

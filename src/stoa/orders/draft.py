@@ -14,6 +14,7 @@ from stoa.customers.rules import COUNTRIES
 from stoa.db.query import Executor
 from stoa.inventory.contract import InsufficientStock
 from stoa.orders import queries
+from stoa.orders.amounts import new_amounts
 from stoa.orders.bodies import READ_CUSTOMERS, NewLine, NewOrder
 from stoa.orders.contract import Contact, OrderAddress
 from stoa.orders.documents import NO_CONTACT, LineState, OrderState
@@ -32,7 +33,8 @@ def draft(call: Call, body: NewOrder, offers: "Offers", customer: FoundCustomer 
     `customer` is the stored customer that the body names, by `customer_id` or inline.
     """
     digits = call.store.digits
-    priced = price(call.store, body.line_items, offers)
+    include = call.store.prices_include_tax if body.prices_include_tax is None else body.prices_include_tax
+    priced = price(call.store, body.line_items, offers, prices_include_tax=include)
     faults = [*priced.faults, *_body_faults(call, body)]
     order = OrderState(
         status=body.status,
@@ -52,8 +54,16 @@ def draft(call: Call, body: NewOrder, offers: "Offers", customer: FoundCustomer 
         shipping_address=snapshot(body.shipping_address),
         billing_address=snapshot(body.billing_address),
         contact=NO_CONTACT,
+        prices_include_tax=include,
     )
-    if priced.faults:
+    unsound = bool(priced.faults)
+    if body.discounts or body.tax_lines:
+        found: list[Fault] = []
+        base = None if unsound else order.discounted_cost
+        new_amounts(body, base, digits, "", found).apply(order)
+        faults += found
+        unsound = unsound or bool(found)
+    if unsound:  # sums would only repeat the faults
         faults += line_faults(order.lines, priced.pointers, call.patch)
     else:
         total = money.to_minor(body.total, digits) if body.total is not None else None
@@ -171,7 +181,7 @@ class Offers:
 
 
 class Priced(msgspec.Struct):
-    """The lines whose variants were found, and the faults of the others."""
+    """The lines without faults, and the faults of the others."""
 
     lines: list[LineState]
     pointers: dict[int, str]  # of the lines in the request body, by index
@@ -188,36 +198,75 @@ async def offers_of(db: Executor, store: Store, wanted: Sequence[NewLine]) -> Of
     )
 
 
-def price(store: Store, wanted: Sequence[NewLine], offers: Offers) -> Priced:
-    """Price lines. A line whose variant is unknown becomes a fault; the others are priced nevertheless."""
+def price(store: Store, wanted: Sequence[NewLine], offers: Offers, *, prices_include_tax: bool) -> Priced:
+    """Price lines. A line with a fault is left out; the others are priced nevertheless."""
+    priced = Priced([], {}, [])
+    for index, line in enumerate(wanted):
+        at = f"/line_items/{index}"
+        faults = _selection_faults(line, at)
+        offer = None
+        if not faults and line.name is None:
+            offer = offers.by_id.get(line.variant_id) if line.variant_id is not None else offers.by_sku.get(line.sku)
+            if offer is None:
+                faults.append(_unknown(line, at))
+        unit_price = money.to_minor(line.unit_price, store.digits) if line.unit_price is not None else None
+        if unit_price is None and offer is not None:
+            unit_price = offer.price
+        amounts = None
+        if line.discounts or line.tax_lines:
+            base = unit_price * line.quantity if unit_price is not None else None
+            amounts = new_amounts(line, base, store.digits, at, faults)
+        if faults or unit_price is None:
+            priced.faults.extend(faults)
+            continue
+        state = _custom_line(line) if offer is None else _line(line, offer)
+        state.unit_price, state.prices_include_tax = unit_price, prices_include_tax
+        if amounts is None:
+            state.discount_total = _minor(line.discount_total, store.digits)
+            state.tax_total = _minor(line.tax_total, store.digits)
+        else:
+            amounts.apply(state)
+        priced.pointers[len(priced.lines)] = at
+        priced.lines.append(state)
+    return priced
+
+
+def _selection_faults(line: NewLine, at: str) -> list[Fault]:
+    """The faults in what a line names: one variant, by id or by SKU, or a custom line item with a name and a price."""
+    own = line.requires_shipping is not None or line.taxable is not None
+    if line.name is None and not own and (line.variant_id is None) != (line.sku is None):
+        return []
     faults: list[Fault] = []
-    for index, line in enumerate(wanted):
-        if line.variant_id is None and line.sku is None:
-            faults.append(Fault(f"/line_items/{index}/variant_id", "required", "is required unless sku is given"))
-        elif line.variant_id is not None and line.sku is not None:
-            faults.append(
-                Fault(f"/line_items/{index}/sku", "invalid_format", "specify either variant_id or sku, not both")
-            )
-    lines: list[LineState] = []
-    pointers: dict[int, str] = {}
-    for index, line in enumerate(wanted):
-        offer = offers.by_id.get(line.variant_id) if line.variant_id is not None else offers.by_sku.get(line.sku)
-        if offer is not None:
-            pointers[len(lines)] = f"/line_items/{index}"
-            lines.append(_line(line, offer, store.digits))
-        elif line.sku is not None:
-            faults.append(Fault(f"/line_items/{index}/sku", "unknown_sku", "no variant of this store has this SKU"))
-        elif line.variant_id is not None:
-            words = "no variant of this store has this id"
-            faults.append(Fault(f"/line_items/{index}/variant_id", "unknown_variant", words))
-    return Priced(lines, pointers, faults)
+    if line.variant_id is not None and line.sku is not None:
+        faults.append(Fault(f"{at}/sku", "invalid_format", "specify either variant_id or sku, not both"))
+    if line.variant_id is not None or line.sku is not None:
+        faults += [
+            Fault(f"{at}/{name}", "invalid_format", "must not be sent with variant_id or sku")
+            for name in ("name", "requires_shipping", "taxable")
+            if getattr(line, name) is not None
+        ]
+    elif line.name is None and not own:
+        faults.append(Fault(f"{at}/variant_id", "required", "is required unless sku or name is given"))
+    else:
+        faults += [
+            Fault(f"{at}/{name}", "required", "is required for a custom line item")
+            for name in ("name", "unit_price")
+            if getattr(line, name) is None
+        ]
+    return faults
+
+
+def _unknown(line: NewLine, at: str) -> Fault:
+    if line.sku is not None:
+        return Fault(f"{at}/sku", "unknown_sku", "no variant of this store has this SKU")
+    return Fault(f"{at}/variant_id", "unknown_variant", "no variant of this store has this id")
 
 
 async def offers_for(db: Executor, store: Store, variant_ids: Sequence[int], skus: Sequence[str]) -> Offers:
     return Offers(await queries.OFFERS.all(db, store.id, list(variant_ids), list(skus)))
 
 
-def _line(line: NewLine, offer: Offer, digits: int) -> LineState:
+def _line(line: NewLine, offer: Offer) -> LineState:
     variant = _variant_decoder.decode("{" + offer.head[1:] + "}")
     return LineState(
         id=0,
@@ -228,24 +277,38 @@ def _line(line: NewLine, offer: Offer, digits: int) -> LineState:
         variant_title=variant.title,
         option_values=variant.option_values,
         quantity=line.quantity,
-        unit_price=offer.price if line.unit_price is None else money.to_minor(line.unit_price, digits),
-        discount_total=money.to_minor(line.discount_total, digits) if line.discount_total is not None else 0,
-        tax_total=money.to_minor(line.tax_total, digits) if line.tax_total is not None else 0,
         metadata=line.metadata,
+    )
+
+
+def _custom_line(line: NewLine) -> LineState:
+    return LineState(
+        id=0,
+        product_id=None,
+        variant_id=None,
+        sku=None,
+        name=line.name or "",
+        variant_title="",
+        option_values={},
+        quantity=line.quantity,
+        metadata=line.metadata,
+        requires_shipping=line.requires_shipping is not False,
+        taxable=line.taxable is not False,
     )
 
 
 def reserve(lines: Sequence[LineState], available: dict[int, int], *, sent: bool = True) -> InsufficientStock | None:
     """Take the units of all lines from `available`, or none: then return the refusal, with a fault for each short line.
 
-    A variant that `available` does not name never runs out. Lines that the caller did not send are named by their ids.
+    A custom line item never runs out, nor does a variant that `available` does not name. Lines that the caller did not send
+    are named by their ids.
     """
     faults: list[Fault] = []
-    left = {line.variant_id: available[line.variant_id] for line in lines if line.variant_id in available}
+    left: dict[int, int] = {}
     for index, line in enumerate(lines):
-        units = left.get(line.variant_id)
-        if units is None:
+        if line.variant_id is None or line.variant_id not in available:
             continue
+        units = left.get(line.variant_id, available[line.variant_id])
         if line.quantity > units:
             faults.append(short_fault(line, f"/line_items/{index}/quantity" if sent else None, units))
         else:

@@ -50,10 +50,10 @@ async def duplicate_order(call: Call, order_id: int, body: NewCopy = _DEFAULT) -
 
     Copies line items, customer, contact, addresses, methods, amounts, note, tags and metadata, but not payment, tracking,
     comments and external id. With `reprice`, line items take the current prices, and discounts and taxes, which belong to the
-    old prices, are not copied. Line items whose variant was deleted are listed in `meta.skipped_line_items`.
+    old prices, are not copied; a custom line item keeps its price. Line items whose variant was deleted are listed in `meta.skipped_line_items`.
     """
     original = await _original(call, order_id)
-    variants = [line.variant_id for line in original.lines]
+    variants = [line.variant_id for line in original.lines if line.variant_id is not None]
     offers = await offers_for(call.db, call.store, variants, [])
     order, skipped = copy_of(original, body, offers)
     order.source = {"app_id": call.app_id, "name": call.author}
@@ -94,14 +94,17 @@ def copy_of(original: OrderState, body: NewCopy, offers: Offers) -> tuple[OrderS
     lines: list[LineState] = []
     skipped: list[dict[str, Any]] = []
     for line in original.lines:
-        offer = offers.by_id.get(line.variant_id)
-        if offer is None:
+        offer = offers.by_id.get(line.variant_id) if line.variant_id is not None else None
+        if offer is None and line.variant_id is not None:
             members = {"id": line.id, "variant_id": line.variant_id, "sku": line.sku, "name": line.name}
             skipped.append({**members, "quantity": line.quantity, "reason": "variant_deleted"})
             continue
-        copy = msgspec.structs.replace(line, fulfilled_quantity=0, returned_quantity=0, sku=offer.sku)
+        copy = msgspec.structs.replace(line, fulfilled_quantity=0, returned_quantity=0)
+        if offer is not None:
+            copy.sku = offer.sku
         if body.reprice:
-            copy = msgspec.structs.replace(copy, unit_price=offer.price, discount_total=0, tax_total=0)
+            copy.unit_price = offer.price if offer is not None else line.unit_price
+            copy.discount_total, copy.discounts, copy.tax_total, copy.tax_lines = 0, [], 0, []
         lines.append(copy)
     order = OrderState(
         status=body.status,
@@ -118,9 +121,11 @@ def copy_of(original: OrderState, body: NewCopy, offers: Offers) -> tuple[OrderS
         billing_address=original.billing_address,
         note=original.note,
         metadata=original.metadata,
+        prices_include_tax=original.prices_include_tax,
     )
     if not body.reprice:
-        order.tax_total = original.tax_total
+        order.tax_total, order.tax_lines = original.tax_total, original.tax_lines
         # A discount that was meant for skipped lines must not make the total negative.
         order.discount_total = min(original.discount_total, order.total)
+        order.discounts = original.discounts if order.discount_total == original.discount_total else []
     return order, skipped

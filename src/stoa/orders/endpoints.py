@@ -9,6 +9,7 @@ import msgspec
 from stoa import money
 from stoa.inventory.contract import InsufficientStock
 from stoa.orders import queries
+from stoa.orders.amounts import AMOUNT_FIELDS, change_amounts
 from stoa.orders.bodies import ORDER_ELSEWHERE, NewOrder, NewTracking, OrderChanges, StatusChange
 from stoa.orders.contract import (
     ORDERS,
@@ -62,8 +63,9 @@ async def list_orders(call: Call, query: ListQuery) -> Page[Order]:
 async def create_order(call: Call, body: NewOrder) -> Created[Order]:
     """Place an order and reserve its stock.
 
-    A line item names a variant by `variant_id` or `sku` and takes its current price unless it has a `unit_price`. Stoa
-    reserves all line items or none; a draft reserves nothing. Name the customer by `customer_id`, which requires
+    A line item names a variant by `variant_id` or `sku` and takes its current price unless it has a `unit_price`; a custom
+    line item has a `name` and a `unit_price` instead, and no stock. Stoa reserves all line items or none; a draft reserves
+    nothing. Discounts and taxes are sent as sums or itemized, and Stoa checks that they add up. Name the customer by `customer_id`, which requires
     `customers:read`, or send `customer`: Stoa finds it by email address or phone number, or creates it. Without
     `customers:read`, the order contains only what you send, and nothing of the stored customer. With `dry_run=true`, Stoa
     prices and checks the order and stores nothing: its ids, number and version are 0, and `meta.suspected_duplicates` lists
@@ -160,7 +162,6 @@ _NESTED: dict[str, type[msgspec.Struct]] = {
     "shipping_address": OrderAddress,
     "billing_address": OrderAddress,
 }
-_AMOUNTS = ("shipping_total", "discount_total", "tax_total")
 _decoder = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal)
 
 
@@ -168,8 +169,12 @@ def _apply(call: Call, order: OrderState, body: OrderChanges) -> None:
     """Apply a merge patch, whose values are valid one by one, to an order."""
     faults: list[Fault] = []
     for name, value in call.patch.items():
-        if name in _AMOUNTS:
-            setattr(order, name, money.to_minor(getattr(body, name), call.store.digits))
+        if name in AMOUNT_FIELDS:
+            continue
+        if name == "shipping_total":
+            order.shipping_total = money.to_minor(getattr(body, name), call.store.digits)
+        elif name == "prices_include_tax":
+            order.set_prices_include_tax(value)
         elif name in _NESTED:
             merged: Any = merge(getattr(order, name), value or {})
             merged = merged if value is not None else {}
@@ -188,6 +193,7 @@ def _apply(call: Call, order: OrderState, body: OrderChanges) -> None:
             order.tags = list(dict.fromkeys(value or []))
         else:
             setattr(order, name, value)
+    faults += change_amounts(order, body, order.discounted_cost, call.store.digits)
     if faults:
         raise ValidationFailed(f"{counted(len(faults), 'fault')} found.", faults=faults)
 

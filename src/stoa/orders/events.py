@@ -74,7 +74,7 @@ _LINE_FIELDS = frozenset({"line_items", "subtotal"})
 _QUANTITIES = ("fulfilled_quantity", "returned_quantity")
 # Derived fields alone cause no event; they are included in the event of the change that causes them.
 _DERIVED = frozenset({"allowed_transitions", "suspected_duplicates_count"})
-_SUMS = frozenset({"total", "amount_due", "balance"})
+_SUMS = frozenset({"total", "totals", "amount_due", "balance"})
 
 
 def differences(before: dict[str, Any], after: dict[str, Any]) -> Changes:

@@ -13,10 +13,19 @@ NEW_ORDER: dict[str, Any] = {
     "customer": {"email": NEW_CUSTOMER["email"], **_NAME},
     "line_items": [
         {"sku": SMALL, "quantity": 1, "tax_total": "11.80"},
-        {"sku": SMALL, "quantity": 1, "unit_price": "49.00", "metadata": {"monogram": "M. O."}},
+        {
+            "sku": SMALL,
+            "quantity": 1,
+            "unit_price": "49.00",
+            "metadata": {"monogram": "M. O."},
+            "discounts": [{"title": "Summer sale", "kind": "percentage", "value": "10.00"}],
+            "tax_lines": [{"title": "Sales tax", "rate": "20.00", "amount": "8.82"}],
+        },
+        {"name": "Gift wrapping", "unit_price": "4.50", "quantity": 1, "requires_shipping": False, "taxable": False},
     ],
     "shipping_total": "6.50",
-    "discount_total": "5.00",
+    "tax_lines": [{"title": "Sales tax on shipping", "rate": "20.00", "amount": "1.30"}],
+    "discounts": [{"code": "WELCOME5", "title": "Welcome", "kind": "fixed", "value": "5.00"}],
     "shipping_address": {**_NAME, **HOME},
     "shipping_method": "Parcel post",
     "note": "Please leave it with the neighbor.",
@@ -26,6 +35,7 @@ NEW_ORDER: dict[str, Any] = {
 ORDER_CHANGES: dict[str, Any] = {
     "shipping_address": {"address2": "Apartment 3"},
     "shipping_total": "4.00",
+    "tax_lines": [{"title": "Sales tax on shipping", "rate": "20.00", "amount": "0.80"}],
     "note": "The doorbell is broken: please knock.",
     "tags": ["web", "gift"],
     "metadata": {"channel": "phone"},
@@ -36,6 +46,11 @@ STATUS_CHANGE: dict[str, Any] = {
     "comment": "Paid by card at the counter.",
 }
 ADDED_LINES: dict[str, Any] = {"line_items": [{"sku": SMALL, "quantity": 1, "merge": True}]}
-LINE_CHANGES: dict[str, Any] = {"quantity": 1, "unit_price": "55.00", "metadata": {"gift_wrap": True}}
+LINE_CHANGES: dict[str, Any] = {
+    "quantity": 1,
+    "unit_price": "55.00",
+    "tax_lines": [{"title": "Sales tax", "rate": "20.00", "amount": "11.00"}],
+    "metadata": {"gift_wrap": True},
+}
 NEW_COMMENT: dict[str, Any] = {"body": "The parcel leaves on Monday.", "visibility": "customer"}
 NEW_COPY: dict[str, Any] = {"status": "draft", "reprice": True}

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from stoa import money
 from stoa.inventory.contract import InsufficientStock
 from stoa.orders import queries
+from stoa.orders.amounts import AMOUNT_FIELDS, change_amounts
 from stoa.orders.bodies import AddedLine, AddedLines, LineChanges
 from stoa.orders.contract import MOST_LINES, MOST_UNITS, Order, OrderNotEditable
 from stoa.orders.documents import LineState, OrderState, document_of, line_document
@@ -14,6 +15,7 @@ from stoa.orders.events import differences, events_of
 from stoa.orders.examples import ADDED_LINES, LINE_CHANGES
 from stoa.orders.rules import check_editable, sum_faults
 from stoa.orders.update import Consequences, Entry, load, update
+from stoa.rest.checks import MOST_FAULTS
 from stoa.rest.endpoint import Created, One, Routes
 from stoa.rest.patch import check_echoes, merge
 from stoa.rest.problems import Fault, NotFound, ValidationFailed, VersionConflict, counted
@@ -29,18 +31,17 @@ routes = Routes("Orders")
     example=ADDED_LINES,
 )
 async def add_order_products(call: Call, order_id: int, body: AddedLines) -> Created[Order]:
-    """Add products to an order.
+    """Add products or custom line items to an order.
 
     Adds all line items or none. A new line item is merged into an equal one (same variant, unit price and metadata, nothing
-    shipped) unless `merge` is false. Returns the whole order.
+    shipped, no discounts or tax lines) unless `merge` is false. Returns the whole order.
     """
     before, _ = await load(call, order_id)
     check_editable(before, ["line_items"])
-    priced = price(call.store, body.line_items, await offers_of(call.db, call.store, body.line_items))
+    offers = await offers_of(call.db, call.store, body.line_items)
+    priced = price(call.store, body.line_items, offers, prices_include_tax=before.prices_include_tax)
     if priced.faults:
-        raise ValidationFailed(
-            f"The variants of {counted(len(priced.faults), 'line item')} do not exist.", faults=priced.faults
-        )
+        raise ValidationFailed(f"{counted(len(priced.faults), 'fault')} found.", faults=priced.faults[:MOST_FAULTS])
     order = before.copy()
     pointers = _merge(order, body.line_items, priced.lines)
     new = [line for line in order.lines if not line.id]
@@ -109,10 +110,17 @@ def _merge(order: OrderState, wanted: Sequence[AddedLine], lines: Sequence[LineS
 def _equal(line: LineState, other: LineState) -> bool:
     return (
         line.variant_id == other.variant_id
+        and (line.variant_id is not None or _custom(line) == _custom(other))
         and line.unit_price == other.unit_price
         and line.metadata == other.metadata
         and not line.fulfilled_quantity
+        and not (line.discounts or line.tax_lines or other.discounts or other.tax_lines)
     )
+
+
+def _custom(line: LineState) -> tuple[str, bool, bool]:
+    """What makes a custom line item the same as another."""
+    return line.name, line.requires_shipping, line.taxable
 
 
 def _apply(call: Call, order: OrderState, line: LineState, body: LineChanges) -> None:
@@ -132,8 +140,9 @@ def _apply(call: Call, order: OrderState, line: LineState, body: LineChanges) ->
             line.metadata = merge(line.metadata, value) if value is not None else {}
             if len(line.metadata) > 100:
                 faults.append(Fault("/metadata", "metadata_limit", "must have at most 100 keys"))
-        else:
+        elif name not in AMOUNT_FIELDS:
             setattr(line, name, money.to_minor(getattr(body, name), call.store.digits))
+    faults += change_amounts(line, body, line.cost, call.store.digits)
     if faults:
         raise ValidationFailed(f"{counted(len(faults), 'fault')} found.", faults=faults)
     if not line.quantity:

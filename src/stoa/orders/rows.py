@@ -75,8 +75,8 @@ class NewLineRow(InputRow):
 
     order_id: int
     id: int
-    product_id: int
-    variant_id: int
+    product_id: int | None
+    variant_id: int | None
     sku: str | None
     quantity: int
     reserved: int
@@ -126,7 +126,7 @@ class LineRow(InputRow):
     arguments = ("update_order.in_lines",)
 
     id: int
-    variant_id: int
+    variant_id: int | None
     sku: str | None
     quantity: int
     fulfilled_quantity: int

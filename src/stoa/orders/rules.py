@@ -192,6 +192,8 @@ def stock_effects(before: OrderState | None, after: OrderState, *, restock: bool
     for line_id in old | new:
         previous, line = old.get(line_id), new.get(line_id)
         variant_id = (line or old[line_id]).variant_id
+        if variant_id is None:
+            continue  # a custom line item has no stock
         reserved_before = previous.open_quantity if previous and before and before.status in HOLDING else 0
         reserved_after = line.open_quantity if line and after.status in HOLDING else 0
         shipped = (line.fulfilled_quantity if line else 0) - (previous.fulfilled_quantity if previous else 0)
@@ -219,12 +221,16 @@ def sum_faults(
     faults = line_faults(order.lines, pointers, sent)
     if faults:
         return faults
-    subtotal, computed = order.subtotal, order.total
-    if max(subtotal, subtotal + order.shipping_total + order.tax_total) >= money.LARGEST:
-        at = first_sent(sent, "/line_items", "/quantity", "/unit_price", "/shipping_total", "/tax_total")
+    computed = order.total
+    if (
+        sum(line.cost + line.tax_total for line in order.lines) + order.shipping_total + order.tax_total
+        >= money.LARGEST
+    ):
+        at = first_sent(sent, "/line_items", "/quantity", "/unit_price", "/shipping_total", "/tax_lines", "/tax_total")
         return [Fault(at, "out_of_range", "makes the order cost more than the largest amount that Stoa can store")]
     if computed < 0:
-        at = first_sent(sent, "/discount_total", "/shipping_total", "/tax_total", "/quantity", "/unit_price")
+        names = ("discounts", "discount_total", "shipping_total", "tax_lines", "tax_total", "prices_include_tax")
+        at = first_sent(sent, *(f"/{name}" for name in (*names, "quantity", "unit_price")))
         return [Fault(at, "out_of_range", "makes the discount of the order exceed its cost")]
     if total is not None and total != computed:
         expected = money.to_text(computed, digits)
@@ -237,14 +243,29 @@ def line_faults(lines: Sequence[LineState], pointers: Mapping[int, str], sent: M
     faults: list[Fault] = []
     for index, line in enumerate(lines):
         at = pointers.get(index, "")
-        if line.total < 0:
-            pointer = first_sent(sent, *(f"{at}/{name}" for name in ("discount_total", "quantity", "unit_price")))
-            faults.append(Fault(pointer, "out_of_range", "makes the discount of the line item exceed its cost"))
-        elif line.unit_price * line.quantity >= money.LARGEST or line.total >= money.LARGEST:
-            pointer = first_sent(sent, *(f"{at}/{name}" for name in ("quantity", "unit_price", "tax_total")))
+        total = line.total
+        if total < 0:
+            words, names = "makes the discount of the line item exceed its cost", ("discounts", "discount_total")
+        elif line.cost >= money.LARGEST or total >= money.LARGEST:
             words = "makes the line item cost more than the largest amount that Stoa can store"
-            faults.append(Fault(pointer, "out_of_range", words))
+            faults.append(_line_fault(at, sent, words, "quantity", "unit_price", "tax_lines", "tax_total"))
+            continue
+        elif line.prices_include_tax and line.tax_total > total:
+            words, names = (
+                "makes the tax of the line item exceed the total that includes it",
+                ("tax_lines", "tax_total"),
+            )
+        else:
+            continue
+        faults.append(_line_fault(at, sent, words, *names, "quantity", "unit_price"))
     return faults
+
+
+def _line_fault(at: str, sent: Mapping[str, Any], words: str, *names: str) -> Fault:
+    """The fault of a line, at the first of these fields that the body contains. Only `prices_include_tax` changes lines that the body does not contain."""
+    pointers = [f"{at}/{name}" for name in names]
+    pointers.insert(len(pointers) if at else 0, "/prices_include_tax")
+    return Fault(first_sent(sent, *pointers), "out_of_range", words)
 
 
 # --- duplicates ----------------------------------------------------------------------------------------------------
@@ -276,10 +297,10 @@ def traits_of(order: OrderState) -> Traits:
 
 
 def basket_digest(lines: Sequence[LineState]) -> bytes:
-    """A digest of the units of each variant, independent of the order and the division of lines."""
-    units: Counter[int] = Counter()
+    """A digest of the units of each variant and custom line item, independent of the order and the division of lines."""
+    units: Counter[tuple[int, str]] = Counter()
     for line in lines:
-        units[line.variant_id] += line.quantity
+        units[(0, line.name) if line.variant_id is None else (line.variant_id, "")] += line.quantity
     return _digest(repr(sorted(units.items())))
 
 

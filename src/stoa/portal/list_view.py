@@ -42,7 +42,7 @@ class ListSource(msgspec.Struct, Generic[T], frozen=True):
 def store_of(visit: Visit) -> Store:
     """Return the store in the path in the form that the slices use."""
     store = visit.store
-    return Store(store.id, store.handle, store.name, store.currency, store.status)
+    return Store(store.id, store.handle, store.name, store.currency, store.status, store.prices_include_tax)
 
 
 async def list_view(

@@ -6,6 +6,7 @@ import msgspec
 
 from stoa.access.contract import HandleTaken, Installation, InvalidHandle, UnknownCurrency
 from stoa.access.grants import list_installations, uninstall
+from stoa.access.stores import set_prices_include_tax
 from stoa.accounts import install_requests, ownership
 from stoa.accounts.contract import Listing, NoSuchRequest
 from stoa.money import CURRENCIES
@@ -24,6 +25,10 @@ class StoreForm(msgspec.Struct):
     name: Annotated[str, text("Enter a name with 1 to 80 characters.", min_length=1, max_length=80)]
     handle: Annotated[str, text("Use 1 to 63 of a-z, 0-9 and inner hyphens.", min_length=1, max_length=63)]
     currency: Annotated[str, text("Select a currency.", min_length=3, max_length=3)]
+
+
+class SettingsForm(msgspec.Struct):
+    prices_include_tax: bool
 
 
 class ScopesForm(msgspec.Struct):
@@ -68,6 +73,12 @@ async def store_page(visit: Visit) -> View:
         "requests": [(each, await ownership.listing_of(visit.db, each.app_id)) for each in requests],
     }
     return View("stores/overview.html", context)
+
+
+@pages.form("/stores/{handle}/settings", on=store_page)
+async def change_store_settings(visit: Visit, form: SettingsForm) -> Redirect:
+    await set_prices_include_tax(visit.by, visit.store.handle, value=form.prices_include_tax)
+    return Redirect(f"{STORES}/{visit.store.handle}", "Saved. The change takes effect within a second.")
 
 
 @pages.form("/stores/{handle}/requests/{requesting_id:int}/approve", on=store_page)

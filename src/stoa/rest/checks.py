@@ -41,6 +41,19 @@ def decimal_within(least: int, most: int) -> msgspec.Meta:
     return msgspec.Meta(extra={"bounds": (least, most)}, extra_json_schema=schema)
 
 
+def decimal_text(most: int, pattern: str) -> msgspec.Meta:
+    """A decimal string from 0 to `most` with at most four fraction digits, such as a percentage."""
+    schema = {"type": "string", "format": "decimal", "pattern": pattern}
+    return msgspec.Meta(extra={"most": most}, extra_json_schema=schema)
+
+
+Percent = Annotated[
+    Decimal,
+    msgspec.Meta(description="A percentage from 0 to 100, as a decimal string.", examples=["19.00"]),
+    decimal_text(100, r"^(100(\.0{1,4})?|[0-9]{1,2}(\.[0-9]{1,4})?)$"),
+]
+
+
 def worded(message: str, pattern: str | None = None) -> msgspec.Meta:
     """The message of a fault when a text does not match its pattern. Patterns are for programs, not for people."""
     return msgspec.Meta(pattern=pattern, extra={"words": message})
@@ -71,6 +84,8 @@ def _build(info: inspect.Type, extra: dict[str, Any]) -> Check:
     if isinstance(info, inspect.IntType):
         return _int(info)
     if isinstance(info, inspect.DecimalType):
+        if "most" in extra:
+            return _decimal(extra["most"])
         return _money if extra.get("money") else _number(*extra.get("bounds", _INT64))
     if isinstance(info, inspect.FloatType):
         return _number(*_bounds(info))
@@ -298,6 +313,22 @@ def _money(value: Any, at: str, faults: list[Fault], digits: int) -> None:
         money.to_minor(amount, digits)
     except (money.InvalidMoney, InvalidOperation) as error:
         faults.append(Fault(at, "invalid_money", str(error)))
+
+
+_DECIMAL = re.compile(r"-?[0-9]{1,16}(\.[0-9]{1,4})?\Z")
+
+
+def _decimal(most: int) -> Check:
+    def check(value: Any, at: str, faults: list[Fault], digits: int) -> None:
+        if type(value) is not str and type(value) is not int and type(value) is not Decimal:
+            faults.append(Fault(at, "invalid_type", "must be a decimal number, as a string or a number"))
+        elif not _DECIMAL.match(str(value)):
+            words = 'must be a decimal number with at most four fraction digits, such as "19.00"'
+            faults.append(Fault(at, "invalid_format", words))
+        else:
+            _within(Decimal(value), 0, most, at, faults)
+
+    return check
 
 
 _RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)\Z")

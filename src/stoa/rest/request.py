@@ -85,6 +85,7 @@ class Store(msgspec.Struct, frozen=True):
     name: str
     currency: str
     status: str
+    prices_include_tax: bool = False  # the default of new orders
 
     @property
     def store_id(self) -> int:

@@ -16,6 +16,7 @@ CREATE TABLE stores (
     status     text        NOT NULL DEFAULT 'active',
     created_at timestamptz NOT NULL DEFAULT now(),
     updated_at timestamptz NOT NULL DEFAULT now(),
+    prices_include_tax boolean NOT NULL DEFAULT false,  -- the default of new orders
     CONSTRAINT stores_pkey PRIMARY KEY (id),
     CONSTRAINT stores_handle_key UNIQUE (handle),
     CONSTRAINT stores_handle_check CHECK (handle ~ '^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$'),
@@ -689,7 +690,7 @@ CREATE TABLE order_lines (
     store_id           bigint  NOT NULL,
     order_id           bigint  NOT NULL,
     id                 bigint  NOT NULL,
-    variant_id         bigint  NOT NULL,
+    variant_id         bigint,  -- null for a custom line item
     sku                text,
     quantity           integer NOT NULL,
     fulfilled_quantity integer NOT NULL,
