@@ -452,10 +452,10 @@ class AsyncOrdersProducts(AsyncResource):
         idempotency_key: str | None = None,
         **body: Unpack[inputs.AddedLines],
     ) -> models.Order:
-        """Add products to an order.
+        """Add products or custom line items to an order.
 
         Adds all line items or none. A new line item is merged into an equal one (same variant, unit price and
-        metadata, nothing shipped) unless `merge` is false. Returns the whole order.
+        metadata, nothing shipped, no discounts or tax lines) unless `merge` is false. Returns the whole order.
 
         Requires the scope `orders:write`. Raises InsufficientStock, OrderNotEditable, VersionConflict.
         """
@@ -581,12 +581,13 @@ class AsyncOrders(AsyncResource):
         """Place an order and reserve its stock.
 
         A line item names a variant by `variant_id` or `sku` and takes its current price unless it has a
-        `unit_price`. Stoa reserves all line items or none; a draft reserves nothing. Name the customer by
-        `customer_id`, which requires `customers:read`, or send `customer`: Stoa finds it by email address or
-        phone number, or creates it. Without `customers:read`, the order contains only what you send, and
-        nothing of the stored customer. With `dry_run=true`, Stoa prices and checks the order and stores
-        nothing: its ids, number and version are 0, and `meta.suspected_duplicates` lists the orders that it may
-        duplicate.
+        `unit_price`; a custom line item has a `name` and a `unit_price` instead, and no stock. Stoa reserves
+        all line items or none; a draft reserves nothing. Discounts and taxes are sent as sums or itemized, and
+        Stoa checks that they add up. Name the customer by `customer_id`, which requires `customers:read`, or
+        send `customer`: Stoa finds it by email address or phone number, or creates it. Without
+        `customers:read`, the order contains only what you send, and nothing of the stored customer. With
+        `dry_run=true`, Stoa prices and checks the order and stores nothing: its ids, number and version are 0,
+        and `meta.suspected_duplicates` lists the orders that it may duplicate.
 
         Requires the scope `orders:write`. Raises DuplicateOrderSuspected, ExternalIdTaken, InsufficientStock.
         """
@@ -687,8 +688,8 @@ class AsyncOrders(AsyncResource):
 
         Copies line items, customer, contact, addresses, methods, amounts, note, tags and metadata, but not
         payment, tracking, comments and external id. With `reprice`, line items take the current prices, and
-        discounts and taxes, which belong to the old prices, are not copied. Line items whose variant was
-        deleted are listed in `meta.skipped_line_items`.
+        discounts and taxes, which belong to the old prices, are not copied; a custom line item keeps its price.
+        Line items whose variant was deleted are listed in `meta.skipped_line_items`.
 
         Requires the scope `orders:write`. Raises InsufficientStock, VersionConflict.
         """

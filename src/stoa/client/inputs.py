@@ -163,6 +163,10 @@ OrderField: TypeAlias = Literal[
     "amount_refunded",
     "amount_due",
     "balance",
+    "prices_include_tax",
+    "totals",
+    "discounts",
+    "tax_lines",
     "shipping_method",
     "payment_method",
     "tags",
@@ -300,14 +304,21 @@ WebhookField: TypeAlias = Literal[
 
 
 class AddedLine(TypedDict):
-    """A line to add. It is merged into an equal line (same variant, price and metadata) unless `merge` is false."""
+    """A line to add. It is merged into an equal line (same variant, price and metadata, no discounts or tax lines)
+    unless `merge` is false.
+    """
 
     quantity: int
     variant_id: NotRequired[int | None]
     sku: NotRequired[str | None]
+    name: NotRequired[str | None]
     unit_price: NotRequired[Amount | None]
     discount_total: NotRequired[Amount | None]
     tax_total: NotRequired[Amount | None]
+    discounts: NotRequired[Sequence[NewDiscount] | None]
+    tax_lines: NotRequired[Sequence[NewTaxLine] | None]
+    requires_shipping: NotRequired[bool | None]
+    taxable: NotRequired[bool | None]
     metadata: NotRequired[Mapping[str, str | int | float | bool]]
     merge: NotRequired[bool]
 
@@ -434,6 +445,8 @@ class LineChanges(TypedDict):
     unit_price: NotRequired[Amount]
     discount_total: NotRequired[Amount]
     tax_total: NotRequired[Amount]
+    discounts: NotRequired[Sequence[NewDiscount] | None]
+    tax_lines: NotRequired[Sequence[NewTaxLine] | None]
     metadata: NotRequired[Mapping[str, str | int | float | bool | None] | None]
 
 
@@ -490,20 +503,41 @@ class NewCustomer(TypedDict):
     metadata: NotRequired[Mapping[str, str | int | float | bool]]
 
 
+class NewDiscount(TypedDict):
+    """One discount. Stoa computes the `amount` from `kind` and `value` unless it is sent."""
+
+    kind: Literal["fixed", "percentage"]
+    """Whether `value` is an amount or a percentage."""
+    value: Amount
+    """What the discount promises: a percentage from 0 to 100 if `kind` is `percentage`, an amount in the store's
+    currency if it is `fixed`.
+    """
+    amount: NotRequired[Amount | None]
+    code: NotRequired[str | None]
+    title: NotRequired[str | None]
+
+
 class NewImage(TypedDict):
     url: str
     alt: NotRequired[str | None]
 
 
 class NewLine(TypedDict):
-    """A variant, by `variant_id` or `sku`, and a quantity. `unit_price` defaults to the current price."""
+    """A variant, by `variant_id` or `sku`, and a quantity; `unit_price` defaults to its current price. Or a custom
+    line item without variant and stock, with `name` and `unit_price`.
+    """
 
     quantity: int
     variant_id: NotRequired[int | None]
     sku: NotRequired[str | None]
+    name: NotRequired[str | None]
     unit_price: NotRequired[Amount | None]
     discount_total: NotRequired[Amount | None]
     tax_total: NotRequired[Amount | None]
+    discounts: NotRequired[Sequence[NewDiscount] | None]
+    tax_lines: NotRequired[Sequence[NewTaxLine] | None]
+    requires_shipping: NotRequired[bool | None]
+    taxable: NotRequired[bool | None]
     metadata: NotRequired[Mapping[str, str | int | float | bool]]
 
 
@@ -520,6 +554,9 @@ class NewOrder(TypedDict):
     shipping_total: NotRequired[Amount | None]
     discount_total: NotRequired[Amount | None]
     tax_total: NotRequired[Amount | None]
+    discounts: NotRequired[Sequence[NewDiscount] | None]
+    tax_lines: NotRequired[Sequence[NewTaxLine] | None]
+    prices_include_tax: NotRequired[bool | None]
     total: NotRequired[Amount | None]
     shipping_address: NotRequired[OrderAddress | models.OrderAddress | None]
     billing_address: NotRequired[OrderAddress | models.OrderAddress | None]
@@ -584,6 +621,16 @@ class NewSecret(TypedDict):
 
 class NewStock(TypedDict):
     on_hand: NotRequired[int]
+
+
+class NewTaxLine(TypedDict):
+    """One tax. Stoa stores the amount as it is sent and does not compute taxes."""
+
+    title: str
+    """The name of the tax for people, such as `VAT`."""
+    amount: Amount
+    """The amount of the tax."""
+    rate: NotRequired[Amount | None]
 
 
 class NewTest(TypedDict):
@@ -670,6 +717,12 @@ class OrderChanges(TypedDict):
     shipping_total: NotRequired[Amount]
     discount_total: NotRequired[Amount]
     tax_total: NotRequired[Amount]
+    discounts: NotRequired[Sequence[NewDiscount] | None]
+    tax_lines: NotRequired[Sequence[NewTaxLine] | None]
+    prices_include_tax: NotRequired[bool]
+    """Whether unit prices and shipping costs contain their taxes. If true, taxes are shown but not added to the
+    total. A new order takes the setting of the store by default.
+    """
     shipping_method: NotRequired[str | None]
     payment_method: NotRequired[str | None]
     note: NotRequired[str | None]

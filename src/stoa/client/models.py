@@ -164,6 +164,23 @@ class Delivery(Model):
     headers: dict[str, str] = absent()
 
 
+class Discount(Model):
+    """One discount on a line item or on the order as a whole."""
+
+    code: "str | None" = absent()
+    """The code that the buyer entered; null if there was none."""
+    title: "str | None" = absent()
+    """The name of the discount for people; null if it has none."""
+    kind: str = absent()
+    """Whether `value` is an amount or a percentage. One of fixed, percentage; later releases may add values."""
+    value: Decimal = absent()
+    """What the discount promises: a percentage from 0 to 100 if `kind` is `percentage`, an amount in the store's
+    currency if it is `fixed`.
+    """
+    amount: Decimal = absent()
+    """The amount that is deducted. It stays as it is when quantities or prices change later."""
+
+
 class Duplicate(Model):
     """Another order that is a suspected duplicate of this one, or a copy of it."""
 
@@ -241,23 +258,44 @@ class Level(Model):
 
 
 class LineItem(Model):
-    """A variant as it was when it was ordered. Its id is stable, even if the product changes or is deleted."""
+    """A variant as it was when it was ordered, or a custom line item without variant. Its id is stable, even if
+    the product changes or is deleted.
+    """
 
     id: int = absent()
-    product_id: int = absent()
-    variant_id: int = absent()
+    product_id: "int | None" = absent()
+    """The id of the product; null for a custom line item."""
+    variant_id: "int | None" = absent()
+    """The id of the variant; null for a custom line item."""
     sku: "str | None" = absent()
+    """The SKU of the variant; null if it has none, and for a custom line item."""
     name: str = absent()
+    """The name of the product, or of the custom line item."""
     variant_title: str = absent()
+    """The title of the variant; empty for a custom line item."""
     option_values: dict[str, str] = absent()
     quantity: int = absent()
     fulfilled_quantity: int = absent()
     returned_quantity: int = absent()
     unit_price: Decimal = absent()
+    """The price of one unit, with taxes if the order's `prices_include_tax` is true, else without."""
     discount_total: Decimal = absent()
+    """The discount on all units of the line item: the sum of `discounts` if there are any."""
     tax_total: Decimal = absent()
+    """The tax on all units of the line item: the sum of `tax_lines` if there are any."""
     total: Decimal = absent()
+    """`unit_price` times `quantity`, minus `discount_total`, plus `tax_total` unless the order's
+    `prices_include_tax` is true.
+    """
     metadata: dict[str, Any] = absent()
+    discounts: "list[Discount]" = absent()
+    """The discounts on the line item; empty if only their sum was sent as `discount_total`."""
+    tax_lines: "list[TaxLine]" = absent()
+    """The taxes on the line item; empty if only their sum was sent as `tax_total`."""
+    requires_shipping: bool = absent()
+    """Whether the line item has to be shipped. True for variants; a custom line item can be false."""
+    taxable: bool = absent()
+    """Whether the line item is taxed. True for variants; a custom line item can be false."""
 
 
 class MetadataEntry(Model):
@@ -311,16 +349,36 @@ class Order(Model):
     currency: str = absent()
     customer_id: "int | None" = absent()
     subtotal: Decimal = absent()
+    """The sum of the line items' `total`: after their discounts, and with their taxes. The order's own discount,
+    shipping and tax are not included.
+    """
     discount_total: Decimal = absent()
+    """The discount on the order as a whole: the sum of `discounts` if there are any. The line items' discounts are
+    not included; `totals.discount` is the sum of both.
+    """
     shipping_total: Decimal = absent()
+    """The shipping costs, with taxes if `prices_include_tax` is true, else without."""
     tax_total: Decimal = absent()
+    """The tax on shipping or on the order as a whole: the sum of `tax_lines` if there are any. The line items'
+    taxes are not included; `totals.tax` is the sum of both.
+    """
     total: Decimal = absent()
+    """The amount to pay: `subtotal` minus `discount_total` plus `shipping_total`, plus `tax_total` unless
+    `prices_include_tax` is true.
+    """
     amount_paid: Decimal = absent()
     amount_refunded: Decimal = absent()
     amount_due: Decimal = absent()
     """The amount still to be collected; never less than 0."""
     balance: Decimal = absent()
     """`total` minus `amount_paid` plus `amount_refunded`; negative if the shop owes the customer."""
+    prices_include_tax: bool = absent()
+    """Whether prices and shipping costs contain their taxes. If true, taxes are shown but not added to `total`."""
+    totals: "Totals" = absent()
+    discounts: "list[Discount]" = absent()
+    """The discounts on the order as a whole; empty if only their sum was sent as `discount_total`."""
+    tax_lines: "list[TaxLine]" = absent()
+    """The taxes on shipping or on the order as a whole; empty if only their sum was sent as `tax_total`."""
     shipping_method: "str | None" = absent()
     payment_method: "str | None" = absent()
     tags: list[str] = absent()
@@ -470,6 +528,16 @@ class StockLevel(Model):
     version: int = absent()
 
 
+class TaxLine(Model):
+    """One tax on a line item, or on the order as a whole, such as the tax on shipping."""
+
+    title: str = absent()
+    """The name of the tax for people, such as `VAT`."""
+    rate: "Decimal | None" = absent()
+    amount: Decimal = absent()
+    """The amount of the tax."""
+
+
 class TestResult(Model):
     """The result of a test send: the signed request and the response of the receiver."""
 
@@ -495,6 +563,31 @@ class Timings(Model):
     tls_ms: "float | None" = absent()
     first_byte_ms: "float | None" = absent()
     total_ms: float = absent()
+
+
+class Totals(Model):
+    """All amounts of an order. `discount` and `tax` include those of the line items. `total` is `items` minus
+    `discount` plus `shipping`, plus `tax` unless `prices_include_tax` is true.
+    """
+
+    items: Decimal = absent()
+    """The sum of unit price times quantity of all line items."""
+    items_discount: Decimal = absent()
+    """The sum of the line items' `discount_total`."""
+    items_tax: Decimal = absent()
+    """The sum of the line items' `tax_total`."""
+    shipping: Decimal = absent()
+    """The shipping costs; the same as `shipping_total` of the order."""
+    shipping_tax: Decimal = absent()
+    """The tax on shipping or on the order as a whole; the same as `tax_total` of the order."""
+    order_discount: Decimal = absent()
+    """The discount on the order as a whole; the same as `discount_total` of the order."""
+    discount: Decimal = absent()
+    """All discounts: `items_discount` plus `order_discount`."""
+    tax: Decimal = absent()
+    """All taxes: `items_tax` plus `shipping_tax`."""
+    total: Decimal = absent()
+    """The amount to pay; the same as `total` of the order."""
 
 
 class Tracking(Model):
