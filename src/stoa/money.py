@@ -54,6 +54,7 @@ def to_text(minor: int, fraction_digits: int) -> str:
     """Format minor units as the decimal string that callers see."""
     if fraction_digits == 0:
         return str(minor)
-    sign, figures = ("-", -minor) if minor < 0 else ("", minor)
-    whole, fraction = divmod(figures, 10**fraction_digits)
-    return f"{sign}{whole}.{fraction:0{fraction_digits}}"
+    if minor < 0:
+        return "-" + to_text(-minor, fraction_digits)
+    figures = str(minor).rjust(fraction_digits + 1, "0")
+    return f"{figures[:-fraction_digits]}.{figures[-fraction_digits:]}"

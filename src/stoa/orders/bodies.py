@@ -38,7 +38,7 @@ class NewTaxLine(msgspec.Struct, forbid_unknown_fields=True):
 
     title: Annotated[Name, Meta(description="The name of the tax for people, such as `VAT`.")]
     amount: Annotated[Money, Meta(description="The amount of the tax.")]
-    rate: Rate | None = None
+    rate: Rate = None
 
 
 class NewDiscount(msgspec.Struct, forbid_unknown_fields=True):
@@ -46,42 +46,30 @@ class NewDiscount(msgspec.Struct, forbid_unknown_fields=True):
 
     kind: Annotated[DiscountKind, Meta(description="Whether `value` is an amount or a percentage.")]
     value: DiscountValue
-    amount: (
-        Annotated[
-            Money,
-            Meta(
-                description="The amount that is deducted. A `fixed` discount deducts its `value`. Without `amount`, a "
-                "`percentage` of a line item is of unit price times quantity, and one of the order is of all line items "
-                "after their discounts, without taxes that are added; it is rounded half up to the currency's digits."
-            ),
-        ]
-        | None
-    ) = None
-    code: Annotated[Short, Meta(description="The code that the buyer entered.")] | None = None
-    title: Annotated[Short, Meta(description="The name of the discount for people.")] | None = None
+    amount: Annotated[
+        Money | None,
+        Meta(
+            description="The amount that is deducted. A `fixed` discount deducts its `value`. Without `amount`, a `percentage` "
+            "of a line item is of unit price times quantity, and one of the order is of all line items after their discounts, "
+            "without taxes that are added; it is rounded half up to the currency's digits."
+        ),
+    ] = None
+    code: Annotated[Short | None, Meta(description="The code that the buyer entered.")] = None
+    title: Annotated[Short | None, Meta(description="The name of the discount for people.")] = None
 
 
-TaxLines = Annotated[
-    list[NewTaxLine],
-    Meta(
-        max_length=MOST_ENTRIES,
-        description="The single taxes. `tax_total` follows from them; if you send both, they must agree.",
-    ),
-]
-Discounts = Annotated[
-    list[NewDiscount],
-    Meta(
-        max_length=MOST_ENTRIES,
-        description="The single discounts. `discount_total` follows from them; if you send both, they must agree.",
-    ),
-]
-PricesIncludeTax = Annotated[
-    bool,
-    Meta(
-        description="Whether unit prices and shipping costs contain their taxes. If true, taxes are shown but not added to the "
-        "total. A new order takes the setting of the store by default."
-    ),
-]
+TaxLines = Annotated[list[NewTaxLine], Meta(max_length=MOST_ENTRIES)]
+Discounts = Annotated[list[NewDiscount], Meta(max_length=MOST_ENTRIES)]
+_TAX_LINES = Meta(description="The single taxes. `tax_total` follows from them; if you send both, they must agree.")
+_DISCOUNTS = Meta(
+    description="The single discounts. `discount_total` follows from them; if you send both, they must agree."
+)
+_PRICES_INCLUDE_TAX = Meta(
+    description="Whether unit prices and shipping costs contain their taxes. If true, taxes are shown but not added to the "
+    "total. A new order takes the setting of the store by default."
+)
+_LINE_SUM = "on all units of the line item; 0 by default. It is the sum of the single amounts if you send them."
+_ORDER_SUM = "on the order as a whole, without those on line items; 0 by default. It is the sum of the single amounts if you send them."
 
 
 class NewLine(msgspec.Struct, forbid_unknown_fields=True):
@@ -90,26 +78,23 @@ class NewLine(msgspec.Struct, forbid_unknown_fields=True):
     quantity: Units
     variant_id: Id | None = None
     sku: Sku | None = None
-    name: (
-        Annotated[Name, Meta(description="The name of a custom line item. It excludes `variant_id` and `sku`.")] | None
-    ) = None
-    unit_price: (
-        Annotated[
-            Money,
-            Meta(
-                description="The price of one unit. The variant's current price by default; required for a custom line item."
-            ),
-        ]
-        | None
-    ) = None
-    discount_total: Money | None = None
-    tax_total: Money | None = None
-    discounts: Discounts | None = None
-    tax_lines: TaxLines | None = None
-    requires_shipping: (
-        Annotated[bool, Meta(description="Whether a custom line item has to be shipped; true by default.")] | None
-    ) = None
-    taxable: Annotated[bool, Meta(description="Whether a custom line item is taxed; true by default.")] | None = None
+    name: Annotated[
+        Name | None, Meta(description="The name of a custom line item. It excludes `variant_id` and `sku`.")
+    ] = None
+    unit_price: Annotated[
+        Money | None,
+        Meta(
+            description="The price of one unit: by default the variant's current price; required for a custom line item."
+        ),
+    ] = None
+    discount_total: Annotated[Money | None, Meta(description=f"The discount {_LINE_SUM}")] = None
+    tax_total: Annotated[Money | None, Meta(description=f"The tax {_LINE_SUM}")] = None
+    discounts: Annotated[Discounts | None, _DISCOUNTS] = None
+    tax_lines: Annotated[TaxLines | None, _TAX_LINES] = None
+    requires_shipping: Annotated[
+        bool | None, Meta(description="Whether a custom line item has to be shipped; true by default.")
+    ] = None
+    taxable: Annotated[bool | None, Meta(description="Whether a custom line item is taxed; true by default.")] = None
     metadata: Metadata = {}
 
 
@@ -130,11 +115,11 @@ class NewOrder(msgspec.Struct, forbid_unknown_fields=True):
     customer: InlineCustomer | None = None
     contact: Contact | None = None
     shipping_total: Money | None = None
-    discount_total: Money | None = None
-    tax_total: Money | None = None
-    discounts: Discounts | None = None
-    tax_lines: TaxLines | None = None
-    prices_include_tax: PricesIncludeTax | None = None
+    discount_total: Annotated[Money | None, Meta(description=f"The discount {_ORDER_SUM}")] = None
+    tax_total: Annotated[Money | None, Meta(description=f"The tax {_ORDER_SUM}")] = None
+    discounts: Annotated[Discounts | None, _DISCOUNTS] = None
+    tax_lines: Annotated[TaxLines | None, _TAX_LINES] = None
+    prices_include_tax: Annotated[bool | None, _PRICES_INCLUDE_TAX] = None
     total: Money | None = None
     shipping_address: OrderAddress | None = None
     billing_address: OrderAddress | None = None
@@ -158,9 +143,9 @@ class OrderChanges(msgspec.Struct, forbid_unknown_fields=True):
     shipping_total: Money | UnsetType = UNSET
     discount_total: Money | UnsetType = UNSET
     tax_total: Money | UnsetType = UNSET
-    discounts: Discounts | UnsetType | None = UNSET
-    tax_lines: TaxLines | UnsetType | None = UNSET
-    prices_include_tax: PricesIncludeTax | UnsetType = UNSET
+    discounts: Annotated[Discounts | UnsetType | None, _DISCOUNTS] = UNSET
+    tax_lines: Annotated[TaxLines | UnsetType | None, _TAX_LINES] = UNSET
+    prices_include_tax: Annotated[bool | UnsetType, _PRICES_INCLUDE_TAX] = UNSET
     shipping_method: Short | UnsetType | None = UNSET
     payment_method: Short | UnsetType | None = UNSET
     note: Long | UnsetType | None = UNSET
@@ -216,8 +201,8 @@ class LineChanges(msgspec.Struct, forbid_unknown_fields=True):
     unit_price: Money | UnsetType = UNSET
     discount_total: Money | UnsetType = UNSET
     tax_total: Money | UnsetType = UNSET
-    discounts: Discounts | UnsetType | None = UNSET
-    tax_lines: TaxLines | UnsetType | None = UNSET
+    discounts: Annotated[Discounts | UnsetType | None, _DISCOUNTS] = UNSET
+    tax_lines: Annotated[TaxLines | UnsetType | None, _TAX_LINES] = UNSET
     metadata: MetadataChanges | UnsetType | None = UNSET
 
 

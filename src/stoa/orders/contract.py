@@ -91,7 +91,7 @@ class Tracking(msgspec.Struct):
 
 
 Rate = Annotated[
-    Percent,
+    Percent | None,
     Meta(description="The tax rate in percent, such as `19.00`; null if there is none. Stoa does not apply it."),
 ]
 DiscountValue = Annotated[
@@ -109,7 +109,7 @@ class TaxLine(msgspec.Struct):
     """One tax on a line item, or on the order as a whole, such as the tax on shipping."""
 
     title: Annotated[str, Meta(description="The name of the tax for people, such as `VAT`.")]
-    rate: Rate | None
+    rate: Rate
     amount: Annotated[Money, Meta(description="The amount of the tax.")]
 
 

@@ -72,7 +72,8 @@ class LineState(msgspec.Struct):
 
     @property
     def total(self) -> int:
-        return self.cost - self.discount_total + (0 if self.prices_include_tax else self.tax_total)
+        total = self.unit_price * self.quantity - self.discount_total
+        return total if self.prices_include_tax else total + self.tax_total
 
     @property
     def open_quantity(self) -> int:
@@ -124,12 +125,15 @@ class OrderState(msgspec.Struct, kw_only=True):
 
     @property
     def subtotal(self) -> int:
-        return sum(line.total for line in self.lines)
+        return sum([line.total for line in self.lines])
 
     @property
     def total(self) -> int:
-        added = 0 if self.prices_include_tax else self.tax_total
-        return self.subtotal - self.discount_total + self.shipping_total + added
+        return self.total_of(self.subtotal)
+
+    def total_of(self, subtotal: int) -> int:
+        total = subtotal - self.discount_total + self.shipping_total
+        return total if self.prices_include_tax else total + self.tax_total
 
     @property
     def amount_due(self) -> int:
@@ -214,10 +218,14 @@ def purchase(order: OrderState, digits: int) -> dict[str, Any]:
     def text(minor: int) -> str:
         return money.to_text(minor, digits)
 
-    lines = order.lines
-    items_discount, items_tax = sum(line.discount_total for line in lines), sum(line.tax_total for line in lines)
+    items = items_discount = items_tax = 0
+    for line in order.lines:
+        items += line.unit_price * line.quantity
+        items_discount += line.discount_total
+        items_tax += line.tax_total
     discount, shipping, tax = text(order.discount_total), text(order.shipping_total), text(order.tax_total)
-    total = text(order.total)
+    subtotal = order.subtotal
+    total = text(order.total_of(subtotal))
     return {
         "number": order.number,
         "external_id": order.external_id,
@@ -228,7 +236,7 @@ def purchase(order: OrderState, digits: int) -> dict[str, Any]:
         "allowed_transitions": TRANSITIONS[order.status],
         "currency": order.currency,
         "customer_id": order.customer_id,
-        "subtotal": text(order.subtotal),
+        "subtotal": text(subtotal),
         "discount_total": discount,
         "shipping_total": shipping,
         "tax_total": tax,
@@ -239,7 +247,7 @@ def purchase(order: OrderState, digits: int) -> dict[str, Any]:
         "balance": text(order.balance),
         "prices_include_tax": order.prices_include_tax,
         "totals": {
-            "items": text(sum(line.cost for line in lines)),
+            "items": text(items),
             "items_discount": text(items_discount),
             "items_tax": text(items_tax),
             "shipping": shipping,

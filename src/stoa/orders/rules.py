@@ -222,10 +222,8 @@ def sum_faults(
     if faults:
         return faults
     computed = order.total
-    if (
-        sum(line.cost + line.tax_total for line in order.lines) + order.shipping_total + order.tax_total
-        >= money.LARGEST
-    ):
+    gross = sum([line.cost + line.tax_total for line in order.lines])
+    if gross + order.shipping_total + order.tax_total >= money.LARGEST:
         at = first_sent(sent, "/line_items", "/quantity", "/unit_price", "/shipping_total", "/tax_lines", "/tax_total")
         return [Fault(at, "out_of_range", "makes the order cost more than the largest amount that Stoa can store")]
     if computed < 0:
