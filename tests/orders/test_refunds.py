@@ -312,3 +312,16 @@ async def test_fulfillments_and_refunds_cannot_be_patched(store: SampleStore) ->
     answer = await store.patch(order, fulfillments=[], refunds=[{"id": 1}])
     assert sorted(codes(answer)) == [("/fulfillments", "read_only_field"), ("/refunds", "read_only_field")]
     assert "PUT /orders/{order_id}/status" in answer.json()["errors"][0]["detail"]
+
+
+async def test_a_custom_line_item_is_returned_by_a_refund_without_moving_stock(store: SampleStore) -> None:
+    wrapping = {"name": "Gift wrapping", "unit_price": "4.00", "quantity": 2, "requires_shipping": False}
+    lines = [wrapping, {"sku": "TEA", "quantity": 1}]
+    order = await shipped(store, line_items=lines, prices_include_tax=True, tax_total="1.00")
+    assert [line["fulfilled_quantity"] for line in order["line_items"]] == [2, 1]
+    after = await refunded(store, order, line_items=of(order, 1, restock=True))
+    assert (after["refunds"][0]["amount"], after["line_items"][0]["returned_quantity"]) == ("4.00", 1)
+    assert (await store.stock("TEA"), [kind for kind, *_ in await store.ledger(order)]) == (
+        (9, 0),
+        ["reserve", "commit"],
+    )

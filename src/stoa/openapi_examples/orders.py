@@ -57,8 +57,6 @@ def resources() -> dict[str, Resource]:
     score, reasons = likeness(traits_of(placed), traits_of(placed)) or (0, [])
     return {
         "Order": _order(placed),
-        "Fulfillment": _order(_shipped())["fulfillments"][0],
-        "Refund": _order(_refunded())["refunds"][0],
         "Comment": _comment(COMMENT_ID - 1, "status_change", None, {"status": ["pending", "processing"]}),
         "Duplicate": {
             "order_id": ORDER_ID + 3,
