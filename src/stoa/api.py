@@ -11,6 +11,7 @@ from stoa.orders.comments import routes as order_comments
 from stoa.orders.duplicates import routes as order_duplicates
 from stoa.orders.endpoints import routes as orders
 from stoa.orders.lines import routes as order_lines
+from stoa.orders.status import routes as order_status
 from stoa.products.endpoints import routes as products
 from stoa.products.variants import routes as variants
 from stoa.rest.endpoint import Endpoint
@@ -25,6 +26,7 @@ ENDPOINTS: list[Endpoint] = [
     *variants.endpoints,
     *inventory.endpoints,
     *orders.endpoints,
+    *order_status.endpoints,
     *order_lines.endpoints,
     *order_comments.endpoints,
     *order_duplicates.endpoints,

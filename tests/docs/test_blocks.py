@@ -79,6 +79,12 @@ COVERED = [
     Coverage("quickstart.md", "json", "", CALLS),
     Coverage("quickstart.md", "python javascript", "", FIRST_PROGRAMS),
     Coverage(
+        "refunds-returns-fulfillments.md",
+        "http json",
+        "",
+        "orders/test_guide.py::test_every_example_matches_the_response",
+    ),
+    Coverage(
         "webhooks.md",
         "http json",
         "",

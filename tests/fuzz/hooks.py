@@ -23,7 +23,7 @@ _STORE_CODES = {"unknown_sku", "unknown_variant", "unknown_customer", "unknown_e
 _STORE_CODES |= {"currency_mismatch", "total_mismatch", "metadata_limit", "address_limit", "invalid_money"}
 # and rules between fields, or formats that need a table, by pointer and by the text of the error.
 _RULES = [
-    ("required", r".*/(email|id|variant_id|status|since|number)", r"\bor\b|unless .+ is given"),
+    ("required", r".*/(email|id|variant_id|status|since|number|amount|tracking)", r"\bor\b|unless .+ is given"),
     # The required members of a batch item depend on its `op`.
     ("required", r"/items/\d+/(id|name|price|data)", r"is required"),
     ("required", r"/line_items/\d+/(name|unit_price)", r"is required for a custom line item"),
@@ -39,7 +39,14 @@ _RULES = [
     ("out_of_range", r"/until", r"must be later than since"),
     ("out_of_range", r"/amount_refunded", r"must not be sent unless payment_status is partially_refunded"),
     ("invalid_format", r".*/image_id", r"must be the id of one of the product's images"),
-    ("invalid_format", r"/(line_items/\d+/id|options/\d+/name)", r"must not be repeated|is the name of another option"),
+    (
+        "invalid_format",
+        r"(/refund)?/(line_items/\d+/(line_item_)?id|options/\d+/name)",
+        r"must not be repeated|is the name of another option",
+    ),
+    # The contents of the order limit its refunds.
+    ("not_found", r"/fulfillment_id|/refund/line_items/\d+/line_item_id", r"must be the id of a"),
+    ("out_of_range", r"/refund/.*", r"must (be (at most|false unless)|make the refund|not be more than the amount)"),
     ("not_found", r"/delivery_ids/\d+", r"is not a delivery of this subscription"),
     ("out_of_range", r".*/stock/on_hand", r"leaves less than zero available"),
     # The dictionary of events in schemathesis.toml may repeat an event, which the document forbids.

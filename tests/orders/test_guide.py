@@ -38,7 +38,10 @@ def assert_matches(shown: Any, real: Any, ids: dict[str, str]) -> None:
         assert shown == real
 
 
-@pytest.mark.parametrize(("guide", "responses"), [("order-lifecycle.md", 13), ("duplicates.md", 5)])
+@pytest.mark.parametrize(
+    ("guide", "responses"),
+    [("order-lifecycle.md", 13), ("refunds-returns-fulfillments.md", 10), ("duplicates.md", 5)],
+)
 async def test_every_example_matches_the_response(shop: Shop, guide: str, responses: int) -> None:
     store = await SampleStore(shop).add_products(TEA, POT)
     ids: dict[str, str] = {}

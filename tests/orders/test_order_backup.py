@@ -12,6 +12,7 @@ from stoa.access.console import Console
 from stoa.backup import invariants
 from stoa.backup.commands import backup, restore_backup
 from stoa.db.pool import Database
+from stoa.db.query import Query
 from stoa.settings import Settings
 from tests.orders.sample_store import ADA, SampleStore
 
@@ -61,3 +62,25 @@ async def test_an_order_with_inconsistent_amounts_is_found(store: SampleStore, w
     await store.shop.db.fetch(
         change, store.shop.store_id, order["id"], name + ':"[0-9.]+"', f'{name}:"{order[name[1:-1]]}"'
     )
+
+
+@pytest.mark.parametrize(
+    ("invariant", "wrong"),
+    [
+        (invariants.REFUNDS, ('"amount":"3.00"', '"amount":"2.00"')),
+        (invariants.REFUNDS, ('"amount_paid":"16.00"', '"amount_paid":"2.99"')),
+        (invariants.FULFILLMENTS, ('"quantity":1}', '"quantity":2}')),
+    ],
+)
+async def test_inconsistent_refunds_and_fulfillments_are_found(
+    store: SampleStore, invariant: Query[int], wrong: tuple[str, str]
+) -> None:
+    order = await store.place(("TEA", 2), status="processing", payment_status="paid")
+    line = {"id": order["line_items"][0]["id"], "quantity": 1}
+    await store.change_status(order, "shipped", line_items=[line], refund={"amount": "3.00"})
+    assert await invariant.one(store.shop.db) == 0
+    change = "UPDATE orders SET head = replace(head, $3, $4) WHERE store_id = $1 AND id = $2"
+    await store.shop.db.fetch(change, store.shop.store_id, order["id"], *wrong)
+    assert await invariant.one(store.shop.db) == 1
+    await store.shop.db.fetch(change, store.shop.store_id, order["id"], *reversed(wrong))
+    assert await invariant.one(store.shop.db) == 0

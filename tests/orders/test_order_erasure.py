@@ -22,7 +22,7 @@ NEST: dict[str, Any] = {
 }
 WORDS = (
     "wrenna", "nightjar", "2079460777", "owlhoot", "kestrelham", "ke5 7rl", "chirps at dusk", "beaklane", "plumage-1",
-    "parcel-of-wren", "hoots back",
+    "parcel-of-wren", "hoots back", "molts in may", "feathers everywhere",
 )  # fmt: skip
 
 
@@ -46,6 +46,10 @@ async def place_with_personal_data(store: SampleStore) -> dict[str, Any]:
         "/orders?dry_run=true", json={"line_items": lines[1:], "customer": WREN}, headers={"idempotency-key": "dry-1"}
     )
     await store.change_status(order, "shipped", tracking={"number": "parcel-of-wren"}, comment="Gone to Nightjar.")
+    further = {"number": "parcel-of-wren-2"}
+    await store.put_status(order, tracking=further, payment_status="paid", comment="Nightjar paid.")
+    refund = {"amount": "5.00", "reason": "Molts in May", "note": "Feathers everywhere."}
+    assert (await store.put_status(order, refund=refund)).status_code == 200
     return order
 
 
@@ -60,7 +64,7 @@ async def test_no_personal_data_of_an_erased_customer_remains(store: SampleStore
     copy = (await store.client.post(f"/orders/{order['id']}/duplicates", json={})).json()["data"]
     before = await traces(store.shop.db, WORDS)
     for column in (
-        "orders.person", "orders.lines", "orders.email", "orders.terms", "order_comments.body", "order_comments.changes",
+        "orders.person", "orders.lines", "orders.head", "orders.email", "orders.terms", "order_comments.body", "order_comments.changes",
         "events.data", "events.changes", "idempotency_keys.body",
     ):  # fmt: skip
         assert [each for each in before if each.startswith(column)], f"no trace in {column}"
@@ -77,9 +81,15 @@ async def test_no_personal_data_of_an_erased_customer_remains(store: SampleStore
         ("POT-B", "45.00", {}),
     ]
     assert left["version"] > sent["version"]
+    # Quantities and amounts stay: only what people wrote is gone.
+    assert [each["number"] for each in sent["tracking"]] == ["parcel-of-wren", "parcel-of-wren-2"]
+    assert left["fulfillments"] == [{**sent["fulfillments"][0], "tracking": None}]
+    assert left["refunds"] == [{**sent["refunds"][0], "reason": None, "note": None}]
+    assert (left["refunds"][0]["amount"], left["amount_refunded"]) == ("5.00", "5.00")
     assert [(await store.get(each))["contact"]["email"] for each in (guest, copy)] == [None, None]
     entries = await store.timeline(order)
     assert {entry["body"] for entry in entries if entry["type"] in ("comment", "status_change")} == {"[erased]"}
+    assert [each["amount"] for each in entries[1]["changes"]["refunds"][1]] == ["5.00"]
     page = (await store.client.get("/orders", params={"tag": "kept"})).json()
     assert [found["id"] for found in page["data"]] == [order["id"], copy["id"]]
 

@@ -145,7 +145,7 @@ async def test_fifty_concurrent_shipments_commit_stock_once(concurrent_shop: Sho
     answers = await run_concurrently(store.put_status(order, status="shipped") for _ in range(50))
     assert Counter(answer.status_code for answer in answers) == {200: 50}
     assert {answer.json()["data"]["version"] for answer in answers} == {2}
-    assert (await store.stock("TEA"), await store.event_names()) == ((7, 0), ["status_changed"])
+    assert (await store.stock("TEA"), await store.event_names()) == ((7, 0), ["status_changed", "fulfilled"])
 
 
 async def test_concurrent_cancelling_and_shipping_has_one_winner(concurrent_shop: Shop) -> None:

@@ -5,8 +5,11 @@ from typing import Any
 
 import pytest
 
+from stoa.accounts.ownership import give
+from stoa.db.pool import Database
+from stoa.settings import Settings
 from tests.portal.store_pages import place_order, rows
-from tests.support.people import User
+from tests.support.people import User, as_operator
 from tests.support.shops import MUG, SHIRT, Shop
 
 MAX_BYTES = 150_000
@@ -92,6 +95,50 @@ async def test_the_timeline_shows_all_changes(shop: Shop, maria: User, store_url
         maria.text,
     )
     assert maria.text.index("Picked by Ben.") < maria.text.index("Call <first>.")
+
+
+async def test_fulfillments_and_refunds_are_shown_and_a_viewer_sees_no_words_about_them(
+    shop: Shop, db: Database, settings: Settings, maria: User, zeno: User, store_url: str
+) -> None:
+    await shop.add(SHIRT)
+    placed = await place_order(
+        shop, line_items=[{"sku": "LS-S", "quantity": 3}], payment_status="paid", status="processing"
+    )
+    path, line = f"/orders/{placed['id']}", placed["line_items"][0]["id"]
+    for body in (
+        {"status": "shipped", "line_items": [{"id": line, "quantity": 1}], "tracking": {"number": "SN-<1>"}},
+        {"status": "shipped"},
+        {"status": "delivered", "fulfillment_id": 1},
+        {
+            "refund": {
+                "line_items": [{"line_item_id": line, "quantity": 1, "restock": True}],
+                "shipping_amount": "2.00",
+                "reason": "Torn <seam>",
+                "note": "Ada called.",
+            }
+        },
+    ):
+        assert (await shop.client.put(f"{path}/status", json=body)).status_code == 200
+    await maria.open(f"{store_url}{path}")
+    facts = (
+        "2 fulfillments",
+        "2 \N{MULTIPLICATION SIGN} Linen Shirt",
+        "Delivered",
+        "1 refund",
+        "61.00",
+        "Shipping",
+        "restocked",
+        "Refund 1",
+    )
+    for expected in (*facts, "Fulfillment 2", "Torn <seam>", "Ada called.", "SN-<1>"):
+        assert expected in maria.text, expected
+    assert "<seam>" not in maria.response.text
+    await give(as_operator(db, settings), zeno.email, store=shop.store.handle, role="viewer")
+    await zeno.open(f"{store_url}{path}")
+    for expected in (*facts, "Fulfillment 2"):
+        assert expected in zeno.text, expected
+    for hidden in ("Torn", "Ada called", "SN-"):
+        assert hidden not in zeno.text, hidden
 
 
 def link_to(placed: dict[str, Any]) -> str:

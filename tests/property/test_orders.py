@@ -1,9 +1,11 @@
 """Any sequence of order groups, moves, edits and adjustments, sent as HTTP calls, agrees with a plain model after each step."""
 
 import asyncio
+import itertools
 from collections import Counter
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from typing import Any
 
 import httpx
@@ -16,11 +18,15 @@ from hypothesis import strategies as st
 from tests.support.grouping import Submissions
 from tests.support.shops import Shop, api_client, open_shop
 
+from stoa import money
 from stoa.app import Application
 from stoa.db.pool import Database
 from stoa.settings import Settings
 
 SKUS = ("A", "B", "FREE")
+CURRENCIES = ("USD", "JPY", "KWD")  # with two, no and three fraction digits
+PRICE = 199  # of a unit, in minor units
+TAX = 1  # of a new line: a unit's share of the line's total is not a whole number of minor units
 WAYS = {
     "draft": "pending processing cancelled",
     "pending": "processing on_hold cancelled",
@@ -74,14 +80,58 @@ PAY = st.tuples(st.just("pay"), ANY)
 EDIT = st.tuples(st.just("edit"), ANY, st.integers(0, 2), st.integers(0, 5))
 ADD = st.tuples(st.just("add"), ANY, st.sampled_from(SKUS), SOME, st.booleans())
 COPY = st.tuples(st.just("copy"), ANY, st.sampled_from(["draft", "pending"]))
+# A refund of units of a line, with shipping, perhaps with an amount of its own; and the older form with the sum of refunds.
+REFUND = st.tuples(
+    st.just("refund"), ANY, st.integers(0, 2), SOME, st.booleans(), st.sampled_from([0, 0, 7]),
+    st.sampled_from([None, None, None, 1, 150, 10_000]),
+)  # fmt: skip
+REPAY = st.tuples(st.just("repay"), ANY, st.sampled_from([None, 1, 250]))
+DELIVER = st.tuples(st.just("deliver"), ANY, st.integers(1, 3))
 ADJUST = st.tuples(st.just("adjust"), st.sampled_from(SKUS), st.integers(-3, 5))
 # A story begins with a group of orders, because the other steps need one.
-STEPS = st.tuples(GROUP, st.lists(st.one_of(GROUP, MOVE, MOVE, RACE, PART, PAY, EDIT, ADD, COPY, ADJUST), max_size=6))
+STEPS = st.tuples(
+    GROUP,
+    st.lists(
+        st.one_of(GROUP, MOVE, MOVE, RACE, PART, REFUND, REPAY, DELIVER, PAY, EDIT, ADD, COPY, ADJUST), max_size=6
+    ),
+)
+# What happens to one order after it is paid: it is shipped, delivered, returned and refunded in parts.
+SOLD = st.builds(
+    New,
+    status=st.sampled_from(["processing"]),
+    paid=st.sampled_from([True]),
+    lines=st.sampled_from([(("A", 3),), (("FREE", 2), ("A", 4)), (("A", 1), ("B", 3))]),
+)
+FEW = st.integers(1, 2)
+SHIP = st.one_of(
+    st.tuples(st.just("part"), st.just(0), st.sampled_from(["shipped"]), st.integers(0, 1), FEW),
+    st.tuples(st.just("move"), st.just(0), st.sampled_from(["shipped"]), st.booleans()),
+)
+REFUND_PART = st.tuples(
+    st.just("refund"), st.just(0), st.integers(0, 1), FEW, st.booleans(), st.sampled_from([0, 7]),
+    st.sampled_from([None, None, 1, 150, 900]),
+)  # fmt: skip
+NEXT = st.one_of(
+    SHIP,
+    st.tuples(st.just("part"), st.just(0), st.sampled_from(["returned"]), st.integers(0, 1), FEW),
+    st.tuples(st.just("deliver"), st.just(0), FEW),
+    st.tuples(
+        st.just("move"), st.just(0), st.sampled_from(["delivered", "completed", "returned", "cancelled"]), st.booleans()
+    ),
+    REFUND_PART,
+    REFUND_PART,
+    st.tuples(st.just("repay"), st.just(0), st.sampled_from([250, 700, None])),
+    st.tuples(st.just("edit"), st.just(0), st.integers(0, 1), st.integers(0, 5)),
+)
+AFTER = st.tuples(SHIP, st.lists(NEXT, min_size=3, max_size=9))
 
 Step = tuple[Any, ...]
 
 
 # --- the model -----------------------------------------------------------------------------------------------------
+
+
+_keys = itertools.count(1)
 
 
 @dataclass
@@ -90,6 +140,26 @@ class Line:
     quantity: int
     sent: int = 0
     back: int = 0
+    tax: int = TAX
+    refunded: int = 0  # units
+    key: int = field(default_factory=lambda: next(_keys))
+
+    @property
+    def total(self) -> int:
+        return PRICE * self.quantity + self.tax
+
+    def share(self, units: int) -> int:
+        """The part of the total for the next units."""
+        upto = self.refunded + units
+        return self.total * upto // self.quantity - self.total * self.refunded // self.quantity
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """A fulfillment: the units of each line."""
+
+    units: tuple[tuple[int, int], ...]
+    arrived: bool = False
 
 
 @dataclass
@@ -101,12 +171,24 @@ class Placed:
     customer: bool = False
     external_id: int | None = None
     version: int = 1
-    units_paid: int = 0
+    amount_paid: int = 0
+    refunds: list[int] = field(default_factory=list[int])
+    parcels: list[Parcel] = field(default_factory=list[Parcel])
     suspects: set[int] = field(default_factory=set[int])
 
     def __post_init__(self) -> None:
-        if self.paid and not self.units_paid:
-            self.units_paid = self.basket().total()
+        if self.paid and not self.amount_paid:
+            self.amount_paid = self.total
+
+    @property
+    def total(self) -> int:
+        return sum(line.total for line in self.lines)
+
+    @property
+    def payment_status(self) -> str:
+        if not self.refunds:
+            return "paid" if self.paid else "unpaid"
+        return "refunded" if sum(self.refunds) == self.amount_paid else "partially_refunded"
 
     def basket(self) -> Counter[str]:
         units: Counter[str] = Counter()
@@ -245,22 +327,25 @@ class Model:
             raise Refused("order_not_paid")
         order.version += 1
         if status in ("shipped", "completed"):
-            for line, units in [part] if part else [(each, each.quantity - each.sent) for each in order.lines]:
+            sent = [part] if part else [(each, each.quantity - each.sent) for each in order.lines]
+            for line, units in sent:
                 if units > line.quantity - line.sent:
                     raise Refused("validation_failed")
                 line.sent += units
                 self.on_hand[line.sku] -= units
+            if any(units for _, units in sent):
+                order.parcels.append(Parcel(tuple((line.key, units) for line, units in sent if units)))
             if any(line.sent < line.quantity for line in order.lines):
                 return
         if status == "returned":
-            for line, units in [part] if part else [(each, each.sent - each.back) for each in order.lines]:
-                if units > line.sent - line.back:
-                    raise Refused("validation_failed")
-                line.back += units
-                self.on_hand[line.sku] += units if restock else 0
-            if not allowed or any(line.back < line.sent for line in order.lines):
-                return
+            self.take_back(
+                order, [part] if part else [(each, each.sent - each.back) for each in order.lines], restock=restock
+            )
+            return
         order.status = status
+        if status in ("delivered", "completed"):
+            order.parcels = [replace(parcel, arrived=True) for parcel in order.parcels]
+        self.arrive(order)
         if status == "cancelled":
             for other in order.suspects:
                 self.orders[other].suspects.discard(number)
@@ -268,12 +353,66 @@ class Model:
             order.suspects = set()
         self.check()
 
+    def take_back(self, order: Placed, units_of: Sequence[tuple[Line, int]], *, restock: bool) -> None:
+        for line, units in units_of:
+            if units > line.sent - line.back:
+                raise Refused("validation_failed")
+            line.back += units
+            self.on_hand[line.sku] += units if restock else 0
+        if "returned" in WAYS[order.status] and all(line.back == line.sent for line in order.lines):
+            order.status = "returned"
+
+    def arrive(self, order: Placed) -> None:
+        if order.status == "shipped" and all(parcel.arrived for parcel in order.parcels):
+            order.status = "delivered"
+
+    def deliver(self, number: int, parcel_id: int) -> None:
+        order = self.orders[number]
+        if parcel_id > len(order.parcels):
+            raise Refused("validation_failed")
+        if not order.parcels[parcel_id - 1].arrived:
+            order.parcels[parcel_id - 1] = replace(order.parcels[parcel_id - 1], arrived=True)
+            order.version += 1
+            self.arrive(order)
+
+    def refund(self, number: int, index: int, units: int, restock: bool, shipping: int, amount: int | None) -> None:
+        order = self.orders[number]
+        line = order.lines[index % len(order.lines)]
+        if units > line.quantity - line.refunded or (restock and units > line.sent - line.back):
+            raise Refused("validation_failed")
+        whole = line.share(units) + shipping if amount is None else amount
+        if shipping > whole:
+            raise Refused("validation_failed")
+        if whole > order.amount_paid - sum(order.refunds):
+            raise Refused("refund_exceeds_payment")
+        order.refunds.append(whole)
+        line.refunded += units
+        order.version += 1
+        if restock:
+            self.take_back(order, [(line, units)], restock=True)
+
+    def repay(self, number: int, amount: int | None) -> None:
+        """Refund all, or up to an amount, by the payment status."""
+        order, before = self.orders[number], sum(self.orders[number].refunds)
+        wanted = "refunded" if amount is None else "partially_refunded"
+        ways = {"paid": ("partially_refunded", "refunded"), "partially_refunded": ("refunded",)}
+        if wanted != order.payment_status and wanted not in ways.get(order.payment_status, ()):
+            raise Refused("illegal_transition")
+        if amount is not None and not max(before, 1) <= amount < order.amount_paid:
+            raise Refused("validation_failed")
+        further = (order.amount_paid if amount is None else amount) - before
+        if further:
+            order.refunds.append(further)
+            order.version += 1
+
     def pay(self, number: int) -> None:
         """Pay the order, or the difference if it has grown since."""
         order = self.orders[number]
-        units = max(order.units_paid, order.basket().total())
-        order.version += (order.paid, order.units_paid) != (True, units)
-        order.paid, order.units_paid = True, units
+        if order.refunds:
+            raise Refused("illegal_transition")
+        amount = max(order.amount_paid, order.total)
+        order.version += (order.paid, order.amount_paid) != (True, amount)
+        order.paid, order.amount_paid = True, amount
 
     def edit(self, number: int, index: int, units: int) -> None:
         order = self.orders[number]
@@ -296,7 +435,7 @@ class Model:
             raise Refused("order_not_editable")
         twin = next((line for line in order.lines if merge and line.sku == sku and not line.sent), None)
         if twin is None:
-            order.lines.append(Line(sku, units))
+            order.lines.append(Line(sku, units, tax=0))
         else:
             twin.quantity += units
         order.version += 1
@@ -304,7 +443,7 @@ class Model:
 
     def copy(self, number: int, status: str) -> None:
         original = self.orders[number]
-        lines = [Line(line.sku, line.quantity) for line in original.lines]
+        lines = [Line(line.sku, line.quantity, tax=line.tax) for line in original.lines]
         self.orders.append(Placed(status, paid=False, lines=lines, buyer=original.buyer, customer=original.customer))
         self.check()
 
@@ -321,11 +460,11 @@ class Model:
 
 @dataclass
 class Service:
-    """Two workers on one database. The first one's groups are deterministic."""
+    """Two workers on one database, and a store in each currency. The first worker's groups are deterministic."""
 
-    shop: Shop
+    shops: dict[str, Shop]
     submissions: Submissions
-    other_worker: httpx.AsyncClient
+    other_workers: dict[str, httpx.AsyncClient]
 
 
 @dataclass
@@ -333,12 +472,16 @@ class Desk:
     """A story's calls, with SKUs, buyers, external ids and keys of its own, so that stories share only a store."""
 
     service: Service
+    currency: str
     story: int
     ids: list[int] = field(default_factory=list[int])
 
     @property
     def shop(self) -> Shop:
-        return self.service.shop
+        return self.service.shops[self.currency]
+
+    def amount(self, minor: int) -> str:
+        return money.to_text(minor, money.digits(self.currency))
 
     def sku(self, name: str) -> str:
         return f"{name}-{self.story}"
@@ -356,7 +499,9 @@ class Desk:
             for sku in SKUS
         ]
         options = [{"name": "Kind", "values": names}]
-        await self.shop.add({"name": f"Story {self.story}", "price": "2.00", "options": options, "variants": variants})
+        await self.shop.add(
+            {"name": f"Story {self.story}", "price": self.amount(PRICE), "options": options, "variants": variants}
+        )
 
     def email(self, buyer: int) -> str:
         return f"buyer-{buyer}-{self.story}@example.com"
@@ -365,7 +510,9 @@ class Desk:
         body: dict[str, Any] = {
             "status": new.status,
             "payment_status": "paid" if new.paid else "unpaid",
-            "line_items": [{"sku": self.sku(sku), "quantity": units} for sku, units in new.lines],
+            "line_items": [
+                {"sku": self.sku(sku), "quantity": units, "tax_total": self.amount(TAX)} for sku, units in new.lines
+            ],
             "reject_suspected_duplicates": new.rejects,
         }
         if new.buyer is not None:
@@ -395,9 +542,23 @@ class Desk:
             body: dict[str, Any] = {"status": given[1], "restock": given[2]}
         elif kind == "part":
             body = {"status": given[1], "line_items": [{"id": await self.line(number, given[2]), "quantity": given[3]}]}
+        elif kind == "deliver":
+            body = {"status": "delivered", "fulfillment_id": given[1]}
+        elif kind == "refund":
+            body = {"refund": await self.refund(number, *given[1:])}
+        elif kind == "repay" and given[1] is not None:
+            body = {"payment_status": "partially_refunded", "amount_refunded": self.amount(given[1])}
         else:
-            body = {"payment_status": "paid"}
+            body = {"payment_status": "refunded" if kind == "repay" else "paid"}
         return await client.put(f"{path}/status", json=body)
+
+    async def refund(
+        self, number: int, index: int, units: int, restock: bool, shipping: int, amount: int | None
+    ) -> dict[str, Any]:
+        line = {"line_item_id": await self.line(number, index), "quantity": units, "restock": restock}
+        amounts = {"shipping_amount": shipping or None, "amount": amount}
+        sent = {name: self.amount(minor) for name, minor in amounts.items() if minor is not None}
+        return {"line_items": [line], **sent}
 
     async def line(self, number: int, index: int) -> int:
         lines = (await self.shop.client.get(f"/orders/{self.ids[number]}")).json()["data"]["line_items"]
@@ -433,7 +594,7 @@ async def run_group(desk: Desk, model: Model, news: Sequence[New]) -> None:
 async def run_race(desk: Desk, model: Model, news: Sequence[New]) -> None:
     """Orders at two workers at once: whichever wins, no unit is sold twice and refusals leave nothing."""
     bought = [New(new.status, new.paid, new.lines) for new in news]
-    clients = [desk.shop.client, desk.service.other_worker]
+    clients = [desk.shop.client, desk.service.other_workers[desk.currency]]
     calls: list[Coroutine[Any, Any, httpx.Response]] = [
         desk.place(new, clients[index % 2]) for index, new in enumerate(bought)
     ]
@@ -467,7 +628,16 @@ async def run_change(desk: Desk, model: Model, kind: str, given: Sequence[Any]) 
 
 
 def copied(model: Model) -> Model:
-    orders = [replace(o, lines=[replace(x) for x in o.lines], suspects=set(o.suspects)) for o in model.orders]
+    orders = [
+        replace(
+            o,
+            lines=[replace(x) for x in o.lines],
+            refunds=list(o.refunds),
+            parcels=list(o.parcels),
+            suspects=set(o.suspects),
+        )
+        for o in model.orders
+    ]
     return Model(Counter(model.on_hand), orders, dict(model.keys), set(model.customers))
 
 
@@ -489,7 +659,7 @@ ORDERS = """
              ORDER BY position DESC LIMIT 1)
       FROM unnest($2::bigint[]) WITH ORDINALITY AS t (id, n) JOIN orders o ON o.store_id = $1 AND o.id = t.id ORDER BY t.n"""
 CUSTOMERS = """
-    SELECT email, orders_count, rfc3339(last_order_at) FROM customers WHERE store_id = $1 AND email = ANY($2::text[])"""
+    SELECT email, orders_count, rfc3339(last_order_at), total_spent FROM customers WHERE store_id = $1 AND email = ANY($2::text[])"""
 
 
 async def assert_stock(desk: Desk, model: Model) -> None:
@@ -500,6 +670,36 @@ async def assert_stock(desk: Desk, model: Model) -> None:
         sku = skus[name]
         assert (on_hand, held) == (model.on_hand[sku], reserved[sku])
         assert (moved, promised) == (on_hand, held)
+
+
+def assert_money(desk: Desk, order: Placed, shown: dict[str, Any]) -> None:
+    """Refunds add up to the refunded amount, their lines to each refund, and nothing exceeds the payment."""
+    refunded = sum(order.refunds)
+    assert [refund["amount"] for refund in shown["refunds"]] == [desk.amount(each) for each in order.refunds]
+    assert (shown["total"], shown["amount_paid"]) == (desk.amount(order.total), desk.amount(order.amount_paid))
+    assert (shown["amount_refunded"], shown["payment_status"]) == (desk.amount(refunded), order.payment_status)
+    assert shown["balance"] == desk.amount(order.total - order.amount_paid + refunded)
+    assert refunded <= order.amount_paid
+    for refund in shown["refunds"]:
+        parts = [refund["shipping_amount"], *(line["amount"] for line in refund["line_items"])]
+        assert not refund["line_items"] or sum(map(Decimal, parts)) == Decimal(refund["amount"])
+
+
+def assert_fulfillments(order: Placed, shown: dict[str, Any]) -> None:
+    """Fulfillments are those of the model, and add up to the shipped units of each line."""
+    ids = {line.key: each["id"] for line, each in zip(order.lines, shown["line_items"], strict=True)}
+    assert [
+        ([(line["line_item_id"], line["quantity"]) for line in each["line_items"]], each["status"])
+        for each in shown["fulfillments"]
+    ] == [
+        ([(ids[key], units) for key, units in parcel.units], "delivered" if parcel.arrived else "shipped")
+        for parcel in order.parcels
+    ]
+    shipped: Counter[int] = Counter()
+    for each in shown["fulfillments"]:
+        shipped.update({line["line_item_id"]: line["quantity"] for line in each["line_items"]})
+    assert all(line["fulfilled_quantity"] == shipped[line["id"]] for line in shown["line_items"])
+    assert [each["id"] for each in shown["fulfillments"]] == list(range(1, len(order.parcels) + 1))
 
 
 async def assert_orders(desk: Desk, model: Model) -> None:
@@ -519,21 +719,21 @@ async def assert_orders(desk: Desk, model: Model) -> None:
         assert (status, version, suspects) == (order.status, order.version, len(order.suspects))
         assert versions == list(range(1, version + 1))  # every version has its event, and the last one shows the order
         assert msgspec.json.decode(last_event) == shown
-        units = order.basket().total()
-        assert shown["total"] == f"{2 * units}.00"
-        assert shown["balance"] == f"{2 * (units - order.units_paid)}.00"
+        assert_money(desk, order, shown)
+        assert_fulfillments(order, shown)
         assert all(back <= sent <= quantity for quantity, sent, back in stored)
         placed_at.append(shown["placed_at"])
     emails = {desk.email(buyer): buyer for buyer in (0, 1)}
     customers = await desk.shop.db.fetch(CUSTOMERS, desk.shop.store_id, list(emails))
     assert {emails[email] for email, *_ in customers} == model.customers
-    for email, orders_count, last_order_at in customers:
+    for email, orders_count, last_order_at, total_spent in customers:
         counted = [
-            at
+            (at, order.amount_paid - sum(order.refunds))
             for order, at in zip(model.orders, placed_at, strict=True)
             if order.customer and order.buyer == emails[email] and order.status not in ("draft", "cancelled")
         ]
-        assert (orders_count, last_order_at) == (len(counted), max(counted, default=None))
+        assert (orders_count, last_order_at) == (len(counted), max((at for at, _ in counted), default=None))
+        assert total_spent == sum(spent for _, spent in counted)
 
 
 @pytest.fixture(scope="module")
@@ -541,11 +741,11 @@ async def service(settings: Settings, db: Database) -> AsyncIterator[Service]:
     with pytest.MonkeyPatch.context() as monkeypatch:
         submissions = Submissions(monkeypatch)
         workers = [Application(settings) for _ in range(2)]
-        shop = await open_shop(workers[0], db)
-        client = api_client(workers[1], shop.store.handle, shop.token)
-        yield Service(shop, submissions, client)
-        await shop.client.aclose()
-        await client.aclose()
+        shops = {currency: await open_shop(workers[0], db, currency=currency) for currency in CURRENCIES}
+        clients = {currency: api_client(workers[1], shop.store.handle, shop.token) for currency, shop in shops.items()}
+        yield Service(shops, submissions, clients)
+        for client in [*clients.values(), *(shop.client for shop in shops.values())]:
+            await client.aclose()
         for worker in workers:
             await worker.close()
 
@@ -554,14 +754,11 @@ _stories = iter(range(1, 10**9))
 MANY = max(500, 5 * hypothesis.settings.default.max_examples)  # pyright: ignore[reportOptionalMemberAccess]
 
 
-@pytest.mark.timeout(1_800)
-@example_settings(max_examples=MANY)
-@given(steps=STEPS)
-async def test_orders_and_stock_agree_with_their_model(service: Service, steps: tuple[Step, list[Step]]) -> None:
-    desk = Desk(service, next(_stories))
+async def run_story(service: Service, currency: str, steps: Sequence[Step]) -> None:
+    desk = Desk(service, currency, next(_stories))
     await desk.stock_up()
     model = Model()
-    for kind, *given_values in [steps[0], *steps[1]]:
+    for kind, *given_values in steps:
         if kind == "group":
             await run_group(desk, model, *given_values)
         elif kind == "race":
@@ -572,3 +769,21 @@ async def test_orders_and_stock_agree_with_their_model(service: Service, steps: 
             model = await run_change(desk, model, kind, given_values)
         await assert_stock(desk, model)
         await assert_orders(desk, model)
+
+
+@pytest.mark.timeout(1_800)
+@example_settings(max_examples=MANY)
+@given(currency=st.sampled_from(CURRENCIES), steps=STEPS)
+async def test_orders_and_stock_agree_with_their_model(
+    service: Service, currency: str, steps: tuple[Step, list[Step]]
+) -> None:
+    await run_story(service, currency, [steps[0], *steps[1]])
+
+
+@pytest.mark.timeout(1_800)
+@example_settings(max_examples=MANY // 5)
+@given(currency=st.sampled_from(CURRENCIES), sold=SOLD, steps=AFTER)
+async def test_shipments_returns_and_refunds_agree_with_their_model(
+    service: Service, currency: str, sold: New, steps: tuple[Step, list[Step]]
+) -> None:
+    await run_story(service, currency, [("group", [sold]), steps[0], *steps[1]])

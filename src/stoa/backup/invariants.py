@@ -61,6 +61,24 @@ SUMS = Query(
            OR document ->> 'total' <> document #>> '{totals,total}'""",
     unbound=_EVERY_STORE,
 )
+REFUNDS = Query(
+    int,
+    """SELECT count(*) FROM (SELECT ('{' || substr(head, 2) || '}')::json AS document FROM orders) o
+        WHERE (document ->> 'amount_refunded')::numeric
+              <> (SELECT coalesce(sum((refund ->> 'amount')::numeric), 0) FROM json_array_elements(document -> 'refunds') AS refund)
+           OR (document ->> 'amount_refunded')::numeric > (document ->> 'amount_paid')::numeric""",
+    unbound=_EVERY_STORE,
+)
+FULFILLMENTS = Query(
+    int,
+    """SELECT count(*) FROM order_lines l LEFT JOIN (
+           SELECT o.store_id, o.id AS order_id, (part ->> 'line_item_id')::bigint AS id, sum((part ->> 'quantity')::bigint) AS shipped
+             FROM orders o, json_array_elements(('{' || substr(o.head, 2) || '}')::json -> 'fulfillments') AS fulfillment,
+                  json_array_elements(fulfillment -> 'line_items') AS part
+            GROUP BY 1, 2, 3) f ON f.store_id = l.store_id AND f.order_id = l.order_id AND f.id = l.id
+        WHERE l.fulfilled_quantity <> coalesce(f.shipped, 0)""",
+    unbound=_EVERY_STORE,
+)
 CHAINS = Query(int, "SELECT DISTINCT store_id FROM audit_entries ORDER BY 1", unbound=_EVERY_STORE)
 
 _COUNTED = {
@@ -70,6 +88,8 @@ _COUNTED = {
     "reserved stock equals the open quantity of orders": RESERVED,
     "every line item belongs to an order": LINES,
     "the totals of orders add up": SUMS,
+    "refunds add up and do not exceed payments": REFUNDS,
+    "fulfillments add up to the shipped units": FULFILLMENTS,
 }
 
 

@@ -10,7 +10,8 @@ from stoa.access.operator import Operator
 from stoa.db.pool import Database
 from stoa.db.query import Executor
 from stoa.orders.bodies import NewOrder, StatusChange
-from stoa.orders.endpoints import create_order, update_order_status
+from stoa.orders.endpoints import create_order
+from stoa.orders.status import update_order_status
 from stoa.rest.body import convert, parse
 from stoa.rest.request import Call, NamedOperator, Store
 
@@ -39,8 +40,14 @@ def _call(operator: Operator, store: Store, db: Executor) -> Call:
 
 
 def _body_of(move: dict[str, Any], order: dict[str, Any]) -> dict[str, Any]:
-    """A status change as a request body; `first_line_only` becomes the id and quantity of the first line item."""
-    if not move.pop("first_line_only", False):
-        return move
+    """A status change as a request body.
+
+    `first_line_only` becomes the id and quantity of the first line item; `first_line` of a refund is a number of its units.
+    """
     line = order["line_items"][0]
-    return {**move, "line_items": [{"id": line["id"], "quantity": line["quantity"]}]}
+    if move.pop("first_line_only", False):
+        move["line_items"] = [{"id": line["id"], "quantity": line["quantity"]}]
+    refund = move.get("refund", {})
+    if "first_line" in refund:
+        refund["line_items"] = [{"line_item_id": line["id"], "quantity": refund.pop("first_line")}]
+    return move

@@ -3,8 +3,11 @@
 from decimal import Decimal
 from typing import Any
 
+import msgspec
+
 from stoa import money
 from stoa.db.documents import head_of
+from stoa.events.outbox import Actor, Event
 from stoa.openapi_examples.customers import CUSTOMER_ID
 from stoa.openapi_examples.fixtures import (
     APP_ID,
@@ -22,11 +25,12 @@ from stoa.openapi_examples.fixtures import (
 from stoa.openapi_examples.products import shirt
 from stoa.orders import examples
 from stoa.orders.amounts import change_amounts, new_amounts
-from stoa.orders.bodies import LineChanges, NewCopy, NewOrder, OrderChanges
+from stoa.orders.bodies import LineChanges, NewCopy, NewOrder, NewRefund, OrderChanges, Portion
 from stoa.orders.documents import NO_CONTACT, OrderState, document_of
 from stoa.orders.draft import Offers, price, snapshot
 from stoa.orders.duplicates import copy_of
 from stoa.orders.events import (
+    Changes,
     OrderCommentCreated,
     OrderCreated,
     OrderDuplicated,
@@ -34,7 +38,9 @@ from stoa.orders.events import (
     differences,
     events_of,
 )
+from stoa.orders.fulfillments import deliver, track
 from stoa.orders.queries import Offer
+from stoa.orders.refunds import Occasion, refund
 from stoa.orders.rules import change_payment, change_status, likeness, traits_of
 from stoa.products.documents import minor
 from stoa.rest.body import convert
@@ -43,6 +49,7 @@ from stoa.rest.patch import merge
 ORDER_ID, NUMBER, LINE_ID, COMMENT_ID = 512, 1042, 1801, 9120
 PATH_PARAMETERS = {"order_id": ORDER_ID, "line_item_id": LINE_ID}
 _SOURCE = {"app_id": APP_ID, "name": APP_NAME}
+_OCCASION = Occasion(UPDATED_AT, Actor("app", APP_ID))
 
 
 def resources() -> dict[str, Resource]:
@@ -77,7 +84,7 @@ def responses() -> Responses:
 
 def events() -> Events:
     """The slice derives them: each change below yields the events that the same change yields in a store."""
-    before, placed, copied = document_of(_placed(), STORE.digits), _order(_placed()), _order(_copied())
+    placed, copied = _order(_placed()), _order(_copied())
     changes = {"suspected_duplicates_count": [0, 1]}
     suspected = {**placed, "suspected_duplicates_count": 1}
     return {
@@ -85,12 +92,22 @@ def events() -> Events:
         OrderCommentCreated.name: EventExample(COMMENT_ID, 1, _new_comment()),
         OrderDuplicated.name: EventExample(copied["id"], 1, copied, {"duplicate_of": [None, ORDER_ID]}),
         OrderDuplicateSuspected.name: EventExample(ORDER_ID, 1, suspected, changes),
+        # An event of several changes is shown with the last of them.
         **{
-            event.name: EventExample(ORDER_ID, 2, _order(order, version=2), changes)
-            for order in (_changed(), _paid(), _extended())
-            for event, changes in events_of(differences(before, document_of(order, STORE.digits)))
+            event.name: EventExample(ORDER_ID, version, _order(order, version), changes)
+            for version, before, order in (
+                (4, _shipped(), _delivered()),
+                (3, _paid(), _shipped()),
+                (3, _paid(), _refunded()),
+                *((2, _placed(), order) for order in (_changed(), _paid(), _extended())),
+            )
+            for event, changes in _events_between(before, order)
         },
     }
+
+
+def _events_between(before: OrderState, order: OrderState) -> list[tuple[type[Event], Changes]]:
+    return events_of(differences(document_of(before, STORE.digits), document_of(order, STORE.digits)))
 
 
 # --- the order in different states ---------------------------------------------------------------------------------
@@ -160,6 +177,27 @@ def _paid() -> OrderState:
     order, patch = _placed(), examples.STATUS_CHANGE
     change_payment(order, patch["payment_status"], None)
     change_status(order, patch["status"], [], UPDATED_AT, None)
+    return order
+
+
+def _shipped() -> OrderState:
+    """The first line item is shipped."""
+    order = _paid()
+    change_status(order, "shipped", [Portion(LINE_ID, order.lines[0].quantity)], UPDATED_AT, None)
+    track(order, examples.TRACKING, UPDATED_AT, fulfillment_id=1, shipped_now=True)
+    return order
+
+
+def _delivered() -> OrderState:
+    order = _shipped()
+    deliver(order, UPDATED_AT, 1)
+    return order
+
+
+def _refunded() -> OrderState:
+    order, sent = _paid(), {**examples.REFUND, "line_items": [{"line_item_id": LINE_ID, "quantity": 1}]}
+    body = convert(sent, NewRefund, digits=STORE.digits)
+    refund(order, body, msgspec.structs.replace(_OCCASION, reason=body.reason, note=body.note), STORE.digits)
     return order
 
 

@@ -9,6 +9,7 @@ from stoa.customers.lookup import InlineCustomer
 from stoa.orders.contract import (
     LONGEST_WINDOW_HOURS,
     MOST_ENTRIES,
+    MOST_FULFILLMENTS,
     MOST_LINES,
     MOST_UNITS,
     WINDOW_HOURS,
@@ -158,6 +159,7 @@ _STATUS_ENDPOINT = "PUT /orders/{order_id}/status"
 # Fields that have an endpoint of their own.
 ORDER_ELSEWHERE = {
     **dict.fromkeys(("status", "payment_status", "tracking", "cancel_reason", "amount_refunded"), _STATUS_ENDPOINT),
+    **dict.fromkeys(("fulfillments", "refunds"), _STATUS_ENDPOINT),
     "line_items": "PATCH /orders/{order_id}/products/{line_item_id}",
 }
 
@@ -175,16 +177,69 @@ class Portion(msgspec.Struct, forbid_unknown_fields=True):
     quantity: Units
 
 
+class NewRefundLine(msgspec.Struct, forbid_unknown_fields=True):
+    """Units of a line item to refund."""
+
+    line_item_id: Annotated[Id, Meta(description="The id of a line item of the order. Send each at most once.")]
+    quantity: Annotated[
+        Units, Meta(description="The units to refund: at most the quantity of the line item minus refunded units.")
+    ]
+    restock: Annotated[
+        bool,
+        Meta(description="True returns the units, which must be shipped, to stock and counts them as returned."),
+    ] = False
+
+
+class NewRefund(msgspec.Struct, forbid_unknown_fields=True):
+    """A refund: units of line items, shipping, an amount, or several of these."""
+
+    line_items: Annotated[
+        list[NewRefundLine],
+        Meta(
+            max_length=MOST_LINES,
+            description="The units to refund. Their share of the line item's `total` is the amount unless you send one.",
+        ),
+    ] = []
+    shipping_amount: Annotated[Money, Meta(description="The part of the refund for shipping; 0 by default.")] | None = (
+        None
+    )
+    amount: (
+        Annotated[
+            Money,
+            Meta(
+                description="The whole refund, with `shipping_amount`. By default the amount of the line items plus `shipping_amount`."
+            ),
+        ]
+        | None
+    ) = None
+    reason: Annotated[str, Meta(max_length=255, description="Why the money is refunded, in a few words.")] | None = None
+    note: Annotated[str, Meta(max_length=5_000, description="A note for staff.")] | None = None
+
+
 class StatusChange(msgspec.Struct, forbid_unknown_fields=True):
-    """A change of the order's status, its payment status, or both. `line_items` ships or returns only a part. `partially_refunded` requires `amount_refunded`, the sum of all refunds."""
+    """A change of the order's status, its payment status, the tracking of a shipment, a refund, or several of these. `line_items` ships or returns only a part. `partially_refunded` requires `amount_refunded`, the sum of all refunds."""
 
     status: Status | None = None
     payment_status: PaymentStatus | None = None
     amount_refunded: Money | None = None
+    fulfillment_id: (
+        Annotated[
+            int,
+            Meta(
+                ge=1,
+                le=MOST_FULFILLMENTS,
+                description="The fulfillment whose `tracking` is replaced, or that is delivered if `status` is `delivered`.",
+            ),
+        ]
+        | None
+    ) = None
+    refund: Annotated[NewRefund, Meta(description="A refund; `payment_status` follows from it.")] | None = None
     tracking: NewTracking | None = None
     comment: Annotated[str, Meta(min_length=1, max_length=5_000)] | None = None
     reason: Short | None = None
-    restock: bool = True
+    restock: Annotated[
+        bool, Meta(description="With the status `returned`: whether the units return to stock. A refund has its own.")
+    ] = True
     line_items: Annotated[list[Portion], Meta(max_length=MOST_LINES, extra_json_schema={"minItems": 1})] | UnsetType = (
         UNSET
     )

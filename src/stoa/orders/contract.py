@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from stoa.customers.contract import Country, Email, EmailText, Latitude, Longitude, Phone, PhoneText
+from stoa.events.outbox import Actor
 from stoa.rest.checks import Money, Percent, Time, decimal_text
 from stoa.rest.fields import Short
 from stoa.rest.filters import (
@@ -31,6 +32,7 @@ Status = Literal[
 ]
 PaymentStatus = Literal["unpaid", "authorized", "paid", "failed", "voided", "partially_refunded", "refunded"]
 FulfillmentStatus = Literal["unfulfilled", "partially_fulfilled", "fulfilled", "returned"]
+ShipmentStatus = Literal["shipped", "delivered"]
 EntryType = Literal["comment", "status_change", "edit", "system"]
 Visibility = Literal["internal", "customer"]
 DiscountKind = Literal["fixed", "percentage"]
@@ -40,6 +42,7 @@ DuplicateReason = Literal["same_phone", "same_email", "same_customer", "same_add
 MOST_LINES = 500
 MOST_UNITS = 1_000_000
 MOST_ENTRIES = 20  # discounts, and tax lines, of a line item or of an order
+MOST_FULFILLMENTS = MOST_PARCELS = MOST_REFUNDS = 100
 WINDOW_HOURS, LONGEST_WINDOW_HOURS = 24, 168
 
 
@@ -88,6 +91,64 @@ class Tracking(msgspec.Struct):
     number: str | None
     url: str | None
     shipped_at: Time
+
+
+class FulfillmentTracking(msgspec.Struct):
+    """How to follow the parcel of a fulfillment."""
+
+    carrier: Annotated[str | None, Meta(description="The name of the carrier; null if it was not sent.")]
+    number: Annotated[str | None, Meta(description="The carrier's tracking number; null if it was not sent.")]
+    url: Annotated[str | None, Meta(description="A page that shows where the parcel is; null if it was not sent.")]
+
+
+class FulfillmentLine(msgspec.Struct):
+    """The units of a line item in a fulfillment."""
+
+    line_item_id: Annotated[int, Meta(description="The id of a line item of the order.")]
+    quantity: Annotated[int, Meta(description="The shipped units of this line item, at least 1.")]
+
+
+class Fulfillment(msgspec.Struct):
+    """Units that were shipped together. Each request that ships units makes exactly one."""
+
+    id: Annotated[int, Meta(description="1, 2, 3 and so on within the order. It never changes.")]
+    line_items: Annotated[
+        list[FulfillmentLine],
+        Meta(description="The shipped units. Returns do not change them: see `returned_quantity` of the line item."),
+    ]
+    tracking: Annotated[
+        FulfillmentTracking | None, Meta(description="Null until tracking is sent, and after the customer is erased.")
+    ]
+    status: Annotated[ShipmentStatus, Meta(description="`shipped`, then `delivered`.")]
+    shipped_at: Annotated[Time, Meta(description="The time at which Stoa recorded the shipment.")]
+    delivered_at: Annotated[Time | None, Meta(description="The time at which Stoa recorded the delivery, or null.")]
+
+
+class RefundLine(msgspec.Struct):
+    """The refunded units of a line item."""
+
+    line_item_id: Annotated[int, Meta(description="The id of a line item; the line item may have been removed since.")]
+    quantity: Annotated[int, Meta(description="The refunded units, at least 1.")]
+    amount: Annotated[Money, Meta(description="The part of the refund's `amount` for these units.")]
+    restock: Annotated[bool, Meta(description="Whether the refund returned the units to stock.")]
+
+
+class Refund(msgspec.Struct):
+    """Money that was returned to the customer. The amounts of all refunds add up to `amount_refunded` of the order."""
+
+    id: Annotated[int, Meta(description="1, 2, 3 and so on within the order. It never changes.")]
+    amount: Annotated[
+        Money,
+        Meta(description="The returned money: the amounts of the line items, if there are any, and `shipping_amount`."),
+    ]
+    shipping_amount: Annotated[Money, Meta(description="The part of `amount` that refunds shipping; 0 by default.")]
+    reason: Annotated[str | None, Meta(description="Why; null if not sent, and after the customer is erased.")]
+    note: Annotated[
+        str | None, Meta(description="A note for staff; null if not sent, and after the customer is erased.")
+    ]
+    line_items: Annotated[list[RefundLine], Meta(description="The refunded units; empty if only an amount was sent.")]
+    actor: Annotated[Actor, Meta(description="The app that refunded, or the operator.")]
+    created_at: Annotated[Time, Meta(description="The time of the refund.")]
 
 
 Rate = Annotated[
@@ -279,11 +340,28 @@ class Order(msgspec.Struct):
     placed_at: Time
     cancelled_at: Time | None
     completed_at: Time | None
+    fulfillments: Annotated[
+        list[Fulfillment],
+        Meta(
+            description=f"The shipments, oldest first, at most {MOST_FULFILLMENTS}. The quantities add up to `fulfilled_quantity` of each line item."
+        ),
+    ]
+    refunds: Annotated[
+        list[Refund],
+        Meta(
+            description=f"The refunds, oldest first, at most {MOST_REFUNDS}. Their amounts add up to `amount_refunded`."
+        ),
+    ]
     line_items: list[LineItem]
     contact: Contact
     shipping_address: OrderAddress | None
     billing_address: OrderAddress | None
-    tracking: list[Tracking]
+    tracking: Annotated[
+        list[Tracking],
+        Meta(
+            description="All parcels: those of `fulfillments`, then further ones that were added without a fulfillment."
+        ),
+    ]
     note: str | None
     metadata: dict[str, Any]
     suspected_duplicates_count: int
@@ -392,6 +470,12 @@ class OrderNotPaid(Refusal):
     """Only a paid order can be completed. Change `payment_status` first, or in the same request."""
 
     status, code, title = 409, "order_not_paid", "The order is not paid"
+
+
+class RefundExceedsPayment(Refusal):
+    """The refund is larger than what was paid and is not refunded yet. `refundable` is that amount."""
+
+    status, code, title = 409, "refund_exceeds_payment", "The refund exceeds the payment"
 
 
 class DuplicateOrderSuspected(Refusal):

@@ -1,6 +1,6 @@
 """An order in memory and as a stored document: its state, the parts of its document, and its search terms."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -11,16 +11,18 @@ from stoa import money, terms
 from stoa.db.query import json_of
 from stoa.events.outbox import Actor
 from stoa.orders.contract import FulfillmentStatus, PaymentStatus, Status
+from stoa.orders.records import FulfillmentState, RefundState, fulfillments_of, records_of, refunds_of
 from stoa.rest.problems import Fault, ValidationFailed
 from stoa.rest.request import Call
 
-_AMOUNTS = ("discount_total", "shipping_total", "tax_total", "amount_paid", "amount_refunded")
+_AMOUNTS = ("discount_total", "shipping_total", "tax_total", "amount_paid")
 _LINE_AMOUNTS = ("unit_price", "discount_total", "tax_total")
 _KEPT = (
     "number", "external_id", "source", "status", "payment_status", "currency", "customer_id", "shipping_method",
     "payment_method", "tags", "duplicate_of", "cancel_reason", "placed_at", "cancelled_at", "completed_at", "contact",
-    "shipping_address", "billing_address", "tracking", "note", "metadata", "prices_include_tax", "discounts", "tax_lines",
+    "shipping_address", "billing_address", "note", "metadata", "prices_include_tax", "discounts", "tax_lines",
 )  # fmt: skip
+_NO_RECORDS = ',"fulfillments":[],"refunds":[]'
 NO_CONTACT: dict[str, Any] = {"email": None, "phone": None, "first_name": None, "last_name": None}
 _decoder = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal)
 _lines_decoder = msgspec.json.Decoder(list[dict[str, Any]], float_hook=Decimal)
@@ -98,7 +100,6 @@ class OrderState(msgspec.Struct, kw_only=True):
     shipping_total: int = 0
     tax_total: int = 0
     amount_paid: int = 0
-    amount_refunded: int = 0
     shipping_method: str | None = None
     payment_method: str | None = None
     tags: list[str] = []
@@ -110,7 +111,9 @@ class OrderState(msgspec.Struct, kw_only=True):
     contact: dict[str, Any] = {}
     shipping_address: dict[str, Any] | None = None
     billing_address: dict[str, Any] | None = None
-    tracking: list[dict[str, Any]] = []
+    fulfillments: list[FulfillmentState] = []
+    refunds: list[RefundState] = []
+    parcels: list[dict[str, Any]] = []  # tracking that was added without a fulfillment
     note: str | None = None
     metadata: dict[str, Any] = {}
     suspected_duplicates: int = 0
@@ -134,6 +137,17 @@ class OrderState(msgspec.Struct, kw_only=True):
     def total_of(self, subtotal: int) -> int:
         total = subtotal - self.discount_total + self.shipping_total
         return total if self.prices_include_tax else total + self.tax_total
+
+    @property
+    def amount_refunded(self) -> int:
+        return sum(refund.amount for refund in self.refunds)
+
+    @property
+    def tracking(self) -> list[dict[str, Any]]:
+        """All parcels: those of the fulfillments, each once, then the others."""
+        if not self.fulfillments:
+            return self.parcels
+        return [*tracking_of(self.fulfillments), *self.parcels]
 
     @property
     def amount_due(self) -> int:
@@ -174,6 +188,17 @@ class OrderState(msgspec.Struct, kw_only=True):
         return next((line for line in self.lines if line.id == line_id), None)
 
 
+def tracking_of(fulfillments: Sequence[FulfillmentState]) -> list[dict[str, Any]]:
+    """The parcels of fulfillments; a parcel that carries several fulfillments is listed once."""
+    parcels: list[dict[str, Any]] = []
+    known: list[dict[str, Any]] = []
+    for each in fulfillments:
+        if each.tracking is not None and each.tracking not in known:
+            known.append(each.tracking)
+            parcels.append({**each.tracking, "shipped_at": each.shipped_at})
+    return parcels
+
+
 class Parts(msgspec.Struct):
     """The parts that the database stores of a document, and joins when it is read."""
 
@@ -183,8 +208,11 @@ class Parts(msgspec.Struct):
 
 
 def parts_of(order: OrderState, digits: int) -> Parts:
+    records = _NO_RECORDS
+    if order.fulfillments or order.refunds:
+        records = "," + json_of(records_of(order.fulfillments, order.refunds, digits))[1:-1]
     return Parts(
-        head="," + json_of(purchase(order, digits))[1:-1],
+        head="," + json_of(purchase(order, digits))[1:-1] + records,
         lines=json_of([line_document(line, digits) for line in order.lines]),
         person="," + json_of(person(order))[1:-1],
     )
@@ -199,7 +227,8 @@ def check_size(parts: Parts) -> None:
 def document_of(order: OrderState, digits: int) -> dict[str, Any]:
     """An order as callers see it, without counts, times and version."""
     lines = [line_document(line, digits) for line in order.lines]
-    return {**purchase(order, digits), "line_items": lines, **person(order)}
+    records = records_of(order.fulfillments, order.refunds, digits)
+    return {**purchase(order, digits), **records, "line_items": lines, **person(order)}
 
 
 def document(order: OrderState, parts: Parts, tail: str) -> bytes:
@@ -312,7 +341,16 @@ def order_of(parts: Parts, digits: int, **known: Any) -> OrderState:
     include = members["prices_include_tax"]
     lines = [_line_of(line, digits, include) for line in _lines_decoder.decode(parts.lines)]
     amounts = {name: money.to_minor(Decimal(members[name]), digits) for name in _AMOUNTS}
-    return OrderState(lines=lines, **amounts, **{name: members[name] for name in _KEPT}, **known)
+    fulfillments = fulfillments_of(members)
+    return OrderState(
+        lines=lines,
+        fulfillments=fulfillments,
+        refunds=refunds_of(members, digits),
+        parcels=members["tracking"][len(tracking_of(fulfillments)) :],
+        **amounts,
+        **{name: members[name] for name in _KEPT},
+        **known,
+    )
 
 
 def _line_of(members: dict[str, Any], digits: int, prices_include_tax: bool) -> LineState:

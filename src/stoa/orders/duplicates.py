@@ -48,9 +48,10 @@ async def list_order_duplicates(call: Call, order_id: int, query: ListQuery) -> 
 async def duplicate_order(call: Call, order_id: int, body: NewCopy = _DEFAULT) -> Created[Order]:
     """Copy an order into a new one.
 
-    Copies line items, customer, contact, addresses, methods, amounts, note, tags and metadata, but not payment, tracking,
-    comments and external id. With `reprice`, line items take the current prices, and discounts and taxes, which belong to the
-    old prices, are not copied; a custom line item keeps its price. Line items whose variant was deleted are listed in `meta.skipped_line_items`.
+    Copies line items, customer, contact, addresses, methods, amounts, note, tags and metadata, but not payments, refunds,
+    fulfillments, tracking, comments and external id. With `reprice`, line items take the current prices, and discounts and
+    taxes, which belong to the old prices, are not copied; a custom line item keeps its price. Line items whose variant was
+    deleted are listed in `meta.skipped_line_items`.
     """
     original = await _original(call, order_id)
     variants = [line.variant_id for line in original.lines if line.variant_id is not None]

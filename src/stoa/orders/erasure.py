@@ -52,8 +52,8 @@ THEIRS = Query(
 )
 FORGET = Command(
     """UPDATE orders
-          SET email = NULL, phone = NULL, address = NULL, person = $3, lines = lines_without_notes(lines),
-              head = head_without_reason(head),
+          SET email = NULL, phone = NULL, address = NULL, person = $3, lines = list_cleared(lines, '{metadata}', '{}'),
+              head = head_without_words(head),
               terms = coalesce((SELECT array_to_tsvector(array_agg(each)) FROM unnest(tsvector_to_array(terms)) AS each
                                  WHERE split_part(each, '/', 2) = 't' OR each = $1 || '/w/' || number), ''),
               updated_at = greatest(updated_at, now()), version = version + 1

@@ -30,6 +30,27 @@ class OrderStatusChanged(Event):
     resource = Order
 
 
+class OrderFulfilled(Event):
+    """Items of an order were shipped, or handed over when it was completed; `changes.fulfillments` has the new fulfillment."""
+
+    name, scope, resource_type = "order.fulfilled", "orders:read", "order"
+    resource = Order
+
+
+class OrderFulfillmentUpdated(Event):
+    """The tracking of a fulfillment changed, or it was delivered; `changes.fulfillments` has the fulfillments before and after."""
+
+    name, scope, resource_type = "order.fulfillment_updated", "orders:read", "order"
+    resource = Order
+
+
+class OrderRefunded(Event):
+    """Money was refunded; `changes.refunds` has the new refund."""
+
+    name, scope, resource_type = "order.refunded", "orders:read", "order"
+    resource = Order
+
+
 class OrderPaymentStatusChanged(Event):
     """The payment status of an order changed, or a further amount was paid or refunded."""
 
@@ -75,10 +96,12 @@ _QUANTITIES = ("fulfilled_quantity", "returned_quantity")
 # Derived fields alone cause no event; they are included in the event of the change that causes them.
 _DERIVED = frozenset({"allowed_transitions", "suspected_duplicates_count"})
 _SUMS = frozenset({"total", "totals", "amount_due", "balance"})
+# Lists of which a change shows only the entries that differ.
+_RECORDS = ("fulfillments", "refunds")
 
 
 def differences(before: dict[str, Any], after: dict[str, Any]) -> Changes:
-    """The old and new values of the fields that differ between two documents; for line items, only those that differ."""
+    """The old and new values of the fields that differ between two documents; of lists of objects, only those that differ."""
     old, new = dict(before), dict(after)
     for document in (old, new):
         for name in _QUANTITIES:
@@ -86,6 +109,10 @@ def differences(before: dict[str, Any], after: dict[str, Any]) -> Changes:
     before_lines, after_lines = _lines(old), _lines(new)
     old["line_items"] = [line for line_id, line in before_lines.items() if line != after_lines.get(line_id)]
     new["line_items"] = [line for line_id, line in after_lines.items() if line != before_lines.get(line_id)]
+    for name in _RECORDS:
+        before_records, after_records = old[name], new[name]
+        old[name] = [each for each in before_records if each not in after_records]
+        new[name] = [each for each in after_records if each not in before_records]
     return changes_between(old, new)
 
 
@@ -97,7 +124,7 @@ def _lines(document: dict[str, Any]) -> dict[int, dict[str, Any]]:
 
 def events_of(changes: Changes) -> list[tuple[type[Event], Changes]]:
     """The events of a change, each with its part of the changed fields."""
-    rest = changes.keys() - _STATUS_FIELDS - _PAYMENT_FIELDS - _LINE_FIELDS - _DERIVED - _SUMS
+    rest = changes.keys() - _STATUS_FIELDS - _PAYMENT_FIELDS - _LINE_FIELDS - _DERIVED - _SUMS - set(_RECORDS)
     if "tracking" in rest and changes.keys() & _STATUS_FIELDS:
         rest.remove("tracking")  # tracking that is sent with a shipment belongs to the status change
     events: list[tuple[type[Event], Changes]] = []
@@ -109,4 +136,21 @@ def events_of(changes: Changes) -> list[tuple[type[Event], Changes]]:
     ):
         if changes.keys() & names:
             events.append((kind, {name: pair for name, pair in changes.items() if name in names | along}))
+    return [*events, *_record_events(changes)]
+
+
+def _record_events(changes: Changes) -> list[tuple[type[Event], Changes]]:
+    """The events of new and changed fulfillments and of a new refund."""
+    events: list[tuple[type[Event], Changes]] = []
+    if "fulfillments" in changes:
+        old, new = changes["fulfillments"]
+        known = {each["id"] for each in old}
+        along = {name: changes[name] for name in ("fulfillment_status", "tracking") if name in changes}
+        events += [(OrderFulfilled, {"fulfillments": ([], [each]), **along}) for each in new if each["id"] not in known]
+        if old:
+            changed = [each for each in new if each["id"] in known]
+            events.append((OrderFulfillmentUpdated, {"fulfillments": (old, changed), **along}))
+    if "refunds" in changes:
+        names = {"refunds", *_PAYMENT_FIELDS, *_SUMS}
+        events.append((OrderRefunded, {name: pair for name, pair in changes.items() if name in names}))
     return events

@@ -45,6 +45,12 @@ STATUS_CHANGE: dict[str, Any] = {
     "payment_status": "paid",
     "comment": "Paid by card at the counter.",
 }
+TRACKING: dict[str, Any] = {
+    "carrier": "Parcel post",
+    "number": "PP-11",
+    "url": "https://post.example.com/PP-11",
+}
+REFUND: dict[str, Any] = {"shipping_amount": "6.50", "reason": "Arrived late", "note": "Agreed by phone."}
 ADDED_LINES: dict[str, Any] = {"line_items": [{"sku": SMALL, "quantity": 1, "merge": True}]}
 LINE_CHANGES: dict[str, Any] = {
     "quantity": 1,

@@ -19,6 +19,7 @@ from stoa.orders.contract import (
     Status,
 )
 from stoa.orders.documents import TRANSITIONS, LineState, OrderState
+from stoa.orders.fulfillments import arrive, deliver, ship, take_back
 from stoa.rest.problems import Fault, ValidationFailed, counted, first_sent
 
 PAYMENTS: Mapping[PaymentStatus, tuple[PaymentStatus, ...]] = {
@@ -54,25 +55,26 @@ def change_status(order: OrderState, wanted: Status, portions: Sequence[Portion]
             f"An order cannot move from {order.status} to {wanted}.{hint}",
             allowed_transitions=TRANSITIONS[order.status],
         )
+    if wanted == "returned":
+        take_back(order, _portions(order, portions, "shipped"))
+        return
     if wanted == "shipped":
-        for line, units in _portions(order, portions, "open"):
-            line.fulfilled_quantity += units
+        ship(order, _portions(order, portions, "open"), now)
         if any(line.open_quantity for line in order.lines):
             return  # the status changes when the last part is shipped
-    elif wanted == "returned":
-        for line, units in _portions(order, portions, "shipped"):
-            line.returned_quantity += units
-        if not allowed or any(line.returned_quantity < line.fulfilled_quantity for line in order.lines):
-            return
+    elif wanted == "delivered":
+        deliver(order, now)
     elif wanted == "completed":
         if order.payment_status not in SETTLED:
             raise OrderNotPaid(f"payment_status is {order.payment_status}.", payment_status=order.payment_status)
-        for line in order.lines:
-            line.fulfilled_quantity = line.quantity
+        # What was not shipped is handed over now.
+        ship(order, _portions(order, [], "open"), now)
+        deliver(order, now)
         order.completed_at = now
     elif wanted == "cancelled":
         order.cancelled_at, order.cancel_reason = now, reason
     order.status = wanted
+    arrive(order)
 
 
 def _portions(
@@ -122,8 +124,8 @@ def check_editable(order: OrderState, fields: Sequence[str], always: Collection[
 # --- payment -------------------------------------------------------------------------------------------------------
 
 
-def change_payment(order: OrderState, wanted: PaymentStatus, refunded: int | None) -> None:
-    """Change the payment status; the paid and refunded amounts follow from it."""
+def change_payment(order: OrderState, wanted: PaymentStatus, refunded: int | None) -> int:
+    """Change the payment status, from which the paid amount follows; returns the amount that remains to be refunded."""
     if refunded is not None and wanted != "partially_refunded":
         raise _refund_fault(
             "amount_refunded requires the payment status partially_refunded.",
@@ -142,22 +144,24 @@ def change_payment(order: OrderState, wanted: PaymentStatus, refunded: int | Non
             allowed_transitions=TRANSITIONS[order.status],
             allowed_payment_transitions=allowed,
         )
+    further = 0
     if wanted == "paid":
         # Repeated after the total has grown, it means that the difference was paid too.
         order.amount_paid = max(order.amount_paid, order.total)
     elif wanted == "refunded":
-        order.amount_refunded = order.amount_paid
+        further = order.amount_paid - order.amount_refunded
     elif refunded is not None:
         if refunded < order.amount_refunded or not 0 < refunded < order.amount_paid:
             raise _refund_fault(
                 "The refund must exceed earlier refunds and stay below the paid amount.",
                 "must not be less than the refunded amount and must be less than the paid amount",
             )
-        order.amount_refunded = refunded
+        further = refunded - order.amount_refunded
     elif wanted == "partially_refunded" and wanted != order.payment_status:
         fault = Fault("/amount_refunded", "required", "is required with the payment status partially_refunded")
         raise ValidationFailed("A partial refund requires its amount.", faults=[fault])
     order.payment_status = wanted
+    return further
 
 
 def _refund_fault(detail: str, words: str) -> ValidationFailed:

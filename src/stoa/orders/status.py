@@ -1,0 +1,169 @@
+"""The endpoint that moves an order: its status, payment, fulfillments and refunds."""
+
+from typing import Any
+
+import msgspec
+
+from stoa import money
+from stoa.inventory.contract import InsufficientStock
+from stoa.orders import queries
+from stoa.orders.bodies import NewRefund, StatusChange
+from stoa.orders.contract import IllegalTransition, Order, OrderNotPaid, RefundExceedsPayment
+from stoa.orders.documents import OrderState, actor_of, document_of, time_text
+from stoa.orders.endpoints import get_order
+from stoa.orders.events import Changes, differences, events_of
+from stoa.orders.examples import STATUS_CHANGE
+from stoa.orders.fulfillments import deliver, track
+from stoa.orders.refunds import Occasion, add_refund, refund
+from stoa.orders.rules import change_payment, change_status
+from stoa.orders.update import Consequences, Entry, load, update
+from stoa.rest.endpoint import One, Routes
+from stoa.rest.problems import Fault, ValidationFailed, counted
+from stoa.rest.request import Call
+
+routes = Routes("Orders")
+
+
+@routes.put(
+    "/orders/{order_id}/status",
+    scope="orders:write",
+    errors=[IllegalTransition, OrderNotPaid, RefundExceedsPayment, InsufficientStock],
+    example=STATUS_CHANGE,
+)
+async def update_order_status(call: Call, order_id: int, body: StatusChange) -> One[Order]:
+    """Change the status of an order, ship it, refund it, or several of these.
+
+    Stock follows the status: it is reserved from `pending` on, leaves `on_hand` when shipped or completed, is released when
+    cancelled, and returns to `on_hand` when returned unless `restock` is false. With `line_items`, only a part is shipped or
+    returned, and the status changes when the rest follows. Shipped units can be returned with `line_items` in any status; an
+    order that is processing or cancelled keeps its status. If the order already has the status, nothing changes: 200, no new
+    version, no event.
+
+    Each request that ships units adds one entry to `fulfillments`. With `fulfillment_id`, `tracking` replaces the tracking of
+    that fulfillment, and the status `delivered` marks only that one; the order is delivered when all are. `refund` adds an
+    entry to `refunds`, and `payment_status` follows from it. So does the older form: `refunded`, or `partially_refunded` with
+    `amount_refunded`, the sum of all refunds. Send an `Idempotency-Key` with a refund or a partial shipment: without one, a
+    repeated request is a second refund or shipment.
+    """
+    _check_body(body)
+    no_longer_suspected = await _lock_suspects(call, order_id) if body.status == "cancelled" else []
+    before, moment = await load(call, order_id)
+    order = before.copy()
+    _apply(call, order, body, time_text(moment))
+    if order == before:
+        return await get_order(call, order_id)
+    changes = differences(document_of(before, call.store.digits), document_of(order, call.store.digits))
+    if before.status != "cancelled" and order.status == "cancelled":
+        order.suspected_duplicates = 0
+        if before.suspected_duplicates:
+            changes["suspected_duplicates_count"] = (before.suspected_duplicates, 0)
+    else:
+        no_longer_suspected = []
+    consequences = Consequences(
+        events=events_of(changes),
+        entries=[Entry("status_change", _entry_text(body), _entry_changes(changes))],
+        no_longer_suspected=no_longer_suspected,
+        restock=body.restock or body.status != "returned",
+    )
+    return await update(call, before, order, consequences)
+
+
+def _check_body(body: StatusChange) -> None:
+    """Refuse a change whose fields contradict each other."""
+    faults: list[Fault] = []
+    if body.status is None and body.payment_status is None and body.tracking is None and body.refund is None:
+        faults.append(Fault("/status", "required", "is required unless payment_status, tracking or refund is given"))
+    if body.line_items and body.status not in ("shipped", "returned"):
+        faults.append(Fault("/line_items", "invalid_format", "must not be sent unless status is shipped or returned"))
+    if body.line_items == []:
+        faults.append(Fault("/line_items", "out_of_range", "must not be empty: omit it to include all line items"))
+    if body.amount_refunded is not None and body.payment_status is None:
+        faults.append(Fault("/amount_refunded", "invalid_format", "must not be sent without payment_status"))
+    if body.tracking is not None and not any(msgspec.structs.astuple(body.tracking)):
+        faults.append(Fault("/tracking/number", "required", "is required unless carrier or url is given"))
+    if body.fulfillment_id is not None:
+        if body.status not in (None, "delivered"):
+            words = "must not be sent unless status is delivered or omitted"
+            faults.append(Fault("/fulfillment_id", "invalid_format", words))
+        elif body.status is None and body.tracking is None:
+            words = "is required with fulfillment_id unless status is given"
+            faults.append(Fault("/tracking", "required", words))
+    if body.refund is not None:
+        faults += _refund_faults(body, body.refund)
+    if faults:
+        raise ValidationFailed(f"{counted(len(faults), 'fault')} found.", faults=faults)
+
+
+def _refund_faults(body: StatusChange, given: NewRefund) -> list[Fault]:
+    faults: list[Fault] = []
+    if not given.line_items and given.amount is None and given.shipping_amount is None:
+        words = "is required unless line_items or shipping_amount is given"
+        faults.append(Fault("/refund/amount", "required", words))
+    if body.payment_status is not None:
+        words = "must not be sent with refund, which determines it"
+        faults.append(Fault("/payment_status", "invalid_format", words))
+    if body.status == "returned":
+        faults += [
+            Fault(f"/refund/line_items/{n}/restock", "invalid_format", "must not be sent when status is returned")
+            for n, each in enumerate(given.line_items)
+            if each.restock
+        ]
+    return faults
+
+
+def _apply(call: Call, order: OrderState, body: StatusChange, now: str) -> None:
+    """Apply a change to an order: payment, status, tracking, then refund."""
+    digits, shipments = call.store.digits, len(order.fulfillments)
+    if body.payment_status is not None:
+        refunded = money.to_minor(body.amount_refunded, digits) if body.amount_refunded is not None else None
+        further = change_payment(order, body.payment_status, refunded)
+        if further:
+            occasion = Occasion(now, actor_of(call), body.reason)
+            add_refund(order, further, occasion, pointer="/amount_refunded")
+    if body.fulfillment_id is not None and body.status == "delivered":
+        deliver(order, now, body.fulfillment_id)
+    elif body.status is not None:
+        change_status(order, body.status, body.line_items or [], now, body.reason)
+    if body.tracking is not None:
+        tracking = msgspec.structs.asdict(body.tracking)
+        shipped_now = len(order.fulfillments) > shipments
+        track(order, tracking, now, fulfillment_id=body.fulfillment_id, shipped_now=shipped_now)
+    if body.refund is not None:
+        refund(order, body.refund, Occasion(now, actor_of(call), body.refund.reason, body.refund.note), digits)
+
+
+def _entry_text(body: StatusChange) -> str | None:
+    """The text of the timeline entry: reason and comment, then those of the refund."""
+    texts = [body.reason, body.comment]
+    if body.refund is not None:
+        texts += [body.refund.reason, body.refund.note]
+    return "\n".join(text for text in texts if text) or None
+
+
+# The entry's text already contains the words; without personal data, its changes survive an erasure.
+_NOT_IN_ENTRIES = {"fulfillments": ("tracking",), "refunds": ("reason", "note")}
+
+
+def _entry_changes(changes: Changes) -> Changes:
+    """The changes that the timeline entry shows."""
+    shown = {name: pair for name, pair in changes.items() if name not in ("allowed_transitions", "cancelled_at")}
+    for name, hidden in _NOT_IN_ENTRIES.items():
+        if name in shown:
+            old, new = shown[name]
+            shown[name] = _without(old, hidden), _without(new, hidden)
+    return shown
+
+
+def _without(records: list[dict[str, Any]], hidden: tuple[str, ...]) -> list[dict[str, Any]]:
+    return [{name: value for name, value in each.items() if name not in hidden} for each in records]
+
+
+async def _lock_suspects(call: Call, order_id: int) -> list[int]:
+    """Lock an order that is to be cancelled and its suspected duplicates, in the order of ids; returns the duplicates."""
+    suspects = await queries.SUSPECTED.all(call.db, call.store_id, order_id)
+    live = await queries.LOCK_LIVE.all(call.db, call.store_id, [*suspects, order_id])
+    # No further suspect can be added now: that requires a lock on this order.
+    added = set(await queries.SUSPECTED.all(call.db, call.store_id, order_id)) - set(suspects)
+    if added:
+        live += await queries.LOCK_LIVE.all(call.db, call.store_id, list(added))
+    return [each for each in live if each != order_id]
