@@ -94,7 +94,6 @@ def cli(context: click.Context) -> None:
 
 for command in (
     *COMMANDS,
-    *APP_COMMANDS,
     *ACCOUNT_COMMANDS,
     *IMPORT_COMMANDS,
     *WORKER_COMMANDS,

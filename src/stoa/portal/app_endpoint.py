@@ -1,6 +1,7 @@
 """The callbacks of an app: its endpoint, the return addresses of its install links, and their signing secret."""
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
@@ -40,7 +41,7 @@ class EndpointOnStore(msgspec.Struct):
     status: str
     failing: bool
     waiting: int
-    last_attempt_at: Any
+    last_attempt_at: datetime | None
 
 
 ENDPOINT_ON_STORES = Query(
