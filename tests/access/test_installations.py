@@ -49,7 +49,9 @@ async def bearer(service: httpx.AsyncClient, app: NewSecret, **form: str) -> dic
 
 async def pages(service: httpx.AsyncClient, app: NewSecret, **query: Any) -> list[list[dict[str, Any]]]:
     """Every page of a list, following its cursors."""
-    headers, found, cursor = await bearer(service, app), [], {}
+    headers = await bearer(service, app)
+    found: list[list[dict[str, Any]]] = []
+    cursor: dict[str, str] = {}
     while True:
         answer = await service.get(PATH, params={**query, **cursor}, headers=headers)
         assert answer.status_code == 200, answer.text

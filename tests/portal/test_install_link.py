@@ -1,6 +1,7 @@
 """The install link: a merchant chooses a store and scopes, and returns to the app with a signed answer."""
 
 import re
+from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import httpx
@@ -86,14 +87,15 @@ async def test_a_merchant_approves_some_scopes_and_returns_with_a_valid_signatur
     assert (done.store, done.state) == (handle, STATE)
 
     stamp = int(query["timestamp"])
-    for forged, options in (
+    cases: list[tuple[str, dict[str, Any]]] = [
         (url, {"state": "another"}),
         (url, {"state": STATE, "now": stamp + 301}),
         (url.replace(f"store={handle}", "store=other"), {"state": STATE}),
         (url.replace(f"timestamp={stamp}", f"timestamp={stamp + 1}"), {"state": STATE}),
         (re.sub("signature=[0-9a-f]{4}", "signature=0000", url), {"state": STATE}),
         (re.sub("&signature=.*", "", url), {"state": STATE}),
-    ):
+    ]
+    for forged, options in cases:
         with pytest.raises(SignatureRefused):
             verify_install(forged, link.app.client_id, link.secret, **options)
     with pytest.raises(SignatureRefused):

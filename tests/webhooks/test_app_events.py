@@ -250,8 +250,8 @@ async def test_the_endpoint_of_an_app_is_removed_with_its_url_and_with_the_app(
     assert (await endpoints(), await callbacks_of(by.db, app.app_id)) == ([], Callbacks())
 
 
-async def test_addresses_that_must_not_be_called_are_refused(by: Operator, settings: Settings, app: NewSecret) -> None:
-    strict = operator_of(by.db, settings)  # type: ignore[arg-type]
+async def test_addresses_that_must_not_be_called_are_refused(db: Database, settings: Settings, app: NewSecret) -> None:
+    strict = operator_of(db, settings)
     for url in ("http://127.0.0.1/", "https://169.254.169.254/latest", "ftp://hooks.example.com/", "https://"):
         with pytest.raises(InvalidEndpoint):
             await set_callbacks(strict, app.client_id, endpoint_url=url, return_urls=[])
@@ -271,7 +271,7 @@ async def test_addresses_that_must_not_be_called_are_refused(by: Operator, setti
     many = [f"https://app.example.com/{n}" for n in range(11)]
     with pytest.raises(TooManyReturnUrls):
         await set_callbacks(strict, app.client_id, endpoint_url=None, return_urls=many)
-    assert await callbacks_of(by.db, app.app_id) == Callbacks()
+    assert await callbacks_of(db, app.app_id) == Callbacks()
 
 
 async def test_the_endpoint_subscribes_to_exactly_the_events_that_are_for_apps(

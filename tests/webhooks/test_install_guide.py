@@ -1,7 +1,7 @@
 """The examples of docs/guides/installing.md: the event of an endpoint, and the program that verifies a return."""
 
 import time
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -19,7 +19,9 @@ GUIDE = GUIDES / "installing.md"
 
 def form(value: Any) -> Any:
     """The names of all members; the values may differ."""
-    return {name: form(each) for name, each in value.items()} if isinstance(value, dict) else type(value).__name__
+    if isinstance(value, dict):
+        return {name: form(each) for name, each in cast("dict[str, Any]", value).items()}
+    return type(value).__name__
 
 
 async def test_the_example_event_has_the_real_form(shop: Shop, settings: Settings) -> None:
