@@ -32,7 +32,7 @@ from stoa.db.pool import Database, connect
 from stoa.settings import Settings, load
 
 BASELINE = Path(__file__).parent / "baseline"
-HTTP_ROWS = ("listing", "listing-same", "one", "listing-250", "deep", "token")
+HTTP_ROWS = ("listing", "listing-same", "one", "listing-250", "deep", "token", "installations")
 TRADE_ROWS = ("orders", "customers")
 WRITE_ROWS = ("create-product", "adjust", "create-order", "unasked-order", "hot-order")
 MILLION_ROWS = ("million-first", "million-deep")
@@ -98,6 +98,7 @@ async def prepare(settings: Settings, plan: Plan, console: Console) -> Prepared:
         huge = await catalog.load_million(db, large) if plan.million else None
         if huge:
             await register(settings, huge.handle, app)
+        await catalog.install_everywhere(db, app.app_id)
         await db.execute("VACUUM ANALYZE")
         console.print(f"Loaded {catalog.STORES} stores in {time.monotonic() - started:.0f} s.")
         postgres: str = (await db.fetch("SHOW server_version"))[0][0]

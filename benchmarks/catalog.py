@@ -18,6 +18,7 @@ from stoa.rest.request import Store
 STORES = 200
 LARGE_STORE_PRODUCTS = 10_000
 MILLION = 1_000_000
+INSTALLATIONS = 10_000
 _LARGE_STORE_INDEX = 100  # neither first nor last in the tables
 _BEGINNING = datetime(2024, 1, 1, tzinfo=UTC)
 _BATCH = 5_000
@@ -131,6 +132,18 @@ async def load(db: Connection) -> Loaded:
     await db.execute("COMMIT")
     await db.execute("VACUUM ANALYZE")
     return large
+
+
+async def install_everywhere(db: Connection, app_id: int) -> None:
+    """Install an app on as many stores as its list of installations is measured with; these stores are empty."""
+    await db.execute(
+        """WITH added AS (
+               INSERT INTO stores (handle, name, currency)
+               SELECT 'client-' || n, 'Client ' || n, 'USD' FROM generate_series(1, $2::integer) AS n RETURNING id)
+           INSERT INTO installations (store_id, app_id, scopes) SELECT id, $1, '{products:read,orders:read}' FROM added""",
+        app_id,
+        INSTALLATIONS,
+    )
 
 
 async def _add_store(db: Connection, handle: str) -> Store:

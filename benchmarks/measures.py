@@ -4,12 +4,12 @@ import base64
 
 import msgspec
 
-from benchmarks.catalog import Loaded
+from benchmarks.catalog import INSTALLATIONS, Loaded
 from benchmarks.drive import Request, Script, as_script
 from benchmarks.trade import Trade
 from stoa.access.authentication import Attempt
 from stoa.access.contract import NewSecret
-from stoa.access.queries import CLIENT, INSERT_TOKEN
+from stoa.access.queries import CLIENT, INSERT_TOKEN, INSTALLATIONS_PAGE
 from stoa.customers import queries as customer_queries
 from stoa.customers.documents import section_start
 from stoa.db.listing import Listing, Shape
@@ -107,6 +107,7 @@ def of_large_store(store: Loaded, access: Access) -> list[Measure]:
             wanted=Wanted(like="listing"),
         ),
         _token(access),
+        _installations(access),
     ]
 
 
@@ -155,6 +156,17 @@ def _token(access: Access) -> Measure:
     # Each token is a new row, so its hash is random; that costs a few microseconds.
     insert = (INSERT_TOKEN.sql, ["sha256(random()::text::bytea)", str(access.app.app_id), "NULL", "NULL", "3600"])
     return Measure("token", "an access token", request, Script(as_script(client, insert)), baseline=request)
+
+
+def _installations(access: Access) -> Measure:
+    values = [str(access.app.app_id), "0", "'2000-01-01'::timestamptz", "'{installed,uninstalled}'", "51"]
+    return Measure(
+        "installations",
+        f"50 of {INSTALLATIONS:,} installations of an app",
+        Request("/oauth/installations", headers={"Authorization": f"Bearer {access.token}"}),
+        Script(as_script((INSTALLATIONS_PAGE.sql, values))),
+        wanted=Wanted(like="listing"),
+    )
 
 
 def _get(store: Loaded, access: Access, path: str) -> Request:

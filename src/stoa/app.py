@@ -12,6 +12,7 @@ from starlette.routing import Mount, Router
 
 from stoa import site
 from stoa.access.admission import Admission
+from stoa.access.installations import routes as installation_routes
 from stoa.access.oauth import routes as oauth_routes
 from stoa.access.sealing import Sealer
 from stoa.api import ENDPOINTS
@@ -55,7 +56,8 @@ class Application:
         )
         tokens = oauth_routes(self.database, self.access, settings)
         portal = portal_routes(self.database, settings, self.notifier)
-        routes = [*site.routes(self.database), *tokens, *portal]
+        installations = installation_routes(self.database, settings)
+        routes = [*installations, *site.routes(self.database), *tokens, *portal]
         self._named = {route.path for route in routes if "{" not in route.path}
         site_app = Starlette(
             routes=[*routes, Mount("/stores/{handle}", app=Router(tokens, redirect_slashes=False))],

@@ -12,7 +12,7 @@ import click
 from rich.console import Console as Terminal
 
 from stoa import settings as settings_module
-from stoa.access.commands import COMMANDS, Console
+from stoa.access.commands import COMMANDS, Console, app
 from stoa.access.console import (
     FAILED,
     INTERRUPTED,
@@ -33,6 +33,7 @@ from stoa.db.pool import Database
 from stoa.imports.commands import COMMANDS as IMPORT_COMMANDS
 from stoa.settings import Settings, WrongSetting
 from stoa.supervisor import WorkerFailed
+from stoa.webhooks.app_commands import APP_COMMANDS
 from stoa.webhooks.listen import COMMANDS as WEBHOOK_COMMANDS
 from stoa.worker import COMMANDS as WORKER_COMMANDS
 
@@ -91,8 +92,17 @@ def cli(context: click.Context) -> None:
     context.obj = _console(settings_module.load())
 
 
-for command in (*COMMANDS, *ACCOUNT_COMMANDS, *IMPORT_COMMANDS, *WORKER_COMMANDS, *WEBHOOK_COMMANDS, *BACKUP_COMMANDS):
+for command in (
+    *COMMANDS,
+    *ACCOUNT_COMMANDS,
+    *IMPORT_COMMANDS,
+    *WORKER_COMMANDS,
+    *WEBHOOK_COMMANDS,
+    *BACKUP_COMMANDS,
+):
     cli.add_command(command)
+for command in APP_COMMANDS:
+    app.add_command(command)
 
 
 @cli.command()

@@ -7,7 +7,7 @@ import msgspec
 from stoa.access import audit
 from stoa.customers import erasure as customers
 from stoa.customers.erasure import Person
-from stoa.customers.events import CustomerDeleted
+from stoa.customers.events import CustomerDeleted, CustomerErased
 from stoa.db.query import Executor
 from stoa.events.outbox import Cause, emit
 from stoa.imports import erasure as imports
@@ -79,6 +79,7 @@ NO_PERSONAL_DATA: Mapping[str, str] = {
     "account_sessions": _ACCOUNT,
     "account_stores": _ACCOUNT,
     "accounts": _ACCOUNT,
+    "app_callbacks": _APP,
     "app_listings": _APP,
     "app_secrets": _APP,
     "apps": _APP,
@@ -98,6 +99,7 @@ NO_PERSONAL_DATA: Mapping[str, str] = {
     "products": _CATALOG,
     "rate_buckets": _FIGURES,
     "redeliveries": _IDS,
+    "removed_installations": _APP,
     "row_counts": _FIGURES,
     "service_audit_entries": _IDS,
     "schema_functions": "describes the schema",
@@ -132,13 +134,17 @@ async def erase_customer(call: Call, customer_id: int) -> NoContent:
 
 
 async def erase(db: Executor, person: Person) -> None:
-    """Erase a locked customer, emit `customer.deleted`, and record the erasure in the audit log."""
+    """Erase a locked customer, emit `customer.deleted` and `customer.erased`, and record the erasure in the audit log."""
     for step in STEPS:
         await step.run(db, person)
     store_id, cause = person.store_id, person.cause
     tombstone = await customers.TOMBSTONE.one(db, store_id, person.customer_id)
-    event = CustomerDeleted(person.customer_id, tombstone.version, tombstone.doc, {})
-    await emit(db, store_id, event, actor=cause.actor, request_id=cause.request_id)
+    subject = (person.customer_id, tombstone.version)
+    for event in (
+        CustomerDeleted(*subject, tombstone.doc, {}),
+        CustomerErased(*subject, f'{{"id":{person.customer_id}}}', {}),
+    ):
+        await emit(db, store_id, event, actor=cause.actor, request_id=cause.request_id)
     await audit.record(
         db,
         store_id,

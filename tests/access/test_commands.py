@@ -13,11 +13,13 @@ from click.testing import CliRunner, Result
 
 from stoa.access.commands import COMMANDS, Console
 from stoa.access.contract import SCOPES
+from stoa.cli import cli
 from stoa.db.pool import Database, connect
 from stoa.settings import Settings
 from tests.access.tenants import new_handle
 
 Stoa = Callable[..., Result]
+assert cli  # importing it adds the commands of other packages to `stoa app`
 
 
 @pytest.fixture
@@ -77,7 +79,8 @@ def test_a_store_is_created_and_listed(stoa: Stoa) -> None:
     handle = new_handle()
     words = ("--name", "Demo shop", "--currency", "EUR", "--host", f"{handle}.example.org")
     made = parsed(stoa("store", "create", handle, *words, "--json"))
-    assert list(made) == ["id", "handle", "name", "currency", "prices_include_tax", "status", "hosts", "created_at"]
+    fields = ["id", "handle", "name", "currency", "prices_include_tax", "status", "timezone", "locale", "hosts"]
+    assert list(made) == [*fields, "created_at"]
     assert made["hosts"] == [f"{handle}.example.org"]
     assert made in parsed(stoa("store", "list", "--json"))
 
@@ -265,6 +268,39 @@ def test_wrong_usage_exits_with_2(stoa: Stoa) -> None:
         assert stoa(*words).exit_code == 2, words
 
 
+def test_a_store_has_a_time_zone_and_a_language(stoa: Stoa, handle: str) -> None:
+    changed = parsed(stoa("store", "update", handle, "--timezone", "Asia/Tokyo", "--locale", "ja-JP", "--json"))
+    assert (changed["name"], changed["timezone"], changed["locale"]) == ("Demo shop", "Asia/Tokyo", "ja-JP")
+    for option, value in (
+        ("--timezone", "Mars/Base"),
+        ("--timezone", "../etc"),
+        ("--locale", "deutsch"),
+        ("--name", "\n"),
+    ):
+        refused = stoa("store", "update", handle, option, value)
+        assert (refused.exit_code, refused.stderr.startswith("error: ")) == (1, True), value
+    assert parsed(stoa("store", "update", handle, "--locale", "ja-JP", "--json")) == changed
+
+
+def test_the_callbacks_of_an_app_are_set_and_their_secret_is_shown_once(stoa: Stoa, app: dict[str, Any]) -> None:
+    client_id, one, two = app["client_id"], "https://app.example.com/1", "https://app.example.com/2"
+    none = parsed(stoa("app", "callbacks", client_id, "--json"))
+    assert none == {"endpoint_url": None, "return_urls": [], "previous_until": None, "signing_secret": None}
+    assert stoa("app", "rotate-signing-secret", client_id).exit_code == 1
+    made = parsed(stoa("app", "callbacks", client_id, "--return-url", one, "--return-url", two, "--json"))
+    assert made["signing_secret"].startswith("whsec_")
+    kept = parsed(stoa("app", "callbacks", client_id, "--remove-return-url", one, "--json"))
+    assert (kept["return_urls"], kept["signing_secret"]) == ([two], None)
+    rotated = parsed(stoa("app", "rotate-signing-secret", client_id, "--json"))
+    assert rotated["previous_until"]
+    assert rotated["signing_secret"] not in (None, made["signing_secret"])
+    assert stoa("app", "rotate-signing-secret", client_id).exit_code == 1
+    assert parsed(stoa("app", "rotate-signing-secret", client_id, "--force", "--grace-hours", "0", "--json"))
+    for words in (("--endpoint", "http://10.0.0.1/"), ("--return-url", "http://app.example.com/")):
+        assert stoa("app", "callbacks", client_id, *words).exit_code == 1
+    assert stoa("app", "callbacks", client_id, "--endpoint", one, "--no-endpoint").exit_code == 2
+
+
 def test_an_unreachable_database_is_reported_in_one_line(settings: Settings, tmp_path: Path) -> None:
     @asynccontextmanager
     async def database() -> AsyncGenerator[Database, None]:
@@ -287,6 +323,7 @@ def commands() -> list[tuple[str, click.Command]]:
 def test_every_expected_command_exists() -> None:
     assert {name for name, _ in commands()} == {
         *("store create", "store list", "store update", "store suspend", "store resume"),
+        *("app callbacks", "app rotate-signing-secret"),
         *("app create", "app list", "app install", "app uninstall", "app rotate-secret", "app suspend", "app resume"),
         *("token issue", "token revoke"),
         *("audit list", "audit verify"),

@@ -45,12 +45,15 @@ ELSEWHERE = {("listen",), ("backup",), ("restore",)}  # tested in tests/webhooks
 # Arguments for each command; `{...}` are values of the test's store.
 ARGUMENTS: dict[tuple[str, ...], str] = {
     ("store", "create"): "cli-{app_id}-new --name New --currency EUR",
+    ("store", "update"): "{handle} --timezone Europe/Berlin --prices-include-tax",
     ("store", "suspend"): "{handle}",
     ("store", "resume"): "{handle}",
     ("app", "create"): "Sync --scopes products:read",
     ("app", "install"): "{client_id} {handle}",
     ("app", "uninstall"): "{client_id} {handle}",
     ("app", "rotate-secret"): "{client_id} --force",
+    ("app", "callbacks"): "{client_id} --return-url https://app.example.com/",
+    ("app", "rotate-signing-secret"): "{client_id}",
     ("app", "suspend"): "{client_id}",
     ("app", "resume"): "{client_id}",
     ("token", "issue"): "{client_id} --store {handle}",
@@ -140,6 +143,8 @@ async def test_json_output_is_valid_json_and_nothing_else(
         await stoa("account", "create", person, "--name", "Person", "--generate")
     if path == ("account", "take"):
         await stoa("account", "give", person, "--store", shop.store.handle)
+    if path == ("app", "rotate-signing-secret"):
+        await stoa("app", "callbacks", shop.client_id, "--return-url", "https://app.example.com/")
     words = ARGUMENTS.get(path, "").format(
         person=person,
         handle=shop.store.handle,

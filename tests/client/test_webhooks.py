@@ -20,7 +20,7 @@ EVENT: dict[str, Any] = {
     "type": "product.created",
     "timestamp": "2026-03-02T09:14:07.120583Z",
     "api_version": "v3",
-    "store": {"id": 7},
+    "store": {"id": 7, "handle": "demo", "base_url": "https://api.example.com/stores/demo"},
     "sequence": 88123,
     "resource": {"type": "product", "id": 512, "version": 9, "url": "/api/v3/app/products/512"},
     "actor": {"type": "app", "app_id": 3},

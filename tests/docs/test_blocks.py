@@ -51,6 +51,15 @@ COVERED = [
         "imports.md", "http json ndjson csv", "", "imports/test_guide.py::test_every_example_matches_the_response"
     ),
     Coverage("imports.md", "bash", "stoa ", COMMANDS),
+    Coverage("installing.md", "bash", "stoa ", COMMANDS),
+    Coverage("installing.md", "bash", "curl -s", CALLS),
+    Coverage("installing.md", "json", '"installed_at"', CALLS),
+    Coverage(
+        "installing.md", "json", '"evt_', "webhooks/test_install_guide.py::test_the_example_event_has_the_real_form"
+    ),
+    Coverage(
+        "installing.md", "python", "", "webhooks/test_install_guide.py::test_the_program_accepts_only_genuine_returns"
+    ),
     Coverage("inventory.md", "http json", "", "inventory/test_guide.py::test_every_example_matches_the_response"),
     Coverage("order-lifecycle.md", "http json", "", "orders/test_guide.py::test_every_example_matches_the_response"),
     Coverage(

@@ -15,7 +15,7 @@ from tests.docs.pages import GUIDES, ROOT, blocks
 
 SEPARATOR = "--- next block ---"
 TOKEN = next(block.text for block in blocks(GUIDES / "quickstart.md", "bash") if "TOKEN=$(" in block.text)
-CALLING = [ROOT / "README.md", GUIDES / "quickstart.md", GUIDES / "authentication.md"]
+CALLING = [ROOT / "README.md", GUIDES / "quickstart.md", GUIDES / "authentication.md", GUIDES / "installing.md"]
 
 needs_curl = pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="Node is not installed")

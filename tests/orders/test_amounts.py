@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from stoa.access.stores import set_prices_include_tax
+from stoa.access.stores import update_store
 from stoa.orders.amounts import percent_text, percentage_of
 from tests.orders.sample_store import ADA, SampleStore, codes
 from tests.support.shops import Shop, open_shop
@@ -82,12 +82,12 @@ async def test_taxes_that_prices_include_are_not_added(store: SampleStore) -> No
 
 async def test_a_new_order_takes_the_setting_of_its_store(shop: Shop) -> None:
     other = await open_shop(shop.application, shop.db)
-    await set_prices_include_tax(other.operator, other.store.handle, value=True)
+    await update_store(other.operator, other.store.handle, prices_include_tax=True)
     line = {**WRAP, "tax_total": "1.00"}
     for sent, included, total in ({}, True, "9.00"), ({"prices_include_tax": False}, False, "10.00"):
         order = (await other.client.post("/orders", json={"line_items": [line], **sent})).json()["data"]
         assert (order["prices_include_tax"], order["total"], order["totals"]["tax"]) == (included, total, "1.00")
-    await set_prices_include_tax(other.operator, other.store.handle, value=False)
+    await update_store(other.operator, other.store.handle, prices_include_tax=False)
     assert (await other.client.get("/orders", params={"ids": order["id"] - 1})).json()["data"][0]["total"] == "9.00"
     await other.client.aclose()
 

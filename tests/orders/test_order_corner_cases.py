@@ -331,5 +331,6 @@ async def test_a_thin_event_of_a_comment_links_to_the_comment(store: SampleStore
         "SELECT id FROM events WHERE store_id = $1 AND type = 'order.comment_created'", store.shop.store_id
     )
     event = await EVENT_ANY_DAY.one(store.shop.db, store.shop.store_id, event_id)
-    thin = msgspec.json.decode(message.body(event, 1, payload="thin"))
+    shown = message.EventStore(store.shop.store_id, store.shop.store.handle, "https://api.example.com/stores/demo")
+    thin = msgspec.json.decode(message.body(event, 1, shown, payload="thin"))
     assert thin["resource"]["url"] == f"/api/v3/app/orders/{order['id']}/comments"

@@ -19,6 +19,7 @@ from stoa.db.pool import Database
 from stoa.portal.pages import Audience, Form, Page
 from stoa.usage.queries import ADD_DAYS, ADD_FAILURES
 from stoa.usage.rules import COUNTERS
+from stoa.webhooks.app_callbacks import set_callbacks
 from tests.portal.store_data import create_store_data
 from tests.portal.webhook_data import create_webhook_data
 from tests.support.people import PASSWORD, User, as_operator, browser, create_user, new_email, new_peer
@@ -41,6 +42,7 @@ async def create_resources(by: Operator, db: Database, account_id: int) -> dict[
     store = await open_store(by, account_id, f"porch-{account_id}", "Painted porch", "EUR")
     installed = await register_app(by, account_id, "Walker", "https://example.com", REASONS, f"{account_id}:first")
     await install(by, installed.client_id, store.handle)
+    await set_callbacks(by, installed.client_id, endpoint_url=None, return_urls=["https://app.example.com/installed"])
     requesting = await register_app(by, account_id, "Talker", "", REASONS, f"{account_id}:second")
     requesting_app = await owned_app(db, account_id, requesting.app_id)
     assert requesting_app is not None
@@ -49,6 +51,7 @@ async def create_resources(by: Operator, db: Database, account_id: int) -> dict[
     link = await invite(by, new_email())
     return {
         "app_id": installed.app_id,
+        "client_id": installed.client_id,
         "handle": store.handle,
         "installed_id": installed.app_id,
         "requesting_id": requesting.app_id,

@@ -40,8 +40,13 @@ class ServiceUrls(msgspec.Struct, frozen=True):
     def resource(self, handle: str | None) -> str:
         """The URL of a store's API: under the service if the path names the store, else on the request's host."""
         if handle is not None:
-            return f"{self.service}/stores/{handle}{PREFIX}"
+            return f"{base_url(self.service, handle)}{PREFIX}"
         return f"{self.public_url.partition('://')[0] or self.scheme}://{self.host}{PREFIX}"
+
+
+def base_url(service_url: str, handle: str) -> str:
+    """The base URL of a store, in the form that works on every service."""
+    return f"{service_url}/stores/{handle}"
 
 
 def is_handle(text: str) -> bool:

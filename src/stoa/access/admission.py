@@ -89,6 +89,7 @@ class Admission:
             in_force(found.requested, found.granted),
             found.rate_burst or self._settings.rate_burst,
             found.rate_refill or self._settings.rate_refill,
+            found.reinstalled_at.isoformat() if found.reinstalled_at else "",
         )
         return caller, found.seconds_left
 

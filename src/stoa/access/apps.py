@@ -11,8 +11,10 @@ from stoa.access.queries import (
     ADD_SECRET,
     CHANGE_APP,
     CREATE_APP,
+    DELETE_CALLBACKS,
     DROP_ENDING_SECRETS,
     DROP_SECRETS,
+    END_APP_ENDPOINTS,
     END_SECRET,
     ENDING_SECRETS,
     LIST_APPS,
@@ -98,6 +100,8 @@ async def delete_app(by: Operator, app: str) -> App:
         for handle in found.stores:
             await uninstall(joined, app, handle)
         await DROP_SECRETS.run(db, found.id)
+        await DELETE_CALLBACKS.run(db, found.id)
+        await END_APP_ENDPOINTS.run(db, found.id)
         await REVOKE_TOKENS_OF_APP.run(db, found.id)
         if await SET_APP_STATUS.run(db, found.id, "deleted"):
             await by.record(db, SERVICE, "app.deleted", f"app:{found.id}", name=found.name)

@@ -25,6 +25,8 @@ def store() -> None:
 @click.argument("handle")
 @click.option("--name", required=True, help="The display name of the store.")
 @click.option("--currency", required=True, help="The store's currency as an ISO 4217 code, such as EUR.")
+@click.option("--timezone", default=stores.UTC, show_default=True, help="The store's time zone, such as Europe/Berlin.")
+@click.option("--locale", default=stores.ENGLISH, show_default=True, help="The store's language, such as de-DE.")
 @click.option("--host", "hosts", multiple=True, help="A custom host name of the store; may be repeated.")
 @click.option("--prices-include-tax", is_flag=True, help="The prices of new orders include taxes by default.")
 @json_option
@@ -34,6 +36,8 @@ def create_store(
     handle: str,
     name: str,
     currency: str,
+    timezone: str,
+    locale: str,
     hosts: tuple[str, ...],
     *,
     prices_include_tax: bool,
@@ -46,13 +50,25 @@ def create_store(
       stoa store create demo --name "Demo shop" --currency EUR --host shop.example.org
     """
     created = console.run(
-        lambda by: stores.create_store(by, handle, name, currency, hosts, prices_include_tax=prices_include_tax)
+        lambda by: stores.create_store(
+            by,
+            handle,
+            name,
+            currency,
+            hosts,
+            prices_include_tax=prices_include_tax,
+            timezone=timezone,
+            locale=locale,
+        )
     )
     print_one(created, as_json=as_json)
 
 
 @store.command("update")
 @click.argument("handle")
+@click.option("--name", help="The display name of the store.")
+@click.option("--timezone", help="The store's time zone, such as Europe/Berlin.")
+@click.option("--locale", help="The store's language, such as de-DE.")
 @click.option(
     "--prices-include-tax/--prices-exclude-tax",
     "prices_include_tax",
@@ -61,16 +77,30 @@ def create_store(
 )
 @json_option
 @click.pass_obj
-def update_store(console: Console, handle: str, *, prices_include_tax: bool | None, as_json: bool) -> None:
+def update_store(
+    console: Console,
+    handle: str,
+    name: str | None,
+    timezone: str | None,
+    locale: str | None,
+    *,
+    prices_include_tax: bool | None,
+    as_json: bool,
+) -> None:
     """Change the settings of a store; takes effect within a second.
 
     \b
-    Example:
+    Examples:
       stoa store update demo --prices-include-tax
+      stoa store update demo --timezone Europe/Berlin --locale de-DE
     """
-    if prices_include_tax is None:
+    if prices_include_tax is None and name is None and timezone is None and locale is None:
         raise click.UsageError("Specify what to change, such as --prices-include-tax.")
-    changed = console.run(lambda by: stores.set_prices_include_tax(by, handle, value=prices_include_tax))
+    changed = console.run(
+        lambda by: stores.update_store(
+            by, handle, name=name, timezone=timezone, locale=locale, prices_include_tax=prices_include_tax
+        )
+    )
     print_one(changed, as_json=as_json)
 
 
@@ -266,4 +296,4 @@ def resume_app(console: Console, app: str, *, as_json: bool) -> None:
 
 COMMANDS: list[click.Command] = [store, app, token, audit_log]
 
-__all__ = ["COMMANDS", "Console"]
+__all__ = ["COMMANDS", "Console", "app"]

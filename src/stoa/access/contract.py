@@ -31,6 +31,8 @@ class StoreRow(msgspec.Struct):
     currency: str
     prices_include_tax: bool
     status: str
+    timezone: str
+    locale: str
     hosts: list[str]
     created_at: datetime
 
@@ -58,6 +60,28 @@ class Installation(msgspec.Struct):
     scopes: list[str]
     rate_burst: int | None
     rate_refill: int | None
+    installed_at: datetime
+    updated_at: datetime
+
+
+class StoreDetails(msgspec.Struct, frozen=True):
+    """A store as an app needs to know it: where its API is, its currency, its time zone and its language."""
+
+    id: int
+    handle: str
+    name: str
+    base_url: str
+    currency: str
+    timezone: str
+    locale: str
+
+
+class ListedInstallation(msgspec.Struct):
+    """An installation in the app's own list. After the app is uninstalled, `scopes` is empty."""
+
+    store: StoreDetails
+    scopes: list[str]
+    status: str
     installed_at: datetime
     updated_at: datetime
 
@@ -100,7 +124,7 @@ class InstalledApp(msgspec.Struct):
 
 
 class AppInstalled(Event):
-    """The app was installed on this store."""
+    """The app was installed on this store. The app's own endpoint receives it whatever the scopes."""
 
     name = "app.installed"
     scope = "webhooks:read"
@@ -243,6 +267,16 @@ class HostTaken(AccessRefused):
 class UnknownCurrency(AccessRefused):
     def __init__(self, currency: str) -> None:
         super().__init__(f'"{currency}" is not a known currency; use an ISO 4217 code, such as EUR')
+
+
+class InvalidTimezone(AccessRefused):
+    def __init__(self, timezone: str) -> None:
+        super().__init__(f'"{timezone}" is not a time zone; use an IANA name, such as Europe/Berlin')
+
+
+class InvalidLocale(AccessRefused):
+    def __init__(self, locale: str) -> None:
+        super().__init__(f'"{locale}" is not a locale; use a language with an optional region, such as de-DE')
 
 
 class InvalidName(AccessRefused):

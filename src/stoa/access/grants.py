@@ -24,8 +24,12 @@ from stoa.access.contract import (
 from stoa.access.credentials import hint, is_access_token, keyed_hash, new_access_token
 from stoa.access.operator import Operator, find_app, find_store, known_scopes
 from stoa.access.queries import (
+    ADD_APP_ENDPOINT,
     CHANGE_INSTALLATION,
+    DELETE_TOMBSTONE,
+    END_OLD_SUBSCRIPTIONS,
     GET_INSTALLATION,
+    HOLD_APP,
     INSERT_TOKEN,
     INSTALL,
     LIST_INSTALLATIONS,
@@ -56,6 +60,7 @@ async def install(
         raise InvalidRate
     async with by.db.transaction() as db:
         found, found_store = await find_app(db, app), await find_store(db, store)
+        await HOLD_APP.one(db, found.id)
         if found.status == "deleted":
             raise AppDeleted
         granted = known_scopes(found.scopes if scopes is None else scopes)
@@ -63,6 +68,9 @@ async def install(
         current = await GET_INSTALLATION.maybe(db, found_store.id, found.id)
         _check_covered(granted, [*found.scopes, *(current.scopes if current else [])])
         if await INSTALL.run(db, found_store.id, found.id, granted, rate_burst, rate_refill):
+            if await DELETE_TOMBSTONE.run(db, found_store.id, found.id):
+                await END_OLD_SUBSCRIPTIONS.run(db, found_store.id, found.id)
+            await ADD_APP_ENDPOINT.one(db, found_store.id, found.id)
             await _announce(by, db, found_store, found, AppInstalled, granted, {})
             return await GET_INSTALLATION.one(db, found_store.id, found.id)
         before = await GET_INSTALLATION.one(db, found_store.id, found.id)
@@ -85,7 +93,7 @@ async def install(
 
 
 async def uninstall(by: Operator, app: str, store: str) -> Installation:
-    """Uninstall an app from a store, which refuses its tokens from then on."""
+    """Uninstall an app from a store, which refuses its tokens from then on, also after a reinstall."""
     async with by.db.transaction() as db:
         found, found_store = await find_app(db, app), await find_store(db, store)
         removed = await GET_INSTALLATION.maybe(db, found_store.id, found.id)

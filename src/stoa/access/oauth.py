@@ -38,7 +38,7 @@ _MOST_BYTES = 16 * 1024
 _MOST_FIELDS = 50
 _FORM = "application/x-www-form-urlencoded"
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
-_SAFE = {
+SAFE = {
     "Cache-Control": "no-store",
     "Pragma": "no-cache",
     "Content-Security-Policy": "default-src 'none'",
@@ -77,15 +77,14 @@ class TokenEndpoints:
         """Wrap a handler: it gets a form and returns JSON, and its refusals become the errors of RFC 6749."""
 
         async def respond(request: Request) -> Response:
-            given_id = request.headers.get("x-request-id", "")
-            request_id = given_id if _REQUEST_ID.fullmatch(given_id) else new_id("req")
-            headers = {**_SAFE, "X-Request-Id": request_id}
+            request_id = request_id_of(request)
+            headers = {**SAFE, "X-Request-Id": request_id}
             try:
                 body = await handle(self, request, await _read_form(request), request_id)
             except Unavailable:
-                return _refused(TemporarilyUnavailable(), headers)
+                return oauth_refused(TemporarilyUnavailable(), headers)
             except OAuthError as error:
-                return _refused(error, headers)
+                return oauth_refused(error, headers)
             return Response(
                 b"" if body is None else msgspec.json.encode(body),
                 headers=headers,
@@ -105,7 +104,7 @@ class TokenEndpoints:
             self._db,
             self._key,
             read_credentials(request.headers.get("authorization"), form),
-            peer=_peer(request),
+            peer=peer_of(request),
             request_id=request_id,
             url_store=url_store,
             resource_store=resource_store,
@@ -185,7 +184,7 @@ class TokenEndpoints:
         if "token" not in form:
             raise InvalidRequest("token is missing.")
         given = read_credentials(request.headers.get("authorization"), form)
-        app_id, _ = await authenticate(self._db, self._key, given, peer=_peer(request), request_id=request_id)
+        app_id, _ = await authenticate(self._db, self._key, given, peer=peer_of(request), request_id=request_id)
         token = form["token"]
         return app_id, keyed_hash(self._key, token) if is_access_token(token) else None
 
@@ -229,11 +228,18 @@ def _requested(form: Mapping[str, str], granted: list[str]) -> list[str] | None:
     return ordered(requested)
 
 
-def _peer(request: Request) -> str:
+def request_id_of(request: Request) -> str:
+    """The id that the caller gave its request, or a new one."""
+    given = request.headers.get("x-request-id", "")
+    return given if _REQUEST_ID.fullmatch(given) else new_id("req")
+
+
+def peer_of(request: Request) -> str:
     return request.client.host if request.client else ""
 
 
-def _refused(error: OAuthError, headers: Mapping[str, str]) -> Response:
+def oauth_refused(error: OAuthError, headers: Mapping[str, str]) -> Response:
+    """The response to a refused request, as in RFC 6749."""
     extra: dict[str, str] = {}
     if error.http_status == 401:
         extra["WWW-Authenticate"] = 'Basic realm="stoa", charset="UTF-8"'

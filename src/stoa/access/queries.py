@@ -17,12 +17,12 @@ _MAINTENANCE = "maintenance covers all stores"
 
 STORE_BY_HANDLE = Query(
     Store,
-    "SELECT id, handle, name, currency, status, prices_include_tax FROM stores WHERE handle = $1",
+    "SELECT id, handle, name, currency, status, prices_include_tax, timezone, locale FROM stores WHERE handle = $1",
     unbound=_ADDRESS,
 )
 STORE_BY_HOST = Query(
     Store,
-    """SELECT s.id, s.handle, s.name, s.currency, s.status, s.prices_include_tax
+    """SELECT s.id, s.handle, s.name, s.currency, s.status, s.prices_include_tax, s.timezone, s.locale
          FROM store_hosts h JOIN stores s ON s.id = h.store_id WHERE h.host = $1""",
     unbound=_ADDRESS,
 )
@@ -40,16 +40,18 @@ class TokenAccess(msgspec.Struct):
     granted: list[str] | None
     rate_burst: int | None
     rate_refill: int | None
+    reinstalled_at: datetime | None
 
 
 TOKEN_ACCESS = Query(
     TokenAccess,
     """SELECT a.id AS app_id, a.name AS app_name, a.status AS app_status, s.status AS store_status,
               extract(epoch FROM t.expires_at - now())::float8 AS seconds_left,
-              t.scopes AS requested, i.scopes AS granted, i.rate_burst, i.rate_refill
+              t.scopes AS requested, i.scopes AS granted, i.rate_burst, i.rate_refill, i.reinstalled_at
          FROM tokens t JOIN apps a ON a.id = t.app_id JOIN stores s ON s.id = $1
               LEFT JOIN installations i ON i.store_id = $1 AND i.app_id = t.app_id
-        WHERE t.token_hash = $2 AND t.revoked_at IS NULL AND (t.store_id IS NULL OR t.store_id = $1)""",
+        WHERE t.token_hash = $2 AND t.revoked_at IS NULL AND (t.store_id IS NULL OR t.store_id = $1)
+          AND (i.reinstalled_at IS NULL OR t.created_at >= i.reinstalled_at)""",
 )
 
 # --- the token endpoints -----------------------------------------------------------------------------------
@@ -155,32 +157,87 @@ INTROSPECT = Query(
               LEFT JOIN stores s ON s.id = t.store_id
               LEFT JOIN installations i ON i.store_id = t.store_id AND i.app_id = t.app_id
         WHERE t.token_hash = $1 AND t.app_id = $2 AND t.revoked_at IS NULL AND t.expires_at > now()
-          AND a.status = 'active'
+          AND a.status = 'active' AND (i.reinstalled_at IS NULL OR t.created_at >= i.reinstalled_at)
           AND (t.store_id IS NULL OR (s.status = 'active' AND i.app_id IS NOT NULL))""",
     unbound=_CLIENT,
 )
 
+# --- the installations of an app ----------------------------------------------------------------------------
+
+
+class TokenOwner(msgspec.Struct):
+    """The app behind a token; `store_id` is set if the token is limited to one store."""
+
+    app_id: int
+    app_status: str
+    store_id: int | None
+    seconds_left: float
+
+
+TOKEN_OWNER = Query(
+    TokenOwner,
+    """SELECT a.id AS app_id, a.status AS app_status, t.store_id,
+              extract(epoch FROM t.expires_at - now())::float8 AS seconds_left
+         FROM tokens t JOIN apps a ON a.id = t.app_id WHERE t.token_hash = $1 AND t.revoked_at IS NULL""",
+    unbound=_CLIENT,
+)
+
+
+class InstallationRow(msgspec.Struct):
+    """An installation of an app, or the tombstone of one."""
+
+    store_id: int
+    handle: str
+    name: str
+    currency: str
+    timezone: str
+    locale: str
+    scopes: list[str]
+    status: str
+    installed_at: datetime
+    updated_at: datetime
+
+
+# Each half reads at most one page from its index.
+_PAGE = "app_id = $1 AND store_id > $2 AND {0} >= $3 ORDER BY app_id, store_id LIMIT $5"
+INSTALLATIONS_PAGE = Query(
+    InstallationRow,
+    f"""SELECT s.id AS store_id, s.handle, s.name, s.currency, s.timezone, s.locale, i.scopes, i.status,
+              i.installed_at, i.updated_at
+         FROM ((SELECT store_id, scopes, 'installed' AS status, created_at AS installed_at, updated_at
+                  FROM installations WHERE 'installed' = ANY ($4::text[]) AND {_PAGE.format("updated_at")})
+               UNION ALL
+               (SELECT store_id, '{{}}'::text[], 'uninstalled', installed_at, removed_at
+                  FROM removed_installations WHERE 'uninstalled' = ANY ($4::text[]) AND {_PAGE.format("removed_at")})) i
+              JOIN stores s ON s.id = i.store_id
+        ORDER BY i.store_id LIMIT $5""",
+    unbound="an app lists its own installations on all stores",
+)
+
 # --- operators ---------------------------------------------------------------------------------------------
 
-_STORE = """SELECT s.id, s.handle, s.name, s.currency, s.prices_include_tax, s.status,
+_STORE = """SELECT s.id, s.handle, s.name, s.currency, s.prices_include_tax, s.status, s.timezone, s.locale,
        ARRAY(SELECT h.host FROM store_hosts h WHERE h.store_id = s.id ORDER BY h.host) AS hosts, s.created_at
   FROM stores s"""
 LIST_STORES = Query(StoreRow, f"{_STORE} ORDER BY s.handle", unbound=_OPERATOR)
 GET_STORE = Query(StoreRow, f"{_STORE} WHERE s.handle = $1", unbound=_OPERATOR)
 CREATE_STORE = Query(
     int,
-    "INSERT INTO stores (handle, name, currency, prices_include_tax) VALUES ($1, $2, $3, $4) RETURNING id",
+    """INSERT INTO stores (handle, name, currency, prices_include_tax, timezone, locale)
+       VALUES ($1, $2, $3, $4, $5, $6) RETURNING id""",
     unbound=_OPERATOR,
 )
 ADD_HOSTS = Command(
     "INSERT INTO store_hosts (store_id, host) SELECT $1, unnest($2::text[])",
 )
-SET_PRICES_INCLUDE_TAX = Command(
-    "UPDATE stores SET prices_include_tax = $2, updated_at = now() WHERE id = $1 AND prices_include_tax <> $2",
-    unbound=_OPERATOR,
-)
 SET_STORE_STATUS = Command(
     "UPDATE stores SET status = $2, updated_at = now() WHERE id = $1 AND status <> $2", unbound=_OPERATOR
+)
+
+UPDATE_STORE = Command(
+    """UPDATE stores SET name = $2, timezone = $3, locale = $4, prices_include_tax = $5, updated_at = now()
+        WHERE id = $1""",
+    unbound=_OPERATOR,
 )
 
 _APP = """SELECT a.id, a.client_id, a.name, a.scopes, a.status,
@@ -192,6 +249,8 @@ _APP = """SELECT a.id, a.client_id, a.name, a.scopes, a.status,
 LIST_APPS = Query(App, f"{_APP} ORDER BY a.id", unbound=_OPERATOR)
 GET_APP = Query(App, f"{_APP} WHERE a.client_id = $1 OR a.id = $2", unbound=_OPERATOR)
 LOCK_APP = Query(int, "SELECT id FROM apps WHERE id = $1 FOR NO KEY UPDATE", unbound=_OPERATOR)
+# A change of the app's callbacks locks the app, so that it and a concurrent install see each other.
+HOLD_APP = Query(int, "SELECT id FROM apps WHERE id = $1 FOR SHARE", unbound=_OPERATOR)
 CREATE_APP = Query(
     int, "INSERT INTO apps (client_id, name, scopes) VALUES ($1, $2, $3) RETURNING id", unbound=_OPERATOR
 )
@@ -216,6 +275,11 @@ LIVE_SECRETS = Query(
         WHERE app_id = $1 AND (expires_at IS NULL OR expires_at > now()) ORDER BY id DESC""",
     unbound=_OPERATOR,
 )
+DELETE_CALLBACKS = Command("DELETE FROM app_callbacks WHERE app_id = $1", unbound=_OPERATOR)
+END_APP_ENDPOINTS = Command(
+    "UPDATE webhooks SET ended_at = now(), url = NULL WHERE app_id = $1 AND of_app AND ended_at IS NULL",
+    unbound=_OPERATOR,
+)
 DROP_SECRETS = Command("DELETE FROM app_secrets WHERE app_id = $1", unbound=_OPERATOR)
 DROP_ENDING_SECRETS = Command("DELETE FROM app_secrets WHERE app_id = $1 AND expires_at IS NOT NULL", unbound=_OPERATOR)
 END_SECRET = Query(
@@ -235,15 +299,30 @@ INSTALLATIONS_OF_APP = Query(
 )
 GET_INSTALLATION = Query(Installation, f"{_INSTALLATION} AND i.app_id = $2 FOR UPDATE OF i")
 INSTALL = Command(
-    """INSERT INTO installations (store_id, app_id, scopes, rate_burst, rate_refill)
-       VALUES ($1, $2, $3, $4, $5) ON CONFLICT (store_id, app_id) DO NOTHING"""
+    """INSERT INTO installations (store_id, app_id, scopes, rate_burst, rate_refill, reinstalled_at)
+       VALUES ($1, $2, $3, $4, $5,
+               (SELECT clock_timestamp() FROM removed_installations WHERE store_id = $1 AND app_id = $2))
+       ON CONFLICT (store_id, app_id) DO NOTHING"""
 )
+DELETE_TOMBSTONE = Command("DELETE FROM removed_installations WHERE store_id = $1 AND app_id = $2")
+# The router ends the subscriptions of an uninstalled app. A reinstall does not wait for it.
+END_OLD_SUBSCRIPTIONS = Command(
+    """UPDATE webhooks SET ended_at = now(), updated_at = now(), version = version + 1
+        WHERE store_id = $1 AND app_id = $2 AND ended_at IS NULL AND NOT of_app"""
+)
+# The app's endpoint becomes a subscription of this store, if the app has an endpoint.
+ADD_APP_ENDPOINT = Query(int, "SELECT add_app_endpoint($1, $2)")
 CHANGE_INSTALLATION = Command(
     """UPDATE installations SET scopes = $3, rate_burst = coalesce($4, rate_burst),
               rate_refill = coalesce($5, rate_refill), updated_at = now()
         WHERE store_id = $1 AND app_id = $2"""
 )
-UNINSTALL = Command("DELETE FROM installations WHERE store_id = $1 AND app_id = $2")
+UNINSTALL = Command(
+    """WITH removed AS (
+           DELETE FROM installations WHERE store_id = $1 AND app_id = $2 RETURNING store_id, app_id, created_at)
+       INSERT INTO removed_installations (store_id, app_id, installed_at) SELECT * FROM removed
+       ON CONFLICT (store_id, app_id) DO UPDATE SET installed_at = excluded.installed_at, removed_at = now()"""
+)
 
 
 class RevokedToken(msgspec.Struct):

@@ -1,7 +1,12 @@
 """Operations on stores; each is one transaction that includes its audit entry."""
 
+import re
 from collections.abc import Sequence
+from functools import cache
 from urllib.parse import urlsplit
+from zoneinfo import available_timezones
+
+import msgspec
 
 from stoa.access.addresses import is_handle, is_host, named_by_host
 from stoa.access.contract import (
@@ -9,14 +14,25 @@ from stoa.access.contract import (
     HostTaken,
     InvalidHandle,
     InvalidHost,
+    InvalidLocale,
+    InvalidTimezone,
     StoreRow,
     UnknownCurrency,
 )
 from stoa.access.operator import Operator, check_name, find_store
-from stoa.access.queries import ADD_HOSTS, CREATE_STORE, LIST_STORES, SET_PRICES_INCLUDE_TAX, SET_STORE_STATUS
+from stoa.access.queries import (
+    ADD_HOSTS,
+    CREATE_STORE,
+    LIST_STORES,
+    SET_STORE_STATUS,
+    UPDATE_STORE,
+)
 from stoa.db.errors import PostgresError, violates
 from stoa.money import CURRENCIES
 from stoa.settings import Settings
+
+UTC, ENGLISH = "UTC", "en-US"
+_LOCALE = re.compile(r"[a-z]{2,3}(-[A-Z][a-z]{3})?(-([A-Z]{2}|[0-9]{3}))?", re.ASCII)
 
 
 async def list_stores(by: Operator) -> list[StoreRow]:
@@ -31,17 +47,20 @@ async def create_store(
     hosts: Sequence[str] = (),
     *,
     prices_include_tax: bool = False,
+    timezone: str = UTC,
+    locale: str = ENGLISH,
 ) -> StoreRow:
     custom_hosts = sorted({host.lower().removesuffix(".") for host in hosts})
     _check_handle(handle, by.settings)
     check_name(name)
     if currency not in CURRENCIES:
         raise UnknownCurrency(currency)
+    _check_region(timezone, locale)
     for host in custom_hosts:
         _check_host(host, by.settings.store_domain.lower())
     try:
         async with by.db.transaction() as db:
-            store_id = await CREATE_STORE.one(db, handle, name, currency, prices_include_tax)
+            store_id = await CREATE_STORE.one(db, handle, name, currency, prices_include_tax, timezone, locale)
             await ADD_HOSTS.run(db, store_id, custom_hosts)
             details = {"currency": currency, "hosts": custom_hosts, "prices_include_tax": prices_include_tax}
             await by.record(db, store_id, "store.created", f"store:{handle}", **details)
@@ -52,6 +71,43 @@ async def create_store(
         if violates(error, "store_hosts_pkey"):
             raise HostTaken(", ".join(custom_hosts)) from error
         raise
+
+
+async def update_store(
+    by: Operator,
+    handle: str,
+    *,
+    name: str | None = None,
+    timezone: str | None = None,
+    locale: str | None = None,
+    prices_include_tax: bool | None = None,
+) -> StoreRow:
+    """Change the settings of a store; None keeps a value. Existing orders keep their rule for taxes."""
+    given = {"name": name, "timezone": timezone, "locale": locale, "prices_include_tax": prices_include_tax}
+    async with by.db.transaction() as db:
+        store = await find_store(db, handle)
+        changes = {key: value for key, value in given.items() if value not in (None, getattr(store, key))}
+        after = msgspec.structs.replace(store, **changes)
+        check_name(after.name)
+        _check_region(after.timezone, after.locale)
+        if changes:
+            settings = (after.name, after.timezone, after.locale, after.prices_include_tax)
+            await UPDATE_STORE.run(db, store.id, *settings)
+            await by.record(db, store.id, "store.updated", f"store:{handle}", **changes)
+        return await find_store(db, handle)
+
+
+@cache
+def timezones() -> frozenset[str]:
+    """The names of the IANA database that name a place, and UTC."""
+    return frozenset(name for name in available_timezones() if "/" in name and not name.startswith("Etc/")) | {UTC}
+
+
+def _check_region(timezone: str, locale: str) -> None:
+    if timezone not in timezones():
+        raise InvalidTimezone(timezone[:80])
+    if _LOCALE.fullmatch(locale) is None:
+        raise InvalidLocale(locale[:80])
 
 
 def _check_handle(handle: str, settings: Settings) -> None:
@@ -82,13 +138,4 @@ async def _set_status(by: Operator, handle: str, status: str, action: str) -> St
         store = await find_store(db, handle)
         if await SET_STORE_STATUS.run(db, store.id, status):
             await by.record(db, store.id, action, f"store:{handle}")
-        return await find_store(db, handle)
-
-
-async def set_prices_include_tax(by: Operator, handle: str, *, value: bool) -> StoreRow:
-    """Change the default of new orders; existing orders keep theirs."""
-    async with by.db.transaction() as db:
-        store = await find_store(db, handle)
-        if await SET_PRICES_INCLUDE_TAX.run(db, store.id, value):
-            await by.record(db, store.id, "store.updated", f"store:{handle}", prices_include_tax=value)
         return await find_store(db, handle)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from stoa.access.authentication import Attempt, count_failure, refuse_guessing
-from stoa.access.contract import Installation, NotInstalled, ScopeNotCovered
+from stoa.access.contract import App, Installation, NotInstalled, ScopeNotCovered
 from stoa.access.grants import install, list_installations
 from stoa.access.operator import Operator, find_store, known_scopes
 from stoa.access.queries import FAILED_ATTEMPTS, GET_INSTALLATION
@@ -86,6 +86,23 @@ async def approve(by: Operator, store: OwnedStore, app_id: int, scopes: Sequence
             raise ScopeNotCovered(", ".join(granted), ", ".join(request.scopes))
         await DELETE_REQUEST.run(db, store.id, app_id)
         return await install(joined, str(app_id), store.handle, granted)
+
+
+async def install_from_link(
+    by: Operator, store: OwnedStore, app: App, offered: Sequence[str], scopes: Sequence[str]
+) -> Installation:
+    """Install the app with some or all of the scopes that an install link offered.
+
+    Scopes that the link does not name stay as the store granted them before.
+    """
+    granted = known_scopes(scopes)
+    if not set(offered).issuperset(granted):
+        raise ScopeNotCovered(", ".join(granted), ", ".join(offered))
+    async with by.transaction() as joined, joined.db.transaction() as db:
+        installed = await GET_INSTALLATION.maybe(db, store.id, app.id)
+        kept = [scope for scope in installed.scopes if scope not in offered] if installed else []
+        await DELETE_REQUEST.run(db, store.id, app.id)
+        return await install(joined, app.client_id, store.handle, [*kept, *granted])
 
 
 async def refuse(by: Operator, store: OwnedStore, app_id: int) -> None:

@@ -10,12 +10,13 @@ from stoa.access.audit import SERVICE
 from stoa.access.contract import App, NewSecret, StoreRow
 from stoa.access.grants import install
 from stoa.access.operator import Operator, find_app, find_store
-from stoa.access.stores import create_store
+from stoa.access.stores import ENGLISH, UTC, create_store
 from stoa.accounts.contract import Listing, NotOwned, OwnedApp, OwnedStore, Role, TooManyApps, TooManyStores
 from stoa.accounts.queries import (
     APP_BY_REGISTRATION,
     COUNT_APPS,
     COUNT_STORES,
+    DEVELOPERS,
     DEVELOPMENT_INSTALLATIONS,
     GET_LISTING,
     LOCK_ACCOUNT,
@@ -62,6 +63,11 @@ async def listing_of(db: Executor, app_id: int) -> Listing:
     return Listing() if row is None else Listing(row.homepage, msgspec.json.decode(row.reasons, type=dict[str, str]))
 
 
+async def developers_of(db: Executor, app_id: int) -> list[str]:
+    """Return the names of the people who own the app; none if an operator created it."""
+    return await DEVELOPERS.all(db, app_id)
+
+
 async def registered_app(by: Operator, registration: str) -> int | None:
     """Return the app that an earlier submission of the same form created."""
     return await APP_BY_REGISTRATION.maybe(by.db, registration)
@@ -105,13 +111,22 @@ def _text(reasons: Mapping[str, str]) -> str:
     return msgspec.json.encode(dict(reasons)).decode()
 
 
-async def open_store(by: Operator, account_id: int, handle: str, name: str, currency: str) -> StoreRow:
+async def open_store(
+    by: Operator,
+    account_id: int,
+    handle: str,
+    name: str,
+    currency: str,
+    *,
+    timezone: str = UTC,
+    locale: str = ENGLISH,
+) -> StoreRow:
     """Create a store; the account becomes its owner."""
     async with by.transaction() as joined, joined.db.transaction() as db:
         await LOCK_ACCOUNT.one(db, account_id)
         if await COUNT_STORES.one(db, account_id, _LIVE) >= MAX_STORES:
             raise TooManyStores(MAX_STORES)
-        store = await create_store(joined, handle, name, currency)
+        store = await create_store(joined, handle, name, currency, timezone=timezone, locale=locale)
         await SET_STORE_ROLE.run(db, account_id, store.id, "owner", _LIVE)
     return store
 

@@ -213,6 +213,12 @@ SAVE_LISTING = Command(
        ON CONFLICT (app_id) DO UPDATE SET homepage = excluded.homepage, reasons = excluded.reasons""",
     unbound=_OWNER,
 )
+DEVELOPERS = Query(
+    str,
+    """SELECT a.name FROM account_apps o JOIN accounts a ON a.id = o.account_id
+        WHERE o.app_id = $1 AND o.role = 'owner' AND a.status = 'active' ORDER BY o.created_at, a.id LIMIT 3""",
+    unbound=_OWNER,
+)
 APP_BY_REGISTRATION = Query(int, "SELECT app_id FROM app_listings WHERE registration = $1", unbound=_OWNER)
 
 # --- install requests --------------------------------------------------------------------------------------

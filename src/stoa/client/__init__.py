@@ -5,6 +5,7 @@ from stoa.client.answers import Answer, Batch, Item, Page, Tombstone
 from stoa.client.client import AsyncClient, Client
 from stoa.client.errors import ApiError, ConnectionFailed, NotModified, StoaError, TokenRefused
 from stoa.client.imports import RowReport
+from stoa.client.installs import CompletedInstall, Installation, InstallRefused, installations, verify_install
 from stoa.client.pages import AsyncPages, Pages
 from stoa.client.webhooks import Event, SignatureRefused, verify
 
@@ -15,8 +16,11 @@ __all__ = [
     "AsyncPages",
     "Batch",
     "Client",
+    "CompletedInstall",
     "ConnectionFailed",
     "Event",
+    "InstallRefused",
+    "Installation",
     "Item",
     "NotModified",
     "Page",
@@ -29,7 +33,9 @@ __all__ = [
     "codes",
     "errors",
     "inputs",
+    "installations",
     "models",
     "verify",
+    "verify_install",
     "webhooks",
 ]

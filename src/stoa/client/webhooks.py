@@ -32,6 +32,18 @@ class EventResource(Model):
     url: str | None = None
 
 
+class EventStore(Model):
+    """The store of an event. Events of the app's own endpoint also have its name, currency, time zone and locale."""
+
+    id: int
+    handle: str = ""
+    base_url: str = ""
+    name: str | None = None
+    currency: str | None = None
+    timezone: str | None = None
+    locale: str | None = None
+
+
 class Event(Model):
     """An event. Retries and redeliveries have the same `id`: use it to ignore repeats."""
 
@@ -42,7 +54,7 @@ class Event(Model):
     changes: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
     resource: EventResource | None = None
     actor: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
-    store: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
+    store: EventStore | None = None
     sequence: int | None = None
     api_version: str = "v3"
 
@@ -88,7 +100,7 @@ def check(
     if abs((time.time() if now is None else now) - int(stamp)) > tolerance_s:
         raise SignatureRefused("webhook-timestamp is too far from the current time; check the clock")
     signed = f"{message_id}.{stamp}.".encode() + body
-    keys = [_key(each) for each in ([secret] if isinstance(secret, str) else secret)]
+    keys = [key_of(each) for each in ([secret] if isinstance(secret, str) else secret)]
     if not keys:
         raise ValueError("pass at least one secret")
     expected = [base64.b64encode(hmac.digest(key, signed, hashlib.sha256)) for key in keys]
@@ -100,7 +112,8 @@ def check(
         )
 
 
-def _key(secret: str) -> bytes:
+def key_of(secret: str) -> bytes:
+    """The key bytes of a signing secret."""
     try:
         return base64.b64decode(secret.removeprefix("whsec_"), validate=True)
     except binascii.Error:

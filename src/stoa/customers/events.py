@@ -36,6 +36,20 @@ class CustomerDeleted(Event):
     resource = Tombstone
 
 
+class ErasedCustomer(msgspec.Struct):
+    """An erased customer: nothing but the id."""
+
+    id: int
+
+
+class CustomerErased(Event):
+    """The personal data of a customer was erased; erase your copy too. Sent to the app's own endpoint, whatever its scopes."""
+
+    name, scope, resource_type = "customer.erased", "customers:read", "customer"
+    resource = ErasedCustomer
+    app_only = True
+
+
 class CustomerAddressChanged(Event):
     """An address of a customer was added, changed or deleted, or became a default."""
 

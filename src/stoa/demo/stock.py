@@ -24,6 +24,8 @@ class NewStore(msgspec.Struct):
     handle: str
     name: str
     currency: str
+    timezone: str
+    locale: str
     prices_include_tax: bool = False
 
 
@@ -34,7 +36,13 @@ async def create_sample_store(operator: Operator, catalog: str) -> None:
     if await STORE_BY_HANDLE.maybe(operator.db, wanted.handle) is not None:
         return
     await create_store(
-        operator, wanted.handle, wanted.name, wanted.currency, prices_include_tax=wanted.prices_include_tax
+        operator,
+        wanted.handle,
+        wanted.name,
+        wanted.currency,
+        prices_include_tax=wanted.prices_include_tax,
+        timezone=wanted.timezone,
+        locale=wanted.locale,
     )
     await fill(operator, wanted.handle, catalog)
 

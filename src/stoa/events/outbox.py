@@ -39,12 +39,18 @@ class Event(msgspec.Struct):
     resource: ClassVar[type[Any] | None] = None  # what `data` is; its JSON Schema follows from it
     full_scope: ClassVar[str] = ""  # if set, a subscriber without this second scope sees only basic_fields of `data`
     basic_fields: ClassVar[frozenset[str]] = frozenset()
+    app_only: ClassVar[bool] = False  # only the endpoints of apps receive it; subscriptions cannot select it
     known: ClassVar[dict[str, type["Event"]]] = {}
 
     resource_id: int
     version: int
     data: str  # the resource's document, as callers see it
     changes: dict[str, tuple[Any, Any]]
+
+    @classmethod
+    def subscribable(cls) -> dict[str, type["Event"]]:
+        """The events that a subscription can select, by name."""
+        return {name: event for name, event in Event.known.items() if not event.app_only}
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

@@ -192,7 +192,10 @@ UNARCHIVED = Query(
 # --- other -------------------------------------------------------------------------------------------------------------
 
 
-STORE = Query(Store, "SELECT id, handle, name, currency, status, prices_include_tax FROM stores WHERE id = $1")
+STORE = Query(
+    Store,
+    "SELECT id, handle, name, currency, status, prices_include_tax, timezone, locale FROM stores WHERE id = $1",
+)
 KNOWN_SIZE = Query(
     int,
     "SELECT greatest(reltuples, 0)::bigint FROM pg_class WHERE oid = $1::text::regclass",

@@ -8,7 +8,7 @@ from stoa.customers import examples
 from stoa.customers.bodies import AddressChanges, CustomerChanges, NewAddress, NewCustomer
 from stoa.customers.contract import SHARED
 from stoa.customers.documents import value_of
-from stoa.customers.events import CustomerCreated, CustomerDeleted, events_of
+from stoa.customers.events import CustomerCreated, CustomerDeleted, CustomerErased, events_of
 from stoa.customers.rules import add_address, change_address, change_customer, merged, new_customer, with_defaults
 from stoa.customers.working_copy import CustomerCopy
 from stoa.openapi_examples.fixtures import (
@@ -55,6 +55,7 @@ def events() -> Events:
     return {
         CustomerCreated.name: EventExample(CUSTOMER_ID, 1, _event_data(_created())),
         CustomerDeleted.name: tombstone(CUSTOMER_ID),
+        CustomerErased.name: EventExample(CUSTOMER_ID, 2, {"id": CUSTOMER_ID}),
         **{
             each.kind.name: EventExample(CUSTOMER_ID, 2, _event_data(customer, version=2), each.changes)
             for customer in (_changed(), _with_workshop(), _with_metadata())

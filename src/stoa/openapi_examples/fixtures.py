@@ -9,7 +9,8 @@ import msgspec
 from stoa.rest.openapi.envelopes import PAGE_META
 from stoa.rest.request import Store
 
-STORE = Store(7, "demo", "Hearth & Loom", "USD", "active")
+STORE = Store(7, "demo", "Hearth & Loom", "USD", "active", timezone="America/New_York", locale="en-US")
+SERVICE_URL = "https://api.example.com"
 APP_ID, APP_NAME = 3, "Stock Sync"
 CREATED_AT, UPDATED_AT = "2026-03-14T09:26:53.589793Z", "2026-03-14T15:09:26.535897Z"
 REQUEST_ID = "req_7v3k9m2q5x8c1b4n6p0t"

@@ -21,7 +21,7 @@ from stoa.accounts.contract import (
 from stoa.portal.dispatch import SIGN_IN, TWO_FACTOR, not_found, sentence
 from stoa.portal.forms import FormError, text
 from stoa.portal.pages import ROOT, Audience, Pages, Redirect, View, portal_path
-from stoa.portal.visit import Visit
+from stoa.portal.visit import MAX_URL_LENGTH, Visit
 
 pages = Pages()
 
@@ -66,7 +66,7 @@ class TwoFactorForm(msgspec.Struct):
 
 @pages.page("/sign-in", audience=Audience.GUEST)
 async def sign_in_page(visit: Visit) -> View:
-    context = {"next": portal_path(visit.query("next")), "sign_up": visit.settings.sign_up}
+    context = {"next": portal_path(visit.query("next", most=MAX_URL_LENGTH)), "sign_up": visit.settings.sign_up}
     return View("authentication/sign_in.html", context)
 
 
@@ -86,7 +86,7 @@ async def sign_in(visit: Visit, form: SignInForm) -> Redirect:
 
 @pages.page("/two-factor", audience=Audience.TWO_FACTOR_PENDING)
 async def two_factor_page(visit: Visit) -> View:
-    return View("authentication/two_factor.html", {"next": portal_path(visit.query("next"))})
+    return View("authentication/two_factor.html", {"next": portal_path(visit.query("next", most=MAX_URL_LENGTH))})
 
 
 @pages.form("/two-factor", on=two_factor_page)

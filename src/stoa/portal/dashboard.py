@@ -12,7 +12,8 @@ pages = Pages()
 HAS_SUBSCRIPTION = Query(
     bool,
     """SELECT EXISTS (SELECT FROM account_apps o JOIN installations i ON i.app_id = o.app_id
-                        JOIN webhooks w ON w.store_id = i.store_id AND w.app_id = i.app_id AND w.ended_at IS NULL
+                        JOIN webhooks w ON w.store_id = i.store_id AND w.app_id = i.app_id AND NOT w.of_app
+                             AND w.ended_at IS NULL
                        WHERE o.account_id = $1)""",
     unbound="it finds the subscriptions of an account's apps, by the account",
 )

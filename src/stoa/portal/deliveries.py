@@ -14,7 +14,7 @@ from stoa.portal.forms import FormError, text
 from stoa.portal.impersonation import WRITE, ImpersonatedCall, refusals_as_faults, webhook_call, write_transaction
 from stoa.portal.list_view import PAGE_SIZE
 from stoa.portal.pages import Pages, Redirect, View
-from stoa.portal.subscription_detail import subscription
+from stoa.portal.subscription_detail import found_row, subscription
 from stoa.portal.subscriptions import event_groups
 from stoa.portal.visit import Visit
 from stoa.rest.lists import Page, read_list
@@ -86,7 +86,7 @@ async def webhook_deliveries(visit: Visit) -> View:
 
 async def _list_deliveries(call: ImpersonatedCall, webhook_id: int, parameters: dict[str, str]) -> Page[Any]:
     query = read_list(DELIVERIES, urlencode({"limit": str(PAGE_SIZE), **parameters}).encode(), call.store)
-    return await delivery_log.list_webhook_deliveries(call, webhook_id, query)
+    return await delivery_log.deliveries_of(call, await found_row(call.db, call, webhook_id), query)
 
 
 @pages.form("/apps/{app_id:int}/webhooks/{at}/{webhook_id:int}/redeliver", on=webhook_deliveries)
@@ -98,7 +98,8 @@ async def redeliver_range(visit: Visit, form: RedeliveryForm) -> Redirect:
     if form.status != "any":
         body.status = form.status
     async with write_transaction(visit, call, ("since", "until")):
-        accepted = await delivery_log.redeliver_webhook(call, visit.path_param("webhook_id"), body)
+        row = await found_row(call.db, call, visit.path_param("webhook_id"))
+        accepted = await delivery_log.redelivered(call, row, body)
     matched = msgspec.json.decode(accepted.doc, type=Redelivery).matched
     if not matched:
         return Redirect(_log_url(visit), "No deliveries match this period and status.", "")
@@ -166,7 +167,7 @@ async def redeliver_one(visit: Visit) -> Redirect:
     await _find(call, webhook_id, sequence)
     async with write_transaction(visit, call):
         body = NewRedelivery(delivery_ids=[delivery_id(webhook_id, sequence)])
-        await delivery_log.redeliver_webhook(call, webhook_id, body)
+        await delivery_log.redelivered(call, await found_row(call.db, call, webhook_id), body)
     return Redirect(_log_url(visit), "Redelivering the event as a new delivery.")
 
 

@@ -37,7 +37,7 @@ _MIN_GZIP_BYTES = 1_000
 _YEAR_S = 365 * 24 * 60 * 60
 _PAGE_POLICY = (
     "default-src 'none'; script-src 'nonce-{0}'; style-src 'nonce-{0}'; connect-src 'self'; img-src 'self' data:; "
-    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    "form-action 'self'{1}; base-uri 'none'; frame-ancestors 'none'"
 )
 _FILE_POLICY = "default-src 'none'; base-uri 'none'; frame-ancestors 'none'"
 _SECURITY_HEADERS = {
@@ -211,7 +211,7 @@ class PageHandler:
         visit.page_url = page.url(visit.request.path_params) if page else ROOT
         visit.shows_secret = result.secret
         body = self._renderer.html(visit, result.template, result.context, page.nav if page else "").encode()
-        policy = _PAGE_POLICY.format(visit.nonce)
+        policy = _PAGE_POLICY.format(visit.nonce, f" {result.returns_to}" if result.returns_to else "")
         headers = {**_SECURITY_HEADERS, "Content-Security-Policy": policy, "X-Request-Id": visit.request_id}
         retry = retry_in_s or result.context.get("retry_in_s")
         if retry:
@@ -273,12 +273,14 @@ def _check_audience(visit: Visit, target: Page | Form) -> Redirect | None:
         case _ if signed_in:
             return None
         case _:
-            if two_factor_pending:
-                return Redirect(TWO_FACTOR)
-            if isinstance(target, Form):
+            if isinstance(target, Form) and not two_factor_pending:
                 return Redirect(SIGN_IN, "Your session has ended. Sign in again. Nothing was changed.", "warn")
+            page = TWO_FACTOR if two_factor_pending else SIGN_IN
             url = visit.request.scope["path"]
-            return Redirect(SIGN_IN if url == ROOT else f"{SIGN_IN}?next={quote(url)}")
+            if url == ROOT or isinstance(target, Form):
+                return Redirect(page)
+            query = visit.request.scope["query_string"].decode("latin-1")
+            return Redirect(f"{page}?next={quote(f'{url}?{query}' if query else url)}")
 
 
 def _error_view(error: PageError) -> View:

@@ -7,7 +7,9 @@ from datetime import datetime
 import msgspec
 
 from stoa.access.addresses import is_handle
+from stoa.access.contract import AppInstalled
 from stoa.access.rules import in_force
+from stoa.customers.events import CustomerErased
 from stoa.db.query import Query
 from stoa.portal.dispatch import not_found
 from stoa.portal.forms import FormError
@@ -28,13 +30,26 @@ class InstalledStore(msgspec.Struct):
     name: str
     currency: str
     status: str
+    timezone: str
+    locale: str
     granted: list[str]
     installed_at: datetime
 
 
-_STORES = """SELECT s.id, s.handle, s.name, s.currency, s.status, i.scopes AS granted, i.created_at AS installed_at
+_STORES = """SELECT s.id, s.handle, s.name, s.currency, s.status, s.timezone, s.locale, i.scopes AS granted,
+                     i.created_at AS installed_at
               FROM installations i JOIN stores s ON s.id = i.store_id WHERE i.app_id = $1"""
 STORES_OF_APP = Query(InstalledStore, f"{_STORES} ORDER BY s.handle LIMIT $2", unbound=_ALL_STORES)
+# The app's endpoint belongs to the app, also on a store that has uninstalled it.
+STORE_OF_ENDPOINT = Query(
+    InstalledStore,
+    """SELECT s.id, s.handle, s.name, s.currency, s.status, s.timezone, s.locale, '{}'::text[] AS granted,
+              w.created_at AS installed_at
+         FROM stores s JOIN webhooks w ON w.store_id = s.id
+        WHERE s.handle = $2 AND w.app_id = $1 AND w.id = $3 AND w.of_app AND w.ended_at IS NULL""",
+    unbound=_ALL_STORES,
+)
+_OF_ENDPOINT = frozenset({READ, WRITE, *(event.scope for event in (AppInstalled, CustomerErased))})
 STORE_OF_APP = Query(InstalledStore, f"{_STORES} AND s.handle = $2", unbound=_ALL_STORES)
 
 
@@ -43,9 +58,18 @@ class ImpersonatedCall(Call):
 
     __slots__ = ("account_id",)
 
-    def __init__(self, visit: Visit, installed: InstalledStore) -> None:
-        store = Store(installed.id, installed.handle, installed.name, installed.currency, installed.status)
-        caller = Caller(visit.app.id, visit.app.name, effective_scopes(visit, installed), 0, 0)
+    def __init__(self, visit: Visit, installed: InstalledStore, scopes: frozenset[str] | None = None) -> None:
+        store = Store(
+            installed.id,
+            installed.handle,
+            installed.name,
+            installed.currency,
+            installed.status,
+            timezone=installed.timezone,
+            locale=installed.locale,
+        )
+        granted = effective_scopes(visit, installed) if scopes is None else scopes
+        caller = Caller(visit.app.id, visit.app.name, granted, 0, 0)
         super().__init__(visit.db, store, caller, visit.request_id, "")
         self.settings = visit.settings
         self.account_id = visit.me.account_id
@@ -85,7 +109,12 @@ async def call_as_app(visit: Visit, handle: str) -> ImpersonatedCall:
 
 async def webhook_call(visit: Visit) -> ImpersonatedCall:
     """Return a call as the app on the store in the path, if the app can read its webhooks there."""
-    call = await call_as_app(visit, visit.path_param("at"))
+    at = visit.path_param("at")
+    names = (visit.app.id, at, visit.path_param("webhook_id"))
+    endpoint = await STORE_OF_ENDPOINT.maybe(visit.db, *names) if is_handle(at) else None
+    if endpoint is not None:
+        return ImpersonatedCall(visit, endpoint, _OF_ENDPOINT)
+    call = await call_as_app(visit, at)
     if not call.may(READ):
         raise not_found()
     return call

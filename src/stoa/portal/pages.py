@@ -26,12 +26,16 @@ class Audience(Enum):
 
 
 class View(msgspec.Struct):
-    """A page to render: its template and context. A `secret` page is never compressed or cached."""
+    """A page to render: its template and context. A `secret` page is never compressed or cached.
+
+    `returns_to` is the origin of another site to which a form of the page may redirect.
+    """
 
     template: str
     context: Mapping[str, Any] = {}
     status: int = 200
     secret: bool = False
+    returns_to: str = ""
 
 
 class Redirect(msgspec.Struct):

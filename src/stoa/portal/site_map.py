@@ -7,6 +7,7 @@ from starlette.routing import Route
 
 from stoa.db.pool import Database
 from stoa.portal import (
+    app_endpoint,
     apps,
     audit,
     authentication,
@@ -15,6 +16,7 @@ from stoa.portal import (
     deliveries,
     health,
     imports,
+    install,
     operators,
     orders,
     products,
@@ -36,6 +38,8 @@ MODULES: Sequence[Pages] = (
     theme.pages,
     dashboard.pages,
     apps.pages,
+    app_endpoint.pages,
+    install.pages,
     usage.pages,
     subscriptions.pages,
     subscription_detail.pages,
@@ -92,6 +96,7 @@ APP_TABS = (
     ("Overview", "app_page"),
     ("Usage", "app_usage"),
     ("Webhooks", "app_webhooks"),
+    ("Endpoint", "app_endpoint"),
     ("Credentials", "app_credentials"),
     ("Stores", "app_stores"),
     ("Settings", "app_settings"),

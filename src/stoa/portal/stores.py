@@ -4,9 +4,17 @@ from typing import Annotated
 
 import msgspec
 
-from stoa.access.contract import HandleTaken, Installation, InvalidHandle, UnknownCurrency
+from stoa.access.contract import (
+    HandleTaken,
+    Installation,
+    InvalidHandle,
+    InvalidLocale,
+    InvalidTimezone,
+    UnknownCurrency,
+)
 from stoa.access.grants import list_installations, uninstall
-from stoa.access.stores import set_prices_include_tax
+from stoa.access.operator import find_store
+from stoa.access.stores import ENGLISH, UTC, update_store
 from stoa.accounts import install_requests, ownership
 from stoa.accounts.contract import Listing, NoSuchRequest
 from stoa.money import CURRENCIES
@@ -21,14 +29,25 @@ STORES = f"{ROOT}/stores"
 _COMMON_CURRENCIES = ("EUR", "USD", "GBP", "JPY", "CHF", "CAD", "AUD", "SEK", "PLN", "INR", "BRL", "MXN")
 
 
+_TIMEZONE_MESSAGE = "Enter an IANA time zone, such as Europe/Berlin."
+_LOCALE_MESSAGE = "Enter a language with an optional region, such as de-DE."
+
+
 class StoreForm(msgspec.Struct):
     name: Annotated[str, text("Enter a name with 1 to 80 characters.", min_length=1, max_length=80)]
     handle: Annotated[str, text("Use 1 to 63 of a-z, 0-9 and inner hyphens.", min_length=1, max_length=63)]
     currency: Annotated[str, text("Select a currency.", min_length=3, max_length=3)]
+    timezone: Annotated[str, text(_TIMEZONE_MESSAGE, max_length=64)] = UTC
+    locale: Annotated[str, text(_LOCALE_MESSAGE, max_length=20)] = ENGLISH
 
 
 class SettingsForm(msgspec.Struct):
+    """The settings of a store; an empty text keeps its value."""
+
     prices_include_tax: bool
+    name: Annotated[str, text("Enter a name with 1 to 80 characters.", max_length=80)] = ""
+    timezone: Annotated[str, text(_TIMEZONE_MESSAGE, max_length=64)] = ""
+    locale: Annotated[str, text(_LOCALE_MESSAGE, max_length=20)] = ""
 
 
 class ScopesForm(msgspec.Struct):
@@ -57,11 +76,23 @@ async def new_store(visit: Visit) -> View:
 @pages.form("/open-store", on=new_store)
 async def open_store(visit: Visit, form: StoreForm) -> Redirect:
     try:
-        store = await ownership.open_store(visit.by, visit.me.account_id, form.handle, form.name, form.currency)
+        store = await ownership.open_store(
+            visit.by,
+            visit.me.account_id,
+            form.handle,
+            form.name,
+            form.currency,
+            timezone=form.timezone,
+            locale=form.locale,
+        )
     except (HandleTaken, InvalidHandle) as refusal:
         raise FormError(handle=sentence(refusal)) from refusal
     except UnknownCurrency as refusal:
         raise FormError(currency=sentence(refusal)) from refusal
+    except InvalidTimezone as refusal:
+        raise FormError(timezone=_TIMEZONE_MESSAGE) from refusal
+    except InvalidLocale as refusal:
+        raise FormError(locale=_LOCALE_MESSAGE) from refusal
     return Redirect(f"{STORES}/{store.handle}", f"{store.name} was created.")
 
 
@@ -69,6 +100,7 @@ async def open_store(visit: Visit, form: StoreForm) -> Redirect:
 async def store_page(visit: Visit) -> View:
     requests = await install_requests.requests_of_store(visit.by, visit.store)
     context = {
+        "details": await find_store(visit.db, visit.store.handle),
         "installed": await list_installations(visit.by, visit.store.handle),
         "requests": [(each, await ownership.listing_of(visit.db, each.app_id)) for each in requests],
     }
@@ -77,7 +109,19 @@ async def store_page(visit: Visit) -> View:
 
 @pages.form("/stores/{handle}/settings", on=store_page)
 async def change_store_settings(visit: Visit, form: SettingsForm) -> Redirect:
-    await set_prices_include_tax(visit.by, visit.store.handle, value=form.prices_include_tax)
+    try:
+        await update_store(
+            visit.by,
+            visit.store.handle,
+            name=form.name or None,
+            timezone=form.timezone or None,
+            locale=form.locale or None,
+            prices_include_tax=form.prices_include_tax,
+        )
+    except InvalidTimezone as refusal:
+        raise FormError(timezone=_TIMEZONE_MESSAGE) from refusal
+    except InvalidLocale as refusal:
+        raise FormError(locale=_LOCALE_MESSAGE) from refusal
     return Redirect(f"{STORES}/{visit.store.handle}", "Saved. The change takes effect within a second.")
 
 

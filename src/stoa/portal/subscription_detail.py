@@ -16,6 +16,7 @@ from stoa.portal.visit import Visit
 from stoa.webhooks.api import endpoints, queries, secrets, test_send
 from stoa.webhooks.api.contract import NewSecret, NewTest, TestResult, Webhook, WebhookChanges
 from stoa.webhooks.api.documents import shown
+from stoa.webhooks.api.queries import Row
 from stoa.webhooks.delivery.events import WebhookTest
 
 pages = Pages()
@@ -45,10 +46,13 @@ async def app_webhook(visit: Visit) -> View:
 
 
 async def _page(visit: Visit, call: ImpersonatedCall, **more: Any) -> View:
-    hook = await subscription(visit.db, call, visit.path_param("webhook_id"))
+    row = await found_row(visit.db, call, visit.path_param("webhook_id"))
     events = [WebhookTest.name, *(each.name for _, _, group in event_groups() for each in group)]
+    if row.of_app:
+        events = [WebhookTest.name, *row.events]
     context = {
-        "hook": hook,
+        "hook": shown(row),
+        "of_app": row.of_app,
         "store": call.store,
         "test_events": [name for name in events if call.may(Event.known[name].scope)],
         "result": None,
@@ -59,21 +63,33 @@ async def _page(visit: Visit, call: ImpersonatedCall, **more: Any) -> View:
 
 async def subscription(db: Executor, call: ImpersonatedCall, webhook_id: int) -> Webhook:
     """Return a subscription of this app on this store."""
-    row = await queries.GET.maybe(db, call.store_id, call.caller.app_id, webhook_id)
+    return shown(await found_row(db, call, webhook_id))
+
+
+async def found_row(db: Executor, call: ImpersonatedCall, webhook_id: int) -> Row:
+    """Return a subscription of this app on this store, or the app's own endpoint there."""
+    names = (call.store_id, call.caller.app_id, webhook_id)
+    row = await queries.GET.maybe(db, *names) or await queries.GET_ENDPOINT.maybe(db, *names)
     if row is None:
         raise not_found()
-    return shown(row)
+    return row
 
 
 @pages.form("/apps/{app_id:int}/webhooks/{at}/{webhook_id:int}/test", on=app_webhook)
 async def send_test(visit: Visit, form: TestForm) -> View:
     call = await webhook_call(visit)
     call.require(WRITE)
+    row = await found_row(visit.db, call, visit.path_param("webhook_id"))
     kind = Event.known.get(form.event)
-    if kind is not None and not call.may(kind.scope):
-        raise FormError(event=f"The store does not grant this app {kind.scope}.")
     async with refusals_as_faults(("event",)):
-        sent = await test_send.send_webhook_test(call, visit.path_param("webhook_id"), NewTest(form.event))
+        if row.of_app and row.url is not None:
+            if form.event not in (WebhookTest.name, *row.events):
+                raise FormError(event="Select an event of the endpoint.")
+            sent = await test_send.sent_test(call, row, row.url, form.event)
+        elif kind is not None and not call.may(kind.scope):
+            raise FormError(event=f"The store does not grant this app {kind.scope}.")
+        else:
+            sent = await test_send.send_webhook_test(call, row.id, NewTest(form.event))
     result = msgspec.json.decode(sent.doc, type=TestResult)
     return await _page(visit, call, result=result, request=_request_text(result))
 

@@ -55,7 +55,7 @@ class SubscriptionForm(msgspec.Struct):
         faults: dict[str, str] = {}
         if not values.get("events"):
             faults["events"] = "Select at least one event."
-        elif not {*Event.known, *(f"{group}.*" for group in _GROUPS), "*"}.issuperset(values["events"]):
+        elif not {*Event.subscribable(), *(f"{group}.*" for group in _GROUPS), "*"}.issuperset(values["events"]):
             faults["events"] = "Select events from this list."
         if values.get("url") and not _WEB_URL.fullmatch(values["url"]):
             faults["url"] = "Enter a URL without spaces that starts with https://."
@@ -91,7 +91,8 @@ class SubscriptionKey(msgspec.Struct):
 SUBSCRIPTIONS_OF_APP = Query(
     SubscriptionKey,
     """SELECT w.store_id, w.id FROM webhooks w
-        WHERE w.app_id = $1 AND w.store_id = ANY ($2::text[]::bigint[]) AND w.ended_at IS NULL AND w.id < $3
+        WHERE w.app_id = $1 AND w.store_id = ANY ($2::text[]::bigint[]) AND w.ended_at IS NULL AND NOT w.of_app
+          AND w.id < $3
         ORDER BY w.id DESC LIMIT $4""",
     unbound="an app's developer sees its subscriptions on all stores that grant it access",
 )
@@ -180,7 +181,7 @@ def event_groups() -> list[tuple[str, str, list[EventChoice]]]:
     """Return the events by resource: the wildcard, its title, and its events."""
     groups: list[tuple[str, str, list[EventChoice]]] = []
     for group, title in _GROUPS.items():
-        events = [each for each in Event.known.values() if each.name.partition(".")[0] == group]
+        events = [each for each in Event.subscribable().values() if each.name.partition(".")[0] == group]
         events.sort(key=lambda each: each.resource_type == "import")  # the rarest last
         choices = [EventChoice(each.name, _summary(each), each.scope) for each in events if each is not WebhookTest]
         groups.append((f"{group}.*", title, choices))

@@ -18,7 +18,7 @@ from stoa.settings import Settings
 THEMES = ("system", "light", "dark")
 EVENT_STREAM = "text/event-stream"
 _UNATTENDED = "x-unattended"
-_MAX_QUERY_LENGTH = 500
+_MAX_QUERY_LENGTH, MAX_URL_LENGTH = 500, 4000
 _PORT = re.compile(r":\d+\Z")
 _LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1", "testserver")
 
@@ -92,10 +92,10 @@ class Visit:
     def path_param(self, name: str) -> Any:
         return self.request.path_params[name]
 
-    def query(self, name: str) -> str:
+    def query(self, name: str, *, most: int = _MAX_QUERY_LENGTH) -> str:
         """Return a query parameter; empty if it is missing, too long or not printable."""
         value = self.request.query_params.get(name, "")
-        return value if len(value) <= _MAX_QUERY_LENGTH and value.isprintable() else ""
+        return value if len(value) <= most and value.isprintable() else ""
 
     def token(self) -> str:
         """Return a form token; a guest gets an anonymous session to bind it to."""

@@ -238,7 +238,8 @@ class Dispatcher:
         self, request: Request, endpoint: Endpoint, call: Call, values: dict[str, Any], raw: bytes
     ) -> Response:
         key = idempotency.read_key(request.headers.get(b"idempotency-key"))
-        fingerprint = idempotency.fingerprint(request.method, request.path, request.query, raw) if key else b""
+        named = (request.method, request.path, request.query, raw, call.caller.installation)
+        fingerprint = idempotency.fingerprint(*named) if key else b""
         if not endpoint.transaction:
             return await self._run_outside(request, endpoint, call, values, key, fingerprint)
         if endpoint.before is not None:

@@ -107,10 +107,11 @@ def read_key(header: bytes | None) -> str | None:
     return key
 
 
-def fingerprint(method: str, path: str, query: bytes, body: bytes) -> bytes:
-    """A digest that is equal for equal requests."""
+def fingerprint(method: str, path: str, query: bytes, body: bytes, installation: str = "") -> bytes:
+    """A digest that is equal for equal requests of one installation; a reinstalled app does not get older responses."""
     digest = hashlib.sha256()
-    for part in (method.encode(), path.encode("utf-8", "surrogatepass"), query, body):
+    parts = [method.encode(), path.encode("utf-8", "surrogatepass"), query, body]
+    for part in [*parts, installation.encode()] if installation else parts:
         digest.update(len(part).to_bytes(8, "big"))
         digest.update(part)
     return digest.digest()

@@ -86,6 +86,8 @@ class Store(msgspec.Struct, frozen=True):
     currency: str
     status: str
     prices_include_tax: bool = False  # the default of new orders
+    timezone: str = "UTC"
+    locale: str = "en-US"
 
     @property
     def store_id(self) -> int:
@@ -104,6 +106,7 @@ class Caller(msgspec.Struct, frozen=True):
     scopes: frozenset[str]
     burst: int
     refill: int
+    installation: str = ""  # distinguishes a reinstallation from the installation before
 
     def may(self, scope: str) -> bool:
         """Whether the app has the scope; `write` includes `read` of the same noun."""

@@ -14,6 +14,8 @@ CREATE TABLE stores (
     name       text        NOT NULL,
     currency   text        NOT NULL,
     status     text        NOT NULL DEFAULT 'active',
+    timezone   text        NOT NULL DEFAULT 'UTC',    -- a name of the IANA database
+    locale     text        NOT NULL DEFAULT 'en-US',  -- a BCP 47 language tag
     created_at timestamptz NOT NULL DEFAULT now(),
     updated_at timestamptz NOT NULL DEFAULT now(),
     prices_include_tax boolean NOT NULL DEFAULT false,  -- the default of new orders
@@ -61,6 +63,22 @@ CREATE TABLE app_secrets (
 );
 COMMENT ON TABLE app_secrets IS 'global';
 
+-- Where the service calls an app back: the endpoint of its app events, and the addresses to which a merchant returns from an
+-- install link. Both are signed with the app's signing secret, which exists once one of them is set.
+CREATE TABLE app_callbacks (
+    app_id                bigint      NOT NULL,
+    endpoint_url          text,       -- null: app events are not sent
+    return_urls           text[]      NOT NULL DEFAULT '{}',
+    sealed_secret         bytea       NOT NULL,
+    sealed_old_secret     bytea,      -- also signs until old_secret_expires_at
+    old_secret_expires_at timestamptz,
+    created_at            timestamptz NOT NULL DEFAULT now(),
+    updated_at            timestamptz NOT NULL DEFAULT now(),
+    CONSTRAINT app_callbacks_pkey PRIMARY KEY (app_id),
+    CONSTRAINT app_callbacks_app_fkey FOREIGN KEY (app_id) REFERENCES apps (id) ON DELETE CASCADE
+);
+COMMENT ON TABLE app_callbacks IS 'global';
+
 CREATE TABLE tokens (
     token_hash bytea       NOT NULL,
     app_id     bigint      NOT NULL,
@@ -91,6 +109,7 @@ CREATE TABLE installations (
     scopes           text[]      NOT NULL,
     rate_burst       integer,
     rate_refill      integer,
+    reinstalled_at   timestamptz,  -- set if the app was installed before: tokens and keys from before stay invalid
     created_at       timestamptz NOT NULL DEFAULT now(),
     updated_at       timestamptz NOT NULL DEFAULT now(),
     CONSTRAINT installations_pkey PRIMARY KEY (store_id, app_id),
@@ -98,8 +117,21 @@ CREATE TABLE installations (
     CONSTRAINT installations_app_fkey FOREIGN KEY (app_id) REFERENCES apps (id) ON DELETE CASCADE,
     CONSTRAINT installations_rate_check CHECK (rate_burst > 0 AND rate_refill > 0)
 );
-CREATE INDEX installations_app_idx ON installations (app_id);
+CREATE INDEX installations_app_idx ON installations (app_id, store_id);
 COMMENT ON TABLE installations IS 'store';
+
+-- Tombstones: the app was installed on the store and is not any more. A reinstall deletes the row.
+CREATE TABLE removed_installations (
+    store_id     bigint      NOT NULL,
+    app_id       bigint      NOT NULL,
+    installed_at timestamptz NOT NULL,
+    removed_at   timestamptz NOT NULL DEFAULT now(),
+    CONSTRAINT removed_installations_pkey PRIMARY KEY (store_id, app_id),
+    CONSTRAINT removed_installations_store_fkey FOREIGN KEY (store_id) REFERENCES stores (id) ON DELETE CASCADE,
+    CONSTRAINT removed_installations_app_fkey FOREIGN KEY (app_id) REFERENCES apps (id) ON DELETE CASCADE
+);
+CREATE INDEX removed_installations_app_idx ON removed_installations (app_id, store_id);
+COMMENT ON TABLE removed_installations IS 'store';
 
 -- Append-only. Each entry is sealed with the hash of the one before it; each store has a chain of its own.
 CREATE TABLE audit_entries (
@@ -757,6 +789,7 @@ CREATE TABLE webhooks (
     store_id              bigint      NOT NULL,
     id                    bigint      NOT NULL DEFAULT nextval('webhook_ids'),
     app_id                bigint      NOT NULL,
+    of_app                boolean     NOT NULL DEFAULT false,  -- the app's own endpoint: a copy of its app_callbacks
     name                  text        NOT NULL DEFAULT '',
     url                   text,       -- null: nothing is sent; the app reads the feed
     events                text[]      NOT NULL,
@@ -789,6 +822,7 @@ CREATE TABLE webhooks (
 );
 CREATE UNIQUE INDEX webhooks_same_key ON webhooks (store_id, app_id, same_key) WHERE ended_at IS NULL;
 CREATE INDEX webhooks_ended_idx ON webhooks (ended_at) WHERE ended_at IS NOT NULL;
+CREATE INDEX webhooks_of_app_idx ON webhooks (app_id, store_id) WHERE of_app AND ended_at IS NULL;
 COMMENT ON TABLE webhooks IS 'store';
 
 -- One lane for each subscription. A worker may lease a lane whose due_at has passed; the owner postpones due_at while it works.
@@ -882,10 +916,11 @@ CREATE VIEW delivery_log AS
 -- Subscriptions as the router and the lane runner read them: events, receiver, limits, and the scopes that the app has now.
 CREATE VIEW subscriptions AS
     SELECT w.store_id, w.id, w.app_id, w.events, w.filter, w.skip_own, w.ordering = 'resource' AS ordered,
-           i.scopes AS granted_scopes, w.url, w.payload, w.fields, w.sealed_headers, w.sealed_secret,
+           i.scopes AS granted_scopes, w.of_app, w.url, w.payload, w.fields, w.sealed_headers, w.sealed_secret,
            CASE WHEN w.old_secret_expires_at > now() THEN w.sealed_old_secret END AS sealed_old_secret,
            w.status, w.max_in_flight, w.rate_per_s, w.skip_before, w.ended_at IS NOT NULL AS ended,
-           a.status <> 'active' OR s.status <> 'active' AS suspended
+           a.status <> 'active' OR s.status <> 'active' AS suspended,
+           s.handle AS store_handle, s.name AS store_name, s.currency, s.timezone, s.locale
       FROM webhooks w
            JOIN apps a ON a.id = w.app_id
            JOIN stores s ON s.id = w.store_id

@@ -36,7 +36,9 @@ async def test_a_test_is_sent_signed_and_returns_request_and_response(loopback_s
     (got,) = receiver.received
     event = got.verify(hook["secret"])
     assert event["id"] == result["event_id"] == got.headers["webhook-id"]
-    assert (event["type"], event["sequence"], event["store"]) == ("webhook.test", 0, {"id": loopback_shop.store_id})
+    handle = loopback_shop.store.handle
+    store = {"id": loopback_shop.store_id, "handle": handle, "base_url": f"http://localhost:8000/stores/{handle}"}
+    assert (event["type"], event["sequence"], event["store"]) == ("webhook.test", 0, store)
     assert got.headers["x-key"] == "canary-4711"
     assert result["request_headers"]["X-Key"] == "********"
     assert result["request_body"] == got.body.decode()

@@ -18,7 +18,9 @@ async def test_a_change_is_delivered_signed_with_its_envelope(shop: Shop, settin
         assert got.headers["x-warehouse"] == "north"
         assert got.headers["content-type"] == "application/json"
         assert (event["type"], event["sequence"], event["api_version"]) == ("product.created", 1, "v3")
-        assert event["store"] == {"id": shop.store_id}
+        handle = shop.store.handle
+        base_url = f"http://localhost:{settings.port}/stores/{handle}"
+        assert event["store"] == {"id": shop.store_id, "handle": handle, "base_url": base_url}
         assert event["resource"] == {
             "type": "product", "id": product, "version": 1, "url": f"/api/v3/app/products/{product}",
         }  # fmt: skip

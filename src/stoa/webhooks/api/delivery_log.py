@@ -25,7 +25,7 @@ from stoa.webhooks.api.examples import NEW_REDELIVERY
 from stoa.webhooks.api.feed import watch_of
 from stoa.webhooks.api.listings import DELIVERIES, NOT_SENT
 from stoa.webhooks.api.queries import Row
-from stoa.webhooks.api.subscriptions import found, locked, record
+from stoa.webhooks.api.subscriptions import event_store, found, locked, record
 from stoa.webhooks.delivery import matching
 from stoa.webhooks.delivery.queries import SELECTIONS_OF_STORE
 from stoa.webhooks.http import message
@@ -46,7 +46,11 @@ async def list_webhook_deliveries(call: Call, webhook_id: int, query: ListQuery)
     status. `wait` keeps the request open until a new event arrives. Send the last `sequence`, or `meta.after`, as the next
     `after`. With `include=payload` each event also has the headers of a delivery, with a fresh signature.
     """
-    row = await found(call, webhook_id)
+    return await deliveries_of(call, await found(call, webhook_id), query)
+
+
+async def deliveries_of(call: Call, row: Row, query: ListQuery) -> Page[Delivery]:
+    """The deliveries of a subscription, or of the app's own endpoint."""
     if "after" in query.options:
         return await _feed(call, row, query)
     if "wait" in query.options:
@@ -118,15 +122,15 @@ async def _with_payload(
         call.db, call.store_id, [each.event_id for each in stored_at], sorted({each.event_day for each in stored_at})
     )
     events = {event.id: event for event in stored}
-    secrets = Secrets(call).of(row) if signed else []
+    secrets, store = Secrets(call).of(row) if signed else [], event_store(call, row)
     extended: dict[int, bytes] = {}
     for each in stored_at:
         event = events.get(each.event_id)
-        kind, scopes = EventType.known.get(event.type) if event else None, [*call.caller.scopes]
-        if event and not matching.may_receive(event.type, kind.scope if kind else "", scopes):
+        scopes = [*call.caller.scopes]
+        if event and not matching.may_receive(event.type, scopes, of_app=row.of_app):
             event = None  # past events also need the scope
         event = matching.seen_with(scopes, event) if event else None
-        body = message.body(event, each.sequence, payload=row.payload, fields=row.fields) if event else b"null"
+        body = message.body(event, each.sequence, store, payload=row.payload, fields=row.fields) if event else b"null"
         extended[each.sequence] = b',"payload":%b' % body
         if signed and event:
             headers = {"content-type": "application/json", **message.sign(secrets, event.id, int(time.time()), body)}
@@ -164,7 +168,11 @@ async def redeliver_webhook(call: Call, webhook_id: int, body: NewRedelivery) ->
     per second. The events keep their ids, so your receiver can ignore repeats; each gets a new delivery and sequence.
     `dry_run` only counts the deliveries.
     """
-    row = await locked(call, webhook_id)
+    return await redelivered(call, await locked(call, webhook_id), body)
+
+
+async def redelivered(call: Call, row: Row, body: NewRedelivery) -> Accepted[Redelivery]:
+    """Queue deliveries of a subscription, or of the app's own endpoint, again."""
     sequences = await _sequences(call, row, body)
     if sequences is None:
         _check_range(body)

@@ -21,6 +21,7 @@ from stoa.webhooks.api.contract import (
     WebhookStatus,
 )
 from stoa.webhooks.api.queries import Row
+from stoa.webhooks.delivery.unsealing import secret_place
 
 _TABLE = "webhooks"
 
@@ -82,7 +83,8 @@ class Secrets:
     def of(self, row: Row) -> list[str]:
         """The active signing secrets of a subscription, newest first."""
         sealed = [row.sealed_secret, *([row.sealed_old_secret] if row.sealed_old_secret else [])]
-        return [self._sealer.open(each, _TABLE, "secret", self._store_id, row.id) for each in sealed]
+        place = secret_place(self._store_id, row.id, row.app_id, of_app=row.of_app)
+        return [self._sealer.open(each, *place) for each in sealed]
 
     def seal_headers(self, webhook_id: int, headers: Mapping[str, str]) -> bytes | None:
         text = msgspec.json.encode(headers).decode()

@@ -52,7 +52,7 @@ async def list_webhooks(call: Call, query: ListQuery) -> Page[Webhook]:
     found = {row.id: msgspec.json.encode(shown(row)) for row in rows}
     # A subscription that ended since the first query is omitted.
     page.docs = [found[each] for each in page.ids if each in found]
-    page.extra_meta = {"available_events": [_available(call, event) for event in Event.known.values()]}
+    page.extra_meta = {"available_events": [_available(call, event) for event in Event.subscribable().values()]}
     return page
 
 
@@ -228,8 +228,9 @@ async def delete_webhook(call: Call, webhook_id: int) -> NoContent:
 def _checked(call: Call, body: NewWebhook, given: Collection[str]) -> dict[str, str]:
     """Check all fields and return the normalized filter, or raise every fault at once. Only given URLs and events are checked."""
     faults: list[Fault] = []
-    rules.check_events(body.events, Event.known, faults)
-    wanted = rules.selected_events(body.events, Event.known)
+    known = Event.subscribable()
+    rules.check_events(body.events, known, faults)
+    wanted = rules.selected_events(body.events, known)
     documents = [event.resource for event in wanted if event.resource is not None]
     kept: dict[str, str] = {}
     if documents:
@@ -243,7 +244,7 @@ def _checked(call: Call, body: NewWebhook, given: Collection[str]) -> dict[str, 
     if faults:
         raise ValidationFailed(f"{counted(len(faults), 'fault')} found.", faults=faults)
     if "events" in given:
-        rules.check_scopes(body.events, Event.known, call.caller)
+        rules.check_scopes(body.events, known, call.caller)
     return kept
 
 

@@ -8,13 +8,15 @@ from stoa.db.listing import Listing
 from stoa.db.query import Command, Query
 from stoa.webhooks.http.message import AddressedEvent, Event
 
-_MINE = "w.store_id = $1 AND w.app_id = $2 AND w.ended_at IS NULL"
+_MINE = "w.store_id = $1 AND w.app_id = $2 AND NOT w.of_app AND w.ended_at IS NULL"
 
 
 class Row(msgspec.Struct):
     """A subscription with its settings, its lane and its figures of the last day."""
 
     id: int
+    app_id: int
+    of_app: bool
     name: str
     url: str | None
     events: list[str]
@@ -54,8 +56,8 @@ class Row(msgspec.Struct):
 
 
 _ROW = f"""
-    SELECT w.id, w.name, w.url, w.events, w.filter, w.fields, w.payload, w.ordering, w.skip_own, w.header_names,
-           w.sealed_headers, w.sealed_secret,
+    SELECT w.id, w.app_id, w.of_app, w.name, w.url, w.events, w.filter, w.fields, w.payload, w.ordering, w.skip_own,
+           w.header_names, w.sealed_headers, w.sealed_secret,
            CASE WHEN w.old_secret_expires_at > now() THEN w.sealed_old_secret END AS sealed_old_secret,
            CASE WHEN w.old_secret_expires_at > now() THEN w.old_secret_expires_at END AS old_secret_expires_at,
            w.status, w.disabled_reason, w.max_in_flight, w.rate_per_s, w.created_at, w.updated_at, w.version,
@@ -75,6 +77,8 @@ _ROW = f"""
                 WHERE d.store_id = $1 AND d.webhook_id = w.id AND d.hour > now() - interval '24 hours') h
      WHERE {_MINE}"""  # fmt: skip
 GET = Query(Row, f"{_ROW} AND w.id = $3")
+# The app's own endpoint is the same kind of row. Apps manage it in the portal, so the API does not show it.
+GET_ENDPOINT = Query(Row, f"{_ROW.replace('NOT w.of_app', 'w.of_app')} AND w.id = $3")
 THESE = Query(Row, f"{_ROW} AND w.id = ANY ($3::bigint[])")
 LOCK = Query(int, f"SELECT w.id FROM webhooks w WHERE {_MINE} AND w.id = $3 FOR NO KEY UPDATE")
 
@@ -116,7 +120,7 @@ LISTING = Listing(
     table="webhooks",
     doc="id::text",
     where={
-        "app_id": "app_id = {} AND ended_at IS NULL",
+        "app_id": "app_id = {} AND NOT of_app AND ended_at IS NULL",
         "status": "status = ANY ({}::text[])",
         "updated_since": "updated_at >= {}",
     },

@@ -7,10 +7,11 @@ from typing import Any
 
 import msgspec
 
+from stoa.access.addresses import base_url
 from stoa.db.query import json_of
 from stoa.events.outbox import Actor, Event
 from stoa.openapi_examples import collected
-from stoa.openapi_examples.fixtures import APP_ID, CREATED_AT, STORE, UPDATED_AT, EventExample, Events
+from stoa.openapi_examples.fixtures import APP_ID, CREATED_AT, SERVICE_URL, STORE, UPDATED_AT, EventExample, Events
 from stoa.webhooks.api.examples import NEW_WEBHOOK
 from stoa.webhooks.delivery.events import WebhookDisabled, WebhookFailing, WebhookTest
 from stoa.webhooks.http import message
@@ -33,7 +34,9 @@ def sample(event: type[Event]) -> dict[str, Any]:
         data=json_of(document(event)),
         created_at=datetime.fromisoformat(UPDATED_AT),
     )
-    return msgspec.json.decode(message.body(stored, SEQUENCE))
+    details = (STORE.name, STORE.currency, STORE.timezone, STORE.locale) if event.app_only else ()
+    store = message.EventStore(STORE.id, STORE.handle, base_url(SERVICE_URL, STORE.handle), *details)
+    return msgspec.json.decode(message.body(stored, SEQUENCE, store))
 
 
 def resource_id(event: type[Event]) -> int:

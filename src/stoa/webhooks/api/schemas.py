@@ -108,7 +108,7 @@ def _common(name: dict[str, Any], resource_type: dict[str, Any], data: dict[str,
         "type": name,
         "timestamp": {"type": "string", "format": "date-time", "description": "The time of the change, in UTC."},
         "api_version": {"const": "v3"},
-        "store": {"type": "object", "required": ["id"], "properties": {"id": {"type": "integer"}}},
+        "store": _STORE,
         "sequence": {
             "type": "integer",
             "minimum": 0,
@@ -150,7 +150,7 @@ def _operation(event: type[Event], reference: str) -> dict[str, Any]:
         "operationId": f"on_{event.name.replace('.', '_')}",
         "tags": [EVENTS_TAG],
         "summary": (event.__doc__ or event.name).strip().splitlines()[0].rstrip("."),
-        "description": f"Sent to subscriptions of apps that have `{event.scope}`; signed according to Standard Webhooks.",
+        "description": _sent_to(event),
         "parameters": [{"$ref": f"#/components/parameters/{name}"} for name in _HEADERS],
         "requestBody": {
             "required": True,
@@ -163,6 +163,32 @@ def _operation(event: type[Event], reference: str) -> dict[str, Any]:
     }
 
 
+def _sent_to(event: type[Event]) -> str:
+    receivers = f"subscriptions of apps that have `{event.scope}`"
+    if event.app_only:
+        receivers = "the app's own endpoint, whatever its scopes"
+    elif event.resource_type == "app":
+        receivers += ", and to the app's own endpoint, whatever its scopes"
+    return f"Sent to {receivers}; signed according to Standard Webhooks."
+
+
+_STORE = {
+    "type": "object",
+    "description": "The store of the event. Events that the app's own endpoint receives also have the optional members.",
+    "required": ["id", "handle", "base_url"],
+    "properties": {
+        "id": {"type": "integer", "description": "The id of the store; it never changes."},
+        "handle": {"type": "string", "description": "The name of the store in URLs."},
+        "base_url": {
+            "type": "string",
+            "description": "The URL below which the API of the store is: add `/api/v3/app`.",
+        },
+        "name": {"type": "string", "description": "The display name of the store."},
+        "currency": {"type": "string", "description": "The currency of all amounts, as an ISO 4217 code."},
+        "timezone": {"type": "string", "description": "The time zone of the store, as an IANA name."},
+        "locale": {"type": "string", "description": "The language of the store, as a BCP 47 tag."},
+    },
+}
 _ERASED = {
     "type": "object",
     "description": "What remains in a stored event after the customer was erased.",

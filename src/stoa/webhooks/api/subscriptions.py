@@ -6,13 +6,16 @@ from urllib.parse import urlsplit
 import msgspec
 
 from stoa.access import audit
+from stoa.access.addresses import base_url
 from stoa.rest.endpoint import One
 from stoa.rest.problems import NotFound
 from stoa.rest.request import Call
+from stoa.settings import service_url
 from stoa.webhooks.api import queries
 from stoa.webhooks.api.contract import Webhook
 from stoa.webhooks.api.documents import shown
 from stoa.webhooks.api.queries import Row
+from stoa.webhooks.http.message import EventStore
 
 
 async def found(call: Call, webhook_id: int) -> Row:
@@ -43,6 +46,13 @@ async def record(call: Call, action: str, webhook_id: int, **detail: Any) -> Non
         detail=detail,
         request_id=call.request_id,
     )
+
+
+def event_store(call: Call, row: Row) -> EventStore:
+    """The store as the events of a subscription show it."""
+    store = call.store
+    details = (store.name, store.currency, store.timezone, store.locale) if row.of_app else ()
+    return EventStore(store.id, store.handle, base_url(service_url(call.settings), store.handle), *details)
 
 
 def host_of(url: str | None) -> str | None:

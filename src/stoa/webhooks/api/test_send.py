@@ -20,8 +20,9 @@ from stoa.webhooks.api.contract import (
     Timings,
 )
 from stoa.webhooks.api.documents import Secrets
+from stoa.webhooks.api.queries import Row
 from stoa.webhooks.api.samples import changes, document, resource_id
-from stoa.webhooks.api.subscriptions import found
+from stoa.webhooks.api.subscriptions import event_store, found
 from stoa.webhooks.delivery.events import WebhookTest
 from stoa.webhooks.http import message
 from stoa.webhooks.http.address_guard import Allowed
@@ -50,9 +51,10 @@ async def send_webhook_test(call: Call, webhook_id: int, body: NewTest = _TEST) 
     """
     name = body.event
     row = await found(call, webhook_id)
+    known = Event.subscribable()
     faults: list[Fault] = []
-    if name not in Event.known:
-        rules.check_events([name], Event.known, faults)
+    if name not in known:
+        rules.check_events([name], known, faults)
         fault = faults[0] if faults else Fault("", "unknown_event", "must be one event, not a wildcard")
         raise ValidationFailed("The event is unknown.", faults=[msgspec.structs.replace(fault, pointer="/event")])
     if row.url is None:
@@ -60,6 +62,11 @@ async def send_webhook_test(call: Call, webhook_id: int, body: NewTest = _TEST) 
             "This subscription has no URL to send to.",
             faults=[Fault("", "required", "requires a subscription with a url")],
         )
+    return await sent_test(call, row, row.url, name)
+
+
+async def sent_test(call: Call, row: Row, url: str, name: str) -> One[TestResult]:
+    """Send a sample to a subscription, or to the app's own endpoint."""
     await _check_rate(call)
     sent = message.Event(
         store_id=call.store_id,
@@ -73,9 +80,9 @@ async def send_webhook_test(call: Call, webhook_id: int, body: NewTest = _TEST) 
         data=msgspec.json.encode(document(Event.known[name])).decode(),
         created_at=datetime.now(UTC),
     )
-    content = message.body(sent, 0, payload=row.payload, fields=row.fields)
+    content = message.body(sent, 0, event_store(call, row), payload=row.payload, fields=row.fields)
     secrets = Secrets(call)
-    target = Target(row.url, secrets.of(row), secrets.headers_of(row))
+    target = Target(url, secrets.of(row), secrets.headers_of(row))
     # Loading the root certificates would block the event loop.
     async with await asyncio.to_thread(Sender, Allowed.parse(call.settings.webhook_allow)) as sender:
         response, signed = await send_once(sender, target, sent.id, content)
@@ -84,7 +91,7 @@ async def send_webhook_test(call: Call, webhook_id: int, body: NewTest = _TEST) 
         succeeded=response.status is not None and 200 <= response.status < 300,
         event_id=sent.id,
         event_type=name,
-        url=row.url,
+        url=url,
         request_headers={**dict.fromkeys(row.header_names, HIDDEN), **response.signed_headers},
         request_body=content.decode(),
         signed_content=signed,

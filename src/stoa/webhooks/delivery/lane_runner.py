@@ -45,6 +45,7 @@ class SharedState(msgspec.Struct):
     sender: Sender
     config: DeliveryConfig
     observe: Callable[[SentAttempt], None]
+    service_url: str = ""  # the base URL of every store begins with it
     next_send_at: dict[int, float] = {}  # by subscription, for rate limits
     stopping: bool = False
     full: bool = False  # all lane slots are taken
@@ -264,7 +265,13 @@ class LaneRunner:
             started_at = shared.now()
             try:
                 event = seen_with(subscription.granted_scopes, delivery)
-                body = message.body(event, delivery.sequence, payload=subscription.payload, fields=subscription.fields)
+                body = message.body(
+                    event,
+                    delivery.sequence,
+                    subscription.store(shared.service_url),
+                    payload=subscription.payload,
+                    fields=subscription.fields,
+                )
                 response = await shared.sender.send(target, delivery.id, body)
             except Exception as error:  # noqa: BLE001 - an event that cannot be sent is retried like any other
                 structlog.get_logger().error("delivery failed", store_id=delivery.store_id, error=type(error).__name__)

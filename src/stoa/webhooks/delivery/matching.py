@@ -52,7 +52,9 @@ def why_not(subscription: EventSelection, event: AddressedEvent, owners: Mapping
         return "other_app"
     if event.resource_type == "webhook" and owners.get(event.resource_id) != subscription.app_id:
         return "other_app"
-    if not may_receive(event.type, kind.scope if kind else "", subscription.granted_scopes):
+    if kind is not None and kind.app_only and not subscription.of_app:
+        return "not_subscribed"
+    if not may_receive(event.type, subscription.granted_scopes, of_app=subscription.of_app):
         return "scope_not_granted"
     if subscription.skip_own and msgspec.json.decode(event.actor, type=Actor).app_id == subscription.app_id:
         return "own_change"
@@ -62,9 +64,17 @@ def why_not(subscription: EventSelection, event: AddressedEvent, owners: Mapping
     return None
 
 
-def may_receive(type: str, scope: str, granted_scopes: Sequence[str] | None) -> bool:
-    """Whether the granted scopes let an app receive this event. An app always receives its own `app.uninstalled`."""
-    return type == AppUninstalled.name or scope in _expanded(tuple(granted_scopes or ()))
+def may_receive(type: str, granted_scopes: Sequence[str] | None, *, of_app: bool = False) -> bool:
+    """Whether the granted scopes let an app receive this event. An app always receives its own `app.uninstalled`.
+
+    Its own endpoint receives every event about the app, and the others while the app is installed: they need no scope.
+    """
+    kind = EventType.known.get(type)
+    if type == AppUninstalled.name or (of_app and kind is not None and kind.resource_type == "app"):
+        return True
+    if of_app:
+        return granted_scopes is not None
+    return (kind.scope if kind else "") in _expanded(tuple(granted_scopes or ()))
 
 
 def seen_with(granted_scopes: Sequence[str] | None, event: E) -> E:
@@ -79,14 +89,13 @@ def why_dropped(
     delivery: PendingDelivery, subscription: Subscription, *, reachable: bool
 ) -> tuple[ResultStatus, str] | None:
     """The final status of a delivery that must not be sent any more, and the reason; None if it is sent."""
-    kind = EventType.known.get(delivery.type)
     if subscription.ended and (delivery.type != AppUninstalled.name or not reachable):
         return "cancelled", "unsubscribed"
     if not delivery.data:
         return "cancelled", "event_expired"
     if subscription.skip_before is not None and delivery.routed_at < subscription.skip_before:
         return "skipped", "skipped_on_resume"
-    if not may_receive(delivery.type, kind.scope if kind else "", subscription.granted_scopes):
+    if not may_receive(delivery.type, subscription.granted_scopes, of_app=subscription.of_app):
         return "skipped", "scope_not_granted"
     return None
 

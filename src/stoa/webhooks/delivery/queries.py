@@ -6,10 +6,11 @@ from typing import Literal
 
 import msgspec
 
+from stoa.access.addresses import base_url
 from stoa.db.errors import PostgresError, Unavailable
 from stoa.db.query import Command, InputRow, Query
 from stoa.webhooks.delivery.retry_policy import ReceiverHealth
-from stoa.webhooks.http.message import AddressedEvent, Event
+from stoa.webhooks.http.message import AddressedEvent, Event, EventStore
 
 BUCKETS = 64
 DATABASE_ERRORS = (PostgresError, Unavailable, OSError)
@@ -30,6 +31,7 @@ class EventSelection(msgspec.Struct):
     skip_own: bool
     ordered: bool
     granted_scopes: list[str] | None
+    of_app: bool  # the app's own endpoint
 
 
 class Subscription(EventSelection):
@@ -47,12 +49,22 @@ class Subscription(EventSelection):
     skip_before: datetime | None
     ended: bool
     suspended: bool
+    store_handle: str
+    store_name: str
+    currency: str
+    timezone: str
+    locale: str
+
+    def store(self, service_url: str) -> EventStore:
+        """The store as the events of this subscription show it."""
+        details = (self.store_name, self.currency, self.timezone, self.locale) if self.of_app else ()
+        return EventStore(self.store_id, self.store_handle, base_url(service_url, self.store_handle), *details)
 
 
 SELECTIONS_OF_STORE = Query(
     EventSelection,
     """SELECT w.store_id, w.id, w.app_id, w.events, w.filter, w.skip_own, w.ordering = 'resource' AS ordered,
-              i.scopes AS granted_scopes
+              i.scopes AS granted_scopes, w.of_app
          FROM webhooks w LEFT JOIN installations i ON i.store_id = $1 AND i.app_id = w.app_id
         WHERE w.store_id = $1 AND w.ended_at IS NULL ORDER BY w.id""",
 )
@@ -149,10 +161,11 @@ ROUTE_EVENTS = Query(
     unbound=_ALL_STORES,
 )
 RELEASE_BUCKETS = Query(bool, "SELECT pg_advisory_unlock_all() IS NULL", unbound="an advisory lock has no store")
-# Subscriptions that were created after the app was uninstalled belong to its next installation.
+# Subscriptions that were created after the app was uninstalled belong to its next installation. The app's own endpoint stays,
+# because it receives `app.uninstalled`.
 END_SUBSCRIPTIONS = Command(
     """UPDATE webhooks SET ended_at = now(), updated_at = now(), version = version + 1
-        WHERE store_id = $1 AND app_id = $2 AND created_at <= $3 AND ended_at IS NULL""",
+        WHERE store_id = $1 AND app_id = $2 AND created_at <= $3 AND ended_at IS NULL AND NOT of_app""",
 )
 
 # --- lanes ------------------------------------------------------------------------------------------------------------

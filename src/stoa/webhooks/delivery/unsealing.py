@@ -8,14 +8,20 @@ from stoa.webhooks.delivery.queries import Subscription
 from stoa.webhooks.http.client import Target
 
 
+def secret_place(store_id: int, webhook_id: int, app_id: int, *, of_app: bool) -> tuple[str, str, int, int]:
+    """What a signing secret is bound to: its subscription, or the app whose own endpoint it is for."""
+    return ("app_callbacks", "secret", 0, app_id) if of_app else ("webhooks", "secret", store_id, webhook_id)
+
+
 def unseal(sealer: Sealer, subscription: Subscription) -> Target | None:
     """The receiver of a subscription with its secrets in clear; None if it has no URL or its secrets cannot be read."""
     if subscription.url is None:
         return None
     row = (subscription.store_id, subscription.id)
+    place = secret_place(*row, subscription.app_id, of_app=subscription.of_app)
     try:
         sealed = [subscription.sealed_secret, subscription.sealed_old_secret]
-        secrets = [sealer.open(each, "webhooks", "secret", *row) for each in sealed if each is not None]
+        secrets = [sealer.open(each, *place) for each in sealed if each is not None]
         headers: dict[str, str] = {}
         if subscription.sealed_headers is not None:
             text = sealer.open(subscription.sealed_headers, "webhooks", "headers", *row)

@@ -11,7 +11,7 @@ import structlog
 from stoa.access.sealing import Sealer
 from stoa.db.pool import Database, connect
 from stoa.events.notify import CHANNEL
-from stoa.settings import Settings, secret_key
+from stoa.settings import Settings, secret_key, service_url
 from stoa.webhooks.delivery import maintenance
 from stoa.webhooks.delivery.lane_scheduler import LaneScheduler
 from stoa.webhooks.delivery.queries import BACKLOG, DATABASE_ERRORS, Backlog
@@ -67,7 +67,9 @@ class DeliveryWorker:
             connect_timeout_s=self._config.connect_timeout,
         )
         sealer = Sealer(secret_key(settings))
-        self.scheduler = LaneScheduler(self._relaxed, sealer, self._sender, self._config, observe)
+        self.scheduler = LaneScheduler(
+            self._relaxed, sealer, self._sender, self._config, observe, service_url(settings)
+        )
         self._router = Router(self._locking, self._durable, self._relaxed, self.scheduler, self._config.poll)
 
     async def run(self, stop: asyncio.Event) -> None:

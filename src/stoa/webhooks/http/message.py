@@ -9,6 +9,7 @@ from collections.abc import Container, Sequence
 from datetime import datetime
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 _BASE_PATH = "/api/v3/app"
 _COLLECTIONS = {"product": "products", "order": "orders", "customer": "customers", "webhook": "webhooks"}
@@ -45,7 +46,19 @@ class AddressedEvent(Event):
     audience: int | None
 
 
-def body(event: Event, sequence: int, *, payload: str = "full", fields: Sequence[str] = ()) -> bytes:
+class EventStore(msgspec.Struct, frozen=True):
+    """The store of an event, as the envelope shows it. The events of an app's own endpoint have all of its details."""
+
+    id: int
+    handle: str
+    base_url: str
+    name: str | UnsetType = UNSET
+    currency: str | UnsetType = UNSET
+    timezone: str | UnsetType = UNSET
+    locale: str | UnsetType = UNSET
+
+
+def body(event: Event, sequence: int, store: EventStore, *, payload: str = "full", fields: Sequence[str] = ()) -> bytes:
     """The bytes to sign and send: the envelope around the stored document, which is not encoded again.
 
     `fields` narrows `data` to these members; a thin payload omits it.
@@ -54,7 +67,7 @@ def body(event: Event, sequence: int, *, payload: str = "full", fields: Sequence
     url = f'"{_BASE_PATH}/{path}"' if path else "null"
     head = (
         f'{{"id":"{event.id}","type":"{event.type}","timestamp":"{_rfc3339(event.created_at)}","api_version":"v3",'
-        f'"store":{{"id":{event.store_id}}},"sequence":{sequence},'
+        f'"store":{msgspec.json.encode(store).decode()},"sequence":{sequence},'
         f'"resource":{{"type":"{event.resource_type}","id":{event.resource_id},"version":{event.resource_version},'
         f'"url":{url}}},"actor":{event.actor},"changes":{event.changes}'
     )

@@ -1,6 +1,6 @@
 -- Over all stores: the router polls the outbox of all stores.
 -- Looks at up to in_limit unrouted events and returns, for each store, whether it has subscriptions. Events of a store without
--- subscriptions are marked as routed without being read. `app.uninstalled` is left to the router, which ends subscriptions.
+-- subscriptions are marked as routed without being read; the endpoint of an app counts only for its own few events. `app.uninstalled` is left to the router, which ends subscriptions.
 CREATE FUNCTION skip_unsubscribed_events(in_day date, in_limit integer)
 RETURNS TABLE (store_id bigint, subscribed boolean, count bigint)
 LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan
@@ -19,7 +19,8 @@ BEGIN
     RETURN QUERY
     WITH next AS MATERIALIZED (
         SELECT e.store_id, e.id, e.type = 'app.uninstalled' OR coalesce((
-               SELECT true FROM webhooks w WHERE w.store_id = e.store_id AND w.ended_at IS NULL LIMIT 1), false) AS subscribed
+               SELECT true FROM webhooks w WHERE w.store_id = e.store_id AND w.ended_at IS NULL
+                  AND (NOT w.of_app OR e.type = ANY (w.events)) LIMIT 1), false) AS subscribed
           FROM unnest(buckets) AS m (bucket) CROSS JOIN LATERAL (
                SELECT x.store_id, x.id, x.type FROM events x WHERE x.routed_on = 'infinity' AND x.store_id % 64 = m.bucket
                 ORDER BY x.store_id % 64, x.position LIMIT in_limit) e

@@ -1,0 +1,111 @@
+"""Installations of an app: verifies the return from an install link, and lists the stores that installed the app."""
+
+import hashlib
+import hmac
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import Any
+from urllib.parse import parse_qsl
+
+import httpx
+import msgspec
+
+from stoa.client.answers import Model
+from stoa.client.errors import StoaError, UnexpectedAnswer
+from stoa.client.webhooks import TOLERANCE_S, EventStore, SignatureRefused, key_of
+
+
+class InstallRefused(StoaError):
+    """The merchant refused to install the app."""
+
+
+class CompletedInstall(msgspec.Struct, frozen=True):
+    """A verified return: the store that installed the app, by its handle, and the `state` of your link."""
+
+    store: str
+    state: str
+    timestamp: int
+
+
+class Installation(Model):
+    """A store that installed the app, or with the status `uninstalled`, one that did before."""
+
+    store: EventStore
+    scopes: list[str]
+    status: str
+    installed_at: datetime
+    updated_at: datetime
+
+
+def verify_install(
+    returned: str | Mapping[str, str],
+    client_id: str,
+    secret: str | Iterable[str],
+    *,
+    state: str = "",
+    tolerance_s: float = TOLERANCE_S,
+    now: float | None = None,
+) -> CompletedInstall:
+    """Check a return from an install link; pass its URL or its query, the signing secret, and the `state` of your link.
+
+    Raises InstallRefused if the merchant refused, and SignatureRefused if the return is forged or too old.
+    """
+    query = _query(returned)
+    if not hmac.compare_digest(query.get("state", "").encode(), state.encode()):
+        raise SignatureRefused("state differs from the state of the install link")
+    if "error" in query:
+        raise InstallRefused(query["error"])
+    store, stamp, signatures = (query.get(name, "") for name in ("store", "timestamp", "signature"))
+    if not (store and stamp.isascii() and stamp.isdecimal() and len(stamp) <= 15):
+        raise SignatureRefused("store, timestamp and signature are required")
+    if abs((time.time() if now is None else now) - int(stamp)) > tolerance_s:
+        raise SignatureRefused("timestamp is too far from the current time; check the clock")
+    signed = f"install.{client_id}.{store}.{stamp}.{state}".encode()
+    keys = [key_of(each) for each in ([secret] if isinstance(secret, str) else secret)]
+    if not keys:
+        raise ValueError("pass at least one secret")
+    expected = [hmac.digest(key, signed, hashlib.sha256).hex().encode() for key in keys]
+    offered = [each.encode() for each in signatures.split(",")]
+    matches = [hmac.compare_digest(one, other) for one in expected for other in offered]
+    if not any(matches):
+        raise SignatureRefused("no signature matches; check the signing secret of the app")
+    return CompletedInstall(store, state, int(stamp))
+
+
+def _query(returned: str | Mapping[str, str]) -> dict[str, str]:
+    if not isinstance(returned, str):
+        return dict(returned)
+    return dict(parse_qsl(returned.partition("?")[2] or returned, keep_blank_values=True))
+
+
+def installations(
+    auth_url: str,
+    client_id: str,
+    client_secret: str,
+    *,
+    updated_since: datetime | None = None,
+    transport: httpx.BaseTransport | None = None,
+) -> Iterator[Installation]:
+    """Every installation of the app, also removed ones, page by page; `auth_url` is the URL of the token endpoint."""
+    query: dict[str, Any] = {"updated_since": updated_since.isoformat()} if updated_since else {}
+    url = f"{auth_url.removesuffix('/token')}/installations"
+    with httpx.Client(auth=(client_id, client_secret), transport=transport) as http:
+        while True:
+            answer = http.get(url, params={"limit": 250, **query})
+            if answer.status_code != 200:
+                raise UnexpectedAnswer(f"GET {url} returned {answer.status_code}: {answer.text[:200]}")
+            page = msgspec.json.decode(answer.content, type=_Page)
+            yield from page.data
+            if page.meta.next_cursor is None:
+                return
+            query = {"cursor": page.meta.next_cursor}
+
+
+class _Meta(msgspec.Struct):
+    next_cursor: str | None
+
+
+class _Page(msgspec.Struct):
+    data: list[Installation]
+    meta: _Meta

@@ -1,0 +1,240 @@
+"""The callbacks of an app: the endpoint of its app events, the return addresses of its install links, and their secret.
+
+In every store that installs the app, the endpoint is a subscription of that store, so that its deliveries are queued,
+retried, logged and sent again like all others.
+"""
+
+import hmac
+from collections.abc import Sequence
+from datetime import datetime
+from urllib.parse import urlsplit
+
+import msgspec
+
+from stoa.access.addresses import is_host
+from stoa.access.apps import LONGEST_GRACE_HOURS
+from stoa.access.audit import SERVICE
+from stoa.access.contract import AccessRefused, AppDeleted, InvalidGrace
+from stoa.access.operator import Operator, find_app
+from stoa.access.queries import LOCK_APP
+from stoa.access.sealing import Sealer
+from stoa.db.query import Command, Executor, Query
+from stoa.settings import secret_key
+from stoa.webhooks.api.subscriptions import host_of
+from stoa.webhooks.delivery.unsealing import secret_place
+from stoa.webhooks.http import address_guard
+from stoa.webhooks.http.message import key_of, new_secret
+
+MAX_RETURN_URLS, MAX_URL_LENGTH = 10, 500
+_LOCAL = ("localhost", "127.0.0.1", "::1")
+_RESUMED, _AS_IT_IS = True, False
+_OWNER = "it belongs to an app, on every store"
+
+
+class Callbacks(msgspec.Struct):
+    """An app's callbacks. `signing_secret` is set only when it is new; the previous one signs until `previous_until`."""
+
+    endpoint_url: str | None = None
+    return_urls: list[str] = []
+    previous_until: datetime | None = None
+    signing_secret: str | None = None
+
+
+class InvalidEndpoint(AccessRefused):
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"the endpoint {reason}")
+
+
+class InvalidReturnUrl(AccessRefused):
+    def __init__(self, url: str) -> None:
+        super().__init__(
+            f'"{url[:80]}" is not a return address; use an https URL of at most {MAX_URL_LENGTH} characters without '
+            "a fragment, or an http URL on localhost"
+        )
+
+
+class TooManyReturnUrls(AccessRefused):
+    def __init__(self) -> None:
+        super().__init__(f"an app can have at most {MAX_RETURN_URLS} return addresses; remove one first")
+
+
+class NoSigningSecret(AccessRefused):
+    def __init__(self) -> None:
+        super().__init__("the app has no signing secret yet; set an endpoint or a return address first")
+
+
+class SigningRotationActive(AccessRefused):
+    def __init__(self) -> None:
+        super().__init__("two signing secrets are active already; wait until the older one expires, or use force")
+
+
+class Row(msgspec.Struct):
+    endpoint_url: str | None
+    return_urls: list[str]
+    sealed_secret: bytes
+    sealed_old_secret: bytes | None  # null after it has expired
+    old_secret_expires_at: datetime | None
+
+
+GET = Query(
+    Row,
+    """SELECT endpoint_url, return_urls, sealed_secret,
+              CASE WHEN old_secret_expires_at > now() THEN sealed_old_secret END AS sealed_old_secret,
+              CASE WHEN old_secret_expires_at > now() THEN old_secret_expires_at END AS old_secret_expires_at
+         FROM app_callbacks WHERE app_id = $1""",
+    unbound=_OWNER,
+)
+SAVE = Command(
+    """INSERT INTO app_callbacks (app_id, endpoint_url, return_urls, sealed_secret) VALUES ($1, $2, $3, $4)
+       ON CONFLICT (app_id) DO UPDATE SET endpoint_url = excluded.endpoint_url, return_urls = excluded.return_urls,
+           updated_at = now()""",
+    unbound=_OWNER,
+)
+ROTATE = Command(
+    """UPDATE app_callbacks
+          SET sealed_old_secret = CASE WHEN $3 > 0 THEN sealed_secret END, sealed_secret = $2,
+              old_secret_expires_at = CASE WHEN $3 > 0 THEN now() + make_interval(hours => $3) END, updated_at = now()
+        WHERE app_id = $1""",
+    unbound=_OWNER,
+)
+ADD_TO_STORES = Query(
+    int,
+    """SELECT coalesce(sum(add_app_endpoint(i.store_id, i.app_id)), 0)::bigint
+         FROM installations i WHERE i.app_id = $1""",
+    unbound=_OWNER,
+)
+# Copies the URL and the secrets; $2 also ends that a store's copy is disabled.
+COPY_TO_STORES = Command(
+    """UPDATE webhooks w
+          SET url = c.endpoint_url, sealed_secret = c.sealed_secret, sealed_old_secret = c.sealed_old_secret,
+              old_secret_expires_at = c.old_secret_expires_at,
+              status = CASE WHEN $2 THEN 'active' ELSE w.status END,
+              disabled_reason = CASE WHEN NOT $2 THEN w.disabled_reason END,
+              version = version + 1, updated_at = now()
+         FROM app_callbacks c
+        WHERE c.app_id = $1 AND w.app_id = $1 AND w.of_app AND w.ended_at IS NULL""",
+    unbound=_OWNER,
+)
+# A worker that holds a lane has its old settings.
+RESUME_LANES = Query(
+    int,
+    """SELECT count(*)
+         FROM webhooks w JOIN lanes l ON l.store_id = w.store_id AND l.webhook_id = w.id
+              CROSS JOIN LATERAL resume_lane(w.store_id, w.id)
+        WHERE w.app_id = $1 AND w.of_app AND w.ended_at IS NULL AND w.status = 'active'
+          AND (l.waiting > 0 OR l.owner <> '' OR l.breaker = 'open')""",
+    unbound=_OWNER,
+)
+END_ON_STORES = Command(
+    """UPDATE webhooks SET ended_at = now(), url = NULL, version = version + 1, updated_at = now()
+        WHERE app_id = $1 AND of_app AND ended_at IS NULL""",
+    unbound=_OWNER,
+)
+
+
+async def callbacks_of(db: Executor, app_id: int) -> Callbacks:
+    row = await GET.maybe(db, app_id)
+    return Callbacks() if row is None else Callbacks(row.endpoint_url, row.return_urls, row.old_secret_expires_at)
+
+
+async def set_callbacks(by: Operator, app: str, *, endpoint_url: str | None, return_urls: Sequence[str]) -> Callbacks:
+    """Set the endpoint and the return addresses of an app; the first of them creates its signing secret."""
+    kept = list(dict.fromkeys(return_urls))
+    await _check(by, endpoint_url, kept)
+    async with by.db.transaction() as db:
+        found = await find_app(db, app)
+        await LOCK_APP.one(db, found.id)
+        if found.status == "deleted":
+            raise AppDeleted
+        before = await GET.maybe(db, found.id)
+        if before is not None and (before.endpoint_url, before.return_urls) == (endpoint_url, kept):
+            return await callbacks_of(db, found.id)
+        secret = new_secret() if before is None else None
+        sealed = _seal(by, found.id, secret) if secret else b""
+        await SAVE.run(db, found.id, endpoint_url, kept, sealed)
+        if endpoint_url is None:
+            await END_ON_STORES.run(db, found.id)
+        elif before is None or before.endpoint_url != endpoint_url:
+            await COPY_TO_STORES.run(db, found.id, _RESUMED)
+            await ADD_TO_STORES.one(db, found.id)
+            await RESUME_LANES.one(db, found.id)
+        detail = {"endpoint_host": host_of(endpoint_url), "return_hosts": [host_of(url) for url in kept]}
+        await by.record(db, SERVICE, "app.callbacks_changed", f"app:{found.id}", **detail)
+        return msgspec.structs.replace(await callbacks_of(db, found.id), signing_secret=secret)
+
+
+async def rotate_signing_secret(by: Operator, app: str, *, grace_hours: int = 24, force: bool = False) -> Callbacks:
+    """Create a new signing secret. Both secrets sign until the grace period ends; with 0 the old one stops immediately."""
+    if not 0 <= grace_hours <= LONGEST_GRACE_HOURS:
+        raise InvalidGrace
+    secret = new_secret()
+    async with by.db.transaction() as db:
+        found = await find_app(db, app)
+        await LOCK_APP.one(db, found.id)
+        before = await GET.maybe(db, found.id)
+        if before is None:
+            raise NoSigningSecret
+        if before.sealed_old_secret is not None and not force:
+            raise SigningRotationActive
+        await ROTATE.run(db, found.id, _seal(by, found.id, secret), grace_hours)
+        await COPY_TO_STORES.run(db, found.id, _AS_IT_IS)
+        await RESUME_LANES.one(db, found.id)
+        await by.record(db, SERVICE, "app.signing_secret_rotated", f"app:{found.id}", grace_hours=grace_hours)
+        return msgspec.structs.replace(await callbacks_of(db, found.id), signing_secret=secret)
+
+
+async def resume_endpoint(by: Operator, app: str) -> None:
+    """Send again on the stores on which the endpoint was disabled, beginning with what waits there."""
+    async with by.db.transaction() as db:
+        found = await find_app(db, app)
+        await LOCK_APP.one(db, found.id)
+        await COPY_TO_STORES.run(db, found.id, _RESUMED)
+        await RESUME_LANES.one(db, found.id)
+        await by.record(db, SERVICE, "app.endpoint_resumed", f"app:{found.id}")
+
+
+async def _check(by: Operator, endpoint_url: str | None, return_urls: Sequence[str]) -> None:
+    if endpoint_url is not None:
+        allowed = address_guard.Allowed.parse(by.settings.webhook_allow)
+        why = address_guard.refuse_url(endpoint_url, allowed) or await address_guard.refuse_host(endpoint_url, allowed)
+        if why is not None:
+            raise InvalidEndpoint(why)
+    for url in return_urls:
+        if not _is_return_url(url):
+            raise InvalidReturnUrl(url)
+    if len(return_urls) > MAX_RETURN_URLS:
+        raise TooManyReturnUrls
+
+
+def _is_return_url(url: str) -> bool:
+    if len(url) > MAX_URL_LENGTH or not (url.isascii() and url.isprintable()) or any(each in url for each in ' "<>\\#'):
+        return False
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+        _ = parts.port
+    except ValueError:
+        return False
+    allowed = parts.scheme == "https" or (parts.scheme == "http" and host in _LOCAL)
+    return allowed and (is_host(host) or host in _LOCAL) and "@" not in parts.netloc
+
+
+def _seal(by: Operator, app_id: int, secret: str) -> bytes:
+    return Sealer(secret_key(by.settings)).seal(secret, *secret_place(0, 0, app_id, of_app=True))
+
+
+# --- install links ----------------------------------------------------------------------------------------------------
+
+
+def install_content(client_id: str, store: str, timestamp: int, state: str) -> bytes:
+    """The text that the signature of a completed install covers; only `state` can contain a period."""
+    return f"install.{client_id}.{store}.{timestamp}.{state}".encode()
+
+
+async def install_signature(by: Operator, app_id: int, content: bytes) -> str:
+    """One hexadecimal HMAC-SHA256 for each active signing secret, newest first, separated by commas."""
+    row = await GET.one(by.db, app_id)
+    sealer, place = Sealer(secret_key(by.settings)), secret_place(0, 0, app_id, of_app=True)
+    sealed = [each for each in (row.sealed_secret, row.sealed_old_secret) if each is not None]
+    keys = [key_of(sealer.open(each, *place)) for each in sealed]
+    return ",".join(hmac.digest(key, content, "sha256").hex() for key in keys)

@@ -1,0 +1,20 @@
+-- Makes the endpoint of an app a subscription of a store, unless it is one already. Returns 0 if the app has no endpoint. The
+-- secrets are copied as they are sealed: they are bound to the app, not to the row.
+CREATE FUNCTION add_app_endpoint(in_store_id bigint, in_app_id bigint) RETURNS integer LANGUAGE plpgsql AS $$
+DECLARE
+    new_id bigint;
+BEGIN
+    INSERT INTO webhooks (store_id, app_id, of_app, name, url, events, ordering, sealed_secret, sealed_old_secret,
+                          old_secret_expires_at, same_key)
+    SELECT in_store_id, in_app_id, true, 'App endpoint', c.endpoint_url,
+           ARRAY['app.installed', 'app.uninstalled', 'app.scopes_changed', 'customer.erased'], 'resource',
+           c.sealed_secret, c.sealed_old_secret, c.old_secret_expires_at, 'app endpoint'
+      FROM app_callbacks c WHERE c.app_id = in_app_id AND c.endpoint_url IS NOT NULL
+    ON CONFLICT (store_id, app_id, same_key) WHERE ended_at IS NULL DO NOTHING
+    RETURNING id INTO new_id;
+    IF new_id IS NULL THEN
+        RETURN 0;
+    END IF;
+    INSERT INTO lanes (store_id, webhook_id) VALUES (in_store_id, new_id);
+    RETURN 1;
+END $$;
