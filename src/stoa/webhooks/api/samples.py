@@ -32,12 +32,18 @@ def sample(event: type[Event]) -> dict[str, Any]:
         changes=json_of(changes(event)),
         data=json_of(document(event)),
         created_at=datetime.fromisoformat(UPDATED_AT),
+        parent_version=parent_version(event),
     )
     return msgspec.json.decode(message.body(stored, SEQUENCE))
 
 
 def resource_id(event: type[Event]) -> int:
     return _examples()[event.name].resource_id
+
+
+def parent_version(event: type[Event]) -> int | None:
+    """The version of the product after its variant changed; None for other resources."""
+    return 2 if event.resource_type == "variant" else None
 
 
 def changes(event: type[Event]) -> Mapping[str, Any]:

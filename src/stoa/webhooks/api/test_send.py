@@ -20,7 +20,7 @@ from stoa.webhooks.api.contract import (
     Timings,
 )
 from stoa.webhooks.api.documents import Secrets
-from stoa.webhooks.api.samples import changes, document, resource_id
+from stoa.webhooks.api.samples import changes, document, parent_version, resource_id
 from stoa.webhooks.api.subscriptions import found
 from stoa.webhooks.delivery.events import WebhookTest
 from stoa.webhooks.http import message
@@ -72,6 +72,7 @@ async def send_webhook_test(call: Call, webhook_id: int, body: NewTest = _TEST) 
         changes=msgspec.json.encode(changes(Event.known[name])).decode(),
         data=msgspec.json.encode(document(Event.known[name])).decode(),
         created_at=datetime.now(UTC),
+        parent_version=parent_version(Event.known[name]),
     )
     content = message.body(sent, 0, payload=row.payload, fields=row.fields)
     secrets = Secrets(call)
