@@ -58,6 +58,8 @@ STEPS: tuple[Step, ...] = (
                 "phone",
                 "first_name",
                 "last_name",
+                "email_consent",
+                "sms_consent",
                 "head",
                 "shown",
                 "terms",
@@ -118,7 +120,7 @@ NO_PERSONAL_DATA: Mapping[str, str] = {
 async def erase_customer(call: Call, customer_id: int) -> NoContent:
     """Erase a customer's personal data permanently.
 
-    Removes the name, email address, phone number, addresses, note, tags and metadata from every record, including past
+    Removes the name, email address, phone number, addresses, consents, note, tags and metadata from every record, including past
     events, import reports and stored responses. Orders keep their totals under a customer without a name. Lists show a
     tombstone for 90 days. An erasure cannot be undone.
     """

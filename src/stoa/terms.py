@@ -11,6 +11,7 @@ from typing import Literal
 
 Kind = Literal["word", "tag", "meta", "brand", "category", "name"]
 _PREFIX = {"word": "w", "tag": "t", "meta": "m", "brand": "b", "category": "c", "name": "n"}
+_CASELESS = frozenset({"tag", "brand", "category"})
 _WORD = re.compile(r"\w+")
 _LONGEST = 200
 
@@ -24,8 +25,17 @@ def words(text: str) -> list[str]:
     return _WORD.findall("".join(c for c in plain if not unicodedata.combining(c)))
 
 
+def caseless(text: str) -> str:
+    """A text in the form in which tags, brands and categories are compared: without case, in one Unicode form."""
+    if text.isascii():
+        return text.lower()
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())
+
+
 def lexeme(store_id: int, kind: Kind, value: str) -> str:
     """One term of one store; a long value is replaced by its digest, which still supports exact matches."""
+    if kind in _CASELESS:
+        value = caseless(value)
     if len(value) > _LONGEST:
         value = hashlib.sha256(value.encode()).hexdigest()
     return f"{store_id}/{_PREFIX[kind]}/{value}"

@@ -40,7 +40,9 @@ GET /products?ids=<product_id>,<product_id 2>,<product_id 3>&sort=-updated_at
 GET /products?ids=<product_id>,<product_id 2>&include=variants,inventory
 GET /products?ids=<product_id>,<product_id 2>&include_deleted=true
 GET /products?sku=<sku>
+GET /products?sku=<sku>,<sku 2>,<sku 3>
 GET /products?barcode=<barcode>
+GET /products?barcode=<barcode>,<barcode 2>,<barcode 3>
 GET /products?external_id=<product>
 POST /products {"name":"New","price":"3.00","sku":"<new>","external_id":"<new>"}
 PATCH /products/<product_id> {"price":"3.00"}
@@ -50,7 +52,9 @@ POST /products/batch {"items":[{"op":"update","id":<product_id>,"data":{"price":
 GET /products/variants?ids=<variant_id>,<variant_id 2>,<variant_id 3>
 GET /products/variants?product_id=<product_id>,<product_id 2>,<product_id 3>
 GET /products/variants?sku=<sku>
+GET /products/variants?sku=<sku>,<sku 2>,<sku 3>
 GET /products/variants?barcode=<barcode>
+GET /products/variants?barcode=<barcode>,<barcode 2>,<barcode 3>
 PATCH /products/variants {"items":[{"id":<variant_id>,"data":{"price":"3.00"}},{"sku":"<sku 2>","data":{"price":"3.00"}}]}
 GET /products/<product_id>/variants
 GET /products/<product_id>/variants/<variant_id>
@@ -59,12 +63,14 @@ POST /products/<product_id>/variants {"option_values":{"Size":"M"}}
 GET /products/inventory?variant_id=<variant_id>,<variant_id 2>,<variant_id 3>
 GET /products/inventory?product_id=<product_id>,<product_id 2>,<product_id 3>
 GET /products/inventory?sku=<sku>
+GET /products/inventory?sku=<sku>,<sku 2>,<sku 3>
 POST /products/inventory/adjustments {"reason":"correction","items":[{"sku":"<sku>","op":"adjust","quantity":-1}]}
 POST /products/inventory/adjustments {"reason":"correction","items":[{"variant_id":<variant_id>,"op":"adjust","quantity":-1},{"variant_id":<variant_id 2>,"op":"set","quantity":7}]}
 GET /products/inventory/adjustments?variant_id=<variant_id>,<variant_id 2>
 GET /products/inventory/adjustments?product_id=<product_id>,<product_id 2>
 GET /products/inventory/adjustments?order_id=<order_id>,<order_id 2>
 GET /products/inventory/adjustments?sku=<sku>
+GET /products/inventory/adjustments?sku=<sku>,<sku 2>,<sku 3>
 GET /orders/<order_id>
 GET /orders?ids=<order_id>,<order_id 2>,<order_id 3>
 GET /orders?ids=<order_id>,<order_id 2>,<order_id 3>&sort=-placed_at
@@ -72,6 +78,7 @@ GET /orders?customer_id=<customer_id>,<customer_id 2>
 GET /orders?email=<email>
 GET /orders?phone=<phone>
 GET /orders?sku=<sku>
+GET /orders?sku=<sku>,<sku 2>,<sku 3>
 GET /orders?number=<number>
 GET /orders?external_id=<order>
 POST /orders {"customer_id":<customer_id>,"line_items":[{"sku":"<sku>","quantity":1},{"sku":"<sku 2>","quantity":1},{"variant_id":<variant_id 3>,"quantity":1}]}
@@ -109,9 +116,14 @@ GET /orders?status=shipped
 GET /orders?payment_status=refunded
 GET /orders?fulfillment_status=returned
 GET /orders?tag=unheard
+GET /orders?created_at[gte]=1999-01-01T00:00:00Z&created_at[lt]=1999-02-01T00:00:00Z
+GET /orders?created_at[gte]=2999-01-01T00:00:00Z&sort=-created_at
 GET /customers?status=disabled
 GET /customers?q=unheard
 GET /customers?metadata[tier]=unheard
+GET /customers?accepts_marketing=true
+GET /customers?consent[email]=pending
+GET /customers?consent[sms]=unsubscribed&consent[email]=subscribed
 """.strip().splitlines()
 _NAME = re.compile(r"<([a-z_]+) ?(\d?)>")
 _FLUSH = "SELECT pg_stat_force_next_flush()"

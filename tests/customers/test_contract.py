@@ -8,7 +8,7 @@ from tests.customers.people import HOUSE, JUN, MAYA, created, patched
 from tests.support.shops import Shop
 
 CUSTOMER = (
-    "id external_id email phone first_name last_name company locale status accepts_marketing tags note addresses "
+    "id external_id email phone first_name last_name company locale status accepts_marketing consents tags note addresses "
     "default_shipping_address_id default_billing_address_id metadata orders_count total_spent last_order_at created_at "
     "updated_at version deleted_at"
 ).split()

@@ -32,6 +32,7 @@ async def test_every_filter_finds_its_customers(shop: Shop) -> None:
         ({"name": "kiln"}, ["Maya"]),
         ({"name": "wholesale"}, []),
         ({"tag": "vip"}, ["Lee"]),
+        ({"tag": "VIP"}, ["Lee"]),
         ({"status": "active"}, ["Maya", "Jun", "Lee"]),
         ({"status": "disabled"}, []),
         ({"orders_count": 1}, ["Jun"]),

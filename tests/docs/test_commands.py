@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from tests.docs.pages import GUIDES, ROOT, blocks
-from tests.generated.test_typescript import NODE, WHEEL, install, needs_npm
+from tests.generated.node import NODE, WHEEL, install, needs_npm
 from tests.support.receivers import Receiver
 from tests.support.service import Service
 

@@ -26,6 +26,7 @@ async def test_an_accepted_file_returns_the_url_of_its_job(shop: Shop) -> None:
     assert job["request_id"] == answer.headers["x-request-id"]
     assert job["options"] == {
         "mode": "upsert", "match_by": "sku", "on_error": "continue", "dry_run": False, "missing": "ignore",
+        "unknown_columns": "refuse",
     }  # fmt: skip
 
 

@@ -102,13 +102,13 @@ class SampleStore:
     async def events(self, kind: str = "order.") -> list[dict[str, Any]]:
         """The events since the last `skip_events`, oldest first."""
         rows = await self.shop.db.fetch(
-            """SELECT type, resource_type, resource_id, resource_version, changes, data FROM events
+            """SELECT type, resource_type, resource_id, resource_version, parent_version, changes, data FROM events
                 WHERE store_id = $1 AND position > $2 AND starts_with(type, $3) ORDER BY position""",
             self.shop.store_id,
             self.last_event,
             kind,
         )
-        names = ("type", "resource_type", "resource_id", "version", "changes", "data")
+        names = ("type", "resource_type", "resource_id", "version", "parent_version", "changes", "data")
         events: list[dict[str, Any]] = [dict(zip(names, row, strict=True)) for row in rows]
         for event in events:
             event.update({name: msgspec.json.decode(event[name]) for name in ("changes", "data")})

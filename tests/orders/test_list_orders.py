@@ -36,6 +36,7 @@ FOUND: list[tuple[dict[str, Any], str]] = [
     ({"phone": "+44 20 7946 0018"}, "ada"),
     ({"sku": "POT-B"}, "ada sent"),
     ({"sku": "NOPE"}, ""),
+    ({"sku": "TEA,POT-B"}, "plain ada paid sent"),
     ({"number": "1002"}, "ada"),
     ({"external_id": "erp-1"}, "ada"),
     ({"total[gte]": "45.00"}, "ada sent"),
@@ -44,7 +45,12 @@ FOUND: list[tuple[dict[str, Any], str]] = [
     ({"placed_at[lt]": "2025-02-01T00:00:00Z"}, "plain"),
     ({"placed_at[lte]": "2025-02-01T00:00:00Z"}, "plain ada"),
     ({"placed_at[gte]": "2025-01-02T00:00:00Z"}, "ada paid sent"),
+    ({"created_at[gte]": "2026-01-01T00:00:00Z"}, "plain ada paid sent"),
+    ({"created_at[gt]": "2026-01-01T00:00:00Z", "created_at[lt]": "2999-01-01T00:00:00Z"}, "plain ada paid sent"),
+    ({"created_at[lte]": "2025-12-01T00:00:00Z"}, ""),
+    ({"created_at": "2025-01-01T00:00:00Z"}, ""),
     ({"tag": "web"}, "plain sent"),
+    ({"tag": "WEB"}, "plain sent"),
     ({"metadata[lane]": "b"}, "sent"),
     ({"q": "ada"}, "ada"),
     ({"q": "mo ad"}, "ada"),
@@ -54,6 +60,7 @@ FOUND: list[tuple[dict[str, Any], str]] = [
     ({"sort": "-total"}, "sent ada paid plain"),
     ({"sort": "-number"}, "sent paid ada plain"),
     ({"sort": "placed_at", "limit": 2}, "plain ada"),
+    ({"sort": "-created_at", "limit": 2}, "sent paid"),
     ({"updated_since": "2999-01-01T00:00:00Z"}, ""),
 ]
 

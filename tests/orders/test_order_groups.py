@@ -106,7 +106,10 @@ async def written_state(store: SampleStore) -> dict[str, Any]:
             for order in await listed("/orders")
         ),
         "events": [
-            (event["type"], event["version"], event["changes"], event["data"].get("stock"), event["data"]["version"])
+            (
+                *(event[name] for name in ("type", "version", "parent_version", "changes")),
+                *(event["data"].get("stock"), event["data"]["version"]),
+            )
             for event in await store.events("")
         ],
         "ledger": [[row[name] for name in entry] for row in await listed("/products/inventory/adjustments")],

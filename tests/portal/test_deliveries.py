@@ -26,9 +26,18 @@ async def test_the_log_is_filtered_and_paginated(app: InstalledApp) -> None:
     assert len(re.findall(r"/deliveries/\d+\"", user.text)) == 5
     await user.open(app.hook(number, "/deliveries?status=failed"))
     assert "1 delivery" in user.text
-    await user.open(app.hook(number, "/deliveries?event=product.deleted"))
+    await user.open(app.hook(number, "/deliveries?event_type=product.deleted"))
     assert "No matching deliveries" in user.text
-    for hostile in ("status=nope", "cursor=x", "cursor=" + "a" * 9000, "event=%00", "status=<b>", "event_id=evt_nope"):
+    await user.open(app.hook(number, "/deliveries?event_type=product.*"))
+    assert "30 deliveries" in user.text
+    for hostile in (
+        "status=nope",
+        "cursor=x",
+        "cursor=" + "a" * 9000,
+        "event_type=%00",
+        "status=<b>",
+        "event_id=evt_nope",
+    ):
         await user.open(app.hook(number, f"/deliveries?{hostile}"))
         assert user.response.status_code == 200, hostile
 

@@ -52,12 +52,18 @@ async def test_a_list_has_documents_and_a_total(shop: Shop) -> None:
         ({"status": "active,draft"}, ["Shirt", "Mug", "Lamp", "Card"]),
         ({"sku": "LS-M"}, ["Shirt"]),
         ({"sku": "ls-m"}, []),
+        ({"sku": "LS-M,LAMP-1,LS-S,NOPE"}, ["Shirt", "Lamp"]),
+        ({"sku": ["LS-M", "LAMP-1"]}, ["Shirt", "Lamp"]),
         ({"barcode": "2000000000015"}, ["Shirt"]),
+        ({"barcode": "2000000000015,1"}, ["Shirt"]),
         ({"brand": "Orravale"}, ["Lamp"]),
+        ({"brand": "ORRAvale"}, ["Lamp"]),
         ({"brand": "Orra"}, []),
         ({"category": "Clothing/Shirts"}, ["Shirt"]),
         ({"category": "Home"}, ["Lamp"]),
+        ({"category": "home/lightING"}, ["Lamp"]),
         ({"tag": "linen"}, ["Shirt"]),
+        ({"tag": "LiNen"}, ["Shirt"]),
         ({"tag": "lin"}, []),
         ({"price[gte]": "25", "price[lt]": "149.00"}, ["Shirt", "Card"]),
         ({"price": "12.50"}, ["Mug"]),
@@ -170,3 +176,27 @@ async def test_amounts_are_in_the_currency_of_the_store(shop: Shop) -> None:
     assert (await kuwait.client.get("/products")).json()["data"][0]["price"] == "1.250"
     wrong = await tokyo.client.get("/products", params={"price[gte]": "1.5"})
     assert wrong.json()["code"] == "invalid_parameter"
+
+
+async def test_a_sku_with_a_comma_is_found(shop: Shop) -> None:
+    await shop.add({**MUG, "name": "Odd Mug", "sku": "A,B"}, {**MUG, "name": "Plain Bowl", "sku": "A"})
+    for path, name in (("/products", "name"), ("/products/variants", "sku"), ("/products/inventory", "sku")):
+        answer = await shop.client.get(path, params={"sku": "A,B", "sort": "id", "fields": name})
+        assert len(answer.json()["data"]) == 2, path
+    assert await names(shop, sku="A,C") == ["Bowl"]
+
+
+@pytest.mark.parametrize("path", ["/products", "/products/variants", "/products/inventory", "/orders"])
+@pytest.mark.parametrize("skus", ["", "A,", ",".join(f"S{n}" for n in range(101)), "x" * 101])
+async def test_a_set_of_skus_is_limited(shop: Shop, path: str, skus: str) -> None:
+    answer = await shop.client.get(path, params={"sku": skus})
+    assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (400, "sku")
+
+
+async def test_tags_keep_their_spelling_and_ignore_case(shop: Shop) -> None:
+    long = "Ä" + "b" * 60
+    await shop.add({**MUG, "tags": ["Straße", long], "brand": "CAFE\u0301 " + "X" * 240, "category": "Öl/Ähre"})
+    for query in ({"tag": "STRASSE"}, {"tag": long.upper()}, {"brand": "Café " + "x" * 240}, {"category": "öL/äHRE"}):
+        assert await names(shop, **query) == ["Mug"], query
+    product = (await shop.client.get("/products")).json()["data"][0]
+    assert (product["tags"][0], product["category"]) == ("Straße", "Öl/Ähre")

@@ -113,10 +113,22 @@ async def test_a_patch_may_repeat_read_only_fields_but_not_change_them(shop: Sho
     note = await create_note(shop)
     answer = await shop.client.patch(f"/notes/{note['id']}", json={**note, "title": "renamed"})
     assert answer.status_code == 200, answer.text
-    answer = await shop.client.patch(f"/notes/{note['id']}", json={"id": 7, "version": 99})
+    answer = await shop.client.patch(f"/notes/{note['id']}", json={"id": 7, "version": "2"})
     assert answer.status_code == 422
     found = [(f["pointer"], f["code"]) for f in answer.json()["errors"]]
-    assert found == [("/id", "read_only_field"), ("/version", "read_only_field")]
+    assert found == [(f"/{name}", "read_only_field") for name in ("id", "version")]
+
+
+async def test_a_patch_that_repeats_an_old_version_conflicts(shop: Shop) -> None:
+    note = await create_note(shop)
+    assert (await shop.client.patch(f"/notes/{note['id']}", json={"title": "renamed"})).status_code == 200
+    answer = await shop.client.patch(f"/notes/{note['id']}", json={**note, "title": "again"})
+    problem = answer.json()
+    assert (answer.status_code, problem["code"], problem["current_version"]) == (412, "version_conflict", 2)
+    assert [(f["pointer"], f["code"], f["meta"]) for f in problem["errors"]] == [
+        ("/version", "version_conflict", {"current_version": 2})
+    ]
+    assert (await shop.client.get(f"/notes/{note['id']}")).json()["data"]["title"] == "renamed"
 
 
 async def test_only_patch_accepts_the_media_type_of_merge_patch(shop: Shop) -> None:

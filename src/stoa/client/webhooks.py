@@ -44,6 +44,14 @@ class EventStore(Model):
     locale: str | None = None
 
 
+class EventParent(Model):
+    """The resource that the resource of an event belongs to: the product of a variant."""
+
+    type: str
+    id: int
+    version: int
+
+
 class Event(Model):
     """An event. Retries and redeliveries have the same `id`: use it to ignore repeats."""
 
@@ -53,6 +61,7 @@ class Event(Model):
     data: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
     changes: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
     resource: EventResource | None = None
+    parent: EventParent | None = None
     actor: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
     store: EventStore | None = None
     sequence: int | None = None

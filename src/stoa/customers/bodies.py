@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from stoa.customers.contract import MOST_ADDRESSES, Country, Email, Latitude, Longitude, Phone
-from stoa.rest.checks import worded
+from stoa.customers.contract import MOST_ADDRESSES, Country, Email, Latitude, Longitude, Phone, Source, State
+from stoa.rest.checks import Time, worded
 from stoa.rest.fields import ExternalId, MetadataKey, MetadataValue, Short
 
 Status = Literal["active", "disabled"]
@@ -19,6 +19,31 @@ Tag = Annotated[str, Meta(min_length=1, max_length=64)]
 Tags = Annotated[list[Tag], Meta(max_length=250)]
 Note = Annotated[str, Meta(max_length=5000)]
 MetadataChanges = dict[MetadataKey, MetadataValue | None]
+
+
+class ConsentChanges(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A consent to record. Omitted fields stay unchanged."""
+
+    state: State | UnsetType = UNSET
+    source: Source | UnsetType | None = UNSET
+    updated_at: Annotated[
+        Time | UnsetType | None, Meta(description="When the person decided. The default is the time of the change.")
+    ] = UNSET
+
+
+class ConsentsChanges(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Consents to record, by channel. An omitted channel stays unchanged; null resets it to `not_subscribed`."""
+
+    email: ConsentChanges | UnsetType | None = UNSET
+    sms: ConsentChanges | UnsetType | None = UNSET
+
+
+AcceptsMarketing = Annotated[
+    bool,
+    Meta(
+        description="The email consent in short: a new value sets `consents.email.state` to `subscribed` or `unsubscribed`."
+    ),
+]
 
 
 class NewAddress(msgspec.Struct, forbid_unknown_fields=True):
@@ -74,7 +99,7 @@ class Profile(msgspec.Struct, forbid_unknown_fields=True):
     last_name: Short | None = None
     company: Short | None = None
     locale: Locale | None = None
-    accepts_marketing: bool = False
+    accepts_marketing: AcceptsMarketing | UnsetType = UNSET
 
 
 class NewCustomer(Profile, forbid_unknown_fields=True):
@@ -82,6 +107,7 @@ class NewCustomer(Profile, forbid_unknown_fields=True):
 
     external_id: ExternalId | None = None
     status: Status = "active"
+    consents: ConsentsChanges | None = None
     tags: Tags = []
     note: Note | None = None
     addresses: Annotated[list[NewAddress], Meta(extra_json_schema={"maxItems": MOST_ADDRESSES})] = []
@@ -106,7 +132,8 @@ class CustomerChanges(msgspec.Struct, forbid_unknown_fields=True):
     company: Short | UnsetType | None = UNSET
     locale: Locale | UnsetType | None = UNSET
     status: Status | UnsetType = UNSET
-    accepts_marketing: bool | UnsetType = UNSET
+    accepts_marketing: AcceptsMarketing | UnsetType = UNSET
+    consents: ConsentsChanges | UnsetType | None = UNSET
     tags: Tags | UnsetType | None = UNSET
     note: Note | UnsetType | None = UNSET
     metadata: MetadataChanges | UnsetType | None = UNSET

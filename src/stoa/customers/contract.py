@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from datetime import datetime
 from decimal import Decimal
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 from msgspec import Meta
@@ -15,6 +15,7 @@ from stoa.rest.checks import Money, Time, decimal_within, worded
 from stoa.rest.filters import (
     Choices,
     Entries,
+    Flag,
     Ids,
     InvalidValue,
     Moment,
@@ -27,7 +28,7 @@ from stoa.rest.filters import (
     Words,
 )
 from stoa.rest.lists import ListOf
-from stoa.rest.problems import Refusal
+from stoa.rest.problems import Refusal, printable
 
 MOST_ADDRESSES, MOST_KEYS = 100, 100
 SHARED = "shared."
@@ -53,6 +54,17 @@ Country = Annotated[
 ]
 Latitude = Annotated[Decimal, decimal_within(-90, 90)]
 Longitude = Annotated[Decimal, decimal_within(-180, 180)]
+
+
+Channel = Literal["email", "sms"]
+ConsentState = Literal["subscribed", "unsubscribed", "pending", "not_subscribed"]
+_STATE = (
+    "`subscribed`: the person agreed. `unsubscribed`: the person withdrew the consent or refused. `pending`: asked, for "
+    "example by double opt-in, and not confirmed. `not_subscribed`: never asked; the default."
+)
+State = Annotated[ConsentState, Meta(description=_STATE)]
+_SOURCE = "Where the person decided, such as `checkout` or `newsletter form`. Null if it is unknown."
+Source = Annotated[str, Meta(max_length=255, description=_SOURCE)]
 
 
 class Address(msgspec.Struct):
@@ -82,6 +94,23 @@ class Address(msgspec.Struct):
     version: int
 
 
+class Consent(msgspec.Struct):
+    """The marketing consent of a person on one channel."""
+
+    state: State
+    source: Source | None
+    updated_at: Annotated[
+        Time | None, Meta(description="When the person decided, in UTC. Null if the person was never asked.")
+    ]
+
+
+class Consents(msgspec.Struct):
+    """The marketing consents of a person, by channel."""
+
+    email: Consent
+    sms: Consent
+
+
 class Customer(msgspec.Struct):
     """A person or a company that buys from the store."""
 
@@ -94,7 +123,10 @@ class Customer(msgspec.Struct):
     company: str | None
     locale: str | None
     status: Literal["active", "disabled", "erased"]
-    accepts_marketing: bool
+    accepts_marketing: Annotated[
+        bool, Meta(description="Whether the person agreed to marketing emails: `consents.email.state` is `subscribed`.")
+    ]
+    consents: Annotated[Consents, Meta(description="The marketing consents of the person, by channel.")]
     tags: list[str]
     note: str | None
     addresses: list[Address]
@@ -186,6 +218,30 @@ class OwnEntries(Entries, frozen=True, kw_only=True):
         return msgspec.json.encode(dict(sorted(entries.items()))).decode()
 
 
+class ConsentEntries(Entries, frozen=True, kw_only=True):
+    """`consent[email]=subscribed`: the state of a channel. The handler resolves the pairs."""
+
+    def read(self, text: str, store: StoreContext) -> str:
+        raise InvalidValue("requires a channel in brackets, as in consent[email]=subscribed")
+
+    def read_entries(self, entries: Mapping[str, str], store: StoreContext) -> str:
+        if unknown := sorted(entries.keys() - set(get_args(Channel))):
+            raise InvalidValue(f"has no channel {printable(', '.join(unknown))}; use {', '.join(get_args(Channel))}")
+        for state in entries.values():
+            if state not in get_args(ConsentState):
+                raise InvalidValue(f'must be one of {", ".join(get_args(ConsentState))}, not "{printable(state)}"')
+        return msgspec.json.encode(dict(sorted(entries.items()))).decode()
+
+    def schema(self) -> dict[str, Any]:
+        state = {"type": "string", "enum": list(get_args(ConsentState))}
+        return {
+            "type": "object",
+            "properties": dict.fromkeys(get_args(Channel), state),
+            "minProperties": 1,
+            "additionalProperties": False,
+        }
+
+
 def email_key(email: str) -> str:
     """An email address in the form in which it is compared."""
     return email.lower()
@@ -198,8 +254,12 @@ CUSTOMERS = ListOf(
         "phone": PhoneText(description="The customer with this phone number.", longest=40),
         "external_id": Text(description="The customer with this external id."),
         "name": NameWords(description="Each word must be the start of a word in the first name, last name or company."),
-        "tag": Term(kind="tag", description="Customers with this tag."),
+        "tag": Term(kind="tag", description="Customers with this tag, ignoring case."),
         "status": Choices(values=("active", "disabled", "erased"), description="One or more of these statuses."),
+        "accepts_marketing": Flag(description="Whether the customer agreed to marketing emails."),
+        "consent": ConsentEntries(
+            description="Customers with this state of consent on a channel, as in `consent[email]=subscribed`."
+        ),
         "orders_count": NumberRange(description="The number of orders, or a range."),
         "total_spent": MoneyRange(description="The total amount spent, or a range."),
         "q": CustomerWords(

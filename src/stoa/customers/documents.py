@@ -20,6 +20,7 @@ CUSTOMER_DEFAULTS: dict[str, Any] = {
     "locale": None,
     "status": "active",
     "accepts_marketing": False,
+    "consents": {},
     "tags": [],
     "note": None,
     "addresses": [],

@@ -15,6 +15,7 @@ from stoa.customers.bodies import (
     NewAddress,
     NewCustomer,
 )
+from stoa.customers.consents import NOT_SUBSCRIBED, matching_states
 from stoa.customers.contract import CUSTOMERS, Address, Customer, CustomerExists, MetadataEntry, WrittenBy
 from stoa.customers.documents import (
     entry_term,
@@ -233,11 +234,19 @@ def _no_customer() -> NotFound:
 
 
 def _for_caller(query: ListQuery, call: Call) -> ListQuery:
-    """The query with its `metadata` filter resolved for this caller: keys of its app, or shared keys."""
-    if "metadata" not in query.shape.filters:
-        return query
-    pairs: dict[str, str] = msgspec.json.decode(query.values[query.shape.filters.index("metadata")])
-    wanted = [
-        entry_term(call.store_id, rules.owner_of(key, call.caller.app_id), key, value) for key, value in pairs.items()
-    ]
-    return query.with_filter("metadata", terms.exactly(wanted))
+    """The query with its `metadata` filter resolved for this caller, and with its consents as conditions on columns."""
+    sent = query.filters
+    if "metadata" in sent:
+        pairs: dict[str, str] = msgspec.json.decode(sent["metadata"])
+        wanted = [
+            entry_term(call.store_id, rules.owner_of(key, call.caller.app_id), key, value)
+            for key, value in pairs.items()
+        ]
+        query = query.with_filter("metadata", terms.exactly(wanted))
+    if "consent" in sent or "accepts_marketing" in sent:
+        pairs = msgspec.json.decode(sent.get("consent", "{}"))
+        states = matching_states(pairs, sent.get("accepts_marketing")).items()
+        named = {f"{channel}_consent{' or none' if NOT_SUBSCRIBED in each else ''}": each for channel, each in states}
+        kept = {name: value for name, value in query.filters.items() if name not in ("consent", "accepts_marketing")}
+        query = query.with_filters({**kept, **named})
+    return query

@@ -68,7 +68,7 @@ DELETE_METADATA = Command("DELETE FROM customer_metadata WHERE store_id = $1 AND
 ERASE_PROFILE = Command(
     """UPDATE customers
           SET external_id = NULL, email = NULL, email_key = NULL, phone = NULL, first_name = NULL, last_name = NULL,
-              status = 'erased', head = $3, shown = ',"metadata":{}', terms = '', deleted_at = greatest(updated_at, now()),
+              email_consent = NULL, sms_consent = NULL, status = 'erased', head = $3, shown = ',"metadata":{}', terms = '', deleted_at = greatest(updated_at, now()),
               updated_at = greatest(updated_at, now()), version = version + 1
         WHERE store_id = $1 AND id = $2"""
 )

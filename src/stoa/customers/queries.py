@@ -35,6 +35,11 @@ LISTING = Listing(
         "q": _TERMS,
         "metadata": _TERMS,
         "status": "status = ANY({}::text[])",
+        "email_consent": "email_consent = ANY({}::text[])",
+        "sms_consent": "sms_consent = ANY({}::text[])",
+        # With the state that is not stored; without it, the index of the column applies.
+        "email_consent or none": "coalesce(email_consent, 'not_subscribed') = ANY({}::text[])",
+        "sms_consent or none": "coalesce(sms_consent, 'not_subscribed') = ANY({}::text[])",
         "orders_count": "orders_count = {}",
         "orders_count[gte]": "orders_count >= {}",
         "orders_count[gt]": "orders_count > {}",

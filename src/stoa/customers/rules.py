@@ -5,8 +5,10 @@ from decimal import Decimal
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
 from stoa.customers.bodies import AddressChanges, CustomerChanges, NewAddress, NewCustomer, Profile
+from stoa.customers.consents import accepts_marketing, changed_consents
 from stoa.customers.contract import MOST_ADDRESSES, MOST_KEYS, SHARED
 from stoa.customers.documents import ADDRESS_DEFAULTS, CUSTOMER_DEFAULTS, Metadata
 from stoa.customers.phones import e164
@@ -30,9 +32,11 @@ COUNTRIES = frozenset(
 
 def new_customer(new: NewCustomer, metadata: Mapping[str, Any], app_id: int | None) -> CustomerCopy:
     """A new customer. `metadata` is the undecoded request member, so that its numbers keep their digits."""
-    faults = profile_faults(new)
+    consents, wrong = changed_consents(None, new.consents or UNSET, new.accepts_marketing)
+    faults = [*profile_faults(new), *wrong]
     fields = {**CUSTOMER_DEFAULTS, **_plain(new)}
     del fields["metadata"]
+    fields |= {"accepts_marketing": accepts_marketing(consents), "consents": consents}
     fields["phone"] = e164(new.phone) if new.phone else None
     fields["tags"] = _once(new.tags)
     fields["addresses"] = []
@@ -54,10 +58,11 @@ def change_customer(
     customer: CustomerCopy, body: CustomerChanges, patch: Mapping[str, Any], app_id: int | None
 ) -> CustomerCopy:
     """The customer with a merge patch applied."""
-    given = {name: value for name, value in patch.items() if name != "metadata"}
+    given = {name: value for name, value in patch.items() if name not in ("metadata", "accepts_marketing", "consents")}
     after = {**CUSTOMER_DEFAULTS, **merge(customer.fields, given)}
     after["tags"] = _once(after["tags"])
-    faults: list[Fault] = []
+    consents, faults = changed_consents(customer.fields["consents"], body.consents, body.accepts_marketing)
+    after |= {"accepts_marketing": accepts_marketing(consents), "consents": consents}
     if isinstance(body.phone, str):
         after["phone"] = e164(body.phone)
         faults += _phone_faults(body.phone, "/phone")
@@ -236,5 +241,6 @@ def refuse(faults: list[Fault]) -> None:
 
 def _plain(body: msgspec.Struct) -> dict[str, Any]:
     """The members of a body as a document stores them: plain values that keep their digits."""
-    plain: dict[str, Any] = msgspec.to_builtins(msgspec.structs.asdict(body), builtin_types=(Decimal,))
+    members = {name: value for name, value in msgspec.structs.asdict(body).items() if value is not UNSET}
+    plain: dict[str, Any] = msgspec.to_builtins(members, builtin_types=(Decimal,))
     return plain

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from stoa.customers import queries
+from stoa.customers.consents import dated, stored_state
 from stoa.customers.contract import CustomerExists, email_key
 from stoa.customers.documents import metadata_of, section_start, shown_of, terms_of
 from stoa.customers.events import events_of
@@ -33,6 +34,8 @@ class CustomerRow(InputRow):
     first_name: str | None
     last_name: str | None
     status: str
+    email_consent: str | None
+    sms_consent: str | None
     head: str
     shown: str
     terms: str
@@ -90,7 +93,7 @@ async def save(
     db: Executor, store_id: int, digits: int, customers: Sequence[CustomerCopy], cause: Cause
 ) -> list[CustomerCopy | None]:
     """Save every touched copy with its events. Returns each saved copy, or None if its keys were taken in the meantime."""
-    touched = await _identified(db, [customer for customer in customers if customer.touched])
+    touched = await _identified(db, [_with_dated_consents(each) for each in customers if each.touched])
     if not touched:
         return list(customers)
     rows: list[CustomerRow] = []
@@ -141,6 +144,10 @@ async def save_or_refuse(
     return saved
 
 
+def _with_dated_consents(customer: CustomerCopy) -> CustomerCopy:
+    return msgspec.structs.replace(customer, fields=dated(customer.fields, customer.before))
+
+
 async def _identified(db: Executor, customers: list[CustomerCopy]) -> list[CustomerCopy]:
     """The copies with ids for new addresses, and with times for new and changed addresses."""
     undated = [customer for customer in customers if any(a["updated_at"] is None for a in customer.fields["addresses"])]
@@ -182,6 +189,8 @@ def _row(customer: CustomerCopy, index: int, store_id: int) -> CustomerRow:
         first_name=fields["first_name"],
         last_name=fields["last_name"],
         status=fields["status"],
+        email_consent=stored_state(fields, "email"),
+        sms_consent=stored_state(fields, "sms"),
         head=head_of(fields),
         shown=shown_of(customer.metadata),
         terms=terms_of(fields, customer.metadata, store_id),

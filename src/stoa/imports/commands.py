@@ -52,6 +52,7 @@ def _choice(name: str, *words: str, text: str) -> Callable[[Any], Any]:
 @_choice("--match-by", *PRODUCTS.match_by, text="The field that identifies the product of a row.")
 @_choice("--on-error", "continue", "abort", text="With abort, nothing is written if any row has a fault.")
 @_choice("--missing", "ignore", "archive", text="What to do with products that are not in the file.")
+@_choice("--unknown-columns", "refuse", "ignore", text="Whether a CSV file may have columns that Stoa does not know.")
 @click.option("--dry-run", is_flag=True, help="Check the file and report the changes without writing them.")
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output with stable keys.")
 @click.pass_obj
@@ -72,6 +73,7 @@ def import_products(console: Console, file: Path, handle: str, *, as_json: bool,
 @_choice("--mode", "upsert", "create", "update", text="Whether a row may create or update its customer.")
 @_choice("--match-by", *CUSTOMERS.match_by, text="The field that identifies the customer of a row.")
 @_choice("--on-error", "continue", "abort", text="With abort, nothing is written if any row has a fault.")
+@_choice("--unknown-columns", "refuse", "ignore", text="Whether a CSV file may have columns that Stoa does not know.")
 @click.option("--dry-run", is_flag=True, help="Check the file and report the changes without writing them.")
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output with stable keys.")
 @click.pass_obj

@@ -1,8 +1,9 @@
 """The public contract of imports: the job, its options, the report on each row, and errors."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
+from msgspec import Meta
 
 from stoa.events.outbox import Event
 from stoa.rest.checks import Time
@@ -26,6 +27,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     on_error: Literal["continue", "abort"] = "continue"
     dry_run: bool = False
     missing: Literal["ignore", "archive"] = "ignore"
+    unknown_columns: Annotated[
+        Literal["refuse", "ignore"], Meta(description="Whether a CSV file may have columns that Stoa does not know.")
+    ] = "refuse"
 
 
 class Counts(msgspec.Struct):
@@ -91,6 +95,10 @@ def parameters(match_by: tuple[str, ...]) -> dict[str, Filter]:
             values=("continue", "abort"), description="With `abort`, nothing is written if any row has a fault."
         ),
         "dry_run": Flag(description="Check every row and report its changes without writing them."),
+        "unknown_columns": Choice(
+            values=("refuse", "ignore"),
+            description="With `ignore`, columns of a CSV file that Stoa does not know are skipped. By default the file is refused.",
+        ),
     }
 
 

@@ -11,6 +11,8 @@ from stoa.rest.checks import unknown_field
 from stoa.rest.problems import Fault, ValidationFailed, counted, printable
 
 MOST_COLUMNS = 500
+# A spreadsheet computes a cell that begins with one of these. A leading apostrophe makes it text.
+_FORMULA, _QUOTED_FORMULA = re.compile(r"'*[=+\-@\t\r]"), re.compile(r"'+[=+\-@\t\r]")
 REPORT_COLUMNS = ("error_code", "error_detail")
 _WHOLE, _NUMBER = re.compile(r"-?[0-9]{1,18}\Z"), re.compile(r"-?[0-9]{1,16}(\.[0-9]{1,16})?\Z")
 
@@ -47,11 +49,31 @@ def images(cell: str) -> Any:
 Target = Literal["resource", "member", "option", "json", "nothing", "nameless"]
 
 
-class Header(msgspec.Struct):
-    """The first record of a file, stored for the runner and the report."""
+def quoted(cell: str) -> str:
+    """A cell of a report, safe to open in a spreadsheet."""
+    return f"'{cell}" if _FORMULA.match(cell) else cell
+
+
+def unquoted(cell: str) -> str:
+    """The original cell: the inverse of `quoted`, whatever the cell contains."""
+    return cell[1:] if _QUOTED_FORMULA.match(cell) else cell
+
+
+class Header(msgspec.Struct, omit_defaults=True):
+    """The first record of a file, stored for the runner and the report, and how the file is written."""
 
     delimiter: str
     columns: list[str]
+    byte_order_mark: bool = False
+
+    @property
+    def is_report(self) -> bool:
+        """Whether the file is a report that was downloaded, so that its cells are quoted."""
+        return any(name.strip().lower() in REPORT_COLUMNS for name in self.columns)
+
+    def read(self, cells: list[str]) -> list[str]:
+        """The cells of a record as they were sent at first."""
+        return [unquoted(cell) for cell in cells] if self.is_report else cells
 
 
 class Column(msgspec.Struct):
@@ -72,7 +94,7 @@ class Columns(msgspec.Struct, frozen=True):
     grouped_by: tuple[str, ...] = ()  # consecutive records with the same value are one resource
     grouped_with_options: str = ""  # likewise, in a file with options
 
-    def read_header(self, header: Header, match_by: str) -> "Sheet":
+    def read_header(self, header: Header, match_by: str, *, ignore_unknown: bool = False) -> "Sheet":
         """The columns of a file; a refusal names all unusable ones."""
         if len(header.columns) > MOST_COLUMNS:
             raise ValidationFailed(f"A file must have at most {MOST_COLUMNS} columns.")
@@ -83,9 +105,9 @@ class Columns(msgspec.Struct, frozen=True):
             name, column = self._column(given)
             if not name:
                 column = Column("nameless")
-            elif column is None:
+            elif column is None and not ignore_unknown:
                 faults.append(unknown_field(given, "", [*self.resource, *self.member, "option.", "json"]))
-            elif name in names:
+            elif column is not None and name in names:
                 faults.append(Fault(f"/{printable(given)}", "invalid_format", "appears twice in the header"))
             names.append(name)
             found.append(column or Column("nothing"))

@@ -27,7 +27,8 @@ COLUMNS = csv_rows.Columns(
             "email phone external_id first_name last_name company locale status note metadata. address.label "
             "address.first_name address.last_name address.company address.phone address.address1 address.address2 "
             "address.city address.district address.province address.province_code address.postal_code "
-            "address.country_code".split(),
+            "address.country_code consents.email.state consents.email.source consents.email.updated_at "
+            "consents.sms.state consents.sms.source consents.sms.updated_at".split(),
             csv_rows.text,
         ),
         "id": csv_rows.integer,

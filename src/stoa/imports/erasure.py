@@ -134,6 +134,6 @@ def _keys_in(raw: str, header: Header | None) -> dict[str, Any]:
         except (msgspec.DecodeError, RecursionError):
             return {}
         return cast("dict[str, Any]", members) if isinstance(members, dict) else {}
-    cells = next(cells_of(raw, header.delimiter), list[str]())
+    cells = next(cells_of(raw, header), list[str]())
     columns = [name.strip().lower() for name in header.columns]
     return {name: cell.strip() for name, cell in zip(columns, cells, strict=False) if name in ("id", "external_id")}

@@ -49,9 +49,13 @@ class JobRun:
         self._stopping = stopping
         self._seen: dict[str, int] = {}  # every key of the file so far, and its row
         self._created = 0  # since the last ANALYZE
-        header = msgspec.json.decode(job.header, type=Header) if job.header else None
-        self._sheet = of.columns.read_header(header, task.options.match_by) if header else None
-        self._delimiter = header.delimiter if header else ","
+        self._header = header = msgspec.json.decode(job.header, type=Header) if job.header else None
+        options = task.options
+        self._sheet = (
+            of.columns.read_header(header, options.match_by, ignore_unknown=options.unknown_columns == "ignore")
+            if header
+            else None
+        )
 
     @classmethod
     async def begin(
@@ -75,7 +79,7 @@ class JobRun:
 
     async def _rows(self, number: int) -> list[Row]:
         part = await queries.PART.maybe(self.database, self.job.store_id, self.job.id, number)
-        return read_part(part.first_row, part.data, self._sheet, self._delimiter) if part else []
+        return read_part(part.first_row, part.data, self._sheet, self._header) if part else []
 
     async def collect_keys(self, parts: int) -> None:
         """Collect the keys of earlier parts, which another worker processed."""

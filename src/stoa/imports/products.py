@@ -39,8 +39,10 @@ COLUMNS = csv_rows.Columns(
             "variant.metadata.".split(),
             csv_rows.text,
         ),
-        **dict.fromkeys("variant.track_inventory variant.allow_backorder".split(), csv_rows.flag),
-        **dict.fromkeys("stock.on_hand variant.low_stock_threshold variant.id".split(), csv_rows.integer),
+        **dict.fromkeys("variant.track_inventory variant.allow_backorder variant.is_default".split(), csv_rows.flag),
+        **dict.fromkeys(
+            "stock.on_hand variant.low_stock_threshold variant.id variant.position".split(), csv_rows.integer
+        ),
         "variant.weight": csv_rows.number,
     },
     members="variants",

@@ -55,10 +55,13 @@ def cut(file: BinaryIO, media: str, columns: Columns, options: Options) -> tuple
     """The header of a CSV file, and the parts of the file. A malformed file is refused here or while the parts are read."""
     if media == JSON:
         return None, _parts([raw] for raw in _items(file))
+    marked = file.read(3) == _BOM
+    file.seek(0)
     lines = _lines(file)
     if media != CSV:
         return None, _parts([line] for line in lines if not line.isspace())
-    header, sheet = _header(lines, columns, options.match_by)
+    header = _header(lines, byte_order_mark=marked)
+    sheet = columns.read_header(header, options.match_by, ignore_unknown=options.unknown_columns == "ignore")
     return header, _parts(_groups(lines, header, sheet))
 
 
@@ -109,19 +112,21 @@ def _items(file: BinaryIO) -> Iterator[bytes]:
         yield bytes(item).replace(b"\r", b" ").replace(b"\n", b" ") + b"\n"
 
 
-def _header(lines: Iterator[bytes], columns: Columns, match_by: str) -> tuple[Header, Sheet]:
+def _header(lines: Iterator[bytes], *, byte_order_mark: bool) -> Header:
     first = next((line for line in lines if not line.isspace()), b"").decode().strip("\r\n")
     delimiter = max(_DELIMITERS, key=first.count)
-    cells = [cell for record, _ in _records([first], delimiter) for cell in record]
+    cells = [cell for record, _ in _records([first], Header(delimiter, [])) for cell in record]
     if not any(cell.strip() for cell in cells):
         raise ValidationFailed("The file has no header. The first line must name the columns.")
-    header = Header(delimiter, cells)
-    return header, columns.read_header(header, match_by)
+    header = Header(delimiter, cells, byte_order_mark)
+    header.columns = header.read(cells)
+    return header
 
 
-def _records(lines: Iterable[str], delimiter: str) -> Iterator[tuple[list[str], bytes]]:
+def _records(lines: Iterable[str], header: Header) -> Iterator[tuple[list[str], bytes]]:
     """Records with their source text; a quoted cell may span several lines."""
     consumed: list[str] = []
+    is_report = header.is_report
 
     def recorded() -> Iterator[str]:
         for line in lines:
@@ -130,11 +135,11 @@ def _records(lines: Iterable[str], delimiter: str) -> Iterator[tuple[list[str], 
 
     number = 0
     try:
-        for cells in csv.reader(recorded(), delimiter=delimiter, strict=True):
+        for cells in csv.reader(recorded(), delimiter=header.delimiter, strict=True):
             number += 1
             raw = "".join(consumed).encode()
             consumed.clear()
-            yield cells, raw
+            yield header.read(cells) if is_report else cells, raw
     except csv.Error as error:
         words = f"{printable(error)} in record {number + 1}; check for a quote that is not closed or not doubled"
         if any("\r" in line.rstrip("\r\n") for line in consumed):
@@ -147,7 +152,7 @@ def _groups(lines: Iterator[bytes], header: Header, sheet: Sheet) -> Iterator[li
     pending: list[bytes] = []
     previous = ""
     number = size = 0
-    for cells, raw in _records((line.decode() for line in lines), header.delimiter):
+    for cells, raw in _records((line.decode() for line in lines), header):
         if not any(cell.strip() for cell in cells):
             continue
         number += 1
@@ -192,11 +197,11 @@ def _part(first: int, rows: int, pending: list[bytes]) -> Part:
 # --- parts -----------------------------------------------------------------------------------------------------------
 
 
-def read_part(first_row: int, data: bytes, sheet: Sheet | None, delimiter: str) -> list[Row]:
+def read_part(first_row: int, data: bytes, sheet: Sheet | None, header: Header | None) -> list[Row]:
     """The rows of a part; a row that cannot be parsed has a refusal."""
     content = zlib.decompress(data).decode()
-    if sheet is not None:
-        return _read_records(first_row, content, sheet, delimiter)
+    if sheet is not None and header is not None:
+        return _read_records(first_row, content, sheet, header)
     lines = content.removesuffix("\n").split("\n")
     return [_read_line(number, line) for number, line in enumerate(lines, first_row)]
 
@@ -214,7 +219,7 @@ def _object(value: Any) -> dict[str, Any]:
     return cast("dict[str, Any]", value)
 
 
-def _read_records(first_row: int, content: str, sheet: Sheet, delimiter: str) -> list[Row]:
+def _read_records(first_row: int, content: str, sheet: Sheet, header: Header) -> list[Row]:
     rows: list[Row] = []
     pending: list[tuple[list[str], bytes]] = []
     number = first_row
@@ -230,7 +235,7 @@ def _read_records(first_row: int, content: str, sheet: Sheet, delimiter: str) ->
         except Refusal as refusal:
             rows.append(Row(number, raw, refusal=refusal))
 
-    for record in _records(io.StringIO(content, newline=""), delimiter):
+    for record in _records(io.StringIO(content, newline=""), header):
         group = sheet.group_of(record[0])
         if pending and (not group or group != previous):
             finish()
@@ -242,9 +247,9 @@ def _read_records(first_row: int, content: str, sheet: Sheet, delimiter: str) ->
     return rows
 
 
-def cells_of(raw: str, delimiter: str) -> Iterator[list[str]]:
+def cells_of(raw: str, header: Header) -> Iterator[list[str]]:
     """The cells of a stored row, record by record."""
-    return (cells for cells, _ in _records(io.StringIO(raw, newline=""), delimiter))
+    return (cells for cells, _ in _records(io.StringIO(raw, newline=""), header))
 
 
 def without_rows(data: bytes, header: Header | None, matches: Callable[[str], bool]) -> bytes | None:
@@ -254,6 +259,6 @@ def without_rows(data: bytes, header: Header | None, matches: Callable[[str], bo
         rows, empty = content.removesuffix("\n").split("\n"), "{}"
         kept = "".join(f"{empty if matches(row) else row}\n" for row in rows)
     else:
-        records = [raw.decode() for _, raw in _records(io.StringIO(content, newline=""), header.delimiter)]
+        records = [raw.decode() for _, raw in _records(io.StringIO(content, newline=""), header)]
         kept = "".join(f"{header.delimiter}\n" if matches(raw) else raw for raw in records)
     return zlib.compress(kept.encode(), 1) if kept != content else None

@@ -8,12 +8,13 @@ import msgspec
 
 from stoa.db.query import Executor
 from stoa.imports import queries
-from stoa.imports.csv_rows import REPORT_COLUMNS, Header
+from stoa.imports.csv_rows import REPORT_COLUMNS, Header, quoted
 from stoa.imports.queries import FailedRow, Job
 from stoa.imports.reading import cells_of
 from stoa.rest.problems import Fault
 
 PAGE = 1_000
+_BOM = b"\xef\xbb\xbf"
 
 
 async def every_row(db: Executor, job: Job) -> AsyncIterator[bytes]:
@@ -38,33 +39,55 @@ def _line(row: queries.StoredRow) -> bytes:
 
 
 async def failed_rows(db: Executor, job: Job) -> AsyncIterator[bytes]:
-    """The failed rows with their own columns; a row of a JSON file is one cell."""
-    header = msgspec.json.decode(job.header, type=Header) if job.header else Header(",", ["row", "json"])
-    # A corrected report still has these columns, which are written again here.
-    kept = [index for index, name in enumerate(header.columns) if name.strip().lower() not in REPORT_COLUMNS]
-    yield _csv([[*(header.columns[index] for index in kept), *REPORT_COLUMNS]])
+    """The failed rows, to correct and upload again."""
+    header = msgspec.json.decode(job.header, type=Header) if job.header else None
+    yield report_header(header)
     after = 0
     while rows := await queries.FAILED_ROWS.all(db, job.store_id, job.id, after, PAGE):
         after = rows[-1].row
-        yield _csv([record for row in rows for record in _records(row, job, header, kept)])
+        yield report_rows(rows, header)
 
 
-def _records(row: FailedRow, job: Job, header: Header, kept: Sequence[int]) -> list[list[str]]:
+# A row of a JSON file is one cell.
+_OF_JSON = Header(",", ["row", "json"])
+
+
+def report_header(header: Header | None) -> bytes:
+    """The first record, which has the columns of the uploaded file, its delimiter and its byte order mark."""
+    written = header or _OF_JSON
+    columns = [*(written.columns[index] for index in _kept(written)), *REPORT_COLUMNS]
+    return (_BOM if written.byte_order_mark else b"") + _csv([columns], written.delimiter)
+
+
+def report_rows(rows: Sequence[FailedRow], header: Header | None) -> bytes:
+    """The records of failed rows."""
+    if header is None:
+        return _csv([[str(row.row), row.raw, *_errors(row)] for row in rows], _OF_JSON.delimiter)
+    kept = _kept(header)
+    return _csv([record for row in rows for record in _records(row, header, kept)], header.delimiter)
+
+
+def _kept(header: Header) -> list[int]:
+    """The indexes of the file's own columns. A corrected report still has those that are written again here."""
+    return [index for index, name in enumerate(header.columns) if name.strip().lower() not in REPORT_COLUMNS]
+
+
+def _records(row: FailedRow, header: Header, kept: Sequence[int]) -> list[list[str]]:
+    records = [[cells[index] if index < len(cells) else "" for index in kept] for cells in cells_of(row.raw, header)]
+    # The errors of a row are in its first record.
+    return [[*cells, *(_errors(row) if index == 0 else ("", ""))] for index, cells in enumerate(records)]
+
+
+def _errors(row: FailedRow) -> list[str]:
     faults = msgspec.json.decode(row.errors, type=list[Fault])
-    errors = [
+    return [
         "; ".join(dict.fromkeys(fault.code for fault in faults)),
         "; ".join(f"{fault.pointer}: {fault.detail}" if fault.pointer else fault.detail for fault in faults),
     ]
-    if job.header is None:
-        return [[str(row.row), row.raw, *errors]]
-    records = [
-        [cells[index] if index < len(cells) else "" for index in kept] for cells in cells_of(row.raw, header.delimiter)
-    ]
-    # The errors of a row are in its first record.
-    return [[*cells, *(errors if index == 0 else ("", ""))] for index, cells in enumerate(records)]
 
 
-def _csv(records: Sequence[Sequence[str]]) -> bytes:
+def _csv(records: Sequence[Sequence[str]], delimiter: str) -> bytes:
     text = io.StringIO()
-    csv.writer(text, lineterminator="\r\n").writerows(records)
+    writer = csv.writer(text, delimiter=delimiter, lineterminator="\r\n")
+    writer.writerows([quoted(cell) for cell in record] for record in records)
     return text.getvalue().encode()

@@ -10,7 +10,7 @@ from stoa.events.outbox import Actor
 from stoa.products.contract import Quantity, Sku, Stock
 from stoa.rest.batch import Mode
 from stoa.rest.fields import Short
-from stoa.rest.filters import Choices, Flag, Ids, Moment, MomentRange, Text
+from stoa.rest.filters import Choices, Flag, Ids, Moment, MomentRange, Text, Texts
 from stoa.rest.lists import ListOf
 from stoa.rest.problems import Refusal
 
@@ -90,7 +90,7 @@ INVENTORY = ListOf(
     filters={
         "product_id": Ids(description="Variants of these products."),
         "variant_id": Ids(description="These variants."),
-        "sku": Text(description="The variant with this SKU.", longest=100),
+        "sku": Texts(description="The variants with these SKUs.", longest=100),
         "low_stock": Flag(
             description="Whether the variant is tracked and its available stock is at its `low_stock_threshold` or below."
         ),
@@ -107,7 +107,7 @@ LEDGER = ListOf(
     filters={
         "variant_id": Ids(description="Entries of these variants."),
         "product_id": Ids(description="Entries of the variants of these products."),
-        "sku": Text(description="Entries of the variant that had this SKU at the time of the entry.", longest=100),
+        "sku": Texts(description="Entries of variants that had these SKUs at the time of the entry.", longest=100),
         "kind": Choices(values=get_args(Kind), description="One or more of these kinds."),
         "reason": Choices(values=get_args(Reason), description="One or more of these reasons."),
         "reference": Text(description="Entries with exactly this reference."),

@@ -22,7 +22,7 @@ INVENTORY = Listing(
     where={
         "product_id": "product_id = ANY({}::bigint[])",
         "variant_id": "id = ANY({}::bigint[])",
-        "sku": "sku = {}",
+        "sku": "sku = ANY({}::text[])",
         "low_stock": "coalesce(track_inventory AND on_hand - reserved <= low_stock_threshold, false) = {}",
         "in_stock": "(allow_backorder OR NOT track_inventory OR on_hand > reserved) = {}",
         "updated_since": "updated_at >= {}",
@@ -37,7 +37,7 @@ LEDGER = Listing(
     where={
         "variant_id": "variant_id = ANY({}::bigint[])",
         "product_id": "product_id = ANY({}::bigint[])",
-        "sku": "sku = {}",
+        "sku": "sku = ANY({}::text[])",
         "kind": "kind = ANY({}::text[])",
         "reason": "reason = ANY({}::text[])",
         "reference": "reference = {}",

@@ -6,6 +6,7 @@ import msgspec
 
 from stoa.customers import examples
 from stoa.customers.bodies import AddressChanges, CustomerChanges, NewAddress, NewCustomer
+from stoa.customers.consents import NOT_SUBSCRIBED
 from stoa.customers.contract import SHARED
 from stoa.customers.documents import value_of
 from stoa.customers.events import CustomerCreated, CustomerDeleted, CustomerErased, events_of
@@ -81,7 +82,11 @@ def _with_ids(customer: CustomerCopy) -> CustomerCopy:
         {**each, "id": ADDRESS_ID + index, "customer_id": CUSTOMER_ID, **timestamps(each["version"])}
         for index, each in enumerate(addresses)
     ]
-    fields = with_defaults({**customer.fields, "addresses": complete})
+    consents = {
+        channel: {**each, "updated_at": each["updated_at"] or (CREATED_AT if each["state"] != NOT_SUBSCRIBED else None)}
+        for channel, each in customer.fields["consents"].items()
+    }
+    fields = with_defaults({**customer.fields, "addresses": complete, "consents": consents})
     return msgspec.structs.replace(customer, id=CUSTOMER_ID, fields=fields)
 
 

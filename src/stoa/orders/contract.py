@@ -22,6 +22,7 @@ from stoa.rest.filters import (
     Number,
     Term,
     Text,
+    Texts,
     Words,
 )
 from stoa.rest.lists import ListOf
@@ -413,12 +414,15 @@ ORDERS = ListOf(
         "customer_id": Ids(description="Orders of these customers."),
         "email": EmailText(description="Orders with this email address as contact, in any case.", longest=254),
         "phone": PhoneText(description="Orders with this phone number as contact, in any spelling.", longest=40),
-        "sku": Text(description="Orders with a line item of this SKU.", longest=100),
+        "sku": Texts(description="Orders with a line item of one of these SKUs.", longest=100),
         "number": Number(description="The order with this number."),
         "external_id": Text(description="The order with this external id."),
         "total": MoneyRange(description="The total, or a range of it."),
         "placed_at": MomentRange(description="The time of placement, or a range of it."),
-        "tag": Term(kind="tag", description="Orders with this tag."),
+        "created_at": MomentRange(
+            description="The time at which Stoa stored the order, or a range of it. An imported order may be placed earlier."
+        ),
+        "tag": Term(kind="tag", description="Orders with this tag, ignoring case."),
         "q": Words(
             description="Each word must be the beginning of a word of the contact's name or email address, or of the order number."
         ),
@@ -426,7 +430,14 @@ ORDERS = ListOf(
         "has_suspected_duplicates": Flag(description="Whether the order has suspected duplicates."),
         "updated_since": Moment(description="Orders that changed in any way at or after this time."),
     },
-    sorts={"id": int, "number": int, "total": int, "placed_at": datetime, "updated_at": datetime},
+    sorts={
+        "id": int,
+        "number": int,
+        "total": int,
+        "placed_at": datetime,
+        "created_at": datetime,
+        "updated_at": datetime,
+    },
 )
 
 COMMENTS = ListOf(

@@ -25,7 +25,7 @@ from stoa.webhooks.api.delivery_ids import delivery_id
 from stoa.webhooks.api.listings import DELIVERIES
 
 pages = Pages()
-_FILTERS = ("status", "event", "event_id")
+_FILTERS = ("status", "event_type", "event_id")
 _STATUSES = ("succeeded", "failed", "retrying", "pending", "held", "skipped", "cancelled")
 # Limits in escaped characters, so that a page stays small.
 _MAX_PAYLOAD_LENGTH, _MAX_RESPONSES_LENGTH = 60_000, 40_000
@@ -78,7 +78,9 @@ async def webhook_deliveries(visit: Visit) -> View:
         "next": url(page.next_cursor),
         "previous": url(page.prev_cursor),
         "statuses": _STATUSES,
-        "events": [each.name for _, _, group in event_groups() for each in group],
+        "events": [
+            pattern for wildcard, _, group in event_groups() for pattern in (wildcard, *(each.name for each in group))
+        ],
         "may_write": call.may(WRITE),
     }
     return View("apps/deliveries.html", context)

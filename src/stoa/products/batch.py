@@ -25,8 +25,8 @@ from stoa.products.working_copy import ProductCopy, VariantCopy
 from stoa.products.workspace import MatchBy, ProductWorkspace
 from stoa.rest.batch import Batch, ItemResult, Mode, Outcome, done, failed, numbered, refuse_all
 from stoa.rest.body import convert
-from stoa.rest.patch import refuse_changed
-from stoa.rest.problems import Fault, Refusal, ValidationFailed, VersionConflict
+from stoa.rest.patch import refuse_changed, refuse_stale
+from stoa.rest.problems import Fault, Refusal, ValidationFailed
 from stoa.rest.request import Call, Store
 
 MOST_PRODUCTS, MOST_VARIANTS = 100, 250
@@ -125,11 +125,12 @@ def _apply_to_product(workspace: ProductWorkspace, item: BatchItem, store: Store
         fault = Fault(at, code, "no product of this store has this value")
         raise ValidationFailed("The product does not exist.", faults=[fault])
     _refuse_other_keys(item, product)
-    _check_version(item.if_version, product.version)
+    refuse_stale(item.if_version, product.version, "/if_version")
     if item.op == "delete":
         workspace.edit(product, delete_product)
         return Planned("deleted", product)
     with _pointing_to_data():
+        refuse_stale(item.data.get("version"), product.version, "/version")
         changed = workspace.edit(
             product, lambda tried: change_by_row(tried, item.data, store), pointing_into(item.data)
         )
@@ -181,14 +182,6 @@ def _refuse_key_of_new(item: BatchItem) -> None:
     ]
     if faults:
         raise ValidationFailed("An item that creates a product cannot refer to an existing one.", faults=faults)
-
-
-def _check_version(expected: int | None, current: int) -> None:
-    if expected not in (None, current):
-        fault = Fault(
-            "/if_version", VersionConflict.code, f"the current version is {current}", {"current_version": current}
-        )
-        raise VersionConflict(f"The current version is {current}.", faults=[fault], current_version=current)
 
 
 def _key_of(item: BatchItem) -> tuple[MatchBy, int | str, str]:
@@ -252,7 +245,7 @@ def _apply_to_variant(workspace: ProductWorkspace, item: VariantItem, store: Sto
     if item.sku not in (None, variant.fields["sku"]):
         fault = Fault("/sku", "key_mismatch", "is not the sku of the variant that the item names")
         raise ValidationFailed("The keys of the item name different variants.", faults=[fault])
-    _check_version(item.if_version, variant.version)
+    refuse_stale(item.if_version, variant.version, "/if_version")
     with _pointing_to_data():
         changed = _change_variant(workspace, product, variant, item, store)
     return Planned("updated" if changed else "unchanged", variant)

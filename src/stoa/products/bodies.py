@@ -5,7 +5,18 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from stoa.products.contract import Option, Quantity, Seo, Sku, Slug, Status, Weight, WeightUnit
+from stoa.products.contract import (
+    MOST_VARIANTS,
+    Option,
+    Position,
+    Quantity,
+    Seo,
+    Sku,
+    Slug,
+    Status,
+    Weight,
+    WeightUnit,
+)
 from stoa.rest.batch import Mode
 from stoa.rest.checks import Money
 from stoa.rest.fields import ExternalId, Metadata, MetadataChanges, Name, Short, Tag, Url
@@ -17,6 +28,14 @@ class NewStock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 SentStock = Annotated[NewStock, requires("inventory:write")]
+
+
+IsDefault = Annotated[
+    bool,
+    Meta(
+        description="True makes this variant the default instead of the current one; false on the default is refused."
+    ),
+]
 
 
 class NewImage(msgspec.Struct, forbid_unknown_fields=True):
@@ -35,6 +54,8 @@ class NewVariant(msgspec.Struct, forbid_unknown_fields=True):
     cost_price: Money | None = None
     weight: Weight | None = None
     image_id: int | None = None
+    position: Position | None = None
+    is_default: IsDefault = False
     track_inventory: bool | None = None
     allow_backorder: bool = False
     low_stock_threshold: Annotated[int, Meta(ge=0, le=1_000_000_000)] | None = None
@@ -59,7 +80,7 @@ class NewProduct(msgspec.Struct, forbid_unknown_fields=True):
     tags: Annotated[list[Tag], Meta(max_length=250)] = []
     images: Annotated[list[NewImage], Meta(max_length=250)] = []
     options: Annotated[list[Option], Meta(max_length=3)] = []
-    variants: Annotated[list[NewVariant], Meta(max_length=200)] = []
+    variants: Annotated[list[NewVariant], Meta(max_length=MOST_VARIANTS)] = []
     weight: Weight | None = None
     weight_unit: WeightUnit = "kg"
     requires_shipping: bool = True
@@ -120,6 +141,8 @@ class VariantChanges(msgspec.Struct, forbid_unknown_fields=True):
     cost_price: Money | UnsetType | None = UNSET
     weight: Weight | UnsetType | None = UNSET
     image_id: int | UnsetType | None = UNSET
+    position: Position | UnsetType = UNSET
+    is_default: IsDefault | UnsetType = UNSET
     track_inventory: bool | UnsetType = UNSET
     allow_backorder: bool | UnsetType = UNSET
     low_stock_threshold: Annotated[int, Meta(ge=0, le=1_000_000_000)] | UnsetType | None = UNSET

@@ -19,6 +19,7 @@ from stoa.rest.filters import (
     MoneyRange,
     Term,
     Text,
+    Texts,
     Words,
 )
 from stoa.rest.lists import ListOf
@@ -34,6 +35,15 @@ Slug = Annotated[
     worded("must consist of a-z, 0-9 and single hyphens between them, such as linen-shirt"),
 ]
 Weight = Annotated[Decimal, decimal_within(0, 1_000_000)]
+MOST_VARIANTS = 200
+Position = Annotated[
+    int,
+    Meta(
+        ge=1,
+        le=MOST_VARIANTS,
+        description="The place among the variants of the product, from 1. Other variants shift; a larger number means the last place.",
+    ),
+]
 Quantity = Annotated[int, Meta(ge=-1_000_000_000, le=1_000_000_000)]
 
 
@@ -79,8 +89,15 @@ class Variant(msgspec.Struct):
     cost_price: Money | None
     weight: float | None
     image_id: int | None
-    position: int
-    is_default: bool
+    position: Annotated[
+        int,
+        Meta(
+            description="The place among the variants of the product, from 1 without gaps. Moving one shifts the others."
+        ),
+    ]
+    is_default: Annotated[
+        bool, Meta(description="Whether shops preselect this variant. Exactly one variant of a product is the default.")
+    ]
     track_inventory: bool
     allow_backorder: bool
     low_stock_threshold: int | None
@@ -148,11 +165,13 @@ PRODUCTS = ListOf(
     filters={
         "status": Choices(values=("active", "draft", "archived"), description="One or more of these statuses."),
         "ids": Ids(description="Products with these ids."),
-        "sku": Text(description="The product of the variant with this SKU.", longest=100),
-        "barcode": Text(description="Products of variants with this barcode.", longest=100),
-        "brand": Term(kind="brand", description="Products of exactly this brand."),
-        "category": Term(kind="category", description="This category or any below it, such as `Home/Kitchen`."),
-        "tag": Term(kind="tag", description="Products with this tag."),
+        "sku": Texts(description="Products of the variants with these SKUs.", longest=100),
+        "barcode": Texts(description="Products of variants with these barcodes.", longest=100),
+        "brand": Term(kind="brand", description="Products of this brand, ignoring case."),
+        "category": Term(
+            kind="category", description="This category or any below it, such as `Home/Kitchen`, ignoring case."
+        ),
+        "tag": Term(kind="tag", description="Products with this tag, ignoring case."),
         "price": MoneyRange(description="The price, or a price range."),
         "in_stock": Flag(description="Whether any variant can be bought now."),
         "q": Words(
@@ -172,8 +191,8 @@ VARIANTS = ListOf(
     filters={
         "ids": Ids(description="Variants with these ids."),
         "product_id": Ids(description="Variants of these products."),
-        "sku": Text(description="The variant with this SKU.", longest=100),
-        "barcode": Text(description="Variants with this barcode.", longest=100),
+        "sku": Texts(description="The variants with these SKUs.", longest=100),
+        "barcode": Texts(description="Variants with these barcodes.", longest=100),
         "external_id": Text(description="The variant with this external id."),
         "updated_since": Moment(description="Variants changed at or after this time, including stock."),
     },

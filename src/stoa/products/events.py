@@ -88,7 +88,7 @@ class ProductBackInStock(StockEvent):
 
 # Derived fields: a change of these alone causes no event.
 _DERIVED = frozenset({"sku", "barcode", "variants_count"})
-_DERIVED_OF_VARIANT = frozenset({"title", "effective_price", "position", "is_default"})
+_DERIVED_OF_VARIANT = frozenset({"title", "effective_price", "position"})
 
 Caused = tuple[type[Event], VariantCopy | None, dict[str, tuple[Any, Any]]]
 
@@ -111,6 +111,6 @@ def events_of(product: ProductCopy) -> list[Caused]:
             caused.append((VariantDeleted, variant, {}))
         else:
             changes = changes_between(variant.before, variant.fields)
-            if changes.keys() - _DERIVED_OF_VARIANT:
+            if changes.keys() - _DERIVED_OF_VARIANT or (variant.moved and "position" in changes):
                 caused.append((VariantUpdated, variant, changes))
     return caused

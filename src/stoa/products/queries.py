@@ -29,8 +29,10 @@ LISTING = Listing(
     where={
         "status": "status = ANY({}::text[])",
         "ids": "id = ANY({}::bigint[])",
-        "sku": "id IN (SELECT product_id FROM variants WHERE store_id = $1 AND sku = {} AND deleted_at IS NULL)",
-        "barcode": "id IN (SELECT product_id FROM variants WHERE store_id = $1 AND barcode = {} AND deleted_at IS NULL)",
+        "sku": "id IN (SELECT product_id FROM variants"
+        " WHERE store_id = $1 AND sku = ANY({}::text[]) AND deleted_at IS NULL)",
+        "barcode": "id IN (SELECT product_id FROM variants"
+        " WHERE store_id = $1 AND barcode = ANY({}::text[]) AND deleted_at IS NULL)",
         "brand": _TERMS,
         "category": _TERMS,
         "tag": _TERMS,
@@ -158,8 +160,8 @@ VARIANT_LISTING = Listing(
     where={
         "ids": "id = ANY({}::bigint[])",
         "product_id": "product_id = ANY({}::bigint[])",
-        "sku": "sku = {}",
-        "barcode": "barcode = {}",
+        "sku": "sku = ANY({}::text[])",
+        "barcode": "barcode = ANY({}::text[])",
         "external_id": "external_id = {}",
         "updated_since": "updated_at >= {}",
     },

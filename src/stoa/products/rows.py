@@ -4,10 +4,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 import msgspec
+from msgspec import UNSET
 
+from stoa.products.arrangement import Place, arrange, place_faults
 from stoa.products.bodies import PRODUCT_ELSEWHERE, NewProduct, NewVariant, ProductChanges, VariantChanges
 from stoa.products.contract import Product, Variant
-from stoa.products.rules import add_variant, change_product, change_variant, new_product, set_stock
+from stoa.products.rules import add_variant, change_product, change_variant, new_product, refuse, set_stock
 from stoa.products.working_copy import ProductCopy, VariantCopy
 from stoa.products.workspace import Pointing, on_itself
 from stoa.rest.body import convert
@@ -108,14 +110,19 @@ def change_by_row(product: ProductCopy, row: Mapping[str, Any], store: Store) ->
         raise ValidationFailed("variants must be an array.", faults=[fault])
     if not variants:
         variants = _named_variant(product, row)
+    places: list[Place] = []
     for index, each in enumerate(cast("list[Any]", variants)):
         try:
-            changed |= _variant_by_row(product, each, store)
+            variant_changed, place = _variant_by_row(product, each, store)
+            changed |= variant_changed
+            places.append(place)
         except Refusal as refusal:
             for fault in refusal.faults:
                 fault.pointer = f"/variants/{index}{fault.pointer}" if "variants" in row else fault.pointer
             raise
-    return changed
+    # Together, because a row describes the order of its variants as a whole.
+    refuse(place_faults([(place.position, place.is_default) for place in places]))
+    return arrange(product, places) or changed
 
 
 def _refuse_new_sku(product: ProductCopy, row: Mapping[str, Any]) -> None:
@@ -128,22 +135,27 @@ def _refuse_new_sku(product: ProductCopy, row: Mapping[str, Any]) -> None:
         raise ValidationFailed("The SKU of a product changes on its variant.", faults=[fault])
 
 
-def _variant_by_row(product: ProductCopy, row: Any, store: Store) -> bool:
+def _variant_by_row(product: ProductCopy, row: Any, store: Store) -> tuple[bool, Place]:
+    """Apply a row to its variant. Returns whether anything changed, and the place that the row gives to the variant."""
     if not isinstance(row, dict):
         raise ValidationFailed("A variant must be an object.", faults=[Fault("", "invalid_type", "must be an object")])
     members: dict[str, Any] = row  # pyright: ignore[reportUnknownVariableType]
     variant = _find(product, members)
     if variant is None:
         new = convert(_new_variant_row(members), NewVariant, digits=store.digits)
-        add_variant(product, new, store)
-        return True
+        added = add_variant(product, msgspec.structs.replace(new, position=None, is_default=False), store)
+        return True, Place(added, new.position, new.is_default)
     stock = _on_hand_only(members.get("stock", {}))
     patch = {n: v for n, v in members.items() if n not in _MAINTAINED_OF_VARIANT and n != "stock"}
-    changed = change_variant(product, variant, convert(patch, VariantChanges, digits=store.digits), patch, store)
+    body = convert(patch, VariantChanges, digits=store.digits)
+    # A false `is_default` in an export only says that another variant is the default.
+    place = Place(variant, None if body.position is UNSET else body.position, body.is_default is True)
+    unplaced = msgspec.structs.replace(body, position=UNSET, is_default=UNSET)
+    changed = change_variant(product, variant, unplaced, patch, store)
     convert({"stock": stock}, NewVariant, digits=store.digits)
     if "on_hand" in stock:
         changed |= set_stock(product, variant, stock["on_hand"])
-    return changed
+    return changed, place
 
 
 def _find(product: ProductCopy, row: Mapping[str, Any]) -> VariantCopy | None:

@@ -9,7 +9,9 @@ from msgspec import UNSET, UnsetType
 
 from stoa import money
 from stoa.products import options
+from stoa.products.arrangement import Place, arrange, in_order, place_faults
 from stoa.products.bodies import NewProduct, NewStock, NewVariant, ProductChanges, VariantChanges
+from stoa.products.contract import MOST_VARIANTS
 from stoa.products.documents import PRODUCT_DEFAULTS, VARIANT_DEFAULTS, options_key, slug_of
 from stoa.products.working_copy import ProductCopy, VariantCopy
 from stoa.rest.checks import MOST_FAULTS
@@ -17,8 +19,9 @@ from stoa.rest.patch import is_same, merge
 from stoa.rest.problems import Fault, Refusal, ValidationFailed, counted, first_sent
 from stoa.rest.request import Store
 
-MOST_VARIANTS, MOST_METADATA = 200, 100
+MOST_METADATA = 100
 _OWED = "leaves less than zero available, and the variant does not allow backorders"
+_PLACE = ("position", "is_default")
 _AMOUNTS = ("price", "compare_at_price", "cost_price")
 
 
@@ -41,8 +44,10 @@ def new_product(new: NewProduct, store: Store) -> ProductCopy:
     fields["slug"] = new.slug or slug_of(new.name)
     fields["images"] = _images([], fields["images"])
     product = ProductCopy(None, fields, [], touched=True)
-    _refuse([*options.faults_of_options(fields["options"]), *_faults_of_variants(new, fields)])
-    product.variants = [_new_variant(product, each, store) for each in _variants_of(new)]
+    refuse([*options.faults_of_options(fields["options"]), *_faults_of_variants(new, fields)])
+    sent = _variants_of(new)
+    product.variants = [_new_variant(product, each, store, index) for index, each in enumerate(sent, 1)]
+    arrange(product, [Place(v, each.position, each.is_default) for v, each in zip(product.variants, sent, strict=True)])
     derive_fields(product)
     return product
 
@@ -64,6 +69,7 @@ def _faults_of_variants(new: NewProduct, fields: Mapping[str, Any]) -> list[Faul
         ]
     images = {image["id"] for image in fields["images"]}
     seen: dict[str, int] = {}
+    faults += place_faults([(each.position, each.is_default) for each in new.variants])
     for index, each in enumerate(_variants_of(new)):
         at = f"/variants/{index}" if new.variants else ""
         faults += options.faults_of_values(fields["options"], each.option_values, f"{at}/option_values")
@@ -89,15 +95,15 @@ def change_product(product: ProductCopy, body: ProductChanges, patch: Mapping[st
         after["slug"] = slug_of(after["name"])
     if is_same(after, product.fields):
         return False
-    _refuse(_metadata_faults(after))
+    refuse(_metadata_faults(after))
     if after["options"] != product.fields["options"]:
         _refit(product, after["options"])
     if after["images"] != product.fields["images"]:
         _clear_removed_images(product, {image["id"] for image in after["images"]})
     if after["track_inventory"] != product.fields["track_inventory"]:
         for variant in product.live:
-            _set(variant, {"track_inventory": after["track_inventory"]})
-            _refuse(_stock_faults(variant, "/track_inventory"))
+            variant.set_fields({"track_inventory": after["track_inventory"]})
+            refuse(_stock_faults(variant, "/track_inventory"))
     product.fields = after
     product.touched = True
     derive_fields(product)
@@ -106,10 +112,10 @@ def change_product(product: ProductCopy, body: ProductChanges, patch: Mapping[st
 
 def _refit(product: ProductCopy, wanted: list[dict[str, Any]]) -> None:
     """Give the variants values that fit the changed options."""
-    _refuse(options.faults_of_options(wanted))
+    refuse(options.faults_of_options(wanted))
     before = product.fields["options"]
     fitted = [options.refitted(before, wanted, variant.fields["option_values"]) for variant in product.live]
-    _refuse(options.faults_of_refitting(wanted, fitted))
+    refuse(options.faults_of_refitting(wanted, fitted))
     for variant, values in zip(product.live, fitted, strict=True):
         _give_values(variant, values)
 
@@ -117,7 +123,7 @@ def _refit(product: ProductCopy, wanted: list[dict[str, Any]]) -> None:
 def _clear_removed_images(product: ProductCopy, kept: set[int]) -> None:
     for variant in product.live:
         if variant.fields["image_id"] not in kept:
-            _set(variant, {"image_id": None})
+            variant.set_fields({"image_id": None})
 
 
 def delete_product(product: ProductCopy) -> bool:
@@ -137,12 +143,13 @@ def add_variant(product: ProductCopy, new: NewVariant, store: Store) -> VariantC
         )
     images = {image["id"] for image in product.fields["images"]}
     faults = options.faults_of_names(product.fields["options"], new.option_values, "/option_values")
-    _refuse([*faults, *_image_faults(images, new.image_id, "")])
+    refuse([*faults, *_image_faults(images, new.image_id, "")])
     _refuse_duplicate(product, None, new.option_values)
     product.fields = {**product.fields, "options": options.extended(product.fields["options"], new.option_values)}
-    variant = _new_variant(product, new, store)
-    _refuse(_stock_faults(variant, "/stock/on_hand"))
+    variant = _new_variant(product, new, store, len(product.live) + 1)
+    refuse(_stock_faults(variant, "/stock/on_hand"))
     product.variants.append(variant)
+    arrange(product, [Place(variant, new.position, new.is_default)])
     product.touched = True
     derive_fields(product)
     return variant
@@ -152,18 +159,25 @@ def change_variant(
     product: ProductCopy, variant: VariantCopy, body: VariantChanges, patch: Mapping[str, Any], store: Store
 ) -> bool:
     """Apply a merge patch to a variant, and return whether anything changed."""
-    wanted = {**patch, **{name: _text(patch[name], store) for name in _AMOUNTS if patch.get(name) is not None}}
+    given = {name: value for name, value in patch.items() if name not in _PLACE}
+    wanted = {**given, **{name: _text(patch[name], store) for name in _AMOUNTS if patch.get(name) is not None}}
     after = {**VARIANT_DEFAULTS, **merge(variant.fields, wanted)}
+    if body.is_default is False and variant.fields["is_default"]:
+        fault = Fault("/is_default", "invalid_format", "cannot be unset; make another variant the default")
+        raise ValidationFailed("A product always has one default variant.", faults=[fault])
+    position = None if body.position is UNSET else body.position
+    placed = arrange(product, [Place(variant, position, body.is_default is True)])
+    after |= {name: variant.fields[name] for name in _PLACE}
     if body.option_values is not UNSET:
-        _refuse(options.faults_of_names(product.fields["options"], after["option_values"], "/option_values"))
+        refuse(options.faults_of_names(product.fields["options"], after["option_values"], "/option_values"))
         _refuse_duplicate(product, variant, after["option_values"])
         after["option_values"] = options.in_order(product.fields["options"], after["option_values"])
-    _refuse(_image_faults({image["id"] for image in product.fields["images"]}, after["image_id"], ""))
+    refuse(_image_faults({image["id"] for image in product.fields["images"]}, after["image_id"], ""))
     if is_same(after, variant.fields):
-        return False
-    _refuse(_metadata_faults(after))
+        return placed
+    refuse(_metadata_faults(after))
     at = first_sent(patch, "/allow_backorder", "/track_inventory")
-    _refuse(_stock_faults(msgspec.structs.replace(variant, fields=after), at))
+    refuse(_stock_faults(msgspec.structs.replace(variant, fields=after), at))
     product.fields = {**product.fields, "options": options.extended(product.fields["options"], after["option_values"])}
     variant.fields = after
     variant.touched = product.touched = True
@@ -181,22 +195,25 @@ def remove_variant(product: ProductCopy, variant: VariantCopy) -> None:
 def set_stock(product: ProductCopy, variant: VariantCopy, on_hand: int) -> bool:
     if variant.on_hand == on_hand:
         return False
-    _refuse(_stock_faults(msgspec.structs.replace(variant, on_hand=on_hand), "/stock/on_hand"))
+    refuse(_stock_faults(msgspec.structs.replace(variant, on_hand=on_hand), "/stock/on_hand"))
     variant.on_hand = on_hand
     variant.touched = product.touched = True
     return True
 
 
 def derive_fields(product: ProductCopy) -> None:
-    """Update derived fields: titles, effective prices, positions, the default variant, and the SKU of an only variant."""
-    live = product.live
+    """Update derived fields: titles, effective prices, positions without gaps, and the SKU of an only variant.
+
+    If the default variant was deleted, the first one becomes the default.
+    """
+    live = in_order(product)
+    without_default = not any(variant.fields["is_default"] for variant in live)
     for index, variant in enumerate(live):
-        _set(
-            variant,
+        variant.set_fields(
             {
                 "title": " / ".join(variant.fields["option_values"].values()) or "Default",
                 "effective_price": variant.fields["price"] or product.fields["price"],
-                "is_default": index == 0,
+                "is_default": variant.fields["is_default"] or (without_default and index == 0),
                 "position": index + 1,
             },
         )
@@ -207,7 +224,7 @@ def derive_fields(product: ProductCopy) -> None:
         product.touched = True
 
 
-def _refuse(faults: list[Fault]) -> None:
+def refuse(faults: list[Fault]) -> None:
     if faults:
         raise ValidationFailed(f"{counted(len(faults), 'fault')} found.", faults=faults[:MOST_FAULTS])
 
@@ -238,14 +255,9 @@ def _give_values(variant: VariantCopy, values: dict[str, str]) -> None:
         variant.touched = True
 
 
-def _set(variant: VariantCopy, members: Mapping[str, Any]) -> None:
-    if any(variant.fields[name] != value for name, value in members.items()):
-        variant.fields = {**variant.fields, **members}
-        variant.touched = True
-
-
-def _new_variant(product: ProductCopy, new: NewVariant, store: Store) -> VariantCopy:
-    fields = {**VARIANT_DEFAULTS, **_sent(new, store, leave_out=("stock",))}
+def _new_variant(product: ProductCopy, new: NewVariant, store: Store, position: int) -> VariantCopy:
+    fields = {**VARIANT_DEFAULTS, **_sent(new, store, leave_out=("stock", *_PLACE))}
+    fields["position"] = position
     fields["option_values"] = options.in_order(product.fields["options"], new.option_values)
     if new.track_inventory is None:
         fields["track_inventory"] = product.fields["track_inventory"]

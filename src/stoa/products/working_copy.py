@@ -1,5 +1,6 @@
 """Working copies of products and variants, which a request edits before it saves anything."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -15,12 +16,19 @@ class VariantCopy(msgspec.Struct):
     version: int = 0
     touched: bool = False
     deleted: bool = False
+    moved: bool = False  # whether a request moved it; the positions of the others follow
     before: dict[str, Any] | None = None  # as stored; None: new
     on_hand_before: int = 0
 
     @property
     def stored_id(self) -> int:
         return _stored_id(self.id)
+
+    def set_fields(self, members: Mapping[str, Any]) -> None:
+        """Set members that differ. The fields are replaced, never modified."""
+        if any(self.fields[name] != value for name, value in members.items()):
+            self.fields = {**self.fields, **members}
+            self.touched = True
 
     @property
     def sellable(self) -> bool:

@@ -11,7 +11,7 @@ from stoa import money, terms
 from stoa.rest.checks import LONGEST_TIME, parse_time
 from stoa.rest.problems import printable
 
-LARGEST_SET = 250
+LARGEST_SET, LARGEST_TEXT_SET = 250, 100
 _LONGEST_ENTRY = 1000
 
 
@@ -60,6 +60,25 @@ class Text(Filter, frozen=True, kw_only=True):
 
     def schema(self) -> dict[str, Any]:
         return {"type": "string", "minLength": 1, "maxLength": self.longest}
+
+
+class Texts(Filter, frozen=True, kw_only=True):
+    """Exact values, separated by commas. A single value that contains a comma is found too."""
+
+    longest: int = 255
+    several = True
+
+    def read(self, text: str, store: StoreContext) -> list[str]:
+        values = list(dict.fromkeys(text.split(",")))
+        if len(values) > LARGEST_TEXT_SET:
+            raise InvalidValue(f"may have at most {LARGEST_TEXT_SET} values")
+        if not all(0 < len(value) <= self.longest for value in values):
+            raise InvalidValue(f"must have values of 1 to {self.longest} characters, separated by commas")
+        return [*values, text] if len(values) > 1 and len(text) <= self.longest else values
+
+    def schema(self) -> dict[str, Any]:
+        items = {"type": "string", "minLength": 1, "maxLength": self.longest}
+        return {"type": "array", "minItems": 1, "maxItems": LARGEST_TEXT_SET, "items": items}
 
 
 class Choices(Filter, frozen=True, kw_only=True):
@@ -173,7 +192,7 @@ class MoneyRange(Filter, frozen=True, kw_only=True):
 
 
 class Term(Filter, frozen=True, kw_only=True):
-    """An exact value that is stored as a search term."""
+    """A value that is stored as a search term and compared without case."""
 
     kind: Literal["tag", "brand", "category"]
 

@@ -82,9 +82,17 @@ class ListQuery(msgspec.Struct):
     given: dict[str, str]  # all parameters except cursor and page, as a cursor stores them
     options: dict[str, Any] = {}
 
+    @property
+    def filters(self) -> dict[str, Any]:
+        """The values of the filters by their names."""
+        return dict(zip(self.shape.filters, self.values, strict=True))
+
     def with_filter(self, name: str, value: Any) -> "ListQuery":
         """The same request with one more filter, such as an id in the path."""
-        filters = dict(zip(self.shape.filters, self.values, strict=True)) | {name: value}
+        return self.with_filters({**self.filters, name: value})
+
+    def with_filters(self, filters: Mapping[str, Any]) -> "ListQuery":
+        """The same request with these filters."""
         names = tuple(sorted(filters))
         shape = msgspec.structs.replace(self.shape, filters=names)
         return msgspec.structs.replace(self, shape=shape, values=[filters[each] for each in names])
@@ -160,7 +168,10 @@ def _read(spec: ListOf, given: dict[str, str], store: StoreContext, cursor: Curs
     for base, pairs in entries.items():
         kind = known[base]
         if isinstance(kind, Entries):
-            filters[base] = kind.read_entries(pairs, store)
+            try:
+                filters[base] = kind.read_entries(pairs, store)
+            except InvalidValue as error:
+                faults.append(Fault(base, "invalid_parameter", str(error)))
     if unknown:
         operators = {name: kind.operators for name, kind in known.items()}
         raise unknown_parameters("list", unknown, operators)

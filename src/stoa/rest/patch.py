@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from stoa.rest.problems import Fault, ValidationFailed, counted
+from stoa.rest.problems import Fault, ValidationFailed, VersionConflict, counted
 from stoa.rest.request import Call
 
 
@@ -45,7 +45,12 @@ def check_echoes(call: Call, current: dict[str, Any], elsewhere: Mapping[str, st
 
 
 def refuse_changed(echoed: Mapping[str, Any], current: Mapping[str, Any], elsewhere: Mapping[str, str] = {}) -> None:
-    """Refuse read-only fields with new values. `elsewhere` maps a field to the operation that changes it."""
+    """Refuse read-only fields with new values. `elsewhere` maps a field to the operation that changes it.
+
+    Another `version` means that the caller read the resource before it changed, so that the other fields may differ too.
+    """
+    if type(version := current.get("version")) is int:
+        refuse_stale(echoed.get("version"), version, "/version")
     faults = [
         Fault(f"/{name}", "read_only_field", cannot_change(elsewhere.get(name)))
         for name, value in echoed.items()
@@ -53,6 +58,13 @@ def refuse_changed(echoed: Mapping[str, Any], current: Mapping[str, Any], elsewh
     ]
     if faults:
         raise ValidationFailed(f"{counted(len(faults), 'read-only field')} cannot be changed.", faults=faults)
+
+
+def refuse_stale(expected: Any, current: int, at: str) -> None:
+    """Refuse a body that expects another version than the current one."""
+    if type(expected) is int and expected != current:
+        fault = Fault(at, VersionConflict.code, f"the current version is {current}", {"current_version": current})
+        raise VersionConflict(f"The current version is {current}.", faults=[fault], current_version=current)
 
 
 def cannot_change(elsewhere: str | None) -> str:

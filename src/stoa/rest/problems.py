@@ -240,7 +240,10 @@ class ExternalIdTaken(Refusal):
 
 
 class VersionConflict(Refusal):
-    """`If-Match` names a version that is not the current one."""
+    """The resource has another version than `If-Match`, `if_version` or the `version` in the body. Read it again, then retry.
+
+    `current_version` is its version now.
+    """
 
     status, code, title = 412, "version_conflict", "The resource has changed"
 

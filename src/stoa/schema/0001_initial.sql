@@ -362,6 +362,7 @@ CREATE TABLE events (
     request_id       text        NOT NULL,
     created_at       timestamptz NOT NULL DEFAULT now(),
     audience         bigint,  -- the only app that may receive the event; null: every app with its scope
+    parent_version   integer, -- of the product, if the resource is a variant
     CONSTRAINT events_pkey PRIMARY KEY (store_id, id, routed_on)
 ) PARTITION BY RANGE (routed_on);
 CREATE INDEX events_resource_idx ON events (store_id, resource_id);
@@ -513,6 +514,8 @@ CREATE TABLE customers (
     first_name    text,
     last_name     text,
     status        text        NOT NULL,
+    email_consent text,       -- the state in consents; null: never asked
+    sms_consent   text,
     digits        smallint    NOT NULL,  -- fraction digits of the store's currency
     orders_count  bigint      NOT NULL DEFAULT 0,
     total_spent   bigint      NOT NULL DEFAULT 0,
@@ -530,6 +533,8 @@ CREATE TABLE customers (
     terms         tsvector    NOT NULL,
     CONSTRAINT customers_pkey PRIMARY KEY (store_id, id),
     CONSTRAINT customers_status_check CHECK (status IN ('active', 'disabled', 'erased')),
+    CONSTRAINT customers_consent_check CHECK (
+        email_consent IN ('subscribed', 'unsubscribed', 'pending') AND sms_consent IN ('subscribed', 'unsubscribed', 'pending')),
     CONSTRAINT customers_erased_check CHECK ((status = 'erased') = (deleted_at IS NOT NULL))
 ) WITH (fillfactor = 90, toast_tuple_target = 4080);
 ALTER TABLE customers ALTER COLUMN head SET STORAGE MAIN;
@@ -537,6 +542,10 @@ CREATE UNIQUE INDEX customers_email_key ON customers (store_id, email_key) WHERE
 CREATE UNIQUE INDEX customers_phone_key ON customers (store_id, phone) WHERE deleted_at IS NULL;
 CREATE UNIQUE INDEX customers_external_id_key ON customers (store_id, external_id) WHERE deleted_at IS NULL;
 CREATE INDEX customers_status_idx ON customers (store_id, status, id);
+CREATE INDEX customers_email_consent_idx ON customers (store_id, email_consent, id)
+    WHERE deleted_at IS NULL AND email_consent IS NOT NULL;
+CREATE INDEX customers_sms_consent_idx ON customers (store_id, sms_consent, id)
+    WHERE deleted_at IS NULL AND sms_consent IS NOT NULL;
 CREATE INDEX customers_last_name_idx ON customers (store_id, coalesce(last_name, ''), id) WHERE deleted_at IS NULL;
 CREATE INDEX customers_orders_count_idx ON customers (store_id, orders_count, id) WHERE deleted_at IS NULL;
 CREATE INDEX customers_total_spent_idx ON customers (store_id, total_spent, id) WHERE deleted_at IS NULL;
@@ -710,6 +719,7 @@ CREATE INDEX orders_email_idx ON orders (store_id, email, placed_at) WHERE email
 CREATE INDEX orders_phone_idx ON orders (store_id, phone, placed_at) WHERE phone IS NOT NULL;
 CREATE INDEX orders_total_idx ON orders (store_id, total, id);
 CREATE INDEX orders_placed_at_idx ON orders (store_id, placed_at, id);
+CREATE INDEX orders_created_at_idx ON orders (store_id, created_at, id);
 CREATE INDEX orders_updated_at_idx ON orders (store_id, updated_at, id);
 CREATE INDEX orders_duplicate_of_idx ON orders (store_id, duplicate_of) WHERE duplicate_of IS NOT NULL;
 CREATE INDEX orders_suspected_idx ON orders (store_id, (suspected_duplicates > 0), id);
@@ -1040,6 +1050,8 @@ ALTER TABLE events_unrouted ALTER COLUMN store_id SET (n_distinct = 1);
 -- A sample misses a status that few rows have; the number of statuses is known. A list of a rare status then uses its index.
 ALTER TABLE products ALTER COLUMN status SET (n_distinct = 3);
 ALTER TABLE customers ALTER COLUMN status SET (n_distinct = 3);
+ALTER TABLE customers ALTER COLUMN email_consent SET (n_distinct = 3);
+ALTER TABLE customers ALTER COLUMN sms_consent SET (n_distinct = 3);
 ALTER TABLE orders ALTER COLUMN status SET (n_distinct = 9);
 ALTER TABLE orders ALTER COLUMN payment_status SET (n_distinct = 7);
 ALTER TABLE orders ALTER COLUMN fulfillment_status SET (n_distinct = 4);

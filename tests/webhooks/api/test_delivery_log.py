@@ -61,12 +61,38 @@ async def test_the_log_is_filtered_by_status_event_resource_and_time(shop: Shop)
     assert await found(status="succeeded") == [1]
     assert await found(status="failed,pending") == [2, 3]
     assert await found(event="product.updated") == [3]
+    assert await found(event_type="product.updated") == [3]
+    assert await found(event_type="product.*") == [1, 2, 3]
+    assert await found(event_type="product.created,order.*") == [1, 2]
+    assert await found(event_type="order.*") == []
+    assert await found(resource_type="product") == [1, 2, 3]
+    assert await found(resource_type="variant,order") == []
+    moment = (await deliveries(shop, hook["id"], sort="id"))["data"][2]["created_at"]
+    assert await found(until=moment) == [1, 2]
+    assert await found(since=moment, until="2100-01-01T00:00:00Z") == [3]
     assert await found(resource_id=b) == [2, 3]
     assert await found(resource_id=a, status="failed") == []
     assert await found(since="2020-01-01T00:00:00Z") == [1, 2, 3]
     assert await found(since="2100-01-01T00:00:00Z") == []
     event_id = (await deliveries(shop, hook["id"]))["data"][0]["event_id"]
     assert await found(event_id=event_id) == [3]
+
+
+@pytest.mark.parametrize(
+    ("query", "pointer"),
+    [
+        ("event_type=product.exploded", "event_type"),
+        ("event_type=product", "event_type"),
+        ("event_type=product.created,", "event_type"),
+        ("event=prod.*", "event"),
+        ("resource_type=products", "resource_type"),
+        ("until=tomorrow", "until"),
+    ],
+)
+async def test_an_unknown_event_or_resource_type_is_refused(shop: Shop, query: str, pointer: str) -> None:
+    hook = await subscribe(shop)
+    answer = await shop.client.get(f"/webhooks/{hook['id']}/deliveries?{query}")
+    assert (answer.status_code, [fault["pointer"] for fault in answer.json()["errors"]]) == (400, [pointer])
 
 
 async def test_pending_deliveries_of_a_paused_subscription_are_held(shop: Shop) -> None:

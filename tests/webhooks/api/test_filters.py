@@ -40,6 +40,8 @@ SHIRT: dict[str, Any] = {
         {"price[gt]": "9.50", "price[lt]": "100.00"},
         {"brand": "null"},
         {"tag": "linen"},
+        {"tag": "LINEN"},
+        {"tags": "WINTER,Summer"},
         {"tags": "winter,summer"},
         {"taxable": "true"},
         {"stock.available[lte]": "3"},

@@ -23,23 +23,26 @@ BEGIN
     IF new_customers < cardinality(customer_ids) THEN
         UPDATE customers c
            SET external_id = t.external_id, email = t.email, email_key = t.email_key, phone = t.phone,
-               first_name = t.first_name, last_name = t.last_name, status = t.status, head = t.head, shown = t.shown,
+               first_name = t.first_name, last_name = t.last_name, status = t.status, email_consent = t.email_consent,
+               sms_consent = t.sms_consent, head = t.head, shown = t.shown,
                terms = t.terms, updated_at = CASE WHEN t.visible THEN moment ELSE c.updated_at END,
                version = c.version + t.visible::integer
           FROM json_to_recordset(in_customers) AS t (
                    id bigint, is_new boolean, external_id text, email text, email_key text, phone text, first_name text,
-                   last_name text, status text, head text, shown text, terms tsvector, visible boolean)
+                   last_name text, status text, email_consent text, sms_consent text, head text, shown text,
+                   terms tsvector, visible boolean)
          WHERE c.store_id = in_store_id AND c.id = ANY (customer_ids) AND c.id = t.id AND NOT t.is_new;
     END IF;
     IF new_customers > 0 THEN
         WITH added AS (
-            INSERT INTO customers (store_id, id, external_id, email, email_key, phone, first_name, last_name, status, digits,
-                                   head, shown, terms, created_at, updated_at)
+            INSERT INTO customers (store_id, id, external_id, email, email_key, phone, first_name, last_name, status,
+                                   email_consent, sms_consent, digits, head, shown, terms, created_at, updated_at)
             SELECT in_store_id, customer_ids[t.index], t.external_id, t.email, t.email_key, t.phone, t.first_name,
-                   t.last_name, t.status, in_digits, t.head, t.shown, t.terms, moment, moment
+                   t.last_name, t.status, t.email_consent, t.sms_consent, in_digits, t.head, t.shown, t.terms, moment, moment
               FROM json_to_recordset(in_customers) AS t (
                        index integer, is_new boolean, external_id text, email text, email_key text, phone text,
-                       first_name text, last_name text, status text, head text, shown text, terms tsvector)
+                       first_name text, last_name text, status text, email_consent text, sms_consent text, head text,
+                       shown text, terms tsvector)
              WHERE t.is_new
              ORDER BY t.email_key COLLATE "C", t.phone COLLATE "C", t.external_id COLLATE "C", t.index
             ON CONFLICT DO NOTHING

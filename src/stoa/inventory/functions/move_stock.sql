@@ -136,14 +136,15 @@ BEGIN
 
     -- One event of each type for each variant, however many items moved it.
     INSERT INTO events (store_id, id, type, resource_type, resource_id, resource_version, actor, changes, data,
-                        request_id, created_at)
+                        request_id, created_at, parent_version)
     SELECT in_store_id, new_event_id(), e.type, 'variant', v.id, v.version, in_actor,
            json_strip_nulls(json_build_object(
                'on_hand', CASE WHEN v.on_hand <> t.on_hand THEN json_build_array(t.on_hand, v.on_hand) END,
                'available', CASE WHEN s.now <> s.old THEN json_build_array(s.old, s.now) END))::text,
-           variant_document(v.id, v.product_id, v.head, v.tail), in_request_id, moment
+           variant_document(v.id, v.product_id, v.head, v.tail), in_request_id, moment, p.version
       FROM unnest(locked, before_on_hand, before_reserved) AS t (id, on_hand, reserved)
            JOIN variants v ON v.store_id = in_store_id AND v.id = t.id
+           JOIN products p ON p.store_id = in_store_id AND p.id = v.product_id
            CROSS JOIN LATERAL (SELECT t.on_hand - t.reserved, v.on_hand - v.reserved) AS s (old, now)
            CROSS JOIN LATERAL stock_event_types(v.track_inventory, v.low_stock_threshold, s.old, s.now) AS e
      WHERE v.deleted_at IS NULL AND (v.on_hand, v.reserved) <> (t.on_hand, t.reserved)

@@ -127,10 +127,12 @@ BEGIN
 
     -- Order by order: its own events, then those of the variants that it reserved, then those of its suspected duplicates.
     INSERT INTO events (store_id, id, type, resource_type, resource_id, resource_version, actor, changes, data,
-                        request_id, created_at)
-    SELECT in_store_id, e.id, e.type, e.resource_type, e.resource_id, e.version, p.actor, e.changes, e.data, p.request_id, moment
+                        request_id, created_at, parent_version)
+    SELECT in_store_id, e.id, e.type, e.resource_type, e.resource_id, e.version, p.actor, e.changes, e.data, p.request_id, moment,
+           e.parent_version
       FROM (SELECT t.order_id, 1 AS step, t.n, t.id, t.type, 'order' AS resource_type, t.order_id AS resource_id, 1 AS version,
-                   t.changes, order_document(o.id, o.head, o.lines, o.person, ',"suspected_duplicates_count":' || t.suspected_duplicates || times) AS data
+                   t.changes, order_document(o.id, o.head, o.lines, o.person, ',"suspected_duplicates_count":' || t.suspected_duplicates || times) AS data,
+                   NULL::integer AS parent_version
               FROM json_to_recordset(in_events)
                    AS t (order_id bigint, n integer, id text, type text, changes text, suspected_duplicates integer)
                    JOIN orders o ON o.store_id = in_store_id AND o.id = t.order_id
@@ -139,21 +141,25 @@ BEGIN
                    '{"available":[' || a.now + t.units || ',' || a.now || ']}',
                    variant_document(v.id, v.product_id, v.head, CASE WHEN t.later_orders = 0 THEN v.tail
                        ELSE stock_tail(v.on_hand, v.reserved - t.later_units)
-                            || times_tail(v.created_at, moment, v.version - t.later_orders) || '}' END)
-              FROM (SELECT l.order_id, l.variant_id, sum(l.units)::bigint AS units,
+                            || times_tail(v.created_at, moment, v.version - t.later_orders) || '}' END),
+                   p.version - t.later_of_product
+              FROM (SELECT l.order_id, l.variant_id, l.product_id, sum(l.units)::bigint AS units,
+                           (dense_rank() OVER (PARTITION BY l.product_id ORDER BY l.order_id DESC) - 1)::integer AS later_of_product,
                            (sum(sum(l.units)) OVER up_to_last - sum(l.units))::bigint AS later_units,
                            (count(*) OVER up_to_last - 1)::integer AS later_orders
-                      FROM unnest(line_orders, line_variants, line_units) AS l (order_id, variant_id, units)
-                     GROUP BY l.order_id, l.variant_id
+                      FROM unnest(line_orders, line_variants, line_products, line_units)
+                           AS l (order_id, variant_id, product_id, units)
+                     GROUP BY l.order_id, l.variant_id, l.product_id
                     WINDOW up_to_last AS (PARTITION BY l.variant_id ORDER BY l.order_id DESC)) t
                    JOIN variants v ON v.store_id = in_store_id AND v.id = t.variant_id
+                   JOIN products p ON p.store_id = in_store_id AND p.id = t.product_id
                    CROSS JOIN LATERAL (SELECT v.on_hand - v.reserved + t.later_units) AS a (now)
                    CROSS JOIN LATERAL stock_event_types(v.track_inventory, v.low_stock_threshold, a.now + t.units, a.now) AS k
              UNION ALL
             SELECT t.order_id, 3, 1, new_event_id(), 'order.duplicate_suspected', 'order', o.id, o.version - t.later,
                    '{"suspected_duplicates_count":[' || a.count - 1 || ',' || a.count || ']}',
                    order_document(o.id, o.head, o.lines, o.person, ',"suspected_duplicates_count":' || a.count
-                       || times_tail(o.created_at, moment, o.version - t.later) || '}')
+                       || times_tail(o.created_at, moment, o.version - t.later) || '}'), NULL
               FROM (SELECT s.order_id, s.other_id,
                            (count(*) OVER (PARTITION BY s.other_id ORDER BY s.order_id DESC) - 1)::integer AS later
                       FROM json_to_recordset(in_suspects) AS s (order_id bigint, other_id bigint)) t

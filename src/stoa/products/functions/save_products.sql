@@ -97,9 +97,10 @@ BEGIN
      ORDER BY t.variant_index;
 
     -- A product's own event first, then the events of each variant: its own, then those of its stock.
-    INSERT INTO events (store_id, id, type, resource_type, resource_id, resource_version, actor, changes, data, request_id)
+    INSERT INTO events (store_id, id, type, resource_type, resource_id, resource_version, actor, changes, data, request_id,
+                        parent_version)
     SELECT in_store_id, new_event_id(), e.type, e.resource_type, e.resource_id, e.version, in_actor, e.changes, e.data,
-           in_request_id
+           in_request_id, e.parent_version
       FROM (SELECT t.product_index, 0 AS variant_index, 0 AS n, t.type, t.changes, 'product' AS resource_type,
                    p.id AS resource_id, p.version,
                    -- The document of GET /products/{product_id}; a deleted product is a tombstone.
@@ -108,7 +109,7 @@ BEGIN
                           FROM variants m
                          WHERE m.store_id = in_store_id AND m.product_id = p.id AND m.deleted_at IS NULL), '') || ']' || p.tail
                    ELSE '{"id":' || p.id || ',"deleted_at":"' || rfc3339(p.deleted_at) || '","version":' || p.version || '}'
-                   END AS data
+                   END AS data, NULL::integer AS parent_version
               FROM json_to_recordset(in_events) AS t (
                        product_index integer, variant_index integer, type text, changes text)
                    JOIN products p ON p.store_id = in_store_id AND p.id = ANY (product_ids)
@@ -116,20 +117,24 @@ BEGIN
              WHERE t.variant_index IS NULL
              UNION ALL
             SELECT t.product_index, t.variant_index, 0, t.type, t.changes, 'variant', v.id, v.version,
-                   variant_document(v.id, v.product_id, v.head, v.tail)
+                   variant_document(v.id, v.product_id, v.head, v.tail), p.version
               FROM json_to_recordset(in_events) AS t (
                        product_index integer, variant_index integer, type text, changes text)
                    JOIN variants v ON v.store_id = in_store_id AND v.id = ANY (variant_ids)
                                   AND v.id = variant_ids[t.variant_index]
+                   JOIN products p ON p.store_id = in_store_id AND p.id = ANY (product_ids)
+                                  AND p.id = product_ids[t.product_index]
              UNION ALL
             SELECT t.product_index, t.variant_index, s.n, s.type,
                    '{"on_hand":[' || v.on_hand - t.delta || ',' || v.on_hand || '],"available":['
                    || v.on_hand - v.reserved - t.delta || ',' || v.on_hand - v.reserved || ']}',
-                   'variant', v.id, v.version, variant_document(v.id, v.product_id, v.head, v.tail)
+                   'variant', v.id, v.version, variant_document(v.id, v.product_id, v.head, v.tail), p.version
               FROM json_to_recordset(in_movements) AS t (
                        product_index integer, variant_index integer, initial boolean, delta bigint)
                    JOIN variants v ON v.store_id = in_store_id AND v.id = ANY (variant_ids)
                                   AND v.id = variant_ids[t.variant_index]
+                   JOIN products p ON p.store_id = in_store_id AND p.id = ANY (product_ids)
+                                  AND p.id = product_ids[t.product_index]
                    CROSS JOIN LATERAL stock_event_types(
                        v.track_inventory, v.low_stock_threshold, v.on_hand - v.reserved - t.delta, v.on_hand - v.reserved) s
              WHERE NOT t.initial) e

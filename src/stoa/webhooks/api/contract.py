@@ -108,7 +108,7 @@ class Webhook(msgspec.Struct):
 # Fields that change by themselves: a request may echo an outdated value.
 VOLATILE = frozenset(
     {"health", "pending", "oldest_pending_age_s", "breaker", "stats_24h", "last_sequence", "last_delivery_at",
-     "disabled_reason", "secret_expires_at", "updated_at", "version"}
+     "disabled_reason", "secret_expires_at", "updated_at"}
 )  # fmt: skip
 
 

@@ -1,10 +1,13 @@
 """The lists of subscriptions and deliveries: filters, sort keys and `meta`."""
 
-from typing import get_args
+from typing import Any, get_args
 
-from stoa.rest.filters import Choices, Moment, Number, Text
+from stoa.events.outbox import Event
+from stoa.rest.filters import LARGEST_SET, Choices, Filter, InvalidValue, Moment, Number, StoreContext, Text
 from stoa.rest.lists import ListOf
+from stoa.rest.problems import did_you_mean, printable
 from stoa.webhooks.api.contract import MAX_WAIT_S, DeliveryStatus, WebhookStatus
+from stoa.webhooks.api.rules import selected_events, valid_patterns
 
 NOT_SENT = {
     "unknown_event": "The event does not exist or has expired.",
@@ -16,6 +19,45 @@ NOT_SENT = {
     "own_change": "This app made the change, and skip_own is set.",
     "filtered": "The filter of the subscription excludes the event.",
 }
+
+
+class EventTypes(Filter, frozen=True, kw_only=True):
+    """Event names and wildcards such as `order.*`, separated by commas. Read as the names that they select."""
+
+    several = True
+
+    def read(self, text: str, store: StoreContext) -> list[str]:
+        patterns = text.split(",")
+        if len(patterns) > LARGEST_SET:
+            raise InvalidValue(f"may have at most {LARGEST_SET} values")
+        for pattern in patterns:
+            if pattern not in valid_patterns(Event.known):
+                close = (did_you_mean(pattern, valid_patterns(Event.known)) or {}).get("did_you_mean")
+                words = f", such as {close}" if close else ""
+                raise InvalidValue(f'must be an event name or a wildcard{words}, not "{printable(pattern)}"')
+        return [event.name for event in selected_events(patterns, Event.known)]
+
+    def schema(self) -> dict[str, Any]:
+        items = {"type": "string", "minLength": 1, "maxLength": 64}
+        return {"type": "array", "minItems": 1, "maxItems": LARGEST_SET, "items": items}
+
+
+class ResourceTypes(Filter, frozen=True, kw_only=True):
+    """One or more types of resources that events are about, separated by commas."""
+
+    several = True
+
+    def read(self, text: str, store: StoreContext) -> list[str]:
+        return self._choices().read(text, store)
+
+    def schema(self) -> dict[str, Any]:
+        return self._choices().schema()
+
+    @staticmethod
+    def _choices() -> Choices:
+        # The slices declare their events when they are imported, later than this module.
+        return Choices(values=tuple(dict.fromkeys(event.resource_type for event in Event.known.values())))
+
 
 WEBHOOKS = ListOf(
     filters={
@@ -46,9 +88,14 @@ WEBHOOKS = ListOf(
 DELIVERIES = ListOf(
     filters={
         "status": Choices(values=get_args(DeliveryStatus), description="One or more of these statuses."),
-        "event": Text(description="Deliveries of this type of event.", longest=64),
+        "event_type": EventTypes(
+            description="Deliveries of these types of events; `order.*` selects all of a resource."
+        ),
+        "event": EventTypes(description="An alias of `event_type`."),
+        "resource_type": ResourceTypes(description="Deliveries of events about resources of these types."),
         "resource_id": Number(description="Deliveries of events about the resource with this id."),
         "since": Moment(description="Deliveries created at or after this time."),
+        "until": Moment(description="Deliveries created before this time."),
         "event_id": Text(
             description="Deliveries of this event. If there are none, `meta.not_sent` explains why.", longest=64
         ),

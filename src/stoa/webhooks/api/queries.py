@@ -142,9 +142,12 @@ DELIVERIES = Listing(
     where={
         "webhook_id": "webhook_id = {}",
         "status": "status = ANY ({}::text[])",
-        "event": "event_type = {}",
+        "event": "event_type = ANY ({}::text[])",
+        "event_type": "event_type = ANY ({}::text[])",
         "resource_id": "resource_id = {}",
+        "resource_type": "resource_type = ANY ({}::text[])",
         "since": "created_at >= {}",
+        "until": "created_at < {}",
         "event_id": "event_id = {} AND resource_id = ("
         "SELECT e.resource_id FROM events e WHERE e.store_id = $1 AND e.id = {} LIMIT 1)",
     },
@@ -176,7 +179,9 @@ EVENT_KEYS = Query(
     EventKey,
     f"SELECT sequence, event_id, event_day FROM delivery_log WHERE {_OF_ONE} AND sequence = ANY ($3::bigint[])",
 )
-_EVENT = "store_id, id, type, resource_type, resource_id, resource_version, actor, changes, data, created_at"
+_EVENT = (
+    "store_id, id, type, resource_type, resource_id, resource_version, actor, changes, data, created_at, parent_version"
+)
 EVENTS = Query(
     Event,
     f"SELECT {_EVENT} FROM events WHERE store_id = $1 AND id = ANY ($2::text[]) AND routed_on = ANY ($3::date[])",

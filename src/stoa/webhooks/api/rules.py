@@ -25,10 +25,14 @@ def selected_events(patterns: Iterable[str], known: Mapping[str, type[Event]]) -
     ]
 
 
+def valid_patterns(known: Mapping[str, type[Event]]) -> list[str]:
+    """Every pattern that selects a known event."""
+    return [*known, *dict.fromkeys(f"{name.partition('.')[0]}.*" for name in known), "*"]
+
+
 def check_events(patterns: Sequence[str], known: Mapping[str, type[Event]], faults: list[Fault]) -> None:
     """Every pattern must select a known event and occur once."""
-    nouns = {f"{name.partition('.')[0]}.*" for name in known}
-    choices = [*known, *nouns, "*"]
+    choices = valid_patterns(known)
     for index, pattern in enumerate(patterns):
         if pattern not in choices:
             close = difflib.get_close_matches(pattern, choices, n=1)

@@ -33,6 +33,7 @@ def sample(event: type[Event]) -> dict[str, Any]:
         changes=json_of(changes(event)),
         data=json_of(document(event)),
         created_at=datetime.fromisoformat(UPDATED_AT),
+        parent_version=parent_version(event),
     )
     details = (STORE.name, STORE.currency, STORE.timezone, STORE.locale) if event.app_only else ()
     store = message.EventStore(STORE.id, STORE.handle, base_url(SERVICE_URL, STORE.handle), *details)
@@ -41,6 +42,11 @@ def sample(event: type[Event]) -> dict[str, Any]:
 
 def resource_id(event: type[Event]) -> int:
     return _examples()[event.name].resource_id
+
+
+def parent_version(event: type[Event]) -> int | None:
+    """The version of the product after its variant changed; None for other resources."""
+    return 2 if event.resource_type == "variant" else None
 
 
 def changes(event: type[Event]) -> Mapping[str, Any]:

@@ -66,15 +66,19 @@ def _data(event: type[Event], reference: str) -> dict[str, Any]:
 
 
 def _envelope(event: type[Event], reference: str) -> dict[str, Any]:
-    properties = _common({"const": event.name}, {"const": event.resource_type}, _data(event, reference))
+    properties = _common(
+        {"const": event.name}, {"const": event.resource_type}, _parent_of(event), _data(event, reference)
+    )
     return {"title": event.name, "description": event.__doc__ or "", **_object(properties)}
 
 
 def _narrowed(event: type[Event], reference: str) -> dict[str, Any]:
-    """The envelope of one event, as the envelope of every event with three fields narrowed."""
+    """The envelope of one event, as the envelope of every event with some fields narrowed."""
     narrowed = {
         "type": {"const": event.name},
         "resource": {"type": "object", "properties": {"type": {"const": event.resource_type}}},
+        # Not narrowed to null for the others: generators have no type for it.
+        **({"parent": _PARENT} if event.resource_type == "variant" else {}),
         "data": _data(event, reference),
     }
     envelope = {"$ref": reference.format(name="Event")}
@@ -86,7 +90,7 @@ def _narrowed(event: type[Event], reference: str) -> dict[str, Any]:
 
 
 def _any_event() -> dict[str, Any]:
-    properties = _common({"type": "string"}, {"type": "string"}, {"type": "object"})
+    properties = _common({"type": "string"}, {"type": "string"}, _NULL_OR_PARENT, {"type": "object"})
     return {"description": "An event as a subscription receives it.", **_object(properties)}
 
 
@@ -98,7 +102,13 @@ def _object(properties: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _common(name: dict[str, Any], resource_type: dict[str, Any], data: dict[str, Any]) -> dict[str, Any]:
+def _parent_of(event: type[Event]) -> dict[str, Any]:
+    return _PARENT if event.resource_type == "variant" else {"type": "null"}
+
+
+def _common(
+    name: dict[str, Any], resource_type: dict[str, Any], parent: dict[str, Any], data: dict[str, Any]
+) -> dict[str, Any]:
     return {
         "id": {
             "type": "string",
@@ -130,6 +140,7 @@ def _common(name: dict[str, Any], resource_type: dict[str, Any], data: dict[str,
                 },
             },
         },
+        "parent": parent,
         "actor": {
             "type": "object",
             "description": "The originator of the change, such as an app or an operator.",
@@ -188,6 +199,21 @@ _STORE = {
         "timezone": {"type": "string", "description": "The time zone of the store, as an IANA name."},
         "locale": {"type": "string", "description": "The language of the store, as a BCP 47 tag."},
     },
+}
+_PARENT = {
+    "type": "object",
+    "description": "The product of the variant, with its version after the change.",
+    "required": ["type", "id", "version"],
+    "properties": {
+        "type": {"type": "string", "const": "product"},
+        "id": {"type": "integer"},
+        "version": {"type": "integer", "description": "Compare it with the version of your copy of the product."},
+    },
+}
+_NULL_OR_PARENT = {
+    **_PARENT,
+    "type": ["object", "null"],
+    "description": "The resource that the resource of the event belongs to: the product of a variant. Null for all others.",
 }
 _ERASED = {
     "type": "object",

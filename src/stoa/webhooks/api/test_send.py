@@ -21,7 +21,7 @@ from stoa.webhooks.api.contract import (
 )
 from stoa.webhooks.api.documents import Secrets
 from stoa.webhooks.api.queries import Row
-from stoa.webhooks.api.samples import changes, document, resource_id
+from stoa.webhooks.api.samples import changes, document, parent_version, resource_id
 from stoa.webhooks.api.subscriptions import event_store, found
 from stoa.webhooks.delivery.events import WebhookTest
 from stoa.webhooks.http import message
@@ -79,6 +79,7 @@ async def sent_test(call: Call, row: Row, url: str, name: str) -> One[TestResult
         changes=msgspec.json.encode(changes(Event.known[name])).decode(),
         data=msgspec.json.encode(document(Event.known[name])).decode(),
         created_at=datetime.now(UTC),
+        parent_version=parent_version(Event.known[name]),
     )
     content = message.body(sent, 0, event_store(call, row), payload=row.payload, fields=row.fields)
     secrets = Secrets(call)

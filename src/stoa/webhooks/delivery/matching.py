@@ -11,6 +11,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 import structlog
 
+from stoa import terms
 from stoa.access.contract import AppUninstalled
 from stoa.access.rules import expanded
 from stoa.events.outbox import Actor
@@ -20,6 +21,7 @@ from stoa.webhooks.delivery.queries import EventSelection, PendingDelivery, Resu
 from stoa.webhooks.http.message import AddressedEvent, Event, select
 
 E = TypeVar("E", bound=Event)
+_CASELESS = frozenset({"tag", "tags", "brand", "category"})  # compared without case, as in lists
 RANGES = {"gte": ge, "gt": gt, "lte": le, "lt": lt}
 NUMBER = re.compile(r"-?[0-9]{1,20}(\.[0-9]{1,20})?", re.ASCII)
 _KEY = re.compile(r"([a-z0-9_]{1,64}(?:\.[a-z0-9_]{1,64}){0,3})(?:\[([^\[\]]{1,64})\])?", re.ASCII)
@@ -140,9 +142,12 @@ def _meets(key: str, text: str, document: Mapping[str, Any]) -> bool:
     if parsed is None:
         return False
     path, bracket = parsed
+    caseless = path[-1] in _CASELESS
+    if caseless:
+        text = terms.caseless(text)
     for value in _values(document, path):
         if bracket is None:
-            if _equals(value, text):
+            if _equals(terms.caseless(value) if caseless and isinstance(value, str) else value, text):
                 return True
         elif isinstance(value, dict):
             entries = cast("dict[str, Any]", value)

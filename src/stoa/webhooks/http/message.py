@@ -38,6 +38,7 @@ class Event(msgspec.Struct):
     changes: str
     data: str
     created_at: datetime
+    parent_version: int | None  # of the product, if the resource is a variant
 
 
 class AddressedEvent(Event):
@@ -69,11 +70,17 @@ def body(event: Event, sequence: int, store: EventStore, *, payload: str = "full
         f'{{"id":"{event.id}","type":"{event.type}","timestamp":"{_rfc3339(event.created_at)}","api_version":"v3",'
         f'"store":{msgspec.json.encode(store).decode()},"sequence":{sequence},'
         f'"resource":{{"type":"{event.resource_type}","id":{event.resource_id},"version":{event.resource_version},'
-        f'"url":{url}}},"actor":{event.actor},"changes":{event.changes}'
+        f'"url":{url}}},"parent":{_parent(event)},"actor":{event.actor},"changes":{event.changes}'
     )
     if payload == "thin":
         return f"{head}}}".encode()
     return f'{head},"data":{select(event.data, fields) if fields else event.data}}}'.encode()
+
+
+def _parent(event: Event) -> str:
+    """The product of a variant, with its version after the change; null for other resources."""
+    found = _PRODUCT_ID.search(event.data) if event.parent_version is not None else None
+    return f'{{"type":"product","id":{found[1]},"version":{event.parent_version}}}' if found else "null"
 
 
 def select(document: str, fields: Container[str]) -> str:
