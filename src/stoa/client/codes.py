@@ -176,6 +176,12 @@ class OrderNotPaid(Conflict):
     code = "order_not_paid"
 
 
+class RefundExceedsPayment(Conflict):
+    """The refund exceeds the payment."""
+
+    code = "refund_exceeds_payment"
+
+
 class SecretRotationActive(Conflict):
     """A secret rotation is already active."""
 

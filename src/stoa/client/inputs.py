@@ -49,6 +49,7 @@ CustomerField: TypeAlias = Literal[
     "locale",
     "status",
     "accepts_marketing",
+    "consents",
     "tags",
     "note",
     "addresses",
@@ -134,7 +135,18 @@ ListInventorySort: TypeAlias = Literal["id", "-id", "updated_at", "-updated_at"]
 ListOrderCommentsSort: TypeAlias = Literal["id", "-id"]
 ListOrderDuplicatesSort: TypeAlias = Literal["id", "-id"]
 ListOrdersSort: TypeAlias = Literal[
-    "id", "-id", "number", "-number", "total", "-total", "placed_at", "-placed_at", "updated_at", "-updated_at"
+    "id",
+    "-id",
+    "number",
+    "-number",
+    "total",
+    "-total",
+    "placed_at",
+    "-placed_at",
+    "created_at",
+    "-created_at",
+    "updated_at",
+    "-updated_at",
 ]
 ListProductVariantsSort: TypeAlias = Literal["id", "-id", "created_at", "-created_at", "updated_at", "-updated_at"]
 ListProductsSort: TypeAlias = Literal[
@@ -175,6 +187,8 @@ OrderField: TypeAlias = Literal[
     "placed_at",
     "cancelled_at",
     "completed_at",
+    "fulfillments",
+    "refunds",
     "line_items",
     "contact",
     "shipping_address",
@@ -312,13 +326,23 @@ class AddedLine(TypedDict):
     variant_id: NotRequired[int | None]
     sku: NotRequired[str | None]
     name: NotRequired[str | None]
+    """The name of a custom line item. It excludes `variant_id` and `sku`."""
     unit_price: NotRequired[Amount | None]
+    """The price of one unit: by default the variant's current price; required for a custom line item."""
     discount_total: NotRequired[Amount | None]
+    """The discount on all units of the line item; 0 by default. It is the sum of the single amounts if you send
+    them.
+    """
     tax_total: NotRequired[Amount | None]
+    """The tax on all units of the line item; 0 by default. It is the sum of the single amounts if you send them."""
     discounts: NotRequired[Sequence[NewDiscount] | None]
+    """The single discounts. `discount_total` follows from them; if you send both, they must agree."""
     tax_lines: NotRequired[Sequence[NewTaxLine] | None]
+    """The single taxes. `tax_total` follows from them; if you send both, they must agree."""
     requires_shipping: NotRequired[bool | None]
+    """Whether a custom line item has to be shipped; true by default."""
     taxable: NotRequired[bool | None]
+    """Whether a custom line item is taxed; true by default."""
     metadata: NotRequired[Mapping[str, str | int | float | bool]]
     merge: NotRequired[bool]
 
@@ -396,6 +420,25 @@ class ChangedImage(TypedDict):
     position: NotRequired[int | None]
 
 
+class ConsentChanges(TypedDict):
+    """A consent to record. Omitted fields stay unchanged."""
+
+    state: NotRequired[Literal["not_subscribed", "pending", "subscribed", "unsubscribed"]]
+    """`subscribed`: the person agreed. `unsubscribed`: the person withdrew the consent or refused. `pending`:
+    asked, for example by double opt-in, and not confirmed. `not_subscribed`: never asked; the default.
+    """
+    source: NotRequired[str | None]
+    updated_at: NotRequired[datetime | str | None]
+    """When the person decided. The default is the time of the change."""
+
+
+class ConsentsChanges(TypedDict):
+    """Consents to record, by channel. An omitted channel stays unchanged; null resets it to `not_subscribed`."""
+
+    email: NotRequired[ConsentChanges | None]
+    sms: NotRequired[ConsentChanges | None]
+
+
 class Contact(TypedDict):
     """The person to contact about the order: a snapshot that later changes of the customer do not affect."""
 
@@ -419,6 +462,8 @@ class CustomerChanges(TypedDict):
     locale: NotRequired[str | None]
     status: NotRequired[Literal["active", "disabled"]]
     accepts_marketing: NotRequired[bool]
+    """The email consent in short: a new value sets `consents.email.state` to `subscribed` or `unsubscribed`."""
+    consents: NotRequired[ConsentsChanges | None]
     tags: NotRequired[Sequence[str] | None]
     note: NotRequired[str | None]
     metadata: NotRequired[Mapping[str, str | int | float | bool | None] | None]
@@ -436,6 +481,7 @@ class InlineCustomer(TypedDict):
     company: NotRequired[str | None]
     locale: NotRequired[str | None]
     accepts_marketing: NotRequired[bool]
+    """The email consent in short: a new value sets `consents.email.state` to `subscribed` or `unsubscribed`."""
 
 
 class LineChanges(TypedDict):
@@ -446,7 +492,9 @@ class LineChanges(TypedDict):
     discount_total: NotRequired[Amount]
     tax_total: NotRequired[Amount]
     discounts: NotRequired[Sequence[NewDiscount] | None]
+    """The single discounts. `discount_total` follows from them; if you send both, they must agree."""
     tax_lines: NotRequired[Sequence[NewTaxLine] | None]
+    """The single taxes. `tax_total` follows from them; if you send both, they must agree."""
     metadata: NotRequired[Mapping[str, str | int | float | bool | None] | None]
 
 
@@ -495,8 +543,10 @@ class NewCustomer(TypedDict):
     company: NotRequired[str | None]
     locale: NotRequired[str | None]
     accepts_marketing: NotRequired[bool]
+    """The email consent in short: a new value sets `consents.email.state` to `subscribed` or `unsubscribed`."""
     external_id: NotRequired[str | None]
     status: NotRequired[Literal["active", "disabled"]]
+    consents: NotRequired[ConsentsChanges | None]
     tags: NotRequired[Sequence[str]]
     note: NotRequired[str | None]
     addresses: NotRequired[Sequence[NewAddress]]
@@ -513,8 +563,14 @@ class NewDiscount(TypedDict):
     currency if it is `fixed`.
     """
     amount: NotRequired[Amount | None]
+    """The amount that is deducted. A `fixed` discount deducts its `value`. Without `amount`, a `percentage` of a
+    line item is of unit price times quantity, and one of the order is of all line items after their discounts,
+    without taxes that are added; it is rounded half up to the currency's digits.
+    """
     code: NotRequired[str | None]
+    """The code that the buyer entered."""
     title: NotRequired[str | None]
+    """The name of the discount for people."""
 
 
 class NewImage(TypedDict):
@@ -531,13 +587,23 @@ class NewLine(TypedDict):
     variant_id: NotRequired[int | None]
     sku: NotRequired[str | None]
     name: NotRequired[str | None]
+    """The name of a custom line item. It excludes `variant_id` and `sku`."""
     unit_price: NotRequired[Amount | None]
+    """The price of one unit: by default the variant's current price; required for a custom line item."""
     discount_total: NotRequired[Amount | None]
+    """The discount on all units of the line item; 0 by default. It is the sum of the single amounts if you send
+    them.
+    """
     tax_total: NotRequired[Amount | None]
+    """The tax on all units of the line item; 0 by default. It is the sum of the single amounts if you send them."""
     discounts: NotRequired[Sequence[NewDiscount] | None]
+    """The single discounts. `discount_total` follows from them; if you send both, they must agree."""
     tax_lines: NotRequired[Sequence[NewTaxLine] | None]
+    """The single taxes. `tax_total` follows from them; if you send both, they must agree."""
     requires_shipping: NotRequired[bool | None]
+    """Whether a custom line item has to be shipped; true by default."""
     taxable: NotRequired[bool | None]
+    """Whether a custom line item is taxed; true by default."""
     metadata: NotRequired[Mapping[str, str | int | float | bool]]
 
 
@@ -553,10 +619,21 @@ class NewOrder(TypedDict):
     contact: NotRequired[Contact | models.Contact | None]
     shipping_total: NotRequired[Amount | None]
     discount_total: NotRequired[Amount | None]
+    """The discount on the order as a whole, without those on line items; 0 by default. It is the sum of the single
+    amounts if you send them.
+    """
     tax_total: NotRequired[Amount | None]
+    """The tax on the order as a whole, without those on line items; 0 by default. It is the sum of the single
+    amounts if you send them.
+    """
     discounts: NotRequired[Sequence[NewDiscount] | None]
+    """The single discounts. `discount_total` follows from them; if you send both, they must agree."""
     tax_lines: NotRequired[Sequence[NewTaxLine] | None]
+    """The single taxes. `tax_total` follows from them; if you send both, they must agree."""
     prices_include_tax: NotRequired[bool | None]
+    """Whether unit prices and shipping costs contain their taxes. If true, taxes are shown but not added to the
+    total. A new order takes the setting of the store by default.
+    """
     total: NotRequired[Amount | None]
     shipping_address: NotRequired[OrderAddress | models.OrderAddress | None]
     billing_address: NotRequired[OrderAddress | models.OrderAddress | None]
@@ -612,6 +689,28 @@ class NewRedelivery(TypedDict):
     rate_per_s: NotRequired[int | None]
 
 
+class NewRefund(TypedDict):
+    """A refund: units of line items, shipping, an amount, or several of these."""
+
+    line_items: NotRequired[Sequence[NewRefundLine]]
+    """The units to refund. Their share of the line item's `total` is the amount unless you send one."""
+    shipping_amount: NotRequired[Amount | None]
+    amount: NotRequired[Amount | None]
+    reason: NotRequired[str | None]
+    note: NotRequired[str | None]
+
+
+class NewRefundLine(TypedDict):
+    """Units of a line item to refund."""
+
+    line_item_id: int
+    """The id of a line item of the order. Send each at most once."""
+    quantity: int
+    """The units to refund: at most the quantity of the line item minus refunded units."""
+    restock: NotRequired[bool]
+    """True returns the units, which must be shipped, to stock and counts them as returned."""
+
+
 class NewSecret(TypedDict):
     """How long the previous secret also signs; use 0 if it has leaked."""
 
@@ -631,6 +730,7 @@ class NewTaxLine(TypedDict):
     amount: Amount
     """The amount of the tax."""
     rate: NotRequired[Amount | None]
+    """The tax rate in percent, such as `19.00`; null if there is none. Stoa does not apply it."""
 
 
 class NewTest(TypedDict):
@@ -656,6 +756,9 @@ class NewVariant(TypedDict):
     cost_price: NotRequired[Amount | None]
     weight: NotRequired[float | None]
     image_id: NotRequired[int | None]
+    position: NotRequired[int | None]
+    is_default: NotRequired[bool]
+    """True makes this variant the default instead of the current one; false on the default is refused."""
     track_inventory: NotRequired[bool | None]
     allow_backorder: NotRequired[bool]
     low_stock_threshold: NotRequired[int | None]
@@ -718,7 +821,9 @@ class OrderChanges(TypedDict):
     discount_total: NotRequired[Amount]
     tax_total: NotRequired[Amount]
     discounts: NotRequired[Sequence[NewDiscount] | None]
+    """The single discounts. `discount_total` follows from them; if you send both, they must agree."""
     tax_lines: NotRequired[Sequence[NewTaxLine] | None]
+    """The single taxes. `tax_total` follows from them; if you send both, they must agree."""
     prices_include_tax: NotRequired[bool]
     """Whether unit prices and shipping costs contain their taxes. If true, taxes are shown but not added to the
     total. A new order takes the setting of the store by default.
@@ -788,8 +893,9 @@ class SeoChanges(TypedDict):
 
 
 class StatusChange(TypedDict):
-    """A change of the order's status, its payment status, or both. `line_items` ships or returns only a part.
-    `partially_refunded` requires `amount_refunded`, the sum of all refunds.
+    """A change of the order's status, its payment status, the tracking of a shipment, a refund, or several of
+    these. `line_items` ships or returns only a part. `partially_refunded` requires `amount_refunded`, the sum
+    of all refunds.
     """
 
     status: NotRequired[
@@ -802,10 +908,13 @@ class StatusChange(TypedDict):
         Literal["authorized", "failed", "paid", "partially_refunded", "refunded", "unpaid", "voided"] | None
     ]
     amount_refunded: NotRequired[Amount | None]
+    fulfillment_id: NotRequired[int | None]
+    refund: NotRequired[NewRefund | None]
     tracking: NotRequired[NewTracking | None]
     comment: NotRequired[str | None]
     reason: NotRequired[str | None]
     restock: NotRequired[bool]
+    """With the status `returned`: whether the units return to stock. A refund has its own."""
     line_items: NotRequired[Sequence[Portion]]
 
 
@@ -830,6 +939,12 @@ class VariantChanges(TypedDict):
     cost_price: NotRequired[Amount | None]
     weight: NotRequired[float | None]
     image_id: NotRequired[int | None]
+    position: NotRequired[int]
+    """The place among the variants of the product, from 1. Other variants shift; a larger number means the last
+    place.
+    """
+    is_default: NotRequired[bool]
+    """True makes this variant the default instead of the current one; false on the default is refused."""
     track_inventory: NotRequired[bool]
     allow_backorder: NotRequired[bool]
     low_stock_threshold: NotRequired[int | None]
@@ -883,16 +998,16 @@ class ListProductsQuery(TypedDict, total=False):
     """One or more of these statuses."""
     ids: OneOrMore[int]
     """Products with these ids."""
-    sku: str
-    """The product of the variant with this SKU."""
-    barcode: str
-    """Products of variants with this barcode."""
+    sku: OneOrMore[str]
+    """Products of the variants with these SKUs."""
+    barcode: OneOrMore[str]
+    """Products of variants with these barcodes."""
     brand: str
-    """Products of exactly this brand."""
+    """Products of this brand, ignoring case."""
     category: str
-    """This category or any below it, such as `Home/Kitchen`."""
+    """This category or any below it, such as `Home/Kitchen`, ignoring case."""
     tag: str
-    """Products with this tag."""
+    """Products with this tag, ignoring case."""
     price: Amount
     """The price, or a price range."""
     price_gte: Amount
@@ -942,10 +1057,10 @@ class ListVariantsQuery(TypedDict, total=False):
     """Variants with these ids."""
     product_id: OneOrMore[int]
     """Variants of these products."""
-    sku: str
-    """The variant with this SKU."""
-    barcode: str
-    """Variants with this barcode."""
+    sku: OneOrMore[str]
+    """The variants with these SKUs."""
+    barcode: OneOrMore[str]
+    """Variants with these barcodes."""
     external_id: str
     """The variant with this external id."""
     updated_since: datetime | str
@@ -967,10 +1082,10 @@ class ListProductVariantsQuery(TypedDict, total=False):
     """Return only these fields of each resource, separated by commas."""
     ids: OneOrMore[int]
     """Variants with these ids."""
-    sku: str
-    """The variant with this SKU."""
-    barcode: str
-    """Variants with this barcode."""
+    sku: OneOrMore[str]
+    """The variants with these SKUs."""
+    barcode: OneOrMore[str]
+    """Variants with these barcodes."""
     external_id: str
     """The variant with this external id."""
     updated_since: datetime | str
@@ -994,8 +1109,8 @@ class ListInventoryQuery(TypedDict, total=False):
     """Variants of these products."""
     variant_id: OneOrMore[int]
     """These variants."""
-    sku: str
-    """The variant with this SKU."""
+    sku: OneOrMore[str]
+    """The variants with these SKUs."""
     low_stock: bool
     """Whether the variant is tracked and its available stock is at its `low_stock_threshold` or below."""
     in_stock: bool
@@ -1021,8 +1136,8 @@ class ListInventoryAdjustmentsQuery(TypedDict, total=False):
     """Entries of these variants."""
     product_id: OneOrMore[int]
     """Entries of the variants of these products."""
-    sku: str
-    """Entries of the variant that had this SKU at the time of the entry."""
+    sku: OneOrMore[str]
+    """Entries of variants that had these SKUs at the time of the entry."""
     kind: OneOrMore[Literal["set", "adjust", "reserve", "release", "commit", "restock", "import"]]
     """One or more of these kinds."""
     reason: OneOrMore[
@@ -1080,8 +1195,8 @@ class ListOrdersQuery(TypedDict, total=False):
     """Orders with this email address as contact, in any case."""
     phone: str
     """Orders with this phone number as contact, in any spelling."""
-    sku: str
-    """Orders with a line item of this SKU."""
+    sku: OneOrMore[str]
+    """Orders with a line item of one of these SKUs."""
     number: int
     """The order with this number."""
     external_id: str
@@ -1106,8 +1221,18 @@ class ListOrdersQuery(TypedDict, total=False):
     """At most this value."""
     placed_at_lt: datetime | str
     """Less than this value."""
+    created_at: datetime | str
+    """The time at which Stoa stored the order, or a range of it. An imported order may be placed earlier."""
+    created_at_gte: datetime | str
+    """At least this value."""
+    created_at_gt: datetime | str
+    """Greater than this value."""
+    created_at_lte: datetime | str
+    """At most this value."""
+    created_at_lt: datetime | str
+    """Less than this value."""
     tag: str
-    """Orders with this tag."""
+    """Orders with this tag, ignoring case."""
     q: str
     """Each word must be the beginning of a word of the contact's name or email address, or of the order number."""
     metadata: Mapping[str, str]
@@ -1182,9 +1307,13 @@ class ListCustomersQuery(TypedDict, total=False):
     name: str
     """Each word must be the start of a word in the first name, last name or company."""
     tag: str
-    """Customers with this tag."""
+    """Customers with this tag, ignoring case."""
     status: OneOrMore[Literal["active", "disabled", "erased"]]
     """One or more of these statuses."""
+    accepts_marketing: bool
+    """Whether the customer agreed to marketing emails."""
+    consent: Mapping[str, Any]
+    """Customers with this state of consent on a channel, as in `consent[email]=subscribed`."""
     orders_count: int
     """The number of orders, or a range."""
     orders_count_gte: int
@@ -1261,12 +1390,18 @@ class ListWebhookDeliveriesQuery(TypedDict, total=False):
     """Related data to include in each resource, separated by commas."""
     status: OneOrMore[Literal["pending", "retrying", "succeeded", "failed", "skipped", "cancelled", "held"]]
     """One or more of these statuses."""
-    event: str
-    """Deliveries of this type of event."""
+    event_type: OneOrMore[str]
+    """Deliveries of these types of events; `order.*` selects all of a resource."""
+    event: OneOrMore[str]
+    """An alias of `event_type`."""
+    resource_type: OneOrMore[Literal["app", "customer", "import", "product", "variant", "order", "comment", "webhook"]]
+    """Deliveries of events about resources of these types."""
     resource_id: int
     """Deliveries of events about the resource with this id."""
     since: datetime | str
     """Deliveries created at or after this time."""
+    until: datetime | str
+    """Deliveries created before this time."""
     event_id: str
     """Deliveries of this event. If there are none, `meta.not_sent` explains why."""
     after: int

@@ -85,6 +85,26 @@ class Comment(Model):
     """An RFC 3339 time in UTC."""
 
 
+class Consent(Model):
+    """The marketing consent of a person on one channel."""
+
+    state: str = absent()
+    """`subscribed`: the person agreed. `unsubscribed`: the person withdrew the consent or refused. `pending`:
+    asked, for example by double opt-in, and not confirmed. `not_subscribed`: never asked; the default. One of
+    not_subscribed, pending, subscribed, unsubscribed; later releases may add values.
+    """
+    source: "str | None" = absent()
+    updated_at: "datetime | None" = absent()
+    """When the person decided, in UTC. Null if the person was never asked."""
+
+
+class Consents(Model):
+    """The marketing consents of a person, by channel."""
+
+    email: "Consent" = absent()
+    sms: "Consent" = absent()
+
+
 class Contact(Model):
     """The person to contact about the order: a snapshot that later changes of the customer do not affect."""
 
@@ -118,6 +138,9 @@ class Customer(Model):
     status: str = absent()
     """One of active, disabled, erased; later releases may add values."""
     accepts_marketing: bool = absent()
+    """Whether the person agreed to marketing emails: `consents.email.state` is `subscribed`."""
+    consents: "Consents" = absent()
+    """The marketing consents of the person, by channel."""
     tags: list[str] = absent()
     note: "str | None" = absent()
     addresses: "list[Address]" = absent()
@@ -196,6 +219,43 @@ class Duplicate(Model):
     releases may add values.
     """
     total: Decimal = absent()
+
+
+class Fulfillment(Model):
+    """Units that were shipped together. Each request that ships units makes exactly one."""
+
+    id: int = absent()
+    """1, 2, 3 and so on within the order. It never changes."""
+    line_items: "list[FulfillmentLine]" = absent()
+    """The shipped units. Returns do not change them: see `returned_quantity` of the line item."""
+    tracking: "FulfillmentTracking | None" = absent()
+    """Null until tracking is sent, and after the customer is erased."""
+    status: str = absent()
+    """`shipped`, then `delivered`. One of delivered, shipped; later releases may add values."""
+    shipped_at: datetime = absent()
+    """The time at which Stoa recorded the shipment."""
+    delivered_at: "datetime | None" = absent()
+    """The time at which Stoa recorded the delivery, or null."""
+
+
+class FulfillmentLine(Model):
+    """The units of a line item in a fulfillment."""
+
+    line_item_id: int = absent()
+    """The id of a line item of the order."""
+    quantity: int = absent()
+    """The shipped units of this line item, at least 1."""
+
+
+class FulfillmentTracking(Model):
+    """How to follow the parcel of a fulfillment."""
+
+    carrier: "str | None" = absent()
+    """The name of the carrier; null if it was not sent."""
+    number: "str | None" = absent()
+    """The carrier's tracking number; null if it was not sent."""
+    url: "str | None" = absent()
+    """A page that shows where the parcel is; null if it was not sent."""
 
 
 class Image(Model):
@@ -326,6 +386,10 @@ class Options(Model):
     dry_run: bool = absent()
     missing: str = absent()
     """One of archive, ignore; later releases may add values."""
+    unknown_columns: str = absent()
+    """Whether a CSV file may have columns that Stoa does not know. One of ignore, refuse; later releases may add
+    values.
+    """
 
 
 class Order(Model):
@@ -388,11 +452,16 @@ class Order(Model):
     """An RFC 3339 time in UTC."""
     cancelled_at: "datetime | None" = absent()
     completed_at: "datetime | None" = absent()
+    fulfillments: "list[Fulfillment]" = absent()
+    """The shipments, oldest first, at most 100. The quantities add up to `fulfilled_quantity` of each line item."""
+    refunds: "list[Refund]" = absent()
+    """The refunds, oldest first, at most 100. Their amounts add up to `amount_refunded`."""
     line_items: "list[LineItem]" = absent()
     contact: "Contact" = absent()
     shipping_address: "OrderAddress | None" = absent()
     billing_address: "OrderAddress | None" = absent()
     tracking: "list[Tracking]" = absent()
+    """All parcels: those of `fulfillments`, then further ones that were added without a fulfillment."""
     note: "str | None" = absent()
     metadata: dict[str, Any] = absent()
     suspected_duplicates_count: int = absent()
@@ -476,6 +545,42 @@ class Redelivery(Model):
     """An RFC 3339 time in UTC."""
 
 
+class Refund(Model):
+    """Money that was returned to the customer. The amounts of all refunds add up to `amount_refunded` of the
+    order.
+    """
+
+    id: int = absent()
+    """1, 2, 3 and so on within the order. It never changes."""
+    amount: Decimal = absent()
+    """The returned money: the amounts of the line items, if there are any, and `shipping_amount`."""
+    shipping_amount: Decimal = absent()
+    """The part of `amount` that refunds shipping; 0 by default."""
+    reason: "str | None" = absent()
+    """Why; null if not sent, and after the customer is erased."""
+    note: "str | None" = absent()
+    """A note for staff; null if not sent, and after the customer is erased."""
+    line_items: "list[RefundLine]" = absent()
+    """The refunded units; empty if only an amount was sent."""
+    actor: "Actor" = absent()
+    """The app that refunded, or the operator."""
+    created_at: datetime = absent()
+    """The time of the refund."""
+
+
+class RefundLine(Model):
+    """The refunded units of a line item."""
+
+    line_item_id: int = absent()
+    """The id of a line item; the line item may have been removed since."""
+    quantity: int = absent()
+    """The refunded units, at least 1."""
+    amount: Decimal = absent()
+    """The part of the refund's `amount` for these units."""
+    restock: bool = absent()
+    """Whether the refund returned the units to stock."""
+
+
 class RowError(Model):
     """A fault of one row, or of the whole job if `row` is null."""
 
@@ -534,6 +639,7 @@ class TaxLine(Model):
     title: str = absent()
     """The name of the tax for people, such as `VAT`."""
     rate: "Decimal | None" = absent()
+    """The tax rate in percent, such as `19.00`; null if there is none. Stoa does not apply it."""
     amount: Decimal = absent()
     """The amount of the tax."""
 
@@ -616,7 +722,9 @@ class Variant(Model):
     weight: "float | None" = absent()
     image_id: "int | None" = absent()
     position: int = absent()
+    """The place among the variants of the product, from 1 without gaps. Moving one shifts the others."""
     is_default: bool = absent()
+    """Whether shops preselect this variant. Exactly one variant of a product is the default."""
     track_inventory: bool = absent()
     allow_backorder: bool = absent()
     low_stock_threshold: "int | None" = absent()

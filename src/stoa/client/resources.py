@@ -29,6 +29,7 @@ class ProductsImports(ImportJobs):
         match_by: Literal["sku", "external_id", "id"] | None = None,
         on_error: Literal["continue", "abort"] | None = None,
         dry_run: bool | None = None,
+        unknown_columns: Literal["refuse", "ignore"] | None = None,
         missing: Literal["ignore", "archive"] | None = None,
         media_type: Literal["application/x-ndjson", "text/csv", "application/json"] | None = None,
         wait_s: float = 0.0,
@@ -56,6 +57,7 @@ class ProductsImports(ImportJobs):
                     "match_by": match_by,
                     "on_error": on_error,
                     "dry_run": dry_run,
+                    "unknown_columns": unknown_columns,
                     "missing": missing,
                 },
                 upload=upload,
@@ -651,17 +653,22 @@ class Orders(Resource):
         idempotency_key: str | None = None,
         **body: Unpack[inputs.StatusChange],
     ) -> models.Order:
-        """Change the status of an order, its payment, or both.
+        """Change the status of an order, ship it, refund it, or several of these.
 
         Stock follows the status: it is reserved from `pending` on, leaves `on_hand` when shipped or completed,
         is released when cancelled, and returns to `on_hand` when returned unless `restock` is false. With
         `line_items`, only a part is shipped or returned, and the status changes when the rest follows. Shipped
         units can be returned with `line_items` in any status; an order that is processing or cancelled keeps
-        its status. `partially_refunded` requires `amount_refunded`, the sum of all refunds. If the order
-        already has the status, nothing changes: 200, no new version, no event.
+        its status. If the order already has the status, nothing changes: 200, no new version, no event. Each
+        request that ships units adds one entry to `fulfillments`. With `fulfillment_id`, `tracking` replaces
+        the tracking of that fulfillment, and the status `delivered` marks only that one; the order is delivered
+        when all are. `refund` adds an entry to `refunds`, and `payment_status` follows from it. So does the
+        older form: `refunded`, or `partially_refunded` with `amount_refunded`, the sum of all refunds. Send an
+        `Idempotency-Key` with a refund or a partial shipment: without one, a repeated request is a second
+        refund or shipment.
 
         Requires the scope `orders:write`. Raises IllegalTransition, InsufficientStock, OrderNotPaid,
-        VersionConflict.
+        RefundExceedsPayment, VersionConflict.
         """
         return self._connection.one(
             models.Order,
@@ -685,9 +692,9 @@ class Orders(Resource):
         """Copy an order into a new one.
 
         Copies line items, customer, contact, addresses, methods, amounts, note, tags and metadata, but not
-        payment, tracking, comments and external id. With `reprice`, line items take the current prices, and
-        discounts and taxes, which belong to the old prices, are not copied; a custom line item keeps its price.
-        Line items whose variant was deleted are listed in `meta.skipped_line_items`.
+        payments, refunds, fulfillments, tracking, comments and external id. With `reprice`, line items take the
+        current prices, and discounts and taxes, which belong to the old prices, are not copied; a custom line
+        item keeps its price. Line items whose variant was deleted are listed in `meta.skipped_line_items`.
 
         Requires the scope `orders:write`. Raises InsufficientStock, VersionConflict.
         """
@@ -795,6 +802,7 @@ class CustomersImports(ImportJobs):
         match_by: Literal["email", "phone", "external_id", "id"] | None = None,
         on_error: Literal["continue", "abort"] | None = None,
         dry_run: bool | None = None,
+        unknown_columns: Literal["refuse", "ignore"] | None = None,
         media_type: Literal["application/x-ndjson", "text/csv", "application/json"] | None = None,
         wait_s: float = 0.0,
         idempotency_key: str | None = None,
@@ -814,7 +822,14 @@ class CustomersImports(ImportJobs):
                 models.Import,
                 "POST",
                 "/customers/imports",
-                query={"fields": fields, "mode": mode, "match_by": match_by, "on_error": on_error, "dry_run": dry_run},
+                query={
+                    "fields": fields,
+                    "mode": mode,
+                    "match_by": match_by,
+                    "on_error": on_error,
+                    "dry_run": dry_run,
+                    "unknown_columns": unknown_columns,
+                },
                 upload=upload,
                 idempotency_key=idempotency_key,
                 wait_s=wait_s,
@@ -942,9 +957,9 @@ class Customers(Resource):
     ) -> None:
         """Erase a customer's personal data permanently.
 
-        Removes the name, email address, phone number, addresses, note, tags and metadata from every record,
-        including past events, import reports and stored responses. Orders keep their totals under a customer
-        without a name. Lists show a tombstone for 90 days. An erasure cannot be undone.
+        Removes the name, email address, phone number, addresses, consents, note, tags and metadata from every
+        record, including past events, import reports and stored responses. Orders keep their totals under a
+        customer without a name. Lists show a tombstone for 90 days. An erasure cannot be undone.
 
         Requires the scope `customers:erase`. Raises VersionConflict.
         """

@@ -109,6 +109,20 @@ CREATE TABLE accounts (
 );
 COMMENT ON TABLE accounts IS 'global';
 
+CREATE TABLE app_callbacks (
+    app_id                bigint NOT NULL,
+    endpoint_url          text,
+    return_urls           text[] DEFAULT '{}'::text[] NOT NULL,
+    sealed_secret         bytea NOT NULL,
+    sealed_old_secret     bytea,
+    old_secret_expires_at timestamptz,
+    created_at            timestamptz DEFAULT now() NOT NULL,
+    updated_at            timestamptz DEFAULT now() NOT NULL,
+    CONSTRAINT app_callbacks_pkey PRIMARY KEY (app_id),
+    CONSTRAINT app_callbacks_app_fkey FOREIGN KEY (app_id) REFERENCES apps(id) ON DELETE CASCADE
+);
+COMMENT ON TABLE app_callbacks IS 'global';
+
 CREATE TABLE app_listings (
     app_id       bigint NOT NULL,
     homepage     text NOT NULL,
@@ -187,6 +201,8 @@ CREATE TABLE customers (
     first_name    text,
     last_name     text,
     status        text NOT NULL,
+    email_consent text,
+    sms_consent   text,
     digits        smallint NOT NULL,
     orders_count  bigint DEFAULT 0 NOT NULL,
     total_spent   bigint DEFAULT 0 NOT NULL,
@@ -200,24 +216,29 @@ CREATE TABLE customers (
     tail          text GENERATED ALWAYS AS ((((((((',"orders_count":'::text || orders_count) || ',"total_spent":"'::text) || amount_text(total_spent, (digits)::integer)) || '","last_order_at":'::text) || COALESCE((('"'::text || rfc3339(last_order_at)) || '"'::text), 'null'::text)) || times_tail(created_at, updated_at, version)) || ',"deleted_at":null}'::text)) STORED,
     terms         tsvector NOT NULL,
     CONSTRAINT customers_pkey PRIMARY KEY (store_id, id),
+    CONSTRAINT customers_consent_check CHECK ((email_consent = ANY (ARRAY['subscribed'::text, 'unsubscribed'::text, 'pending'::text])) AND (sms_consent = ANY (ARRAY['subscribed'::text, 'unsubscribed'::text, 'pending'::text]))),
     CONSTRAINT customers_erased_check CHECK ((status = 'erased'::text) = (deleted_at IS NOT NULL)),
     CONSTRAINT customers_status_check CHECK (status = ANY (ARRAY['active'::text, 'disabled'::text, 'erased'::text]))
 ) WITH (fillfactor = 90, toast_tuple_target = 4080);
 ALTER TABLE customers
     ALTER COLUMN store_id SET (n_distinct = 1),
     ALTER COLUMN status SET (n_distinct = 3),
+    ALTER COLUMN email_consent SET (n_distinct = 3),
+    ALTER COLUMN sms_consent SET (n_distinct = 3),
     ALTER COLUMN head SET STORAGE MAIN,
     ALTER COLUMN head SET STATISTICS 0,
     ALTER COLUMN shown SET STATISTICS 0,
     ALTER COLUMN tail SET STATISTICS 0,
     ALTER COLUMN terms SET STATISTICS 0;
 CREATE INDEX customers_created_at_idx ON customers (store_id, created_at, id) WHERE (deleted_at IS NULL);
+CREATE INDEX customers_email_consent_idx ON customers (store_id, email_consent, id) WHERE ((deleted_at IS NULL) AND (email_consent IS NOT NULL));
 CREATE UNIQUE INDEX customers_email_key ON customers (store_id, email_key) WHERE (deleted_at IS NULL);
 CREATE UNIQUE INDEX customers_external_id_key ON customers (store_id, external_id) WHERE (deleted_at IS NULL);
 CREATE INDEX customers_last_name_idx ON customers (store_id, COALESCE(last_name, ''::text), id) WHERE (deleted_at IS NULL);
 CREATE INDEX customers_last_order_at_idx ON customers (store_id, COALESCE(last_order_at, '1970-01-01 00:00:00+00'::timestamp with time zone), id) WHERE (deleted_at IS NULL);
 CREATE INDEX customers_orders_count_idx ON customers (store_id, orders_count, id) WHERE (deleted_at IS NULL);
 CREATE UNIQUE INDEX customers_phone_key ON customers (store_id, phone) WHERE (deleted_at IS NULL);
+CREATE INDEX customers_sms_consent_idx ON customers (store_id, sms_consent, id) WHERE ((deleted_at IS NULL) AND (sms_consent IS NOT NULL));
 CREATE INDEX customers_status_idx ON customers (store_id, status, id);
 CREATE INDEX customers_terms_idx ON customers USING gin (terms);
 CREATE INDEX customers_total_spent_idx ON customers (store_id, total_spent, id) WHERE (deleted_at IS NULL);
@@ -277,6 +298,7 @@ CREATE TABLE events (
     request_id       text NOT NULL,
     created_at       timestamptz DEFAULT now() NOT NULL,
     audience         bigint,
+    parent_version   integer,
     CONSTRAINT events_pkey PRIMARY KEY (store_id, id, routed_on)
 ) PARTITION BY RANGE (routed_on);
 ALTER TABLE events
@@ -452,19 +474,20 @@ CREATE INDEX installation_requests_app_idx ON installation_requests (app_id);
 COMMENT ON TABLE installation_requests IS 'global';
 
 CREATE TABLE installations (
-    store_id    bigint NOT NULL,
-    app_id      bigint NOT NULL,
-    scopes      text[] NOT NULL,
-    rate_burst  integer,
-    rate_refill integer,
-    created_at  timestamptz DEFAULT now() NOT NULL,
-    updated_at  timestamptz DEFAULT now() NOT NULL,
+    store_id       bigint NOT NULL,
+    app_id         bigint NOT NULL,
+    scopes         text[] NOT NULL,
+    rate_burst     integer,
+    rate_refill    integer,
+    reinstalled_at timestamptz,
+    created_at     timestamptz DEFAULT now() NOT NULL,
+    updated_at     timestamptz DEFAULT now() NOT NULL,
     CONSTRAINT installations_pkey PRIMARY KEY (store_id, app_id),
     CONSTRAINT installations_app_fkey FOREIGN KEY (app_id) REFERENCES apps(id) ON DELETE CASCADE,
     CONSTRAINT installations_store_fkey FOREIGN KEY (store_id) REFERENCES stores(id) ON DELETE CASCADE,
     CONSTRAINT installations_rate_check CHECK (rate_burst > 0 AND rate_refill > 0)
 );
-CREATE INDEX installations_app_idx ON installations (app_id);
+CREATE INDEX installations_app_idx ON installations (app_id, store_id);
 COMMENT ON TABLE installations IS 'store';
 
 CREATE TABLE lanes (
@@ -604,6 +627,7 @@ ALTER TABLE orders
     ALTER COLUMN person SET STATISTICS 0,
     ALTER COLUMN tail SET STATISTICS 0,
     ALTER COLUMN terms SET STATISTICS 0;
+CREATE INDEX orders_created_at_idx ON orders (store_id, created_at, id);
 CREATE INDEX orders_customer_idx ON orders (store_id, customer_id, placed_at) WHERE (customer_id IS NOT NULL);
 CREATE INDEX orders_duplicate_of_idx ON orders (store_id, duplicate_of) WHERE (duplicate_of IS NOT NULL);
 CREATE INDEX orders_email_idx ON orders (store_id, email, placed_at) WHERE (email IS NOT NULL);
@@ -727,6 +751,18 @@ CREATE TABLE redeliveries (
 CREATE INDEX redeliveries_due_idx ON redeliveries (due_at) WHERE (finished_at IS NULL);
 COMMENT ON TABLE redeliveries IS 'store';
 
+CREATE TABLE removed_installations (
+    store_id     bigint NOT NULL,
+    app_id       bigint NOT NULL,
+    installed_at timestamptz NOT NULL,
+    removed_at   timestamptz DEFAULT now() NOT NULL,
+    CONSTRAINT removed_installations_pkey PRIMARY KEY (store_id, app_id),
+    CONSTRAINT removed_installations_app_fkey FOREIGN KEY (app_id) REFERENCES apps(id) ON DELETE CASCADE,
+    CONSTRAINT removed_installations_store_fkey FOREIGN KEY (store_id) REFERENCES stores(id) ON DELETE CASCADE
+);
+CREATE INDEX removed_installations_app_idx ON removed_installations (app_id, store_id);
+COMMENT ON TABLE removed_installations IS 'store';
+
 CREATE TABLE row_counts (
     store_id bigint NOT NULL,
     resource text NOT NULL,
@@ -797,6 +833,8 @@ CREATE TABLE stores (
     name               text NOT NULL,
     currency           text NOT NULL,
     status             text DEFAULT 'active'::text NOT NULL,
+    timezone           text DEFAULT 'UTC'::text NOT NULL,
+    locale             text DEFAULT 'en-US'::text NOT NULL,
     created_at         timestamptz DEFAULT now() NOT NULL,
     updated_at         timestamptz DEFAULT now() NOT NULL,
     prices_include_tax boolean DEFAULT false NOT NULL,
@@ -894,6 +932,7 @@ CREATE TABLE webhooks (
     store_id              bigint NOT NULL,
     id                    bigint DEFAULT nextval('webhook_ids'::regclass) NOT NULL,
     app_id                bigint NOT NULL,
+    of_app                boolean DEFAULT false NOT NULL,
     name                  text DEFAULT ''::text NOT NULL,
     url                   text,
     events                text[] NOT NULL,
@@ -925,6 +964,7 @@ CREATE TABLE webhooks (
     CONSTRAINT webhooks_status_check CHECK (status = ANY (ARRAY['active'::text, 'paused'::text, 'disabled'::text]))
 );
 CREATE INDEX webhooks_ended_idx ON webhooks (ended_at) WHERE (ended_at IS NOT NULL);
+CREATE INDEX webhooks_of_app_idx ON webhooks (app_id, store_id) WHERE (of_app AND (ended_at IS NULL));
 CREATE UNIQUE INDEX webhooks_same_key ON webhooks (store_id, app_id, same_key) WHERE (ended_at IS NULL);
 COMMENT ON TABLE webhooks IS 'store';
 
@@ -977,6 +1017,7 @@ CREATE VIEW subscriptions AS
     w.skip_own,
     w.ordering = 'resource'::text AS ordered,
     i.scopes AS granted_scopes,
+    w.of_app,
     w.url,
     w.payload,
     w.fields,
@@ -991,7 +1032,12 @@ CREATE VIEW subscriptions AS
     w.rate_per_s,
     w.skip_before,
     w.ended_at IS NOT NULL AS ended,
-    a.status <> 'active'::text OR s.status <> 'active'::text AS suspended
+    a.status <> 'active'::text OR s.status <> 'active'::text AS suspended,
+    s.handle AS store_handle,
+    s.name AS store_name,
+    s.currency,
+    s.timezone,
+    s.locale
    FROM webhooks w
      JOIN apps a ON a.id = w.app_id
      JOIN stores s ON s.id = w.store_id
