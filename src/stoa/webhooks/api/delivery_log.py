@@ -6,7 +6,6 @@ from typing import Any, cast
 
 import msgspec
 
-from stoa.events.outbox import Event as EventType
 from stoa.rest.batch import TooManyItems
 from stoa.rest.endpoint import Accepted, One, Page, Routes
 from stoa.rest.lists import ListQuery, list_page
