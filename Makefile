@@ -68,8 +68,9 @@ test: $(VENV)/.dev ## run the whole test suite in parallel
 test-failed: $(VENV)/.dev ## run only the tests that failed in the last run, one after another
 	@$(BIN)/python -m pytest --last-failed --last-failed-no-failures none $(ARGS)
 
-deep: $(VENV)/.dev ## run the property tests with twenty times as many examples; takes 15 minutes
+deep: $(VENV)/.dev ## run the property tests with twenty times as many examples, and a large race for stock; takes 15 minutes
 	@$(BIN)/python -m pytest tests/property -n $(JOBS) --dist worksteal --hypothesis-profile=deep --timeout 3600 $(ARGS)
+	@LOCATION_BUYERS=2000 LOCATION_UNITS=500 $(BIN)/python -m pytest tests/orders/test_location_races.py -n 0 -s --timeout 600
 
 fuzz: $(VENV)/fuzz/.done ## fuzz the whole API with schemathesis; SEEDS= and CASES= limit the run
 	@$(BIN)/python -m tests.fuzz $(if $(SEEDS),--seeds $(SEEDS)) $(if $(CASES),--cases $(CASES))

@@ -34,7 +34,7 @@ from stoa.settings import Settings, load
 BASELINE = Path(__file__).parent / "baseline"
 HTTP_ROWS = ("listing", "listing-same", "one", "listing-250", "deep", "token", "installations")
 TRADE_ROWS = ("orders", "customers")
-WRITE_ROWS = ("create-product", "adjust", "create-order", "unasked-order", "hot-order")
+WRITE_ROWS = ("create-product", "adjust", "create-order", "create-order-locations", "unasked-order", "hot-order")
 MILLION_ROWS = ("million-first", "million-deep")
 ALL = (*HTTP_ROWS, *TRADE_ROWS, *WRITE_ROWS, "demo")
 WARM_UP_S = 2.0
@@ -78,6 +78,7 @@ class Prepared(msgspec.Struct, frozen=True):
     """A loaded database."""
 
     large: Loaded
+    places: Loaded
     million: Loaded | None
     trade: trade.Trade
     app: NewSecret
@@ -95,6 +96,8 @@ async def prepare(settings: Settings, plan: Plan, console: Console) -> Prepared:
         business = await trade.load(db, settings, large, app, million=plan.million_orders)
         for file in ("schema.sql", "trade.sql"):
             await db.execute(f"BEGIN; {(BASELINE / file).read_text()} COMMIT")
+        places = await catalog.load_places(db, large, writes.ENDLESS)
+        await register(settings, places.handle, app)
         huge = await catalog.load_million(db, large) if plan.million else None
         if huge:
             await register(settings, huge.handle, app)
@@ -104,7 +107,7 @@ async def prepare(settings: Settings, plan: Plan, console: Console) -> Prepared:
         postgres: str = (await db.fetch("SHOW server_version"))[0][0]
     finally:
         await db.close()
-    return Prepared(large, huge, business, app, postgres)
+    return Prepared(large, places, huge, business, app, postgres)
 
 
 async def register(settings: Settings, handle: str, known: NewSecret | None = None) -> NewSecret:
@@ -184,7 +187,8 @@ class Running(msgspec.Struct, frozen=True):
         return measures.of_trade(self.prepared.large, self.prepared.trade, self.access, baseline=baseline)
 
     def writes(self, *, baseline: bool) -> list[Measure]:
-        return asyncio.run(writes.of_store(self.settings, self.prepared.large, self.access, baseline=baseline))
+        large, places = self.prepared.large, self.prepared.places
+        return asyncio.run(writes.of_store(self.settings, large, places, self.access, baseline=baseline))
 
 
 @contextmanager

@@ -188,6 +188,50 @@ def _rows(random_: random.Random, store: Store, ids: range) -> Iterator[tuple[Se
         yield columns, members
 
 
+PLACES = ("east", "north", "south", "west")  # besides the default location, and before it
+_COPIED = ", ".join(f"{name}" for name in _PRODUCT_COLUMNS[2:])
+_COPIED_VARIANTS = ", ".join(_VARIANT_COLUMNS[5:])
+
+
+async def load_places(db: Connection, large: Loaded, units: int) -> Loaded:
+    """Add a copy of the large store whose stock is at five locations."""
+    store = await _add_store(db, "places")
+    shift = (await db.fetch("SELECT max(id) FROM products"))[0][0]
+    await db.execute(
+        f"""INSERT INTO products (store_id, id, {_COPIED}) SELECT $1::bigint, id + $2::bigint, {_COPIED}
+              FROM products WHERE store_id = $3""",
+        store.id,
+        shift,
+        large.store_id,
+    )
+    await db.execute(
+        f"""INSERT INTO variants (store_id, id, product_id, position, sku, {_COPIED_VARIANTS}, other_on_hand)
+            SELECT $1::bigint, id + 10 * $2::bigint, product_id + $2, position, 'SKU-' || product_id + $2 || '-' || position,
+                   {_COPIED_VARIANTS.replace("on_hand", "5 * $4::bigint")}, 4 * $4
+              FROM variants WHERE store_id = $3""",
+        store.id,
+        shift,
+        large.store_id,
+        units,
+    )
+    await db.execute(
+        """INSERT INTO locations (store_id, code, name, priority)
+           SELECT $1::bigint, code, code, n FROM unnest($2::text[]) WITH ORDINALITY AS t (code, n)""",
+        store.id,
+        [*PLACES, "default"],
+    )
+    await db.execute(
+        """INSERT INTO stock_levels (store_id, variant_id, location, on_hand, reserved)
+           SELECT store_id, id, code, $3::bigint, 0 FROM variants, unnest($2::text[]) AS t (code) WHERE store_id = $1""",
+        store.id,
+        list(PLACES),
+        units,
+    )
+    await db.execute(f"SELECT setval('product_ids', {2 * shift}), setval('variant_ids', {20 * shift})")
+    await _count(db, store.id, large.products)
+    return Loaded(store.id, store.handle, large.first_id + shift, large.last_id + shift)
+
+
 # Copies of the large store's products, made in the database, so that pages of both stores have the same size.
 # They get few terms: no measured page reads them, and indexing them would take most of the time.
 _MULTIPLY = f"""

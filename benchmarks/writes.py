@@ -49,8 +49,10 @@ NEW_ORDER: dict[str, Any] = {
 }
 
 
-async def of_store(settings: Settings, store: Loaded, access: Access, *, baseline: bool = True) -> list[Measure]:
-    """The rows that write to the store; each transaction is durable before its response."""
+async def of_store(
+    settings: Settings, store: Loaded, places: Loaded, access: Access, *, baseline: bool = True
+) -> list[Measure]:
+    """The rows that write to the store, and to the one with several locations; each transaction is durable before its response."""
     db = await connect(settings.database_url, statement_timeout_ms=0)
     try:
         await _check_durability(db)
@@ -72,6 +74,7 @@ async def of_store(settings: Settings, store: Loaded, access: Access, *, baselin
         "line_items": [{"sku": f"SKU-{store.last_id}-1", "quantity": 1}],
     }
     hot = post(store, access, "/orders", same, "hot")
+    placed = post(places, access, "/orders", NEW_ORDER)
     return [
         Measure(
             "create-product",
@@ -95,6 +98,13 @@ async def of_store(settings: Settings, store: Loaded, access: Access, *, baselin
             as_transaction(await record(settings, order), *_chosen(store)),
             baseline=order if baseline else None,
             wanted=Wanted(of_limit=0.5, of_baseline=8, like="unasked-order", of_like=0.85),
+        ),
+        Measure(
+            "create-order-locations",
+            "the same in a store with stock at five locations",
+            placed,
+            as_transaction(await record(settings, placed), *_chosen(places)),
+            wanted=Wanted(like="create-order", of_like=0.7),
         ),
         Measure(
             "unasked-order",

@@ -31,6 +31,7 @@ from stoa.db.embedded import DataFolderInUse, EmbeddedPostgres, EmbeddedPostgres
 from stoa.db.errors import PostgresError, Unavailable
 from stoa.db.pool import Database
 from stoa.imports.commands import COMMANDS as IMPORT_COMMANDS
+from stoa.inventory.location_commands import COMMANDS as LOCATION_COMMANDS
 from stoa.settings import Settings, WrongSetting
 from stoa.supervisor import WorkerFailed
 from stoa.webhooks.app_commands import APP_COMMANDS
@@ -94,6 +95,7 @@ def cli(context: click.Context) -> None:
 
 for command in (
     *COMMANDS,
+    *LOCATION_COMMANDS,
     *ACCOUNT_COMMANDS,
     *IMPORT_COMMANDS,
     *WORKER_COMMANDS,

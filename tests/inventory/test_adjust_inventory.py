@@ -39,6 +39,7 @@ async def test_the_result_of_each_item_is_its_ledger_entry(shelves: Shelves) -> 
         "variant_id": shelves.variants["SOCK-S"],
         "sku": "SOCK-S",
         "kind": "set",
+        "location": "default",
         "delta_on_hand": -2,
         "delta_reserved": 0,
         "on_hand_after": 8,

@@ -13,6 +13,7 @@ from stoa.imports.contract import NDJSON, Options
 from stoa.imports.importable import Task
 from stoa.imports.jobs import new_import_id, start_import
 from stoa.imports.products import PRODUCTS
+from stoa.inventory.locations import add_location
 from stoa.orders.bodies import NewOrder
 from stoa.orders.endpoints import create_order
 from stoa.products.bodies import NewProduct
@@ -28,6 +29,7 @@ TILL = NamedOperator("Till")
 async def create_store_data(by: Operator, handle: str) -> dict[str, Any]:
     """Create one of each in a store; return their path parameters."""
     store = await STORE_BY_HANDLE.one(by.db, handle)
+    await add_location(by, handle, "cellar", "Cellar")
     shirt = new_product(convert(SHIRT, NewProduct, digits=store.digits), store)
     order = {
         "customer": {"email": PERSON["email"], "first_name": "Ada", "last_name": "Byron"},
@@ -50,4 +52,5 @@ async def create_store_data(by: Operator, handle: str) -> dict[str, Any]:
         "order_id": placed["id"],
         "customer_id": placed["customer_id"],
         "import_id": job.id,
+        "location_code": "cellar",
     }

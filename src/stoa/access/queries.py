@@ -17,12 +17,13 @@ _MAINTENANCE = "maintenance covers all stores"
 
 STORE_BY_HANDLE = Query(
     Store,
-    "SELECT id, handle, name, currency, status, prices_include_tax, timezone, locale FROM stores WHERE handle = $1",
+    """SELECT id, handle, name, currency, status, prices_include_tax, timezone, locale, locations
+         FROM stores WHERE handle = $1""",
     unbound=_ADDRESS,
 )
 STORE_BY_HOST = Query(
     Store,
-    """SELECT s.id, s.handle, s.name, s.currency, s.status, s.prices_include_tax, s.timezone, s.locale
+    """SELECT s.id, s.handle, s.name, s.currency, s.status, s.prices_include_tax, s.timezone, s.locale, s.locations
          FROM store_hosts h JOIN stores s ON s.id = h.store_id WHERE h.host = $1""",
     unbound=_ADDRESS,
 )
@@ -226,6 +227,9 @@ CREATE_STORE = Query(
     """INSERT INTO stores (handle, name, currency, prices_include_tax, timezone, locale)
        VALUES ($1, $2, $3, $4, $5, $6) RETURNING id""",
     unbound=_OPERATOR,
+)
+ADD_DEFAULT_LOCATION = Command(
+    "INSERT INTO locations (store_id, code, name, priority) VALUES ($1, 'default', 'Default', 0)"
 )
 ADD_HOSTS = Command(
     "INSERT INTO store_hosts (store_id, host) SELECT $1, unnest($2::text[])",

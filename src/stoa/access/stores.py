@@ -21,6 +21,7 @@ from stoa.access.contract import (
 )
 from stoa.access.operator import Operator, check_name, find_store
 from stoa.access.queries import (
+    ADD_DEFAULT_LOCATION,
     ADD_HOSTS,
     CREATE_STORE,
     LIST_STORES,
@@ -61,6 +62,7 @@ async def create_store(
     try:
         async with by.db.transaction() as db:
             store_id = await CREATE_STORE.one(db, handle, name, currency, prices_include_tax, timezone, locale)
+            await ADD_DEFAULT_LOCATION.run(db, store_id)
             await ADD_HOSTS.run(db, store_id, custom_hosts)
             details = {"currency": currency, "hosts": custom_hosts, "prices_include_tax": prices_include_tax}
             await by.record(db, store_id, "store.created", f"store:{handle}", **details)

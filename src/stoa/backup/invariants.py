@@ -29,9 +29,29 @@ STOCK = Query(
         WHERE (v.on_hand, v.reserved) <> (coalesce(m.on_hand, 0), coalesce(m.reserved, 0))""",
     unbound=_EVERY_STORE,
 )
+LEVELS = Query(
+    int,
+    """SELECT count(*) FROM variants v LEFT JOIN (
+           SELECT store_id, variant_id, sum(on_hand) AS on_hand, sum(reserved) AS reserved
+             FROM stock_levels GROUP BY store_id, variant_id) s ON s.store_id = v.store_id AND s.variant_id = v.id
+        WHERE (v.other_on_hand, v.other_reserved) <> (coalesce(s.on_hand, 0), coalesce(s.reserved, 0))""",
+    unbound=_EVERY_STORE,
+)
+# The default location has no levels of its own: what holds for the variant and for all others holds for it.
+LOCATIONS = Query(
+    int,
+    """SELECT count(*) FROM stock_levels s FULL JOIN (
+           SELECT store_id, variant_id, location, sum(delta_on_hand) AS on_hand, sum(delta_reserved) AS reserved
+             FROM stock_movements WHERE location <> 'default' GROUP BY store_id, variant_id, location) m
+           USING (store_id, variant_id, location)
+        WHERE (coalesce(s.on_hand, 0), coalesce(s.reserved, 0)) <> (coalesce(m.on_hand, 0), coalesce(m.reserved, 0))""",
+    unbound=_EVERY_STORE,
+)
 OVERSOLD = Query(
     int,
-    "SELECT count(*) FROM variants WHERE track_inventory AND NOT allow_backorder AND reserved > on_hand",
+    """SELECT (SELECT count(*) FROM variants
+                WHERE track_inventory AND NOT allow_backorder AND reserved - other_reserved > on_hand - other_on_hand)
+            + (SELECT count(*) FROM stock_levels WHERE reserved > on_hand)""",
     unbound=_EVERY_STORE,
 )
 RESERVED = Query(
@@ -84,7 +104,9 @@ CHAINS = Query(int, "SELECT DISTINCT store_id FROM audit_entries ORDER BY 1", un
 _COUNTED = {
     "totals equal the number of rows": TOTALS,
     "the stock ledger adds up to the stock levels": STOCK,
-    "nothing is oversold": OVERSOLD,
+    "the stock of other locations adds up": LEVELS,
+    "the stock ledger adds up to the levels of each location": LOCATIONS,
+    "nothing is oversold at any location": OVERSOLD,
     "reserved stock equals the open quantity of orders": RESERVED,
     "every line item belongs to an order": LINES,
     "the totals of orders add up": SUMS,

@@ -12,7 +12,9 @@ from stoa.customers.rules import new_customer
 from stoa.customers.save import save as save_customers
 from stoa.db.query import Executor
 from stoa.demo.sales import sell
-from stoa.events.outbox import Cause
+from stoa.events.outbox import Actor, Cause
+from stoa.inventory.locations import add_location
+from stoa.inventory.queries import Move, move_stock
 from stoa.products.bodies import NewProduct
 from stoa.products.rules import new_product
 from stoa.products.save import Booking, save
@@ -27,6 +29,14 @@ class NewStore(msgspec.Struct):
     timezone: str
     locale: str
     prices_include_tax: bool = False
+
+
+class NewLocation(msgspec.Struct):
+    code: str
+    name: str
+    address: str
+    priority: int
+    stock: dict[str, int]  # the units that it holds, by SKU
 
 
 async def create_sample_store(operator: Operator, catalog: str) -> None:
@@ -57,8 +67,22 @@ async def fill(operator: Operator, handle: str, catalog: str) -> None:
         await save(db, store.id, [new_product(product, store) for product in products], cause, booking)
         if "people" in document:
             await _add_customers(db, store, document["people"], operator.request_id)
+    for location in msgspec.convert(document.get("locations", []), list[NewLocation]):
+        await _open_location(operator, store, location)
     if "orders" in document:
         await sell(operator, store, document["orders"])
+
+
+async def _open_location(operator: Operator, store: Store, new: NewLocation) -> None:
+    """Add a location and move stock to it from the default one."""
+    await add_location(operator, store.handle, new.code, new.name, new.address, new.priority)
+    moves = [
+        Move(sku=sku, kind="transfer", to_location=new.code, on_hand=units, reason="other", reference="opening stock")
+        for sku, units in new.stock.items()
+    ]
+    async with operator.db.transaction() as db:
+        actor, request_id = Actor("operator"), operator.request_id
+        await move_stock(db, store.id, moves, atomic=True, actor=actor, request_id=request_id)
 
 
 async def _add_customers(db: Executor, store: Store, people: str, request_id: str) -> None:

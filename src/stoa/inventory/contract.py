@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Annotated, Literal, get_args
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from stoa.events.outbox import Actor
 from stoa.products.contract import Quantity, Sku, Stock
@@ -14,10 +14,32 @@ from stoa.rest.filters import Choices, Flag, Ids, Moment, MomentRange, Text, Tex
 from stoa.rest.lists import ListOf
 from stoa.rest.problems import Refusal
 
-Kind = Literal["set", "adjust", "reserve", "release", "commit", "restock", "import"]
+Kind = Literal["set", "adjust", "transfer", "reserve", "release", "commit", "restock", "import"]
 Reason = Literal["restock", "correction", "stocktake", "damaged", "lost", "return", "sync", "order", "other"]
 VariantId = Annotated[int, Meta(ge=1, le=10**18 - 1)]
+LocationCode = Annotated[str, Meta(min_length=1, max_length=32)]
 MOST_ITEMS = 500
+
+
+class Location(msgspec.Struct):
+    """A place that holds stock of the store, such as a warehouse or a shop."""
+
+    code: Annotated[str, Meta(description="Identifies the location in requests; never changes.")]
+    name: Annotated[str, Meta(description="The name for people.")]
+    address: Annotated[
+        str | None, Meta(description="The postal address as free text; null if the store has not set it.")
+    ]
+    priority: Annotated[int, Meta(description="Orders reserve stock at the location with the lowest number first.")]
+    active: Annotated[bool, Meta(description="Whether the location can hold stock. An inactive location holds none.")]
+
+
+class LocationLevel(msgspec.Struct):
+    """The stock level of a variant at one location."""
+
+    code: Annotated[str, Meta(description="The code of the location.")]
+    on_hand: Annotated[int, Meta(description="Units at the location.")]
+    reserved: Annotated[int, Meta(description="Units at the location that are reserved for orders.")]
+    available: Annotated[int, Meta(description="`on_hand` minus `reserved`.")]
 
 
 class StockLevel(msgspec.Struct):
@@ -29,9 +51,16 @@ class StockLevel(msgspec.Struct):
     track_inventory: bool
     allow_backorder: bool
     low_stock_threshold: int | None
-    stock: Stock
+    stock: Annotated[Stock, Meta(description="The sum over all locations.")]
     updated_at: datetime
     version: int
+    locations: Annotated[
+        list[LocationLevel] | UnsetType,
+        Meta(
+            description="The level at each location that holds units, in the order of their priority, and at `default`. "
+            "Only with `include=locations`."
+        ),
+    ] = UNSET
 
 
 class LedgerEntry(msgspec.Struct):
@@ -41,10 +70,11 @@ class LedgerEntry(msgspec.Struct):
     variant_id: int
     sku: str | None
     kind: Kind
+    location: Annotated[str, Meta(description="The code of the location whose level changed.")]
     delta_on_hand: int
     delta_reserved: int
-    on_hand_after: int
-    reserved_after: int
+    on_hand_after: Annotated[int, Meta(description="Units of the variant at all locations after the change.")]
+    reserved_after: Annotated[int, Meta(description="Reserved units at all locations after the change.")]
     reason: Reason
     reference: str | None
     order_id: int | None
@@ -54,12 +84,20 @@ class LedgerEntry(msgspec.Struct):
 
 
 class Adjustment(msgspec.Struct, forbid_unknown_fields=True):
-    """A new level (`set`) or a difference (`adjust`) for one variant, named by its id or its SKU."""
+    """A new level (`set`), a difference (`adjust`) or a move to another location (`transfer`) for one variant, named by its id or its SKU."""
 
     quantity: Quantity
     variant_id: VariantId | None = None
     sku: Sku | None = None
-    op: Literal["set", "adjust"] = "adjust"
+    op: Literal["set", "adjust", "transfer"] = "adjust"
+    location: Annotated[
+        LocationCode | None,
+        Meta(description="The code of the location whose stock changes. The default is `default`."),
+    ] = None
+    to_location: Annotated[
+        LocationCode | None,
+        Meta(description="With `transfer`, and only then: the code of the location to which the units move."),
+    ] = None
     compare_quantity: Quantity | None = None
     reason: Reason | None = None
     reference: Short | None = None
@@ -97,10 +135,19 @@ INVENTORY = ListOf(
         "in_stock": Flag(
             description="Whether the variant can be bought now: not tracked, open to backorders, or available."
         ),
+        "location": Text(description="Variants with units at the location with this code.", longest=32),
         "updated_since": Moment(description="Variants changed at or after this time, in stock or in any other field."),
     },
     sorts={"id": int, "updated_at": datetime},
+    includes=("locations",),
     deletable=True,
+    meta={
+        "locations": {
+            "type": "array",
+            "description": "The locations of the store, in the order of their priority.",
+            "items": msgspec.json.schema_components([Location])[1]["Location"],
+        }
+    },
 )
 
 LEDGER = ListOf(
@@ -112,6 +159,7 @@ LEDGER = ListOf(
         "reason": Choices(values=get_args(Reason), description="One or more of these reasons."),
         "reference": Text(description="Entries with exactly this reference."),
         "order_id": Ids(description="Entries that these orders caused."),
+        "location": Text(description="Entries of the location with this code.", longest=32),
         "created_at": MomentRange(description="The time of the entry, or a time range."),
         "updated_since": Moment(description="Entries at or after this time. An entry never changes."),
     },

@@ -1,5 +1,7 @@
 """The handlers of stock levels, adjustments and the ledger."""
 
+from collections.abc import Sequence
+
 import msgspec
 
 from stoa.events.outbox import Actor
@@ -21,7 +23,7 @@ from stoa.rest.batch import Batch, BatchFailed, ItemResult, TooManyItems, done, 
 from stoa.rest.endpoint import Page, Routes
 from stoa.rest.lists import ListQuery, list_page
 from stoa.rest.problems import Fault, Refusal, ValidationFailed
-from stoa.rest.request import Call
+from stoa.rest.request import DEFAULT_LOCATION, Call
 
 routes = Routes("Products")
 
@@ -31,9 +33,14 @@ async def list_inventory(call: Call, query: ListQuery) -> Page[StockLevel]:
     """List stock levels.
 
     Returns one level for each variant of the store, sorted by variant id by default. `available` is `on_hand` minus
-    `reserved`. To keep a copy in sync, poll with `updated_since` and `include_deleted=true`.
+    `reserved`. `stock` is the sum over all locations; `include=locations` adds the level at each. `meta.locations` lists the
+    locations of the store. To keep a copy in sync, poll with `updated_since` and `include_deleted=true`.
     """
-    return await list_page(call.db, call.store_id, queries.INVENTORY, query)
+    page = await list_page(call.db, call.store_id, queries.INVENTORY, query)
+    if call.include and page.docs:
+        page.docs = await _with_locations(call, page.docs, page.ids)
+    page.extra_meta = {"locations": msgspec.Raw(call.store.locations)}
+    return page
 
 
 @routes.post(
@@ -43,11 +50,13 @@ async def list_inventory(call: Call, query: ListQuery) -> Page[StockLevel]:
     example=ADJUSTMENTS,
 )
 async def adjust_inventory(call: Call, body: Adjustments) -> Batch[LedgerEntry]:
-    """Set or adjust stock.
+    """Set, adjust or transfer stock.
 
-    Applies up to 500 items in the given order; several items can name the same variant. `set` replaces the stock on hand,
-    `adjust` adds to it or subtracts from it. With `compare_quantity`, an item applies only if exactly that quantity is on
-    hand. Available stock never falls below 0, unless the variant allows backorders or is not tracked. The result of each
+    Applies up to 500 items in the given order; several items can name the same variant. `set` replaces the stock on hand at a
+    location, `adjust` adds to it or subtracts from it, and `transfer` moves available units to `to_location`. With
+    `compare_quantity`, an item applies only if exactly that quantity is on hand at the location. Available stock never falls
+    below 0 at any location, except at `default` if the variant allows backorders or is not tracked. A transfer writes two
+    ledger entries, of which the result contains the first. The result of each
     item contains its ledger entry; an item that changes nothing is `unchanged` and has none. With `mode: atomic` (the
     default) one failed item means that no item is applied; with `mode: independent` each item is applied by itself, and
     the status is 207 if any failed.
@@ -55,7 +64,7 @@ async def adjust_inventory(call: Call, body: Adjustments) -> Batch[LedgerEntry]:
     refusals: dict[int, Refusal] = {}
     items: dict[int, Adjustment] = {}
     for index, item in numbered(body.items, call.refused_items, MOST_ITEMS):
-        refusal = item if isinstance(item, Refusal) else _misnamed(item)
+        refusal = item if isinstance(item, Refusal) else _contradiction(item)
         if refusal is not None:
             refusals[index] = refusal
         elif not isinstance(item, Refusal):
@@ -92,14 +101,34 @@ async def list_inventory_adjustments(call: Call, query: ListQuery) -> Page[Ledge
     return await list_page(call.db, call.store_id, queries.LEDGER, query)
 
 
-def _misnamed(item: Adjustment) -> Refusal | None:
-    """The refusal of an item that does not name its variant by exactly one key."""
-    if (item.variant_id is None) != (item.sku is None):
-        return None
-    fault = Fault("/variant_id", "required", "is required unless sku is given")
-    if item.sku is not None:
-        fault = Fault("/sku", "invalid_format", "specify either variant_id or sku, not both")
-    return ValidationFailed("The item must name one variant.", faults=[fault])
+async def _with_locations(call: Call, docs: list[bytes], ids: Sequence[int]) -> list[bytes]:
+    """Add the level at each location to the documents, with one statement for the whole page."""
+    levels = {row.variant_id: row.docs for row in await queries.LEVELS_OF.all(call.db, call.store_id, ids)}
+    # A document without levels is a tombstone.
+    return [
+        b'%b,"locations":[%b]}' % (doc[:-1], levels[variant_id]) if variant_id in levels else doc
+        for doc, variant_id in zip(docs, ids, strict=True)
+    ]
+
+
+def _contradiction(item: Adjustment) -> Refusal | None:
+    """The refusal of an item that does not name its variant by exactly one key, or whose fields do not fit its `op`."""
+    faults: list[Fault] = []
+    if item.variant_id is None and item.sku is None:
+        faults.append(Fault("/variant_id", "required", "is required unless sku is given"))
+    elif item.variant_id is not None and item.sku is not None:
+        faults.append(Fault("/sku", "invalid_format", "specify either variant_id or sku, not both"))
+    if item.op != "transfer":
+        if item.to_location is not None:
+            faults.append(Fault("/to_location", "invalid_format", "must not be sent unless op is transfer"))
+    elif item.to_location is None:
+        faults.append(Fault("/to_location", "required", "is required if op is transfer"))
+    else:
+        if item.to_location == (item.location or DEFAULT_LOCATION):
+            faults.append(Fault("/to_location", "invalid_format", "must be another location than location"))
+        if item.quantity < 1:
+            faults.append(Fault("/quantity", "out_of_range", "must be at least 1 if op is transfer"))
+    return ValidationFailed("The item is invalid.", faults=faults) if faults else None
 
 
 def _moved(index: int, moved: Moved) -> ItemResult[msgspec.Raw]:
@@ -111,6 +140,8 @@ def _move(item: Adjustment, body: Adjustments) -> Move:
         variant_id=item.variant_id,
         sku=item.sku,
         kind=item.op,
+        location=item.location,
+        to_location=item.to_location,
         absolute=item.op == "set",
         on_hand=item.quantity,
         expected=item.compare_quantity,
@@ -128,6 +159,10 @@ def _refusal(item: Adjustment, moved: Moved) -> Refusal | None:
         case "unknown":
             fault = Fault("/variant_id", "unknown_variant", "no variant of this store has this id")
             return ValidationFailed("The variant does not exist.", faults=[fault])
+        case "unknown_location":
+            return _unknown_location("/location")
+        case "unknown_target":
+            return _unknown_location("/to_location")
         case "stale":
             words = f"on_hand is {moved.on_hand}, not {item.compare_quantity}"
             fault = Fault("/compare_quantity", StaleQuantity.code, words, {"on_hand": moved.on_hand})
@@ -138,3 +173,8 @@ def _refusal(item: Adjustment, moved: Moved) -> Refusal | None:
             return InsufficientStock(f"{words}.", faults=[fault])
         case _:
             return None
+
+
+def _unknown_location(at: str) -> Refusal:
+    fault = Fault(at, "unknown_location", "no active location of this store has this code")
+    return ValidationFailed("The location does not exist or is inactive.", faults=[fault])

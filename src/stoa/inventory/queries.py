@@ -6,9 +6,9 @@ import msgspec
 
 from stoa.db.documents import TOMBSTONE
 from stoa.db.listing import Listing
-from stoa.db.query import Executor, InputRow, Query, json_rows
+from stoa.db.query import Command, Executor, InputRow, Query, json_rows
 from stoa.events.outbox import Actor
-from stoa.inventory.contract import Kind, Reason
+from stoa.inventory.contract import Kind, Location, Reason
 
 INVENTORY = Listing(
     table="variants",
@@ -25,13 +25,36 @@ INVENTORY = Listing(
         "sku": "sku = ANY({}::text[])",
         "low_stock": "coalesce(track_inventory AND on_hand - reserved <= low_stock_threshold, false) = {}",
         "in_stock": "(allow_backorder OR NOT track_inventory OR on_hand > reserved) = {}",
+        "location": """CASE {}::text WHEN 'default' THEN (on_hand, reserved) <> (other_on_hand, other_reserved)
+            ELSE id IN (SELECT variant_id FROM stock_levels WHERE store_id = $1 AND location = {}::text AND on_hand > 0) END""",
         "updated_since": "updated_at >= {}",
     },
 )
 
+
+class Levels(msgspec.Struct):
+    variant_id: int
+    docs: bytes
+
+
+# The levels of each variant at the locations that hold units of it, and at the default location.
+LEVELS_OF = Query(
+    Levels,
+    """SELECT t.id AS variant_id, convert_to(string_agg('{"code":"' || t.code || '","on_hand":' || t.on_hand
+              || ',"reserved":' || t.reserved || ',"available":' || t.on_hand - t.reserved || '}',
+              ',' ORDER BY coalesce(l.priority, 0), t.code), 'UTF8') AS docs
+         FROM (SELECT id, 'default' AS code, on_hand - other_on_hand AS on_hand, reserved - other_reserved AS reserved
+                 FROM variants WHERE store_id = $1 AND id = ANY($2::bigint[]) AND deleted_at IS NULL
+                UNION ALL
+               SELECT variant_id, location, on_hand, reserved
+                 FROM stock_levels WHERE store_id = $1 AND variant_id = ANY($2::bigint[]) AND on_hand > 0) t
+              LEFT JOIN locations l ON l.store_id = $1 AND l.code = t.code
+        GROUP BY t.id""",
+)
+
 LEDGER = Listing(
     table="stock_movements",
-    doc="""movement_document(id, variant_id, sku, kind, delta_on_hand, delta_reserved, on_hand_after, reserved_after,
+    doc="""movement_document(id, variant_id, sku, kind, location, delta_on_hand, delta_reserved, on_hand_after, reserved_after,
                              reason, reference, order_id, actor, request_id, created_at)""",
     sorts={"id": "id", "created_at": "created_at"},
     where={
@@ -42,6 +65,7 @@ LEDGER = Listing(
         "reason": "reason = ANY({}::text[])",
         "reference": "reference = {}",
         "order_id": "order_id = ANY({}::bigint[])",
+        "location": "location = {}",
         "created_at": "created_at = {}",
         "created_at[gte]": "created_at >= {}",
         "created_at[gt]": "created_at > {}",
@@ -60,6 +84,8 @@ class Move(InputRow, kw_only=True):
     variant_id: int | None = None
     sku: str | None = None
     kind: Kind
+    location: str | None = None  # the default location if None
+    to_location: str | None = None  # of a transfer, whose units are in on_hand
     absolute: bool = False  # whether on_hand is the new level; otherwise it is the difference
     on_hand: int = 0
     reserved: int = 0  # a difference
@@ -71,7 +97,7 @@ class Move(InputRow, kw_only=True):
 
 
 class Moved(msgspec.Struct):
-    """The result of a movement, and the variant's levels after it."""
+    """The result of a movement, and the variant's levels at its location after it."""
 
     outcome: str
     movement_id: int | None
@@ -94,3 +120,43 @@ async def move_stock(
 ) -> list[Moved]:
     """Move stock in the given order, with ledger rows and events, and return the result of each movement."""
     return await MOVE_STOCK.all(db, store_id, atomic, msgspec.json.encode(actor).decode(), request_id, json_rows(moves))
+
+
+# --- locations -------------------------------------------------------------------------------------------------------
+
+LOCATIONS = Query(
+    Location, "SELECT code, name, address, priority, active FROM locations WHERE store_id = $1 ORDER BY priority, code"
+)
+LOCK_LOCATIONS = Query(str, "SELECT code FROM locations WHERE store_id = $1 AND code = 'default' FOR NO KEY UPDATE")
+# Waits for every transaction that has put stock there: those hold a key share lock.
+LOCK_LOCATION = Query(str, "SELECT code FROM locations WHERE store_id = $1 AND code = $2 FOR UPDATE")
+ADD_LOCATION = Command(
+    "INSERT INTO locations (store_id, code, name, address, priority) VALUES ($1, $2, $3, $4, $5)",
+)
+CHANGE_LOCATION = Command(
+    """UPDATE locations SET name = $3, address = $4, priority = $5, updated_at = now()
+        WHERE store_id = $1 AND code = $2"""
+)
+ACTIVATE_LOCATION = Command(
+    "UPDATE locations SET active = $3, updated_at = now() WHERE store_id = $1 AND code = $2",
+)
+DROP_EMPTY_LEVELS = Command(
+    "DELETE FROM stock_levels WHERE store_id = $1 AND location = $2 AND on_hand = 0 AND reserved = 0"
+)
+
+
+class Held(msgspec.Struct):
+    on_hand: int
+    reserved: int
+
+
+# Units of deleted variants count only while an order holds them.
+HELD = Query(
+    Held,
+    """SELECT coalesce(sum(s.on_hand), 0)::bigint AS on_hand, coalesce(sum(s.reserved), 0)::bigint AS reserved
+         FROM stock_levels s JOIN variants v ON v.store_id = $1 AND v.id = s.variant_id
+        WHERE s.store_id = $1 AND s.location = $2 AND (v.deleted_at IS NULL OR s.reserved > 0)""",
+)
+PUBLISH_LOCATIONS = Command(
+    "UPDATE stores SET locations = $2, updated_at = now() WHERE id = $1", unbound="the row of the store itself"
+)

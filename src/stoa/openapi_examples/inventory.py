@@ -4,6 +4,7 @@ from stoa.inventory import examples
 from stoa.inventory.contract import StockLevel
 from stoa.openapi_examples.fixtures import APP_ID, CREATED_AT, REQUEST_ID, Resource, Responses, batch
 from stoa.openapi_examples.products import shirt, variant_resource
+from stoa.rest.request import DEFAULT_LOCATION
 
 _ENTRY_ID = 48_210
 
@@ -13,7 +14,7 @@ def resources() -> dict[str, Resource]:
     known = variant_resource(product, product.variants[1])
     level = {**known, "variant_id": known["id"]}
     return {
-        "StockLevel": {name: level[name] for name in StockLevel.__struct_fields__},
+        "StockLevel": {name: level[name] for name in StockLevel.__struct_fields__ if name in level},
         "LedgerEntry": _entries()[0],
     }
 
@@ -34,6 +35,7 @@ def _entries() -> list[Resource]:
                 "variant_id": variant.id,
                 "sku": item["sku"],
                 "kind": item["op"],
+                "location": item.get("location", DEFAULT_LOCATION),
                 "delta_on_hand": delta,
                 "delta_reserved": 0,
                 "on_hand_after": variant.on_hand + delta,

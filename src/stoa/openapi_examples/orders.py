@@ -24,6 +24,7 @@ from stoa.openapi_examples.fixtures import (
 )
 from stoa.openapi_examples.products import shirt
 from stoa.orders import examples
+from stoa.orders.allocation import settle
 from stoa.orders.amounts import change_amounts, new_amounts
 from stoa.orders.bodies import LineChanges, NewCopy, NewOrder, NewRefund, OrderChanges, Portion
 from stoa.orders.documents import NO_CONTACT, OrderState, document_of
@@ -125,6 +126,7 @@ def _offers() -> Offers:
                 price=minor(variant.fields["effective_price"]) or 0,
                 available=variant.on_hand,
                 unlimited=False,
+                elsewhere=False,
                 head=head_of(variant.fields),
             )
             for variant in product.variants
@@ -229,6 +231,7 @@ def _copied() -> OrderState:
 
 
 def _order(order: OrderState, version: int = 1) -> Resource:
+    settle(order)
     document = {"id": order.id, **document_of(order, STORE.digits), "suspected_duplicates_count": 0}
     created = {"created_at": order.placed_at, "updated_at": order.placed_at} if version == 1 else {}
     return {**document, **timestamps(version), **created}

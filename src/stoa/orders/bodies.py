@@ -6,6 +6,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from stoa.customers.lookup import InlineCustomer
+from stoa.inventory.contract import LocationCode
 from stoa.orders.contract import (
     LONGEST_WINDOW_HOURS,
     MOST_ENTRIES,
@@ -97,6 +98,12 @@ class NewLine(msgspec.Struct, forbid_unknown_fields=True):
     ] = None
     taxable: Annotated[bool | None, Meta(description="Whether a custom line item is taxed; true by default.")] = None
     metadata: Metadata = {}
+    location: Annotated[
+        LocationCode | None,
+        Meta(
+            description="The code of the location where the units are reserved. The default is the `location` of the order."
+        ),
+    ] = None
 
 
 class AddedLine(NewLine, forbid_unknown_fields=True):
@@ -131,6 +138,13 @@ class NewOrder(msgspec.Struct, forbid_unknown_fields=True):
     metadata: Metadata = {}
     external_id: Name | None = None
     placed_at: Time | None = None
+    location: Annotated[
+        LocationCode | None,
+        Meta(
+            description="The code of the location where the line items are reserved. By default, units are reserved at the "
+            "locations in the order of their priority, and a line item may be split."
+        ),
+    ] = None
     reject_suspected_duplicates: bool = False
     window_hours: Annotated[int, Meta(ge=1, le=LONGEST_WINDOW_HOURS)] = WINDOW_HOURS
 

@@ -206,6 +206,15 @@ class Totals(msgspec.Struct):
     total: Annotated[Money, Meta(description="The amount to pay; the same as `total` of the order.")]
 
 
+class Allocation(msgspec.Struct, frozen=True):
+    """Units of a line item at one location."""
+
+    location: Annotated[str, Meta(description="The code of the location.")]
+    quantity: Annotated[
+        int, Meta(description="Units of the line item that are reserved at, or were shipped from, the location.")
+    ]
+
+
 class LineItem(msgspec.Struct):
     """A variant as it was when it was ordered, or a custom line item without variant. Its id is stable, even if the product changes or is deleted."""
 
@@ -258,6 +267,19 @@ class LineItem(msgspec.Struct):
     ]
     taxable: Annotated[
         bool, Meta(description="Whether the line item is taxed. True for variants; a custom line item can be false.")
+    ]
+    location: Annotated[
+        str | None,
+        Meta(
+            description="The code of the location that the request asked for; null: reserve by the priority of locations."
+        ),
+    ]
+    allocations: Annotated[
+        list[Allocation],
+        Meta(
+            description="The locations of the reserved and shipped units, in the order in which they are shipped. Empty while "
+            "nothing is reserved, as in a draft."
+        ),
     ]
 
 

@@ -10,10 +10,10 @@ import msgspec
 from stoa import money, terms
 from stoa.db.query import json_of
 from stoa.events.outbox import Actor
-from stoa.orders.contract import FulfillmentStatus, PaymentStatus, Status
+from stoa.orders.contract import Allocation, FulfillmentStatus, PaymentStatus, Status
 from stoa.orders.records import FulfillmentState, RefundState, fulfillments_of, records_of, refunds_of
 from stoa.rest.problems import Fault, ValidationFailed
-from stoa.rest.request import Call
+from stoa.rest.request import DEFAULT_LOCATION, Call
 
 _AMOUNTS = ("discount_total", "shipping_total", "tax_total", "amount_paid")
 _LINE_AMOUNTS = ("unit_price", "discount_total", "tax_total")
@@ -44,6 +44,10 @@ TRANSITIONS: Mapping[Status, tuple[Status, ...]] = {
 }
 
 
+# In these statuses, and only in these, units that are not shipped are reserved.
+HOLDING: frozenset[Status] = frozenset({"pending", "processing", "on_hold"})
+
+
 class LineState(msgspec.Struct):
     """A line item, with a snapshot of the variant at the time of the order. A custom line item has no variant."""
 
@@ -66,6 +70,8 @@ class LineState(msgspec.Struct):
     requires_shipping: bool = True
     taxable: bool = True
     prices_include_tax: bool = False  # as on the order
+    location: str | None = None  # where to reserve; None: by priority
+    allocations: list[Allocation] = []
 
     @property
     def cost(self) -> int:
@@ -183,6 +189,13 @@ class OrderState(msgspec.Struct, kw_only=True):
         self.prices_include_tax = value
         for line in self.lines:
             line.prices_include_tax = value
+
+    def allocate_to_default(self) -> None:
+        """Allocate the units of a new order to the default location, if its status reserves them."""
+        if self.status in HOLDING:
+            for line in self.lines:
+                if line.variant_id is not None:
+                    line.allocations = [Allocation(DEFAULT_LOCATION, line.quantity)]
 
     def line(self, line_id: int) -> LineState | None:
         return next((line for line in self.lines if line.id == line_id), None)
@@ -332,6 +345,8 @@ def line_document(line: LineState, digits: int) -> dict[str, Any]:
         "tax_lines": line.tax_lines,
         "requires_shipping": line.requires_shipping,
         "taxable": line.taxable,
+        "location": line.location,
+        "allocations": [{"location": each.location, "quantity": each.quantity} for each in line.allocations],
     }
 
 
@@ -357,6 +372,7 @@ def _line_of(members: dict[str, Any], digits: int, prices_include_tax: bool) -> 
     kept: dict[str, Any] = {name: value for name, value in members.items() if name != "total"}
     for name in _LINE_AMOUNTS:
         kept[name] = money.to_minor(Decimal(kept[name]), digits)
+    kept["allocations"] = [Allocation(**each) for each in kept["allocations"]]
     return LineState(**kept, prices_include_tax=prices_include_tax)
 
 

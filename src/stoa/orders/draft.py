@@ -1,6 +1,6 @@
 """Turns request bodies into orders: lines priced as of now, amounts checked, all faults named at once."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -27,15 +27,21 @@ from stoa.rest.request import Call, Store
 _EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def draft(call: Call, body: NewOrder, offers: "Offers", customer: FoundCustomer | None) -> OrderState:
+def draft(
+    call: Call, body: NewOrder, offers: "Offers", customer: FoundCustomer | None, locations: Collection[str]
+) -> OrderState:
     """The order that a body describes; refuses with every fault in it.
 
-    `customer` is the stored customer that the body names, by `customer_id` or inline.
+    `customer` is the stored customer that the body names, by `customer_id` or inline; `locations` are the active ones.
     """
     digits = call.store.digits
     include = call.store.prices_include_tax if body.prices_include_tax is None else body.prices_include_tax
     priced = price(call.store, body.line_items, offers, prices_include_tax=include)
     faults = [*priced.faults, *_body_faults(call, body)]
+    if body.location is not None or any(line.location for line in body.line_items):
+        faults += location_faults(body.line_items, locations, body.location)
+        for line in priced.lines:
+            line.location = (line.location or body.location) if line.variant_id is not None else None
     order = OrderState(
         status=body.status,
         currency=call.store.currency,
@@ -94,6 +100,20 @@ def _body_faults(call: Call, body: NewOrder) -> list[Fault]:
     if body.placed_at is not None and not _EARLIEST <= body.placed_at <= datetime.now(UTC) + timedelta(days=1):
         faults.append(Fault("/placed_at", "out_of_range", "must be between 1970 and tomorrow"))
     return faults
+
+
+def location_faults(lines: Sequence[NewLine], active: Collection[str], whole: str | None = None) -> list[Fault]:
+    """The faults of line items, and of an order as a whole, that name a location which does not exist or is inactive."""
+    named = [("/location", whole), *((f"/line_items/{n}/location", line.location) for n, line in enumerate(lines))]
+    words = "no active location of this store has this code"
+    return [
+        *(Fault(at, "unknown_location", words) for at, code in named if code is not None and code not in active),
+        *(
+            Fault(f"/line_items/{n}/location", "invalid_format", "must not be sent for a custom line item")
+            for n, line in enumerate(lines)
+            if line.name is not None and line.location is not None
+        ),
+    ]
 
 
 def _minor(amount: Decimal | None, digits: int) -> int:
@@ -178,6 +198,11 @@ class Offers:
     def available(self) -> dict[int, int]:
         """The available units of each variant that may run out."""
         return {offer.id: offer.available for offer in self.by_id.values() if not offer.unlimited}
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether some of the stock is at another location than the default."""
+        return any(offer.elsewhere for offer in self.by_id.values())
 
 
 class Priced(msgspec.Struct):
@@ -278,6 +303,7 @@ def _line(line: NewLine, offer: Offer) -> LineState:
         option_values=variant.option_values,
         quantity=line.quantity,
         metadata=line.metadata,
+        location=line.location,
     )
 
 
@@ -314,15 +340,24 @@ def reserve(lines: Sequence[LineState], available: dict[int, int], *, sent: bool
         else:
             left[line.variant_id] = units - line.quantity
     if faults:
-        return InsufficientStock(f"Not enough stock for {counted(len(faults), 'line item')}.", faults=faults)
+        return insufficient(faults)
     available.update(left)
     return None
 
 
-def short_fault(line: LineState, pointer: str | None, available: int) -> Fault:
-    """The fault of a line with too little stock; it names the line by id if the body does not hold it."""
+def insufficient(faults: Sequence[Fault]) -> InsufficientStock:
+    return InsufficientStock(f"Not enough stock for {counted(len(faults), 'line item')}.", faults=faults)
+
+
+def short_fault(line: LineState, pointer: str | None, available: int, location: str | None = None) -> Fault:
+    """The fault of a line with too little stock; it names the line by id if the body does not hold it.
+
+    `location` is where the line must be reserved, if it may be reserved in one place only.
+    """
     units = max(0, available)
-    meta = {"available": units, "variant_id": line.variant_id, "sku": line.sku}
+    meta: dict[str, Any] = {"available": units, "variant_id": line.variant_id, "sku": line.sku}
+    if location is not None:
+        meta["location"] = location
     if pointer is None:
         meta["line_item_id"] = line.id
     return Fault(pointer or "/status", InsufficientStock.code, f"available is {units}", meta)

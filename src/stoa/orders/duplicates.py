@@ -71,7 +71,7 @@ async def duplicate_order(call: Call, order_id: int, body: NewCopy = _DEFAULT) -
         events=[(OrderCreated, {}), (OrderDuplicated, {"duplicate_of": (None, order_id)})],
         lines_sent=False,
     )
-    stored = await alone(call, place(call.db, [placement], offers.available()))
+    stored = await alone(call, place(call.db, [placement], offers))
     entry = f"Copied to order {order.number}."
     await queries.ADD_COMMENT.one(call.db, call.store_id, order_id, "system", "internal", entry, author_of(call))
     meta = msgspec.json.encode({"skipped_line_items": skipped})
@@ -100,7 +100,7 @@ def copy_of(original: OrderState, body: NewCopy, offers: Offers) -> tuple[OrderS
             members = {"id": line.id, "variant_id": line.variant_id, "sku": line.sku, "name": line.name}
             skipped.append({**members, "quantity": line.quantity, "reason": "variant_deleted"})
             continue
-        copy = msgspec.structs.replace(line, fulfilled_quantity=0, returned_quantity=0)
+        copy = msgspec.structs.replace(line, fulfilled_quantity=0, returned_quantity=0, location=None, allocations=[])
         if offer is not None:
             copy.sku = offer.sku
         if body.reprice:

@@ -93,6 +93,7 @@ _STATUS_FIELDS = frozenset(
 _PAYMENT_FIELDS = frozenset({"payment_status", "amount_paid", "amount_refunded"})
 _LINE_FIELDS = frozenset({"line_items", "subtotal"})
 _QUANTITIES = ("fulfilled_quantity", "returned_quantity")
+_BY_STATUS = (*_QUANTITIES, "allocations")
 # Derived fields alone cause no event; they are included in the event of the change that causes them.
 _DERIVED = frozenset({"allowed_transitions", "suspected_duplicates_count"})
 _SUMS = frozenset({"total", "totals", "amount_due", "balance"})
@@ -117,9 +118,9 @@ def differences(before: dict[str, Any], after: dict[str, Any]) -> Changes:
 
 
 def _lines(document: dict[str, Any]) -> dict[int, dict[str, Any]]:
-    """The line items by id, without the quantities that count as status changes."""
+    """The line items by id, without the quantities and allocations that follow from status changes."""
     lines: list[dict[str, Any]] = document.pop("line_items")
-    return {line["id"]: {name: value for name, value in line.items() if name not in _QUANTITIES} for line in lines}
+    return {line["id"]: {name: value for name, value in line.items() if name not in _BY_STATUS} for line in lines}
 
 
 def events_of(changes: Changes) -> list[tuple[type[Event], Changes]]:

@@ -1,6 +1,6 @@
 """Numbers new orders and stores them with everything that follows from them, all orders of a list in one call."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -11,8 +11,11 @@ from stoa.db.query import Executor, hex_bytes, json_of, json_rows
 from stoa.events.outbox import Event
 from stoa.ids import new_id
 from stoa.orders import queries, rows
+from stoa.orders.allocation import Levels, held_units, settle
 from stoa.orders.contract import DuplicateReason
 from stoa.orders.documents import (
+    HOLDING,
+    LineState,
     OrderState,
     Parts,
     actor_of,
@@ -24,13 +27,13 @@ from stoa.orders.documents import (
     terms_of,
     time_text,
 )
-from stoa.orders.draft import reserve
+from stoa.orders.draft import insufficient, reserve, short_fault
 from stoa.orders.events import Changes
-from stoa.orders.rules import Traits, contribution, stock_effects
+from stoa.orders.rules import Traits, contribution
 from stoa.rest.endpoint import One
-from stoa.rest.group_commit import RefusedCalls
-from stoa.rest.problems import Refusal
-from stoa.rest.request import Call, Store
+from stoa.rest.group_commit import RefusedCalls, StaleGroup
+from stoa.rest.problems import Fault, Refusal
+from stoa.rest.request import DEFAULT_LOCATION, Call, Store
 
 FIRST_VERSION = 1
 
@@ -77,6 +80,45 @@ async def number(autocommit: Executor, store_id: int, placements: Sequence[Place
     return drawn.moment
 
 
+async def allocate(
+    db: Executor, placements: Sequence[Placement], *, elsewhere: bool, lock: bool
+) -> Mapping[Call, Refusal]:
+    """Decide at which locations orders reserve their units; returns the refusals of those with too little stock there.
+
+    If all stock is at the default location and no order names another, there is nothing to read. Otherwise the products are
+    locked if `lock`, in the order in which `place_orders` locks, so that the levels stay as they are read.
+    """
+    lines = [line for each in placements for line in each.order.lines if held_units(line, each.order.status)]
+    levels: Levels | None = None
+    if lines and (elsewhere or any(line.location not in (None, DEFAULT_LOCATION) for line in lines)):
+        customers = {each.order.customer_id for each in placements if each.order.customer_id is not None}
+        levels = await lock_levels(db, placements[0].call.store_id, customers if lock else (), lines, lock=lock)
+    refusals: dict[Call, Refusal] = {}
+    for each in placements:
+        if levels is None:
+            each.order.allocate_to_default()
+            continue
+        short = settle(each.order, levels, [line.location for line in each.order.lines if line.location is not None])
+        if short:
+            refusals[each.call] = insufficient([_short_fault(each, line, levels) for line in short])
+    return refusals
+
+
+def _short_fault(placement: Placement, line: LineState, levels: Levels) -> Fault:
+    index = next(n for n, each in enumerate(placement.order.lines) if each is line)
+    pointer = f"/line_items/{index}/quantity" if placement.lines_sent else None
+    return short_fault(line, pointer, levels.available(line.variant_id, line.location), line.location)
+
+
+async def lock_levels(
+    db: Executor, store_id: int, customers: Collection[int], lines: Sequence[LineState], *, lock: bool = True
+) -> Levels:
+    """The levels of the variants of line items at each location; locks customers, and then the products if `lock`."""
+    products = {line.product_id for line in lines if line.product_id is not None} if lock else ()
+    variants = {line.variant_id for line in lines if line.variant_id is not None}
+    return Levels(await queries.LOCK_LEVELS.all(db, store_id, list(customers), list(products), list(variants)))
+
+
 async def insert(db: Executor, store: Store, moment: datetime, placements: Sequence[Placement]) -> list[One[Any]]:
     """Store numbered orders and reserve their stock, all or none; raises RefusedCalls for orders that cannot be stored."""
     parts = [parts_of(each.order, store.digits) for each in placements]
@@ -90,9 +132,13 @@ async def insert(db: Executor, store: Store, moment: datetime, placements: Seque
         json_rows([row for each in placements for row in _line_rows(each.order)]),
         json_rows(_event_rows(placements)),
         json_rows([row for each in placements for row in _suspect_rows(each)]),
+        json_rows([row for each in placements for row in _allocation_rows(each.order)]),
     )
     if result.short:
-        raise RefusedCalls(_refusals(placements, dict(zip(result.short, result.available or [], strict=True))))
+        refusals = _refusals(placements, dict(zip(result.short, result.available or [], strict=True)))
+        if not refusals:
+            raise StaleGroup("units were moved to another location")
+        raise RefusedCalls(refusals)
     now = time_text(moment)
     return [
         One(document(each.order, part, tail_of(each.order.suspected_duplicates, now, FIRST_VERSION)), FIRST_VERSION)
@@ -115,7 +161,7 @@ def _refusals(placements: Sequence[Placement], available: dict[int, int]) -> dic
     """The orders that get too little stock if each takes its units in turn."""
     refusals: dict[Call, Refusal] = {}
     for each in placements:
-        if any(effect.reserved for effect in stock_effects(None, each.order)):
+        if each.order.status in HOLDING:
             shortage = reserve(each.order.lines, available, sent=each.lines_sent)
             if shortage is not None:
                 refusals[each.call] = shortage
@@ -171,7 +217,6 @@ def _placement_row(placement: Placement) -> rows.PlacementRow:
 
 
 def _line_rows(order: OrderState) -> list[rows.NewLineRow]:
-    reserved = {effect.line_id: effect.reserved for effect in stock_effects(None, order)}
     return [
         rows.NewLineRow(
             order_id=order.id,
@@ -180,9 +225,19 @@ def _line_rows(order: OrderState) -> list[rows.NewLineRow]:
             variant_id=line.variant_id,
             sku=line.sku,
             quantity=line.quantity,
-            reserved=reserved.get(line.id, 0),
+            reserved=sum(each.quantity for each in line.allocations),
+            elsewhere=sum(each.quantity for each in line.allocations if each.location != DEFAULT_LOCATION),
         )
         for line in order.lines
+    ]
+
+
+def _allocation_rows(order: OrderState) -> list[rows.AllocationRow]:
+    return [
+        rows.AllocationRow(line_id=line.id, location=each.location, units=each.quantity)
+        for line in order.lines
+        for each in line.allocations
+        if each.location != DEFAULT_LOCATION
     ]
 
 

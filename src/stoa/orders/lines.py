@@ -9,10 +9,11 @@ from stoa.orders.amounts import AMOUNT_FIELDS, change_amounts
 from stoa.orders.bodies import AddedLine, AddedLines, LineChanges
 from stoa.orders.contract import MOST_LINES, MOST_UNITS, Order, OrderNotEditable
 from stoa.orders.documents import LineState, OrderState, document_of, line_document
-from stoa.orders.draft import offers_of, price
+from stoa.orders.draft import location_faults, offers_of, price
 from stoa.orders.endpoints import current_document
 from stoa.orders.events import differences, events_of
 from stoa.orders.examples import ADDED_LINES, LINE_CHANGES
+from stoa.orders.placement import locations_of
 from stoa.orders.rules import check_editable, sum_faults
 from stoa.orders.update import Consequences, Entry, load, update
 from stoa.rest.checks import MOST_FAULTS
@@ -42,6 +43,9 @@ async def add_order_products(call: Call, order_id: int, body: AddedLines) -> Cre
     priced = price(call.store, body.line_items, offers, prices_include_tax=before.prices_include_tax)
     if priced.faults:
         raise ValidationFailed(f"{counted(len(priced.faults), 'fault')} found.", faults=priced.faults[:MOST_FAULTS])
+    unknown = location_faults(body.line_items, await locations_of(call.db, call.store, body.line_items))
+    if unknown:
+        raise ValidationFailed(f"{counted(len(unknown), 'fault')} found.", faults=unknown)
     order = before.copy()
     pointers = _merge(order, body.line_items, priced.lines)
     new = [line for line in order.lines if not line.id]
@@ -111,6 +115,7 @@ def _equal(line: LineState, other: LineState) -> bool:
     return (
         line.variant_id == other.variant_id
         and (line.variant_id is not None or _custom(line) == _custom(other))
+        and line.location == other.location
         and line.unit_price == other.unit_price
         and line.metadata == other.metadata
         and not line.fulfilled_quantity

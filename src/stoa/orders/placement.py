@@ -1,7 +1,7 @@
 """Places orders: one pipeline over a list of orders, from request bodies to stored documents. One order is a list of one."""
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
@@ -14,17 +14,17 @@ from stoa.db.errors import OUT_OF_RANGE, PostgresError, sqlstate, violates
 from stoa.db.query import Executor, hex_bytes, json_rows
 from stoa.events.outbox import Cause
 from stoa.orders import queries, rows
-from stoa.orders.bodies import READ_CUSTOMERS, NewOrder
+from stoa.orders.bodies import READ_CUSTOMERS, NewLine, NewOrder
 from stoa.orders.contract import DuplicateOrderSuspected, Order
-from stoa.orders.documents import OrderState, document, parts_of, tail_of, time_text
-from stoa.orders.draft import customer_sum_too_large, draft, external_id_taken, offers_of, reserve
+from stoa.orders.documents import HOLDING, OrderState, document, parts_of, tail_of, time_text
+from stoa.orders.draft import Offers, customer_sum_too_large, draft, external_id_taken, offers_of, reserve
 from stoa.orders.events import OrderCreated, OrderDuplicateSuspected
-from stoa.orders.insert import Placement, Suspect, insert, number
-from stoa.orders.rules import HOLDING, Traits, likeness, traits_of
+from stoa.orders.insert import Placement, Suspect, allocate, insert, number
+from stoa.orders.rules import Traits, likeness, traits_of
 from stoa.rest.endpoint import Created, One
 from stoa.rest.group_commit import RefusedCalls, StaleGroup
 from stoa.rest.problems import Refusal
-from stoa.rest.request import Call, Subject
+from stoa.rest.request import DEFAULT_LOCATION, Call, Store, Subject
 
 MOST_SUSPECTS = 10
 
@@ -38,7 +38,9 @@ async def place_orders(db: Executor, requests: Sequence[Request]) -> list[Outcom
     None is an order whose customer an earlier order of the list creates: it must run again after the commit.
     """
     store = requests[0][0].store
-    offers = await offers_of(db, store, [line for _, body in requests for line in body.line_items])
+    lines = [line for _, body in requests for line in body.line_items]
+    offers = await offers_of(db, store, lines)
+    locations = await locations_of(db, store, [*lines, *(body for _, body in requests)])
     customers = await _customers(db, store.id, [body for _, body in requests])
     outcomes: dict[int, Outcome | None] = {}
     placements: dict[int, Placement] = {}
@@ -48,36 +50,41 @@ async def place_orders(db: Executor, requests: Sequence[Request]) -> list[Outcom
         if contacts & new_contacts:
             continue
         try:
-            placement = _placement(call, body, draft(call, body, offers, customer), customer)
+            placement = _placement(call, body, draft(call, body, offers, customer, locations), customer)
         except Refusal as refusal:
             outcomes[index] = refusal
             continue
         placements[index] = placement
         if placement.new_customer is not None:
             new_contacts |= contacts
-    placed = await place(db, list(placements.values()), offers.available())
+    placed = await place(db, list(placements.values()), offers)
     outcomes.update(zip(placements, placed, strict=True))
     return [outcomes.get(index) for index in range(len(requests))]
 
 
-async def place(db: Executor, placements: Sequence[Placement], available: dict[int, int]) -> list[Outcome]:
-    """Decide on drafted orders of one store in turn, and store those that are accepted, all in one call.
+async def locations_of(db: Executor, store: Store, wanted: Sequence[NewLine | NewOrder]) -> Collection[str]:
+    """The active locations of a store, read again if the cached ones do not have all that are named."""
+    named = {each.location for each in wanted if each.location is not None}
+    known = store.active_locations if named else (DEFAULT_LOCATION,)
+    return known if named.issubset(known) else await queries.ACTIVE_LOCATIONS.all(db, store.id)
 
-    `available` holds the units of each variant that may run out, as read before; those that are reserved are taken from it.
-    """
+
+async def place(db: Executor, placements: Sequence[Placement], offers: Offers) -> list[Outcome]:
+    """Decide on drafted orders of one store in turn, and store those that are accepted, all in one call."""
     if not placements:
         return []
     now = datetime.now(UTC)
     related = await _related(db, placements, now)
-    refusals = _decide(placements, related, available, now)
+    refusals = _decide(placements, related, offers.available(), now)
     accepted = {index: each for index, each in enumerate(placements) if index not in refusals}
     await _lock_suspects(db, list(accepted.values()))
     stored = {index: each for index, each in accepted.items() if not each.dry_run}
     dry_runs = {index: each for index, each in accepted.items() if each.dry_run}
     await _lock_customers(db, list(dry_runs.values()))
     outcomes: dict[int, Outcome] = {}
-    outcomes.update(zip(stored, await _store(db, list(stored.values())), strict=True))
-    outcomes.update({index: _dry_run(each, now) for index, each in dry_runs.items()})
+    outcomes.update(zip(stored, await _store(db, list(stored.values()), elsewhere=offers.elsewhere), strict=True))
+    short = await allocate(db, list(dry_runs.values()), elsewhere=offers.elsewhere, lock=False)
+    outcomes.update({index: short.get(each.call) or _dry_run(each, now) for index, each in dry_runs.items()})
     outcomes.update({index: refusal() for index, refusal in refusals.items()})
     return [outcomes[index] for index in range(len(placements))]
 
@@ -269,7 +276,7 @@ async def _lock_suspects(db: Executor, placements: Sequence[Placement]) -> None:
 # --- storing -------------------------------------------------------------------------------------------------------
 
 
-async def _store(db: Executor, placements: Sequence[Placement]) -> list[Created[Order]]:
+async def _store(db: Executor, placements: Sequence[Placement], *, elsewhere: bool) -> list[Created[Order]]:
     """Number and store accepted orders with their new customers."""
     if not placements:
         return []
@@ -278,6 +285,9 @@ async def _store(db: Executor, placements: Sequence[Placement]) -> list[Created[
     moment = await number(call.autocommit, call.store_id, placements)
     for each in placements:
         each.call.subject = Subject("order", each.order.id)
+    short = await allocate(db, placements, elsewhere=elsewhere, lock=True)
+    if short:
+        raise RefusedCalls(short)
     try:
         stored = await insert(db, call.store, moment, placements)
     except PostgresError as error:

@@ -6,6 +6,7 @@ import msgspec
 
 from stoa.db.listing import Listing
 from stoa.db.query import Query
+from stoa.orders.allocation import Level
 
 _TERMS = "terms @@ ({}::text)::tsquery"
 _DOCUMENT = """'{"id":' || id || head || ',"line_items":' || lines || person || tail"""
@@ -175,8 +176,15 @@ class Shortage(msgspec.Struct):
 
 
 PLACE = Query(
-    Shortage, "SELECT short, available FROM place_orders($1, $2, $3::json, $4::json, $5::json, $6::json, $7::json)"
+    Shortage,
+    "SELECT short, available FROM place_orders($1, $2, $3::json, $4::json, $5::json, $6::json, $7::json, $8::json)",
 )
+LOCK_LEVELS = Query(
+    Level,
+    """SELECT variant_id, location, available, unlimited
+         FROM lock_levels($1, $2::bigint[], $3::bigint[], $4::bigint[])""",
+)
+ACTIVE_LOCATIONS = Query(str, "SELECT code FROM locations WHERE store_id = $1 AND active")
 
 
 class LineIds(msgspec.Struct):
@@ -200,12 +208,13 @@ class Offer(msgspec.Struct):
     price: int
     available: int
     unlimited: bool  # backorders are allowed, or stock is not tracked
+    elsewhere: bool  # some of the stock is at another location than the default
     head: str
 
 
 OFFERS = Query(
     Offer,
-    "SELECT id, product_id, sku, name, price, available, unlimited, head FROM offers($1, $2::bigint[], $3::text[])",
+    "SELECT id, product_id, sku, name, price, available, unlimited, elsewhere, head FROM offers($1, $2::bigint[], $3::text[])",
 )
 
 

@@ -80,6 +80,17 @@ class NewLineRow(InputRow):
     sku: str | None
     quantity: int
     reserved: int
+    elsewhere: int  # of the reserved units, those at locations other than the default
+
+
+class AllocationRow(InputRow):
+    """Units of a line that are reserved at a location other than the default."""
+
+    arguments = ("place_orders.in_allocations",)
+
+    line_id: int
+    location: str
+    units: int
 
 
 class NewEventRow(InputRow):

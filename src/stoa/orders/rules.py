@@ -9,6 +9,7 @@ import msgspec
 
 from stoa import money, terms
 from stoa.customers.contract import email_key
+from stoa.orders.allocation import by_location, held_units
 from stoa.orders.bodies import Portion
 from stoa.orders.contract import (
     DuplicateReason,
@@ -18,7 +19,7 @@ from stoa.orders.contract import (
     PaymentStatus,
     Status,
 )
-from stoa.orders.documents import TRANSITIONS, LineState, OrderState
+from stoa.orders.documents import HOLDING, TRANSITIONS, LineState, OrderState
 from stoa.orders.fulfillments import arrive, deliver, ship, take_back
 from stoa.rest.problems import Fault, ValidationFailed, counted, first_sent
 
@@ -31,8 +32,6 @@ PAYMENTS: Mapping[PaymentStatus, tuple[PaymentStatus, ...]] = {
     "voided": (),
     "refunded": (),
 }
-# In these statuses, and only in these, units that are not shipped are reserved.
-HOLDING: frozenset[Status] = frozenset({"pending", "processing", "on_hold"})
 OPEN: frozenset[Status] = frozenset({"draft", *HOLDING})
 SETTLED: frozenset[PaymentStatus] = frozenset({"paid", "partially_refunded", "refunded"})
 # These can always be changed; the others only while the order is open.
@@ -179,10 +178,11 @@ def contribution(order: OrderState | None) -> tuple[int, int]:
 
 
 class Effect(msgspec.Struct, frozen=True):
-    """A change of stock that one line causes."""
+    """A change of stock that one line causes at one location."""
 
     line_id: int
     variant_id: int
+    location: str
     kind: Literal["reserve", "release", "commit", "restock"]
     on_hand: int
     reserved: int
@@ -198,21 +198,29 @@ def stock_effects(before: OrderState | None, after: OrderState, *, restock: bool
         variant_id = (line or old[line_id]).variant_id
         if variant_id is None:
             continue  # a custom line item has no stock
-        reserved_before = previous.open_quantity if previous and before and before.status in HOLDING else 0
-        reserved_after = line.open_quantity if line and after.status in HOLDING else 0
-        shipped = (line.fulfilled_quantity if line else 0) - (previous.fulfilled_quantity if previous else 0)
-        returned = (line.returned_quantity if line else 0) - (previous.returned_quantity if previous else 0)
-        if shipped > 0:
-            taken = min(shipped, reserved_before)
-            reserved_before -= taken
-            effects.append(Effect(line_id, variant_id, "commit", -shipped, -taken))
-        if reserved_after > reserved_before:
-            effects.append(Effect(line_id, variant_id, "reserve", 0, reserved_after - reserved_before))
-        elif reserved_after < reserved_before:
-            effects.append(Effect(line_id, variant_id, "release", 0, reserved_after - reserved_before))
-        if returned > 0 and restock:
-            effects.append(Effect(line_id, variant_id, "restock", returned, 0))
+        shipped_before, shipped_after = _shipped(previous), _shipped(line)
+        reserved = by_location(
+            previous, shipped_before, held_units(previous, before.status) if previous and before else 0
+        )
+        reserved_after = by_location(line, shipped_after, held_units(line, after.status) if line else 0)
+        for location, units in by_location(line, shipped_before, shipped_after).items():
+            taken = min(units, reserved[location])
+            reserved[location] -= taken
+            effects.append(Effect(line_id, variant_id, location, "commit", -units, -taken))
+        for location in reserved | reserved_after:
+            units = reserved_after[location] - reserved[location]
+            if units:
+                effects.append(Effect(line_id, variant_id, location, "reserve" if units > 0 else "release", 0, units))
+        if restock:
+            returned = by_location(
+                line, previous.returned_quantity if previous else 0, line.returned_quantity if line else 0
+            )
+            effects += [Effect(line_id, variant_id, each, "restock", units, 0) for each, units in returned.items()]
     return effects
+
+
+def _shipped(line: LineState | None) -> int:
+    return line.fulfilled_quantity if line else 0
 
 
 # --- sums ----------------------------------------------------------------------------------------------------------

@@ -10,17 +10,17 @@ from stoa.db.errors import OUT_OF_RANGE, PostgresError, sqlstate, violates
 from stoa.db.query import json_of, json_rows
 from stoa.events.outbox import Event
 from stoa.ids import new_id
-from stoa.inventory.contract import InsufficientStock
 from stoa.inventory.queries import Move, move_stock
 from stoa.orders import queries, rows
+from stoa.orders.allocation import Levels, held_units, settle
 from stoa.orders.contract import EntryType
 from stoa.orders.documents import OrderState, Parts, actor_of, author_of, check_size, order_of, parts_of
-from stoa.orders.draft import customer_sum_too_large, short_fault
+from stoa.orders.draft import customer_sum_too_large, insufficient, short_fault
 from stoa.orders.events import Changes
-from stoa.orders.insert import order_columns
+from stoa.orders.insert import lock_levels, order_columns
 from stoa.orders.rules import Effect, contribution, stock_effects, traits_of
 from stoa.rest.endpoint import One
-from stoa.rest.problems import ExternalIdTaken, Fault, NotFound, counted
+from stoa.rest.problems import ExternalIdTaken, Fault, NotFound
 from stoa.rest.request import Call, Store, Subject
 
 
@@ -59,6 +59,7 @@ def stored_order(row: queries.StoredOrder, store: Store) -> OrderState:
 
 async def update(call: Call, before: OrderState, order: OrderState, consequences: Consequences) -> One[Any]:
     """Store a changed order and move its stock; if stock is insufficient, refuse, and the transaction is rolled back."""
+    await _allocate(call, order, consequences.pointers)
     parts = parts_of(order, call.store.digits)
     check_size(parts)
     try:
@@ -116,18 +117,40 @@ def _line_rows(order: OrderState) -> list[rows.LineRow]:
     ]
 
 
+async def _allocate(call: Call, order: OrderState, pointers: Mapping[int, str]) -> None:
+    """Decide where a changed order reserves further units. A store with one location reads nothing for it."""
+    active = call.store.active_locations
+    growing = [
+        line for line in order.lines if held_units(line, order.status) > sum(each.quantity for each in line.allocations)
+    ]
+    levels: Levels | None = None
+    if growing and len(active) > 1:
+        customers = [order.customer_id] if order.customer_id is not None else []
+        levels = await lock_levels(call.db, call.store_id, customers, growing)
+    short = settle(order, levels, active)
+    if short and levels is not None:
+        raise insufficient(
+            [
+                short_fault(each, pointers.get(each.id), levels.available(each.variant_id, where), where)
+                for each in short
+                for where in (each.location if each.location in active else None,)
+            ]
+        )
+
+
 async def _move_stock(call: Call, order: OrderState, effects: Sequence[Effect], pointers: Mapping[int, str]) -> None:
     """Move the stock of a changed order, last, because every order waits for stock."""
     moves = [
         Move(
             variant_id=effect.variant_id,
             kind=effect.kind,
+            location=effect.location,
             on_hand=effect.on_hand,
             reserved=effect.reserved,
             reason="return" if effect.kind == "restock" else "order",
             reference=str(order.number),
             order_id=order.id,
-            movement_key=f"order/{order.id}/{effect.line_id}/{effect.kind}/{order.version + 1}",
+            movement_key=f"order/{order.id}/{effect.line_id}/{effect.kind}/{order.version + 1}/{effect.location}",
         )
         for effect in effects
     ]
@@ -141,4 +164,4 @@ async def _move_stock(call: Call, order: OrderState, effects: Sequence[Effect], 
         if result.outcome != "updated"
     ]
     if faults:
-        raise InsufficientStock(f"Not enough stock for {counted(len(faults), 'line item')}.", faults=faults)
+        raise insufficient(faults)

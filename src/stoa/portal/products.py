@@ -3,7 +3,7 @@
 import msgspec
 
 from stoa.inventory import queries as inventory
-from stoa.inventory.contract import LEDGER, LedgerEntry
+from stoa.inventory.contract import LEDGER, LedgerEntry, LocationLevel
 from stoa.portal.dispatch import not_found
 from stoa.portal.list_view import NEWEST, ListSource, list_view, paginate
 from stoa.portal.pages import Pages, View
@@ -29,9 +29,11 @@ async def store_products(visit: Visit) -> View:
 async def store_product(visit: Visit) -> View:
     product = await _product(visit)
     of_product = {"product_id": str(product.id)}
+    variants = paginate(visit, product.variants or [], "variants", _VARIANTS_PER_PAGE)
     context = {
         "product": product,
-        "variants": paginate(visit, product.variants or [], "variants", _VARIANTS_PER_PAGE),
+        "levels": await _levels(visit, [variant.id for variant in variants.items]),
+        "variants": variants,
         "ledger": await list_view(visit, _LEDGER, sorts=NEWEST, fixed=of_product, rows=_RECENT_MOVEMENTS),
     }
     return View("stores/product.html", context)
@@ -43,6 +45,13 @@ async def store_ledger(visit: Visit) -> View:
     of_product = {"product_id": str(product.id)}
     ledger = await list_view(visit, _LEDGER, sorts=NEWEST, fixed=of_product, offered=("kind",))
     return View("stores/ledger.html", {"product": product, "ledger": ledger})
+
+
+async def _levels(visit: Visit, variant_ids: list[int]) -> dict[int, list[LocationLevel]]:
+    """The levels by location of each variant that has stock at other locations than the default."""
+    rows = await inventory.LEVELS_OF.all(visit.db, visit.store.id, variant_ids)
+    levels = {row.variant_id: msgspec.json.decode(b"[%b]" % row.docs, type=list[LocationLevel]) for row in rows}
+    return {variant_id: found for variant_id, found in levels.items() if len(found) > 1}
 
 
 async def _product(visit: Visit) -> Product:

@@ -17,6 +17,7 @@ from stoa.portal import (
     health,
     imports,
     install,
+    locations,
     operators,
     orders,
     products,
@@ -50,6 +51,7 @@ MODULES: Sequence[Pages] = (
     orders.pages,
     customers.pages,
     imports.pages,
+    locations.pages,
     audit.pages,
     profile.pages,
     operators.pages,
@@ -107,6 +109,7 @@ STORE_TABS = (
     ("Orders", "store_orders"),
     ("Customers", "store_customers"),
     ("Imports", "store_imports"),
+    ("Locations", "store_locations"),
     ("Audit log", "store_audit"),
 )
 

@@ -130,13 +130,15 @@ class StoredVariant(msgspec.Struct):
     product_id: int
     on_hand: int
     reserved: int
+    other_on_hand: int
+    other_reserved: int
     version: int
     head: str
 
 
 VARIANTS_TO_CHANGE = Query(
     StoredVariant,
-    """SELECT id, product_id, on_hand, reserved, version, head FROM variants
+    """SELECT id, product_id, on_hand, reserved, other_on_hand, other_reserved, version, head FROM variants
         WHERE store_id = $1 AND product_id = ANY($2::bigint[]) AND deleted_at IS NULL
         ORDER BY product_id, position, id""",
 )

@@ -231,8 +231,7 @@ def refuse(faults: list[Fault]) -> None:
 
 def _stock_faults(variant: VariantCopy, at: str) -> list[Fault]:
     """Stock below what is reserved requires backorders, or a variant whose inventory is not tracked."""
-    owed = variant.on_hand < variant.reserved
-    if owed and variant.fields["track_inventory"] and not variant.fields["allow_backorder"]:
+    if variant.owed and variant.fields["track_inventory"] and not variant.fields["allow_backorder"]:
         return [Fault(at, "out_of_range", _OWED)]
     return []
 

@@ -128,7 +128,15 @@ def product_copy(row: queries.StoredProduct) -> ProductCopy:
 def variant_copy(row: queries.StoredVariant) -> VariantCopy:
     fields = fields_of(row.head)
     return VariantCopy(
-        row.id, fields, row.on_hand, row.reserved, row.version, before=fields, on_hand_before=row.on_hand
+        row.id,
+        fields,
+        row.on_hand,
+        row.reserved,
+        row.version,
+        before=fields,
+        on_hand_before=row.on_hand,
+        other_on_hand=row.other_on_hand,
+        other_reserved=row.other_reserved,
     )
 
 

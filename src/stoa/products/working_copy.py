@@ -19,6 +19,8 @@ class VariantCopy(msgspec.Struct):
     moved: bool = False  # whether a request moved it; the positions of the others follow
     before: dict[str, Any] | None = None  # as stored; None: new
     on_hand_before: int = 0
+    other_on_hand: int = 0  # at locations other than the default
+    other_reserved: int = 0
 
     @property
     def stored_id(self) -> int:
@@ -29,6 +31,11 @@ class VariantCopy(msgspec.Struct):
         if any(self.fields[name] != value for name, value in members.items()):
             self.fields = {**self.fields, **members}
             self.touched = True
+
+    @property
+    def owed(self) -> bool:
+        """Whether the default location has less than is reserved there. Other locations never owe units."""
+        return self.on_hand - self.other_on_hand < self.reserved - self.other_reserved
 
     @property
     def sellable(self) -> bool:

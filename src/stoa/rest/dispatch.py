@@ -14,7 +14,7 @@ from stoa.db.pool import Database
 from stoa.rest import idempotency
 from stoa.rest.body import decode, read_body
 from stoa.rest.endpoint import Accepted, Endpoint, Router
-from stoa.rest.group_commit import GroupCommit, GroupedCall
+from stoa.rest.group_commit import GroupCommit, GroupedCall, StaleGroup
 from stoa.rest.limits import Allowance, RateLimiter
 from stoa.rest.lists import read_list
 from stoa.rest.problems import (
@@ -270,8 +270,8 @@ class Dispatcher:
                         settled = await answer.settled()
                     return render(request, endpoint, call, settled, status=200) if settled else response
                 return response
-            except PostgresError as error:
-                if sqlstate(error) not in RETRYABLE or not left:
+            except (PostgresError, StaleGroup) as error:
+                if not left or (isinstance(error, PostgresError) and sqlstate(error) not in RETRYABLE):
                     raise
                 await asyncio.sleep(random.uniform(0.005, 0.05) * (_TRIES - left))  # noqa: S311
         raise InternalError

@@ -77,6 +77,18 @@ class Request:
         return self.path.removesuffix(self.sub_path)
 
 
+DEFAULT_LOCATION = "default"
+_ONE_LOCATION = f'[{{"code":"{DEFAULT_LOCATION}","name":"Default","address":null,"priority":0,"active":true}}]'
+
+
+class _Place(msgspec.Struct):
+    code: str
+    active: bool
+
+
+_places = msgspec.json.Decoder(list[_Place])
+
+
 class Store(msgspec.Struct, frozen=True):
     """The store in the request's URL."""
 
@@ -88,6 +100,7 @@ class Store(msgspec.Struct, frozen=True):
     prices_include_tax: bool = False  # the default of new orders
     timezone: str = "UTC"
     locale: str = "en-US"
+    locations: str = _ONE_LOCATION  # JSON, as old as the cached store
 
     @property
     def store_id(self) -> int:
@@ -96,6 +109,11 @@ class Store(msgspec.Struct, frozen=True):
     @property
     def digits(self) -> int:
         return money.digits(self.currency)
+
+    @property
+    def active_locations(self) -> frozenset[str]:
+        """The codes of the locations that hold stock."""
+        return frozenset(each.code for each in _places.decode(self.locations) if each.active)
 
 
 class Caller(msgspec.Struct, frozen=True):

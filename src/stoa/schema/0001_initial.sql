@@ -16,6 +16,8 @@ CREATE TABLE stores (
     status     text        NOT NULL DEFAULT 'active',
     timezone   text        NOT NULL DEFAULT 'UTC',    -- a name of the IANA database
     locale     text        NOT NULL DEFAULT 'en-US',  -- a BCP 47 language tag
+    -- The rows of `locations` as callers see them, so that a request knows them with its store.
+    locations  text        NOT NULL DEFAULT '[{"code":"default","name":"Default","address":null,"priority":0,"active":true}]',
     created_at timestamptz NOT NULL DEFAULT now(),
     updated_at timestamptz NOT NULL DEFAULT now(),
     prices_include_tax boolean NOT NULL DEFAULT false,  -- the default of new orders
@@ -434,6 +436,8 @@ CREATE TABLE variants (
     price               bigint,     -- null: the product's price
     on_hand             bigint      NOT NULL,
     reserved            bigint      NOT NULL DEFAULT 0,
+    other_on_hand       bigint      NOT NULL DEFAULT 0,  -- at locations other than the default: the sum of stock_levels
+    other_reserved      bigint      NOT NULL DEFAULT 0,  -- likewise
     track_inventory     boolean     NOT NULL,
     allow_backorder     boolean     NOT NULL,
     low_stock_threshold integer,
@@ -447,9 +451,12 @@ CREATE TABLE variants (
     CONSTRAINT variants_pkey PRIMARY KEY (store_id, id),
     CONSTRAINT variants_product_fkey FOREIGN KEY (store_id, product_id) REFERENCES products (store_id, id) ON DELETE CASCADE,
     CONSTRAINT variants_price_check CHECK (price >= 0),
-    -- Prevents overselling under any concurrency.
+    -- Prevents overselling of the default location under any concurrency; stock_levels_stock_check guards the others. If no
+    -- location is oversold, the variant is not.
     CONSTRAINT variants_stock_check CHECK (
-        reserved >= 0 AND (reserved <= on_hand OR allow_backorder OR NOT track_inventory))
+        reserved >= other_reserved
+        AND (reserved - other_reserved <= on_hand - other_on_hand OR allow_backorder OR NOT track_inventory)),
+    CONSTRAINT variants_other_stock_check CHECK (other_reserved BETWEEN 0 AND other_on_hand)
 ) WITH (fillfactor = 85, toast_tuple_target = 4080, autovacuum_analyze_scale_factor = 0.5);
 ALTER TABLE variants ALTER COLUMN head SET STORAGE MAIN;
 CREATE UNIQUE INDEX variants_sku_key ON variants (store_id, sku) WHERE deleted_at IS NULL;
@@ -459,6 +466,41 @@ CREATE INDEX variants_barcode_idx ON variants (store_id, barcode) WHERE deleted_
 CREATE INDEX variants_product_idx ON variants (store_id, product_id, position, id) WHERE deleted_at IS NULL;
 CREATE INDEX variants_updated_at_idx ON variants (store_id, updated_at, id);
 COMMENT ON TABLE variants IS 'store';
+
+-- The places that hold the stock of a store. Every store has the location `default`. A code never changes.
+CREATE TABLE locations (
+    store_id   bigint      NOT NULL,
+    code       text        NOT NULL,
+    name       text        NOT NULL,
+    address    text,
+    priority   integer     NOT NULL,  -- orders reserve at the location with the lowest number first
+    active     boolean     NOT NULL DEFAULT true,
+    created_at timestamptz NOT NULL DEFAULT now(),
+    updated_at timestamptz NOT NULL DEFAULT now(),
+    CONSTRAINT locations_pkey PRIMARY KEY (store_id, code),
+    CONSTRAINT locations_store_fkey FOREIGN KEY (store_id) REFERENCES stores (id) ON DELETE CASCADE,
+    CONSTRAINT locations_code_check CHECK (code ~ '^[a-z0-9](?:[a-z0-9_-]{0,30}[a-z0-9])?$'),
+    CONSTRAINT locations_default_check CHECK (active OR code <> 'default')
+);
+COMMENT ON TABLE locations IS 'store';
+
+-- The stock of a variant at a location other than the default. The default location holds the rest of the variant's stock, so
+-- the levels of all locations add up to it, and a store with one location has no row here.
+CREATE TABLE stock_levels (
+    store_id   bigint NOT NULL,
+    variant_id bigint NOT NULL,
+    location   text   NOT NULL,
+    on_hand    bigint NOT NULL,
+    reserved   bigint NOT NULL,
+    CONSTRAINT stock_levels_pkey PRIMARY KEY (store_id, variant_id, location),
+    CONSTRAINT stock_levels_variant_fkey FOREIGN KEY (store_id, variant_id)
+        REFERENCES variants (store_id, id) ON DELETE CASCADE,
+    CONSTRAINT stock_levels_location_fkey FOREIGN KEY (store_id, location) REFERENCES locations (store_id, code),
+    CONSTRAINT stock_levels_location_check CHECK (location <> 'default'),
+    CONSTRAINT stock_levels_stock_check CHECK (reserved BETWEEN 0 AND on_hand)
+) WITH (fillfactor = 80);
+CREATE INDEX stock_levels_location_idx ON stock_levels (store_id, location, variant_id);
+COMMENT ON TABLE stock_levels IS 'store';
 
 -- The ledger: one row for each change of a stock level. `movement_key` ensures that a movement, for example the reservation
 -- of one order line, is applied at most once.
@@ -470,6 +512,7 @@ CREATE TABLE stock_movements (
     product_id     bigint      NOT NULL,
     sku            text,
     kind           text        NOT NULL,
+    location       text        NOT NULL DEFAULT 'default',
     delta_on_hand  bigint      NOT NULL,
     delta_reserved bigint      NOT NULL,
     on_hand_after  bigint      NOT NULL,
@@ -485,7 +528,7 @@ CREATE TABLE stock_movements (
     CONSTRAINT stock_movements_variant_fkey FOREIGN KEY (store_id, variant_id)
         REFERENCES variants (store_id, id) ON DELETE CASCADE,
     CONSTRAINT stock_movements_kind_check CHECK (
-        kind IN ('set', 'adjust', 'reserve', 'release', 'commit', 'restock', 'import')),
+        kind IN ('set', 'adjust', 'transfer', 'reserve', 'release', 'commit', 'restock', 'import')),
     CONSTRAINT stock_movements_reason_check CHECK (
         reason IN ('restock', 'correction', 'stocktake', 'damaged', 'lost', 'return', 'sync', 'order', 'other'))
 );
@@ -1037,6 +1080,7 @@ ALTER TABLE products ALTER COLUMN store_id SET (n_distinct = 1);
 ALTER TABLE product_terms ALTER COLUMN store_id SET (n_distinct = 1);
 ALTER TABLE variants ALTER COLUMN store_id SET (n_distinct = 1);
 ALTER TABLE stock_movements ALTER COLUMN store_id SET (n_distinct = 1);
+ALTER TABLE stock_levels ALTER COLUMN store_id SET (n_distinct = 1);
 ALTER TABLE customers ALTER COLUMN store_id SET (n_distinct = 1);
 ALTER TABLE customer_metadata ALTER COLUMN store_id SET (n_distinct = 1);
 ALTER TABLE orders ALTER COLUMN store_id SET (n_distinct = 1);

@@ -1,13 +1,17 @@
--- Moves stock, item by item in the given order; several items may name the same variant, by its id or by its SKU. on_hand is
--- the new level if absolute, otherwise the difference; reserved is a difference; expected, if not null, is the on_hand that
--- the item requires. Returns one row for each item, with the levels after it:
---   updated       moved; movement_id is the id of its ledger row, and doc is the document of that row if in_documents
---   unchanged     nothing to move
---   unknown       no such variant; a deleted variant is known only to movements of what an order had reserved or sold
---   stale         on_hand differs from expected
---   insufficient  available would fall below 0 on a tracked variant without backorders
--- Failed items are skipped; if in_atomic, one failed item means that nothing is written. Releasing more than is reserved is a
--- caller's error and violates a constraint, as does a movement_key that was used before.
+-- Moves stock, item by item in the given order; several items may name the same variant, by its id or by its SKU. location is
+-- where the stock is, the default location if it is null. on_hand is the new level there if absolute, otherwise the difference;
+-- reserved is a difference; expected, if not null, is the on_hand that the item requires. With to_location, on_hand units move
+-- from one location to the other. Returns one row for each item, with the levels at its location after it:
+--   updated           moved; movement_id is the id of its ledger row, and doc is the document of that row if in_documents
+--   unchanged         nothing to move
+--   unknown           no such variant; a deleted variant is known only to movements of what an order had reserved or sold
+--   unknown_location  location is not an active location of the store
+--   unknown_target    to_location is not an active location of the store
+--   stale             on_hand differs from expected
+--   insufficient      available would fall below 0; at the default location only on a tracked variant without backorders
+-- Failed items are skipped; if in_atomic, one failed item means that nothing is written. Units that come back to a location
+-- that is no longer active go to the default location. Releasing more than is reserved is a caller's error and violates a
+-- constraint, as does a movement_key that was used before.
 CREATE FUNCTION move_stock(
     in_store_id bigint, in_atomic boolean, in_actor text, in_request_id text, in_items json, in_documents boolean
 ) RETURNS TABLE (outcome text, movement_id bigint, on_hand bigint, reserved bigint, doc text)
@@ -17,6 +21,8 @@ DECLARE
     i_variant       bigint[];
     i_sku           text[];
     i_kind          text[];
+    i_location      text[];
+    i_target        text[];
     i_absolute      boolean[];
     i_on_hand       bigint[];
     i_reserved      bigint[];
@@ -25,12 +31,16 @@ DECLARE
     i_reference     text[];
     i_order         bigint[];
     i_key           text[];
+    elsewhere       boolean;     -- whether an item names a location other than the default
     -- The result of each item:
     outcomes        text[];
     movements       bigint[];
+    arrivals        bigint[];    -- the ledger rows of the units that a transfer adds to its target
     deltas          bigint[];    -- of on_hand
-    after_on_hand   bigint[];    -- on_hand after the item
-    after_reserved  bigint[];    -- reserved after the item
+    after_on_hand   bigint[];    -- on_hand at the item's location after it
+    after_reserved  bigint[];    -- reserved, likewise
+    total_on_hand   bigint[];    -- on_hand of the variant after the item
+    total_reserved  bigint[];    -- reserved, likewise
     -- The variants that the items name, each locked by its product:
     locked          bigint[];
     skus            text[];
@@ -38,91 +48,184 @@ DECLARE
     unlimited       boolean[];   -- whether available may fall below 0
     levels_on_hand  bigint[];    -- on_hand, changed item by item
     levels_reserved bigint[];    -- reserved, likewise
+    others_on_hand  bigint[];    -- on_hand at locations other than the default, likewise
+    others_reserved bigint[];    -- reserved, likewise
     before_on_hand  bigint[];
     before_reserved bigint[];
+    before_others   bigint[];    -- on_hand at locations other than the default
+    relocated       boolean[];   -- whether a level at another location changed
+    -- The levels at locations other than the default that the items name:
+    active          text[];      -- of these locations
+    place_variant   bigint[];
+    place_location  text[];
+    place_on_hand   bigint[];    -- changed item by item
+    place_reserved  bigint[];    -- likewise
+    place_before    bigint[];    -- on_hand
+    place_moved     boolean[];
     touched         bigint[];    -- the products of the variants that moved
     item            record;
+    old_on_hand     bigint;
+    old_reserved    bigint;
     new_on_hand     bigint;
     new_reserved    bigint;
     moment          timestamptz;
 BEGIN
     SELECT array_agg(coalesce(t.variant_id, (SELECT v.id FROM variants v
                                               WHERE v.store_id = in_store_id AND v.sku = t.sku AND v.deleted_at IS NULL))),
-           array_agg(t.sku), array_agg(t.kind), array_agg(t.absolute), array_agg(t.on_hand), array_agg(t.reserved),
+           array_agg(t.sku), array_agg(t.kind), array_agg(coalesce(t.location, 'default')), array_agg(t.to_location),
+           array_agg(t.absolute), array_agg(t.on_hand), array_agg(t.reserved),
            array_agg(t.expected), array_agg(t.reason), array_agg(t.reference), array_agg(t.order_id), array_agg(t.movement_key),
-           array_agg(NULL::bigint)
-      INTO i_variant, i_sku, i_kind, i_absolute, i_on_hand, i_reserved, i_expected, i_reason, i_reference, i_order, i_key,
-           movements
+           array_agg(NULL::bigint), bool_or(t.location <> 'default' OR t.to_location IS NOT NULL)
+      INTO i_variant, i_sku, i_kind, i_location, i_target, i_absolute, i_on_hand, i_reserved, i_expected, i_reason,
+           i_reference, i_order, i_key, movements, elsewhere
       FROM json_to_recordset(in_items) AS t (
-               variant_id bigint, sku text, kind text, absolute boolean, on_hand bigint, reserved bigint, expected bigint,
-               reason text, reference text, order_id bigint, movement_key text);
+               variant_id bigint, sku text, kind text, location text, to_location text, absolute boolean, on_hand bigint,
+               reserved bigint, expected bigint, reason text, reference text, order_id bigint, movement_key text);
     deltas := movements;
 
     -- Every change of a product, its variants or their stock locks the product's row, several in the order of their ids. Its
-    -- variants need no lock of their own.
+    -- variants and their levels need no lock of their own.
     PERFORM 1
        FROM (SELECT DISTINCT v.product_id FROM unnest(i_variant) AS t (id)
                     JOIN variants v ON v.store_id = in_store_id AND v.id = t.id) t
             JOIN products p ON p.store_id = in_store_id AND p.id = t.product_id
       ORDER BY p.id FOR NO KEY UPDATE OF p;
     SELECT array_agg(v.id), array_agg(v.sku), array_agg(v.deleted_at IS NULL),
-           array_agg(v.allow_backorder OR NOT v.track_inventory), array_agg(v.on_hand), array_agg(v.reserved)
-      INTO locked, skus, live, unlimited, levels_on_hand, levels_reserved
+           array_agg(v.allow_backorder OR NOT v.track_inventory), array_agg(v.on_hand), array_agg(v.reserved),
+           array_agg(v.other_on_hand), array_agg(v.other_reserved)
+      INTO locked, skus, live, unlimited, levels_on_hand, levels_reserved, others_on_hand, others_reserved
       FROM (SELECT DISTINCT t.id FROM unnest(i_variant) AS t (id)) t
            JOIN variants v ON v.store_id = in_store_id AND v.id = t.id;
     before_on_hand := levels_on_hand;
     before_reserved := levels_reserved;
+    before_others := others_on_hand;
+    IF elsewhere THEN
+        -- The lock keeps a location from being deactivated before its new stock is committed.
+        active := ARRAY(SELECT l.code FROM locations l
+                         WHERE l.store_id = in_store_id AND l.code = ANY (i_location || i_target) AND l.active
+                         ORDER BY l.code FOR KEY SHARE);
+        i_location := ARRAY(SELECT CASE WHEN t.kind = 'restock' AND NOT t.location = ANY (active) THEN 'default' ELSE t.location END
+                              FROM unnest(i_location, i_kind) WITH ORDINALITY AS t (location, kind, n) ORDER BY t.n);
+        SELECT array_agg(t.variant), array_agg(t.location), array_agg(coalesce(s.on_hand, 0)), array_agg(coalesce(s.reserved, 0))
+          INTO place_variant, place_location, place_on_hand, place_reserved
+          FROM (SELECT a.variant, a.location FROM unnest(i_variant, i_location) AS a (variant, location)
+                 UNION SELECT b.variant, b.location FROM unnest(i_variant, i_target) AS b (variant, location)) t
+               JOIN unnest(locked) AS k (id) ON k.id = t.variant
+               LEFT JOIN stock_levels s ON s.store_id = in_store_id AND s.variant_id = t.variant AND s.location = t.location
+         WHERE t.location <> 'default';
+        place_before := place_on_hand;
+        -- An array that grows by assignment would begin with the first index that is assigned.
+        place_moved := array_fill(false, ARRAY[coalesce(cardinality(place_variant), 0)]);
+        relocated := array_fill(false, ARRAY[coalesce(cardinality(locked), 0)]);
+        arrivals := movements;
+    END IF;
     moment := clock_timestamp();  -- after waiting for the locks, so that a row's times never decrease
 
     FOR item IN
         SELECT t.*, l.index, l.live OR t.kind IN ('release', 'commit', 'restock') AS known,
-               t.sku IS DISTINCT FROM l.sku OR NOT l.live AS renamed
-          FROM unnest(i_variant, i_sku, i_kind, i_absolute, i_on_hand, i_reserved, i_expected) WITH ORDINALITY
-               AS t (variant, sku, kind, absolute, on_hand, reserved, expected, n)
+               t.sku IS DISTINCT FROM l.sku OR NOT l.live AS renamed, p.index AS place, q.index AS target_place
+          FROM unnest(i_variant, i_sku, i_kind, i_location, i_target, i_absolute, i_on_hand, i_reserved, i_expected)
+               WITH ORDINALITY AS t (variant, sku, kind, location, target, absolute, on_hand, reserved, expected, n)
                LEFT JOIN unnest(locked, skus, live) WITH ORDINALITY AS l (id, sku, live, index) ON l.id = t.variant
+               LEFT JOIN unnest(place_variant, place_location) WITH ORDINALITY AS p (variant, location, index)
+                      ON p.variant = t.variant AND p.location = t.location
+               LEFT JOIN unnest(place_variant, place_location) WITH ORDINALITY AS q (variant, location, index)
+                      ON q.variant = t.variant AND q.location = t.target
          ORDER BY t.n
     LOOP
         IF item.sku IS NOT NULL AND item.index IS NOT NULL AND item.renamed THEN
             RAISE serialization_failure USING MESSAGE = 'a SKU moved to another variant while its product was locked';
         END IF;
-        new_on_hand := item.on_hand + CASE WHEN item.absolute THEN 0 ELSE levels_on_hand[item.index] END;
-        new_reserved := item.reserved + levels_reserved[item.index];
+        -- The default location holds what the others do not.
+        old_on_hand := CASE WHEN item.place IS NULL THEN levels_on_hand[item.index] - others_on_hand[item.index]
+                            ELSE place_on_hand[item.place] END;
+        old_reserved := CASE WHEN item.place IS NULL THEN levels_reserved[item.index] - others_reserved[item.index]
+                             ELSE place_reserved[item.place] END;
+        new_on_hand := CASE WHEN item.target IS NOT NULL THEN old_on_hand - item.on_hand
+                            WHEN item.absolute THEN item.on_hand ELSE old_on_hand + item.on_hand END;
+        new_reserved := old_reserved + item.reserved;
         outcomes[item.n] := CASE
             WHEN item.index IS NULL OR NOT item.known THEN 'unknown'
-            WHEN item.expected <> levels_on_hand[item.index] THEN 'stale'
-            WHEN new_on_hand = levels_on_hand[item.index] AND new_reserved = levels_reserved[item.index] THEN 'unchanged'
-            WHEN new_on_hand < new_reserved AND NOT unlimited[item.index] THEN 'insufficient'
+            WHEN item.location <> 'default' AND item.kind IN ('set', 'adjust', 'transfer') AND NOT item.location = ANY (active)
+                THEN 'unknown_location'
+            WHEN item.target <> 'default' AND NOT item.target = ANY (active) THEN 'unknown_target'
+            WHEN item.expected <> old_on_hand THEN 'stale'
+            WHEN new_on_hand = old_on_hand AND new_reserved = old_reserved THEN 'unchanged'
+            -- Only the default location owes units: a backorder is reserved there, and a transfer takes what exists.
+            WHEN new_on_hand < new_reserved
+                 AND (NOT unlimited[item.index] OR item.place IS NOT NULL OR item.target IS NOT NULL) THEN 'insufficient'
             ELSE 'updated' END;
         IF outcomes[item.n] = 'updated' THEN
             movements[item.n] := nextval('stock_movement_ids');
-            deltas[item.n] := new_on_hand - levels_on_hand[item.index];
-            levels_on_hand[item.index] := new_on_hand;
-            levels_reserved[item.index] := new_reserved;
+            deltas[item.n] := new_on_hand - old_on_hand;
+            levels_on_hand[item.index] := levels_on_hand[item.index] + deltas[item.n];
+            levels_reserved[item.index] := levels_reserved[item.index] + item.reserved;
+            IF item.place IS NOT NULL THEN
+                place_on_hand[item.place] := new_on_hand;
+                place_reserved[item.place] := new_reserved;
+                place_moved[item.place] := true;
+                others_on_hand[item.index] := others_on_hand[item.index] + deltas[item.n];
+                others_reserved[item.index] := others_reserved[item.index] + item.reserved;
+                relocated[item.index] := true;
+            END IF;
         END IF;
-        after_on_hand[item.n] := levels_on_hand[item.index];
-        after_reserved[item.n] := levels_reserved[item.index];
+        after_on_hand[item.n] := CASE WHEN outcomes[item.n] = 'updated' THEN new_on_hand ELSE old_on_hand END;
+        after_reserved[item.n] := CASE WHEN outcomes[item.n] = 'updated' THEN new_reserved ELSE old_reserved END;
+        total_on_hand[item.n] := levels_on_hand[item.index];
+        total_reserved[item.n] := levels_reserved[item.index];
+        IF outcomes[item.n] = 'updated' AND item.target IS NOT NULL THEN
+            arrivals[item.n] := nextval('stock_movement_ids');
+            levels_on_hand[item.index] := levels_on_hand[item.index] + item.on_hand;
+            IF item.target_place IS NOT NULL THEN
+                place_on_hand[item.target_place] := place_on_hand[item.target_place] + item.on_hand;
+                place_moved[item.target_place] := true;
+                others_on_hand[item.index] := others_on_hand[item.index] + item.on_hand;
+            END IF;
+            relocated[item.index] := true;
+        END IF;
     END LOOP;
 
-    IF NOT 'updated' = ANY (outcomes) OR (in_atomic AND outcomes && ARRAY['unknown', 'stale', 'insufficient']) THEN
+    IF NOT 'updated' = ANY (outcomes)
+       OR (in_atomic AND outcomes && ARRAY['unknown', 'unknown_location', 'unknown_target', 'stale', 'insufficient']) THEN
         RETURN QUERY SELECT t.outcome, NULL::bigint, t.on_hand, t.reserved, NULL
                        FROM unnest(outcomes, after_on_hand, after_reserved) AS t (outcome, on_hand, reserved);
         RETURN;
     END IF;
 
-    INSERT INTO stock_movements (store_id, id, variant_id, product_id, sku, kind, delta_on_hand, delta_reserved,
+    INSERT INTO stock_movements (store_id, id, variant_id, product_id, sku, kind, location, delta_on_hand, delta_reserved,
                                  on_hand_after, reserved_after, reason, reference, order_id, movement_key, actor,
                                  request_id, created_at)
-    SELECT in_store_id, t.id, v.id, v.product_id, v.sku, t.kind, t.delta, t.reserved, t.on_hand_after,
+    SELECT in_store_id, t.id, v.id, v.product_id, v.sku, t.kind, t.location, t.delta, t.reserved, t.on_hand_after,
            t.reserved_after, t.reason, t.reference, t.order_id, t.key, in_actor, in_request_id, moment
-      FROM unnest(i_variant, movements, i_kind, deltas, i_reserved, after_on_hand, after_reserved, i_reason, i_reference, i_order, i_key)
-           AS t (variant, id, kind, delta, reserved, on_hand_after, reserved_after, reason, reference, order_id, key)
+      FROM unnest(i_variant, movements, i_kind, i_location, deltas, i_reserved, total_on_hand, total_reserved, i_reason,
+                  i_reference, i_order, i_key)
+           AS t (variant, id, kind, location, delta, reserved, on_hand_after, reserved_after, reason, reference, order_id, key)
            JOIN variants v ON v.store_id = in_store_id AND v.id = t.variant
      WHERE t.id IS NOT NULL;
+    IF elsewhere THEN
+        INSERT INTO stock_movements (store_id, id, variant_id, product_id, sku, kind, location, delta_on_hand, delta_reserved,
+                                     on_hand_after, reserved_after, reason, reference, actor, request_id, created_at)
+        SELECT in_store_id, t.id, v.id, v.product_id, v.sku, t.kind, t.target, t.on_hand, 0, t.on_hand_after + t.on_hand,
+               t.reserved_after, t.reason, t.reference, in_actor, in_request_id, moment
+          FROM unnest(i_variant, arrivals, i_kind, i_target, i_on_hand, total_on_hand, total_reserved, i_reason, i_reference)
+               AS t (variant, id, kind, target, on_hand, on_hand_after, reserved_after, reason, reference)
+               JOIN variants v ON v.store_id = in_store_id AND v.id = t.variant
+         WHERE t.id IS NOT NULL;
+        INSERT INTO stock_levels AS s (store_id, variant_id, location, on_hand, reserved)
+        SELECT in_store_id, t.variant, t.location, t.on_hand, t.reserved
+          FROM unnest(place_variant, place_location, place_on_hand, place_reserved, place_moved)
+               AS t (variant, location, on_hand, reserved, moved)
+         WHERE t.moved
+            ON CONFLICT ON CONSTRAINT stock_levels_pkey DO UPDATE SET on_hand = excluded.on_hand, reserved = excluded.reserved;
+    END IF;
     WITH moved AS (
         UPDATE variants v
-           SET on_hand = t.on_hand, reserved = t.reserved, updated_at = moment, version = v.version + 1
-          FROM unnest(locked, levels_on_hand, levels_reserved) AS t (id, on_hand, reserved)
-         WHERE v.store_id = in_store_id AND v.id = t.id AND (v.on_hand, v.reserved) <> (t.on_hand, t.reserved)
+           SET on_hand = t.on_hand, reserved = t.reserved, other_on_hand = t.other_on_hand, other_reserved = t.other_reserved,
+               updated_at = moment, version = v.version + 1
+          FROM unnest(locked, levels_on_hand, levels_reserved, others_on_hand, others_reserved, relocated)
+               AS t (id, on_hand, reserved, other_on_hand, other_reserved, relocated)
+         WHERE v.store_id = in_store_id AND v.id = t.id
+           AND ((v.on_hand, v.reserved) <> (t.on_hand, t.reserved) OR t.relocated)
         RETURNING v.product_id, v.deleted_at)
     SELECT array_agg(moved.product_id) INTO touched FROM moved WHERE moved.deleted_at IS NULL;
     UPDATE products p
@@ -140,14 +243,25 @@ BEGIN
     SELECT in_store_id, new_event_id(), e.type, 'variant', v.id, v.version, in_actor,
            json_strip_nulls(json_build_object(
                'on_hand', CASE WHEN v.on_hand <> t.on_hand THEN json_build_array(t.on_hand, v.on_hand) END,
-               'available', CASE WHEN s.now <> s.old THEN json_build_array(s.old, s.now) END))::text,
+               'available', CASE WHEN s.now <> s.old THEN json_build_array(s.old, s.now) END,
+               -- The units on hand at the locations where they changed, if a location other than the default is among them.
+               'locations', CASE WHEN t.relocated THEN (
+                   SELECT json_build_array(json_object_agg(l.code, l.old ORDER BY l.code), json_object_agg(l.code, l.now ORDER BY l.code))
+                     FROM (SELECT 'default' AS code, t.on_hand - t.others AS old, v.on_hand - v.other_on_hand AS now
+                            UNION ALL
+                           SELECT c.location, c.old, c.now
+                             FROM unnest(place_variant, place_location, place_before, place_on_hand)
+                                  AS c (variant, location, old, now)
+                            WHERE c.variant = v.id) l
+                    WHERE l.old <> l.now HAVING count(*) > 0) END))::text,
            variant_document(v.id, v.product_id, v.head, v.tail), in_request_id, moment, p.version
-      FROM unnest(locked, before_on_hand, before_reserved) AS t (id, on_hand, reserved)
+      FROM unnest(locked, before_on_hand, before_reserved, before_others, relocated)
+           AS t (id, on_hand, reserved, others, relocated)
            JOIN variants v ON v.store_id = in_store_id AND v.id = t.id
            JOIN products p ON p.store_id = in_store_id AND p.id = v.product_id
            CROSS JOIN LATERAL (SELECT t.on_hand - t.reserved, v.on_hand - v.reserved) AS s (old, now)
            CROSS JOIN LATERAL stock_event_types(v.track_inventory, v.low_stock_threshold, s.old, s.now) AS e
-     WHERE v.deleted_at IS NULL AND (v.on_hand, v.reserved) <> (t.on_hand, t.reserved)
+     WHERE v.deleted_at IS NULL AND ((v.on_hand, v.reserved) <> (t.on_hand, t.reserved) OR t.relocated)
      ORDER BY v.id, e.n;
 
     IF NOT in_documents THEN
@@ -157,7 +271,7 @@ BEGIN
     END IF;
     RETURN QUERY
     SELECT t.outcome, t.movement_id, t.on_hand, t.reserved,
-           movement_document(m.id, m.variant_id, m.sku, m.kind, m.delta_on_hand, m.delta_reserved, m.on_hand_after,
+           movement_document(m.id, m.variant_id, m.sku, m.kind, m.location, m.delta_on_hand, m.delta_reserved, m.on_hand_after,
                              m.reserved_after, m.reason, m.reference, m.order_id, m.actor, m.request_id, m.created_at)
       FROM unnest(outcomes, movements, after_on_hand, after_reserved) WITH ORDINALITY AS t (outcome, movement_id, on_hand, reserved, n)
            LEFT JOIN stock_movements m ON m.store_id = in_store_id AND m.id = t.movement_id

@@ -3,9 +3,12 @@
 -- the order in which the orders count as placed: ledger rows, versions and events are those that one order after the other
 -- would have left. Customers are locked before orders refer to them. Stock comes last, because every order waits for it; if
 -- it is insufficient, `short` names the variants and `available` their units, and the caller must roll back.
+--
+-- A line reserves its units at the default location, except those that in_allocations reserves elsewhere. The caller has
+-- locked the products of these (lock_levels) and knows that the units are there.
 CREATE FUNCTION place_orders(
     in_store_id bigint, in_moment timestamptz, in_orders json, in_placements json, in_lines json, in_events json,
-    in_suspects json, OUT short bigint[], OUT available bigint[]
+    in_suspects json, in_allocations json, OUT short bigint[], OUT available bigint[]
 ) LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     times         text := times_tail(in_moment, in_moment, 1) || '}';
@@ -18,6 +21,13 @@ DECLARE
     line_variants bigint[];
     line_products bigint[];
     line_units    bigint[];
+    line_others   bigint[];  -- the units of a line that are reserved at locations other than the default
+    -- The rows of the ledger: one for each line and location. They are the lines unless there are allocations.
+    row_lines     bigint[];
+    row_orders    bigint[];
+    row_variants  bigint[];
+    row_units     bigint[];
+    row_locations text[];
 BEGIN
     customers := ARRAY(SELECT DISTINCT t.customer_id FROM json_to_recordset(in_placements) AS t (customer_id bigint)
                         WHERE t.customer_id IS NOT NULL);
@@ -60,25 +70,34 @@ BEGIN
     SELECT in_store_id, t.order_id, 'system', 'internal', t.entry, t.author, '{}', in_moment
       FROM json_to_recordset(in_placements) AS t (order_id bigint, entry text, author text) ORDER BY t.order_id;
 
-    SELECT array_agg(t.order_id), array_agg(t.id), array_agg(t.variant_id), array_agg(t.product_id), array_agg(t.reserved)
-      INTO line_orders, line_ids, line_variants, line_products, line_units
+    SELECT array_agg(t.order_id), array_agg(t.id), array_agg(t.variant_id), array_agg(t.product_id), array_agg(t.reserved),
+           array_agg(t.elsewhere)
+      INTO line_orders, line_ids, line_variants, line_products, line_units, line_others
       FROM json_to_recordset(in_lines)
-           AS t (order_id bigint, id bigint, variant_id bigint, product_id bigint, reserved bigint)
+           AS t (order_id bigint, id bigint, variant_id bigint, product_id bigint, reserved bigint, elsewhere bigint)
      WHERE t.reserved > 0;
     IF line_ids IS NOT NULL THEN
+        row_lines := line_ids;
+        row_orders := line_orders;
+        row_variants := line_variants;
+        row_units := line_units;
         -- Every change of a product, its variants or their stock locks the product's row, several in the order of ids.
         PERFORM 1 FROM products p WHERE p.store_id = in_store_id AND p.id = ANY (line_products)
           ORDER BY p.id FOR NO KEY UPDATE;
         moment := clock_timestamp();
         WITH wanted AS (
-            SELECT l.variant_id, sum(l.units)::bigint AS units, count(DISTINCT l.order_id)::integer AS orders
-              FROM unnest(line_orders, line_variants, line_units) AS l (order_id, variant_id, units) GROUP BY l.variant_id),
+            SELECT l.variant_id, sum(l.units)::bigint AS units, sum(l.others)::bigint AS others,
+                   count(DISTINCT l.order_id)::integer AS orders
+              FROM unnest(line_orders, line_variants, line_units, line_others) AS l (order_id, variant_id, units, others)
+             GROUP BY l.variant_id),
         taken AS (
             UPDATE variants v
-               SET reserved = v.reserved + w.units, updated_at = moment, version = v.version + w.orders
+               SET reserved = v.reserved + w.units, other_reserved = v.other_reserved + w.others, updated_at = moment,
+                   version = v.version + w.orders
               FROM wanted w
              WHERE v.store_id = in_store_id AND v.id = w.variant_id AND v.deleted_at IS NULL
-               AND (v.allow_backorder OR NOT v.track_inventory OR v.on_hand >= v.reserved + w.units)
+               AND (v.allow_backorder OR NOT v.track_inventory
+                    OR v.on_hand - v.other_on_hand >= v.reserved - v.other_reserved + w.units - w.others)
             RETURNING v.id)
         SELECT array_agg(w.variant_id) INTO short FROM wanted w WHERE w.variant_id NOT IN (SELECT t.id FROM taken t);
         IF short IS NOT NULL THEN
@@ -89,18 +108,38 @@ BEGIN
                                 ORDER BY s.n);
             RETURN;
         END IF;
-        INSERT INTO stock_movements (store_id, variant_id, product_id, sku, kind, delta_on_hand, delta_reserved,
+        IF json_array_length(in_allocations) > 0 THEN
+            UPDATE stock_levels s SET reserved = s.reserved + t.units
+              FROM (SELECT l.variant_id, a.location, sum(a.units)::bigint AS units
+                      FROM json_to_recordset(in_allocations) AS a (line_id bigint, location text, units bigint)
+                           JOIN unnest(line_ids, line_variants) AS l (id, variant_id) ON l.id = a.line_id
+                     GROUP BY l.variant_id, a.location) t
+             WHERE s.store_id = in_store_id AND s.variant_id = t.variant_id AND s.location = t.location;
+            SELECT array_agg(r.line_id), array_agg(r.order_id), array_agg(r.variant_id), array_agg(r.units), array_agg(r.location)
+              INTO row_lines, row_orders, row_variants, row_units, row_locations
+              FROM (SELECT l.id AS line_id, l.order_id, l.variant_id, a.units, a.location
+                      FROM json_to_recordset(in_allocations) AS a (line_id bigint, location text, units bigint)
+                           JOIN unnest(line_ids, line_orders, line_variants) AS l (id, order_id, variant_id) ON l.id = a.line_id
+                     UNION ALL
+                    SELECT l.id, l.order_id, l.variant_id, l.units - l.others, 'default'
+                      FROM unnest(line_ids, line_orders, line_variants, line_units, line_others)
+                           AS l (id, order_id, variant_id, units, others)
+                     WHERE l.units > l.others) r;
+        END IF;
+        INSERT INTO stock_movements (store_id, variant_id, product_id, sku, kind, location, delta_on_hand, delta_reserved,
                                      on_hand_after, reserved_after, reason, reference, order_id, movement_key, actor,
                                      request_id, created_at)
-        SELECT in_store_id, v.id, v.product_id, v.sku, 'reserve', 0, l.units, v.on_hand, v.reserved - l.later, 'order',
-               p.number::text, l.order_id, 'order/' || l.order_id || '/' || l.id || '/reserve/1', p.actor, p.request_id, moment
-          FROM (SELECT t.order_id, t.id, t.variant_id, t.units,
-                       (sum(t.units) OVER (PARTITION BY t.variant_id ORDER BY t.id DESC) - t.units)::bigint AS later
-                  FROM unnest(line_orders, line_ids, line_variants, line_units) AS t (order_id, id, variant_id, units)) l
+        SELECT in_store_id, v.id, v.product_id, v.sku, 'reserve', coalesce(l.location, 'default'), 0, l.units, v.on_hand,
+               v.reserved - l.later, 'order', p.number::text, l.order_id,
+               'order/' || l.order_id || '/' || l.id || '/reserve/1' || coalesce('/' || l.location, ''), p.actor, p.request_id, moment
+          FROM (SELECT t.order_id, t.id, t.variant_id, t.units, t.location,
+                       (sum(t.units) OVER (PARTITION BY t.variant_id ORDER BY t.id DESC, t.location DESC) - t.units)::bigint AS later
+                  FROM unnest(row_orders, row_lines, row_variants, row_units, row_locations)
+                       AS t (order_id, id, variant_id, units, location)) l
                JOIN json_to_recordset(in_placements) AS p (order_id bigint, number bigint, actor text, request_id text)
                  ON p.order_id = l.order_id
                JOIN variants v ON v.store_id = in_store_id AND v.id = l.variant_id
-         ORDER BY l.id;
+         ORDER BY l.id, l.location;
         UPDATE products p
            SET reserved = p.reserved + t.units, updated_at = moment, version = p.version + t.orders,
                in_stock = (

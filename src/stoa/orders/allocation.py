@@ -1,0 +1,127 @@
+"""Where the units of line items are: allocated to locations by priority, and given back in the reverse order."""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+
+import msgspec
+
+from stoa.orders.contract import Status
+from stoa.orders.documents import HOLDING, Allocation, LineState, OrderState
+from stoa.rest.request import DEFAULT_LOCATION
+
+
+class Level(msgspec.Struct):
+    """The available units of a variant at a location."""
+
+    variant_id: int
+    location: str
+    available: int
+    unlimited: bool  # backorders are allowed, or stock is not tracked
+
+
+class Levels:
+    """Levels in the order in which orders reserve them; units that are taken are no longer available."""
+
+    def __init__(self, found: Iterable[Level]) -> None:
+        self._available: dict[int, dict[str, int]] = {}
+        self._unlimited: set[int] = set()
+        for level in found:
+            self._available.setdefault(level.variant_id, {})[level.location] = level.available
+            if level.unlimited:
+                self._unlimited.add(level.variant_id)
+
+    def available(self, variant_id: int | None, location: str | None = None) -> int:
+        """The units that can be taken at a location, or at all of them."""
+        free = self._available.get(variant_id, {}) if variant_id is not None else {}
+        return sum(max(0, units) for code, units in free.items() if location in (None, code))
+
+    def take(self, variant_id: int, units: int, location: str | None = None) -> list[Allocation] | None:
+        """Take units at a location, or at several by priority; None if there are too few, and then nothing is taken.
+
+        What no location has of a variant that may run out is reserved at the default location, as a backorder.
+        """
+        free = self._available.setdefault(variant_id, {})
+        taken: dict[str, int] = {}
+        left = units
+        for code in [location] if location is not None else list(free):
+            found = min(left, max(0, free.get(code, 0)))
+            if found:
+                taken[code] = found
+                left -= found
+        if left:
+            if variant_id not in self._unlimited:
+                return None
+            taken[DEFAULT_LOCATION] = taken.get(DEFAULT_LOCATION, 0) + left
+        for code, found in taken.items():
+            free[code] = free.get(code, 0) - found
+        return [Allocation(code, found) for code, found in taken.items()]
+
+
+def settle(
+    order: OrderState, levels: Levels | None = None, active: Collection[str] = (DEFAULT_LOCATION,)
+) -> list[LineState]:
+    """Make the allocations of all line items agree with the order's status; returns the line items with too little stock.
+
+    Without `levels`, new units are allocated to the default location. A line item that names a location which is not
+    `active` is allocated by priority.
+    """
+    short: list[LineState] = []
+    for line in order.lines:
+        wanted, allocated = held_units(line, order.status), sum(each.quantity for each in line.allocations)
+        if wanted < allocated:
+            line.allocations = between(line.allocations, 0, wanted)
+        elif wanted > allocated:
+            units = wanted - allocated
+            location = line.location if line.location in active else None
+            more: list[Allocation] | None = [Allocation(DEFAULT_LOCATION, units)]
+            if levels is not None and line.variant_id is not None:
+                more = levels.take(line.variant_id, units, location)
+            if more is None:
+                short.append(line)
+            else:
+                line.allocations = _joined(line.allocations, more, shipped=line.fulfilled_quantity > 0)
+    return short
+
+
+def held_units(line: LineState, status: Status) -> int:
+    """The units of a line item that a location has given or holds for it: the shipped and the reserved ones."""
+    if line.variant_id is None:
+        return 0  # a custom line item has no stock
+    return line.quantity if status in HOLDING else line.fulfilled_quantity
+
+
+def between(allocations: Sequence[Allocation], start: int, stop: int) -> list[Allocation]:
+    """The allocations of the units from `start` to `stop`, counted from the first unit.
+
+    The first units of a line item are the shipped ones, and the first of these are the returned ones.
+    """
+    found: list[Allocation] = []
+    position = 0
+    for each in allocations:
+        first, last = max(start, position), min(stop, position + each.quantity)
+        if first < last:
+            found.append(Allocation(each.location, last - first))
+        position += each.quantity
+    return found
+
+
+def by_location(line: LineState | None, start: int, stop: int) -> Counter[str]:
+    """The units from `start` to `stop` of a line item, by location."""
+    units: Counter[str] = Counter()
+    if line is not None and start < stop:
+        for each in between(line.allocations, start, stop):
+            units[each.location] += each.quantity
+        units[DEFAULT_LOCATION] += stop - start - units.total()
+    return +units
+
+
+def _joined(allocations: Sequence[Allocation], more: Sequence[Allocation], *, shipped: bool) -> list[Allocation]:
+    """Allocations with further ones. Once units are shipped, their order says which, so that only the last may grow."""
+    joined = list(allocations)
+    for each in more:
+        index = next((n for n, known in enumerate(joined) if known.location == each.location), None)
+        if index is not None and (not shipped or index == len(joined) - 1):
+            joined[index] = Allocation(each.location, joined[index].quantity + each.quantity)
+        else:
+            joined.append(each)
+    return joined
