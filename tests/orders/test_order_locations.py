@@ -234,3 +234,16 @@ async def test_an_order_that_read_the_stock_before_a_transfer_runs_again(store: 
     answer = await placing
     assert answer.status_code == 201, answer.text
     assert allocated(answer.json()["data"]) == [("default", 1), ("west", 2)]
+
+
+async def test_a_custom_line_item_has_no_location(store: SampleStore) -> None:
+    custom = {"name": "Gift wrap", "unit_price": "2.00", "quantity": 1}
+    order = await store.place(line_items=[{"sku": "TEA", "quantity": 1}, custom], location="west")
+    assert (allocated(order), allocated(order, 1)) == ([("west", 1)], [])
+    assert order["line_items"][1]["location"] is None
+    refused = await store.post(line_items=[{**custom, "location": "west"}])
+    assert codes(refused) == [("/line_items/0/location", "invalid_format")]
+    only = await store.place(line_items=[custom], status="processing")
+    shipped = await store.change_status(only, "shipped")
+    assert allocated(shipped) == []
+    await assert_books_balance(store.shop)

@@ -11,7 +11,7 @@ from stoa.db.query import Executor, hex_bytes, json_of, json_rows
 from stoa.events.outbox import Event
 from stoa.ids import new_id
 from stoa.orders import queries, rows
-from stoa.orders.allocation import Levels, held_units, settle
+from stoa.orders.allocation import Levels, settle
 from stoa.orders.contract import DuplicateReason
 from stoa.orders.documents import (
     HOLDING,
@@ -88,7 +88,8 @@ async def allocate(
     If all stock is at the default location and no order names another, there is nothing to read. Otherwise the products are
     locked if `lock`, in the order in which `place_orders` locks, so that the levels stay as they are read.
     """
-    lines = [line for each in placements for line in each.order.lines if held_units(line, each.order.status)]
+    holding = [each.order for each in placements if each.order.status in HOLDING]
+    lines = [line for order in holding for line in order.lines if line.variant_id is not None]
     levels: Levels | None = None
     if lines and (elsewhere or any(line.location not in (None, DEFAULT_LOCATION) for line in lines)):
         customers = {each.order.customer_id for each in placements if each.order.customer_id is not None}
