@@ -48,6 +48,11 @@ ARGUMENTS: dict[tuple[str, ...], str] = {
     ("store", "update"): "{handle} --timezone Europe/Berlin --prices-include-tax",
     ("store", "suspend"): "{handle}",
     ("store", "resume"): "{handle}",
+    ("location", "list"): "{handle}",
+    ("location", "add"): "{handle} east --name East",
+    ("location", "update"): "{handle} default --priority 5",
+    ("location", "deactivate"): "{handle} west",
+    ("location", "activate"): "{handle} default",
     ("app", "create"): "Sync --scopes products:read",
     ("app", "install"): "{client_id} {handle}",
     ("app", "uninstall"): "{client_id} {handle}",
@@ -145,6 +150,8 @@ async def test_json_output_is_valid_json_and_nothing_else(
         await stoa("account", "give", person, "--store", shop.store.handle)
     if path == ("app", "rotate-signing-secret"):
         await stoa("app", "callbacks", shop.client_id, "--return-url", "https://app.example.com/")
+    if path == ("location", "deactivate"):
+        await stoa("location", "add", shop.store.handle, "west", "--name", "West")
     words = ARGUMENTS.get(path, "").format(
         person=person,
         handle=shop.store.handle,

@@ -20,7 +20,7 @@ TYPES: dict[str, type] = {
     "timestamptz": datetime, "date": date, "json": msgspec.Raw, "double precision": float,
 }  # fmt: skip
 FUNCTIONS = {function.name: function for function in functions()}
-MOST_ARGUMENTS = 14
+MOST_ARGUMENTS = 15
 
 
 def _below(parent: type[InputRow]) -> Iterator[type[InputRow]]:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from datetime import date, datetime
 from types import NoneType, UnionType
-from typing import Any, Union, get_args, get_origin
+from typing import Annotated, Any, Union, get_args, get_origin
 
 import msgspec
 import pytest
@@ -67,7 +67,9 @@ BOUND = [pytest.param(query, id=name) for name, query in ALL if query.unbound is
 
 
 def _plain(kind: Any) -> Any:
-    """A field's type without None."""
+    """A field's type without annotations and without None."""
+    if get_origin(kind) is Annotated:
+        return _plain(get_args(kind)[0])
     if get_origin(kind) in (Union, UnionType):
         kinds = [each for each in get_args(kind) if each is not NoneType]
         return kinds[0] if len(kinds) == 1 else kind

@@ -194,7 +194,8 @@ UNARCHIVED = Query(
 
 STORE = Query(
     Store,
-    "SELECT id, handle, name, currency, status, prices_include_tax, timezone, locale FROM stores WHERE id = $1",
+    """SELECT id, handle, name, currency, status, prices_include_tax, timezone, locale, locations
+         FROM stores WHERE id = $1""",
 )
 KNOWN_SIZE = Query(
     int,
