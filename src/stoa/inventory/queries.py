@@ -25,8 +25,11 @@ INVENTORY = Listing(
         "sku": "sku = ANY({}::text[])",
         "low_stock": "coalesce(track_inventory AND on_hand - reserved <= low_stock_threshold, false) = {}",
         "in_stock": "(allow_backorder OR NOT track_inventory OR on_hand > reserved) = {}",
-        "location": """CASE {}::text WHEN 'default' THEN (on_hand, reserved) <> (other_on_hand, other_reserved)
-            ELSE id IN (SELECT variant_id FROM stock_levels WHERE store_id = $1 AND location = {}::text AND on_hand > 0) END""",
+        # The second part is skipped as a whole unless the location is the default one.
+        "location": """id IN (SELECT variant_id FROM stock_levels WHERE store_id = $1 AND location = {}::text AND on_hand > 0
+            UNION ALL
+            SELECT id FROM variants
+             WHERE store_id = $1 AND {}::text = 'default' AND (on_hand, reserved) <> (other_on_hand, other_reserved))""",
         "updated_since": "updated_at >= {}",
     },
 )
