@@ -6,7 +6,7 @@ import msgspec
 
 from stoa.reference.document import Document, Group, Operation, reference
 from stoa.reference.fields import ParameterGroup, Row, parameter_groups, schema_rows
-from stoa.reference.languages import SdkCall, javascript, python, sdk_calls
+from stoa.reference.languages import SdkCall, javascript, php, python, sdk_calls
 from stoa.reference.samples import Curl, curl, sample_response
 from stoa.reference.schema_text import Words, kind
 
@@ -69,7 +69,11 @@ def operation_view(operation: Operation, group: Group, document: Document) -> Op
         errors={code: status for code, status in operation.codes.items() if code not in document.usual_codes},
         usual_errors=[code for code in operation.codes if code in document.usual_codes],
         curl=curl(operation, document),
-        programs={"Python": python(operation, document), "JavaScript": javascript(operation, document)},
+        programs={
+            "Python": python(operation, document),
+            "PHP": php(operation, document),
+            "JavaScript": javascript(operation, document),
+        },
         response_sample=sample_response(operation, document),
         schemas=schema_views(document.named_by(operation.schemas), document),
     )

@@ -56,7 +56,7 @@ Percent = Annotated[
 
 def worded(message: str, pattern: str | None = None) -> msgspec.Meta:
     """The message of a fault when a text does not match its pattern. Patterns are for programs, not for people."""
-    return msgspec.Meta(pattern=pattern, extra={"words": message})
+    return msgspec.Meta(pattern=pattern, extra={"words": message}, extra_json_schema={"x-rule": message})
 
 
 Check = Callable[[Any, str, list[Fault], int], None]

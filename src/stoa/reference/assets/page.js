@@ -5,7 +5,10 @@ const origin = declaredBase.replace(/(\/\/[^/]+).*/, "$1");
 // The document has one origin for everyone; replace it by the origin of this page.
 const here = (text) => (origin ? text.replaceAll(origin, location.origin) : text);
 const baseUrl = () => (memory.get("base") || here(declaredBase)).replace(/\/+$/, "");
-for (const code of $$(".base")) code.textContent = here(code.textContent);
+const showBase = () => {
+  for (const code of $$(".base")) code.textContent = baseUrl();
+};
+showBase();
 
 const operations = new Map($$(".operation").map((section) => [section.id, { section }]));
 
@@ -57,6 +60,7 @@ function inSdk(section, fields, values) {
     ...operators.map((operator) => [`${name}[${operator}]`, values.get(`${name}[${operator}]`), kind]),
   ]);
   return {
+    base: baseUrl(),
     call: section.dataset.call,
     spreads: "spreads" in section.dataset,
     lists: query.some(({ name }) => name === "cursor"),
@@ -119,6 +123,16 @@ function setLanguage(name) {
   for (const operation of operations.values()) if (operation.tabs) show(operation);
 }
 
+/* The store of all samples; a base URL with a host of its own, set in the console, has no handle to show. */
+const store = $("#store");
+store.value = baseUrl().match(/\/stores\/([^/]+)$/)?.[1] ?? "";
+store.addEventListener("input", () => {
+  const handle = encodeURIComponent(store.value.trim());
+  memory.set("base", handle ? here(declaredBase).replace(/[^/]*$/, handle) : "");
+  showBase();
+  setLanguage(language);
+});
+
 function show(operation) {
   operation.tabs.mark(language);
   operation.code.replaceChildren(colored(LANGUAGES[language](requestOf(operation))));
@@ -171,6 +185,7 @@ document.addEventListener("click", (event) => {
   if (open) return open.remove();
   const rows = $(":scope > .rows", source).cloneNode(true);
   for (const nested of $$(".nest", rows)) nested.remove();
+  for (const target of $$("[id]", rows)) target.removeAttribute("id");
   for (const inner of $$(".ref", rows)) inner.ariaExpanded = false;
   row.append(h("dd", { className: "nest", "data-of": link.hash }, rows));
 });

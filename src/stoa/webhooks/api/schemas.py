@@ -61,7 +61,7 @@ def _data(event: type[Event], reference: str) -> dict[str, Any]:
         data = {"anyOf": [data, _ERASED]}
     return {
         **data,
-        "description": "The resource after the change; omitted with `payload: thin`, reduced by `fields`.",
+        "description": _AFTER,
     }
 
 
@@ -86,7 +86,7 @@ def _narrowed(event: type[Event], reference: str) -> dict[str, Any]:
 
 
 def _any_event() -> dict[str, Any]:
-    properties = _common({"type": "string"}, {"type": "string"}, {"type": "object"})
+    properties = _common({"type": "string"}, {"type": "string"}, {"type": "object", "description": _AFTER})
     return {"description": "An event as a subscription receives it.", **_object(properties)}
 
 
@@ -105,10 +105,15 @@ def _common(name: dict[str, Any], resource_type: dict[str, Any], data: dict[str,
             "pattern": _EVENT_ID,
             "description": "The same in retries, redeliveries and other subscriptions; also the `webhook-id` header.",
         },
-        "type": name,
+        "type": {**name, "description": "The name of the event."},
         "timestamp": {"type": "string", "format": "date-time", "description": "The time of the change, in UTC."},
-        "api_version": {"const": "v3"},
-        "store": {"type": "object", "required": ["id"], "properties": {"id": {"type": "integer"}}},
+        "api_version": {"const": "v3", "description": "The major version of the API, whose resources `data` contains."},
+        "store": {
+            "type": "object",
+            "description": "The store in which the change happened.",
+            "required": ["id"],
+            "properties": {"id": {"type": "integer", "description": "The id of the store."}},
+        },
         "sequence": {
             "type": "integer",
             "minimum": 0,
@@ -116,13 +121,14 @@ def _common(name: dict[str, Any], resource_type: dict[str, Any], data: dict[str,
         },
         "resource": {
             "type": "object",
+            "description": "The resource that changed.",
             "required": ["type", "id", "version", "url"],
             "properties": {
-                "type": resource_type,
-                "id": {"type": "integer"},
+                "type": {**resource_type, "description": "The type of the resource, such as `order`."},
+                "id": {"type": "integer", "description": "The id of the resource."},
                 "version": {
                     "type": "integer",
-                    "description": "Increases with each change; ignore an event whose version is older than yours.",
+                    "description": "Increases with each change. Overwrite your copy only with a higher version.",
                 },
                 "url": {
                     "type": ["string", "null"],
@@ -134,7 +140,10 @@ def _common(name: dict[str, Any], resource_type: dict[str, Any], data: dict[str,
             "type": "object",
             "description": "The originator of the change, such as an app or an operator.",
             "required": ["type"],
-            "properties": {"type": {"type": "string"}, "app_id": {"type": ["integer", "null"]}},
+            "properties": {
+                "type": {"type": "string", "description": "`app` or `operator`."},
+                "app_id": {"type": ["integer", "null"], "description": "The id of the app; omitted for an operator."},
+            },
         },
         "changes": {
             "type": "object",
@@ -150,7 +159,8 @@ def _operation(event: type[Event], reference: str) -> dict[str, Any]:
         "operationId": f"on_{event.name.replace('.', '_')}",
         "tags": [EVENTS_TAG],
         "summary": (event.__doc__ or event.name).strip().splitlines()[0].rstrip("."),
-        "description": f"Sent to subscriptions of apps that have `{event.scope}`; signed according to Standard Webhooks.",
+        "description": _delivery(event),
+        "x-required-scope": event.scope,
         "parameters": [{"$ref": f"#/components/parameters/{name}"} for name in _HEADERS],
         "requestBody": {
             "required": True,
@@ -163,11 +173,21 @@ def _operation(event: type[Event], reference: str) -> dict[str, Any]:
     }
 
 
+def _delivery(event: type[Event]) -> str:
+    """Which apps receive the event, and what of it."""
+    text = f"Sent to subscriptions of apps that have `{event.scope}`; signed according to Standard Webhooks."
+    if not event.full_scope:
+        return text
+    basic = ", ".join(f"`{name}`" for name in sorted(event.basic_fields))
+    return f"{text} Without `{event.full_scope}`, `data` has only {basic}."
+
+
+_AFTER = "The resource after the change; omitted with `payload: thin`, reduced by `fields`."
 _ERASED = {
     "type": "object",
     "description": "What remains in a stored event after the customer was erased.",
     "required": ["id"],
-    "properties": {"id": {"type": "integer"}},
+    "properties": {"id": {"type": "integer", "description": "The id of the erased customer."}},
     "additionalProperties": False,
 }
 _HEADERS = {
