@@ -53,6 +53,9 @@ FIRST = {
     "duplicate orders": f"{GUIDES}/duplicates",
     "gdpr": f"{GUIDES}/customers#erase-a-customer",
     "erase a customer": f"{GUIDES}/customers#erase-a-customer",
+    "stock": f"{GUIDES}/inventory",
+    "metadata": f"{GUIDES}/customers#metadata",
+    "errors": f"{GUIDES}/errors",
     "ledger": f"{GUIDES}/inventory#ledger",
     "changelog": "/docs/changelog",
     # Operations

@@ -209,7 +209,7 @@ class Product(msgspec.Struct):
     """A product of the store, with at least one variant."""
 
     id: Annotated[int, Meta(description="The id of the product, assigned by Stoa. It never changes.")]
-    name: Annotated[str, Meta(description="The name that customers see, with 1 to 255 characters.")]
+    name: Annotated[str, Meta(description="The name that customers see.")]
     price: Annotated[
         Money, Meta(description="The price of variants that have no price of their own, in the currency of the store.")
     ]

@@ -124,7 +124,9 @@ def constraints(schema: Schema, document: Document, *more: Words) -> Constraints
     chosen = [str(value) for value in values(schema) or values(items)]
     notes = [
         _bounds(schema.get("minimum"), schema.get("maximum"), ""),
-        _bounds(schema.get("minLength"), schema.get("maxLength"), " characters"),
+        []
+        if schema.get("format") in ("decimal", "date-time")
+        else _bounds(schema.get("minLength"), schema.get("maxLength"), " characters"),
         [] if chosen else _bounds(schema.get("minItems"), schema.get("maxItems"), " items"),
         _bounds(schema.get("minProperties"), schema.get("maxProperties"), " entries"),
         _bounds(items.get("minLength"), items.get("maxLength"), " characters each"),

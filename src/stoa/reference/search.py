@@ -102,7 +102,7 @@ class Index:
     def __init__(self, entries: Iterable[Entry]) -> None:
         self._entries = list(entries)
         self._postings: dict[str, dict[int, float]] = defaultdict(dict)
-        self._names = [{" ".join(_WORD.findall(name.lower())) for name in entry.names} for entry in self._entries]
+        self._names = [set(map(_identifier, entry.names)) - {""} for entry in self._entries]
         self._titles = [_WORD.findall(entry.title.lower()) for entry in self._entries]
         texts = [words_of(entry.text) for entry in self._entries]
         average = sum(map(len, texts)) / max(1, len(texts)) or 1.0
@@ -176,6 +176,12 @@ class Index:
             count += 1
             if count == most:
                 return
+
+
+def _identifier(name: str) -> str:
+    """The words of a name; empty for a plain word such as `stock`, which people search for as a topic."""
+    words = _WORD.findall(name.lower())
+    return "" if len(words) == 1 and words[0].isalpha() else " ".join(words)
 
 
 def _covered(title: Sequence[str], asked: Sequence[str], stems: set[str]) -> float:

@@ -47,7 +47,7 @@ def entries(
         text="Every event with its scope, fields, sample and JSON Schema.",
     )
     for event in document.events:
-        text = f"{event.description} {event.delivery}"
+        text = plain(f"{event.description} {event.delivery}")
         yield Entry(kind="Event", title=event.name, address=event.address, names=(event.name,), text=text, weight=0.85)
     for error in errors:
         yield Entry(
@@ -60,7 +60,7 @@ def entries(
             weight=0.8,
         )
     for scope, meaning in document.flow.scopes.items():
-        yield Entry(kind="Scope", title=scope, address="/docs#scopes", names=(scope,), text=meaning, weight=0.9)
+        yield Entry(kind="Scope", title=scope, address="/docs#scopes", names=(scope,), text=plain(meaning), weight=0.9)
     yield from _parameters(document)
     yield from _fields(document)
 

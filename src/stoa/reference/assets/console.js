@@ -157,7 +157,7 @@ const setBusy = (busy) => sendButton.setAttribute("aria-disabled", `${busy}`);
 async function confirmed({ method, url, body }) {
   if (method !== "DELETE" && !/"op"\s*:\s*"delete"/.test(body ?? "")) return true;
   const dialog = $("#confirm");
-  $("p", dialog).textContent = `${method} ${decodeURI(url)} deletes data of this store. It cannot be undone.`;
+  $("code", dialog).textContent = `${method} ${url}`;
   dialog.returnValue = "";
   dialog.showModal();
   await new Promise((resolve) => dialog.addEventListener("close", resolve, { once: true }));
