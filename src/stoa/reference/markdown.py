@@ -131,6 +131,8 @@ def _event(event: Event, document: Document) -> str:
 
 def _objects(schemas: Iterable[SchemaView]) -> Iterator[str]:
     for schema in schemas:
+        if schema.fields_of:
+            continue
         yield from _rows(f"Object {schema.name}", schema.rows, f"{schema.description}\n" if schema.description else "")
 
 

@@ -16,11 +16,13 @@ from stoa.rest.problems import Fault, did_you_mean, printable
 MOST_FAULTS = 100
 LONGEST_MONEY = 22  # with sign and decimal point
 LONGEST_TIME = 35  # with nine fraction digits and an offset
+# What every amount and every time is; a field says what it means.
+MONEY_TEXT, TIME_TEXT = "An amount in the store's currency, as a decimal string.", "An RFC 3339 time in UTC."
 
 Money = Annotated[
     Decimal,
     msgspec.Meta(
-        description="An amount in the store's currency, as a decimal string.",
+        description=MONEY_TEXT,
         examples=["19.99"],
         extra={"money": True},
         extra_json_schema={
@@ -32,7 +34,7 @@ Money = Annotated[
 ]
 
 
-Time = Annotated[datetime, msgspec.Meta(tz=True, description="An RFC 3339 time in UTC.")]
+Time = Annotated[datetime, msgspec.Meta(tz=True, description=TIME_TEXT)]
 
 
 def decimal_within(least: int, most: int) -> msgspec.Meta:

@@ -138,6 +138,9 @@ function show(operation) {
   operation.code.replaceChildren(colored(LANGUAGES[language](requestOf(operation))));
 }
 
+/* The rows of the schema that a link leads to; a sparse schema refers to another one instead. */
+const rowsOf = (link) => $(`[id="${link.hash.slice(1)}"] > .rows`);
+
 /* A section is enhanced when it comes near the viewport, so that a long page is as fast as a short one. */
 function enhance(section) {
   near.unobserve(section);
@@ -162,7 +165,7 @@ function enhance(section) {
       code.replaceChildren(colored(here(code.textContent)));
     }
   }
-  for (const link of $$(".rows .ref", section)) link.ariaExpanded = false;
+  for (const link of $$(".rows .ref", section)) if (rowsOf(link)) link.ariaExpanded = false;
 }
 
 const near = new IntersectionObserver(
@@ -176,16 +179,16 @@ for (const section of $$(".pair, .schema, .guide")) near.observe(section);
 /* A link to a schema unfolds the schema below the row; in a new tab, or without script, it is a plain link. */
 document.addEventListener("click", (event) => {
   const link = event.target.closest(".rows .ref");
-  const source = link && document.getElementById(link.hash.slice(1));
+  const source = link && rowsOf(link);
   if (!source || event.ctrlKey || event.metaKey || event.shiftKey) return;
   event.preventDefault();
   const row = link.closest(".rows > div");
   const open = $(`:scope > [data-of="${link.hash}"]`, row);
   link.ariaExpanded = !open;
   if (open) return open.remove();
-  const rows = $(":scope > .rows", source).cloneNode(true);
+  const rows = source.cloneNode(true);
   for (const nested of $$(".nest", rows)) nested.remove();
   for (const target of $$("[id]", rows)) target.removeAttribute("id");
-  for (const inner of $$(".ref", rows)) inner.ariaExpanded = false;
+  for (const inner of $$(".ref", rows)) if (rowsOf(inner)) inner.ariaExpanded = false;
   row.append(h("dd", { className: "nest", "data-of": link.hash }, rows));
 });

@@ -145,7 +145,9 @@ def _shown(endpoint: Endpoint, schemas: Schemas) -> list[dict[str, Any]]:
         return [_data(endpoint)]
     name = f"{SPARSE}{_resource(endpoint)}"
     text = "The resource with only the members that the parameter `fields` selects."
-    schemas[name] = {"type": "object", "description": text, "properties": whole["properties"]}
+    # Without their descriptions, which would make the document much longer and say nothing new.
+    members = {each: {k: v for k, v in kind.items() if k != "description"} for each, kind in whole["properties"].items()}
+    schemas[name] = {"type": "object", "description": text, "properties": members}
     return [_data(endpoint), _part(name)]
 
 

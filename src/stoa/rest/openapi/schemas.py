@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import msgspec
 
-from stoa.rest.checks import LONGEST_MONEY, LONGEST_TIME, Money, Time
+from stoa.rest.checks import LONGEST_MONEY, LONGEST_TIME, MONEY_TEXT, TIME_TEXT
 from stoa.rest.endpoint import Endpoint
 from stoa.rest.openapi.envelopes import PARTS, REFS
 from stoa.rest.problems import Problem
@@ -109,8 +109,8 @@ def _describe(endpoints: Iterable[Endpoint], components: dict[str, Any]) -> None
         seen.add(pair)
         sent, shown = (components.get(name, {}).get("properties", {}) for name in pair)
         for name in sent.keys() & shown.keys():
-            text = shown[name].get("description")
-            if text and is_generic(described(sent[name])):
+            text = described(shown[name])
+            if not is_generic(text) and is_generic(described(sent[name])):
                 sent[name]["description"] = text
             pending += zip(_referred(sent[name]), _referred(shown[name]), strict=False)
 
@@ -123,7 +123,7 @@ def described(schema: dict[str, Any]) -> str:
 
 def is_generic(description: str) -> bool:
     """Whether a description says only what every amount or time is, or nothing."""
-    return description in ("", *(meta.description for kind in (Money, Time) for meta in kind.__metadata__))
+    return description in ("", MONEY_TEXT, TIME_TEXT)
 
 
 def _referred(schema: dict[str, Any]) -> list[str]:
