@@ -20,6 +20,7 @@ from stoa.db.pool import Database
 from stoa.events.notify import Notifier
 from stoa.maintenance import maintain_forever
 from stoa.portal.site_map import routes as portal_routes
+from stoa.reference.routes import routes as documentation_routes
 from stoa.rest.dispatch import PREFIX, Dispatcher, Observed
 from stoa.rest.endpoint import Endpoint
 from stoa.rest.problems import Refusal
@@ -57,7 +58,8 @@ class Application:
         tokens = oauth_routes(self.database, self.access, settings)
         portal = portal_routes(self.database, settings, self.notifier)
         installations = installation_routes(self.database, settings)
-        routes = [*installations, *site.routes(self.database), *tokens, *portal]
+        documentation = documentation_routes(settings.public_url)
+        routes = [*installations, *site.routes(self.database), *documentation, *tokens, *portal]
         self._named = {route.path for route in routes if "{" not in route.path}
         site_app = Starlette(
             routes=[*routes, Mount("/stores/{handle}", app=Router(tokens, redirect_slashes=False))],

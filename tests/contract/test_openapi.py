@@ -1,5 +1,6 @@
 """The OpenAPI document: shared parts are components, every reference resolves, and every component is used."""
 
+import gzip
 from collections.abc import Iterator
 from typing import Any, cast
 
@@ -49,7 +50,8 @@ def test_all_errors_have_one_schema_so_that_new_codes_do_not_break_generated_cli
         for status, answer in operation["responses"].items():
             if status >= "400":
                 assert answer["content"] == PROBLEM
-    assert openapi()["components"]["schemas"]["Problem"]["properties"]["code"] == {"type": "string"}
+    code = openapi()["components"]["schemas"]["Problem"]["properties"]["code"]
+    assert code.keys() == {"type", "description"}, "no enum"
 
 
 def test_each_error_status_lists_its_codes() -> None:
@@ -63,7 +65,8 @@ def test_each_error_status_lists_its_codes() -> None:
 
 
 def test_the_document_stays_small_enough_to_read() -> None:
-    assert len(openapi_bytes()) < 750_000
+    assert len(openapi_bytes()) < 850_000
+    assert len(gzip.compress(openapi_bytes())) < 80_000
 
 
 def objects(value: Any, at: str = "") -> Iterator[tuple[str, dict[str, Any]]]:

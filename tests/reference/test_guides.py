@@ -62,6 +62,8 @@ def test_an_anchor_has_the_format_of_code_forges() -> None:
         ("errors.md", "/docs/guides/errors"),
         ("errors.md#all-codes", "/docs/guides/errors#all-codes"),
         ("./imports.md", "/docs/guides/imports"),
+        ("guides/imports.md", "/docs/guides/imports"),
+        ("../api-changelog.md#31", "/docs/changelog#31"),
         ("#here", "#here"),
         ("/docs/products", "/docs/products"),
         ("https://example.com/x", "https://example.com/x"),
@@ -124,8 +126,10 @@ def test_an_installed_package_contains_the_guides(tmp_path: Path) -> None:
     (wheel,) = tmp_path.glob("*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
     assert {f"stoa/guides/pages/{name}.md" for name in guides()} <= names
+    assert "stoa/guides/api-changelog.md" in names
     assert {
         "stoa/reference/assets/guide.css",
+        "stoa/reference/assets/search.js",
         "stoa/reference/templates/page.html",
         "stoa/schema/0001_initial.sql",
         "stoa/orders/functions/place_orders.sql",

@@ -15,9 +15,12 @@ from tests.support.service import Account, Service, new_database
 
 CHROMIUM = Path("/usr/bin/chromium")
 OPERATIONS = [
-    address for address in reference_page.addresses() if address.count("/") == 3 and "/guides/" not in address
+    address
+    for address in reference_page.addresses()
+    if address.count("/") == 3 and not address.startswith(("/docs/guides/", "/docs/events/"))
 ]
-SOME = ["/docs", "/docs/guides", "/docs/guides/errors", "/docs/products", "/docs/products/create_product", "/problems/rate_limited"]  # fmt: skip
+SOME = ["/docs", "/docs/guides", "/docs/guides/errors", "/docs/products", "/docs/products/create_product",
+        "/docs/events/order.created", "/docs/search?q=stock", "/problems/rate_limited"]  # fmt: skip
 
 pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason="Debian's Chromium is not installed")
 
@@ -60,7 +63,8 @@ async def test_the_script_generates_the_same_samples_as_the_server(account: Acco
         written = {
             "curl": await silent.locator("figure.request pre").text_content(),
             "Python": await programs.nth(0).text_content(),
-            "JavaScript": await programs.nth(1).text_content(),
+            "PHP": await programs.nth(1).text_content(),
+            "JavaScript": await programs.nth(2).text_content(),
         }
         await page.goto(account.service.url + address)
         for language, text in written.items():
@@ -88,15 +92,111 @@ async def test_a_request_is_tried_with_a_token_that_the_console_fetched(account:
     assert complaints == []
 
 
-async def test_the_contents_can_be_filtered(account: Account, browser: Browser) -> None:
-    page = await (await browser.new_context()).new_page()
+async def test_the_search_box_needs_only_the_keyboard(account: Account, browser: Browser) -> None:
+    page = await (await browser.new_context(viewport={"width": 1280, "height": 860})).new_page()
+    complaints = complaints_of(page)
     await page.goto(account.service.url + "/docs/guides/errors")
+    await page.get_by_role("link", name="Portal").focus()
     await page.keyboard.press("/")
-    await page.keyboard.type("inventory:write")
-    await page.locator("#contents li:visible").first.wait_for()
-    assert await page.locator("#contents li:visible").all_text_contents() == ["Set or adjust stockPOST"]
+    box = page.get_by_role("combobox")
+    assert await box.evaluate("(input) => input === document.activeElement")
+    await page.keyboard.type("sku_taken")
+    selected = page.locator("#search-results [aria-selected=true]")
+    await selected.get_by_text("sku_taken", exact=True).wait_for()
+    assert await box.get_attribute("aria-expanded") == "true"
+    assert await box.get_attribute("aria-activedescendant") == "search-result-0"
+    await page.keyboard.press("ArrowDown")
+    assert await box.get_attribute("aria-activedescendant") == "search-result-1"
+    assert await page.locator("#search-results [aria-selected=true]").count() == 1
+    await page.keyboard.press("ArrowUp")
+    await page.keyboard.press("ArrowUp")
+    count = await page.get_by_role("option").count()
+    assert await box.get_attribute("aria-activedescendant") == f"search-result-{count - 1}"
+    await page.keyboard.press("Escape")
+    assert not await page.locator("#search-box").is_visible()
+    focused = await page.evaluate("document.activeElement.textContent")
+    assert focused == "Portal", "the focus returns to where it was"
+    await page.keyboard.press("Control+k")
+    await page.keyboard.type("webhook signature")
+    await selected.get_by_text("Verify signatures", exact=True).wait_for()
     await page.keyboard.press("Enter")
-    await page.wait_for_url("**/docs/products/adjust_inventory")
+    await page.wait_for_url("**/docs/guides/webhooks#verify-signatures")
+    assert complaints == []
+
+
+async def test_the_search_works_on_a_phone_and_in_forms_it_stays_away(account: Account, browser: Browser) -> None:
+    page = await (await browser.new_context(viewport={"width": 390, "height": 844}, has_touch=True)).new_page()
+    await page.goto(account.service.url + "/docs/products/create_product")
+    await page.locator(".top").get_by_role("link", name="Search").tap()
+    await page.get_by_role("combobox").fill("low_stock_threshold")
+    first = page.get_by_role("option").first
+    await first.get_by_text("low_stock_threshold").first.wait_for()
+    assert await page.evaluate("document.documentElement.scrollWidth") <= 390
+    await first.tap()
+    await page.wait_for_url("**/docs/products#Variant.low_stock_threshold")
+    await page.goto(account.service.url + "/docs/search")
+    await page.locator(".search-form input").focus()
+    await page.keyboard.type("a/b")
+    assert not await page.locator("#search-box").is_visible()
+    assert await page.locator(".search-form input").input_value() == "a/b"
+
+
+async def test_without_script_the_search_is_a_page(account: Account, browser: Browser) -> None:
+    page = await (await browser.new_context(java_script_enabled=False)).new_page()
+    await page.goto(account.service.url + "/docs/guides")
+    await page.locator("#contents").get_by_role("link", name="Search").click()
+    await page.get_by_role("searchbox").fill("429")
+    await page.get_by_role("button", name="Search").click()
+    assert "rate_limited" in (await page.locator(".results ol li").first.text_content() or "")
+
+
+async def test_the_samples_use_the_chosen_store(account: Account, browser: Browser) -> None:
+    page = await (await browser.new_context(viewport={"width": 1400, "height": 900})).new_page()
+    await page.goto(account.service.url + "/docs/products/get_product")
+    await page.get_by_label("Store").fill("my-shop")
+    for language in ("curl", "Python", "PHP"):
+        await page.get_by_role("tab", name=language, exact=True).first.click()
+        shown = await page.locator("figure.request pre").first.text_content() or ""
+        assert f"{account.service.url}/stores/my-shop" in shown, language
+    await page.goto(account.service.url + "/docs/orders/get_order")
+    assert "/stores/my-shop/" in (await page.locator("figure.request pre").first.text_content() or "")
+
+
+async def test_the_console_keeps_the_focus_and_asks_before_it_deletes(account: Account, browser: Browser) -> None:
+    page = await (await browser.new_context(viewport={"width": 1400, "height": 900})).new_page()
+    sent: list[str] = []
+    page.on("request", lambda request: sent.append(request.method))
+    await page.goto(account.service.url + "/docs/products/delete_product")
+    await page.get_by_role("button", name="Try it").focus()
+    await page.keyboard.press("Enter")
+    await page.get_by_role("button", name="Send request").focus()
+    await page.keyboard.press("Enter")
+    await page.locator("#confirm").wait_for()
+    assert await page.evaluate("document.activeElement.textContent") == "Cancel"
+    await page.keyboard.press("Escape")
+    assert await page.evaluate("document.activeElement.textContent") == "Send request"
+    assert "DELETE" not in sent
+    await page.keyboard.press("Enter")
+    await page.get_by_role("button", name="Delete", exact=True).click()
+    await page.locator(".action .status").wait_for()
+    assert sent.count("DELETE") == 1
+    assert await page.evaluate("document.activeElement.textContent") == "Send request"
+    await page.evaluate("document.activeElement.blur()")
+    await page.keyboard.press("Escape")
+    assert not await page.locator("#console").is_visible()
+    assert await page.evaluate("document.activeElement.textContent") == "Try it"
+
+
+async def test_the_samples_are_beside_the_text_at_1180_pixels(account: Account, browser: Browser) -> None:
+    page = await (await browser.new_context(viewport={"width": 1180, "height": 800})).new_page()
+    await page.goto(account.service.url + "/docs/products/create_product")
+    text = await page.locator(".pair > .text").bounding_box()
+    examples = await page.locator(".pair > .examples").bounding_box()
+    assert text is not None
+    assert examples is not None
+    assert text["x"] + text["width"] <= examples["x"]
+    assert abs(text["y"] - examples["y"]) < 60
+    assert examples["x"] + examples["width"] <= 1180
 
 
 @pytest.mark.parametrize("address", SOME)

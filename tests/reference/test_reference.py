@@ -1,24 +1,30 @@
 """The pages below `/docs`, rendered from the real document: complete, well-formed, small, without inline scripts or styles."""
 
+import gzip
+import json
+from collections.abc import Iterator
 from functools import cache
 from itertools import pairwise
+from typing import Any, cast
 
 import pytest
 
-from stoa.api import ENDPOINTS
+from stoa.api import ENDPOINTS, EVENTS
 from stoa.description import openapi
 from stoa.reference import page
-from stoa.reference.document import Operation
+from stoa.reference.document import Event, Operation
 from stoa.reference.document import read as read_document
+from stoa.rest.openapi.envelopes import SPARSE
 from stoa.rest.problems import Refusal
+from stoa.webhooks.api.schemas import schema
 from tests.reference.reading import Element, read
 
 DOCUMENT = read_document(openapi())
 OPERATIONS = DOCUMENT.operations
 each_operation = pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: each.operation_id)
 each_page = pytest.mark.parametrize("address", page.addresses())
-ASSETS = ("reference.css", "reference.js", "operation.js")
-LARGEST_PAGE = 150_000
+ASSETS = ("reference.css", "reference.js", "operation.js", "search.css", "search.js")
+LARGEST_PAGE = 200_000
 
 
 @cache
@@ -84,12 +90,16 @@ def test_every_error_code_of_an_operation_links_to_its_page(operation: Operation
 
 
 @each_operation
-def test_a_request_is_shown_in_three_languages_without_script(operation: Operation) -> None:
+def test_a_request_is_shown_in_four_languages_without_script(operation: Operation) -> None:
     section = section_of(operation)
     (request,) = section.all("figure", "request")
     assert request.all("pre")[0].text.startswith("curl ")
     assert "{" not in request.all("pre")[0].text.split("\n")[0]
-    assert [each.all("summary")[0].text for each in section.all("details", "alternative")] == ["Python", "JavaScript"]
+    assert [each.all("summary")[0].text for each in section.all("details", "alternative")] == [
+        "Python",
+        "PHP",
+        "JavaScript",
+    ]
 
 
 @each_operation
@@ -107,7 +117,55 @@ def test_the_page_of_an_operation_shows_every_schema_it_refers_to(operation: Ope
     root = at(DOCUMENT.addresses[operation.operation_id])
     for name in DOCUMENT.named_by(operation.schemas):
         section = root.by_id(f"schema-{name}")
+        if name.startswith(SPARSE):
+            assert section.links() == [f"#schema-{name}", f"#schema-{name.removeprefix(SPARSE)}"]
+            continue
         assert all(field in section.text for field in DOCUMENT.components.schemas[name].get("properties", {}))
+
+
+def test_no_pattern_is_shown_to_people() -> None:
+    patterns = {str(each) for each in patterns_in(openapi()) if len(str(each)) > 4}
+    assert patterns
+    for address in page.addresses():
+        if "/guides/" not in address:
+            text = at(address).by_id("main").text
+            assert not [pattern for pattern in patterns if pattern in text], address
+
+
+def patterns_in(node: Any) -> Iterator[Any]:
+    if isinstance(node, dict):
+        members = cast("dict[str, Any]", node)
+        yield from (value for name, value in members.items() if name == "pattern" and isinstance(value, str))
+        node = list(members.values())
+    if isinstance(node, list):
+        for each in cast("list[Any]", node):
+            yield from patterns_in(each)
+
+
+@pytest.mark.parametrize("event", DOCUMENT.events, ids=lambda each: each.name)
+def test_the_page_of_an_event_shows_when_it_is_sent_its_scope_fields_and_sample(event: Event) -> None:
+    root = at(event.address).by_id("main")
+    kind = EVENTS[event.name]
+    assert root.all("h1")[0].text == event.name
+    assert (kind.__doc__ or "?").replace("`", "") in root.text
+    assert root.all("p", "scope")[0].all("code")[0].text == kind.scope
+    names = {row.all("code")[0].text for rows in root.all("dl", "rows") for row in rows.children}
+    assert {"id", "type", "sequence", "resource.version", "actor.type", "changes", "data", "webhook-signature"} <= names
+    assert json.loads(root.all("figure", "response")[0].all("code")[0].text) == schema(kind)["examples"][0]
+    assert f"/schemas/events/{event.name}" in root.links()
+    assert kind.resource is not None
+    root.by_id(f"schema-{kind.resource.__name__}")
+
+
+def test_every_event_is_listed_in_the_catalog_with_its_scope() -> None:
+    assert {event.name for event in DOCUMENT.events} == {n for n, kind in EVENTS.items() if shipped(kind)}
+    rows = {row.all("a")[0].text: row.text for dl in at("/docs/events").all("dl", "events") for row in dl.children}
+    for event in DOCUMENT.events:
+        assert event.scope in rows[event.name]
+
+
+def shipped(kind: type) -> bool:
+    return kind.__module__.startswith("stoa.")
 
 
 def test_the_introduction_lists_every_error_code_with_its_title() -> None:
@@ -184,8 +242,10 @@ def test_an_asset_loads_nothing_external_and_writes_no_markup(name: str) -> None
 @each_page
 def test_a_page_is_small(address: str) -> None:
     parts = [len(page.addresses()[address]().encode())]
-    parts += [len(found[0]) for name in ("reference.css", "operation.js") if (found := page.asset(name))]
-    assert sum(parts[1:]) < 55_000
+    assets = [found[0] for name in ASSETS if name != "reference.js" and (found := page.asset(name))]
+    parts += map(len, assets)
+    assert sum(parts[1:]) < 70_000
+    assert sum(len(gzip.compress(each)) for each in assets) < 22_000
     assert sum(parts) < LARGEST_PAGE
 
 

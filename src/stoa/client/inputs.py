@@ -103,6 +103,7 @@ LedgerEntryField: TypeAlias = Literal[
     "variant_id",
     "sku",
     "kind",
+    "location",
     "delta_on_hand",
     "delta_reserved",
     "on_hand_after",
@@ -247,6 +248,7 @@ StockLevelField: TypeAlias = Literal[
     "stock",
     "updated_at",
     "version",
+    "locations",
 ]
 TestResultField: TypeAlias = Literal[
     "succeeded",
@@ -324,7 +326,9 @@ class AddedLine(TypedDict):
 
     quantity: int
     variant_id: NotRequired[int | None]
+    """The id of the variant; null for a custom line item."""
     sku: NotRequired[str | None]
+    """The SKU of the variant; null if it has none, and for a custom line item."""
     name: NotRequired[str | None]
     """The name of a custom line item. It excludes `variant_id` and `sku`."""
     unit_price: NotRequired[Amount | None]
@@ -344,6 +348,8 @@ class AddedLine(TypedDict):
     taxable: NotRequired[bool | None]
     """Whether a custom line item is taxed; true by default."""
     metadata: NotRequired[Mapping[str, str | int | float | bool]]
+    location: NotRequired[str | None]
+    """The code of the location where the units are reserved. The default is the `location` of the order."""
     merge: NotRequired[bool]
 
 
@@ -375,12 +381,18 @@ class AddressChanges(TypedDict):
 
 
 class Adjustment(TypedDict):
-    """A new level (`set`) or a difference (`adjust`) for one variant, named by its id or its SKU."""
+    """A new level (`set`), a difference (`adjust`) or a move to another location (`transfer`) for one variant,
+    named by its id or its SKU.
+    """
 
     quantity: int
     variant_id: NotRequired[int | None]
     sku: NotRequired[str | None]
-    op: NotRequired[Literal["adjust", "set"]]
+    op: NotRequired[Literal["adjust", "set", "transfer"]]
+    location: NotRequired[str | None]
+    """The code of the location whose stock changes. The default is `default`."""
+    to_location: NotRequired[str | None]
+    """With `transfer`, and only then: the code of the location to which the units move."""
     compare_quantity: NotRequired[int | None]
     reason: NotRequired[
         Literal["correction", "damaged", "lost", "order", "other", "restock", "return", "stocktake", "sync"] | None
@@ -403,21 +415,38 @@ class BatchItem(TypedDict):
     """One product to create, update, upsert or delete, named by `id`, `sku` or `external_id`."""
 
     op: Literal["create", "delete", "update", "upsert"]
+    """What to do: `create` a product, `update` or `delete` a known one, or `upsert`, which updates it if it exists
+    and creates it otherwise.
+    """
     id: NotRequired[int | None]
+    """The id of the product to change; null if the item names it by `sku` or `external_id`."""
     sku: NotRequired[str | None]
+    """The SKU of a variant of the product; null if the item names the product otherwise."""
     external_id: NotRequired[str | None]
+    """The external id of the product; null if the item names the product otherwise."""
     match_by: NotRequired[Literal["external_id", "id", "sku"] | None]
+    """The key that finds the product. By default it is the first of `id`, `sku` and `external_id` that the item
+    has.
+    """
     if_version: NotRequired[int | None]
+    """Apply the item only if the resource has this version; otherwise the item fails. Null, the default, applies
+    it to any version.
+    """
     data: NotRequired[Mapping[str, Any]]
+    """The fields of the product: those of a new product, or a merge patch. Empty for `delete`."""
 
 
 class ChangedImage(TypedDict):
     """An image in a change. An image with a known id or URL stays the same image."""
 
     url: str
+    """The address of the picture. Stoa stores the address and does not fetch it."""
     alt: NotRequired[str | None]
+    """The text that replaces the picture for people who do not see it; null if none is set."""
     id: NotRequired[int | None]
+    """The id of the image. A change that sends the same id or URL keeps it."""
     position: NotRequired[int | None]
+    """The position among the images of the product, from 1. The order of `images` in a request sets it."""
 
 
 class ConsentChanges(TypedDict):
@@ -464,6 +493,7 @@ class CustomerChanges(TypedDict):
     accepts_marketing: NotRequired[bool]
     """The email consent in short: a new value sets `consents.email.state` to `subscribed` or `unsubscribed`."""
     consents: NotRequired[ConsentsChanges | None]
+    """The marketing consents of the person, by channel."""
     tags: NotRequired[Sequence[str] | None]
     note: NotRequired[str | None]
     metadata: NotRequired[Mapping[str, str | int | float | bool | None] | None]
@@ -490,7 +520,13 @@ class LineChanges(TypedDict):
     quantity: NotRequired[int]
     unit_price: NotRequired[Amount]
     discount_total: NotRequired[Amount]
+    """The discount on the order as a whole: the sum of `discounts` if there are any. The line items' discounts are
+    not included; `totals.discount` is the sum of both.
+    """
     tax_total: NotRequired[Amount]
+    """The tax on shipping or on the order as a whole: the sum of `tax_lines` if there are any. The line items'
+    taxes are not included; `totals.tax` is the sum of both.
+    """
     discounts: NotRequired[Sequence[NewDiscount] | None]
     """The single discounts. `discount_total` follows from them; if you send both, they must agree."""
     tax_lines: NotRequired[Sequence[NewTaxLine] | None]
@@ -547,6 +583,7 @@ class NewCustomer(TypedDict):
     external_id: NotRequired[str | None]
     status: NotRequired[Literal["active", "disabled"]]
     consents: NotRequired[ConsentsChanges | None]
+    """The marketing consents of the person, by channel."""
     tags: NotRequired[Sequence[str]]
     note: NotRequired[str | None]
     addresses: NotRequired[Sequence[NewAddress]]
@@ -575,7 +612,9 @@ class NewDiscount(TypedDict):
 
 class NewImage(TypedDict):
     url: str
+    """The address of the picture. Stoa stores the address and does not fetch it."""
     alt: NotRequired[str | None]
+    """The text that replaces the picture for people who do not see it; null if none is set."""
 
 
 class NewLine(TypedDict):
@@ -585,7 +624,9 @@ class NewLine(TypedDict):
 
     quantity: int
     variant_id: NotRequired[int | None]
+    """The id of the variant; null for a custom line item."""
     sku: NotRequired[str | None]
+    """The SKU of the variant; null if it has none, and for a custom line item."""
     name: NotRequired[str | None]
     """The name of a custom line item. It excludes `variant_id` and `sku`."""
     unit_price: NotRequired[Amount | None]
@@ -605,6 +646,8 @@ class NewLine(TypedDict):
     taxable: NotRequired[bool | None]
     """Whether a custom line item is taxed; true by default."""
     metadata: NotRequired[Mapping[str, str | int | float | bool]]
+    location: NotRequired[str | None]
+    """The code of the location where the units are reserved. The default is the `location` of the order."""
 
 
 class NewOrder(TypedDict):
@@ -618,6 +661,7 @@ class NewOrder(TypedDict):
     customer: NotRequired[InlineCustomer | None]
     contact: NotRequired[Contact | models.Contact | None]
     shipping_total: NotRequired[Amount | None]
+    """The shipping costs, with taxes if `prices_include_tax` is true, else without."""
     discount_total: NotRequired[Amount | None]
     """The discount on the order as a whole, without those on line items; 0 by default. It is the sum of the single
     amounts if you send them.
@@ -635,6 +679,9 @@ class NewOrder(TypedDict):
     total. A new order takes the setting of the store by default.
     """
     total: NotRequired[Amount | None]
+    """The amount to pay: `subtotal` minus `discount_total` plus `shipping_total`, plus `tax_total` unless
+    `prices_include_tax` is true.
+    """
     shipping_address: NotRequired[OrderAddress | models.OrderAddress | None]
     billing_address: NotRequired[OrderAddress | models.OrderAddress | None]
     shipping_method: NotRequired[str | None]
@@ -644,6 +691,10 @@ class NewOrder(TypedDict):
     metadata: NotRequired[Mapping[str, str | int | float | bool]]
     external_id: NotRequired[str | None]
     placed_at: NotRequired[datetime | str | None]
+    location: NotRequired[str | None]
+    """The code of the location where the line items are reserved. By default, units are reserved at the locations
+    in the order of their priority, and a line item may be split.
+    """
     reject_suspected_duplicates: NotRequired[bool]
     window_hours: NotRequired[int]
 
@@ -652,28 +703,63 @@ class NewProduct(TypedDict):
     """A product to create, with its options and variants. Without variants it gets a default variant."""
 
     name: str
+    """The name that customers see."""
     price: Amount
+    """The price of variants that have no price of their own, in the currency of the store."""
     external_id: NotRequired[str | None]
+    """The id of the product in your own system, unique in the store; null if none is set."""
     slug: NotRequired[str | None]
+    """The name for addresses in a shop, in lower case with hyphens. Stoa derives it from the name unless you send
+    one. It need not be unique.
+    """
     description: NotRequired[str | None]
+    """The text about the product, up to 65,535 characters; null if none is set. Stoa stores it unchanged, so
+    escape or sanitize it before you show it.
+    """
     status: NotRequired[Literal["active", "archived", "draft"]]
+    """`active` is for sale, `draft` is not ready yet, `archived` is no longer sold but keeps its SKUs. The default
+    is `active`.
+    """
     compare_at_price: NotRequired[Amount | None]
+    """The earlier price, which a shop shows struck through; null if there is none."""
     cost_price: NotRequired[Amount | None]
+    """What the shop pays for one unit; null if unknown. Not meant for customers."""
     brand: NotRequired[str | None]
+    """The manufacturer or label; null if none is set. Lists filter by it."""
     category: NotRequired[str | None]
+    """The category as a path with slashes, such as `Home/Kitchen`; null if none is set. A filter finds all levels
+    below.
+    """
     tags: NotRequired[Sequence[str]]
+    """Words to group products by; lists filter by one. An update replaces the whole list."""
     images: NotRequired[Sequence[NewImage]]
+    """The images in the order in which a shop shows them. An update replaces the whole list."""
     options: NotRequired[Sequence[Option | models.Option]]
+    """Up to three options by which the variants differ, such as Size. Empty if there is only one form of the
+    product.
+    """
     variants: NotRequired[Sequence[NewVariant]]
+    """The variants in their order. Lists and reads contain them only with `include=variants`."""
     weight: NotRequired[float | None]
+    """The weight of one unit in `weight_unit`, for variants that have none of their own; null if unknown."""
     weight_unit: NotRequired[Literal["g", "kg", "lb", "oz"]]
+    """The unit of all weights of the product and its variants. The default is `kg`."""
     requires_shipping: NotRequired[bool]
+    """Whether the product is shipped. False for services and downloads; the default is true."""
     taxable: NotRequired[bool]
+    """Whether tax applies. Stoa stores it for your tax calculation; the default is true."""
     track_inventory: NotRequired[bool]
+    """Whether orders reserve stock. Variants take the value when they are created, and a change applies to all of
+    them. The default is true.
+    """
     seo: NotRequired[Seo | models.Seo]
+    """The title and description for search engines."""
     metadata: NotRequired[Mapping[str, str | int | float | bool]]
+    """Up to 100 values of your own, by key. All apps of the store see them."""
     sku: NotRequired[str | None]
+    """The SKU of the only variant; null if there are several or it has none. Change it on the variant."""
     barcode: NotRequired[str | None]
+    """The barcode of the only variant; null if there are several or it has none. Change it on the variant."""
     stock: NotRequired[NewStock]
     """Requires the scope `inventory:write`."""
 
@@ -683,10 +769,17 @@ class NewRedelivery(TypedDict):
 
     delivery_ids: NotRequired[Sequence[str] | None]
     since: NotRequired[datetime | str | None]
+    """Deliveries of events at or after this time."""
     until: NotRequired[datetime | str | None]
+    """Deliveries of events before this time; null, the default, means until now."""
     status: NotRequired[Literal["cancelled", "failed", "skipped", "succeeded"] | None]
+    """Only deliveries with this status; null, the default, means any final status."""
     dry_run: NotRequired[bool]
+    """Whether nothing is sent, and only `matched` is counted. The default is false."""
     rate_per_s: NotRequired[int | None]
+    """The largest number of requests per second of this redelivery, 1 to 1,000; null means the limit of the
+    subscription.
+    """
 
 
 class NewRefund(TypedDict):
@@ -715,11 +808,18 @@ class NewSecret(TypedDict):
     """How long the previous secret also signs; use 0 if it has leaked."""
 
     grace_hours: NotRequired[int]
+    """For how many hours the previous secret signs as well, 0 to 168. The default is 24; use 0 if it has leaked."""
     force: NotRequired[bool]
+    """Whether to end an earlier rotation that is still active. The default is false, and the call fails with
+    `secret_rotation_active`.
+    """
 
 
 class NewStock(TypedDict):
     on_hand: NotRequired[int]
+    """Units in the warehouse, including the reserved ones. Shipments, returns and adjustments change it. Negative
+    only for variants that allow backorders or are not tracked.
+    """
 
 
 class NewTaxLine(TypedDict):
@@ -737,6 +837,7 @@ class NewTest(TypedDict):
     """The event to send a sample of; `webhook.test` by default."""
 
     event: NotRequired[str]
+    """The name of the event to send a sample of. The default is `webhook.test`."""
 
 
 class NewTracking(TypedDict):
@@ -749,21 +850,40 @@ class NewVariant(TypedDict):
     """A variant to create. Omitted fields are inherited from the product or empty."""
 
     option_values: NotRequired[Mapping[str, str]]
+    """One value for each option of the product, by the name of the option. Empty for a product without options."""
     sku: NotRequired[str | None]
+    """The stock keeping unit: your own key, unique among the variants of the store, with upper and lower case
+    distinct. Null if none is set.
+    """
     barcode: NotRequired[str | None]
+    """The barcode, such as an EAN or UPC; null if none is set. Several variants can have the same."""
     price: NotRequired[Amount | None]
+    """The price of this variant; null means that the price of the product applies."""
     compare_at_price: NotRequired[Amount | None]
+    """The earlier price, which a shop shows struck through; null if there is none."""
     cost_price: NotRequired[Amount | None]
+    """What the shop pays for one unit; null if unknown. Not meant for customers."""
     weight: NotRequired[float | None]
+    """The weight of one unit in the `weight_unit` of the product; null if the variant has none of its own."""
     image_id: NotRequired[int | None]
+    """The id of the image of the product that shows this variant; null if none is chosen."""
     position: NotRequired[int | None]
     is_default: NotRequired[bool]
     """True makes this variant the default instead of the current one; false on the default is refused."""
     track_inventory: NotRequired[bool | None]
+    """Whether orders reserve stock. If false, the variant can always be sold, and its stock never changes by
+    orders.
+    """
     allow_backorder: NotRequired[bool]
+    """Whether orders can reserve more units than are available. The default is false."""
     low_stock_threshold: NotRequired[int | None]
+    """The number of available units at or below which Stoa sends `product.low_stock`; null means that it is never
+    sent.
+    """
     external_id: NotRequired[str | None]
+    """The id of the variant in your own system, unique in the store; null if none is set."""
     metadata: NotRequired[Mapping[str, str | int | float | bool]]
+    """Up to 100 values of your own, by key. All apps of the store see them."""
     stock: NotRequired[NewStock]
     """Requires the scope `inventory:write`."""
 
@@ -772,24 +892,46 @@ class NewWebhook(TypedDict):
     """A new subscription. Without `url` nothing is sent, and the app reads the events from the feed."""
 
     events: Sequence[str]
+    """Event names, or patterns such as `order.*` or `*`. `meta.available_events` of the list has all names."""
     url: NotRequired[str | None]
+    """The address that receives the events. Null means that nothing is sent, and your app reads the feed."""
     name: NotRequired[str | None]
+    """A name for people; null if none is set."""
     filter: NotRequired[Mapping[str, str | int | float | bool]]
+    """Up to 20 conditions on the resource, written like list filters, such as `price[gte]`. All must match; empty
+    means every event.
+    """
     fields: NotRequired[Sequence[str]]
+    """The fields of the resource to send in `data`. Empty, the default, means all."""
     payload: NotRequired[Literal["full", "thin"]]
+    """`full` sends the resource in `data`. `thin` omits `data`, so that your app reads the resource itself. The
+    default is `full`.
+    """
     ordering: NotRequired[Literal["none", "resource"]]
+    """`resource` sends the events of one resource one after another. `none` sends them as soon as possible, and is
+    the default.
+    """
     skip_own: NotRequired[bool]
+    """Whether changes that your own app made are left out. The default is false."""
     headers: NotRequired[Mapping[str, str]]
+    """Up to 20 headers that Stoa adds to each request. Responses show `********` instead of the values."""
     status: NotRequired[Literal["active", "paused"]]
+    """`active` receives events. `paused` keeps them until you resume. `disabled` was switched off by Stoa: see
+    `disabled_reason`.
+    """
     max_in_flight: NotRequired[int]
+    """The largest number of concurrent requests to your endpoint, 1 to 100. The default is 10."""
     rate_per_s: NotRequired[int | None]
+    """The largest number of requests per second, 1 to 1,000; null means no limit."""
 
 
 class Option(TypedDict):
     """An option by which a product's variants differ, such as Size, and its values."""
 
     name: str
+    """The name of the option, such as Size. It is unique in the product."""
     values: Sequence[str]
+    """The values that variants can have for this option, in the order in which a shop shows them."""
 
 
 class OrderAddress(TypedDict):
@@ -818,8 +960,15 @@ class OrderChanges(TypedDict):
     shipping_address: NotRequired[OrderAddress | models.OrderAddress | None]
     billing_address: NotRequired[OrderAddress | models.OrderAddress | None]
     shipping_total: NotRequired[Amount]
+    """The shipping costs, with taxes if `prices_include_tax` is true, else without."""
     discount_total: NotRequired[Amount]
+    """The discount on the order as a whole: the sum of `discounts` if there are any. The line items' discounts are
+    not included; `totals.discount` is the sum of both.
+    """
     tax_total: NotRequired[Amount]
+    """The tax on shipping or on the order as a whole: the sum of `tax_lines` if there are any. The line items'
+    taxes are not included; `totals.tax` is the sum of both.
+    """
     discounts: NotRequired[Sequence[NewDiscount] | None]
     """The single discounts. `discount_total` follows from them; if you send both, they must agree."""
     tax_lines: NotRequired[Sequence[NewTaxLine] | None]
@@ -847,49 +996,87 @@ class ProductBatch(TypedDict):
     """Up to 100 items. `atomic` applies all items or none; `independent` applies each item by itself."""
 
     items: Sequence[BatchItem]
+    """The items, applied in this order."""
     mode: NotRequired[Literal["atomic", "independent"]]
+    """`atomic`, the default, applies all items or none. `independent` applies each item by itself."""
 
 
 class ProductChanges(TypedDict):
     """A merge patch of a product. Omitted fields stay unchanged; null clears a field."""
 
     name: NotRequired[str]
+    """The name that customers see."""
     price: NotRequired[Amount]
+    """The price of variants that have no price of their own, in the currency of the store."""
     external_id: NotRequired[str | None]
+    """The id of the product in your own system, unique in the store; null if none is set."""
     slug: NotRequired[str | None]
+    """The name for addresses in a shop, in lower case with hyphens. Stoa derives it from the name unless you send
+    one. It need not be unique.
+    """
     description: NotRequired[str | None]
+    """The text about the product, up to 65,535 characters; null if none is set. Stoa stores it unchanged, so
+    escape or sanitize it before you show it.
+    """
     status: NotRequired[Literal["active", "archived", "draft"]]
+    """`active` is for sale, `draft` is not ready yet, `archived` is no longer sold but keeps its SKUs. The default
+    is `active`.
+    """
     compare_at_price: NotRequired[Amount | None]
+    """The earlier price, which a shop shows struck through; null if there is none."""
     cost_price: NotRequired[Amount | None]
+    """What the shop pays for one unit; null if unknown. Not meant for customers."""
     brand: NotRequired[str | None]
+    """The manufacturer or label; null if none is set. Lists filter by it."""
     category: NotRequired[str | None]
+    """The category as a path with slashes, such as `Home/Kitchen`; null if none is set. A filter finds all levels
+    below.
+    """
     tags: NotRequired[Sequence[str] | None]
+    """Words to group products by; lists filter by one. An update replaces the whole list."""
     images: NotRequired[Sequence[ChangedImage] | None]
+    """The images in the order in which a shop shows them. An update replaces the whole list."""
     options: NotRequired[Sequence[Option | models.Option] | None]
+    """Up to three options by which the variants differ, such as Size. Empty if there is only one form of the
+    product.
+    """
     weight: NotRequired[float | None]
+    """The weight of one unit in `weight_unit`, for variants that have none of their own; null if unknown."""
     weight_unit: NotRequired[Literal["g", "kg", "lb", "oz"]]
+    """The unit of all weights of the product and its variants. The default is `kg`."""
     requires_shipping: NotRequired[bool]
+    """Whether the product is shipped. False for services and downloads; the default is true."""
     taxable: NotRequired[bool]
+    """Whether tax applies. Stoa stores it for your tax calculation; the default is true."""
     track_inventory: NotRequired[bool]
+    """Whether orders reserve stock. Variants take the value when they are created, and a change applies to all of
+    them. The default is true.
+    """
     seo: NotRequired[SeoChanges | None]
+    """The title and description for search engines."""
     metadata: NotRequired[Mapping[str, str | int | float | bool | None] | None]
+    """Up to 100 values of your own, by key. All apps of the store see them."""
 
 
 class ResumeSince(TypedDict):
     """Send pending deliveries of events since this time; older ones are skipped."""
 
     since: datetime | str
-    """An RFC 3339 time in UTC."""
+    """Pending deliveries of events before this time are skipped."""
 
 
 class Seo(TypedDict):
     title: NotRequired[str | None]
+    """The title for search engines; null means that a shop uses the name of the product."""
     description: NotRequired[str | None]
+    """The description for search engines; null means that a shop uses the description of the product."""
 
 
 class SeoChanges(TypedDict):
     title: NotRequired[str | None]
+    """The title for search engines; null means that a shop uses the name of the product."""
     description: NotRequired[str | None]
+    """The description for search engines; null means that a shop uses the description of the product."""
 
 
 class StatusChange(TypedDict):
@@ -911,6 +1098,7 @@ class StatusChange(TypedDict):
     fulfillment_id: NotRequired[int | None]
     refund: NotRequired[NewRefund | None]
     tracking: NotRequired[NewTracking | None]
+    """All parcels: those of `fulfillments`, then further ones that were added without a fulfillment."""
     comment: NotRequired[str | None]
     reason: NotRequired[str | None]
     restock: NotRequired[bool]
@@ -925,20 +1113,32 @@ class VariantBatch(TypedDict):
     """Up to 250 items. `atomic` applies all items or none; `independent` applies each item by itself."""
 
     items: Sequence[VariantItem]
+    """The items, applied in this order."""
     mode: NotRequired[Literal["atomic", "independent"]]
+    """`atomic`, the default, applies all items or none. `independent` applies each item by itself."""
 
 
 class VariantChanges(TypedDict):
     """A merge patch of a variant. Stock changes only by adjustments, so that the ledger has every movement."""
 
     option_values: NotRequired[Mapping[str, str]]
+    """One value for each option of the product, by the name of the option. Empty for a product without options."""
     sku: NotRequired[str | None]
+    """The stock keeping unit: your own key, unique among the variants of the store, with upper and lower case
+    distinct. Null if none is set.
+    """
     barcode: NotRequired[str | None]
+    """The barcode, such as an EAN or UPC; null if none is set. Several variants can have the same."""
     price: NotRequired[Amount | None]
+    """The price of this variant; null means that the price of the product applies."""
     compare_at_price: NotRequired[Amount | None]
+    """The earlier price, which a shop shows struck through; null if there is none."""
     cost_price: NotRequired[Amount | None]
+    """What the shop pays for one unit; null if unknown. Not meant for customers."""
     weight: NotRequired[float | None]
+    """The weight of one unit in the `weight_unit` of the product; null if the variant has none of its own."""
     image_id: NotRequired[int | None]
+    """The id of the image of the product that shows this variant; null if none is chosen."""
     position: NotRequired[int]
     """The place among the variants of the product, from 1. Other variants shift; a larger number means the last
     place.
@@ -946,37 +1146,75 @@ class VariantChanges(TypedDict):
     is_default: NotRequired[bool]
     """True makes this variant the default instead of the current one; false on the default is refused."""
     track_inventory: NotRequired[bool]
+    """Whether orders reserve stock. If false, the variant can always be sold, and its stock never changes by
+    orders.
+    """
     allow_backorder: NotRequired[bool]
+    """Whether orders can reserve more units than are available. The default is false."""
     low_stock_threshold: NotRequired[int | None]
+    """The number of available units at or below which Stoa sends `product.low_stock`; null means that it is never
+    sent.
+    """
     external_id: NotRequired[str | None]
+    """The id of the variant in your own system, unique in the store; null if none is set."""
     metadata: NotRequired[Mapping[str, str | int | float | bool | None] | None]
+    """Up to 100 values of your own, by key. All apps of the store see them."""
 
 
 class VariantItem(TypedDict):
     """A merge patch of one variant, named by `id` or `sku`."""
 
     data: Mapping[str, Any]
+    """A merge patch of the variant. Omitted fields stay unchanged; null clears a field."""
     id: NotRequired[int | None]
+    """The id of the variant; null if the item names it by `sku`."""
     sku: NotRequired[str | None]
+    """The SKU of the variant; null if the item names it by `id`."""
     if_version: NotRequired[int | None]
+    """Apply the item only if the resource has this version; otherwise the item fails. Null, the default, applies
+    it to any version.
+    """
 
 
 class WebhookChanges(TypedDict):
     """Changes to a subscription. Omitted fields keep their values; null clears a field."""
 
     events: NotRequired[Sequence[str]]
+    """Event names, or patterns such as `order.*` or `*`. `meta.available_events` of the list has all names."""
     url: NotRequired[str | None]
+    """The address that receives the events. Null means that nothing is sent, and your app reads the feed."""
     name: NotRequired[str | None]
+    """A name for people; null if none is set."""
     filter: NotRequired[Mapping[str, str | int | float | bool | None] | None]
+    """Up to 20 conditions on the resource, written like list filters, such as `price[gte]`. All must match; empty
+    means every event.
+    """
     fields: NotRequired[Sequence[str] | None]
+    """The fields of the resource to send in `data`. Empty, the default, means all."""
     payload: NotRequired[Literal["full", "thin"]]
+    """`full` sends the resource in `data`. `thin` omits `data`, so that your app reads the resource itself. The
+    default is `full`.
+    """
     ordering: NotRequired[Literal["none", "resource"]]
+    """`resource` sends the events of one resource one after another. `none` sends them as soon as possible, and is
+    the default.
+    """
     skip_own: NotRequired[bool]
+    """Whether changes that your own app made are left out. The default is false."""
     headers: NotRequired[Mapping[str, str | None] | None]
+    """Up to 20 headers that Stoa adds to each request. Responses show `********` instead of the values."""
     status: NotRequired[Literal["active", "paused"]]
+    """`active` receives events. `paused` keeps them until you resume. `disabled` was switched off by Stoa: see
+    `disabled_reason`.
+    """
     resume: NotRequired[Literal["all", "now"] | ResumeSince]
+    """What happens to the events that were kept while the subscription was paused: `all` sends them, `now` skips
+    them, and `since` sends the newer ones. Send it together with `status: active`.
+    """
     max_in_flight: NotRequired[int]
+    """The largest number of concurrent requests to your endpoint, 1 to 100. The default is 10."""
     rate_per_s: NotRequired[int | None]
+    """The largest number of requests per second, 1 to 1,000; null means no limit."""
 
 
 class ListProductsQuery(TypedDict, total=False):
@@ -1105,6 +1343,8 @@ class ListInventoryQuery(TypedDict, total=False):
     """Sort keys, separated by commas. A leading minus sorts in descending order."""
     fields: OneOrMore[StockLevelField]
     """Return only these fields of each resource, separated by commas."""
+    include: OneOrMore[Literal["locations"]]
+    """Related data to include in each resource, separated by commas."""
     product_id: OneOrMore[int]
     """Variants of these products."""
     variant_id: OneOrMore[int]
@@ -1115,6 +1355,8 @@ class ListInventoryQuery(TypedDict, total=False):
     """Whether the variant is tracked and its available stock is at its `low_stock_threshold` or below."""
     in_stock: bool
     """Whether the variant can be bought now: not tracked, open to backorders, or available."""
+    location: str
+    """Variants with units at the location with this code."""
     updated_since: datetime | str
     """Variants changed at or after this time, in stock or in any other field."""
 
@@ -1138,7 +1380,7 @@ class ListInventoryAdjustmentsQuery(TypedDict, total=False):
     """Entries of the variants of these products."""
     sku: OneOrMore[str]
     """Entries of variants that had these SKUs at the time of the entry."""
-    kind: OneOrMore[Literal["set", "adjust", "reserve", "release", "commit", "restock", "import"]]
+    kind: OneOrMore[Literal["set", "adjust", "transfer", "reserve", "release", "commit", "restock", "import"]]
     """One or more of these kinds."""
     reason: OneOrMore[
         Literal["restock", "correction", "stocktake", "damaged", "lost", "return", "sync", "order", "other"]
@@ -1148,6 +1390,8 @@ class ListInventoryAdjustmentsQuery(TypedDict, total=False):
     """Entries with exactly this reference."""
     order_id: OneOrMore[int]
     """Entries that these orders caused."""
+    location: str
+    """Entries of the location with this code."""
     created_at: datetime | str
     """The time of the entry, or a time range."""
     created_at_gte: datetime | str

@@ -43,15 +43,28 @@ class Address(Model):
     version: int = absent()
 
 
+class Allocation(Model):
+    """Units of a line item at one location."""
+
+    location: str = absent()
+    """The code of the location."""
+    quantity: int = absent()
+    """Units of the line item that are reserved at, or were shipped from, the location."""
+
+
 class Attempt(Model):
     """One delivery attempt and the response of the receiver."""
 
     at: datetime = absent()
-    """An RFC 3339 time in UTC."""
+    """The time at which the request was sent."""
     duration_ms: int = absent()
+    """How long the attempt took, in milliseconds."""
     response_status: "int | None" = absent()
+    """The status of the response; null if there was none."""
     response_body: "str | None" = absent()
+    """The first 4 kB of the response; null if there was none."""
     error: "str | None" = absent()
+    """Why no response arrived, such as a timeout; null if one arrived."""
 
 
 class Author(Model):
@@ -64,9 +77,13 @@ class BreakerState(Model):
     """The circuit breaker. While it is open, Stoa sends only probes; `next_probe_at` is the time of the next one."""
 
     state: str = absent()
-    """One of closed, open; later releases may add values."""
+    """`closed` is normal. `open` means that your endpoint failed repeatedly, and Stoa sends only probes. One of
+    closed, open; later releases may add values.
+    """
     failures: int = absent()
+    """Failed attempts since the last success."""
     next_probe_at: "datetime | None" = absent()
+    """The time of the next probe; null while the circuit breaker is closed."""
 
 
 class Comment(Model):
@@ -162,29 +179,47 @@ class DeliveredResource(Model):
     """The resource that the event is about."""
 
     type: str = absent()
+    """The type of the resource, such as `order`."""
     id: int = absent()
+    """The id of the resource."""
     version: int = absent()
+    """The version of the resource after the change."""
 
 
 class Delivery(Model):
     """The delivery of one event to one subscription."""
 
     id: str = absent()
+    """The id of the delivery, which begins with `dlv_`. Treat it as opaque."""
     webhook_id: int = absent()
+    """The id of the subscription."""
     event_id: str = absent()
+    """The id of the event. It is the same in every delivery of the event."""
     event_type: str = absent()
+    """The name of the event, such as `order.created`."""
     sequence: int = absent()
+    """The number of the event in its subscription; it grows by one with each event."""
     resource: "DeliveredResource" = absent()
+    """The resource that the event is about."""
     status: str = absent()
-    """One of cancelled, failed, held, pending, retrying, skipped, succeeded; later releases may add values."""
+    """`pending` and `retrying` wait for an attempt; `held` waits until the subscription is active. `succeeded` and
+    `failed` are final, and `skipped` and `cancelled` deliveries are not sent. One of cancelled, failed, held,
+    pending, retrying, skipped, succeeded; later releases may add values.
+    """
     attempts: "list[Attempt]" = absent()
+    """The attempts so far, the newest last."""
     attempt_count: int = absent()
+    """The number of attempts so far."""
     next_attempt_at: "datetime | None" = absent()
+    """The time of the next attempt; null if none is planned."""
     redelivery_of: "str | None" = absent()
+    """The id of the delivery that this one repeats; null for the first delivery of an event."""
     created_at: datetime = absent()
-    """An RFC 3339 time in UTC."""
+    """The time at which the delivery was created, in UTC."""
     payload: Any = absent()
+    """The body of the request, only with `include=payload`; null if the event has expired."""
     headers: dict[str, str] = absent()
+    """The headers of a request with this event, freshly signed. Only with `after` and `include=payload`."""
 
 
 class Discount(Model):
@@ -260,9 +295,13 @@ class FulfillmentTracking(Model):
 
 class Image(Model):
     id: int = absent()
+    """The id of the image. A change that sends the same id or URL keeps it."""
     url: str = absent()
+    """The address of the picture. Stoa stores the address and does not fetch it."""
     alt: "str | None" = absent()
+    """The text that replaces the picture for people who do not see it; null if none is set."""
     position: int = absent()
+    """The position among the images of the product, from 1. The order of `images` in a request sets it."""
 
 
 class Import(Model):
@@ -293,11 +332,15 @@ class LedgerEntry(Model):
     variant_id: int = absent()
     sku: "str | None" = absent()
     kind: str = absent()
-    """One of adjust, commit, import, release, reserve, restock, set; later releases may add values."""
+    """One of adjust, commit, import, release, reserve, restock, set, transfer; later releases may add values."""
+    location: str = absent()
+    """The code of the location whose level changed."""
     delta_on_hand: int = absent()
     delta_reserved: int = absent()
     on_hand_after: int = absent()
+    """Units of the variant at all locations after the change."""
     reserved_after: int = absent()
+    """Reserved units at all locations after the change."""
     reason: str = absent()
     """One of correction, damaged, lost, order, other, restock, return, stocktake, sync; later releases may add
     values.
@@ -313,8 +356,11 @@ class Level(Model):
     """A variant's stock level, as `include=inventory` adds it to the product."""
 
     variant_id: int = absent()
+    """The id of the variant."""
     sku: "str | None" = absent()
+    """The SKU of the variant; null if none is set."""
     stock: "Stock" = absent()
+    """The stock of the variant."""
 
 
 class LineItem(Model):
@@ -356,6 +402,25 @@ class LineItem(Model):
     """Whether the line item has to be shipped. True for variants; a custom line item can be false."""
     taxable: bool = absent()
     """Whether the line item is taxed. True for variants; a custom line item can be false."""
+    location: "str | None" = absent()
+    """The code of the location that the request asked for; null: reserve by the priority of locations."""
+    allocations: "list[Allocation]" = absent()
+    """The locations of the reserved and shipped units, in the order in which they are shipped. Empty while nothing
+    is reserved, as in a draft.
+    """
+
+
+class LocationLevel(Model):
+    """The stock level of a variant at one location."""
+
+    code: str = absent()
+    """The code of the location."""
+    on_hand: int = absent()
+    """Units at the location."""
+    reserved: int = absent()
+    """Units at the location that are reserved for orders."""
+    available: int = absent()
+    """`on_hand` minus `reserved`."""
 
 
 class MetadataEntry(Model):
@@ -372,7 +437,9 @@ class Option(Model):
     """An option by which a product's variants differ, such as Size, and its values."""
 
     name: str = absent()
+    """The name of the option, such as Size. It is unique in the product."""
     values: list[str] = absent()
+    """The values that variants can have for this option, in the order in which a shop shows them."""
 
 
 class Options(Model):
@@ -495,54 +562,104 @@ class Product(Model):
     """A product of the store, with at least one variant."""
 
     id: int = absent()
+    """The id of the product, assigned by Stoa. It never changes."""
     name: str = absent()
+    """The name that customers see."""
     price: Decimal = absent()
+    """The price of variants that have no price of their own, in the currency of the store."""
     external_id: "str | None" = absent()
+    """The id of the product in your own system, unique in the store; null if none is set."""
     slug: str = absent()
+    """The name for addresses in a shop, in lower case with hyphens. Stoa derives it from the name unless you send
+    one. It need not be unique.
+    """
     description: "str | None" = absent()
+    """The text about the product, up to 65,535 characters; null if none is set. Stoa stores it unchanged, so
+    escape or sanitize it before you show it.
+    """
     status: str = absent()
-    """One of active, archived, draft; later releases may add values."""
+    """`active` is for sale, `draft` is not ready yet, `archived` is no longer sold but keeps its SKUs. The default
+    is `active`. One of active, archived, draft; later releases may add values.
+    """
     compare_at_price: "Decimal | None" = absent()
+    """The earlier price, which a shop shows struck through; null if there is none."""
     cost_price: "Decimal | None" = absent()
+    """What the shop pays for one unit; null if unknown. Not meant for customers."""
     currency: str = absent()
+    """The currency of the store, as an ISO 4217 code. All amounts of the store are in it."""
     sku: "str | None" = absent()
+    """The SKU of the only variant; null if there are several or it has none. Change it on the variant."""
     barcode: "str | None" = absent()
+    """The barcode of the only variant; null if there are several or it has none. Change it on the variant."""
     brand: "str | None" = absent()
+    """The manufacturer or label; null if none is set. Lists filter by it."""
     category: "str | None" = absent()
+    """The category as a path with slashes, such as `Home/Kitchen`; null if none is set. A filter finds all levels
+    below.
+    """
     tags: list[str] = absent()
+    """Words to group products by; lists filter by one. An update replaces the whole list."""
     images: "list[Image]" = absent()
+    """The images in the order in which a shop shows them. An update replaces the whole list."""
     options: "list[Option]" = absent()
+    """Up to three options by which the variants differ, such as Size. Empty if there is only one form of the
+    product.
+    """
     variants_count: int = absent()
+    """The number of variants, at least 1."""
     weight: "float | None" = absent()
+    """The weight of one unit in `weight_unit`, for variants that have none of their own; null if unknown."""
     weight_unit: str = absent()
-    """One of g, kg, lb, oz; later releases may add values."""
+    """The unit of all weights of the product and its variants. The default is `kg`. One of g, kg, lb, oz; later
+    releases may add values.
+    """
     requires_shipping: bool = absent()
+    """Whether the product is shipped. False for services and downloads; the default is true."""
     taxable: bool = absent()
+    """Whether tax applies. Stoa stores it for your tax calculation; the default is true."""
     track_inventory: bool = absent()
+    """Whether orders reserve stock. Variants take the value when they are created, and a change applies to all of
+    them. The default is true.
+    """
     seo: "Seo" = absent()
+    """The title and description for search engines."""
     metadata: dict[str, Any] = absent()
+    """Up to 100 values of your own, by key. All apps of the store see them."""
     stock: "Stock" = absent()
+    """The sum of the stock of all variants."""
     in_stock: bool = absent()
+    """Whether any variant can be bought now: it has available units, allows backorders, or is not tracked."""
     created_at: datetime = absent()
-    """An RFC 3339 time in UTC."""
+    """The time of creation, in UTC."""
     updated_at: datetime = absent()
-    """An RFC 3339 time in UTC."""
+    """The time of the last change, in UTC."""
     version: int = absent()
+    """Increases with each change, from 1. Send it as `If-Match` to change only the version that you read."""
     deleted_at: "datetime | None" = absent()
+    """The time of the deletion; null while the product exists."""
     variants: "list[Variant]" = absent()
+    """The variants in their order. Lists and reads contain them only with `include=variants`."""
     inventory: "list[Level]" = absent()
+    """The stock of each variant. Only with `include=inventory`."""
 
 
 class Redelivery(Model):
     """A redelivery, which sends deliveries again in their original order."""
 
     id: "int | None" = absent()
+    """The id of the redelivery; null for a dry run."""
     webhook_id: int = absent()
+    """The id of the subscription."""
     matched: int = absent()
+    """The number of deliveries that are sent again, or would be in a dry run."""
     dry_run: bool = absent()
+    """Whether nothing is sent, and only `matched` is counted. The default is false."""
     rate_per_s: "int | None" = absent()
+    """The largest number of requests per second of this redelivery, 1 to 1,000; null means the limit of the
+    subscription.
+    """
     created_at: datetime = absent()
-    """An RFC 3339 time in UTC."""
+    """The time of the request, in UTC."""
 
 
 class Refund(Model):
@@ -593,7 +710,9 @@ class RowError(Model):
 
 class Seo(Model):
     title: "str | None" = absent()
+    """The title for search engines; null means that a shop uses the name of the product."""
     description: "str | None" = absent()
+    """The description for search engines; null means that a shop uses the description of the product."""
 
 
 class Source(Model):
@@ -607,16 +726,26 @@ class Stats(Model):
     """Figures of the last 24 hours: deliveries that succeeded, deliveries that failed for good, and all attempts."""
 
     succeeded: int = absent()
+    """Deliveries that your endpoint accepted in the last 24 hours."""
     failed: int = absent()
+    """Deliveries that failed for good in the last 24 hours; Stoa does not retry them."""
     attempts: int = absent()
+    """All requests that Stoa sent in the last 24 hours, including retries."""
 
 
 class Stock(Model):
     """Units in stock, units reserved for orders, and the difference: units available for sale."""
 
     on_hand: int = absent()
+    """Units in the warehouse, including the reserved ones. Shipments, returns and adjustments change it. Negative
+    only for variants that allow backorders or are not tracked.
+    """
     reserved: int = absent()
+    """Units that open orders hold. Placing an order raises it; shipping or cancelling the order lowers it."""
     available: int = absent()
+    """`on_hand` minus `reserved`: the units that can be sold now. Negative only for variants that allow backorders
+    or are not tracked.
+    """
 
 
 class StockLevel(Model):
@@ -629,8 +758,13 @@ class StockLevel(Model):
     allow_backorder: bool = absent()
     low_stock_threshold: "int | None" = absent()
     stock: "Stock" = absent()
+    """The sum over all locations."""
     updated_at: str = absent()
     version: int = absent()
+    locations: "list[LocationLevel]" = absent()
+    """The level at each location that holds units, in the order of their priority, and at `default`. Only with
+    `include=locations`.
+    """
 
 
 class TaxLine(Model):
@@ -648,27 +782,46 @@ class TestResult(Model):
     """The result of a test send: the signed request and the response of the receiver."""
 
     succeeded: bool = absent()
+    """Whether your endpoint responded with a 2xx status in time."""
     event_id: str = absent()
+    """The id of the test event, which is also the `webhook-id` header."""
     event_type: str = absent()
+    """The name of the event that was sent."""
     url: str = absent()
+    """The address that received the request."""
     request_headers: dict[str, str] = absent()
+    """The headers of the request, including the signature."""
     request_body: str = absent()
+    """The body of the request, exactly as sent."""
     signed_content: str = absent()
+    """The text that the signature covers: id, timestamp and body, joined by dots. Compare it with what your code
+    verifies.
+    """
     response_status: "int | None" = absent()
+    """The status of the response; null if there was none."""
     response_headers: dict[str, str] = absent()
+    """The headers of the response; empty if there was none."""
     response_body: "str | None" = absent()
+    """The first 4 kB of the response; null if there was none."""
     error: "str | None" = absent()
+    """Why no response arrived, such as a timeout; null if one arrived."""
     timings: "Timings" = absent()
+    """How long each step took."""
 
 
 class Timings(Model):
     """Milliseconds from the start of the request to the end of each step; null for a step that was not reached."""
 
     dns_ms: "float | None" = absent()
+    """Milliseconds until the host name was resolved; null if that was not needed or not reached."""
     connect_ms: "float | None" = absent()
+    """Milliseconds until the connection was open; null if that was not reached."""
     tls_ms: "float | None" = absent()
+    """Milliseconds until the connection was encrypted; null for `http` and if that was not reached."""
     first_byte_ms: "float | None" = absent()
+    """Milliseconds until the first byte of the response; null if there was none."""
     total_ms: float = absent()
+    """Milliseconds until the end of the response or of the attempt."""
 
 
 class Totals(Model):
@@ -710,69 +863,130 @@ class Variant(Model):
     """One sellable form of a product. Its id never changes."""
 
     id: int = absent()
+    """The id of the variant, assigned by Stoa. It never changes."""
     product_id: int = absent()
+    """The id of the product that the variant belongs to."""
     title: str = absent()
+    """The option values joined by slashes, such as `M / Blue`; `Default` for a product without options."""
     option_values: dict[str, str] = absent()
+    """One value for each option of the product, by the name of the option. Empty for a product without options."""
     sku: "str | None" = absent()
+    """The stock keeping unit: your own key, unique among the variants of the store, with upper and lower case
+    distinct. Null if none is set.
+    """
     barcode: "str | None" = absent()
+    """The barcode, such as an EAN or UPC; null if none is set. Several variants can have the same."""
     price: "Decimal | None" = absent()
+    """The price of this variant; null means that the price of the product applies."""
     effective_price: Decimal = absent()
+    """The price that an order uses: `price`, or the price of the product if that is null."""
     compare_at_price: "Decimal | None" = absent()
+    """The earlier price, which a shop shows struck through; null if there is none."""
     cost_price: "Decimal | None" = absent()
+    """What the shop pays for one unit; null if unknown. Not meant for customers."""
     weight: "float | None" = absent()
+    """The weight of one unit in the `weight_unit` of the product; null if the variant has none of its own."""
     image_id: "int | None" = absent()
+    """The id of the image of the product that shows this variant; null if none is chosen."""
     position: int = absent()
     """The place among the variants of the product, from 1 without gaps. Moving one shifts the others."""
     is_default: bool = absent()
-    """Whether shops preselect this variant. Exactly one variant of a product is the default."""
+    """Whether shops preselect this variant. Exactly one variant of a product is the default, the first unless
+    another is chosen.
+    """
     track_inventory: bool = absent()
+    """Whether orders reserve stock. If false, the variant can always be sold, and its stock never changes by
+    orders.
+    """
     allow_backorder: bool = absent()
+    """Whether orders can reserve more units than are available. The default is false."""
     low_stock_threshold: "int | None" = absent()
+    """The number of available units at or below which Stoa sends `product.low_stock`; null means that it is never
+    sent.
+    """
     external_id: "str | None" = absent()
+    """The id of the variant in your own system, unique in the store; null if none is set."""
     metadata: dict[str, Any] = absent()
+    """Up to 100 values of your own, by key. All apps of the store see them."""
     stock: "Stock" = absent()
+    """The stock of the variant. It changes by orders and by adjustments, not by updates of the variant."""
     created_at: datetime = absent()
-    """An RFC 3339 time in UTC."""
+    """The time of creation, in UTC."""
     updated_at: datetime = absent()
-    """An RFC 3339 time in UTC."""
+    """The time of the last change, in UTC."""
     version: int = absent()
+    """Increases with each change, from 1. Send it as `If-Match` to change only the version that you read."""
 
 
 class Webhook(Model):
     """A subscription of this app to events of this store."""
 
     id: int = absent()
+    """The id of the subscription, assigned by Stoa. It never changes."""
     name: "str | None" = absent()
+    """A name for people; null if none is set."""
     url: "str | None" = absent()
+    """The address that receives the events. Null means that nothing is sent, and your app reads the feed."""
     events: list[str] = absent()
+    """Event names, or patterns such as `order.*` or `*`. `meta.available_events` of the list has all names."""
     filter: dict[str, str] = absent()
+    """Up to 20 conditions on the resource, written like list filters, such as `price[gte]`. All must match; empty
+    means every event.
+    """
     fields: list[str] = absent()
+    """The fields of the resource to send in `data`. Empty, the default, means all."""
     payload: str = absent()
-    """One of full, thin; later releases may add values."""
+    """`full` sends the resource in `data`. `thin` omits `data`, so that your app reads the resource itself. The
+    default is `full`. One of full, thin; later releases may add values.
+    """
     ordering: str = absent()
-    """One of none, resource; later releases may add values."""
+    """`resource` sends the events of one resource one after another. `none` sends them as soon as possible, and is
+    the default. One of none, resource; later releases may add values.
+    """
     skip_own: bool = absent()
+    """Whether changes that your own app made are left out. The default is false."""
     headers: dict[str, str] = absent()
+    """Up to 20 headers that Stoa adds to each request. Responses show `********` instead of the values."""
     status: str = absent()
-    """One of active, disabled, paused; later releases may add values."""
+    """`active` receives events. `paused` keeps them until you resume. `disabled` was switched off by Stoa: see
+    `disabled_reason`. One of active, disabled, paused; later releases may add values.
+    """
     disabled_reason: "str | None" = absent()
+    """Why Stoa disabled the subscription: `gone` after a response with 410, `failing` after 72 hours without a
+    success; null otherwise.
+    """
     health: str = absent()
-    """One of degraded, failing, healthy; later releases may add values."""
+    """`healthy`; `degraded` after a failed attempt; `failing` while the circuit breaker is open or the
+    subscription is disabled. One of degraded, failing, healthy; later releases may add values.
+    """
     secret_expires_at: "datetime | None" = absent()
+    """Until when the previous secret signs as well; null if there is only one secret."""
     max_in_flight: int = absent()
+    """The largest number of concurrent requests to your endpoint, 1 to 100. The default is 10."""
     rate_per_s: "int | None" = absent()
+    """The largest number of requests per second, 1 to 1,000; null means no limit."""
     pending: int = absent()
+    """Deliveries that wait to be sent, for the first time or again."""
     oldest_pending_age_s: "int | None" = absent()
+    """The age of the oldest pending delivery, in seconds; null if none is pending."""
     breaker: "BreakerState" = absent()
+    """The circuit breaker, which protects your endpoint while it fails."""
     stats_24h: "Stats" = absent()
+    """Figures of the last 24 hours."""
     last_sequence: int = absent()
+    """The `sequence` of the newest event of the subscription; 0 before the first one."""
     last_delivery_at: "datetime | None" = absent()
+    """The time of the last attempt; null before the first one."""
     created_at: datetime = absent()
-    """An RFC 3339 time in UTC."""
+    """The time of creation, in UTC."""
     updated_at: datetime = absent()
-    """An RFC 3339 time in UTC."""
+    """The time of the last change, in UTC."""
     version: int = absent()
+    """Increases with each change of the settings, from 1. Send it as `If-Match` to change only the version that
+    you read.
+    """
     secret: str = absent()
+    """The secret that signs the requests. Only in the responses to a create and to a rotation: store it then."""
 
 
 class WrittenBy(Model):

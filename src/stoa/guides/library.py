@@ -14,6 +14,7 @@ _READING_ORDER = (
     "inventory", "imports", "order-lifecycle", "refunds-returns-fulfillments", "duplicates", "customers", "webhooks",
     "versioning",
 )  # fmt: skip
+_CHANGELOG = "api-changelog.md"
 _TITLE = re.compile(r"\A# (.+)\n+((?:[^\n#].*\n?)+)")
 _LONGEST_SUMMARY = 160
 _MARKUP = re.compile(r"[`*]|\]\([^)]*\)|\[")
@@ -40,6 +41,14 @@ def guides() -> dict[str, Guide]:
         found, key=lambda name: (_READING_ORDER.index(name) if name in _READING_ORDER else len(_READING_ORDER), name)
     )
     return {name: read(name, found[name].read_text(encoding="utf-8")) for name in order}
+
+
+@cache
+def changelog() -> Guide:
+    """The changes of the API, version by version."""
+    packaged = files("stoa.guides") / _CHANGELOG
+    file = packaged if packaged.is_file() else Path(__file__).parents[3] / "docs" / _CHANGELOG
+    return read("changelog", file.read_text(encoding="utf-8"))
 
 
 @cache

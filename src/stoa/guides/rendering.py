@@ -13,8 +13,9 @@ from markdown_it.token import Token
 
 from stoa.guides.library import pictures
 
-_PAGE = re.compile(r"(?:\./)?([\w-]+)\.md(#[\w-]+)?\Z")
+_PAGE = re.compile(r"(?:\./|guides/)?([\w-]+)\.md(#[\w-]+)?\Z")
 _PICTURE = re.compile(r"(?:\./)?([\w-]+)\.svg\Z")
+_CHANGELOG = "../api-changelog.md"
 _UNCHANGED = re.compile(r"(?:https?://|/(?!/)|#)")
 _LANGUAGES = {"bash": "Shell", "python": "Python", "javascript": "JavaScript", "json": "JSON", "http": "HTTP",
               "csv": "CSV", "ini": "Settings", "": "Text"}  # fmt: skip
@@ -31,6 +32,14 @@ class Rendered(msgspec.Struct, frozen=True):
     headings: list[Heading]  # below the title
 
 
+class Section(msgspec.Struct, frozen=True):
+    """A heading and the text below it, without code blocks."""
+
+    title: str
+    anchor: str
+    text: str
+
+
 def anchor(title: str) -> str:
     """The anchor of a heading, in the format of code forges, so that links work in both places."""
     return re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")
@@ -38,7 +47,7 @@ def anchor(title: str) -> str:
 
 def render(text: str, names: Sequence[str], address_of: Callable[[str], str | None] = lambda _: None) -> Rendered:
     """The HTML of a guide below its title; `names` are the guides to link to, and `address_of` maps code to its page."""
-    markdown = MarkdownIt("commonmark", {"html": False, "xhtmlOut": False}, renderer_cls=_Renderer).enable("table")
+    markdown = _markdown()
     tokens = markdown.parse(text)
     headings = _name_headings(tokens)
     for before, token in pairwise(tokens):
@@ -50,6 +59,30 @@ def render(text: str, names: Sequence[str], address_of: Callable[[str], str | No
         tokens = tokens[3:]
     html = markdown.renderer.render(tokens, markdown.options, {})
     return Rendered(html, [heading for heading in headings if heading.level > 1])
+
+
+def sections(text: str) -> list[Section]:
+    """The text by heading; the first section is the title with the opening, which has no anchor."""
+    tokens = _markdown().parse(text)
+    headings = iter(_name_headings(tokens))
+    found: list[Section] = [Section("", "", "")]
+    in_heading = False
+    for token in tokens:
+        if token.type == "heading_open":
+            heading = next(headings)
+            if heading.level > 1:
+                found.append(Section(heading.text, heading.anchor, ""))
+            in_heading = True
+        elif token.type == "heading_close":
+            in_heading = False
+        elif token.type == "inline" and not in_heading:
+            last = found[-1]
+            found[-1] = msgspec.structs.replace(last, text=f"{last.text} {token.content}".strip())
+    return found
+
+
+def _markdown() -> MarkdownIt:
+    return MarkdownIt("commonmark", {"html": False, "xhtmlOut": False}, renderer_cls=_Renderer).enable("table")
 
 
 def _name_headings(tokens: list[Token]) -> list[Heading]:
@@ -74,7 +107,7 @@ def _linked(tokens: list[Token], names: Sequence[str], address_of: Callable[[str
     open_links: list[bool] = []
     for token in tokens:
         if token.type == "link_open":
-            address = _address(str(token.attrGet("href") or ""), names)
+            address = served_address(str(token.attrGet("href") or ""), names)
             open_links.append(address is not None)
             if address is None:
                 continue
@@ -97,9 +130,12 @@ def _linked(tokens: list[Token], names: Sequence[str], address_of: Callable[[str
     return result
 
 
-def _address(href: str, names: Sequence[str]) -> str | None:
+def served_address(href: str, names: Sequence[str]) -> str | None:
+    """The address of the page that a link in a guide leads to, if the service has it."""
     if _UNCHANGED.match(href):
         return href
+    if href.startswith(_CHANGELOG):
+        return href.replace(_CHANGELOG, "/docs/changelog", 1)
     page = _PAGE.match(href)
     return f"/docs/guides/{page[1]}{page[2] or ''}" if page and page[1] in names else None
 

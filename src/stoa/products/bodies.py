@@ -163,33 +163,84 @@ VARIANT_ELSEWHERE = {"stock": _STOCK}
 class BatchItem(msgspec.Struct, forbid_unknown_fields=True):
     """One product to create, update, upsert or delete, named by `id`, `sku` or `external_id`."""
 
-    op: Literal["create", "update", "upsert", "delete"]
-    id: int | None = None
-    sku: Sku | None = None
-    external_id: ExternalId | None = None
-    match_by: Literal["id", "sku", "external_id"] | None = None
-    if_version: int | None = None
-    data: Annotated[dict[str, Any], fields_of(NewProduct)] = {}
+    op: Annotated[
+        Literal["create", "update", "upsert", "delete"],
+        Meta(
+            description="What to do: `create` a product, `update` or `delete` a known one, or `upsert`, which updates it if it exists and creates it otherwise."
+        ),
+    ]
+    id: Annotated[
+        int | None,
+        Meta(description="The id of the product to change; null if the item names it by `sku` or `external_id`."),
+    ] = None
+    sku: Annotated[
+        Sku | None,
+        Meta(description="The SKU of a variant of the product; null if the item names the product otherwise."),
+    ] = None
+    external_id: Annotated[
+        ExternalId | None,
+        Meta(description="The external id of the product; null if the item names the product otherwise."),
+    ] = None
+    match_by: Annotated[
+        Literal["id", "sku", "external_id"] | None,
+        Meta(
+            description="The key that finds the product. By default it is the first of `id`, `sku` and `external_id` that the item has."
+        ),
+    ] = None
+    if_version: Annotated[
+        int | None,
+        Meta(
+            description="Apply the item only if the resource has this version; otherwise the item fails. Null, the default, applies it to any version."
+        ),
+    ] = None
+    data: Annotated[
+        Annotated[dict[str, Any], fields_of(NewProduct)],
+        Meta(description="The fields of the product: those of a new product, or a merge patch. Empty for `delete`."),
+    ] = {}
 
 
 class ProductBatch(msgspec.Struct, forbid_unknown_fields=True):
     """Up to 100 items. `atomic` applies all items or none; `independent` applies each item by itself."""
 
-    items: Annotated[list[BatchItem], Meta(extra_json_schema={"minItems": 1, "maxItems": 100})]
-    mode: Mode = "atomic"
+    items: Annotated[
+        list[BatchItem],
+        Meta(description="The items, applied in this order.", extra_json_schema={"minItems": 1, "maxItems": 100}),
+    ]
+    mode: Annotated[
+        Mode,
+        Meta(
+            description="`atomic`, the default, applies all items or none. `independent` applies each item by itself."
+        ),
+    ] = "atomic"
 
 
 class VariantItem(msgspec.Struct, forbid_unknown_fields=True):
     """A merge patch of one variant, named by `id` or `sku`."""
 
-    data: dict[str, Any]
-    id: int | None = None
-    sku: Sku | None = None
-    if_version: int | None = None
+    data: Annotated[
+        dict[str, Any],
+        Meta(description="A merge patch of the variant. Omitted fields stay unchanged; null clears a field."),
+    ]
+    id: Annotated[int | None, Meta(description="The id of the variant; null if the item names it by `sku`.")] = None
+    sku: Annotated[Sku | None, Meta(description="The SKU of the variant; null if the item names it by `id`.")] = None
+    if_version: Annotated[
+        int | None,
+        Meta(
+            description="Apply the item only if the resource has this version; otherwise the item fails. Null, the default, applies it to any version."
+        ),
+    ] = None
 
 
 class VariantBatch(msgspec.Struct, forbid_unknown_fields=True):
     """Up to 250 items. `atomic` applies all items or none; `independent` applies each item by itself."""
 
-    items: Annotated[list[VariantItem], Meta(extra_json_schema={"minItems": 1, "maxItems": 250})]
-    mode: Mode = "atomic"
+    items: Annotated[
+        list[VariantItem],
+        Meta(description="The items, applied in this order.", extra_json_schema={"minItems": 1, "maxItems": 250}),
+    ]
+    mode: Annotated[
+        Mode,
+        Meta(
+            description="`atomic`, the default, applies all items or none. `independent` applies each item by itself."
+        ),
+    ] = "atomic"

@@ -10,6 +10,7 @@ import msgspec
 
 Schema = dict[str, Any]
 
+EVENTS_ADDRESS = "/docs/events"
 _SCHEMAS = "#/components/schemas/"
 _PREFIX = re.compile(r"/api/v\d+/app(?=/)")
 _PLACEHOLDER = re.compile(r"({\w+})")
@@ -52,6 +53,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     request_body: Body | None = None
     responses: dict[str, Response] = {}
     deprecated: bool = False
+    event_scope: str = msgspec.field(default="", name="x-required-scope")  # of an event
     method: str = ""
     path: str = ""
 
@@ -148,9 +150,38 @@ class Group(msgspec.Struct, frozen=True):
         return f"{self.address}/{operation.operation_id}"
 
 
+class Event(msgspec.Struct, frozen=True, kw_only=True):
+    """A request that Stoa sends to subscriptions."""
+
+    name: str
+    description: str
+    delivery: str  # which apps receive it
+    scope: str
+    headers: list[Parameter]
+    schema: Schema  # of the whole body
+    sample: Any
+
+    @property
+    def resource(self) -> str:
+        return self.name.partition(".")[0]
+
+    @property
+    def summary(self) -> str:
+        return self.description.partition("\n")[0]
+
+    @property
+    def address(self) -> str:
+        return f"{EVENTS_ADDRESS}/{self.name}"
+
+    @property
+    def schema_address(self) -> str:
+        return f"/schemas/events/{self.name}"
+
+
 class Document(msgspec.Struct, frozen=True, dict=True):
     info: Info
     paths: dict[str, dict[str, Operation]]
+    webhooks: dict[str, dict[str, Operation]] = {}
     servers: list[Server] = []
     tags: list[Tag] = []
     components: Components = Components()
@@ -171,6 +202,25 @@ class Document(msgspec.Struct, frozen=True, dict=True):
             members.setdefault((operation.tags or ["Other"])[0], []).append(operation)
         texts = {tag.name: tag.description for tag in self.tags}
         return [Group(name, texts.get(name, ""), found) for name, found in members.items() if found]
+
+    @cached_property
+    def events(self) -> list[Event]:
+        return [self._event(name, method) for name, methods in self.webhooks.items() for method in methods.values()]
+
+    def _event(self, name: str, operation: Operation) -> Event:
+        media = next(iter(operation.request_body.content.values())) if operation.request_body else Media()
+        schema = media.schema
+        for part in media.schema.get("allOf", []):
+            schema = _merged(schema, self.resolved(part))
+        return Event(
+            name=name,
+            description=str(media.schema.get("description") or operation.summary),
+            delivery=operation.description,
+            scope=operation.event_scope,
+            headers=operation.parameters,
+            schema=schema,
+            sample=media.example,
+        )
 
     @cached_property
     def addresses(self) -> dict[str, str]:
@@ -248,6 +298,15 @@ def reference(schema: Schema) -> str | None:
     """The name of the schema that this schema refers to."""
     target = str(schema.get("$ref", ""))
     return target.removeprefix(_SCHEMAS) if target.startswith(_SCHEMAS) else None
+
+
+def _merged(first: Schema, second: Schema) -> Schema:
+    """The properties of both schemas; where both have one, the members of the second win."""
+    properties: dict[str, Schema] = dict(first.get("properties", {}))
+    for name, each in second.get("properties", {}).items():
+        known = properties.get(name, {})
+        properties[name] = _merged(known, each) if "properties" in known and "properties" in each else {**known, **each}
+    return {**first, **second, "properties": properties}
 
 
 def _references(node: Any) -> Iterator[str]:

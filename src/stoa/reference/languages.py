@@ -1,4 +1,4 @@
-"""The sample request of an operation in Python and JavaScript; `code.js` generates the same text in the browser."""
+"""The sample request of an operation in Python, PHP and JavaScript; `code.js` generates the same text in the browser."""
 
 import ast
 import json
@@ -59,7 +59,8 @@ def python(operation: Operation, document: Document) -> str:
         given.append(f'Path("rows.{_ending(sent[0])}")')
     called = f"client.{call.name}({_arguments(given)})"
     lists = any(parameter.name == "cursor" for parameter in operation.parameters)
-    first = "from pathlib import Path\n\n" if sent is not None and not _is_json(sent[0]) else ""
+    imports = "import os\nfrom pathlib import Path" if sent is not None and not _is_json(sent[0]) else "import os"
+    client = f'client = Client("{document.base_url}", token=os.environ["STOA_TOKEN"])'
     last = (
         f"for each in {called}:\n    print(each)"
         if lists
@@ -67,7 +68,7 @@ def python(operation: Operation, document: Document) -> str:
         if _has_response_body(operation)
         else called
     )
-    return f"{first}from stoa.client import Client\n\nclient = Client.from_environment()\n{last}"
+    return f"{imports}\n\nfrom stoa.client import Client\n\n{client}\n{last}"
 
 
 def _is_json(media: str) -> bool:
@@ -123,6 +124,39 @@ def _plain_python(operation: Operation, document: Document) -> str:
         text = _in_python(sent[1]).replace("\n", "\n    ") if _is_json(sent[0]) else ""
         lines.append(f"    json={text}," if text else f"    content={json.dumps(sent[1], ensure_ascii=False)},")
     return "\n".join([*lines, ")", "print(response.status_code, response.text)"])
+
+
+def php(operation: Operation, document: Document) -> str:
+    """With the curl extension, which nearly every PHP has."""
+    sent = sample_body(operation, document)
+    lines = ["<?php"]
+    if sent is not None:  # a nowdoc takes the text as it is
+        lines.append(f"$body = <<<'BODY'\n{sent[1]}\nBODY;")
+    lines += [
+        f"$request = curl_init({_in_php(document.base_url + sample_path(operation))});",
+        "curl_setopt_array($request, [",
+        "    CURLOPT_RETURNTRANSFER => true,",
+    ]
+    if operation.method != "GET":
+        lines.append(f"    CURLOPT_CUSTOMREQUEST => '{operation.method}',")
+    lines += ["    CURLOPT_HTTPHEADER => [", "        'Authorization: Bearer ' . getenv('STOA_TOKEN'),"]
+    if sent is not None:
+        lines.append(f"        {_in_php(f'Content-Type: {sent[0]}')},")
+    lines.append("    ],")
+    if sent is not None:
+        lines.append("    CURLOPT_POSTFIELDS => $body,")
+    return "\n".join(
+        [
+            *lines,
+            "]);",
+            "$response = curl_exec($request);",
+            "echo curl_getinfo($request, CURLINFO_RESPONSE_CODE), ' ', $response, PHP_EOL;",
+        ]
+    )
+
+
+def _in_php(text: str) -> str:
+    return "'" + re.sub(r"[\\']", r"\\\g<0>", text) + "'"
 
 
 def javascript(operation: Operation, document: Document) -> str:

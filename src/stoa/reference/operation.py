@@ -6,9 +6,10 @@ import msgspec
 
 from stoa.reference.document import Document, Group, Operation, reference
 from stoa.reference.fields import ParameterGroup, Row, parameter_groups, schema_rows
-from stoa.reference.languages import SdkCall, javascript, python, sdk_calls
+from stoa.reference.languages import SdkCall, javascript, php, python, sdk_calls
 from stoa.reference.samples import Curl, curl, sample_response
 from stoa.reference.schema_text import Words, kind
+from stoa.rest.openapi.envelopes import SPARSE
 
 
 class BodyView(msgspec.Struct, frozen=True):
@@ -29,6 +30,7 @@ class SchemaView(msgspec.Struct, frozen=True):
     name: str
     description: str
     rows: list[Row]
+    fields_of: str = ""  # the schema that has the same fields, which are not repeated
 
 
 class OperationView(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,18 +71,26 @@ def operation_view(operation: Operation, group: Group, document: Document) -> Op
         errors={code: status for code, status in operation.codes.items() if code not in document.usual_codes},
         usual_errors=[code for code in operation.codes if code in document.usual_codes],
         curl=curl(operation, document),
-        programs={"Python": python(operation, document), "JavaScript": javascript(operation, document)},
+        programs={
+            "Python": python(operation, document),
+            "PHP": php(operation, document),
+            "JavaScript": javascript(operation, document),
+        },
         response_sample=sample_response(operation, document),
         schemas=schema_views(document.named_by(operation.schemas), document),
     )
 
 
 def schema_views(names: Iterable[str], document: Document) -> list[SchemaView]:
-    schemas = document.components.schemas
-    return [
-        SchemaView(name, schemas[name].get("description", ""), list(schema_rows(schemas[name], document)))
-        for name in names
-    ]
+    return [_schema_view(name, document) for name in names]
+
+
+def _schema_view(name: str, document: Document) -> SchemaView:
+    schema = document.components.schemas[name]
+    text, whole = schema.get("description", ""), name.removeprefix(SPARSE)
+    if whole != name and whole in document.components.schemas:
+        return SchemaView(name, text, [], whole)
+    return SchemaView(name, text, list(schema_rows(schema, document)))
 
 
 def _body(operation: Operation, document: Document) -> BodyView | None:

@@ -8,19 +8,25 @@ from typing import Any
 
 from markupsafe import Markup
 
-from stoa.guides.library import Guide, guides
-from stoa.reference.document import Document, Group, Operation, read
+from stoa.guides.library import Guide, changelog, guides
+from stoa.reference.document import EVENTS_ADDRESS, Document, Event, Group, Operation, read
+from stoa.reference.fields import parameter_groups, schema_rows
 from stoa.reference.guide import rendered_guide
 from stoa.reference.operation import operation_view, schema_views
 from stoa.reference.rendering import SYSTEM_THEME, render
 from stoa.reference.samples import CONTINUED, pretty, sample_path
+from stoa.reference.search import Hit
 
 _SCRIPTS = ("code.js", "page.js", "contents.js")
 _ASSETS = {
     "reference.css": ("text/css", ("base.css", "page.css", "guide.css", "console.css")),
     "reference.js": ("text/javascript", _SCRIPTS),
     "operation.js": ("text/javascript", (*_SCRIPTS, "console.js")),
+    # The portal loads these two as well.
+    "search.css": ("text/css", ("search.css",)),
+    "search.js": ("text/javascript", ("search.js",)),
 }
+SEARCH_ADDRESS, CHANGELOG_ADDRESS = "/docs/search", "/docs/changelog"
 _WITH_RETRY_AFTER = (429, 503)
 
 Pages = dict[str, Callable[[], str]]
@@ -42,7 +48,8 @@ def themed(page: str, theme: str) -> str:
 
 
 @cache
-def _document() -> Document:
+def document() -> Document:
+    """The OpenAPI document of this release."""
     # Imported late: the description imports every endpoint, and the pages must not.
     from stoa.description import openapi  # noqa: PLC0415
 
@@ -52,16 +59,16 @@ def _document() -> Document:
 @cache
 def addresses() -> Mapping[str, Callable[[], str]]:
     """Every page of this release, in reading order."""
-    return pages(_document(), guides())
+    return pages(document(), guides())
 
 
 def pages(document: Document, guides: Mapping[str, Guide]) -> Pages:
     """A function for each address that renders the page."""
-    shared = {"document": document, "guides": guides}
+    shared = _common(document, guides)
     found: Pages = {
         "/docs": partial(_introduction, document, shared),
         "/docs/guides": partial(
-            render, "guides.html", **shared, here="/docs/guides", title="Guides", summary="How to build on Stoa."
+            render, "guides.html", **_at(shared, "/docs/guides", "Guides", "How to build on Stoa.")
         ),
     }
     for guide in guides.values():
@@ -70,7 +77,32 @@ def pages(document: Document, guides: Mapping[str, Guide]) -> Pages:
         found[group.address] = partial(_group, group, document, shared)
         for operation in group.operations:
             found[group.address_of(operation)] = partial(_operation, operation, group, document, shared)
+    if document.events:
+        found[EVENTS_ADDRESS] = partial(_events, document, shared)
+    for event in document.events:
+        found[event.address] = partial(_event, event, document, shared)
+    found[CHANGELOG_ADDRESS] = partial(_changelog, document, guides, shared)
     return found
+
+
+def _common(document: Document, guides: Mapping[str, Guide]) -> dict[str, Any]:
+    """What every page of the reference needs."""
+    return {"document": document, "guides": guides}
+
+
+def search_page(query: str, hits: list[Hit]) -> str:
+    """The page at `/docs/search`, which needs no script."""
+    title = f"Search: {query}" if query else "Search"
+    shared = _common(document(), guides())
+    return render(
+        "search.html", **_at(shared, SEARCH_ADDRESS, title, "Search the documentation."), query=query, hits=hits
+    )
+
+
+def not_found_page() -> str:
+    """The page for an address below `/docs` at which there is nothing."""
+    shared = _common(document(), guides())
+    return render("not_found.html", **_at(shared, "", "Page not found", "There is no page at this URL."))
 
 
 def _introduction(document: Document, shared: Mapping[str, Any]) -> str:
@@ -84,10 +116,7 @@ def _introduction(document: Document, shared: Mapping[str, Any]) -> str:
     response = {"access_token": "…", "token_type": "Bearer", "expires_in": 3600, "scope": " ".join(flow.scopes)}
     return render(
         "introduction.html",
-        **shared,
-        here="/docs",
-        title=document.info.title,
-        summary=document.info.summary,
+        **_at(shared, "/docs", document.info.title, document.info.summary),
         token_request=CONTINUED.join(request),
         token_response=pretty(response),
         problem=pretty(document.example_of("Problem")),
@@ -99,11 +128,8 @@ def _guide(guide: Guide, document: Document, guides: Mapping[str, Guide], shared
     rendered = rendered_guide(guide, list(guides), document)
     return render(
         "guide.html",
-        **shared,
+        **_at(shared, here, guide.title, guide.summary),
         **_neighbors([(f"/docs/guides/{each.name}", each.title) for each in guides.values()], here),
-        here=here,
-        title=guide.title,
-        summary=guide.summary,
         guide=guide,
         html=Markup(rendered.html),  # noqa: S704 - the Markdown renderer has escaped it
         chapters=[heading for heading in rendered.headings if heading.level == 2],
@@ -114,10 +140,7 @@ def _group(group: Group, document: Document, shared: Mapping[str, Any]) -> str:
     names = document.named_by(schema for each in group.operations for schema in each.schemas)
     return render(
         "group.html",
-        **shared,
-        here=group.address,
-        title=group.name,
-        summary=group.description,
+        **_at(shared, group.address, group.name, group.description),
         group=group,
         schemas=schema_views(names, document),
     )
@@ -127,13 +150,51 @@ def _operation(operation: Operation, group: Group, document: Document, shared: M
     here = group.address_of(operation)
     return render(
         "operation.html",
-        **shared,
+        **_at(shared, here, operation.summary, f"{operation.method} {operation.path}"),
         **_neighbors([(group.address_of(each), each.summary) for each in group.operations], here),
-        here=here,
-        title=operation.summary,
-        summary=f"{operation.method} {operation.path}",
         view=operation_view(operation, group, document),
     )
+
+
+def _events(document: Document, shared: Mapping[str, Any]) -> str:
+    by_resource: dict[str, list[Event]] = {}
+    for event in document.events:
+        by_resource.setdefault(event.resource, []).append(event)
+    return render(
+        "events.html",
+        **_at(shared, EVENTS_ADDRESS, "Events", "Every event that a subscription can receive."),
+        by_resource=by_resource,
+        schemas=schema_views([name for name in ("Event",) if name in document.components.schemas], document),
+    )
+
+
+def _event(event: Event, document: Document, shared: Mapping[str, Any]) -> str:
+    return render(
+        "event.html",
+        **_at(shared, event.address, event.name, event.summary),
+        **_neighbors([(each.address, each.name) for each in document.events], event.address),
+        event=event,
+        headers=[row for group in parameter_groups(event.headers, document) for row in group.rows],
+        rows=list(schema_rows(event.schema, document)),
+        sample=pretty(event.sample),
+        schemas=schema_views(document.named_by([event.schema]), document),
+    )
+
+
+def _changelog(document: Document, guides: Mapping[str, Guide], shared: Mapping[str, Any]) -> str:
+    guide = changelog()
+    rendered = rendered_guide(guide, list(guides), document)
+    return render(
+        "changelog.html",
+        **_at(shared, CHANGELOG_ADDRESS, guide.title, guide.summary),
+        guide=guide,
+        html=Markup(rendered.html),  # noqa: S704 - the Markdown renderer has escaped it
+        chapters=[heading for heading in rendered.headings if heading.level == 2],
+    )
+
+
+def _at(shared: Mapping[str, Any], here: str, title: str, summary: str) -> dict[str, Any]:
+    return {**shared, "here": here, "title": title, "summary": summary}
 
 
 def _neighbors(order: list[tuple[str, str]], here: str) -> dict[str, tuple[str, str] | None]:
@@ -147,8 +208,8 @@ def _neighbors(order: list[tuple[str, str]], here: str) -> dict[str, tuple[str, 
 @cache
 def problem(code: str, status: int, title: str, text: str, retryable: bool) -> str:
     """The page at `/problems/{code}`."""
-    document = _document()
-    groups = [(group, [each for each in group.operations if code in each.codes]) for group in document.groups]
+    known = document()
+    groups = [(group, [each for each in group.operations if code in each.codes]) for group in known.groups]
     return render(
         "problem.html",
         code=code,
@@ -158,9 +219,9 @@ def problem(code: str, status: int, title: str, text: str, retryable: bool) -> s
         summary=text.partition("\n\n")[0],
         retryable=retryable,
         waits=status in _WITH_RETRY_AFTER,
-        sample=pretty(_problem_sample(document, code, status, title, retryable=retryable)),
+        sample=pretty(_problem_sample(known, code, status, title, retryable=retryable)),
         groups=[(group, operations) for group, operations in groups if operations],
-        everywhere=code in document.common_codes,
+        everywhere=code in known.common_codes,
     )
 
 

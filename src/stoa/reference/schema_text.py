@@ -7,6 +7,7 @@ import msgspec
 
 from stoa.reference.document import Document, Schema, reference
 
+RULE = "x-rule"
 _HUGE = 10**15  # a bound of this size only means that the value fits into 64 bits
 _FEW = 12
 _FORMATS = {
@@ -123,11 +124,13 @@ def constraints(schema: Schema, document: Document, *more: Words) -> Constraints
     chosen = [str(value) for value in values(schema) or values(items)]
     notes = [
         _bounds(schema.get("minimum"), schema.get("maximum"), ""),
-        _bounds(schema.get("minLength"), schema.get("maxLength"), " characters"),
+        []
+        if schema.get("format") in ("decimal", "date-time")
+        else _bounds(schema.get("minLength"), schema.get("maxLength"), " characters"),
         [] if chosen else _bounds(schema.get("minItems"), schema.get("maxItems"), " items"),
         _bounds(schema.get("minProperties"), schema.get("maxProperties"), " entries"),
         _bounds(items.get("minLength"), items.get("maxLength"), " characters each"),
-        _pattern(schema),
+        _form(schema),
         _default(schema),
         *more,
     ]
@@ -168,10 +171,10 @@ def _figure(number: Any) -> str:
     return f"{number:,}" if isinstance(number, int) else str(number)
 
 
-def _pattern(schema: Schema) -> Words:
-    # The type already names the format, which readers understand better than its pattern.
-    pattern = None if "format" in schema else schema.get("pattern")
-    return [Word("matches "), Word(pattern, "code")] if pattern else []
+def _form(schema: Schema) -> Words:
+    # People read the rule in words; the pattern is for programs.
+    words = schema.get(RULE) or items_of(schema).get(RULE)
+    return [Word(str(words))] if words else []
 
 
 def _default(schema: Schema) -> Words:

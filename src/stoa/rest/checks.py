@@ -16,11 +16,13 @@ from stoa.rest.problems import Fault, did_you_mean, printable
 MOST_FAULTS = 100
 LONGEST_MONEY = 22  # with sign and decimal point
 LONGEST_TIME = 35  # with nine fraction digits and an offset
+# What every amount and every time is; a field says what it means.
+MONEY_TEXT, TIME_TEXT = "An amount in the store's currency, as a decimal string.", "An RFC 3339 time in UTC."
 
 Money = Annotated[
     Decimal,
     msgspec.Meta(
-        description="An amount in the store's currency, as a decimal string.",
+        description=MONEY_TEXT,
         examples=["19.99"],
         extra={"money": True},
         extra_json_schema={
@@ -32,7 +34,7 @@ Money = Annotated[
 ]
 
 
-Time = Annotated[datetime, msgspec.Meta(tz=True, description="An RFC 3339 time in UTC.")]
+Time = Annotated[datetime, msgspec.Meta(tz=True, description=TIME_TEXT)]
 
 
 def decimal_within(least: int, most: int) -> msgspec.Meta:
@@ -56,7 +58,7 @@ Percent = Annotated[
 
 def worded(message: str, pattern: str | None = None) -> msgspec.Meta:
     """The message of a fault when a text does not match its pattern. Patterns are for programs, not for people."""
-    return msgspec.Meta(pattern=pattern, extra={"words": message})
+    return msgspec.Meta(pattern=pattern, extra={"words": message}, extra_json_schema={"x-rule": message})
 
 
 Check = Callable[[Any, str, list[Fault], int], None]

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from stoa.rest.checks import worded
+from stoa.rest.checks import Time, worded
 
 _NOT_BLANK = worded("must contain a non-space character", pattern=r"\S")
 
@@ -29,3 +29,5 @@ MetadataKey = Annotated[
 MetadataValue = Annotated[str, Meta(max_length=1000)] | int | float | bool
 Metadata = Annotated[dict[MetadataKey, MetadataValue], Meta(max_length=100)]
 MetadataChanges = Annotated[dict[MetadataKey, MetadataValue | None], Meta(max_length=100)]
+CreatedAt = Annotated[Time, Meta(description="The time of creation, in UTC.")]
+UpdatedAt = Annotated[Time, Meta(description="The time of the last change, in UTC.")]

@@ -2,32 +2,46 @@
 
 import difflib
 from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar, cast
+from typing import Annotated, Any, ClassVar, cast
 
 import msgspec
+from msgspec import Meta
 
 
 class Fault(msgspec.Struct, omit_defaults=True):
     """One fault of a request: where it is, what is wrong and what would be valid."""
 
-    pointer: str
-    code: str
-    detail: str
-    meta: dict[str, Any] | None = None
+    pointer: Annotated[
+        str,
+        Meta(description="Where the fault is: a JSON Pointer into the body that was sent, or the name of a parameter."),
+    ]
+    code: Annotated[str, Meta(description="The kind of fault, with a page at `/problems/{code}`.")]
+    detail: Annotated[str, Meta(description="What is wrong and what would be valid. For people; programs use `code`.")]
+    meta: Annotated[
+        dict[str, Any] | None,
+        Meta(description="Further facts, such as a bound or a suggestion; omitted if there are none."),
+    ] = None
 
 
 class Problem(msgspec.Struct, omit_defaults=True):
     """The body of every error response."""
 
-    type: str
-    title: str
-    status: int
-    detail: str
-    instance: str
-    code: str
-    request_id: str
-    retryable: bool = msgspec.field(default=False)
-    errors: list[Fault] = []
+    type: Annotated[str, Meta(description="The address of the page about this error code.")]
+    title: Annotated[str, Meta(description="The error in a few words, the same for every error with this code.")]
+    status: Annotated[int, Meta(description="The HTTP status, as in the response.")]
+    detail: Annotated[str, Meta(description="What is wrong with this request. For people; programs use `code`.")]
+    instance: Annotated[str, Meta(description="The path of the request.")]
+    code: Annotated[str, Meta(description="The error code. It never changes its meaning.")]
+    request_id: Annotated[
+        str, Meta(description="The id of the request, also in `X-Request-Id`. Quote it when you ask for help.")
+    ]
+    retryable: Annotated[bool, Meta(description="Whether the same request can succeed later.")] = msgspec.field(
+        default=False
+    )
+    errors: Annotated[
+        list[Fault],
+        Meta(description="All faults of the request at once; omitted if the error is not about single fields."),
+    ] = []
 
 
 class Refusal(Exception):

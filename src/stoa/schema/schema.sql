@@ -516,6 +516,22 @@ CREATE TABLE lanes (
 CREATE INDEX lanes_due_idx ON lanes (((store_id % (64)::bigint)), due_at) WHERE (due_at IS NOT NULL);
 COMMENT ON TABLE lanes IS 'store';
 
+CREATE TABLE locations (
+    store_id   bigint NOT NULL,
+    code       text NOT NULL,
+    name       text NOT NULL,
+    address    text,
+    priority   integer NOT NULL,
+    active     boolean DEFAULT true NOT NULL,
+    created_at timestamptz DEFAULT now() NOT NULL,
+    updated_at timestamptz DEFAULT now() NOT NULL,
+    CONSTRAINT locations_pkey PRIMARY KEY (store_id, code),
+    CONSTRAINT locations_store_fkey FOREIGN KEY (store_id) REFERENCES stores(id) ON DELETE CASCADE,
+    CONSTRAINT locations_code_check CHECK (code ~ '^[a-z0-9](?:[a-z0-9_-]{0,30}[a-z0-9])?$'::text),
+    CONSTRAINT locations_default_check CHECK (active OR code <> 'default'::text)
+);
+COMMENT ON TABLE locations IS 'store';
+
 CREATE TABLE order_comments (
     store_id   bigint NOT NULL,
     order_id   bigint NOT NULL,
@@ -785,6 +801,23 @@ CREATE TABLE service_audit_entries (
 );
 COMMENT ON TABLE service_audit_entries IS 'global';
 
+CREATE TABLE stock_levels (
+    store_id   bigint NOT NULL,
+    variant_id bigint NOT NULL,
+    location   text NOT NULL,
+    on_hand    bigint NOT NULL,
+    reserved   bigint NOT NULL,
+    CONSTRAINT stock_levels_pkey PRIMARY KEY (store_id, variant_id, location),
+    CONSTRAINT stock_levels_location_fkey FOREIGN KEY (store_id, location) REFERENCES locations(store_id, code),
+    CONSTRAINT stock_levels_variant_fkey FOREIGN KEY (store_id, variant_id) REFERENCES variants(store_id, id) ON DELETE CASCADE,
+    CONSTRAINT stock_levels_location_check CHECK (location <> 'default'::text),
+    CONSTRAINT stock_levels_stock_check CHECK (reserved >= 0 AND reserved <= on_hand)
+) WITH (fillfactor = 80);
+ALTER TABLE stock_levels
+    ALTER COLUMN store_id SET (n_distinct = 1);
+CREATE INDEX stock_levels_location_idx ON stock_levels (store_id, location, variant_id);
+COMMENT ON TABLE stock_levels IS 'store';
+
 CREATE TABLE stock_movements (
     store_id       bigint NOT NULL,
     id             bigint DEFAULT nextval('stock_movement_ids'::regclass) NOT NULL,
@@ -792,6 +825,7 @@ CREATE TABLE stock_movements (
     product_id     bigint NOT NULL,
     sku            text,
     kind           text NOT NULL,
+    location       text DEFAULT 'default'::text NOT NULL,
     delta_on_hand  bigint NOT NULL,
     delta_reserved bigint NOT NULL,
     on_hand_after  bigint NOT NULL,
@@ -805,7 +839,7 @@ CREATE TABLE stock_movements (
     created_at     timestamptz DEFAULT now() NOT NULL,
     CONSTRAINT stock_movements_pkey PRIMARY KEY (store_id, id),
     CONSTRAINT stock_movements_variant_fkey FOREIGN KEY (store_id, variant_id) REFERENCES variants(store_id, id) ON DELETE CASCADE,
-    CONSTRAINT stock_movements_kind_check CHECK (kind = ANY (ARRAY['set'::text, 'adjust'::text, 'reserve'::text, 'release'::text, 'commit'::text, 'restock'::text, 'import'::text])),
+    CONSTRAINT stock_movements_kind_check CHECK (kind = ANY (ARRAY['set'::text, 'adjust'::text, 'transfer'::text, 'reserve'::text, 'release'::text, 'commit'::text, 'restock'::text, 'import'::text])),
     CONSTRAINT stock_movements_reason_check CHECK (reason = ANY (ARRAY['restock'::text, 'correction'::text, 'stocktake'::text, 'damaged'::text, 'lost'::text, 'return'::text, 'sync'::text, 'order'::text, 'other'::text]))
 );
 ALTER TABLE stock_movements
@@ -835,6 +869,7 @@ CREATE TABLE stores (
     status             text DEFAULT 'active'::text NOT NULL,
     timezone           text DEFAULT 'UTC'::text NOT NULL,
     locale             text DEFAULT 'en-US'::text NOT NULL,
+    locations          text DEFAULT '[{"code":"default","name":"Default","address":null,"priority":0,"active":true}]'::text NOT NULL,
     created_at         timestamptz DEFAULT now() NOT NULL,
     updated_at         timestamptz DEFAULT now() NOT NULL,
     prices_include_tax boolean DEFAULT false NOT NULL,
@@ -901,6 +936,8 @@ CREATE TABLE variants (
     price               bigint,
     on_hand             bigint NOT NULL,
     reserved            bigint DEFAULT 0 NOT NULL,
+    other_on_hand       bigint DEFAULT 0 NOT NULL,
+    other_reserved      bigint DEFAULT 0 NOT NULL,
     track_inventory     boolean NOT NULL,
     allow_backorder     boolean NOT NULL,
     low_stock_threshold integer,
@@ -912,8 +949,9 @@ CREATE TABLE variants (
     tail                text GENERATED ALWAYS AS (((stock_tail(on_hand, reserved) || times_tail(created_at, updated_at, version)) || '}'::text)) STORED,
     CONSTRAINT variants_pkey PRIMARY KEY (store_id, id),
     CONSTRAINT variants_product_fkey FOREIGN KEY (store_id, product_id) REFERENCES products(store_id, id) ON DELETE CASCADE,
+    CONSTRAINT variants_other_stock_check CHECK (other_reserved >= 0 AND other_reserved <= other_on_hand),
     CONSTRAINT variants_price_check CHECK (price >= 0),
-    CONSTRAINT variants_stock_check CHECK (reserved >= 0 AND (reserved <= on_hand OR allow_backorder OR NOT track_inventory))
+    CONSTRAINT variants_stock_check CHECK (reserved >= other_reserved AND ((reserved - other_reserved) <= (on_hand - other_on_hand) OR allow_backorder OR NOT track_inventory))
 ) WITH (fillfactor = 85, toast_tuple_target = 4080, autovacuum_analyze_scale_factor = 0.5);
 ALTER TABLE variants
     ALTER COLUMN store_id SET (n_distinct = 1),

@@ -1,4 +1,4 @@
-/* Shared by all scripts: elements, session storage, syntax colors, JSON formatting, and a request in three languages. */
+/* Shared by all scripts: elements, session storage, syntax colors, JSON formatting, and a request in four languages. */
 const $ = (selector, root = document) => root.querySelector(selector);
 const $$ = (selector, root = document) => [...root.querySelectorAll(selector)];
 
@@ -36,7 +36,7 @@ const TOKENS = new RegExp(
     /("(?:[^"\\\n]|\\.)*")(?=(\s*:)?)/, // text, or a key when a colon follows
     /('(?:[^'\\\n]|\\.)*')/,
     /(?<![\w.$-])(-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)(?![\w.])/,
-    /\b(?:curl|import|const|await|print|true|false|null|True|False|None)\b/,
+    /\b(?:curl|echo|import|from|const|await|print|true|false|null|True|False|None)\b/,
   ]
     .map((part) => part.source)
     .join("|"),
@@ -93,6 +93,7 @@ function pretty(text) {
 const string = (text) => JSON.stringify(text);
 const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
 const isJson = (headers) => headers.some(([name, value]) => name === "Content-Type" && /[/+]json$/.test(value));
+const inPhp = (text) => `'${text.replace(/[\\']/g, "\\$&")}'`;
 const inShell = (text) => (/["$`\\!]/.test(text) ? quoted(text) : `"${text}"`);
 
 const WORDS = { true: "True", false: "False", null: "None" };
@@ -123,7 +124,7 @@ function members(body) {
   return Array.isArray(top) || top === null ? null : found.map((each) => each.replace(/,$/, ""));
 }
 
-function withSdk({ call, spreads, lists, hasBody, path, query, headers, body, media }) {
+function withSdk({ base, call, spreads, lists, hasBody, path, query, headers, body, media }) {
   const given = path.map((value) => (/^\d+$/.test(value) ? value : string(value)));
   const upload = body !== null && !/[/+]json$/.test(media);
   if (upload) given.push(`Path("rows.${media === "text/csv" ? "csv" : "ndjson"}")`);
@@ -151,8 +152,9 @@ function withSdk({ call, spreads, lists, hasBody, path, query, headers, body, me
   const laid = given.map((each) => `\n    ${each.replaceAll("\n", "\n    ")},`).join("");
   const called = `client.${call}(${flat.length <= 50 && !flat.includes("\n") ? flat : `${laid}\n`})`;
   const last = lists ? `for each in ${called}:\n    print(each)` : hasBody ? `print(${called})` : called;
-  const first = upload ? "from pathlib import Path\n\n" : "";
-  return `${first}from stoa.client import Client\n\nclient = Client.from_environment()\n${last}`;
+  const imports = upload ? "import os\nfrom pathlib import Path" : "import os";
+  const client = `client = Client(${string(base)}, token=os.environ["STOA_TOKEN"])`;
+  return `${imports}\n\nfrom stoa.client import Client\n\n${client}\n${last}`;
 }
 
 function plainPython({ method, url, headers, body }) {
@@ -183,6 +185,25 @@ const LANGUAGES = {
 
   Python(request) {
     return request.call ? withSdk(request) : plainPython(request);
+  },
+
+  PHP({ method, url, headers, body }) {
+    return [
+      "<?php",
+      ...(body === null ? [] : [`$body = <<<'BODY'\n${body}\nBODY;`]),
+      `$request = curl_init(${inPhp(url)});`,
+      "curl_setopt_array($request, [",
+      "    CURLOPT_RETURNTRANSFER => true,",
+      ...(method === "GET" ? [] : [`    CURLOPT_CUSTOMREQUEST => '${method}',`]),
+      "    CURLOPT_HTTPHEADER => [",
+      "        'Authorization: Bearer ' . getenv('STOA_TOKEN'),",
+      ...headers.map(([name, value]) => `        ${inPhp(`${name}: ${value}`)},`),
+      "    ],",
+      ...(body === null ? [] : ["    CURLOPT_POSTFIELDS => $body,"]),
+      "]);",
+      "$response = curl_exec($request);",
+      "echo curl_getinfo($request, CURLINFO_RESPONSE_CODE), ' ', $response, PHP_EOL;",
+    ].join("\n");
   },
 
   JavaScript({ method, url, headers, body }) {

@@ -36,12 +36,16 @@ $(".close", panel).addEventListener("click", () => panel.close());
 panel.addEventListener("close", () => current.opener.focus());
 panel.addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) send(event);
-  if (event.key !== "Escape") return;
+});
+// Also while the focus is beside the panel, but not while another dialog is above it.
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "Escape" || !panel.open || $$("dialog:modal").some((dialog) => dialog !== panel)) return;
   event.preventDefault();
   panel.close();
 });
 
 function openConsole(operation) {
+  base.value = baseUrl();
   load(operation);
   $(".connection", panel).open = !memory.get("token");
   // Beside the text in a wide window, above it in a narrow one.
@@ -136,7 +140,7 @@ function refresh() {
   const notice = $(".other-origin", panel);
   const target = URL.canParse(base.value) ? new URL(base.value).origin : "";
   notice.hidden = target === location.origin;
-  sendButton.disabled = !notice.hidden;
+  setBusy(!notice.hidden);
   notice.textContent = target
     ? `This page sends requests to ${location.origin} only. For ${target}, copy the request and send it yourself.`
     : "This is not a valid URL.";
@@ -144,6 +148,20 @@ function refresh() {
   views.mark(view);
   if (view === RESPONSE) output.replaceChildren(received ?? "No request sent yet.");
   else output.replaceChildren(colored(LANGUAGES[view](requestOf(current))));
+}
+
+// Not `disabled`: a disabled button loses the focus.
+const setBusy = (busy) => sendButton.setAttribute("aria-disabled", `${busy}`);
+
+/* Asks before a request that deletes something; the answer is whether to send it. */
+async function confirmed({ method, url, body }) {
+  if (method !== "DELETE" && !/"op"\s*:\s*"delete"/.test(body ?? "")) return true;
+  const dialog = $("#confirm");
+  $("code", dialog).textContent = `${method} ${url}`;
+  dialog.returnValue = "";
+  dialog.showModal();
+  await new Promise((resolve) => dialog.addEventListener("close", resolve, { once: true }));
+  return dialog.returnValue === "send";
 }
 
 async function getToken(event) {
@@ -169,10 +187,11 @@ async function getToken(event) {
 async function send(event) {
   event.preventDefault();
   const { method, url, headers, body } = requestOf(current);
-  if (sendButton.disabled) return;
+  if (sendButton.ariaDisabled === "true") return;
   if (/{\w+}/.test(url)) return void (message.textContent = "Fill in the path parameters first.");
+  if (!(await confirmed({ method, url, body }))) return void (message.textContent = "Not sent.");
   if (memory.get("token")) headers.push(["Authorization", `Bearer ${memory.get("token")}`]);
-  sendButton.disabled = true;
+  setBusy(true);
   message.textContent = "Sending…";
   const started = performance.now();
   try {

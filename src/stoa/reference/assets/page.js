@@ -5,7 +5,10 @@ const origin = declaredBase.replace(/(\/\/[^/]+).*/, "$1");
 // The document has one origin for everyone; replace it by the origin of this page.
 const here = (text) => (origin ? text.replaceAll(origin, location.origin) : text);
 const baseUrl = () => (memory.get("base") || here(declaredBase)).replace(/\/+$/, "");
-for (const code of $$(".base")) code.textContent = here(code.textContent);
+const showBase = () => {
+  for (const code of $$(".base")) code.textContent = baseUrl();
+};
+showBase();
 
 const operations = new Map($$(".operation").map((section) => [section.id, { section }]));
 
@@ -57,6 +60,7 @@ function inSdk(section, fields, values) {
     ...operators.map((operator) => [`${name}[${operator}]`, values.get(`${name}[${operator}]`), kind]),
   ]);
   return {
+    base: baseUrl(),
     call: section.dataset.call,
     spreads: "spreads" in section.dataset,
     lists: query.some(({ name }) => name === "cursor"),
@@ -119,10 +123,23 @@ function setLanguage(name) {
   for (const operation of operations.values()) if (operation.tabs) show(operation);
 }
 
+/* The store of all samples; a base URL with a host of its own, set in the console, has no handle to show. */
+const store = $("#store");
+store.value = baseUrl().match(/\/stores\/([^/]+)$/)?.[1] ?? "";
+store.addEventListener("input", () => {
+  const handle = encodeURIComponent(store.value.trim());
+  memory.set("base", handle ? here(declaredBase).replace(/[^/]*$/, handle) : "");
+  showBase();
+  setLanguage(language);
+});
+
 function show(operation) {
   operation.tabs.mark(language);
   operation.code.replaceChildren(colored(LANGUAGES[language](requestOf(operation))));
 }
+
+/* The rows of the schema that a link leads to; a sparse schema refers to another one instead. */
+const rowsOf = (link) => $(`[id="${link.hash.slice(1)}"] > .rows`);
 
 /* A section is enhanced when it comes near the viewport, so that a long page is as fast as a short one. */
 function enhance(section) {
@@ -148,7 +165,7 @@ function enhance(section) {
       code.replaceChildren(colored(here(code.textContent)));
     }
   }
-  for (const link of $$(".rows .ref", section)) link.ariaExpanded = false;
+  for (const link of $$(".rows .ref", section)) if (rowsOf(link)) link.ariaExpanded = false;
 }
 
 const near = new IntersectionObserver(
@@ -162,15 +179,16 @@ for (const section of $$(".pair, .schema, .guide")) near.observe(section);
 /* A link to a schema unfolds the schema below the row; in a new tab, or without script, it is a plain link. */
 document.addEventListener("click", (event) => {
   const link = event.target.closest(".rows .ref");
-  const source = link && document.getElementById(link.hash.slice(1));
+  const source = link && rowsOf(link);
   if (!source || event.ctrlKey || event.metaKey || event.shiftKey) return;
   event.preventDefault();
   const row = link.closest(".rows > div");
   const open = $(`:scope > [data-of="${link.hash}"]`, row);
   link.ariaExpanded = !open;
   if (open) return open.remove();
-  const rows = $(":scope > .rows", source).cloneNode(true);
+  const rows = source.cloneNode(true);
   for (const nested of $$(".nest", rows)) nested.remove();
-  for (const inner of $$(".ref", rows)) inner.ariaExpanded = false;
+  for (const target of $$("[id]", rows)) target.removeAttribute("id");
+  for (const inner of $$(".ref", rows)) if (rowsOf(inner)) inner.ariaExpanded = false;
   row.append(h("dd", { className: "nest", "data-of": link.hash }, rows));
 });

@@ -8,8 +8,7 @@ Schemas = dict[str, Any]
 SPARSE = "Sparse"  # begins the name of the schema of a resource that `fields` reduces
 REFS = "#/components/schemas/{name}"
 PAGE_META = {"total": 1, "limit": 50, "page": 1, "next_cursor": None, "prev_cursor": None}
-_NUMBER = {"type": "integer"}
-_NULLABLE_TEXT = {"type": ["string", "null"]}
+_DATA, _META = "The resource, the list of resources, or the results.", "Information about the response itself."
 PARTS: Schemas = {
     "Meta": {"type": "object", "description": "Empty, unless the operation describes its content."},
     "PageMeta": {
@@ -18,10 +17,19 @@ PARTS: Schemas = {
         "required": list(PAGE_META),
         "properties": {
             "total": {"type": "integer", "description": "The exact number of items in the whole list."},
-            "limit": _NUMBER,
-            "page": {"type": ["integer", "null"]},
-            "next_cursor": _NULLABLE_TEXT,
-            "prev_cursor": _NULLABLE_TEXT,
+            "limit": {"type": "integer", "description": "The largest number of items on a page, as requested."},
+            "page": {
+                "type": ["integer", "null"],
+                "description": "The number of this page, from 1; null if the request used `cursor`.",
+            },
+            "next_cursor": {
+                "type": ["string", "null"],
+                "description": "Send it as `cursor` to get the next page; null on the last page.",
+            },
+            "prev_cursor": {
+                "type": ["string", "null"],
+                "description": "Send it as `cursor` to get the previous page; null on the first page.",
+            },
         },
         "examples": [PAGE_META],
     },
@@ -30,9 +38,13 @@ PARTS: Schemas = {
         "description": "A deleted resource; only lists with `include_deleted=true` contain it.",
         "required": ["id", "deleted_at", "version"],
         "properties": {
-            "id": _NUMBER,
-            "deleted_at": {"type": "string", "format": "date-time"},
-            "version": _NUMBER,
+            "id": {"type": "integer", "description": "The id that the resource had. It is never used again."},
+            "deleted_at": {
+                "type": "string",
+                "format": "date-time",
+                "description": "The time of the deletion, in UTC.",
+            },
+            "version": {"type": "integer", "description": "The last version; higher than any that you read before."},
         },
         "additionalProperties": False,
     },
@@ -40,18 +52,35 @@ PARTS: Schemas = {
         "type": "object",
         "description": "The number of items, and of those that succeeded and failed.",
         "required": ["total", "succeeded", "failed"],
-        "properties": {"total": _NUMBER, "succeeded": _NUMBER, "failed": _NUMBER},
+        "properties": {
+            "total": {"type": "integer", "description": "The number of items in the request."},
+            "succeeded": {"type": "integer", "description": "The number of items that were applied or were unchanged."},
+            "failed": {
+                "type": "integer",
+                "description": "The number of items that were rejected; each has an `error`.",
+            },
+        },
     },
     "BatchError": {
         "type": "object",
         "description": "Why an item of a batch failed.",
         "required": ["code", "title", "status", "detail"],
         "properties": {
-            "code": {"type": "string"},
-            "title": {"type": "string"},
-            "status": _NUMBER,
-            "detail": {"type": "string"},
-            "errors": {"type": "array", "items": {"$ref": REFS.format(name="Fault")}},
+            "code": {"type": "string", "description": "The error code, with a page at `/problems/{code}`."},
+            "title": {"type": "string", "description": "The error in a few words, the same for every such error."},
+            "status": {
+                "type": "integer",
+                "description": "The HTTP status that the item would get as a single request.",
+            },
+            "detail": {
+                "type": "string",
+                "description": "What is wrong with this item. For people; programs use `code`.",
+            },
+            "errors": {
+                "type": "array",
+                "description": "All faults of the item, each with a pointer into the body that was sent.",
+                "items": {"$ref": REFS.format(name="Fault")},
+            },
         },
     },
 }
@@ -81,11 +110,20 @@ def batch_of(endpoint: Endpoint, schemas: Schemas) -> dict[str, Any]:
         "description": "The result of one item.",
         "required": ["index", "status", "id", "resource", "error"],
         "properties": {
-            "index": _NUMBER,
-            "status": {"enum": ["created", "updated", "unchanged", "deleted", "failed"]},
-            "id": {"type": ["integer", "null"]},
-            "resource": {"anyOf": [_data(endpoint), {"type": "null"}]},
-            "error": {"anyOf": [_part("BatchError"), {"type": "null"}]},
+            "index": {"type": "integer", "description": "The position of the item in the request, from 0."},
+            "status": {
+                "enum": ["created", "updated", "unchanged", "deleted", "failed"],
+                "description": "What happened to the item.",
+            },
+            "id": {"type": ["integer", "null"], "description": "The id of the resource; null if the item failed."},
+            "resource": {
+                "anyOf": [_data(endpoint), {"type": "null"}],
+                "description": "The resource after the change; null if the item failed or was deleted.",
+            },
+            "error": {
+                "anyOf": [_part("BatchError"), {"type": "null"}],
+                "description": "Why the item failed; null if it did not.",
+            },
         },
     }
     data = {"type": "array", "items": _named(f"{_resource(endpoint)}Outcome", endpoint, item, schemas)}
@@ -107,7 +145,11 @@ def _shown(endpoint: Endpoint, schemas: Schemas) -> list[dict[str, Any]]:
         return [_data(endpoint)]
     name = f"{SPARSE}{_resource(endpoint)}"
     text = "The resource with only the members that the parameter `fields` selects."
-    schemas[name] = {"type": "object", "description": text, "properties": whole["properties"]}
+    # Without their descriptions, which would make the document much longer and say nothing new.
+    members = {
+        each: {k: v for k, v in kind.items() if k != "description"} for each, kind in whole["properties"].items()
+    }
+    schemas[name] = {"type": "object", "description": text, "properties": members}
     return [_data(endpoint), _part(name)]
 
 
@@ -120,7 +162,8 @@ def _part(name: str) -> dict[str, Any]:
 
 
 def _enveloped(data: dict[str, Any], meta: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "object", "required": ["data", "meta"], "properties": {"data": data, "meta": meta}}
+    properties = {"data": {"description": _DATA, **data}, "meta": {"description": _META, **meta}}
+    return {"type": "object", "required": ["data", "meta"], "properties": properties}
 
 
 def _named(name: str, endpoint: Endpoint, schema: dict[str, Any], schemas: Schemas) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import msgspec
 
-from stoa.rest.checks import LONGEST_MONEY, LONGEST_TIME
+from stoa.rest.checks import LONGEST_MONEY, LONGEST_TIME, MONEY_TEXT, TIME_TEXT
 from stoa.rest.endpoint import Endpoint
 from stoa.rest.openapi.envelopes import PARTS, REFS
 from stoa.rest.problems import Problem
@@ -29,6 +29,7 @@ def schemas_of(endpoints: Iterable[Endpoint]) -> dict[str, Any]:
             fields = [field.encode_name for field in msgspec.structs.fields(endpoint.resource)]
             components[field_name(endpoint)] = {"type": "string", "enum": fields}
     _correct(components)
+    _describe(endpoints, components)
     bodies = [REFS.format(name=body_name(each)) for each in endpoints if each.body is not None]
     for name in _reachable(bodies, components):
         _bound(components[name])
@@ -93,6 +94,41 @@ def _bound(schema: Any) -> None:
             each["maxLength"] = LONGEST_TIME
         elif each.get("format") == "decimal":
             each["maxLength"] = LONGEST_MONEY
+
+
+def _describe(endpoints: Iterable[Endpoint], components: dict[str, Any]) -> None:
+    """Describe the fields of a request body as its resource does: a field has one meaning, declared once."""
+    pending = [
+        (body_name(each), each.resource.__name__) for each in endpoints if is_struct(each.body) and each.resource
+    ]
+    seen: set[tuple[str, str]] = set()
+    while pending:
+        pair = pending.pop()
+        if pair in seen or pair[0] == pair[1]:
+            continue
+        seen.add(pair)
+        sent, shown = (components.get(name, {}).get("properties", {}) for name in pair)
+        for name in sent.keys() & shown.keys():
+            text = described(shown[name])
+            if not is_generic(text) and is_generic(described(sent[name])):
+                sent[name]["description"] = text
+            pending += zip(_referred(sent[name]), _referred(shown[name]), strict=False)
+
+
+def described(schema: dict[str, Any]) -> str:
+    """The description of a field: its own, or that of its only alternative to null."""
+    choices: list[dict[str, Any]] = [each for each in schema.get("anyOf", []) if each.get("type") != "null"]
+    return str(schema.get("description") or (choices[0].get("description", "") if len(choices) == 1 else ""))
+
+
+def is_generic(description: str) -> bool:
+    """Whether a description says only what every amount or time is, or nothing."""
+    return description in ("", MONEY_TEXT, TIME_TEXT)
+
+
+def _referred(schema: dict[str, Any]) -> list[str]:
+    """The named schemas that a field consists of, directly, as an alternative, or as items."""
+    return [each["$ref"].rpartition("/")[2] for each in _each(schema) if isinstance(each.get("$ref"), str)]
 
 
 def _reachable(references: Iterable[str], components: dict[str, Any]) -> set[str]:

@@ -6,6 +6,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from stoa.rest.checks import Time, worded
+from stoa.rest.fields import CreatedAt, UpdatedAt
 from stoa.rest.problems import Refusal
 
 MAX_WEBHOOKS = 100
@@ -61,48 +62,134 @@ Ended = Literal["succeeded", "failed", "skipped", "cancelled"]
 class Stats(msgspec.Struct):
     """Figures of the last 24 hours: deliveries that succeeded, deliveries that failed for good, and all attempts."""
 
-    succeeded: int
-    failed: int
-    attempts: int
+    succeeded: Annotated[int, Meta(description="Deliveries that your endpoint accepted in the last 24 hours.")]
+    failed: Annotated[
+        int, Meta(description="Deliveries that failed for good in the last 24 hours; Stoa does not retry them.")
+    ]
+    attempts: Annotated[int, Meta(description="All requests that Stoa sent in the last 24 hours, including retries.")]
 
 
 class BreakerState(msgspec.Struct):
     """The circuit breaker. While it is open, Stoa sends only probes; `next_probe_at` is the time of the next one."""
 
-    state: Breaker
-    failures: int
-    next_probe_at: Time | None
+    state: Annotated[
+        Breaker,
+        Meta(
+            description="`closed` is normal. `open` means that your endpoint failed repeatedly, and Stoa sends only probes."
+        ),
+    ]
+    failures: Annotated[int, Meta(description="Failed attempts since the last success.")]
+    next_probe_at: Annotated[
+        Time | None, Meta(description="The time of the next probe; null while the circuit breaker is closed.")
+    ]
 
 
 class Webhook(msgspec.Struct):
     """A subscription of this app to events of this store."""
 
-    id: int
-    name: str | None
-    url: str | None
-    events: list[str]
-    filter: dict[str, str]
-    fields: list[str]
-    payload: Payload
-    ordering: Ordering
-    skip_own: bool
-    headers: dict[str, str]
-    status: WebhookStatus
-    disabled_reason: str | None
-    health: Health
-    secret_expires_at: Time | None
-    max_in_flight: int
-    rate_per_s: int | None
-    pending: int
-    oldest_pending_age_s: int | None
-    breaker: BreakerState
-    stats_24h: Stats
-    last_sequence: int
-    last_delivery_at: Time | None
-    created_at: Time
-    updated_at: Time
-    version: int
-    secret: str | UnsetType = UNSET
+    id: Annotated[int, Meta(description="The id of the subscription, assigned by Stoa. It never changes.")]
+    name: Annotated[str | None, Meta(description="A name for people; null if none is set.")]
+    url: Annotated[
+        str | None,
+        Meta(
+            description="The address that receives the events. Null means that nothing is sent, and your app reads the feed."
+        ),
+    ]
+    events: Annotated[
+        list[str],
+        Meta(
+            description="Event names, or patterns such as `order.*` or `*`. `meta.available_events` of the list has all names."
+        ),
+    ]
+    filter: Annotated[
+        dict[str, str],
+        Meta(
+            description="Up to 20 conditions on the resource, written like list filters, such as `price[gte]`. All must match; empty means every event."
+        ),
+    ]
+    fields: Annotated[
+        list[str], Meta(description="The fields of the resource to send in `data`. Empty, the default, means all.")
+    ]
+    payload: Annotated[
+        Payload,
+        Meta(
+            description="`full` sends the resource in `data`. `thin` omits `data`, so that your app reads the resource itself. The default is `full`."
+        ),
+    ]
+    ordering: Annotated[
+        Ordering,
+        Meta(
+            description="`resource` sends the events of one resource one after another. `none` sends them as soon as possible, and is the default."
+        ),
+    ]
+    skip_own: Annotated[
+        bool, Meta(description="Whether changes that your own app made are left out. The default is false.")
+    ]
+    headers: Annotated[
+        dict[str, str],
+        Meta(
+            description="Up to 20 headers that Stoa adds to each request. Responses show `********` instead of the values."
+        ),
+    ]
+    status: Annotated[
+        WebhookStatus,
+        Meta(
+            description="`active` receives events. `paused` keeps them until you resume. `disabled` was switched off by Stoa: see `disabled_reason`."
+        ),
+    ]
+    disabled_reason: Annotated[
+        str | None,
+        Meta(
+            description="Why Stoa disabled the subscription: `gone` after a response with 410, `failing` after 72 hours without a success; null otherwise."
+        ),
+    ]
+    health: Annotated[
+        Health,
+        Meta(
+            description="`healthy`; `degraded` after a failed attempt; `failing` while the circuit breaker is open or the subscription is disabled."
+        ),
+    ]
+    secret_expires_at: Annotated[
+        Time | None, Meta(description="Until when the previous secret signs as well; null if there is only one secret.")
+    ]
+    max_in_flight: Annotated[
+        int,
+        Meta(description="The largest number of concurrent requests to your endpoint, 1 to 100. The default is 10."),
+    ]
+    rate_per_s: Annotated[
+        int | None, Meta(description="The largest number of requests per second, 1 to 1,000; null means no limit.")
+    ]
+    pending: Annotated[int, Meta(description="Deliveries that wait to be sent, for the first time or again.")]
+    oldest_pending_age_s: Annotated[
+        int | None, Meta(description="The age of the oldest pending delivery, in seconds; null if none is pending.")
+    ]
+    breaker: Annotated[
+        BreakerState, Meta(description="The circuit breaker, which protects your endpoint while it fails.")
+    ]
+    stats_24h: Annotated[Stats, Meta(description="Figures of the last 24 hours.")]
+    last_sequence: Annotated[
+        int, Meta(description="The `sequence` of the newest event of the subscription; 0 before the first one.")
+    ]
+    last_delivery_at: Annotated[
+        Time | None, Meta(description="The time of the last attempt; null before the first one.")
+    ]
+    created_at: CreatedAt
+    updated_at: UpdatedAt
+    version: Annotated[
+        int,
+        Meta(
+            description="Increases with each change of the settings, from 1. Send it as `If-Match` to change only the version that you read."
+        ),
+    ]
+    secret: (
+        Annotated[
+            str,
+            Meta(
+                description="The secret that signs the requests. Only in the responses to a create and to a rotation: store it then."
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
 
 
 # Fields that change by themselves: a request may echo an outdated value.
@@ -132,7 +219,7 @@ class NewWebhook(msgspec.Struct, forbid_unknown_fields=True):
 class ResumeSince(msgspec.Struct, forbid_unknown_fields=True):
     """Send pending deliveries of events since this time; older ones are skipped."""
 
-    since: Time
+    since: Annotated[Time, Meta(description="Pending deliveries of events before this time are skipped.")]
 
 
 class WebhookChanges(msgspec.Struct, forbid_unknown_fields=True):
@@ -148,7 +235,15 @@ class WebhookChanges(msgspec.Struct, forbid_unknown_fields=True):
     skip_own: bool | UnsetType = UNSET
     headers: Annotated[dict[HeaderName, HeaderValue | None], Meta(max_length=20)] | UnsetType | None = UNSET
     status: Literal["active", "paused"] | UnsetType = UNSET
-    resume: Literal["all", "now"] | ResumeSince | UnsetType = UNSET
+    resume: (
+        Annotated[
+            Literal["all", "now"] | ResumeSince,
+            Meta(
+                description="What happens to the events that were kept while the subscription was paused: `all` sends them, `now` skips them, and `since` sends the newer ones. Send it together with `status: active`."
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
     max_in_flight: InFlight | UnsetType = UNSET
     rate_per_s: Rate | UnsetType | None = UNSET
 
@@ -156,89 +251,155 @@ class WebhookChanges(msgspec.Struct, forbid_unknown_fields=True):
 class NewTest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The event to send a sample of; `webhook.test` by default."""
 
-    event: Pattern = "webhook.test"
+    event: Annotated[
+        Pattern, Meta(description="The name of the event to send a sample of. The default is `webhook.test`.")
+    ] = "webhook.test"
 
 
 class Timings(msgspec.Struct):
     """Milliseconds from the start of the request to the end of each step; null for a step that was not reached."""
 
-    dns_ms: float | None
-    connect_ms: float | None
-    tls_ms: float | None
-    first_byte_ms: float | None
-    total_ms: float
+    dns_ms: Annotated[
+        float | None,
+        Meta(description="Milliseconds until the host name was resolved; null if that was not needed or not reached."),
+    ]
+    connect_ms: Annotated[
+        float | None, Meta(description="Milliseconds until the connection was open; null if that was not reached.")
+    ]
+    tls_ms: Annotated[
+        float | None,
+        Meta(
+            description="Milliseconds until the connection was encrypted; null for `http` and if that was not reached."
+        ),
+    ]
+    first_byte_ms: Annotated[
+        float | None, Meta(description="Milliseconds until the first byte of the response; null if there was none.")
+    ]
+    total_ms: Annotated[float, Meta(description="Milliseconds until the end of the response or of the attempt.")]
 
 
 class TestResult(msgspec.Struct):
     """The result of a test send: the signed request and the response of the receiver."""
 
-    succeeded: bool
-    event_id: str
-    event_type: str
-    url: str
-    request_headers: dict[str, str]
-    request_body: str
-    signed_content: str
-    response_status: int | None
-    response_headers: dict[str, str]
-    response_body: str | None
-    error: str | None
-    timings: Timings
+    succeeded: Annotated[bool, Meta(description="Whether your endpoint responded with a 2xx status in time.")]
+    event_id: Annotated[str, Meta(description="The id of the test event, which is also the `webhook-id` header.")]
+    event_type: Annotated[str, Meta(description="The name of the event that was sent.")]
+    url: Annotated[str, Meta(description="The address that received the request.")]
+    request_headers: Annotated[dict[str, str], Meta(description="The headers of the request, including the signature.")]
+    request_body: Annotated[str, Meta(description="The body of the request, exactly as sent.")]
+    signed_content: Annotated[
+        str,
+        Meta(
+            description="The text that the signature covers: id, timestamp and body, joined by dots. Compare it with what your code verifies."
+        ),
+    ]
+    response_status: Annotated[int | None, Meta(description="The status of the response; null if there was none.")]
+    response_headers: Annotated[
+        dict[str, str], Meta(description="The headers of the response; empty if there was none.")
+    ]
+    response_body: Annotated[str | None, Meta(description="The first 4 kB of the response; null if there was none.")]
+    error: Annotated[str | None, Meta(description="Why no response arrived, such as a timeout; null if one arrived.")]
+    timings: Annotated[Timings, Meta(description="How long each step took.")]
 
 
 class NewSecret(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How long the previous secret also signs; use 0 if it has leaked."""
 
-    grace_hours: Annotated[int, Meta(ge=0, le=168)] = 24
-    force: bool = False
+    grace_hours: Annotated[
+        Annotated[int, Meta(ge=0, le=168)],
+        Meta(
+            description="For how many hours the previous secret signs as well, 0 to 168. The default is 24; use 0 if it has leaked."
+        ),
+    ] = 24
+    force: Annotated[
+        bool,
+        Meta(
+            description="Whether to end an earlier rotation that is still active. The default is false, and the call fails with `secret_rotation_active`."
+        ),
+    ] = False
 
 
 class Attempt(msgspec.Struct):
     """One delivery attempt and the response of the receiver."""
 
-    at: Time
-    duration_ms: int
-    response_status: int | None
-    response_body: str | None
-    error: str | None
+    at: Annotated[Time, Meta(description="The time at which the request was sent.")]
+    duration_ms: Annotated[int, Meta(description="How long the attempt took, in milliseconds.")]
+    response_status: Annotated[int | None, Meta(description="The status of the response; null if there was none.")]
+    response_body: Annotated[str | None, Meta(description="The first 4 kB of the response; null if there was none.")]
+    error: Annotated[str | None, Meta(description="Why no response arrived, such as a timeout; null if one arrived.")]
 
 
 class DeliveredResource(msgspec.Struct):
     """The resource that the event is about."""
 
-    type: str
-    id: int
-    version: int
+    type: Annotated[str, Meta(description="The type of the resource, such as `order`.")]
+    id: Annotated[int, Meta(description="The id of the resource.")]
+    version: Annotated[int, Meta(description="The version of the resource after the change.")]
 
 
 class Delivery(msgspec.Struct):
     """The delivery of one event to one subscription."""
 
-    id: str
-    webhook_id: int
-    event_id: str
-    event_type: str
-    sequence: int
-    resource: DeliveredResource
-    status: DeliveryStatus
-    attempts: list[Attempt]
-    attempt_count: int
-    next_attempt_at: Time | None
-    redelivery_of: str | None
-    created_at: Time
-    payload: Any | UnsetType = UNSET
-    headers: dict[str, str] | UnsetType = UNSET
+    id: Annotated[str, Meta(description="The id of the delivery, which begins with `dlv_`. Treat it as opaque.")]
+    webhook_id: Annotated[int, Meta(description="The id of the subscription.")]
+    event_id: Annotated[str, Meta(description="The id of the event. It is the same in every delivery of the event.")]
+    event_type: Annotated[str, Meta(description="The name of the event, such as `order.created`.")]
+    sequence: Annotated[
+        int, Meta(description="The number of the event in its subscription; it grows by one with each event.")
+    ]
+    resource: Annotated[DeliveredResource, Meta(description="The resource that the event is about.")]
+    status: Annotated[
+        DeliveryStatus,
+        Meta(
+            description="`pending` and `retrying` wait for an attempt; `held` waits until the subscription is active. `succeeded` and `failed` are final, and `skipped` and `cancelled` deliveries are not sent."
+        ),
+    ]
+    attempts: Annotated[list[Attempt], Meta(description="The attempts so far, the newest last.")]
+    attempt_count: Annotated[int, Meta(description="The number of attempts so far.")]
+    next_attempt_at: Annotated[Time | None, Meta(description="The time of the next attempt; null if none is planned.")]
+    redelivery_of: Annotated[
+        str | None,
+        Meta(description="The id of the delivery that this one repeats; null for the first delivery of an event."),
+    ]
+    created_at: Annotated[Time, Meta(description="The time at which the delivery was created, in UTC.")]
+    payload: (
+        Annotated[
+            Any,
+            Meta(description="The body of the request, only with `include=payload`; null if the event has expired."),
+        ]
+        | UnsetType
+    ) = UNSET
+    headers: (
+        Annotated[
+            dict[str, str],
+            Meta(
+                description="The headers of a request with this event, freshly signed. Only with `after` and `include=payload`."
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
 
 
 class NewRedelivery(msgspec.Struct, forbid_unknown_fields=True):
     """The deliveries to send again: by id, or by time range and status."""
 
     delivery_ids: (
-        Annotated[list[DeliveryId], Meta(extra_json_schema={"minItems": 1, "maxItems": MAX_REDELIVERED})] | None
+        Annotated[
+            list[DeliveryId],
+            Meta(
+                description="The ids of single deliveries, up to 500. Send these, or `since`.",
+                extra_json_schema={"minItems": 1, "maxItems": MAX_REDELIVERED},
+            ),
+        ]
+        | None
     ) = None
-    since: Time | None = None
-    until: Time | None = None
-    status: Ended | None = None
+    since: Annotated[Time | None, Meta(description="Deliveries of events at or after this time.")] = None
+    until: Annotated[
+        Time | None, Meta(description="Deliveries of events before this time; null, the default, means until now.")
+    ] = None
+    status: Annotated[
+        Ended | None, Meta(description="Only deliveries with this status; null, the default, means any final status.")
+    ] = None
     dry_run: bool = False
     rate_per_s: Rate | None = None
 
@@ -246,12 +407,19 @@ class NewRedelivery(msgspec.Struct, forbid_unknown_fields=True):
 class Redelivery(msgspec.Struct):
     """A redelivery, which sends deliveries again in their original order."""
 
-    id: int | None
-    webhook_id: int
-    matched: int
-    dry_run: bool
-    rate_per_s: int | None
-    created_at: Time
+    id: Annotated[int | None, Meta(description="The id of the redelivery; null for a dry run.")]
+    webhook_id: Annotated[int, Meta(description="The id of the subscription.")]
+    matched: Annotated[int, Meta(description="The number of deliveries that are sent again, or would be in a dry run.")]
+    dry_run: Annotated[
+        bool, Meta(description="Whether nothing is sent, and only `matched` is counted. The default is false.")
+    ]
+    rate_per_s: Annotated[
+        int | None,
+        Meta(
+            description="The largest number of requests per second of this redelivery, 1 to 1,000; null means the limit of the subscription."
+        ),
+    ]
+    created_at: Annotated[Time, Meta(description="The time of the request, in UTC.")]
 
 
 class WebhookExists(Refusal):

@@ -61,7 +61,7 @@ def _data(event: type[Event], reference: str) -> dict[str, Any]:
         data = {"anyOf": [data, _ERASED]}
     return {
         **data,
-        "description": "The resource after the change; omitted with `payload: thin`, reduced by `fields`.",
+        "description": _AFTER,
     }
 
 
@@ -90,7 +90,8 @@ def _narrowed(event: type[Event], reference: str) -> dict[str, Any]:
 
 
 def _any_event() -> dict[str, Any]:
-    properties = _common({"type": "string"}, {"type": "string"}, _NULL_OR_PARENT, {"type": "object"})
+    data = {"type": "object", "description": _AFTER}
+    properties = _common({"type": "string"}, {"type": "string"}, _NULL_OR_PARENT, data)
     return {"description": "An event as a subscription receives it.", **_object(properties)}
 
 
@@ -103,7 +104,11 @@ def _object(properties: dict[str, Any]) -> dict[str, Any]:
 
 
 def _parent_of(event: type[Event]) -> dict[str, Any]:
-    return _PARENT if event.resource_type == "variant" else {"type": "null"}
+    return (
+        _PARENT
+        if event.resource_type == "variant"
+        else {"type": "null", "description": "Null: only variants have a parent."}
+    )
 
 
 def _common(
@@ -115,9 +120,9 @@ def _common(
             "pattern": _EVENT_ID,
             "description": "The same in retries, redeliveries and other subscriptions; also the `webhook-id` header.",
         },
-        "type": name,
+        "type": {**name, "description": "The name of the event."},
         "timestamp": {"type": "string", "format": "date-time", "description": "The time of the change, in UTC."},
-        "api_version": {"const": "v3"},
+        "api_version": {"const": "v3", "description": "The major version of the API, whose resources `data` contains."},
         "store": _STORE,
         "sequence": {
             "type": "integer",
@@ -126,13 +131,14 @@ def _common(
         },
         "resource": {
             "type": "object",
+            "description": "The resource that changed.",
             "required": ["type", "id", "version", "url"],
             "properties": {
-                "type": resource_type,
-                "id": {"type": "integer"},
+                "type": {**resource_type, "description": "The type of the resource, such as `order`."},
+                "id": {"type": "integer", "description": "The id of the resource."},
                 "version": {
                     "type": "integer",
-                    "description": "Increases with each change; ignore an event whose version is older than yours.",
+                    "description": "Increases with each change. Overwrite your copy only with a higher version.",
                 },
                 "url": {
                     "type": ["string", "null"],
@@ -145,7 +151,10 @@ def _common(
             "type": "object",
             "description": "The originator of the change, such as an app or an operator.",
             "required": ["type"],
-            "properties": {"type": {"type": "string"}, "app_id": {"type": ["integer", "null"]}},
+            "properties": {
+                "type": {"type": "string", "description": "`app` or `operator`."},
+                "app_id": {"type": ["integer", "null"], "description": "The id of the app; omitted for an operator."},
+            },
         },
         "changes": {
             "type": "object",
@@ -161,7 +170,8 @@ def _operation(event: type[Event], reference: str) -> dict[str, Any]:
         "operationId": f"on_{event.name.replace('.', '_')}",
         "tags": [EVENTS_TAG],
         "summary": (event.__doc__ or event.name).strip().splitlines()[0].rstrip("."),
-        "description": _sent_to(event),
+        "description": _delivery(event),
+        "x-required-scope": event.scope,
         "parameters": [{"$ref": f"#/components/parameters/{name}"} for name in _HEADERS],
         "requestBody": {
             "required": True,
@@ -174,15 +184,21 @@ def _operation(event: type[Event], reference: str) -> dict[str, Any]:
     }
 
 
-def _sent_to(event: type[Event]) -> str:
+def _delivery(event: type[Event]) -> str:
+    """Which apps receive the event, and what of it."""
     receivers = f"subscriptions of apps that have `{event.scope}`"
     if event.app_only:
         receivers = "the app's own endpoint, whatever its scopes"
     elif event.resource_type == "app":
         receivers += ", and to the app's own endpoint, whatever its scopes"
-    return f"Sent to {receivers}; signed according to Standard Webhooks."
+    text = f"Sent to {receivers}; signed according to Standard Webhooks."
+    if not event.full_scope:
+        return text
+    basic = ", ".join(f"`{name}`" for name in sorted(event.basic_fields))
+    return f"{text} Without `{event.full_scope}`, `data` has only {basic}."
 
 
+_AFTER = "The resource after the change; omitted with `payload: thin`, reduced by `fields`."
 _STORE = {
     "type": "object",
     "description": "The store of the event. Events that the app's own endpoint receives also have the optional members.",
@@ -205,8 +221,8 @@ _PARENT = {
     "description": "The product of the variant, with its version after the change.",
     "required": ["type", "id", "version"],
     "properties": {
-        "type": {"type": "string", "const": "product"},
-        "id": {"type": "integer"},
+        "type": {"type": "string", "const": "product", "description": "The type of the parent: always `product`."},
+        "id": {"type": "integer", "description": "The id of the product."},
         "version": {"type": "integer", "description": "Compare it with the version of your copy of the product."},
     },
 }
@@ -219,7 +235,7 @@ _ERASED = {
     "type": "object",
     "description": "What remains in a stored event after the customer was erased.",
     "required": ["id"],
-    "properties": {"id": {"type": "integer"}},
+    "properties": {"id": {"type": "integer", "description": "The id of the erased customer."}},
     "additionalProperties": False,
 }
 _HEADERS = {

@@ -1,6 +1,9 @@
 """Events about a subscription itself."""
 
+from typing import Annotated
+
 import msgspec
+from msgspec import Meta
 
 from stoa.events.outbox import Event
 from stoa.rest.checks import Time
@@ -9,12 +12,17 @@ from stoa.rest.checks import Time
 class FailingWebhook(msgspec.Struct):
     """The data of a `webhook.*` event: the subscription, and the time since which its receiver has failed."""
 
-    id: int
-    name: str | None
-    url: str | None
-    status: str
-    disabled_reason: str | None
-    failing_since: Time | None
+    id: Annotated[int, Meta(description="The id of the subscription.")]
+    name: Annotated[str | None, Meta(description="The name of the subscription; null if none is set.")]
+    url: Annotated[str | None, Meta(description="The address that receives the events; null if nothing is sent.")]
+    status: Annotated[str, Meta(description="The status after the change: `active`, `paused` or `disabled`.")]
+    disabled_reason: Annotated[
+        str | None, Meta(description="Why Stoa disabled the subscription: `gone` or `failing`; null otherwise.")
+    ]
+    failing_since: Annotated[
+        Time | None,
+        Meta(description="The time of the first failure since the last success; null if the endpoint does not fail."),
+    ]
 
 
 class WebhookTest(Event):

@@ -1,0 +1,203 @@
+"""The routes of the documentation: pages, search, Markdown, and the description of the API in several formats."""
+
+import gzip
+import hashlib
+import html
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from functools import cache
+
+import msgspec
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route
+
+from stoa.description import openapi_bytes
+from stoa.guides.library import changelog, guides, pictures
+from stoa.reference import markdown, page, postman
+from stoa.reference.search import MOST_CHARACTERS, Hit, Index
+from stoa.reference.search_entries import ErrorText, entries
+from stoa.rest.fault_codes import FAULT_CODES
+from stoa.rest.problems import Refusal
+from stoa.rest.request import accepts_gzip
+
+SAFE = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
+_PAGE = {**SAFE, "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; "
+                                            "img-src 'self' data:; base-uri 'none'; frame-ancestors 'none'; form-action 'self'"}  # fmt: skip
+_SHORTLY, _FIVE_MINUTES = {"Cache-Control": "private, max-age=60"}, {"Cache-Control": "max-age=300"}
+_JSON, _MARKDOWN, _TEXT = "application/json", "text/markdown; charset=utf-8", "text/plain; charset=utf-8"
+_MOST_HITS, _MOST_SUGGESTIONS = 30, 12
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+class Content(msgspec.Struct, frozen=True):
+    """A document of this release, which changes only with a release."""
+
+    body: bytes
+    gzipped: bytes
+    digest: str
+    media: str
+
+    @classmethod
+    def of(cls, body: bytes, media: str) -> "Content":
+        return cls(body, gzip.compress(body, mtime=0), hashlib.sha256(body).hexdigest()[:16], media)
+
+    def response(self, request: Request, headers: Mapping[str, str]) -> Response:
+        """The content in the encoding that the caller accepts, or 304 if the caller has it."""
+        zipped = accepts_gzip(dict(request.headers.raw))
+        vary = f"Accept-Encoding, {headers['Vary']}" if "Vary" in headers else "Accept-Encoding"
+        sent = {**headers, "ETag": f'"{self.digest}-gzip"' if zipped else f'"{self.digest}"', "Vary": vary}
+        if self.digest in request.headers.get("if-none-match", ""):
+            return Response(status_code=304, headers=sent)
+        if zipped:
+            return Response(self.gzipped, headers={**sent, "Content-Encoding": "gzip"}, media_type=self.media)
+        return Response(self.body, headers=sent, media_type=self.media)
+
+
+def routes(public_url: str = "") -> list[Route]:
+    """The routes; samples contain the public URL of the service, if it is known."""
+    origin = public_url.rstrip("/")
+
+    async def reference(request: Request) -> Response:
+        address = request.url.path.rstrip("/")
+        if address.endswith(".md"):
+            return _markdown(address.removesuffix(".md"), origin).response(request, {**SAFE, **_SHORTLY})
+        content = _page(address, _theme(request), origin)
+        return content.response(request, {**_PAGE, **_SHORTLY, "Vary": "Cookie"})
+
+    return [
+        Route("/openapi.json", _serving(_description)),
+        Route("/postman.json", _serving(lambda: _postman(origin))),
+        Route("/llms.txt", _serving(lambda: _llms(origin))),
+        Route("/docs", reference),
+        Route("/docs/search", _search),
+        Route("/docs/search.json", _suggestions),
+        Route("/docs/assets/{asset}", _asset),
+        Route("/docs/guides/{name}.svg", _picture),
+        Route("/docs/{page:path}", reference),
+        Route("/problems/{code}", _problem),
+    ]
+
+
+def not_found(request: Request) -> Response:
+    """The page for an unknown address below `/docs`."""
+    return HTMLResponse(page.themed(page.not_found_page(), _theme(request)), 404, headers=_PAGE)
+
+
+def _serving(content: Callable[[], Content]) -> Handler:
+    async def serve(request: Request) -> Response:
+        return content().response(request, {**SAFE, **_SHORTLY})
+
+    return serve
+
+
+@cache
+def _description() -> Content:
+    return Content.of(openapi_bytes(), _JSON)
+
+
+@cache
+def _postman(origin: str) -> Content:
+    collection = msgspec.json.format(msgspec.json.encode(postman.collection(page.document())), indent=2)
+    return Content.of(_placed(collection.decode(), origin).encode() + b"\n", _JSON)
+
+
+@cache
+def _llms(origin: str) -> Content:
+    return Content.of(markdown.llms_text(page.document(), guides(), origin).encode(), _TEXT)
+
+
+@cache
+def _page(address: str, theme: str, origin: str) -> Content:
+    render = page.addresses().get(address)
+    if render is None:
+        raise HTTPException(404)
+    text = _placed(page.themed(render(), theme), html.escape(origin))
+    return Content.of(text.encode(), "text/html; charset=utf-8")
+
+
+@cache
+def _markdown(address: str, origin: str) -> Content:
+    text = markdown.texts(page.document(), guides(), changelog()).get(address)
+    if text is None:
+        raise HTTPException(404)
+    return Content.of(_placed(text(), origin).encode(), _MARKDOWN)
+
+
+def _placed(text: str, origin: str) -> str:
+    """The text with the origin of this service in place of the origin of the demo."""
+    return text.replace(page.document().origin, origin) if origin else text
+
+
+def _theme(request: Request) -> str:
+    """The theme that the reader chose in the portal."""
+    chosen = request.cookies.get("stoa_theme") or request.cookies.get("__Host-stoa_theme", "")
+    return chosen if chosen in ("light", "dark") else ""
+
+
+@cache
+def index() -> Index:
+    """The index of this release."""
+    return Index(entries(page.document(), guides(), changelog(), _errors()))
+
+
+def _errors() -> list[ErrorText]:
+    """Every error code of the service; reading the document has imported all of them."""
+    shipped = [kind for kind in Refusal.known.values() if kind.__module__.startswith("stoa.")]
+    refusals = [ErrorText(each.code, str(each.status), each.title, inspect.getdoc(each) or "") for each in shipped]
+    return [
+        *refusals,
+        *(ErrorText(code, "", "", text) for code, text in FAULT_CODES.items() if code not in Refusal.known),
+    ]
+
+
+def _asked(request: Request, most: int) -> tuple[str, list[Hit]]:
+    query = " ".join(request.query_params.get("q", "")[:MOST_CHARACTERS].split())
+    return query, index().search(query, most) if query else []
+
+
+async def _search(request: Request) -> Response:
+    found = page.search_page(*_asked(request, _MOST_HITS))
+    return HTMLResponse(page.themed(found, _theme(request)), headers=_PAGE)
+
+
+async def _suggestions(request: Request) -> Response:
+    """The results for the search box."""
+    query, hits = _asked(request, _MOST_SUGGESTIONS)
+    body = msgspec.json.encode({"query": query, "results": hits})
+    return Response(body, media_type=_JSON, headers={**SAFE, **_SHORTLY})
+
+
+@cache
+def _asset_content(name: str) -> Content:
+    found = page.asset(name)
+    if found is None:
+        raise HTTPException(404)
+    return Content.of(*found)
+
+
+async def _asset(request: Request) -> Response:
+    return _asset_content(request.path_params["asset"]).response(request, {**SAFE, **_FIVE_MINUTES})
+
+
+async def _picture(request: Request) -> Response:
+    found = pictures().get(request.path_params["name"])
+    if found is None:
+        raise HTTPException(404)
+    # A picture has its own inline styles, and loads nothing.
+    policy = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}
+    return Response(found, media_type="image/svg+xml", headers={**SAFE, **_FIVE_MINUTES, **policy})
+
+
+async def _problem(request: Request) -> Response:
+    code = request.path_params["code"]
+    kind = Refusal.known.get(code)
+    if kind is not None:
+        found = page.problem(kind.code, kind.status, kind.title, inspect.getdoc(kind) or "", kind.retryable)
+    elif code in FAULT_CODES:
+        found = page.fault(code, FAULT_CODES[code])
+    else:
+        raise HTTPException(404)
+    return HTMLResponse(page.themed(found, _theme(request)), headers=_PAGE)

@@ -1,0 +1,240 @@
+"""Full-text search over the documentation: a small index in memory, and the ranking of its entries."""
+
+import math
+import re
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+
+import msgspec
+
+MOST_CHARACTERS = 100  # of a query; the rest is ignored
+_MOST_WORDS = 8
+_MOST_COMPLETIONS = 40  # words that a started word may stand for
+_MOST_ALIKE = 3  # entries with one title, such as the field `email` of several objects
+_EXCERPT = 150
+_NAME, _TITLE, _CONTEXT, _TEXT = 3.0, 4.0, 1.5, 2.0  # the weight of a word by where it occurs
+_WHOLE_NAME, _WHOLE_TITLE = 30.0, 12.0  # added if the query is the name or the title
+_SYNONYM, _COMPLETION, _CORRECTION = 0.7, 0.6, 0.5  # the share of a word that the query does not contain itself
+_OTHER_FORM, _STOPPED = 0.8, 0.3  # what another form of a word, and a stop word, count in a title
+_WORD = re.compile(r"[a-z0-9]+")
+_ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789"
+_SHORTEST_CORRECTED = 4
+_STOP_WORDS = frozenset(
+    "a an and are as at be by can do does for from how i if in is it its me my of on or that the this to use what when where "
+    "which why with you your".split()
+)
+_SYNONYMS: Mapping[str, tuple[str, ...]] = {
+    "auth": ("authentication",),
+    "backoff": ("retry",),
+    "gdpr": ("erase", "customer"),
+    "hmac": ("signature",),
+    "hook": ("webhook",),
+    "inventory": ("stock",),
+    "login": ("authentication",),
+    "paging": ("pagination",),
+    "permission": ("scope",),
+    "stock": ("inventory",),
+    "subscribe": ("subscription",),
+    "throttle": ("rate", "limit"),
+    "throttling": ("rate", "limit"),
+    "verify": ("verification",),
+}
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """Something to find: a page, or a part of one."""
+
+    kind: str
+    title: str
+    address: str
+    context: str = ""
+    names: tuple[str, ...] = ()  # identifiers, such as `sku_taken`
+    text: str = ""
+    weight: float = 1.0
+
+
+class Piece(msgspec.Struct, frozen=True):
+    """A piece of an excerpt; the query matches the marked ones."""
+
+    text: str
+    marked: bool = False
+
+
+class Hit(msgspec.Struct, frozen=True):
+    kind: str
+    title: str
+    address: str
+    context: str
+    excerpt: list[Piece]
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a text without their endings; `low_stock_threshold` has three."""
+    return [stem(word) for word in _WORD.findall(text.lower())]
+
+
+@lru_cache(maxsize=10_000)
+def stem(word: str) -> str:
+    """A word without plural and verb endings, so that retries, retried and retry are one word."""
+    size = len(word)
+    if not word.isalpha() or size < 4:
+        return word
+    if word.endswith(("ies", "ied")) and size > 4:
+        word = word[:-3] + "y"
+    elif word.endswith(("sses", "uses", "ches", "shes", "xes")):
+        word = word[:-2]
+    elif word.endswith("s") and not word.endswith(("ss", "us", "is")):
+        word = word[:-1]
+    for ending, least in (("ing", 6), ("ed", 5), ("ion", 7)):
+        if word.endswith(ending) and size >= least:
+            word = word[: -len(ending)]
+            if len(word) > 3 and word[-1] == word[-2] and word[-1] not in "aeiosu":
+                word = word[:-1]
+            break
+    return word[:-1] if word.endswith("e") and len(word) > 3 else word
+
+
+class Index:
+    """Finds entries by their words. It is built once, and a search only reads it."""
+
+    def __init__(self, entries: Iterable[Entry]) -> None:
+        self._entries = list(entries)
+        self._postings: dict[str, dict[int, float]] = defaultdict(dict)
+        self._names = [set(map(_identifier, entry.names)) - {""} for entry in self._entries]
+        self._titles = [_WORD.findall(entry.title.lower()) for entry in self._entries]
+        texts = [words_of(entry.text) for entry in self._entries]
+        average = sum(map(len, texts)) / max(1, len(texts)) or 1.0
+        for number, entry in enumerate(self._entries):
+            for word, weight in _weights(entry, texts[number], average).items():
+                self._postings[word][number] = weight
+        self._vocabulary = sorted(self._postings)
+
+    def search(self, query: str, most: int = 12) -> list[Hit]:
+        """The best entries first. Entries with all words of the query come before the others."""
+        raw = _WORD.findall(query[:MOST_CHARACTERS].lower())[:_MOST_WORDS]
+        asked = [each for word in raw if word not in _STOP_WORDS for each in self._known(word)] or raw
+        found: dict[int, list[float]] = {}
+        for position, word in enumerate(asked):
+            for number, score in self._matches(word, last=position == len(asked) - 1).items():
+                found.setdefault(number, [0.0] * len(asked))[position] = score
+        whole = " ".join(raw)
+        stems = {stem(word) for word in asked}
+        ranked = sorted(
+            ((self._score(number, scores, whole, asked, stems), -number) for number, scores in found.items()),
+            reverse=True,
+        )
+        return list(self._hits((-number for _, number in ranked), asked, most))
+
+    def _known(self, word: str) -> tuple[str, ...]:
+        """The word, or its synonyms if the documentation does not contain it."""
+        return (word,) if stem(word) in self._postings else _SYNONYMS.get(word, (word,))
+
+    def _matches(self, word: str, *, last: bool) -> dict[int, float]:
+        """The entries with this word, a synonym of it, or a word that begins with it; else with a likely correction."""
+        found: dict[int, float] = {}
+        for term, share in self._terms(word, last=last).items():
+            postings = self._postings[term]
+            rarity = math.log(1 + len(self._entries) / len(postings))
+            for number, weight in postings.items():
+                found[number] = max(found.get(number, 0.0), share * rarity * weight)
+        return found
+
+    def _terms(self, word: str, *, last: bool) -> dict[str, float]:
+        """The words of the index that a word of the query stands for, each with its share."""
+        given = stem(word)
+        shares = {stem(each): _SYNONYM for each in _SYNONYMS.get(word, ())}
+        shares[given] = 1.0
+        if last:
+            start = bisect_left(self._vocabulary, word)
+            for each in self._vocabulary[start : start + _MOST_COMPLETIONS]:
+                if not each.startswith(word):
+                    break
+                shares.setdefault(each, _COMPLETION)
+        known = {each: share for each, share in shares.items() if each in self._postings}
+        if known or len(word) < _SHORTEST_CORRECTED:
+            return known
+        return {each: _CORRECTION for each in _one_edit(given) if each in self._postings}
+
+    def _score(self, number: int, scores: Sequence[float], whole: str, asked: Sequence[str], stems: set[str]) -> float:
+        score = sum(scores) + _WHOLE_TITLE * _covered(self._titles[number], asked, stems)
+        if whole in self._names[number]:
+            score += _WHOLE_NAME
+        matched = sum(each > 0 for each in scores) / len(scores)
+        return score * self._entries[number].weight * matched**4
+
+    def _hits(self, numbers: Iterable[int], asked: Sequence[str], most: int) -> Iterator[Hit]:
+        alike: Counter[tuple[str, str]] = Counter()
+        count = 0
+        for number in numbers:
+            entry = self._entries[number]
+            alike[entry.kind, entry.title] += 1
+            if alike[entry.kind, entry.title] > _MOST_ALIKE:
+                continue
+            yield Hit(entry.kind, entry.title, entry.address, entry.context, excerpt(entry.text, asked))
+            count += 1
+            if count == most:
+                return
+
+
+def _identifier(name: str) -> str:
+    """The words of a name; empty for a plain word such as `stock`, which people search for as a topic."""
+    words = _WORD.findall(name.lower())
+    return "" if len(words) == 1 and words[0].isalpha() else " ".join(words)
+
+
+def _covered(title: Sequence[str], asked: Sequence[str], stems: set[str]) -> float:
+    """How much of a title the query is: a title that consists of it is about it, a long one only mentions it."""
+    hits = sum(1.0 if word in asked else _OTHER_FORM if stem(word) in stems else 0.0 for word in title)
+    size = sum(_STOPPED if word in _STOP_WORDS and word not in asked else 1.0 for word in title)
+    return hits / max(size, len(asked), 1)
+
+
+def _weights(entry: Entry, text: Sequence[str], average: float) -> dict[str, float]:
+    """The weight of each word of an entry. Repetition counts less and less, and less in a long text."""
+    weights: dict[str, float] = defaultdict(float)
+    for word, count in Counter(text).items():
+        weights[word] += _TEXT * count / (count + 0.5 + len(text) / average)
+    for word in set(words_of(entry.context)):
+        weights[word] += _CONTEXT
+    named = {word: _NAME for name in entry.names for word in words_of(name)}
+    for word, weight in {**named, **dict.fromkeys(words_of(entry.title), _TITLE)}.items():
+        weights[word] += weight
+    return weights
+
+
+def _one_edit(word: str) -> set[str]:
+    """Every word that is one insertion, deletion, replacement or exchange away."""
+    splits = [(word[:at], word[at:]) for at in range(len(word) + 1)]
+    return {
+        *(a + b[1:] for a, b in splits if b),
+        *(a + b[1] + b[0] + b[2:] for a, b in splits if len(b) > 1),
+        *(a + c + b[1:] for a, b in splits if b for c in _ALPHABET),
+        *(a + c + b for a, b in splits for c in _ALPHABET),
+    }
+
+
+def excerpt(text: str, asked: Sequence[str]) -> list[Piece]:
+    """The part of a text around the first word that matches, with the matches marked."""
+    stems = {stem(word) for word in asked}
+    plain = " ".join(text.split())
+    lowered = plain.lower()
+    matches = (
+        [found for found in _WORD.finditer(lowered) if stem(found[0]) in stems] if len(lowered) == len(plain) else []
+    )
+    start = 0
+    if matches and matches[0].end() > _EXCERPT:
+        start = plain.rfind(". ", 0, matches[0].start()) + 2
+        if start < 2 or matches[0].end() - start > _EXCERPT:
+            start = plain.rfind(" ", 0, matches[0].start() - 40) + 1
+    end = len(plain) if len(plain) - start <= _EXCERPT else plain.rfind(" ", 0, start + _EXCERPT)
+    end = end if end > start else start + _EXCERPT
+    pieces = [Piece("… ")] if start else []
+    at = start
+    for found in matches:
+        if found.start() >= start and found.end() <= end:
+            pieces += [Piece(plain[at : found.start()]), Piece(plain[found.start() : found.end()], marked=True)]
+            at = found.end()
+    pieces.append(Piece(plain[at:end] + (" …" if end < len(plain) else "")))
+    return [piece for piece in pieces if piece.text]

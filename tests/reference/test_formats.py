@@ -1,0 +1,221 @@
+"""The description of the API in other forms: compressed, as Markdown, as a Postman collection; and pages that are missing."""
+
+import gzip
+import json
+from typing import Any
+
+import httpx
+import jsonschema
+import pytest
+from starlette.applications import Starlette
+
+from stoa.api import ENDPOINTS, EVENTS
+from stoa.description import openapi, openapi_bytes
+from stoa.guides.library import guides
+from stoa.reference import page
+from stoa.reference.markdown import texts
+from stoa.reference.postman import collection
+from stoa.reference.routes import routes
+from tests.reference.reading import read
+from tests.support.shops import Shop
+
+CACHED = ["/openapi.json", "/postman.json", "/llms.txt", "/docs", "/docs/guides/errors", "/docs/guides/errors.md",
+          "/docs/assets/search.js"]  # fmt: skip
+_TEXT = {"type": "string"}
+_DESCRIBED = {"key": _TEXT, "value": _TEXT, "description": _TEXT, "disabled": {"type": "boolean"}, "type": _TEXT}
+_PAIR = {"type": "object", "required": ["key", "value"], "properties": _DESCRIBED, "additionalProperties": False}
+_PAIRS = {"type": "array", "items": _PAIR}
+_AUTH = {
+    "type": "object",
+    "required": ["type"],
+    "properties": {"type": {"enum": ["bearer", "noauth"]}, "bearer": _PAIRS},
+}
+# The part of format 2.1 that we use, strictly: what is not listed is not sent.
+POSTMAN: dict[str, Any] = {
+    "type": "object",
+    "required": ["info", "item"],
+    "additionalProperties": False,
+    "properties": {
+        "info": {
+            "type": "object",
+            "required": ["name", "schema"],
+            "properties": {"schema": {"pattern": r"/v2\.1\.0/"}, "name": {"minLength": 1}, "description": _TEXT},
+        },
+        "auth": _AUTH,
+        "variable": _PAIRS,
+        "item": {"type": "array", "items": {"anyOf": [{"$ref": "#/$defs/item"}, {"$ref": "#/$defs/folder"}]}},
+    },
+    "$defs": {
+        "folder": {
+            "type": "object",
+            "required": ["name", "item"],
+            "properties": {
+                "name": _TEXT,
+                "description": _TEXT,
+                "item": {"type": "array", "items": {"$ref": "#/$defs/item"}},
+            },
+            "additionalProperties": False,
+        },
+        "item": {
+            "type": "object",
+            "required": ["name", "request"],
+            "properties": {
+                "name": _TEXT,
+                "request": {"$ref": "#/$defs/request"},
+                "event": {"type": "array"},
+                "response": {
+                    "type": "array",
+                    "items": {
+                        "type": "object",
+                        "required": ["name", "code", "body"],
+                        "properties": {
+                            "name": _TEXT,
+                            "originalRequest": {"$ref": "#/$defs/request"},
+                            "code": {"type": "integer"},
+                            "header": _PAIRS,
+                            "body": _TEXT,
+                        },
+                        "additionalProperties": False,
+                    },
+                },
+            },
+            "additionalProperties": False,
+        },
+        "request": {
+            "type": "object",
+            "required": ["method", "url", "header"],
+            "properties": {
+                "method": {"enum": ["GET", "POST", "PUT", "PATCH", "DELETE"]},
+                "description": _TEXT,
+                "header": _PAIRS,
+                "auth": _AUTH,
+                "url": {
+                    "type": "object",
+                    "required": ["raw", "host", "path"],
+                    "properties": {
+                        "raw": _TEXT,
+                        "host": {"const": ["{{base_url}}"]},
+                        "path": {"type": "array", "items": {"type": "string", "pattern": "^[^{}/]+$"}},
+                        "query": _PAIRS,
+                        "variable": _PAIRS,
+                    },
+                    "additionalProperties": False,
+                },
+                "body": {
+                    "type": "object",
+                    "required": ["mode"],
+                    "properties": {
+                        "mode": {"enum": ["raw", "urlencoded"]},
+                        "raw": _TEXT,
+                        "urlencoded": _PAIRS,
+                        "options": {"type": "object"},
+                    },
+                    "additionalProperties": False,
+                },
+            },
+            "additionalProperties": False,
+        },
+    },
+}
+
+
+@pytest.mark.parametrize("address", CACHED)
+async def test_a_document_is_compressed_and_read_again_only_if_it_changed(shop: Shop, address: str) -> None:
+    plain = await shop.service.get(address, headers={"accept-encoding": "identity"})
+    assert plain.status_code == 200
+    assert "content-encoding" not in plain.headers
+    async with shop.service.stream("GET", address, headers={"accept-encoding": "gzip"}) as zipped:
+        raw = b"".join([part async for part in zipped.aiter_raw()])
+    assert zipped.headers["content-encoding"] == "gzip"
+    assert "Accept-Encoding" in zipped.headers["vary"]
+    assert gzip.decompress(raw) == plain.content
+    assert len(raw) < len(plain.content)
+    assert zipped.headers["etag"] != plain.headers["etag"], "the bytes differ"
+    for tag in (plain.headers["etag"], zipped.headers["etag"]):
+        again = await shop.service.get(address, headers={"if-none-match": f'"other", W/{tag}'})
+        assert (again.status_code, again.content) == (304, b"")
+        assert "etag" in again.headers
+    assert (await shop.service.get(address, headers={"if-none-match": '"other"'})).status_code == 200
+
+
+async def test_the_served_description_is_the_committed_one(shop: Shop) -> None:
+    assert (await shop.service.get("/openapi.json")).content == openapi_bytes()
+
+
+def test_the_postman_collection_follows_its_format() -> None:
+    jsonschema.validate(collection(page.document()), POSTMAN)
+
+
+def test_the_postman_collection_has_every_operation_with_its_example() -> None:
+    first, *folders = collection(page.document())["item"]
+    assert first["request"]["body"]["mode"] == "urlencoded"
+    items = [item for folder in folders for item in folder["item"]]
+    sent = {(each["request"]["method"], each["request"]["url"]["raw"]) for each in items}
+    assert len(items) == len(ENDPOINTS)
+    assert ("PATCH", "{{base_url}}/api/v3/app/products/:product_id") in sent
+    for item in items:
+        url = item["request"]["url"]
+        variables = {each["key"] for each in url["variable"] if each["value"]}
+        assert variables == {part[1:] for part in url["path"] if part.startswith(":")}
+        body = item["request"].get("body")
+        if body and body["options"]["raw"]["language"] == "json":
+            json.loads(body["raw"])
+
+
+async def test_every_guide_operation_and_event_is_available_as_markdown(shop: Shop) -> None:
+    index = (await shop.service.get("/llms.txt")).text
+    document = page.document()
+    wanted = [*(f"/docs/guides/{name}" for name in guides()), *document.addresses.values()]
+    wanted += [f"/docs/events/{name}" for name in EVENTS if name in openapi()["webhooks"]]
+    for address in wanted:
+        assert f"({address}.md)" in index
+        answer = await shop.service.get(f"{address}.md")
+        assert answer.status_code == 200, address
+        assert answer.headers["content-type"] == "text/markdown; charset=utf-8"
+        assert answer.text.startswith("# ")
+    created = (await shop.service.get("/docs/products/create_product.md")).text
+    for part in ("`POST /api/v3/app/products`", "Scope: `products:write`", "- `name` (string", "sku_taken", "curl "):
+        assert part in created
+
+
+async def test_links_in_markdown_lead_to_markdown(shop: Shop) -> None:
+    text = (await shop.service.get("/docs/guides/products.md")).text
+    assert "](/docs/guides/errors.md#request-limits)" in text
+    assert "](../" not in "".join(each() for each in texts(page.document(), guides(), guides()["errors"]).values())
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["/docs/nothing", "/docs/products/nothing", "/docs/nothing.md", "/docs/assets/nothing.js", "/docs/guides/nothing.svg",
+     "/docs/events/order.nothing", "/problems/nothing", "/docs/%3Cscript%3Ealert(1)%3C/script%3E"],
+)  # fmt: skip
+async def test_an_unknown_page_is_a_page(shop: Shop, address: str) -> None:
+    answer = await shop.service.get(address)
+    assert answer.status_code == 404
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+    root = read(answer.text)
+    assert root.all("h1")[0].text == "Page not found"
+    assert root.by_id("main").all("form")[0].attributes["action"] == "/docs/search"
+    assert "alert(1)" not in answer.text
+
+
+async def test_an_unknown_address_elsewhere_is_a_problem_document(shop: Shop) -> None:
+    assert (await shop.service.get("/nothing")).headers["content-type"] == "application/problem+json"
+
+
+async def test_the_changelog_has_a_section_for_each_version(shop: Shop) -> None:
+    root = read((await shop.service.get("/docs/changelog")).text)
+    assert [each.text for each in root.by_id("main").all("h2") if "label" not in each.classes] == ["3.1", "3.0"]
+
+
+@pytest.mark.parametrize(
+    "address", ["/docs/products/list_products", "/docs/products/list_products.md", "/postman.json"]
+)
+async def test_samples_show_the_public_address_of_the_service(address: str) -> None:
+    app = Starlette(routes=routes("https://api.example.com/"))
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://10.0.0.1") as client:
+        text = (await client.get(address)).text
+        index = (await client.get("/llms.txt")).text
+    assert "https://api.example.com/stores/demo" in text
+    assert "localhost:8000" not in text
+    assert "(https://api.example.com/docs/guides/quickstart.md)" in index
