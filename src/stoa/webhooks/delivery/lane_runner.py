@@ -45,7 +45,7 @@ class SharedState(msgspec.Struct):
     sender: Sender
     config: DeliveryConfig
     observe: Callable[[SentAttempt], None]
-    service_url: str = ""  # the base URL of every store begins with it
+    stores_url: str = ""  # followed by a handle, the base URL of a store
     next_send_at: dict[int, float] = {}  # by subscription, for rate limits
     stopping: bool = False
     full: bool = False  # all lane slots are taken
@@ -268,7 +268,7 @@ class LaneRunner:
                 body = message.body(
                     event,
                     delivery.sequence,
-                    subscription.store(shared.service_url),
+                    _store_of(subscription, shared.stores_url),
                     payload=subscription.payload,
                     fields=subscription.fields,
                 )
@@ -316,3 +316,11 @@ class LaneRunner:
         self, delivery: PendingDelivery, status: ResultStatus, due_at: datetime | None, count: int, attempts: str
     ) -> None:
         self._results.append(DeliveryResult(*self.key, delivery.sequence, status, due_at, count, attempts))
+
+
+def _store_of(subscription: Subscription, stores_url: str) -> message.EventStore:
+    """The store as the events of a subscription show it."""
+    details = (subscription.store_name, subscription.currency, subscription.timezone, subscription.locale)
+    base_url = f"{stores_url}{subscription.store_handle}"
+    named = (subscription.store_id, subscription.store_handle, base_url)
+    return message.EventStore(*named, *details) if subscription.of_app else message.EventStore(*named)

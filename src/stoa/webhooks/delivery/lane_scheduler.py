@@ -47,9 +47,9 @@ class LaneScheduler:
         sender: Sender,
         config: DeliveryConfig,
         observe: Callable[[SentAttempt], None],
-        service_url: str = "",
+        stores_url: str = "",
     ) -> None:
-        self.shared = SharedState(database, sender, config, observe, service_url)
+        self.shared = SharedState(database, sender, config, observe, stores_url)
         # Receivers by subscription, each with the values that it was unsealed from. Every heartbeat forgets all of them.
         self.targets: dict[tuple[int, int], tuple[Sequence[object], Target]] = {}
         self._sealer = sealer

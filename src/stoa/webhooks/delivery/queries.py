@@ -6,11 +6,10 @@ from typing import Literal
 
 import msgspec
 
-from stoa.access.addresses import base_url
 from stoa.db.errors import PostgresError, Unavailable
 from stoa.db.query import Command, InputRow, Query
 from stoa.webhooks.delivery.retry_policy import ReceiverHealth
-from stoa.webhooks.http.message import AddressedEvent, Event, EventStore
+from stoa.webhooks.http.message import AddressedEvent, Event
 
 BUCKETS = 64
 DATABASE_ERRORS = (PostgresError, Unavailable, OSError)
@@ -54,11 +53,6 @@ class Subscription(EventSelection):
     currency: str
     timezone: str
     locale: str
-
-    def store(self, service_url: str) -> EventStore:
-        """The store as the events of this subscription show it."""
-        details = (self.store_name, self.currency, self.timezone, self.locale) if self.of_app else ()
-        return EventStore(self.store_id, self.store_handle, base_url(service_url, self.store_handle), *details)
 
 
 SELECTIONS_OF_STORE = Query(

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import structlog
 
+from stoa.access.addresses import base_url
 from stoa.access.sealing import Sealer
 from stoa.db.pool import Database, connect
 from stoa.events.notify import CHANNEL
@@ -68,7 +69,7 @@ class DeliveryWorker:
         )
         sealer = Sealer(secret_key(settings))
         self.scheduler = LaneScheduler(
-            self._relaxed, sealer, self._sender, self._config, observe, service_url(settings)
+            self._relaxed, sealer, self._sender, self._config, observe, base_url(service_url(settings), "")
         )
         self._router = Router(self._locking, self._durable, self._relaxed, self.scheduler, self._config.poll)
 
