@@ -71,7 +71,7 @@ NEW = st.builds(
     rejects=st.booleans(),
     dry_run=st.sampled_from([False, False, False, True]),
     key=st.sampled_from([None, None, 0, 1]),
-).map(lambda new: replace(new, inline=new.inline and new.buyer is not None))  # else two values would be one request
+).map(lambda new: replace(new, inline=new.inline and new.buyer is not None))  # equal if their bodies are
 GROUP = st.tuples(st.just("group"), st.lists(NEW, min_size=1, max_size=5))
 RACE = st.tuples(st.just("race"), st.lists(NEW, min_size=2, max_size=4))
 MOVE = st.tuples(st.just("move"), ANY, st.sampled_from(list(WAYS)), st.booleans())

@@ -1,0 +1,147 @@
+"""An accounting export, written from the public documentation alone: it computes every total from its smallest parts.
+
+The guides say how the amounts of an order follow from unit prices, quantities, single discounts and taxes, shipping,
+payments and refunds. The export does this sum by itself and compares each derived field of the API with its own result.
+"""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+import httpx
+
+Document = dict[str, Any]
+ZERO = Decimal(0)
+
+
+@dataclass
+class Posting:
+    """What one order adds to the books."""
+
+    number: int
+    customer_id: int | None
+    counts: bool
+    totals: dict[str, Decimal]
+    paid: Decimal
+    refunded: Decimal
+    differences: list[str] = field(default_factory=list[str])
+
+    @property
+    def received(self) -> Decimal:
+        return self.paid - self.refunded
+
+
+@dataclass
+class Books:
+    postings: list[Posting]
+
+    @property
+    def differences(self) -> list[str]:
+        return [f"order {each.number}: {words}" for each in self.postings for words in each.differences]
+
+    def sum_of(self, name: str) -> Decimal:
+        return sum((each.totals[name] for each in self.postings), ZERO)
+
+    def received_from(self, customer_id: int) -> tuple[int, Decimal]:
+        """The orders of a customer that count, and what was received for them."""
+        counted = [each for each in self.postings if each.customer_id == customer_id and each.counts]
+        return len(counted), sum((each.received for each in counted), ZERO)
+
+
+async def export(client: httpx.AsyncClient) -> Books:
+    return Books([posting_of(order) async for order in orders_of(client)])
+
+
+async def orders_of(client: httpx.AsyncClient) -> AsyncIterator[Document]:
+    """Every order of the store, page by page."""
+    cursor = ""
+    while True:
+        page = (await client.get("/orders", params={"limit": 250} | ({"cursor": cursor} if cursor else {}))).json()
+        for order in page["data"]:
+            yield order
+        cursor = page["meta"]["next_cursor"]
+        if not cursor:
+            return
+
+
+def posting_of(order: Document) -> Posting:
+    lines = order["line_items"]
+    included = order["prices_include_tax"]
+    items = sum((Decimal(line["unit_price"]) * line["quantity"] for line in lines), ZERO)
+    items_discount = sum((discount_of(line) for line in lines), ZERO)
+    items_tax = sum((tax_of(line) for line in lines), ZERO)
+    shipping, order_discount, shipping_tax = Decimal(order["shipping_total"]), discount_of(order), tax_of(order)
+    discount, tax = items_discount + order_discount, items_tax + shipping_tax
+    totals = {
+        "items": items, "items_discount": items_discount, "items_tax": items_tax, "shipping": shipping,
+        "shipping_tax": shipping_tax, "order_discount": order_discount, "discount": discount, "tax": tax,
+        "total": items - discount + shipping + (ZERO if included else tax),
+    }  # fmt: skip
+    paid = Decimal(order["amount_paid"])
+    refunded = sum((Decimal(each["amount"]) for each in order["refunds"]), ZERO)
+    counts = order["status"] not in ("draft", "cancelled")
+    made = Posting(order["number"], order["customer_id"], counts, totals, paid, refunded)
+    expected: dict[str, Decimal] = {
+        **{f"totals.{name}": amount for name, amount in totals.items()},
+        "total": totals["total"],
+        "subtotal": items - items_discount + (ZERO if included else items_tax),
+        "discount_total": order_discount,
+        "tax_total": shipping_tax,
+        "amount_refunded": refunded,
+        "balance": totals["total"] - paid + refunded,
+    }
+    shown = {name: order["totals"][name[7:]] if name.startswith("totals.") else order[name] for name in expected}
+    made.differences = [
+        f"{name} is {shown[name]}, expected {amount}"
+        for name, amount in expected.items()
+        if Decimal(shown[name]) != amount
+    ]
+    for line in lines:
+        made.differences += line_differences(order, line, included=included)
+    made.differences += refund_differences(order)
+    return made
+
+
+def discount_of(part: Document) -> Decimal:
+    """The single discounts of a line item or an order; without them, their sum."""
+    return sum((Decimal(each["amount"]) for each in part["discounts"]), ZERO) or Decimal(part["discount_total"])
+
+
+def tax_of(part: Document) -> Decimal:
+    return sum((Decimal(each["amount"]) for each in part["tax_lines"]), ZERO) or Decimal(part["tax_total"])
+
+
+def line_differences(order: Document, line: Document, *, included: bool) -> list[str]:
+    cost = Decimal(line["unit_price"]) * line["quantity"]
+    total = cost - discount_of(line) + (ZERO if included else tax_of(line))
+    shipped = sum(units_in(each, line["id"]) for each in order["fulfillments"])
+    differences: list[str] = []
+    if Decimal(line["total"]) != total:
+        differences.append(f"line {line['id']} is {line['total']}, expected {total}")
+    if shipped != line["fulfilled_quantity"]:
+        differences.append(
+            f"line {line['id']} has {shipped} units in fulfillments, {line['fulfilled_quantity']} fulfilled"
+        )
+    if not line["returned_quantity"] <= shipped <= line["quantity"]:
+        differences.append(f"line {line['id']} shipped or returned more than was ordered")
+    return differences
+
+
+def units_in(record: Document, line_id: int) -> int:
+    return sum(each["quantity"] for each in record["line_items"] if each["line_item_id"] == line_id)
+
+
+def refund_differences(order: Document) -> list[str]:
+    """A refund is its line items plus shipping; all refunds together are at most what was paid."""
+    differences: list[str] = []
+    for made in order["refunds"]:
+        parts = sum((Decimal(each["amount"]) for each in made["line_items"]), Decimal(made["shipping_amount"]))
+        if made["line_items"] and parts != Decimal(made["amount"]):
+            differences.append(f"refund {made['id']} is {made['amount']}, its parts are {parts}")
+    if sum((Decimal(made["amount"]) for made in order["refunds"]), ZERO) > Decimal(order["amount_paid"]):
+        differences.append("more was refunded than was paid")
+    for line in order["line_items"]:
+        if sum(units_in(made, line["id"]) for made in order["refunds"]) > line["quantity"]:
+            differences.append(f"line {line['id']} has more refunded units than ordered ones")
+    return differences

@@ -1,0 +1,176 @@
+"""An accounting export reproduces every total of 500 random orders, to the smallest unit of three currencies."""
+
+import itertools
+import random
+from collections.abc import AsyncIterator
+from decimal import ROUND_HALF_UP, Decimal
+from typing import Any
+
+import pytest
+
+from stoa.app import Application
+from stoa.db.pool import Database
+from tests.accounting.export import ZERO, Books, export, posting_of
+from tests.support.shops import Shop, open_shop
+
+ORDERS = {"USD": 200, "JPY": 150, "KWD": 150}
+DIGITS = {"USD": 2, "JPY": 0, "KWD": 3}
+CUSTOMERS = 12
+
+Body = dict[str, Any]
+
+
+class Till:
+    """Places random orders and keeps its own account of what they must come to."""
+
+    def __init__(self, shop: Shop, seed: int) -> None:
+        self.shop, self.random = shop, random.Random(seed)
+        self.unit = Decimal(1).scaleb(-DIGITS[shop.store.currency])
+        self.customers: list[int] = []
+        self.expected: dict[int, tuple[Decimal, Decimal]] = {}  # total and refunds, by order number
+
+    def amount(self, most: Decimal) -> Decimal:
+        return (Decimal(self.random.randint(0, 1_000)) / 1_000 * most).quantize(self.unit)
+
+    async def open(self) -> None:
+        for n in range(CUSTOMERS):
+            answer = await self.shop.client.post("/customers", json={"email": f"buyer-{n}@example.com"})
+            self.customers.append(answer.json()["data"]["id"])
+        for sku, price in (("BOOK", "35"), ("PEN", "4")):
+            body = {"name": sku, "price": price, "sku": sku, "stock": {"on_hand": 100_000}, "status": "active"}
+            assert (await self.shop.client.post("/products", json=body)).status_code == 201
+
+    def amounts(self, base: Decimal) -> tuple[Body, Decimal, Decimal]:
+        """Discounts and taxes in a random form, and their sums."""
+        body: Body = {}
+        discount = tax = ZERO
+        form = self.random.choice(("none", "sum", "single"))
+        if form == "sum":
+            discount, tax = self.amount(base / 4), self.amount(base / 5)
+            body = {"discount_total": str(discount), "tax_total": str(tax)}
+        elif form == "single":
+            fixed, percent = self.amount(base / 5), Decimal(self.random.randint(0, 3_000)) / 100
+            share = (base * percent / 100).quantize(self.unit, ROUND_HALF_UP)
+            taxes = [self.amount(base / 8), self.amount(base / 8)]
+            discount, tax = fixed + share, sum(taxes, ZERO)
+            body["discounts"] = [
+                {"kind": "fixed", "value": str(fixed), "code": "WELCOME"},
+                {"kind": "percentage", "value": str(percent), "title": "Season"},
+            ]
+            body["tax_lines"] = [{"title": f"Tax {n}", "amount": str(each)} for n, each in enumerate(taxes)]
+        return body, discount, tax
+
+    def line(self) -> tuple[Body, Decimal, Decimal, Decimal]:
+        quantity = self.random.randint(1, 6)
+        price = self.amount(Decimal(80)) + self.unit
+        body: Body = {"quantity": quantity, "unit_price": str(price)}
+        if self.random.random() < 0.3:
+            body |= {"name": "Engraving", "taxable": False}
+        else:
+            body["sku"] = self.random.choice(("BOOK", "PEN"))
+        amounts, discount, tax = self.amounts(price * quantity)
+        return body | amounts, price * quantity, discount, tax
+
+    async def place(self) -> None:
+        """Place one order, and then pay, ship, return, refund, change or cancel it at random."""
+        chance = self.random.random
+        lines = [self.line() for _ in range(self.random.randint(1, 4))]
+        items, discount, tax = (sum((line[n] for line in lines), ZERO) for n in (1, 2, 3))
+        own, own_discount, own_tax = self.amounts(items - discount)
+        shipping, included = self.amount(Decimal(12)) + own_tax, chance() < 0.5
+        body = own | {
+            "line_items": [line[0] for line in lines],
+            "shipping_total": str(shipping),
+            "prices_include_tax": included,
+            "status": "processing",
+            "payment_status": "paid" if chance() < 0.8 else "unpaid",
+            "customer_id": self.random.choice(self.customers),
+        }
+        answer = await self.shop.client.post("/orders", json=body)
+        assert answer.status_code == 201, answer.text
+        order: Body = answer.json()["data"]
+        total = items - discount - own_discount + shipping + (ZERO if included else tax + own_tax)
+        refunded = await self.continue_story(order)
+        if chance() < 0.15:
+            more = self.amount(Decimal(5))
+            changed = await self.shop.client.patch(
+                f"/orders/{order['id']}", json={"shipping_total": str(shipping + more)}
+            )
+            total += more if changed.status_code == 200 else ZERO  # a shipped order keeps its amounts
+        if chance() < 0.1:
+            await self.shop.client.put(f"/orders/{order['id']}/status", json={"status": "cancelled"})
+        self.expected[order["number"]] = total, refunded
+
+    async def continue_story(self, order: Body) -> Decimal:
+        """Ship and return units, and refund some; returns the refunds that the guide predicts."""
+        chance, lines, refunded = self.random.random, order["line_items"], ZERO
+        if chance() < 0.6:
+            line = self.random.choice(lines)
+            part = [{"id": line["id"], "quantity": self.random.randint(1, line["quantity"])}]
+            await self.put(order, {"status": "shipped"} | ({"line_items": part} if chance() < 0.5 else {}))
+            if chance() < 0.4:
+                await self.put(order, {"status": "returned", "line_items": part})
+        if order["payment_status"] != "paid" or chance() < 0.3:
+            return refunded
+        line = self.random.choice(lines)
+        shares = self.shares(Decimal(line["total"]), line["quantity"])
+        for first in range(self.random.randint(1, line["quantity"])):
+            wanted = {"line_items": [{"line_item_id": line["id"], "quantity": 1}]}
+            expected = shares[first]
+            if expected > Decimal(order["amount_paid"]) - refunded or not expected:
+                answer = await self.shop.client.put(f"/orders/{order['id']}/status", json={"refund": wanted})
+                assert answer.status_code in (409, 422), answer.text
+                return refunded
+            refunded += expected
+            await self.put(order, {"refund": wanted})
+        left = Decimal(order["amount_paid"]) - refunded
+        further = self.amount(left / 2)
+        if further and chance() < 0.5:
+            refunded += further
+            await self.put(order, {"refund": {"amount": str(further), "shipping_amount": str(self.amount(further))}})
+        return refunded
+
+    def shares(self, total: Decimal, quantity: int) -> list[Decimal]:
+        """The guide: each unit gets its share, rounded down, and the last unit gets the rest of the line item's total."""
+        upto = [(total / self.unit * n // quantity) * self.unit for n in range(quantity + 1)]
+        return [after - before for before, after in itertools.pairwise(upto)]
+
+    async def put(self, order: Body, body: Body) -> None:
+        answer = await self.shop.client.put(f"/orders/{order['id']}/status", json=body)
+        if body.get("status") == "returned" and answer.status_code == 422:
+            return  # less was shipped than the part that should come back
+        assert answer.status_code == 200, answer.text
+
+    async def check(self, books: Books) -> None:
+        assert books.differences == []
+        assert {each.number: (each.totals["total"], each.refunded) for each in books.postings} == self.expected
+        assert books.sum_of("total") == sum((total for total, _ in self.expected.values()), ZERO)
+        for customer_id in self.customers:
+            customer = (await self.shop.client.get(f"/customers/{customer_id}")).json()["data"]
+            shown = customer["orders_count"], Decimal(customer["total_spent"])
+            assert shown == books.received_from(customer_id)
+
+
+@pytest.fixture(params=ORDERS)
+async def shop(request: pytest.FixtureRequest, application: Application, db: Database) -> AsyncIterator[Shop]:
+    opened = await open_shop(application, db, currency=request.param)
+    yield opened
+    await opened.client.aclose()
+
+
+async def test_an_accounting_export_reproduces_every_total(shop: Shop) -> None:
+    till = Till(shop, seed=20_261_116)
+    await till.open()
+    for _ in range(ORDERS[shop.store.currency]):
+        await till.place()
+    await till.check(await export(shop.client))
+
+
+async def test_the_export_notices_a_total_that_is_off_by_one(shop: Shop) -> None:
+    till = Till(shop, seed=7)
+    await till.open()
+    await till.place()
+    order = (await shop.client.get("/orders")).json()["data"][0]
+    for name in ("total", "subtotal", "balance", "amount_refunded"):
+        changed = order | {name: str(Decimal(order[name]) + till.unit)}
+        assert [words.split()[0] for words in posting_of(changed).differences] == [name]
