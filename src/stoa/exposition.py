@@ -10,7 +10,10 @@ import msgspec
 from prometheus_client import REGISTRY, CollectorRegistry, start_http_server
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
-from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
+from prometheus_client.multiprocess import (
+    MultiProcessCollector,
+    mark_process_dead,  # pyright: ignore[reportUnknownVariableType]
+)
 from prometheus_client.registry import Collector
 
 from stoa.db import migrate
@@ -113,4 +116,4 @@ def unusable(address: str, error: Exception) -> WrongSetting:
 def forget(pid: int) -> None:
     """Remove what a dead process reported of its own state; what it counted stays."""
     if _FOLDER in os.environ:
-        mark_process_dead(pid)  # pyright: ignore[reportUnknownMemberType]
+        mark_process_dead(pid)

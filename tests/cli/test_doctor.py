@@ -154,7 +154,11 @@ async def test_missing_workers_and_late_queues_are_found(patient: Settings, db: 
 async def test_a_wrong_clock_and_a_full_disk_are_found(patient: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     real, usage = time.time, shutil.disk_usage(patient.data_dir)
     monkeypatch.setattr(time, "time", lambda: real() + 90)
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=usage.total // 50))  # pyright: ignore[reportUnknownLambdaType]
+
+    def almost_full(_: object) -> Any:
+        return usage._replace(free=usage.total // 50)
+
+    monkeypatch.setattr(shutil, "disk_usage", almost_full)
     found = await diagnose(patient)
     assert found["clock"].status == found["disk"].status == "problem"
     assert "+90.0 s" in found["clock"].detail

@@ -6,7 +6,7 @@ import os
 import re
 import signal
 import subprocess
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -56,7 +56,7 @@ def fires(rule: str, text: str) -> bool:
 
 
 @contextmanager
-def worker(service: Service, *options: str) -> Iterator[subprocess.Popen[bytes]]:
+def worker(service: Service, *options: str) -> Generator[subprocess.Popen[bytes]]:
     with service.log.open("ab") as log:
         process = subprocess.Popen(
             [*service.command, "worker", *options], env=service.environment, stdout=log, stderr=log
