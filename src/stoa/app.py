@@ -19,6 +19,7 @@ from stoa.api import ENDPOINTS
 from stoa.db.pool import Database
 from stoa.events.notify import Notifier
 from stoa.maintenance import maintain_forever
+from stoa.measuring import Sampler, measure_forever
 from stoa.portal.site_map import routes as portal_routes
 from stoa.reference.routes import routes as documentation_routes
 from stoa.rest.dispatch import PREFIX, Dispatcher, Observed
@@ -26,7 +27,7 @@ from stoa.rest.endpoint import Endpoint
 from stoa.rest.problems import Refusal
 from stoa.rest.request import Receive, Scope, Send, check_headers, method_label, trust_proxies
 from stoa.settings import Settings, load, secret_key
-from stoa.telemetry import Observer, configure_logging
+from stoa.telemetry import Observer, configure_logging, log_start, log_stop
 from stoa.usage.recorder import Recorder
 from stoa.webhooks.api.feed import stop_waiting
 
@@ -43,6 +44,11 @@ class Application:
         self.usage = Recorder()
         self._observe = Observer(settings, self.usage)
         self.notifier = Notifier(settings.database_url)
+        pools = {
+            "requests": self.database,
+            "autocommit": self.database.autocommit,
+            "notifications": self.notifier.database,
+        }
         self._dispatch = Dispatcher(
             endpoints,
             database=self.database,
@@ -55,6 +61,7 @@ class Application:
             observe=self._observe,
             committed=self.notifier,
         )
+        self._sampler = Sampler("web", pools, lambda: self._dispatch.in_flight)
         tokens = oauth_routes(self.database, self.access, settings)
         portal = portal_routes(self.database, settings, self.notifier)
         installations = installation_routes(self.database, settings)
@@ -141,6 +148,12 @@ class Application:
                     asyncio.create_task(maintain_forever(self.database)),
                     asyncio.create_task(self.usage.flush_forever(self.database)),
                 ]
+                if self.settings.metrics != "off":
+                    self._tasks += [
+                        asyncio.create_task(self._sampler.run()),
+                        asyncio.create_task(measure_forever(self.database, self.settings.workers)),
+                    ]
+                log_start("web")
                 await send({"type": "lifespan.startup.complete"})
             else:
                 for task in self._tasks:
@@ -149,6 +162,7 @@ class Application:
                         await task
                 await self.usage.finish(self.database)
                 await self.close()
+                log_stop("web")
                 await send({"type": "lifespan.shutdown.complete"})
                 return
 

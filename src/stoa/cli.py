@@ -30,9 +30,10 @@ from stoa.db import migrate as migrations
 from stoa.db.embedded import DataFolderInUse, EmbeddedPostgres, EmbeddedPostgresFailed
 from stoa.db.errors import PostgresError, Unavailable
 from stoa.db.pool import Database
+from stoa.db.service_facts import key_fingerprint, replace_key
 from stoa.imports.commands import COMMANDS as IMPORT_COMMANDS
 from stoa.inventory.location_commands import COMMANDS as LOCATION_COMMANDS
-from stoa.settings import Settings, WrongSetting
+from stoa.settings import Settings, WrongSetting, secret_key
 from stoa.supervisor import WorkerFailed
 from stoa.webhooks.app_commands import APP_COMMANDS
 from stoa.webhooks.listen import COMMANDS as WEBHOOK_COMMANDS
@@ -111,8 +112,18 @@ for command in APP_COMMANDS:
 @click.option("--host", help="Address to listen on.")
 @click.option("--port", type=int, help="Port to listen on.")
 @click.option("--workers", type=int, help="Number of processes that serve requests.")
+@click.option("--no-background", is_flag=True, help="Deliver no webhooks and run no imports; `stoa worker` does it.")
+@click.option("--no-migrate", is_flag=True, help="Do not change the schema; `stoa migrate` does it.")
 @click.pass_obj
-def serve(console: Console, host: str | None, port: int | None, workers: int | None) -> None:
+def serve(
+    console: Console,
+    host: str | None,
+    port: int | None,
+    workers: int | None,
+    *,
+    no_background: bool,
+    no_migrate: bool,
+) -> None:
     """Run the service; the embedded database starts and stops with it.
 
     SIGTERM stops it after running requests are finished; SIGHUP reloads it with the installed release.
@@ -121,6 +132,7 @@ def serve(console: Console, host: str | None, port: int | None, workers: int | N
     Examples:
       stoa serve
       stoa serve --host 0.0.0.0 --port 8000 --workers 4
+      stoa serve --no-background --no-migrate
     """
     from stoa import serving  # noqa: PLC0415 - other commands need not load the server
 
@@ -130,9 +142,18 @@ def serve(console: Console, host: str | None, port: int | None, workers: int | N
     serving.check_port(settings)
     serving.check_metrics(settings)
     with serving.database(settings) as ready:
-        asyncio.run(migrations.migrate(ready.database_url))
+        if not no_migrate:
+            asyncio.run(migrations.migrate(ready.database_url))
+        warning = serving.check_start(ready, background=not no_background)
+        if warning is not None:
+            click.echo(f"warning: {warning}", err=True)
         lines = [f"Stoa is ready at http://{settings.host}:{settings.port}", asyncio.run(setup_message(ready))]
-        serving.serve(ready, on_ready=lambda: click.echo("\n".join(filter(None, lines)), err=True))
+        serving.serve(
+            ready,
+            on_ready=lambda: click.echo("\n".join(filter(None, lines)), err=True),
+            background=not no_background,
+            migrate_on_reload=not no_migrate,
+        )
 
 
 @cli.command()
@@ -172,6 +193,60 @@ def migrate(console: Console, as_json: bool) -> None:
     for migration in done:
         click.echo(f"applied {migration.version:04} {migration.name}")
     click.echo(f"The schema is at version {migrations.LATEST}.")
+
+
+@cli.command()
+@click.option("--json", "as_json", is_flag=True, help="Machine-readable output with stable keys.")
+@click.pass_obj
+def doctor(console: Console, *, as_json: bool) -> None:
+    """Check the database, the settings, the workers and the receivers, and say what to do about each problem.
+
+    Nothing is changed. If there is a problem, the exit code is 1; warnings do not change it.
+
+    \b
+    Examples:
+      stoa doctor
+      stoa doctor --json
+    """
+    from stoa import doctor as checks  # noqa: PLC0415 - other commands need not load it
+
+    settings = console.settings
+    if not settings.database_url and not (settings.data_dir / "postgres/data").exists():
+        raise Refused(f"no service was ever started in {settings.data_dir}; set STOA_DATA_DIR or STOA_DATABASE_URL")
+    with _database_url(settings) as (url, _):
+        found = asyncio.run(checks.examine(url, settings))
+    print_rows(found, as_json=as_json, none="")
+    if not as_json:
+        click.echo(checks.summary(found))
+    if checks.unreachable(found):
+        raise click.exceptions.Exit(UNREACHABLE)
+    if any(each.status == "problem" for each in found):
+        raise click.exceptions.Exit(FAILED)
+
+
+@cli.command("accept-key")
+@click.option("--yes", is_flag=True, help="Confirm that every stored credential stops working.")
+@click.option("--json", "as_json", is_flag=True, help="Machine-readable output with stable keys.")
+@click.pass_obj
+def accept_key(console: Console, *, yes: bool, as_json: bool) -> None:
+    """Make the current STOA_SECRET_KEY the key of the database, because the former key is lost.
+
+    Every client secret, token, webhook secret, two-factor secret and session that was stored with the former key stops
+    working. Restart the service afterwards.
+
+    \b
+    Example:
+      stoa accept-key --yes
+    """
+    if not yes:
+        raise Refused("every stored credential stops working; pass --yes if the former key is lost", WRONG_USAGE)
+
+    async def replace() -> str:
+        async with console.database() as db:
+            await replace_key(db, secret_key(console.settings))
+            return key_fingerprint(secret_key(console.settings))
+
+    print_one({"fingerprint": asyncio.run(replace())}, as_json=as_json)
 
 
 @cli.command()

@@ -106,6 +106,7 @@ NO_PERSONAL_DATA: Mapping[str, str] = {
     "row_counts": _FIGURES,
     "service_audit_entries": _IDS,
     "schema_functions": "describes the schema",
+    "service_facts": "facts about the service: the fingerprint of its key, and when it was backed up",
     "schema_migrations": "describes the schema",
     "stock_levels": _CATALOG,
     "stock_movements": _CATALOG,

@@ -7,7 +7,7 @@ import structlog
 
 from stoa.access.queries import DELETE_EXPIRED_TOKENS, DELETE_OLD_ATTEMPTS
 from stoa.accounts.queries import FORGET_OLD_LINKS, FORGET_OLD_SESSIONS
-from stoa.db.errors import PostgresError, Unavailable
+from stoa.db.errors import PostgresError, Unavailable, cause
 from stoa.db.pool import Database
 from stoa.db.query import Command, Query
 from stoa.imports.queries import DELETE_EXPIRED_REPORTS
@@ -28,8 +28,13 @@ FOLD_COUNTS = Command(
        SELECT store_id, resource, sum(delta) FROM folded GROUP BY store_id, resource""",
     unbound=_ALL_STORES,
 )
+# A lease of an import lasts seconds; a longer one is from before the clock was set back.
+END_FUTURE_LEASES = Command(
+    "UPDATE import_queue SET lease_until = now() WHERE lease_until > now() + interval '1 minute'", unbound=_ALL_STORES
+)
 TASKS = (
     FOLD_COUNTS,
+    END_FUTURE_LEASES,
     FORGET_OLD,
     DELETE_EXPIRED_TOKENS,
     DELETE_OLD_ATTEMPTS,
@@ -55,4 +60,4 @@ async def maintain_forever(database: Database) -> None:
         try:
             await maintain(database)
         except (PostgresError, Unavailable) as error:
-            structlog.get_logger().warning("maintenance failed", error=type(error).__name__)
+            structlog.get_logger().warning("maintenance failed", **cause(error))

@@ -5,7 +5,6 @@ import errno
 import ipaddress
 import os
 import resource
-import shutil
 import signal
 import socket
 import sys
@@ -18,16 +17,17 @@ from typing import Any
 
 import msgspec
 import structlog
-from prometheus_client import CollectorRegistry, start_http_server
-from prometheus_client.multiprocess import MultiProcessCollector
 
-from stoa import worker
+from stoa import exposition, worker
+from stoa.connection_budget import check_budget, service_budget
+from stoa.db import migrate
 from stoa.db.embedded import EmbeddedPostgres, EmbeddedPostgresFailed
 from stoa.db.errors import Unavailable
 from stoa.db.pool import connect
+from stoa.db.service_facts import record_key
 from stoa.settings import PREFIX, Settings, WrongSetting, announced, metrics_address, secret_key
 from stoa.supervisor import Supervisor
-from stoa.telemetry import configure_logging
+from stoa.telemetry import configure_logging, log_start, log_stop
 from stoa.webhooks.http.address_guard import check_setting
 
 WEB_WORKER = "stoa.web_worker"
@@ -59,6 +59,9 @@ def _watched(server: EmbeddedPostgres) -> Generator[None]:
 
     def watch() -> None:
         while not stopping.wait(0.5):
+            if not server.running:
+                exposition.restarts["database"] += 1
+                structlog.get_logger().error("the database exited unexpectedly", process="database")
             try:
                 server.start()
             except EmbeddedPostgresFailed as error:
@@ -135,35 +138,60 @@ def check_metrics(settings: Settings) -> None:
             probe.listen(1)
     except (OSError, UnicodeError) as error:
         claim.close()
-        raise _metrics_unusable(settings, error) from error
+        raise exposition.unusable(settings.metrics, error) from error
     _claims.append(claim)
 
 
-def _metrics_unusable(settings: Settings, error: Exception) -> WrongSetting:
-    reason = error.strerror if isinstance(error, OSError) else "no such host"
-    return WrongSetting(f"STOA_METRICS={settings.metrics} cannot be used ({reason}); choose another address, or off")
-
-
-def serve(settings: Settings, *, on_ready: Callable[[], None] = lambda: None) -> None:
-    """Serve until a signal to stop; the database must be up and migrated."""
+def serve(
+    settings: Settings,
+    *,
+    on_ready: Callable[[], None] = lambda: None,
+    background: bool = True,
+    migrate_on_reload: bool = True,
+) -> None:
+    """Serve until a signal to stop, after `check_start`. Without `background`, other machines deliver and import."""
     configure_logging(settings)
-    secret_key(settings)  # created before several processes would create it
+    log_start("main", settings)
     for field in msgspec.structs.fields(Settings):
         os.environ[f"{PREFIX}{field.name.upper()}"] = _text(getattr(settings, field.name))
     if settings.metrics != "off":
-        _serve_metrics(settings)
+        exposition.prepare(settings.data_dir / "metrics")
     # Each connection is an open file.
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    background = [worker.command(os.getpid(), deliveries=deliveries) for deliveries in (True, False)]
-    supervisor = Supervisor(settings, [sys.executable, "-m", WEB_WORKER], background)
+    web = [sys.executable, "-m", WEB_WORKER]
+    supervisor = Supervisor(settings, web, worker.commands() if background else {}, migrate=migrate_on_reload)
+    if settings.metrics != "off":
+        exposition.serve(settings.metrics, supervisor.processes)
 
     def answered() -> None:
         on_ready()
         supervisor.answered = True
 
     announce(settings, answered)
-    supervisor.run()
+    try:
+        supervisor.run()
+    finally:
+        log_stop("main")
+
+
+def check_start(settings: Settings, *, background: bool = True) -> str | None:
+    """Refuse a schema, a key or a number of connections with which the service would fail later; returns a warning."""
+    return asyncio.run(_check_start(settings, background=background))
+
+
+async def _check_start(settings: Settings, *, background: bool) -> str | None:
+    db = await connect(settings.database_url, timeout_s=10)
+    try:
+        version = await migrate.version(db)
+        if version < migrate.LATEST:
+            raise WrongSetting(
+                f"the database has schema {version}, but this release needs {migrate.LATEST}: run `stoa migrate`"
+            )
+        await record_key(db, secret_key(settings))  # the key is created before several processes would create it
+        return await check_budget(db, service_budget(settings, background=background))
+    finally:
+        await db.close()
 
 
 def announce(settings: Settings, on_ready: Callable[[], None]) -> None:
@@ -184,21 +212,6 @@ def announce(settings: Settings, on_ready: Callable[[], None]) -> None:
                 pause = min(1.0, pause * 1.05)
 
     threading.Thread(target=wait, daemon=True).start()
-
-
-def _serve_metrics(settings: Settings) -> None:
-    folder = settings.data_dir / "metrics"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True, mode=0o700)
-    # Workers inherit this variable, and write their metrics to the folder.
-    os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(folder)
-    registry = CollectorRegistry()
-    MultiProcessCollector(registry)  # pyright: ignore[reportUnknownMemberType]
-    host, port = metrics_address(settings.metrics)
-    try:
-        start_http_server(port, host, registry)
-    except OSError as error:
-        raise _metrics_unusable(settings, error) from error
 
 
 def _text(value: Any) -> str:

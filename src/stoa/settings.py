@@ -212,6 +212,12 @@ def secret_key(settings: Settings) -> bytes:
     return key
 
 
+def existing_key(settings: Settings) -> bytes | None:
+    """The key, or None if none was created yet; for checks, which must not create one."""
+    created = settings.secret_key or (settings.data_dir / "secret.key").exists()
+    return secret_key(settings) if created else None
+
+
 def _create_key(file: Path) -> None:
     """Create the key file atomically; if several processes try at once, the first one wins."""
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -11,10 +11,9 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from stoa.api import EVENTS
-from stoa.db import migrate
-from stoa.db.errors import Unavailable
 from stoa.db.pool import Database
 from stoa.ids import new_id
+from stoa.readiness import Readiness
 from stoa.reference.routes import SAFE, not_found
 from stoa.rest.problems import InternalError, MethodNotAllowed, NotFound, Refusal
 from stoa.rest.request import method_label
@@ -28,15 +27,12 @@ def routes(database: Database) -> list[Route]:
     async def live(_: Request) -> Response:
         return JSONResponse({"status": "live"}, headers=SAFE)
 
-    async def ready(_: Request) -> Response:
-        try:
-            version = await migrate.version(database)
-        except Unavailable:
-            return JSONResponse({"status": "no database"}, 503, headers={**SAFE, "Retry-After": "1"})
-        if version < migrate.LATEST:
-            body = {"status": "schema is behind", "schema": version, "needs": migrate.LATEST}
-            return JSONResponse(body, 503, headers={**SAFE, "Retry-After": "5"})
-        return JSONResponse({"status": "ready", "schema": version}, headers=SAFE)
+    readiness = Readiness(database)
+
+    async def ready(request: Request) -> Response:
+        answer = await (readiness.check_deeply() if "deep" in request.query_params else readiness.check())
+        retry = {"Retry-After": str(answer.retry_after_s)} if answer.retry_after_s else {}
+        return JSONResponse(answer.body, answer.status, headers={**SAFE, **retry})
 
     async def home(_: Request) -> Response:
         return RedirectResponse("/docs")

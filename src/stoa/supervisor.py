@@ -1,15 +1,18 @@
 """The processes of a service: started by the main process, replaced when they die, and reloaded without failed requests."""
 
+import os
 import select
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 
 import structlog
 
+from stoa import exposition
+from stoa.exposition import Process
 from stoa.handover import LEAVE, LONGEST_DRAIN_S, READY
 from stoa.settings import Settings
 
@@ -60,27 +63,36 @@ class WebWorker:
     def close(self) -> None:
         """End the process if it still runs."""
         _end([self.process], 0)
+        exposition.forget(self.process.pid)
         self._control.close()
 
 
 class BackgroundWorker:
     """A process for work that no request waits for; it is started again whenever it exits."""
 
-    def __init__(self, command: Sequence[str]) -> None:
+    def __init__(self, kind: str, command: Sequence[str]) -> None:
+        self.kind = kind
         self._command = command
         self._started = 0.0
+        self._asked_to_exit = False
         self.process: subprocess.Popen[bytes] | None = None
 
     def keep_running(self) -> None:
-        if self.process is not None and self.process.poll() is None:
-            return
+        if self.process is not None:
+            if self.process.poll() is None:
+                return
+            if not self._asked_to_exit:
+                _report_exit(self.kind, self.process)
+            exposition.forget(self.process.pid)
+            self.process = None
         if time.monotonic() >= self._started + RESPAWN_PAUSE_S:
-            self._started = time.monotonic()
+            self._started, self._asked_to_exit = time.monotonic(), False
             self.process = _start(self._command)
 
     def restart(self) -> None:
         """Let it finish its current work and exit; `keep_running` then starts it with the installed code."""
         if self.process is not None:
+            self._asked_to_exit = True
             self.process.terminate()
 
 
@@ -89,26 +101,37 @@ class Supervisor:
 
     Each command runs in a fresh interpreter, so a reload imports the release that is installed by then. The main process
     keeps only what outlives a reload: the listening sockets, the embedded database and the metrics endpoint.
+
+    Without a `web` command it runs only background workers. A reload migrates the schema if `migrate` is set.
     """
 
-    def __init__(self, settings: Settings, web: Sequence[str], background: Iterable[Sequence[str]]) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        web: Sequence[str] | None,
+        background: Mapping[str, Sequence[str]],
+        *,
+        migrate: bool = True,
+    ) -> None:
         self._settings = settings
-        self._web = web
-        self._background = [BackgroundWorker(command) for command in background]
+        self._web = web or ()
+        self._migrates = migrate
+        self._background = [BackgroundWorker(kind, command) for kind, command in background.items()]
         self._listeners: list[socket.socket] = []
         self._workers: list[WebWorker] = []
         self._outdated: list[int] = []  # indexes of workers that a reload has still to replace
         self._leaving: WebWorker | None = None
         self._reload_requested = False
         self._stopping = False
-        self.answered = False  # set after the first answer: from then on the service outlives any worker
+        # Set after the first answer: from then on the service outlives any worker.
+        self.answered = web is None
 
     def run(self) -> None:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_stop)
         signal.signal(signal.SIGHUP, self._on_reload)
         # One for each worker: the kernel then spreads connections evenly among them.
-        self._listeners = [self._listener() for _ in range(self._settings.workers)]
+        self._listeners = [self._listener() for _ in range(self._settings.workers if self._web else 0)]
         self._workers = [WebWorker(self._web, listener) for listener in self._listeners]
         try:
             while not self._stopping:
@@ -120,6 +143,12 @@ class Supervisor:
                 time.sleep(_POLL_S)
         finally:
             self._stop()
+
+    def processes(self) -> list[Process]:
+        """The processes that run now, the main process included."""
+        web = [Process("web", number, worker.process.pid) for number, worker in enumerate(self._workers)]
+        background = [Process(each.kind, 0, each.process.pid) for each in self._background if each.process]
+        return [Process("main", 0, os.getpid()), *web, *background]
 
     def _on_stop(self, *_: object) -> None:
         self._stopping = True
@@ -146,7 +175,7 @@ class Supervisor:
         if not self.answered:
             raise WorkerFailed("a worker exited before the service was ready; see its output above")
         for index in dead:
-            structlog.get_logger().error("a worker exited unexpectedly")
+            _report_exit("web", self._workers[index].process)
             # Connections that wait for the dead worker are reset: the kernel sends new ones to the others.
             self._workers[index].close()
             self._listeners[index].close()
@@ -158,19 +187,24 @@ class Supervisor:
         """Take one step of a reload, so that dead workers are replaced meanwhile."""
         if self._reload_requested:
             self._reload_requested = False
-            if self._migrated():
+            if not self._migrates or self._migrated():
                 self._outdated = list(range(len(self._workers)))
+                if not self._outdated:
+                    self._finish_reload()
         if self._leaving is not None:
             if not self._leaving.dead and time.monotonic() < self._leaving.leave_by:
                 return
             self._leaving.close()
             self._leaving = None
             if not self._outdated:
-                for each in self._background:
-                    each.restart()
-                structlog.get_logger().info("reload finished")
+                self._finish_reload()
         elif self._outdated and not self._replaced(self._outdated.pop(0)):
             self._outdated = []
+
+    def _finish_reload(self) -> None:
+        for each in self._background:
+            each.restart()
+        structlog.get_logger().info("reload finished")
 
     def _migrated(self) -> bool:
         """Whether the installed release could bring the schema up to date; the running release works on both."""
@@ -212,6 +246,14 @@ def _start(command: Sequence[str], inherited: Sequence[int] = (), stdout: int | 
     # In its own process group, so that Ctrl-C reaches only the main process, which then stops the others in order. Not in
     # its own session: Linux schedules each session as a unit, and workers that preempt each other cost 6 % of throughput.
     return subprocess.Popen(command, pass_fds=inherited, stdout=stdout, process_group=0)  # noqa: S603
+
+
+def _report_exit(kind: str, process: subprocess.Popen[bytes]) -> None:
+    """Log and count a process that exited although nobody asked it to. A negative exit code is the number of a signal."""
+    exposition.restarts[kind] += 1
+    structlog.get_logger().error(
+        "a worker exited unexpectedly", process=kind, pid=process.pid, exit_code=process.returncode
+    )
 
 
 def _end(processes: Sequence[subprocess.Popen[bytes]], seconds: float) -> None:

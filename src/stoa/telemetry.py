@@ -1,25 +1,29 @@
 """Telemetry: structured log lines with an allow-list of fields, and Prometheus metrics."""
 
 import logging
+import os
 import sys
 import traceback
 from collections.abc import Callable, MutableMapping
+from importlib.metadata import version
 from typing import Any
 
 import msgspec
 import structlog
 from prometheus_client import Counter, Gauge, Histogram
 
+from stoa.db.errors import cause
 from stoa.rest.dispatch import Observed
-from stoa.settings import Settings
-from stoa.webhooks.delivery.queries import Backlog
+from stoa.settings import Settings, described
 from stoa.webhooks.delivery.retry_policy import SentAttempt
 
 # Only these fields are logged, so that no other field can leak personal data or secrets.
 LOGGED = frozenset(
-    "timestamp level event request_id method operation status code duration_ms store_id app_id error where".split()
+    """timestamp level event request_id method operation status code duration_ms store_id app_id error cause sqlstate where
+    process pid exit_code version settings""".split()
 )
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+VERSION = version("stoa")
 _SERVER_ERROR = 500  # from here on, requests are logged as errors
 
 REQUESTS = Counter("stoa_requests", "Requests answered", ["operation", "method", "status"])
@@ -41,13 +45,44 @@ LATENCY = Histogram(
     "Time from an event to the first byte of its first attempt",
     buckets=(0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 30, 300),
 )
-PENDING = Gauge("stoa_webhook_pending", "Deliveries that are waiting to be sent", multiprocess_mode="mostrecent")
-UNROUTED = Gauge("stoa_webhook_unrouted", "Events that are not routed yet", multiprocess_mode="mostrecent")
-OLDEST = Gauge(
-    "stoa_webhook_oldest_pending_seconds", "Age of the oldest pending delivery", multiprocess_mode="mostrecent"
+
+
+def _shared_gauge(name: str, meaning: str) -> Gauge:
+    """A figure of the whole service: whichever process measured it last knows it best."""
+    return Gauge(name, meaning, multiprocess_mode="mostrecent")
+
+
+PENDING = _shared_gauge("stoa_webhook_pending", "Deliveries that are waiting to be sent")
+UNROUTED = _shared_gauge("stoa_webhook_unrouted", "Events that are not routed yet")
+OLDEST = _shared_gauge("stoa_webhook_oldest_pending_seconds", "Age of the oldest pending delivery")
+OLDEST_UNROUTED = _shared_gauge("stoa_webhook_oldest_unrouted_seconds", "Age of the oldest event that is not routed")
+LATE = _shared_gauge("stoa_webhook_late_seconds", "How long the most overdue deliveries have waited for a worker")
+BREAKERS = _shared_gauge("stoa_webhook_open_breakers", "Receivers whose circuit breaker is open")
+DELIVERY_WORKERS = _shared_gauge("stoa_webhook_workers", "Delivery workers that are connected to the database")
+IMPORTS_WAITING = _shared_gauge("stoa_import_waiting", "Imports that wait for a worker")
+IMPORTS_RUNNING = _shared_gauge("stoa_import_running", "Imports that a worker runs")
+OLDEST_IMPORT = _shared_gauge("stoa_import_oldest_waiting_seconds", "Age of the oldest import that waits for a worker")
+BACKUP_AT = _shared_gauge("stoa_backup_timestamp_seconds", "Time of the last `stoa backup`; 0 if there is none")
+CLOCK_OFFSET = _shared_gauge("stoa_clock_offset_seconds", "This machine's clock minus the clock of the database")
+MEASURED_AT = _shared_gauge("stoa_measured_timestamp_seconds", "Time at which the queues were last measured")
+
+IN_FLIGHT = Gauge(
+    "stoa_requests_in_flight", "Requests to the app API that are not answered", multiprocess_mode="livesum"
 )
-BREAKERS = Gauge(
-    "stoa_webhook_open_breakers", "Receivers whose circuit breaker is open", multiprocess_mode="mostrecent"
+CONNECTIONS = Gauge(
+    "stoa_database_connections", "Open database connections", ["pool", "state"], multiprocess_mode="livesum"
+)
+POOL_SIZE = Gauge("stoa_database_pool_size", "Most connections of a pool", ["pool"], multiprocess_mode="livesum")
+POOL_WAITING = Gauge("stoa_database_waiting", "Tasks that wait for a connection", ["pool"], multiprocess_mode="livesum")
+POOL_WAITS = Counter("stoa_database_waits", "Times that a task waited for a connection", ["pool"])
+POOL_WAIT_SECONDS = Counter("stoa_database_wait_seconds", "Time that tasks waited for a connection", ["pool"])
+POOL_TIMEOUTS = Counter("stoa_database_wait_timeouts", "Tasks that gave up waiting for a connection", ["pool"])
+DATABASE_ERRORS = Counter("stoa_database_errors", "Database errors, by class of SQLSTATE", ["class"])
+LOOP_LAG = Histogram(
+    "stoa_event_loop_lag_seconds",
+    "How much later than planned the event loop of a process continued",
+    ["process"],
+    buckets=(0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5),
 )
 
 
@@ -135,24 +170,30 @@ class Observer:
         )
 
 
-class DeliveryObserver:
-    """Counts delivery attempts and reports the backlog."""
-
-    def sent(self, sent: SentAttempt) -> None:
-        ATTEMPTS.labels(sent.outcome).inc()
-        ATTEMPT_SECONDS.observe(sent.seconds)
-        if sent.latency is not None:
-            LATENCY.observe(sent.latency)
-
-    def backlog(self, seen: Backlog) -> None:
-        PENDING.set(seen.pending)
-        UNROUTED.set(seen.unrouted)
-        OLDEST.set(seen.oldest_seconds)
-        BREAKERS.set(seen.open_breakers)
+def count_attempt(sent: SentAttempt) -> None:
+    """Count an attempt to deliver an event."""
+    ATTEMPTS.labels(sent.outcome).inc()
+    ATTEMPT_SECONDS.observe(sent.seconds)
+    if sent.latency is not None:
+        LATENCY.observe(sent.latency)
 
 
 def fault(error: BaseException) -> dict[str, str]:
-    """The type of an error and its stack of files and lines; never its message or values, which may be personal data."""
+    """The type of an error, its cause and its stack of files and lines; never its message or values, which may be
+    personal data."""
     frames = traceback.extract_tb(error.__traceback__)[-12:]
     where = " > ".join(f"{frame.filename.rsplit('/', 1)[-1]}:{frame.lineno} {frame.name}" for frame in frames)
-    return {"error": type(error).__name__, "where": where}
+    return {**cause(error), "where": where}
+
+
+def log_start(process: str, settings: Settings | None = None) -> None:
+    """Log that this process started; with settings, those that differ from their defaults, without secrets."""
+    changed = {each["variable"]: each["value"] for each in described(settings or Settings())
+               if each["value"] != each["default"]}  # fmt: skip
+    extra = {"settings": changed} if settings else {}
+    structlog.get_logger().info("process started", process=process, pid=os.getpid(), version=VERSION, **extra)
+
+
+def log_stop(process: str) -> None:
+    """Log that this process stops because it was asked to."""
+    structlog.get_logger().info("process stopped", process=process, pid=os.getpid())

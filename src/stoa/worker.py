@@ -4,31 +4,39 @@ import asyncio
 import os
 import secrets
 import signal
-import subprocess
 import sys
-from collections.abc import Awaitable, Callable
+import tempfile
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from contextlib import ExitStack, asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
 
 import click
 import structlog
 import uvloop
 
-from stoa import api
+from stoa import api, exposition
 from stoa.access.console import Console
+from stoa.connection_budget import CONCURRENT_IMPORTS, Budget, check_budget, worker_budget
 from stoa.db.embedded import EmbeddedPostgres
 from stoa.db.errors import PostgresError, Unavailable
-from stoa.db.pool import Database
+from stoa.db.pool import Database, connect
+from stoa.db.service_facts import check_key
+from stoa.exposition import Process
 from stoa.imports.queries import Claimed
 from stoa.imports.runner import claim_import, run_import
-from stoa.settings import Settings, WrongSetting, load, metrics_address
-from stoa.telemetry import DeliveryObserver, configure_logging, fault
+from stoa.measuring import Sampler, measure_forever
+from stoa.settings import Settings, load, secret_key
+from stoa.supervisor import Supervisor
+from stoa.telemetry import configure_logging, count_attempt, fault, log_start, log_stop
 from stoa.webhooks.delivery.worker import DeliveryWorker
 
-CONCURRENT_JOBS = 4  # so that a small import does not wait for a large one
 POLL_S = 0.3
 RETRY_S = 2.0  # after the database was unreachable
 STATEMENT_MS = 30_000
 NICENESS = 10  # requests have priority
 DELIVERIES = "--deliveries"
+APPLICATION_NAME = "stoa imports"
 
 _ = api.EVENTS  # importing the slices registers the scope of each event
 
@@ -37,13 +45,17 @@ def run_imports(settings: Settings, parent: int | None = None) -> None:
     """Run imports until a signal to stop, then finish the current batches; the next worker resumes the rest."""
     configure_logging(settings)
     os.nice(NICENESS)
+    log_start("imports")
     uvloop.run(_until_stopped(lambda stop: _import(settings, stop), parent))
+    log_stop("imports")
 
 
 def run_deliveries(settings: Settings, parent: int | None = None) -> None:
     """Deliver webhooks until a signal to stop, then finish the requests in flight and release the rest."""
     configure_logging(settings)
+    log_start("deliveries")
     uvloop.run(_until_stopped(lambda stop: _deliver(settings, stop), parent))
+    log_stop("deliveries")
 
 
 async def _until_stopped(work: Callable[[asyncio.Event], Awaitable[None]], parent: int | None) -> None:
@@ -70,24 +82,39 @@ def _url(settings: Settings) -> str:
 
 
 async def _deliver(settings: Settings, stop: asyncio.Event) -> None:
-    observer = DeliveryObserver()
-    worker = DeliveryWorker(_url(settings), settings, observe=observer.sent, measure=observer.backlog)
-    await worker.run(stop)
+    worker = DeliveryWorker(_url(settings), settings, observe=count_attempt)
+    loops = (Sampler("deliveries", worker.pools).run(), measure_forever(worker.pools["durable"]))
+    async with _beside(*loops):
+        await worker.run(stop)
 
 
 async def _import(settings: Settings, stop: asyncio.Event) -> None:
-    database = Database(_url(settings), size=CONCURRENT_JOBS + 1, statement_timeout_ms=STATEMENT_MS)
+    size = CONCURRENT_IMPORTS + 1
+    database = Database(_url(settings), size=size, statement_timeout_ms=STATEMENT_MS, name=APPLICATION_NAME)
     try:
-        await _run_jobs(database, stop)
+        async with _beside(Sampler("imports", {"imports": database}).run()):
+            await _run_jobs(database, stop)
     finally:
         await database.close()
+
+
+@asynccontextmanager
+async def _beside(*loops: Coroutine[Any, Any, None]) -> AsyncGenerator[None]:
+    """Run loops beside the work, and end them after it."""
+    tasks = [asyncio.create_task(loop) for loop in loops]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _run_jobs(database: Database, stop: asyncio.Event) -> None:
     stopped = asyncio.create_task(stop.wait())
     running: set[asyncio.Task[None]] = set()
     while not stop.is_set():
-        started = await _start_job(database, stop) if len(running) < CONCURRENT_JOBS else None
+        started = await _start_job(database, stop) if len(running) < CONCURRENT_IMPORTS else None
         if started is not None:
             running.add(started)
             continue
@@ -131,36 +158,60 @@ def worker(console: Console, only: str | None, metrics: str) -> None:
     Example:
       STOA_DATABASE_URL=postgresql://stoa@db.example.com/stoa stoa worker
     """
-    if metrics != "off":
-        _serve_metrics(metrics)
-    if only == "imports":
-        run_imports(console.settings)
+    settings = console.settings
+    configure_logging(settings)
+    budget = worker_budget(deliveries=only != "imports", imports=only != "deliveries")
+    if not asyncio.run(_check_start(settings, budget)):
         return
-    # In a separate process, because imports would delay deliveries.
-    imports = subprocess.Popen(command(os.getpid())) if only is None else None  # noqa: S603 - a fixed command
-    try:
-        run_deliveries(console.settings)
-    finally:
-        if imports is not None:
-            imports.terminate()
-            imports.wait()
+    with ExitStack() as stack:
+        if only is not None:
+            kind = run_imports if only == "imports" else run_deliveries
+            if metrics != "off":
+                exposition.serve(metrics, lambda: [Process(only, 0, os.getpid())])
+            kind(settings)
+            return
+        # In separate processes, because imports would delay deliveries.
+        supervisor = Supervisor(settings, None, commands(), migrate=False)
+        if metrics != "off":
+            exposition.prepare(Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="stoa-metrics-"))))
+            exposition.serve(metrics, supervisor.processes)
+        log_start("main", settings)
+        supervisor.run()
+        log_stop("main")
+
+
+async def _check_start(settings: Settings, budget: Budget) -> bool:
+    """Refuse a wrong key or too many connections, as soon as the database responds; False if stopped before."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    while not stop.is_set():
+        try:
+            db = await connect(_url(settings))
+        except Unavailable as error:
+            structlog.get_logger().warning("the database cannot be reached", **fault(error))
+            with suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), RETRY_S)
+            continue
+        try:
+            await check_key(db, secret_key(settings))
+            if await check_budget(db, budget) is not None:
+                structlog.get_logger().warning("the database may run out of connections")
+        finally:
+            await db.close()
+        return True
+    return False
+
+
+def commands() -> dict[str, list[str]]:
+    """The commands that start the background workers, which exit with this process."""
+    return {"deliveries": command(os.getpid(), deliveries=True), "imports": command(os.getpid())}
 
 
 def command(parent: int, *, deliveries: bool = False) -> list[str]:
     """The command that starts a background worker, which exits with its parent."""
     return [sys.executable, "-m", "stoa.worker", *([DELIVERIES] if deliveries else []), str(parent)]
-
-
-def _serve_metrics(address: str) -> None:
-    from prometheus_client import start_http_server  # noqa: PLC0415 - only a standalone worker needs it
-
-    host, port = metrics_address(address)
-    try:
-        start_http_server(port, host)
-    except OSError as error:
-        raise WrongSetting(
-            f"--metrics {address} cannot be used ({error.strerror}); choose another address, or off"
-        ) from error
 
 
 COMMANDS: list[click.Command] = [worker]

@@ -40,7 +40,8 @@ EVERY = dict(walk(cli))
 LEAVES = {path: command for path, command in EVERY.items() if not isinstance(command, click.Group)}
 WITH_JSON = [path for path, command in LEAVES.items() if any("--json" in each.opts for each in command.params)]
 WITHOUT_JSON = {("serve",), ("demo",), ("worker",), ("openapi",), ("completion",)}
-ELSEWHERE = {("listen",), ("backup",), ("restore",)}  # tested in tests/webhooks and tests/fault
+# Tested in tests/webhooks, tests/fault and test_doctor.py.
+ELSEWHERE = {("listen",), ("backup",), ("restore",), ("doctor",), ("accept-key",)}
 
 # Arguments for each command; `{...}` are values of the test's store.
 ARGUMENTS: dict[tuple[str, ...], str] = {

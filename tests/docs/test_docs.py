@@ -9,7 +9,6 @@ from pathlib import Path
 import click
 import msgspec
 import pytest
-from prometheus_client import Counter, Gauge, Histogram
 
 from stoa import telemetry
 from stoa.access.contract import SCOPES, OAuthError
@@ -21,6 +20,7 @@ from stoa.rest.problems import Refusal
 from stoa.rest.scopes import EACH
 from stoa.settings import Settings, described
 from tests.docs.pages import DECISIONS, GUIDES, OPERATIONS, PAGES, ROOT, blocks, prose, rows
+from tests.support.metrics import exported
 
 EVERY_PAGE = [pytest.param(page, id=page.relative_to(ROOT).as_posix()) for page in PAGES]
 RECORDS = [pytest.param(page, id=page.name) for page in sorted(DECISIONS.glob("*.md"))]
@@ -104,12 +104,7 @@ def test_every_command_is_named_in_the_changelog() -> None:
 
 def test_documented_metrics_and_log_fields_match_the_code() -> None:
     page = OPERATIONS / "running.md"
-    metrics = {value for value in vars(telemetry).values() if isinstance(value, Counter | Gauge | Histogram)}
-    names = {
-        f"{family.name}_total" if family.type == "counter" else family.name
-        for metric in metrics
-        for family in metric.describe()
-    }
+    names = {f"{family.name}_total" if family.type == "counter" else family.name for family in exported()}
     documented = set(re.findall(r"`(stoa_\w+)`", prose(page)))
     assert documented == names
     fields = {word for cells in rows(page) for word in re.findall(r"\w+", cells[0])}

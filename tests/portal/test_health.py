@@ -8,8 +8,9 @@ import pytest
 from stoa.app import Application
 from stoa.db import migrate
 from stoa.db.pool import Database
+from stoa.measuring import ImportQueue
 from stoa.portal.health import HealthReport, problems
-from stoa.portal.queries import AppliedMigration, DatabaseStatus, ImportQueue, OverdueTask, Partitions
+from stoa.portal.queries import AppliedMigration, DatabaseStatus, OverdueTask, Partitions
 from stoa.webhooks.delivery.queries import Backlog
 from tests.support.people import User, create_user
 
@@ -30,7 +31,7 @@ def healthy_report() -> HealthReport:
         DatabaseStatus("18.0", 10_000_000, NOW - timedelta(days=1), 12, 100, NOW),
         [AppliedMigration(migrate.LATEST, "latest", NOW)],
         ImportQueue(1, 0, None),
-        Backlog(3, 0, 0, 0.4),
+        Backlog(3, 0, 0, 0.4, 0.2, 0.1, 1),
         [Partitions("events", 9, date(2026, 6, 8), ahead=True)],
         [],
         [OverdueTask("sessions", 3, NOW - timedelta(seconds=4))],
@@ -54,8 +55,10 @@ def test_a_healthy_service_has_no_problems() -> None:
         ({"migrations": []}, "schema is older"),
         ({"partitions": [Partitions("events", 0, None, ahead=False)]}, "no partition for tomorrow"),
         ({"database": DatabaseStatus("18.0", 1, NOW, 90, 100, NOW)}, "connections"),
-        ({"backlog": Backlog(1, 0, 0, 61.0)}, "delivery has been waiting"),
-        ({"backlog": Backlog(1, 0, 2, 0.0)}, "webhook receivers are failing"),
+        ({"backlog": Backlog(1, 0, 0, 61.0, 0, 0, 1)}, "delivery has been waiting"),
+        ({"backlog": Backlog(1, 0, 2, 0.0, 0, 0, 1)}, "webhook receivers are failing"),
+        ({"backlog": Backlog(1, 0, 0, 0.0, 0, 0, 0)}, "No delivery worker is running"),
+        ({"backlog": Backlog(1, 1, 0, 0.0, 61.0, 0, 1)}, "Events have been waiting"),
         ({"imports": ImportQueue(0, 1, NOW - timedelta(minutes=2))}, "import has been waiting"),
         ({"overdue": [OverdueTask("sessions", 9, NOW - timedelta(hours=1))]}, "Maintenance is behind"),
     ],

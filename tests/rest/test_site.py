@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 from tests.support.shops import Shop
 
+from stoa.description import openapi_bytes
+
 
 async def test_live_and_ready_report_their_status(shop: Shop) -> None:
     assert (await shop.service.get("/live")).json() == {"status": "live"}
@@ -115,3 +117,14 @@ async def test_a_missing_or_repeated_host_is_refused(shop: Shop, path: str, vers
 
 async def test_a_health_check_without_a_host_header_may_use_http_1_0(shop: Shop) -> None:
     assert (await request_with_hosts(shop, "/live", "1.0", 0))[0] == 200
+
+
+async def test_the_openapi_document_is_compressed_and_sent_once(shop: Shop) -> None:
+    first = await shop.service.get("/openapi.json", headers={"accept-encoding": "gzip"})
+    assert (first.status_code, first.headers["content-encoding"]) == (200, "gzip")
+    assert first.content == openapi_bytes()
+    again = await shop.service.get("/openapi.json", headers={"if-none-match": first.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+    plain = await shop.service.get("/openapi.json", headers={"accept-encoding": "identity"})
+    assert "content-encoding" not in plain.headers
+    assert plain.content == first.content

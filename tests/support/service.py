@@ -62,6 +62,16 @@ def alive(pid: int) -> bool:
     return False
 
 
+def children(pid: int, word: bytes) -> list[int]:
+    """Process ids of the children of a process whose command contains a word."""
+    found: list[int] = []
+    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+        with suppress(OSError):
+            if word in Path(f"/proc/{child}/cmdline").read_bytes():
+                found.append(int(child))
+    return found
+
+
 def sibling(url: str, name: str) -> str:
     """The URL of another database on the same server."""
     base, _, options = url.partition("?")
@@ -133,10 +143,17 @@ class Service:
     """`stoa serve` on a data folder; as a context manager it is ready on entry, and fully stopped on exit."""
 
     def __init__(
-        self, folder: Path, *, database_url: str = "", command: Sequence[str] = STOA, **settings: object
+        self,
+        folder: Path,
+        *,
+        database_url: str = "",
+        command: Sequence[str] = STOA,
+        options: Sequence[str] = (),
+        **settings: object,
     ) -> None:
         self.folder = folder
         self.command = command
+        self.options = options
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.database_url = database_url or EmbeddedPostgres(folder / "postgres").dsn
@@ -177,7 +194,7 @@ class Service:
         self.folder.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [*self.command, "serve"],
+                [*self.command, "serve", *self.options],
                 env=self.environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -224,12 +241,7 @@ class Service:
 
     def workers(self) -> list[int]:
         """Process ids of the web workers."""
-        found: list[int] = []
-        for child in Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split():
-            with suppress(OSError):
-                if b"web_worker" in Path(f"/proc/{child}/cmdline").read_bytes():
-                    found.append(int(child))
-        return found
+        return children(self.pid, b"web_worker")
 
     def status(self, path: str) -> int:
         """The status that a new connection gets; 0 if it is refused or cut."""

@@ -19,8 +19,9 @@ from stoa.access.contract import AccessRefused
 from stoa.access.operator import Operator
 from stoa.db.errors import Unavailable
 from stoa.db.pool import Database
+from stoa.db.service_facts import check_key
 from stoa.ids import new_id
-from stoa.settings import Settings
+from stoa.settings import Settings, secret_key
 
 T = TypeVar("T")
 FAILED, WRONG_USAGE, UNREACHABLE, IN_PART, INTERRUPTED = 1, 2, 3, 4, 130  # exit codes; 0 is success
@@ -49,6 +50,7 @@ class Console(msgspec.Struct, frozen=True):
 
         async def inside() -> T:
             async with self.database() as db:
+                await check_key(db, secret_key(self.settings))
                 actor = f"operator:{_user()}"
                 return await work(Operator(db, self.settings, actor=actor, request_id=new_id("req")))
 

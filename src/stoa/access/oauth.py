@@ -6,6 +6,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 import msgspec
+import structlog
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -25,7 +26,7 @@ from stoa.access.credentials import is_access_token, keyed_hash, new_access_toke
 from stoa.access.discovery import Discovery
 from stoa.access.queries import INSERT_TOKEN, INTROSPECT, REVOKE_OWN_TOKEN, Client
 from stoa.access.rules import expanded, listed, ordered
-from stoa.db.errors import Unavailable
+from stoa.db.errors import Unavailable, cause
 from stoa.db.pool import Database
 from stoa.ids import new_id
 from stoa.rest.body import read_body
@@ -81,7 +82,8 @@ class TokenEndpoints:
             headers = {**SAFE, "X-Request-Id": request_id}
             try:
                 body = await handle(self, request, await _read_form(request), request_id)
-            except Unavailable:
+            except Unavailable as error:
+                structlog.get_logger().error("the database is unavailable", request_id=request_id, **cause(error))
                 return oauth_refused(TemporarilyUnavailable(), headers)
             except OAuthError as error:
                 return oauth_refused(error, headers)

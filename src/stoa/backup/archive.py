@@ -1,7 +1,5 @@
 """The file format of a backup: a zip archive with the database dump, the secret key and a manifest."""
 
-import hashlib
-import hmac
 import zipfile
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
@@ -31,11 +29,6 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     server: str
     key_fingerprint: str
     tables: dict[Annotated[str, msgspec.Meta(pattern=r"^\w+$")], int]
-
-
-def key_fingerprint(key: bytes) -> str:
-    """A fingerprint by which two keys are compared without revealing them."""
-    return hmac.new(key, b"stoa backup", hashlib.sha256).hexdigest()[:32]
 
 
 def key_file_content(settings: Settings) -> str | None:

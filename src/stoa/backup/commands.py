@@ -20,6 +20,7 @@ from stoa.backup.restoring import restore
 from stoa.backup.saving import save
 from stoa.db.embedded import DataFolderInUse, EmbeddedPostgres
 from stoa.db.pool import Database
+from stoa.db.service_facts import note_backup
 from stoa.settings import Settings, load
 
 T = TypeVar("T")
@@ -117,7 +118,9 @@ def _save(settings: Settings, file: Path | None, *, quiet: bool) -> Manifest:
     """Write the backup to a temporary file, and rename it once it is complete and synced to disk."""
     with _database(settings, exclusive=False) as url:
         if file is None:
-            return asyncio.run(save(url, settings, sys.stdout.buffer))
+            done = asyncio.run(save(url, settings, sys.stdout.buffer))
+            asyncio.run(_note(url))
+            return done
         partial = file.with_name(f".{file.name}.{os.getpid()}")
         try:
             new = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -131,7 +134,17 @@ def _save(settings: Settings, file: Path | None, *, quiet: bool) -> Manifest:
             partial.replace(file)
         finally:
             partial.unlink(missing_ok=True)
+        asyncio.run(_note(url))
         return done
+
+
+async def _note(url: str) -> None:
+    """Store the time of the backup, from which metrics and `stoa doctor` know its age."""
+    db = Database(url, size=1)
+    try:
+        await note_backup(db)
+    finally:
+        await db.close()
 
 
 @click.command("restore")

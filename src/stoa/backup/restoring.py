@@ -6,18 +6,19 @@ from asyncio.subprocess import Process
 from pathlib import Path
 from typing import IO
 
-from stoa.backup.archive import DUMP, KEY, BackupRefused, Manifest, key_fingerprint, opened
+from stoa.backup.archive import DUMP, KEY, BackupRefused, Manifest, opened
 from stoa.backup.programs import CHUNK, check_exit, start, start_offline
 from stoa.db import migrate
 from stoa.db.pool import connect
 from stoa.db.query import Query
+from stoa.db.service_facts import key_fingerprint
 from stoa.settings import Settings, secret_key
 
 _ALL_STORES = "a backup contains every store"
 OTHERS = Query(
     int,
     """SELECT count(*) FROM pg_stat_activity
-        WHERE datname = current_database() AND pid <> pg_backend_pid() AND application_name = 'stoa'""",
+        WHERE datname = current_database() AND pid <> pg_backend_pid() AND application_name LIKE 'stoa%'""",
     unbound=_ALL_STORES,
 )
 HAS_SCHEMA = Query(bool, "SELECT to_regclass('public.stores') IS NOT NULL", unbound=_ALL_STORES)

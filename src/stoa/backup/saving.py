@@ -14,11 +14,10 @@ from stoa.backup.archive import (
     BackupRefused,
     Manifest,
     key_file_content,
-    key_fingerprint,
     new_archive,
 )
 from stoa.backup.programs import CHUNK, check_exit, start
-from stoa.db import migrate
+from stoa.db import migrate, service_facts
 from stoa.db.migrate import Applied
 from stoa.db.pool import Connection, connect
 from stoa.db.query import Query
@@ -66,6 +65,7 @@ async def _manifest(db: Connection, settings: Settings) -> Manifest:
     version = await migrate.version(db)
     if not version:
         raise BackupRefused("there is nothing to back up: the database was never migrated")
+    await service_facts.check_key(db, secret_key(settings))
     tables: dict[str, int] = {}
     for name in await TABLES.all(db):
         [[tables[name]]] = await db.fetch(f'SELECT count(*) FROM "{name}"')
@@ -75,7 +75,7 @@ async def _manifest(db: Connection, settings: Settings) -> Manifest:
         schema=version,
         migrations={row.version: row.digest for row in await APPLIED.all(db)},
         server=await SERVER.one(db),
-        key_fingerprint=key_fingerprint(secret_key(settings)),
+        key_fingerprint=service_facts.key_fingerprint(secret_key(settings)),
         tables=tables,
     )
 

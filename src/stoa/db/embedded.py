@@ -68,6 +68,11 @@ class EmbeddedPostgres:
     def dsn(self) -> str:
         return f"postgresql://stoa@/stoa?host={self._socket_folder}&port={PORT}"
 
+    @property
+    def running(self) -> bool:
+        """Whether the server that this process started still runs."""
+        return self._server is not None and self._server.poll() is None
+
     def __enter__(self) -> Self:
         self.start()
         return self

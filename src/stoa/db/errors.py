@@ -18,6 +18,8 @@ OUT_OF_RANGE = "22003"
 _GONE_CLASSES = ("08", "57P")
 _GONE = frozenset({"25006", "53300"})
 _BUSY = frozenset({"57014", LOCK_TIMEOUT, "53100", "53200", "53400"})
+_TOO_MANY_CONNECTIONS = "53300"
+_NO_SQLSTATE = "none"  # the connection failed, or the client stopped waiting
 
 
 class Unavailable(Exception):
@@ -42,6 +44,28 @@ def is_lost(error: BaseException) -> bool:
 def is_busy(error: BaseException) -> bool:
     """Whether the server cancelled the statement for lack of time, memory or disk space."""
     return sqlstate(error) in _BUSY
+
+
+def is_crowded(error: BaseException) -> bool:
+    """Whether the server refused a connection because it, the database or the role has reached its limit."""
+    return _TOO_MANY_CONNECTIONS in (sqlstate(error), sqlstate(error.__cause__ or error))
+
+
+def error_class(error: BaseException) -> str | None:
+    """The class of the SQLSTATE, such as 23; None if the error does not come from the database."""
+    code = sqlstate(error)
+    return code[:2] or None if code else (_NO_SQLSTATE if is_lost(error) else None)
+
+
+def cause(error: BaseException) -> dict[str, str]:
+    """The type of an error, the type of its cause and the SQLSTATE, for log lines; never a message or a value."""
+    origin = error.__cause__
+    found = {"error": type(error).__name__}
+    if origin is not None:
+        found["cause"] = type(origin).__name__
+    if code := sqlstate(error) or (sqlstate(origin) if origin is not None else ""):
+        found["sqlstate"] = code
+    return found
 
 
 def violates(error: BaseException, constraint: str) -> bool:

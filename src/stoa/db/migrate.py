@@ -155,6 +155,11 @@ async def _changed_functions(db: Executor) -> list[Function]:
     return [function for function in functions() if applied.get(function.name) != function.digest]
 
 
+async def outdated_functions(db: Executor) -> int:
+    """The number of stored functions that differ from those of this release."""
+    return len(await _changed_functions(db))
+
+
 async def _replace_functions(db: Connection, changed: list[Function]) -> None:
     """Drop every overload of a changed or removed function, then create the current definitions.
 

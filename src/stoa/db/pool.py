@@ -1,16 +1,21 @@
 """A connection pool: a connection is lent for one read or one transaction, and closed when it breaks."""
 
 import asyncio
-from collections import deque
+import time
+from collections import Counter, deque
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Protocol, cast
 
 import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 
-from stoa.db.errors import Unavailable, is_busy, is_lost
+from stoa.db.errors import PostgresError, Unavailable, error_class, is_busy, is_crowded, is_lost, sqlstate
+from stoa.db.query import Executor
 
+APPLICATION_NAME = "stoa"
 ACQUIRE_TIMEOUT_S = 2.0
+GROW_AGAIN_S = 5.0  # how long a pool stays smaller after the server refused it a further connection
+_FAILED_TRANSACTION = "25P02"
 MOST_WAITING = 4  # per connection, before the pool is saturated
 CONNECT_TIMEOUT_S = 2
 
@@ -35,6 +40,7 @@ async def connect(
     statement_timeout_ms: int = 5_000,
     lock_timeout_ms: int = 2_000,
     timeout_s: int = CONNECT_TIMEOUT_S,
+    name: str = APPLICATION_NAME,
 ) -> Connection:
     """Open one connection, with time limits for its statements and locks."""
     opening = asyncpg.connect(  # pyright: ignore[reportUnknownMemberType,reportUnknownVariableType]
@@ -46,7 +52,7 @@ async def connect(
         max_cached_statement_lifetime=0,
         max_cacheable_statement_size=0,
         server_settings={
-            "application_name": "stoa",
+            "application_name": name,
             "timezone": "UTC",
             "jit": "off",
             "statement_timeout": str(statement_timeout_ms),
@@ -67,24 +73,83 @@ async def _commit(connection: Connection) -> None:
         raise RuntimeError("the transaction was rolled back, because an error inside it was swallowed")
 
 
+class OutsideTransaction:
+    """Runs single statements on a second connection; if the server has none left, inside the transaction instead."""
+
+    __slots__ = ("_inside", "_outside")
+
+    def __init__(self, outside: Executor, inside: Executor) -> None:
+        self._outside = outside
+        self._inside = inside
+
+    async def fetch(self, sql: str, *args: Any) -> Sequence[Sequence[Any]]:
+        try:
+            return await self._outside.fetch(sql, *args)
+        except Unavailable as error:
+            if not is_crowded(error):
+                raise
+            crowded = error
+        try:
+            return await self._inside.fetch(sql, *args)
+        except PostgresError as error:
+            if sqlstate(error) == _FAILED_TRANSACTION:
+                raise crowded from error
+            raise
+
+    async def execute(self, sql: str, *args: Any) -> str:
+        try:
+            return await self._outside.execute(sql, *args)
+        except Unavailable as error:
+            if not is_crowded(error):
+                raise
+        return await self._inside.execute(sql, *args)
+
+
 class Database:
     """A pool without reset queries: a borrower leaves no session state behind, or the connection is closed."""
 
-    def __init__(self, url: str, *, size: int = 10, statement_timeout_ms: int = 5_000) -> None:
+    def __init__(
+        self, url: str, *, size: int = 10, statement_timeout_ms: int = 5_000, name: str = APPLICATION_NAME
+    ) -> None:
         self._url = url
         self._size = size
+        self._name = name  # as pg_stat_activity shows it
+        self._full_until = 0.0
         self._statement_timeout_ms = statement_timeout_ms
         self._idle: deque[Connection] = deque()
         self._waiters: deque[asyncio.Future[None]] = deque()
         self._open = 0
         self._closed = False
         self._autocommit: Database | None = None
+        # Counted for metrics, which are updated elsewhere, so that no statement waits for them.
+        self.waits = 0
+        self.wait_s = 0.0
+        self.timeouts = 0
+        self.errors: Counter[str] = Counter()  # by class of SQLSTATE
+
+    @property
+    def size(self) -> int:
+        return self._size
+
+    @property
+    def idle(self) -> int:
+        return len(self._idle)
+
+    @property
+    def in_use(self) -> int:
+        return self._open - len(self._idle)
+
+    @property
+    def waiting(self) -> int:
+        return len(self._waiters)
 
     @property
     def autocommit(self) -> "Database":
         """One extra connection for single statements, which a task may use while it holds a transaction."""
         if self._autocommit is None:
-            self._autocommit = Database(self._url, size=1, statement_timeout_ms=self._statement_timeout_ms)
+            self._autocommit = Database(
+                self._url, size=1, statement_timeout_ms=self._statement_timeout_ms, name=self._name
+            )
         return self._autocommit
 
     @property
@@ -100,19 +165,29 @@ class Database:
             if not connection.is_closed():
                 return connection
             self._open -= 1
-        if self._open < self._size:
-            return await self._connect()
+        if self._open < self._size and (not self._open or time.monotonic() >= self._full_until):
+            try:
+                return await self._connect()
+            except Unavailable as error:
+                if not self._open or not is_crowded(error):
+                    raise
+                self._full_until = time.monotonic() + GROW_AGAIN_S  # until then, the open connections must do
         waiter = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
+        self.waits += 1
+        started = time.monotonic()
         try:
             async with asyncio.timeout(ACQUIRE_TIMEOUT_S):
                 await waiter
+            self.wait_s += time.monotonic() - started
         except BaseException as error:
+            self.wait_s += time.monotonic() - started
             if waiter.done() and not waiter.cancelled():
                 self._wake()  # woken and cancelled at the same time: wake the next waiter instead
             elif waiter in self._waiters:
                 self._waiters.remove(waiter)
             if isinstance(error, TimeoutError):
+                self.timeouts += 1
                 raise Unavailable("no database connection became free in time") from error
             raise
         return await self._acquire()
@@ -120,11 +195,16 @@ class Database:
     async def _connect(self) -> Connection:
         self._open += 1
         try:
-            return await connect(self._url, statement_timeout_ms=self._statement_timeout_ms)
-        except BaseException:
+            return await connect(self._url, statement_timeout_ms=self._statement_timeout_ms, name=self._name)
+        except BaseException as error:
             self._open -= 1
             self._wake()
+            self._count(error.__cause__ or error)
             raise
+
+    def _count(self, error: BaseException) -> None:
+        if (kind := error_class(error)) is not None:
+            self.errors[kind] += 1
 
     def _release(self, connection: Connection, *, broken: bool = False) -> None:
         if broken or self._closed or connection.is_closed():
@@ -144,6 +224,7 @@ class Database:
     def _failed(self, connection: Connection, error: BaseException) -> Unavailable | None:
         """Release a connection after an error. Returns Unavailable if the caller may retry."""
         lost = is_lost(error)
+        self._count(error)
         # After a cancellation the statement may still be running, so the connection is closed.
         self._release(connection, broken=lost or not isinstance(error, Exception))
         if lost:
@@ -186,6 +267,7 @@ class Database:
         try:
             yield connection
         except BaseException as error:
+            self._count(error)
             # The session may still hold locks; closing the connection releases them.
             self._release(connection, broken=True)
             if is_lost(error):

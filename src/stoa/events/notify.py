@@ -18,7 +18,7 @@ class Notifier:
     """Notifies on its own connection after the commit, because NOTIFY in a transaction serializes all commits."""
 
     def __init__(self, url: str) -> None:
-        self._database = Database(url, size=1)
+        self.database = Database(url, size=1)
         self._stores: set[int] = set()
         self._task: asyncio.Task[None] | None = None
 
@@ -31,14 +31,14 @@ class Notifier:
     async def close(self) -> None:
         if self._task is not None:
             await self._task
-        await self._database.close()
+        await self.database.close()
 
     async def _send(self) -> None:
         try:
             while self._stores:
                 stores = list(islice(self._stores, _MOST_STORES))
                 self._stores.difference_update(stores)
-                await NOTIFY.one(self._database, ",".join(map(str, stores)))
+                await NOTIFY.one(self.database, ",".join(map(str, stores)))
                 await asyncio.sleep(PAUSE_S)
         except (PostgresError, Unavailable):
             self._stores.clear()  # workers also poll

@@ -16,7 +16,7 @@ from stoa.access.contract import AccessRefused, TooManyAttempts
 from stoa.accounts.ownership import owned_app, owned_store
 from stoa.accounts.passwords import PasswordQueueFull
 from stoa.accounts.sessions import find_session
-from stoa.db.errors import RETRYABLE, Unavailable, sqlstate
+from stoa.db.errors import RETRYABLE, Unavailable, cause, sqlstate
 from stoa.db.pool import Database
 from stoa.ids import new_id
 from stoa.portal.assets import PATH as ASSETS
@@ -107,7 +107,8 @@ class PageHandler:
                 result = await self._handle(visit, target)
             except PageError as error:
                 result = _error_view(error)
-            except Unavailable:
+            except Unavailable as error:
+                structlog.get_logger().error("the database is unavailable", request_id=visit.request_id, **cause(error))
                 message = "The service cannot reach its database. Try again in a moment."
                 result = _error_view(PageError(503, "Temporarily unavailable", message, retry_in_s=1))
             except Exception as error:  # noqa: BLE001 - every failure gets an error page

@@ -7,18 +7,17 @@ import msgspec
 from stoa.db import migrate
 from stoa.db.query import Executor
 from stoa.maintenance import EVERY_S
+from stoa.measuring import IMPORT_QUEUE, LATE_S, ImportQueue
 from stoa.portal.pages import Audience, Pages, View
 from stoa.portal.queries import (
     DATABASE,
     FAILING_RECEIVERS,
-    IMPORT_QUEUE,
     MIGRATIONS,
     OVERDUE_CHORES,
     PARTITIONS,
     AppliedMigration,
     DatabaseStatus,
     FailingReceiver,
-    ImportQueue,
     OverdueTask,
     Partitions,
 )
@@ -82,6 +81,10 @@ def problems(report: HealthReport) -> list[Problem]:
         found.append(Problem("There is no partition for tomorrow. Check that a worker is running.", "bad"))
     if report.database.connections > _MAX_CONNECTION_SHARE * report.database.max_connections:
         found.append(Problem("More than 80% of the database connections are in use."))
+    if not report.backlog.workers:
+        found.append(Problem("No delivery worker is running. Start one with `stoa worker`.", "bad"))
+    elif report.backlog.oldest_unrouted_seconds > LATE_S:
+        found.append(Problem("Events have been waiting for a delivery worker for more than a minute.", "bad"))
     if report.backlog.oldest_seconds > _MAX_QUEUE_AGE.total_seconds():
         found.append(Problem("A webhook delivery has been waiting for more than a minute."))
     if report.backlog.open_breakers:

@@ -163,22 +163,6 @@ MIGRATIONS = Query(
 )
 
 
-class ImportQueue(msgspec.Struct):
-    running: int
-    waiting: int
-    oldest: datetime | None
-
-
-IMPORT_QUEUE = Query(
-    ImportQueue,
-    """SELECT count(*) FILTER (WHERE lease_owner <> '' AND lease_until > now()) AS running,
-              count(*) FILTER (WHERE lease_owner = '' OR lease_until <= now()) AS waiting,
-              min(created_at) FILTER (WHERE lease_owner = '' OR lease_until <= now()) AS oldest
-         FROM import_queue""",
-    unbound=_SERVICE,
-)
-
-
 class Partitions(msgspec.Struct):
     """The daily partitions of a table; `ahead` if the partition for tomorrow exists."""
 

@@ -99,6 +99,11 @@ class Dispatcher:
         self._in_flight: dict[tuple[int, int], int] = {}
         self._busy = 0
 
+    @property
+    def in_flight(self) -> int:
+        """The number of requests that are not answered yet."""
+        return self._busy
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send, *, sub_path: str, handle: str = "") -> None:
         """Answer one request. `sub_path` is the path after the prefix; `handle` is the store if the path names it."""
         started = time.perf_counter()

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import structlog
 
-from stoa.db.errors import RETRYABLE, Unavailable, is_lost, sqlstate
+from stoa.db.errors import RETRYABLE, Unavailable, cause, is_lost, sqlstate
 from stoa.db.pool import Connection, Database
 from stoa.rest import idempotency
 from stoa.rest.coalescing import Coalescer
@@ -115,7 +115,7 @@ class GroupCommit:
     ) -> dict[int, Outcome]:
         """Run each call of a failed group on its own, so that no call fails because of another."""
         structlog.get_logger().warning(
-            "group split", operation=endpoint.name, store_id=store_id, calls=len(calls), error=type(error).__name__
+            "group split", operation=endpoint.name, store_id=store_id, calls=len(calls), **cause(error)
         )
         alone = [self._run(endpoint, store_id, {index: call}) for index, call in calls.items()]
         return {index: outcome for outcomes in await asyncio.gather(*alone) for index, outcome in outcomes.items()}

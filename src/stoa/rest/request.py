@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import msgspec
 
 from stoa import money
+from stoa.db.pool import OutsideTransaction
 from stoa.db.query import Executor
 from stoa.ids import new_id
 from stoa.rest.limits import Allowance
@@ -155,13 +156,13 @@ class Subject(msgspec.Struct, frozen=True):
 class Call:
     """One request as its handler sees it."""
 
-    __slots__ = ("accepted", "autocommit", "base", "by", "db", "echoed", "expected", "fields", "headers",
+    __slots__ = ("_autocommit", "accepted", "base", "by", "db", "echoed", "expected", "fields", "headers",
                  "include", "parameters", "patch", "refused_items", "request_id", "settings", "store", "subject",
                  "waited_s")  # fmt: skip
 
     def __init__(self, db: Executor, store: Store, by: Caller | NamedOperator, request_id: str, base: str) -> None:
         self.db = db
-        self.autocommit = db  # runs single statements outside the transaction; never waits for `db`
+        self._autocommit = db
         self.settings = _SETTINGS
         self.store = store
         self.by = by
@@ -179,6 +180,15 @@ class Call:
         self.fields: frozenset[str] | None = None
         self.subject: Subject | None = None  # whose personal data the response contains, so that erasure finds it
         self.waited_s = 0.0  # time spent waiting at the caller's request
+
+    @property
+    def autocommit(self) -> Executor:
+        """Runs single statements outside the transaction, or inside it if the server grants no second connection."""
+        return self.db if self._autocommit is self.db else OutsideTransaction(self._autocommit, self.db)
+
+    @autocommit.setter
+    def autocommit(self, db: Executor) -> None:
+        self._autocommit = db
 
     @property
     def store_id(self) -> int:

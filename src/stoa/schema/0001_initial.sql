@@ -164,6 +164,16 @@ CREATE TABLE service_audit_entries (
 );
 COMMENT ON TABLE service_audit_entries IS 'global';
 
+-- What is known of the service as a whole: the fingerprint of its key, the last backup, and a row that readiness checks write.
+CREATE TABLE service_facts (
+    name     text        NOT NULL,
+    value    text        NOT NULL DEFAULT '',
+    noted_at timestamptz NOT NULL DEFAULT now(),
+    CONSTRAINT service_facts_pkey PRIMARY KEY (name)
+);
+COMMENT ON TABLE service_facts IS 'local';
+INSERT INTO service_facts (name) VALUES ('writable');
+
 -- === Accounts: people, their sessions, and what they own ==============================================================
 
 CREATE SEQUENCE account_ids;

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import structlog
 
-from stoa.db.errors import RETRYABLE, PostgresError, Unavailable, sqlstate
+from stoa.db.errors import RETRYABLE, PostgresError, Unavailable, cause, sqlstate
 from stoa.db.pool import Database
 from stoa.rest.dispatch import Observed
 from stoa.usage.queries import ADD_DAYS, ADD_FAILURES, MAX_FAILURES, TRIM_FAILURES
@@ -134,7 +134,7 @@ class Recorder:
                 # Cancellation must not interrupt a flush, or it would be unknown whether it committed.
                 await asyncio.shield(asyncio.ensure_future(self.flush(database)))
             except (PostgresError, Unavailable) as error:
-                structlog.get_logger().warning("usage", error=type(error).__name__)
+                structlog.get_logger().warning("writing usage counts failed", **cause(error))
 
     async def finish(self, database: Database) -> None:
         """Flush one last time before the worker stops."""

@@ -6,15 +6,10 @@ import re
 from pathlib import Path
 
 import httpx
-import msgspec
-from prometheus_client import Counter, Gauge, Histogram
 
-from stoa import telemetry
 from tests.support.receivers import Receiver
 from tests.support.service import Service, free_port, new_database
 from tests.webhooks.workers import until
-
-OPERATIONS = Path(__file__).parents[3] / "docs/operations"
 
 
 async def test_a_service_delivers_events_and_counts_the_attempts(tmp_path: Path) -> None:
@@ -47,19 +42,3 @@ def test_a_service_on_a_public_address_does_not_start_with_an_allow_list(tmp_pat
     assert done.returncode != 0
     assert "STOA_WEBHOOK_ALLOW" in done.stderr
     assert not (tmp_path / "postgres").exists()
-
-
-def test_the_dashboard_and_the_alerts_query_only_existing_metrics() -> None:
-    known = {
-        sample
-        for metric in vars(telemetry).values()
-        if isinstance(metric, Counter | Gauge | Histogram)
-        for family in metric.describe()
-        for sample in (family.name, f"{family.name}_total", f"{family.name}_bucket")
-    }
-    board = msgspec.json.decode((OPERATIONS / "dashboard.json").read_bytes())
-    queries = " ".join(target["expr"] for panel in board["panels"] for target in panel["targets"])
-    queries += (OPERATIONS / "alerts.yml").read_text()
-    named = set(re.findall(r"stoa_\w+", queries))
-    assert named
-    assert named <= known

@@ -6,6 +6,7 @@ import msgspec
 import structlog
 
 from stoa.access import audit
+from stoa.db.errors import cause
 from stoa.db.pool import Database
 from stoa.db.query import Query
 from stoa.events.outbox import Actor, Event, emit
@@ -45,9 +46,7 @@ async def report_failing(
     try:
         await _report(database, store_id, webhook_id, change, failing_since)
     except DATABASE_ERRORS as error:
-        structlog.get_logger().warning(
-            "reporting a failing webhook failed", store_id=store_id, error=type(error).__name__
-        )
+        structlog.get_logger().warning("reporting a failing webhook failed", store_id=store_id, **cause(error))
 
 
 async def _report(

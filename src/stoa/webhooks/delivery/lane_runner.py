@@ -51,11 +51,12 @@ class SharedState(msgspec.Struct):
     full: bool = False  # all lane slots are taken
     settling_fails: bool = False  # an outcome that cannot be stored would be sent again: send nothing until it can be
     renewed_at: float = msgspec.field(default_factory=time.monotonic)
-    clock_offset: float = 0.0  # of the database's clock
+    # The database's time minus the monotonic time of this machine, whose wall clock may jump.
+    clock_offset: float = msgspec.field(default_factory=lambda: time.time() - time.monotonic())
 
     def now(self) -> datetime:
         """The database's time, which decides what is due."""
-        return datetime.fromtimestamp(time.time() + self.clock_offset, UTC)
+        return datetime.fromtimestamp(time.monotonic() + self.clock_offset, UTC)
 
     def may_send(self) -> bool:
         blocked = self.stopping or self.settling_fails

@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 import structlog
 
 from stoa.access.sealing import Sealer
-from stoa.db.errors import RETRYABLE, PostgresError, sqlstate
+from stoa.db.errors import RETRYABLE, PostgresError, cause, sqlstate
 from stoa.db.pool import Database
 from stoa.db.query import json_rows
 from stoa.webhooks.delivery import queries
@@ -158,7 +158,7 @@ class LaneScheduler:
                 if self._due_buckets and await self._lease():
                     continue
             except Exception as error:  # noqa: BLE001 - without this loop nothing is delivered
-                structlog.get_logger().warning("leasing lanes failed", error=type(error).__name__)
+                structlog.get_logger().warning("leasing lanes failed", **cause(error))
                 await asyncio.sleep(_RETRY_S)
             try:
                 async with asyncio.timeout(max(0.001, polled_at + self._config.poll - time.monotonic())):
@@ -197,7 +197,7 @@ class LaneScheduler:
             try:
                 await self._renew()
             except Exception as error:  # noqa: BLE001 - without heartbeats every lease is lost
-                structlog.get_logger().warning("renewing leases failed", error=type(error).__name__)
+                structlog.get_logger().warning("renewing leases failed", **cause(error))
 
     async def _renew(self) -> None:
         started, runners = time.monotonic(), list(self._runners.values())
@@ -213,9 +213,9 @@ class LaneScheduler:
 
     async def _synchronize_clock(self) -> None:
         with contextlib.suppress(*DATABASE_ERRORS):
-            before = time.time()
+            before = time.monotonic()
             moment = await queries.NOW.one(self._database)
-            self.shared.clock_offset = moment.timestamp() - (before + time.time()) / 2
+            self.shared.clock_offset = moment.timestamp() - (before + time.monotonic()) / 2
 
     # --- settling -----------------------------------------------------------------------------------------------
 
@@ -236,7 +236,7 @@ class LaneScheduler:
             try:
                 await self._settle(batch)
             except Exception as error:  # noqa: BLE001 - without this loop every delivery is repeated
-                structlog.get_logger().warning("settling deliveries failed", error=type(error).__name__)
+                structlog.get_logger().warning("settling deliveries failed", **cause(error))
                 await asyncio.sleep(_RETRY_S)
 
     def _take_batch(self) -> dict[LaneRunner, LaneReport]:
@@ -265,7 +265,7 @@ class LaneScheduler:
         except DATABASE_ERRORS as error:
             if isinstance(error, PostgresError) and sqlstate(error) not in RETRYABLE:
                 if len(batch) == 1:
-                    structlog.get_logger().error("settling a lane failed", error=type(error).__name__)
+                    structlog.get_logger().error("settling a lane failed", **cause(error))
                     for runner in batch:
                         runner.abandoned = True
                         self._drop(runner)

@@ -8,7 +8,7 @@ _ALL_STORES = "maintenance covers all stores"
 _HOT_TABLES = ("lanes", "pending_deliveries", "events_unrouted")
 _MAX_DEAD_ROWS = 5_000
 
-WAKE_STALLED = Query(int, "SELECT wake_stalled_lanes()", unbound=_ALL_STORES)
+WAKE_STALLED = Query(int, "SELECT wake_stalled_lanes(make_interval(secs => $1))", unbound=_ALL_STORES)
 DELETE_EXPIRED = Query(int, "SELECT delete_expired_deliveries($1, 20000)", unbound=_ALL_STORES)
 DELETE_ENDED = Query(int, "SELECT delete_ended_subscriptions()", unbound=_ALL_STORES)
 CREATE_PARTITIONS = Query(
@@ -48,7 +48,7 @@ async def maintain(database: Database, config: DeliveryConfig) -> None:
         if not await TRY_LOCK.one(db):
             return
         await CREATE_PARTITIONS.one(db)
-        await WAKE_STALLED.one(db)
+        await WAKE_STALLED.one(db, config.lease)
         await DELETE_EXPIRED.one(db, config.retention_days)
         await DELETE_ENDED.one(db)
         await DELETE_OLD_HOURS.run(db, config.retention_days)

@@ -12,6 +12,8 @@ from stoa.webhooks.delivery.retry_policy import ReceiverHealth
 from stoa.webhooks.http.message import AddressedEvent, Event
 
 BUCKETS = 64
+APPLICATION_NAME = "stoa deliveries"
+LISTENER_NAME = "stoa deliveries, listening"
 DATABASE_ERRORS = (PostgresError, Unavailable, OSError)
 _ALL_STORES = "workers deliver for all stores"
 
@@ -277,26 +279,40 @@ NOW = Query(datetime, "SELECT clock_timestamp()", unbound="the time has no store
 
 
 class Backlog(msgspec.Struct):
+    """The queue of deliveries; `late_seconds` is how long the most overdue lane has waited for a worker."""
+
     pending: int
     unrouted: int
     open_breakers: int
     oldest_seconds: float
+    oldest_unrouted_seconds: float
+    late_seconds: float
+    workers: int
 
 
 # Deliveries that should be sent now. Those of subscriptions that are paused, disabled or without a URL do not count.
+# A worker is counted by the connection on which it listens for events. An age is negative after the clock stepped back.
 BACKLOG = Query(
     Backlog,
-    """SELECT coalesce(sum(l.waiting), 0)::bigint AS pending,
-              (SELECT count(*) FROM (SELECT 1 FROM events WHERE routed_on = 'infinity' LIMIT 100000) e) AS unrouted,
+    f"""SELECT coalesce(sum(l.waiting), 0)::bigint AS pending, e.unrouted,
               count(*) FILTER (WHERE l.breaker = 'open') AS open_breakers,
-              coalesce(extract(epoch FROM clock_timestamp() - min(p.created_at)), 0)::float8 AS oldest_seconds
-         FROM lanes l
+              greatest(0, extract(epoch FROM clock_timestamp() - min(p.created_at)))::float8 AS oldest_seconds,
+              e.oldest_unrouted_seconds,
+              greatest(0, extract(epoch FROM clock_timestamp() - min(l.due_at)))::float8 AS late_seconds,
+              (SELECT count(*) FROM pg_stat_activity a
+                WHERE a.datname = current_database() AND a.application_name = '{LISTENER_NAME}') AS workers
+         FROM (SELECT count(*) AS unrouted,
+                      greatest(0, extract(epoch FROM clock_timestamp() - min(u.created_at)))::float8
+                          AS oldest_unrouted_seconds
+                 FROM (SELECT created_at FROM events WHERE routed_on = 'infinity' LIMIT 100000) u) e
+         LEFT JOIN (lanes l
          JOIN webhooks w ON w.store_id = l.store_id AND w.id = l.webhook_id
           AND w.status = 'active' AND w.url IS NOT NULL AND w.ended_at IS NULL
          LEFT JOIN LATERAL (
               SELECT q.created_at FROM pending_deliveries q
                WHERE q.store_id = l.store_id AND q.webhook_id = l.webhook_id ORDER BY q.sequence LIMIT 1) p
-              ON l.waiting > 0
-        WHERE l.waiting > 0 OR l.breaker = 'open'""",
+              ON l.waiting > 0)
+              ON l.waiting > 0 OR l.breaker = 'open'
+        GROUP BY e.unrouted, e.oldest_unrouted_seconds""",
     unbound=_ALL_STORES,
 )

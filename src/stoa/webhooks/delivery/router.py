@@ -11,7 +11,7 @@ import msgspec
 import structlog
 
 from stoa.access.contract import AppUninstalled
-from stoa.db.errors import sqlstate
+from stoa.db.errors import cause, sqlstate
 from stoa.db.pool import Database
 from stoa.db.query import Executor, json_rows
 from stoa.webhooks.delivery import maintenance, queries
@@ -82,7 +82,7 @@ class Router:
                 if self._buckets:
                     await self._route()
             except Exception as error:  # noqa: BLE001 - routing must go on, whatever one event causes
-                structlog.get_logger().error("routing failed", error=type(error).__name__)
+                structlog.get_logger().error("routing failed", **cause(error))
                 if sqlstate(error) == _NO_PARTITION:
                     with contextlib.suppress(*DATABASE_ERRORS):
                         await maintenance.create_partitions(self._database)

@@ -10,12 +10,13 @@ import structlog
 
 from stoa.access.addresses import base_url
 from stoa.access.sealing import Sealer
+from stoa.db.errors import cause
 from stoa.db.pool import Database, connect
 from stoa.events.notify import CHANNEL
 from stoa.settings import Settings, secret_key, service_url
 from stoa.webhooks.delivery import maintenance
 from stoa.webhooks.delivery.lane_scheduler import LaneScheduler
-from stoa.webhooks.delivery.queries import BACKLOG, DATABASE_ERRORS, Backlog
+from stoa.webhooks.delivery.queries import APPLICATION_NAME, DATABASE_ERRORS, LISTENER_NAME
 from stoa.webhooks.delivery.redelivery import requeue_next_slice
 from stoa.webhooks.delivery.retry_policy import DeliveryConfig, SentAttempt
 from stoa.webhooks.delivery.router import Router
@@ -23,16 +24,17 @@ from stoa.webhooks.http.address_guard import Allowed
 from stoa.webhooks.http.client import Sender
 
 _RETRY_S = 0.5
-_BACKLOG_S = 5.0
 _STATEMENT_MS = 30_000
+_DURABLE, _LOCKING, _RELAXED, _LISTENING = 3, 1, 8, 1
+CONNECTIONS = _DURABLE + _LOCKING + _RELAXED + _LISTENING
 
 
 def _ignore_attempt(_: SentAttempt) -> None:
     return None
 
 
-def _ignore_backlog(_: Backlog) -> None:
-    return None
+def _pool(url: str, size: int) -> Database:
+    return Database(url, size=size, statement_timeout_ms=_STATEMENT_MS, name=APPLICATION_NAME)
 
 
 def _set(event: asyncio.Event, _: Any) -> None:
@@ -40,7 +42,7 @@ def _set(event: asyncio.Event, _: Any) -> None:
 
 
 class DeliveryWorker:
-    """Delivers webhooks; `observe` is called for each attempt, `measure` with the backlog every few seconds."""
+    """Delivers webhooks; `observe` is called for each attempt."""
 
     def __init__(
         self,
@@ -49,19 +51,18 @@ class DeliveryWorker:
         config: DeliveryConfig | None = None,
         *,
         observe: Callable[[SentAttempt], None] = _ignore_attempt,
-        measure: Callable[[Backlog], None] = _ignore_backlog,
     ) -> None:
         self._config = config or DeliveryConfig()
         self._url = url
-        self._measure = measure
         # Planning these few statements for each call took longer than running them.
         planned = f"{url}{'&' if '?' in url else '?'}plan_cache_mode=force_generic_plan"
-        self._durable = Database(planned, size=3, statement_timeout_ms=_STATEMENT_MS)
+        self._durable = _pool(planned, _DURABLE)
         # Holds the locks of buckets. The database ends the session of a stalled worker, and others take over.
         idle_limit = f"{planned}&idle_session_timeout={self._config.takeover_after * 1000:.0f}"
-        self._locking = Database(idle_limit, size=1, statement_timeout_ms=_STATEMENT_MS)
+        self._locking = _pool(idle_limit, _LOCKING)
         # An outcome that a crash of the database undoes is only sent again; routing must be durable.
-        self._relaxed = Database(f"{planned}&synchronous_commit=off", size=8, statement_timeout_ms=_STATEMENT_MS)
+        self._relaxed = _pool(f"{planned}&synchronous_commit=off", _RELAXED)
+        self.pools = {"durable": self._durable, "locking": self._locking, "relaxed": self._relaxed}
         self._sender = Sender(
             Allowed.parse(settings.webhook_allow),
             request_timeout_s=self._config.request_timeout,
@@ -81,7 +82,6 @@ class DeliveryWorker:
             self._every(self._config.heartbeat, self._router.keep_session),
             self._every(4 * self._config.poll, self._redeliver),
             self._every(self._config.maintenance_every, lambda: maintenance.maintain(self._durable, self._config)),
-            self._every(_BACKLOG_S, self._measure_backlog),
         )
         tasks = [asyncio.create_task(loop) for loop in loops]
         try:
@@ -91,7 +91,7 @@ class DeliveryWorker:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             self._sender.close()
-            for database in (self._locking, self._durable, self._relaxed):
+            for database in self.pools.values():
                 await database.close()
 
     async def _create_partitions(self, stop: asyncio.Event) -> None:
@@ -100,7 +100,7 @@ class DeliveryWorker:
             try:
                 await maintenance.create_partitions(self._durable)
             except DATABASE_ERRORS as error:
-                structlog.get_logger().warning("starting deliveries failed", error=type(error).__name__)
+                structlog.get_logger().warning("starting deliveries failed", **cause(error))
                 await asyncio.sleep(_RETRY_S)
             else:
                 return
@@ -109,7 +109,7 @@ class DeliveryWorker:
         """Receive notifications of committed events. While the connection is down, the router only polls."""
         while True:
             with contextlib.suppress(*DATABASE_ERRORS):
-                connection = cast("Any", await connect(self._url, statement_timeout_ms=0))
+                connection = cast("Any", await connect(self._url, statement_timeout_ms=0, name=LISTENER_NAME))
                 closed = asyncio.Event()
                 connection.add_termination_listener(partial(_set, closed))
                 try:
@@ -123,13 +123,10 @@ class DeliveryWorker:
         while (bucket := await requeue_next_slice(self._durable)) is not None:
             self.scheduler.wake([bucket])
 
-    async def _measure_backlog(self) -> None:
-        self._measure(await BACKLOG.one(self._durable))
-
     async def _every(self, seconds: float, task: Callable[[], Awaitable[Any]]) -> None:
         while True:
             try:
                 await task()
             except Exception as error:  # noqa: BLE001 - the next run may succeed
-                structlog.get_logger().warning("delivery task failed", error=type(error).__name__)
+                structlog.get_logger().warning("delivery task failed", **cause(error))
             await asyncio.sleep(seconds)

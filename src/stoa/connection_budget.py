@@ -1,0 +1,90 @@
+"""The connection budget: how many database connections the processes of a service open, and how many the server allows."""
+
+import msgspec
+
+from stoa.db.query import Executor, Query
+from stoa.settings import Settings, WrongSetting
+from stoa.webhooks.delivery.worker import CONNECTIONS as DELIVERIES
+
+BESIDE_THE_POOL = 2  # of each web worker: one for single statements outside a transaction, one for notifications
+CONCURRENT_IMPORTS = 4  # so that a small import does not wait for a large one
+IMPORTS = CONCURRENT_IMPORTS + 2  # one each to claim jobs and for single statements outside a transaction
+COMMANDS = 3  # of `stoa` commands and migrations, which come and go
+
+
+class Limits(msgspec.Struct):
+    """What the server allows, and what others use already. A limit of -1 is none."""
+
+    max_connections: int
+    reserved: int  # for superusers
+    role: int
+    database: int
+    used: int  # connections of all clients, ours included
+
+    @property
+    def available(self) -> int:
+        limits = [self.max_connections - self.reserved, *(each for each in (self.role, self.database) if each >= 0)]
+        return min(limits)
+
+    @property
+    def source(self) -> str:
+        """Where the lowest limit comes from."""
+        if self.available == self.role:
+            return f"the role's CONNECTION LIMIT is {self.role}"
+        if self.available == self.database:
+            return f"the database's CONNECTION LIMIT is {self.database}"
+        return f"max_connections is {self.max_connections}, of which {self.reserved} are reserved"
+
+
+LIMITS = Query(
+    Limits,
+    """SELECT current_setting('max_connections')::integer AS max_connections,
+              current_setting('superuser_reserved_connections')::integer
+                  + coalesce(nullif(current_setting('reserved_connections', true), ''), '0')::integer AS reserved,
+              (SELECT CASE WHEN rolsuper THEN -1 ELSE rolconnlimit END FROM pg_roles WHERE rolname = current_user) AS role,
+              (SELECT datconnlimit FROM pg_database WHERE datname = current_database()) AS database,
+              (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend') AS used""",
+    unbound="the server's limits belong to no store",
+)
+
+
+class Budget(msgspec.Struct):
+    """The most connections that a service opens, by purpose."""
+
+    parts: list[tuple[str, int]]
+
+    @property
+    def total(self) -> int:
+        return sum(count for _, count in self.parts)
+
+    def __str__(self) -> str:
+        return " + ".join(f"{count} ({purpose})" for purpose, count in self.parts) + f" = {self.total}"
+
+
+def service_budget(settings: Settings, *, background: bool = True) -> Budget:
+    each = settings.database_pool + BESIDE_THE_POOL
+    parts = [
+        (f"{settings.workers} web workers with a pool of {settings.database_pool} and {BESIDE_THE_POOL} others each",
+         settings.workers * each),
+        ("one more web worker during a reload", each),
+    ]  # fmt: skip
+    return Budget([*parts, *(worker_budget().parts if background else []), ("commands", COMMANDS)])
+
+
+def worker_budget(*, deliveries: bool = True, imports: bool = True) -> Budget:
+    parts = [("deliveries", DELIVERIES)] if deliveries else []
+    return Budget([*parts, *([("imports", IMPORTS)] if imports else [])])
+
+
+async def check_budget(db: Executor, budget: Budget) -> str | None:
+    """Refuse a budget that exceeds the limit by itself; returns a warning if it does with the connections of others."""
+    limits = await LIMITS.one(db)
+    arithmetic = f"this service opens up to {budget}"
+    if budget.total > limits.available:
+        raise WrongSetting(
+            f"STOA_DATABASE_POOL and STOA_WORKERS need more connections than the database allows: {arithmetic}, but only "
+            f"{limits.available} are allowed ({limits.source}). Lower the settings, or raise the limit"
+        )
+    if budget.total + limits.used > limits.available:
+        return f"{arithmetic}, and {limits.used} are in use already, but only {limits.available} are allowed ({limits.source})"
+    return None

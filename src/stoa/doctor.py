@@ -1,0 +1,329 @@
+"""`stoa doctor`: examines a service from outside and says what to do about each problem."""
+
+import asyncio
+import shutil
+import ssl
+import time
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Literal
+from urllib.parse import urlsplit
+
+import msgspec
+
+from stoa import measuring
+from stoa.connection_budget import LIMITS, service_budget
+from stoa.db import migrate, service_facts
+from stoa.db.errors import PostgresError, Unavailable
+from stoa.db.pool import Database
+from stoa.db.query import Query
+from stoa.settings import Settings, existing_key, unknown
+from stoa.webhooks.http.address_guard import AddressRefused, Allowed, host_of, refuse_url
+from stoa.webhooks.http.connections import Connections, Origin, Unreachable
+from stoa.webhooks.http.resolver import UnknownHost
+
+Status = Literal["ok", "warning", "problem"]
+
+OLDEST_POSTGRES = 15
+_SERVICE = "the doctor examines the whole service"
+_MAX_OFFSET_S = 1.0
+_LOW_DISK, _FULL_DISK = 0.15, 0.05
+_OLD_BACKUP = timedelta(hours=26)  # a daily backup may be two hours late
+_MAX_RECEIVERS = 20
+_CONNECT_S = 3.0
+# With one of these off, a crash of the server loses or damages committed data, or tables grow without end.
+_NEEDED_SETTINGS = ("autovacuum", "fsync", "full_page_writes", "synchronous_commit")
+
+
+class Finding(msgspec.Struct):
+    """The result of one check, and what to do if it is not ok."""
+
+    check: str
+    status: Status
+    detail: str
+    action: str = ""
+
+
+class Server(msgspec.Struct):
+    version: int
+    encoding: str
+    read_only: bool
+    settings: list[str]
+
+
+SERVER = Query(
+    Server,
+    """SELECT current_setting('server_version_num')::integer AS version, current_setting('server_encoding') AS encoding,
+              pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on' AS read_only,
+              (SELECT array_agg(s.name || '=' || s.setting ORDER BY s.name) FROM pg_settings s
+                WHERE s.name = ANY ($1::text[])) AS settings""",
+    unbound=_SERVICE,
+)
+RECEIVERS = Query(
+    str,
+    """SELECT DISTINCT ON (substring(url FROM '^[^/]*//[^/?#]*')) url FROM webhooks
+        WHERE status = 'active' AND url IS NOT NULL AND ended_at IS NULL
+        ORDER BY substring(url FROM '^[^/]*//[^/?#]*') LIMIT $1""",
+    unbound=_SERVICE,
+)
+
+_DATABASE = "database"
+
+
+async def examine(url: str, settings: Settings) -> list[Finding]:
+    """Run every check; checks that need the database are left out if it cannot be reached."""
+    found = [_check_settings(settings), _check_disk(settings)]
+    db = Database(url, size=1)
+    try:
+        found += await _check_server(db, settings)
+        if all(each.status != "problem" for each in found if each.check == _DATABASE):
+            found.append(await _check_key(db, settings))
+            found.append(await _check_connections(db, settings))
+            found += await _check_schema(db, settings)
+    finally:
+        await db.close()
+    return found
+
+
+def summary(found: Sequence[Finding]) -> str:
+    counts = {status: sum(each.status == status for each in found) for status in ("problem", "warning", "ok")}
+    return f"{counts['problem']} problems, {counts['warning']} warnings, {counts['ok']} checks passed."
+
+
+def unreachable(found: Sequence[Finding]) -> bool:
+    return any(each.check == _DATABASE and each.status == "problem" for each in found)
+
+
+# --- this machine -----------------------------------------------------------------------------------------------------
+
+
+def _check_settings(settings: Settings) -> Finding:
+    if wrong := unknown():
+        return Finding("settings", "warning", "; ".join(wrong), "Remove or rename the variable.")
+    if settings.database_url and not settings.secret_key:
+        return Finding(
+            "settings",
+            "warning",
+            "the database is external, but the key is in the data folder",
+            "Set STOA_SECRET_KEY, so that every machine has the same key.",
+        )
+    if not settings.data_dir.is_absolute():
+        return Finding(
+            "settings",
+            "warning",
+            f"STOA_DATA_DIR={settings.data_dir} depends on the folder in which a command is started",
+            "Set STOA_DATA_DIR to an absolute path.",
+        )
+    return Finding("settings", "ok", "every variable is a setting")
+
+
+def _check_disk(settings: Settings) -> Finding:
+    folder = settings.data_dir.resolve()
+    while not folder.exists():
+        folder = folder.parent
+    usage = shutil.disk_usage(folder)
+    share = usage.free / usage.total
+    detail = f"{usage.free / 1e9:.1f} GB of {usage.total / 1e9:.1f} GB are free on the disk of {settings.data_dir}"
+    if share < _LOW_DISK:
+        status: Status = "problem" if share < _FULL_DISK else "warning"
+        return Finding("disk", status, detail, "Free space or enlarge the disk: without space, every write fails.")
+    return Finding("disk", "ok", detail)
+
+
+# --- the database -----------------------------------------------------------------------------------------------------
+
+
+async def _check_server(db: Database, settings: Settings) -> list[Finding]:
+    try:
+        server = await SERVER.one(db, list(_NEEDED_SETTINGS))
+    except (PostgresError, Unavailable) as error:
+        action = "Check that it runs and that STOA_DATABASE_URL is correct."
+        return [Finding(_DATABASE, "problem", str(error), action)]
+    found = [Finding(_DATABASE, "ok", "it can be reached"), _check_version(server), _check_server_settings(server)]
+    if server.read_only:
+        action = "Point STOA_DATABASE_URL at the primary, for example with target_session_attrs=read-write."
+        found.append(Finding("writes", "problem", "the database is a standby or read-only", action))
+        return found
+    try:
+        await service_facts.WRITE.run(db)
+    except (PostgresError, Unavailable) as error:
+        action = "Check the disk of the database and the privileges of the role; `stoa migrate` creates missing tables."
+        found.append(Finding("writes", "problem", f"a write failed: {error}", action))
+    else:
+        found.append(Finding("writes", "ok", "the database accepts writes"))
+    return found
+
+
+def _check_version(server: Server) -> Finding:
+    major = server.version // 10_000
+    if major < OLDEST_POSTGRES:
+        return Finding(
+            "version", "problem", f"PostgreSQL {major}", f"Upgrade to PostgreSQL {OLDEST_POSTGRES} or newer."
+        )
+    return Finding("version", "ok", f"PostgreSQL {major}")
+
+
+def _check_server_settings(server: Server) -> Finding:
+    unsafe = [text for text in server.settings if text.endswith("=off")]
+    if server.encoding != "UTF8":
+        return Finding(
+            "server settings", "problem", f"the encoding is {server.encoding}", "Create the database as UTF8."
+        )
+    if unsafe:
+        action = "Set it to on: a crash of the server can lose committed data, or tables grow without end."
+        return Finding("server settings", "problem", ", ".join(unsafe), action)
+    return Finding("server settings", "ok", ", ".join(server.settings))
+
+
+async def _check_key(db: Database, settings: Settings) -> Finding:
+    key, known = existing_key(settings), await service_facts.known_key(db)
+    if key is None:
+        status: Status = "ok" if known is None else "problem"
+        return Finding("key", status, "there is no key here", "Set STOA_SECRET_KEY to the key of the service.")
+    given = service_facts.key_fingerprint(key)[:8]
+    if known is None:
+        return Finding("key", "ok", f"the next start records its fingerprint {given}")
+    if known[:8] != given:
+        return Finding(
+            "key",
+            "problem",
+            f"its fingerprint is {given}, but the database expects {known[:8]}",
+            "Set the key with which the service was first started; if it is lost, run `stoa accept-key`.",
+        )
+    return Finding("key", "ok", f"its fingerprint is {given}")
+
+
+async def _check_connections(db: Database, settings: Settings) -> Finding:
+    limits, budget = await LIMITS.one(db), service_budget(settings)
+    detail = f"a service with these settings opens up to {budget}; {limits.used} are in use, {limits.available} allowed"
+    if budget.total > limits.available:
+        action = f"Lower STOA_WORKERS or STOA_DATABASE_POOL, or raise the limit: {limits.source}."
+        return Finding("connections", "problem", detail, action)
+    if limits.used > 0.8 * limits.available:
+        action = f"Use fewer workers or smaller pools, or raise the limit: {limits.source}."
+        return Finding("connections", "warning", detail, action)
+    return Finding("connections", "ok", detail)
+
+
+async def _check_schema(db: Database, settings: Settings) -> list[Finding]:
+    version, changed = await migrate.version(db), 0
+    if version == migrate.LATEST:
+        changed = await migrate.outdated_functions(db)
+    if version > migrate.LATEST:
+        detail = f"the schema is {version}, newer than this release ({migrate.LATEST})"
+        return [Finding("migrations", "warning", detail, "Install the release that the service runs.")]
+    if version < migrate.LATEST or changed:
+        detail = f"the schema is {version} of {migrate.LATEST}, and {changed} functions are outdated"
+        return [Finding("migrations", "problem", detail, "Run `stoa migrate`.")]
+    found = [Finding("migrations", "ok", f"the schema is {version}")]
+    queues = await measuring.read_queues(db)
+    return [*found, *_check_queues(queues), *await _check_receivers(db, settings)]
+
+
+# --- workers and queues -----------------------------------------------------------------------------------------------
+
+
+def _check_queues(queues: measuring.Queues) -> list[Finding]:
+    return [_check_clock(queues), _check_workers(queues), _check_backlog(queues), _check_imports(queues),
+            _check_backup(queues)]  # fmt: skip
+
+
+def _check_clock(queues: measuring.Queues) -> Finding:
+    detail = f"this machine's clock is {queues.clock_offset:+.1f} s from the database's"
+    if abs(queues.clock_offset) > _MAX_OFFSET_S:
+        status: Status = "problem" if abs(queues.clock_offset) > measuring.MAX_CLOCK_OFFSET_S else "warning"
+        action = "Synchronize both clocks with NTP: signatures of webhooks carry this machine's time."
+        return Finding("clock", status, detail, action)
+    return Finding("clock", "ok", detail)
+
+
+def _check_workers(queues: measuring.Queues) -> Finding:
+    if not queues.backlog.workers:
+        action = "Start `stoa serve` without --no-background, or `stoa worker`."
+        return Finding("delivery workers", "problem", "none is connected to the database", action)
+    return Finding("delivery workers", "ok", f"{queues.backlog.workers} connected to the database")
+
+
+def _check_backlog(queues: measuring.Queues) -> Finding:
+    backlog = queues.backlog
+    waited = max(backlog.oldest_unrouted_seconds, backlog.late_seconds)
+    detail = f"{backlog.unrouted} events to route and {backlog.pending} deliveries to send; the most overdue one has waited {waited:.0f} s"
+    if waited > measuring.LATE_S:
+        action = "Check the log of the delivery workers; add one with `stoa worker --only deliveries`."
+        return Finding("deliveries", "problem", detail, action)
+    if backlog.open_breakers:
+        more = f"{detail}; {backlog.open_breakers} receivers fail"
+        return Finding(
+            "deliveries", "warning", more, "Tell the owners of the failing receivers; see the portal's Health page."
+        )
+    return Finding("deliveries", "ok", detail)
+
+
+def _check_imports(queues: measuring.Queues) -> Finding:
+    imports = queues.imports
+    detail = f"{imports.running} imports run and {imports.waiting} wait, the oldest for {queues.oldest_import_s:.0f} s"
+    if queues.oldest_import_s > measuring.LATE_IMPORT_S:
+        action = "Check that an import worker runs: `stoa serve` without --no-background, or `stoa worker`."
+        return Finding("imports", "problem", detail, action)
+    return Finding("imports", "ok", detail)
+
+
+def _check_backup(queues: measuring.Queues) -> Finding:
+    action = "Run `stoa backup` every day, unless you back the database up in another way."
+    if queues.backup_at is None:
+        return Finding("backup", "warning", "no `stoa backup` was ever taken", action)
+    age = queues.now - queues.backup_at
+    detail = f"the last one was taken {age.total_seconds() / 3600:.1f} hours ago"
+    return Finding("backup", "warning", detail, action) if age > _OLD_BACKUP else Finding("backup", "ok", detail)
+
+
+# --- receivers --------------------------------------------------------------------------------------------------------
+
+
+async def _check_receivers(db: Database, settings: Settings) -> list[Finding]:
+    """Connect to each receiver as a delivery does, without sending a request."""
+    urls = await RECEIVERS.all(db, _MAX_RECEIVERS)
+    if not urls:
+        return [Finding("receivers", "ok", "no subscription has a URL")]
+    allowed = Allowed.parse(settings.webhook_allow)
+    connections = Connections(allowed, _CONNECT_S)
+    try:
+        results = await asyncio.gather(*(_reach(connections, allowed, url) for url in urls))
+    finally:
+        connections.close()
+    return list(results)
+
+
+async def _reach(connections: Connections, allowed: Allowed, url: str) -> Finding:
+    parts = urlsplit(url)
+    host, tls = host_of(parts), parts.scheme == "https"
+    port = parts.port or (443 if tls else 80)
+    name = f"receiver {host}:{port}"
+    refused = refuse_url(url, allowed)
+    if refused is not None:
+        return Finding(
+            name, "warning", f"the URL {refused}", "The address guard blocks it: ask its owner for another URL."
+        )
+    started = time.perf_counter()
+    try:
+        async with asyncio.timeout(2 * _CONNECT_S):
+            connection = await connections.connect(Origin(host, port, tls, allowed.names(host)))
+        connection.close()
+    except tuple(_FAILURES) as error:
+        detail, action = next(told for kind, told in _FAILURES.items() if isinstance(error, kind))
+        return Finding(name, "warning", detail, action)
+    return Finding(name, "ok", f"connected in {(time.perf_counter() - started) * 1000:.0f} ms")
+
+
+_ASK_OWNER = "Ask the receiver's owner; if many fail, check this machine's outbound network, DNS and proxy."
+_FAILURES: dict[type[Exception], tuple[str, str]] = {
+    AddressRefused: (
+        "it resolves to an address that is not public",
+        "The address guard blocks it: ask its owner for another URL.",
+    ),
+    UnknownHost: ("its name does not resolve", _ASK_OWNER),
+    Unreachable: ("it refuses connections", _ASK_OWNER),
+    ssl.SSLError: ("its certificate is not valid", "Ask the receiver's owner to renew the certificate."),
+    TimeoutError: ("it does not respond in time", _ASK_OWNER),
+    OSError: ("the connection failed", _ASK_OWNER),
+}

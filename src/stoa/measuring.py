@@ -1,0 +1,141 @@
+"""Measures what an operator watches: the queues in the database, and the pools and the event loop of each process."""
+
+import asyncio
+import contextlib
+import random
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from datetime import datetime
+
+import msgspec
+
+from stoa import telemetry
+from stoa.db import service_facts
+from stoa.db.errors import PostgresError, Unavailable
+from stoa.db.pool import Database
+from stoa.db.query import Executor, Query
+from stoa.webhooks.delivery.queries import BACKLOG, NOW, Backlog
+
+MEASURE_S = 5.0
+MOST_MEASURE_S = 15.0
+SAMPLE_S = 0.5
+LATE_S = 60.0  # a delivery that no worker takes for this long is a problem
+LATE_IMPORT_S = 900.0  # imports of one app wait for each other
+MAX_CLOCK_OFFSET_S = 5.0
+
+
+class ImportQueue(msgspec.Struct):
+    running: int
+    waiting: int
+    oldest: datetime | None
+
+
+IMPORT_QUEUE = Query(
+    ImportQueue,
+    """SELECT count(*) FILTER (WHERE lease_owner <> '' AND lease_until > now()) AS running,
+              count(*) FILTER (WHERE lease_owner = '' OR lease_until <= now()) AS waiting,
+              min(created_at) FILTER (WHERE lease_owner = '' OR lease_until <= now()) AS oldest
+         FROM import_queue""",
+    unbound="the queue covers all stores",
+)
+
+
+class Queues(msgspec.Struct):
+    """The queues and the clock of the database at one moment."""
+
+    backlog: Backlog
+    imports: ImportQueue
+    backup_at: datetime | None
+    now: datetime
+    clock_offset: float  # this machine's clock minus the database's
+
+    @property
+    def oldest_import_s(self) -> float:
+        return max(0.0, (self.now - self.imports.oldest).total_seconds()) if self.imports.oldest else 0.0
+
+
+async def read_queues(db: Executor) -> Queues:
+    backlog, imports = await BACKLOG.one(db), await IMPORT_QUEUE.one(db)
+    backup_at = await service_facts.last_backup(db)
+    before = time.time()
+    now = await NOW.one(db)
+    return Queues(backlog, imports, backup_at, now, (before + time.time()) / 2 - now.timestamp())
+
+
+def problems(queues: Queues) -> dict[str, str]:
+    """What is wrong with the queues and the clock, by subject."""
+    found: dict[str, str] = {}
+    backlog = queues.backlog
+    waited = round(max(backlog.oldest_unrouted_seconds, backlog.late_seconds))
+    if not backlog.workers:
+        found["deliveries"] = "no delivery worker is connected to the database"
+    elif waited > LATE_S:
+        found["deliveries"] = f"events have waited {waited} s for a delivery worker"
+    if queues.oldest_import_s > LATE_IMPORT_S:
+        found["imports"] = f"an import has waited {round(queues.oldest_import_s)} s for a worker"
+    if abs(queues.clock_offset) > MAX_CLOCK_OFFSET_S:
+        found["clock"] = f"this machine's clock differs from the database's by {round(queues.clock_offset)} s"
+    return found
+
+
+def publish(queues: Queues) -> None:
+    backlog = queues.backlog
+    telemetry.PENDING.set(backlog.pending)
+    telemetry.UNROUTED.set(backlog.unrouted)
+    telemetry.OLDEST.set(backlog.oldest_seconds)
+    telemetry.OLDEST_UNROUTED.set(backlog.oldest_unrouted_seconds)
+    telemetry.LATE.set(backlog.late_seconds)
+    telemetry.BREAKERS.set(backlog.open_breakers)
+    telemetry.DELIVERY_WORKERS.set(backlog.workers)
+    telemetry.IMPORTS_WAITING.set(queues.imports.waiting)
+    telemetry.IMPORTS_RUNNING.set(queues.imports.running)
+    telemetry.OLDEST_IMPORT.set(queues.oldest_import_s)
+    telemetry.BACKUP_AT.set(queues.backup_at.timestamp() if queues.backup_at else 0)
+    telemetry.CLOCK_OFFSET.set(queues.clock_offset)
+    telemetry.MEASURED_AT.set(time.time())
+
+
+async def measure_forever(db: Executor, workers: int = 1) -> None:
+    """Measure the queues; `workers` processes take turns, so that more of them do not measure more often."""
+    while True:
+        with contextlib.suppress(PostgresError, Unavailable):  # an alert fires when the figures get old
+            publish(await read_queues(db))
+        await asyncio.sleep(min(MOST_MEASURE_S, MEASURE_S * workers) * random.uniform(0.8, 1.2))  # noqa: S311
+
+
+class Sampler:
+    """Publishes the figures of one process. Nothing is counted twice, and nothing is done while a request runs."""
+
+    def __init__(self, process: str, pools: Mapping[str, Database], in_flight: Callable[[], int] | None = None) -> None:
+        self._pools = pools
+        self._in_flight = in_flight
+        self._lag = telemetry.LOOP_LAG.labels(process)
+        self._published: defaultdict[tuple[str, str], float] = defaultdict(float)
+
+    async def run(self) -> None:
+        while True:
+            planned = time.monotonic() + SAMPLE_S
+            await asyncio.sleep(SAMPLE_S)
+            self._lag.observe(max(0.0, time.monotonic() - planned))
+            self.sample()
+
+    def sample(self) -> None:
+        if self._in_flight is not None:
+            telemetry.IN_FLIGHT.set(self._in_flight())
+        for name, pool in self._pools.items():
+            telemetry.POOL_SIZE.labels(name).set(pool.size)
+            telemetry.CONNECTIONS.labels(name, "in_use").set(pool.in_use)
+            telemetry.CONNECTIONS.labels(name, "idle").set(pool.idle)
+            telemetry.POOL_WAITING.labels(name).set(pool.waiting)
+            telemetry.POOL_WAITS.labels(name).inc(self._since(name, "waits", pool.waits))
+            telemetry.POOL_WAIT_SECONDS.labels(name).inc(self._since(name, "wait_s", pool.wait_s))
+            telemetry.POOL_TIMEOUTS.labels(name).inc(self._since(name, "timeouts", pool.timeouts))
+            for kind, count in list(pool.errors.items()):
+                telemetry.DATABASE_ERRORS.labels(kind).inc(self._since(name, f"error {kind}", count))
+
+    def _since(self, pool: str, figure: str, total: float) -> float:
+        """How much a total has grown since it was last published."""
+        grown = total - self._published[pool, figure]
+        self._published[pool, figure] = total
+        return grown

@@ -1,0 +1,170 @@
+"""The alert rules, the dashboard and the runbook: they parse, query only exported metrics, and match each other."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+
+from tests.docs.pages import OPERATIONS
+from tests.support.metrics import exported
+
+RULES: list[dict[str, Any]] = [
+    rule for group in yaml.safe_load((OPERATIONS / "alerts.yml").read_text())["groups"] for rule in group["rules"]
+]
+PROMTOOL = shutil.which("promtool")
+DASHBOARD = msgspec.json.decode((OPERATIONS / "dashboard.json").read_bytes())
+# The series with which each alert fires, and the value with which it does not; labels of the alert follow.
+FIRING: dict[str, tuple[dict[str, str], dict[str, str], dict[str, str]]] = {
+    "StoaMetricsMissing": ({}, {"stoa_build_info": "1x60"}, {}),
+    "StoaNotMeasured": ({"stoa_measured_timestamp_seconds": "0x60"}, {"stoa_measured_timestamp_seconds": "0+60x60"}, {}),
+    "StoaFails": (
+        {'stoa_refusals_total{code="unavailable"}': "0+60x60"}, {'stoa_refusals_total{code="not_found"}': "0+60x60"}, {}
+    ),
+    "StoaSlow": (
+        {'stoa_request_seconds_bucket{le="1"}': "0+9x60", 'stoa_request_seconds_bucket{le="2.5"}': "0+10x60",
+         'stoa_request_seconds_bucket{le="+Inf"}': "0+10x60"},
+        {'stoa_request_seconds_bucket{le="1"}': "0+10x60", 'stoa_request_seconds_bucket{le="+Inf"}': "0+10x60"},
+        {},
+    ),
+    "StoaEventLoopBlocked": (
+        {'stoa_event_loop_lag_seconds_bucket{process="web",le="0.25"}': "0+9x60",
+         'stoa_event_loop_lag_seconds_bucket{process="web",le="0.5"}': "0+10x60",
+         'stoa_event_loop_lag_seconds_bucket{process="web",le="+Inf"}': "0+10x60"},
+        {'stoa_event_loop_lag_seconds_bucket{process="web",le="0.001"}': "0+10x60",
+         'stoa_event_loop_lag_seconds_bucket{process="web",le="+Inf"}': "0+10x60"},
+        {"process": "web"},
+    ),
+    "StoaDatabaseErrors": (
+        {'stoa_database_errors_total{class="53"}': "0+60x60"}, {'stoa_database_errors_total{class="23"}': "0+60x60"},
+        {"class": "53"},
+    ),
+    "StoaPoolExhausted": (
+        {'stoa_database_wait_timeouts_total{pool="requests"}': "0+1x60"},
+        {'stoa_database_wait_timeouts_total{pool="requests"}': "7x60"},
+        {"pool": "requests"},
+    ),
+    "StoaNoDeliveryWorker": ({"stoa_webhook_workers": "0x60"}, {"stoa_webhook_workers": "1x60"}, {}),
+    "StoaEventsNotRouted": (
+        {"stoa_webhook_oldest_unrouted_seconds": "0+60x60"}, {"stoa_webhook_oldest_unrouted_seconds": "1x60"}, {}
+    ),
+    "StoaDeliveriesStopped": ({"stoa_webhook_late_seconds": "0+60x60"}, {"stoa_webhook_late_seconds": "0x60"}, {}),
+    "StoaDeliveriesLate": (
+        {'stoa_webhook_latency_seconds_bucket{le="5"}': "0+1x60", 'stoa_webhook_latency_seconds_bucket{le="30"}': "0+9x60",
+         'stoa_webhook_latency_seconds_bucket{le="+Inf"}': "0+9x60"},
+        {'stoa_webhook_latency_seconds_bucket{le="5"}': "0+9x60", 'stoa_webhook_latency_seconds_bucket{le="+Inf"}': "0+9x60"},
+        {},
+    ),
+    "StoaReceiversFail": (
+        {'stoa_webhook_attempts_total{outcome="failed"}': "0+9x60", 'stoa_webhook_attempts_total{outcome="succeeded"}': "0+1x60"},
+        {'stoa_webhook_attempts_total{outcome="failed"}': "0+1x60", 'stoa_webhook_attempts_total{outcome="succeeded"}': "0+9x60"},
+        {},
+    ),
+    "StoaImportsStuck": (
+        {"stoa_import_oldest_waiting_seconds": "0+60x60"}, {"stoa_import_oldest_waiting_seconds": "5x60"}, {}
+    ),
+    "StoaProcessesRestart": (
+        {'stoa_process_restarts_total{process="web"}': "0+1x60"}, {'stoa_process_restarts_total{process="web"}': "3x60"},
+        {"process": "web"},
+    ),
+    "StoaMemoryHigh": (
+        {'stoa_process_memory_bytes{process="web",number="0"}': "2000000000x60"},
+        {'stoa_process_memory_bytes{process="web",number="0"}': "200000000x60"},
+        {"process": "web"},
+    ),
+    "StoaFilesRunOut": (
+        {'stoa_process_open_files{process="web",number="0"}': "9500x60"},
+        {'stoa_process_open_files{process="web",number="0"}': "95x60"},
+        {"process": "web"},
+    ),
+    "StoaClockSkew": ({"stoa_clock_offset_seconds": "-9x60"}, {"stoa_clock_offset_seconds": "-1x60"}, {}),
+    "StoaBackupOld": ({"stoa_backup_timestamp_seconds": "0x2000"}, {"stoa_backup_timestamp_seconds": "0+60x2000"}, {}),
+}  # fmt: skip
+
+
+def series() -> dict[str, set[str]]:
+    """Every series that a service may export, with the names of its labels."""
+    found: dict[str, set[str]] = {}
+    for family in exported():
+        labels = {name for sample in family.samples for name in sample.labels}
+        suffixes = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count")}.get(family.type, ("",))
+        for suffix in suffixes:
+            found[f"{family.name}{suffix}"] = labels
+    return found
+
+
+def test_every_rule_has_what_an_alert_needs() -> None:
+    assert len({rule["alert"] for rule in RULES}) == len(RULES)
+    for rule in RULES:
+        assert re.fullmatch(r"Stoa[A-Z]\w+", rule["alert"])
+        assert rule["labels"]["severity"] in ("page", "ticket")
+        assert rule["annotations"]["summary"]
+        assert re.fullmatch(r"\d+[mh]", rule.get("for", "1m"))
+        assert rule["expr"].count("(") == rule["expr"].count(")")
+
+
+def test_the_rules_and_the_dashboard_query_only_exported_metrics() -> None:
+    exists = series()
+    queries = [target["expr"] for panel in DASHBOARD["panels"] for target in panel["targets"]]
+    for query in [*queries, *(rule["expr"] for rule in RULES)]:
+        named = set(re.findall(r"stoa_\w+", query))
+        assert named, query
+        assert named <= set(exists), query
+
+
+def test_the_dashboard_shows_every_metric() -> None:
+    shown = " ".join(target["expr"] for panel in DASHBOARD["panels"] for target in panel["targets"])
+    assert [family.name for family in exported() if family.name not in shown] == []
+    positions = [tuple(panel["gridPos"].values()) for panel in DASHBOARD["panels"]]
+    assert len(set(positions)) == len(positions)
+
+
+def test_missing_data_raises_an_alert() -> None:
+    assert sum("absent(" in rule["expr"] for rule in RULES) >= 2
+
+
+def test_the_runbook_has_an_entry_for_each_alert_in_order() -> None:
+    text = (OPERATIONS / "runbook.md").read_text()
+    assert re.findall(r"^## (.+)$", text, re.MULTILINE) == [rule["alert"] for rule in RULES]
+    for entry in text.split("\n## ")[1:]:
+        assert re.search(r"^1\. |^\| Class", entry, re.MULTILINE), f"{entry.splitlines()[0]} says nothing to do"
+
+
+def cases(firing: bool) -> dict[str, Any]:
+    """The rules with one case for each alert, in the format of `promtool test rules`."""
+    tests: list[dict[str, Any]] = []
+    for rule in RULES:
+        fires, quiet, labels = FIRING[rule["alert"]]
+        notes = {name: text.replace("{{ $labels." + label + " }}", value)
+                 for name, text in rule["annotations"].items()
+                 for label, value in (labels or {"": ""}).items()}  # fmt: skip
+        expected = {"exp_labels": {**labels, **rule["labels"]}, "exp_annotations": notes}
+        tests.append({
+            "interval": "1m",
+            "input_series": [{"series": name, "values": values} for name, values in (fires if firing else quiet).items()],
+            "alert_rule_test": [{
+                "eval_time": "30h" if rule["alert"] == "StoaBackupOld" else "50m",
+                "alertname": rule["alert"],
+                "exp_alerts": [expected] if firing else [],
+            }],
+        })  # fmt: skip
+    return {"rule_files": [str(OPERATIONS / "alerts.yml")], "evaluation_interval": "1m", "tests": tests}
+
+
+def test_every_alert_has_a_case() -> None:
+    assert set(FIRING) == {rule["alert"] for rule in RULES}
+    for fires, quiet, _ in FIRING.values():
+        assert {re.split(r"[ {]", name)[0] for name in (*fires, *quiet)} <= set(series())
+
+
+@pytest.mark.skipif(not PROMTOOL, reason="promtool is not installed; the Debian package prometheus contains it")
+@pytest.mark.parametrize("firing", [True, False])
+def test_the_alerts_fire_when_they_should(tmp_path: Path, *, firing: bool) -> None:
+    file = tmp_path / "cases.yml"
+    file.write_text(yaml.safe_dump(cases(firing)))
+    done = subprocess.run([str(PROMTOOL), "test", "rules", str(file)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
