@@ -56,7 +56,7 @@ demo: $(VENV)/.runtime ## run two stores with sample data; PORT= sets the port
 JOBS := $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$((n < 2 ? 2 : n)))
 PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 # No browser, no processes, no pages, no executed documentation, no long properties, no measured plans, no real timeouts.
-SLOW := tests/browser tests/fault tests/docs tests/property tests/reference tests/generated tests/client tests/demo tests/portal \
+SLOW := tests/browser tests/accounting tests/fault tests/docs tests/property tests/reference tests/generated tests/client tests/demo tests/portal \
   tests/imports tests/contract/test_plans.py tests/contract/test_endpoints.py tests/webhooks/test_listen.py tests/webhooks/delivery
 
 quick: $(VENV)/.dev ## run the fast tests, in about two minutes; for the working day

@@ -801,6 +801,14 @@ CREATE TABLE service_audit_entries (
 );
 COMMENT ON TABLE service_audit_entries IS 'global';
 
+CREATE TABLE service_facts (
+    name     text NOT NULL,
+    value    text DEFAULT ''::text NOT NULL,
+    noted_at timestamptz DEFAULT now() NOT NULL,
+    CONSTRAINT service_facts_pkey PRIMARY KEY (name)
+);
+COMMENT ON TABLE service_facts IS 'local';
+
 CREATE TABLE stock_levels (
     store_id   bigint NOT NULL,
     variant_id bigint NOT NULL,
