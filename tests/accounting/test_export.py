@@ -75,7 +75,9 @@ class Till:
         """Place one order, and then pay, ship, return, refund, change or cancel it at random."""
         chance = self.random.random
         lines = [self.line() for _ in range(self.random.randint(1, 4))]
-        items, discount, tax = (sum((line[n] for line in lines), ZERO) for n in (1, 2, 3))
+        items = sum((cost for _, cost, _, _ in lines), ZERO)
+        discount = sum((each for _, _, each, _ in lines), ZERO)
+        tax = sum((each for _, _, _, each in lines), ZERO)
         own, own_discount, own_tax = self.amounts(items - discount)
         shipping, included = self.amount(Decimal(12)) + own_tax, chance() < 0.5
         body = own | {

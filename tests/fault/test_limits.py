@@ -47,9 +47,10 @@ async def answered(account: Account, status: int) -> httpx.Response:
 
 
 async def test_excess_concurrent_requests_are_shed_per_app_and_then_per_worker(tmp_path: Path) -> None:
-    limits = {"workers": 1, "max_in_flight": 4, "app_concurrency": 2}
     url = await new_database(f"limits_{os.getpid()}")
-    with Service(tmp_path, database_url=url, command=WITH_NOTES, **limits) as service:
+    with Service(
+        tmp_path, database_url=url, command=WITH_NOTES, workers=1, max_in_flight=4, app_concurrency=2
+    ) as service:
         await service.add_notes()
         one, other, third = [await service.account(name) for name in ("one", "other", "third")]
         async with AsyncExitStack() as stack:

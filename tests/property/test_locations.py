@@ -62,15 +62,13 @@ async def act(shop: Shop, orders: list[dict[str, Any]], step: tuple[Any, ...]) -
         item = {"sku": step[1], "op": "transfer", "location": step[2], "to_location": step[3], "quantity": step[4]}
         return (await client.post("/products/inventory/adjustments", json={"items": [item]})).status_code
     if kind == "order":
-        lines: list[dict[str, Any]] = [
-            {"sku": sku, "quantity": units, "location": place} for sku, units, place in step[1]
-        ]
-        answer = await client.post("/orders", json={"line_items": lines, "status": step[2], "payment_status": "paid"})
+        wanted = [{"sku": sku, "quantity": units, "location": place} for sku, units, place in step[1]]
+        answer = await client.post("/orders", json={"line_items": wanted, "status": step[2], "payment_status": "paid"})
     elif not orders:
         return 0
     else:
         order: dict[str, Any] = orders[step[1] % len(orders)]
-        lines = order["line_items"]
+        lines: list[dict[str, Any]] = order["line_items"]
         line: dict[str, Any] = lines[step[3 if kind == "part" else 2] % len(lines)] if kind in ("part", "edit") else {}
         if kind == "status":
             answer = await client.put(f"/orders/{order['id']}/status", json={"status": step[2]})
