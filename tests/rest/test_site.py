@@ -34,7 +34,7 @@ async def test_the_root_redirects_to_the_reference_which_has_an_etag_and_is_comp
 
 @pytest.mark.parametrize(
     ("path", "status"),
-    [("/nothing", 404), ("/problems/nothing", 404), ("/docs/../secret", 404), ("/stores/x/nothing", 404)],
+    [("/nothing", 404), ("/docs/../secret", 404), ("/stores/x/nothing", 404)],
 )
 async def test_an_unknown_page_returns_a_problem_document(shop: Shop, path: str, status: int) -> None:
     answer = await shop.service.get(path)
