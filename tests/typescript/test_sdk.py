@@ -45,7 +45,7 @@ def test_the_package_has_one_version_and_no_dependencies() -> None:
 @needs_npm
 async def test_the_tests_of_the_package_pass(package: Path, service: Service) -> None:
     accounts = {name: await service.account(f"ts-{name}") for name in ("main", "other", "suspended")}
-    accounts["narrow"] = await service.account("ts-narrow", burst=40, refill=80)
+    accounts["narrow"] = await service.account("ts-narrow", burst=60, refill=60)
     suspended = service.run("store", "suspend", "ts-suspended")
     assert suspended.returncode == 0, suspended.stderr
     files = sorted((package / "dist-test").glob("*.test.js"))

@@ -7,6 +7,7 @@ import type { Received } from "./transport.js";
 const UNKNOWN_PACE_MS = 100;
 const NO_PACE_MS = 5;
 const JITTER_MS = 200;
+const FASTER = 0.95;
 
 /**
  * Bounds the calls in progress, and spaces them when the service reports that the rate limit is nearly used up.
@@ -79,9 +80,15 @@ export class Limiter {
       this.#next = Math.max(this.#next, this.#heldUntil);
     }
     if (refused) this.#paceMs = rateMs ?? Math.max(UNKNOWN_PACE_MS, this.#paceMs);
-    else if (remaining !== undefined) this.#paceMs = remaining > this.#running ? 0 : (rateMs ?? this.#paceMs);
+    else if (remaining !== undefined) this.#paceMs = remaining > this.#running ? 0 : this.#adapted(rateMs, remaining);
     else if (this.#paceMs) this.#paceMs = this.#paceMs > NO_PACE_MS ? this.#paceMs / 2 : 0;
     return held;
+  }
+
+  /** The pace of the policy, which is rounded up, or a faster one while requests remain. */
+  #adapted(rateMs: number | undefined, remaining: number): number {
+    const slowest = rateMs ?? UNKNOWN_PACE_MS;
+    return this.#paceMs && remaining > 1 ? Math.min(slowest, this.#paceMs * FASTER) : slowest;
   }
 }
 
