@@ -10,8 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tools.sdk.__main__ import description
+from tools.sdk.surface import operations
+from tools.sdk.typescript.samples import typescript
 
-from tests.docs.pages import ROOT
+from stoa.reference.document import read
+from tests.docs.pages import GUIDES, ROOT, blocks
 from tests.generated.node import NODE, TOOLS, install
 from tests.support.service import Account, Service, new_database
 
@@ -32,7 +36,7 @@ def compiled(*words: str | Path, where: Path) -> None:
 
 @pytest.fixture(scope="session")
 def package(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
-    """The compiled package with its tests and the examples; processes of one test run share it."""
+    """The compiled package with its tests, the examples, the guide and all samples; processes of one test run share it."""
     install()
     base = tmp_path_factory.getbasetemp()
     shared = (base if worker_id == "master" else base.parent) / "typescript"
@@ -56,8 +60,34 @@ def _compile(shared: Path) -> None:
         link.parent.mkdir(exist_ok=True)
         if not link.exists():
             link.symlink_to(target)
+    for name, text in PROGRAMS.items():
+        (examples / f"{name}.ts").write_text(text)
+    settings = json.loads((EXAMPLES / "tsconfig.json").read_text())
+    settings["files"] += [f"{name}.ts" for name in PROGRAMS]
+    (examples / "tsconfig.json").write_text(json.dumps(settings))
     compiled("--build", "test", where=sdk)
     compiled("--project", ".", where=examples)
+
+
+def _samples() -> str:
+    """The sample of every operation, each in a function of its own."""
+    document = read(description())
+    every = [typescript(operation, document) for group in document.groups for operation in group.operations]
+    bodies = [text.partition("Client.fromEnvironment();\n")[2] for text in every]
+    assert len(bodies) == len(operations(description()))
+    head = 'import { openAsBlob } from "node:fs";\nimport { Client } from "@stoa/client";\nconst client = Client.fromEnvironment();'
+    return "\n".join([head, *(f"export async function sample{n}() {{\n{body}\n}}" for n, body in enumerate(bodies))])
+
+
+def text_of(page: Path) -> str:
+    return "\n".join(block.text for block in blocks(page, "typescript"))
+
+
+PROGRAMS = {
+    "guide": text_of(GUIDES / "typescript-sdk.md"),
+    "readme": text_of(SDK / "README.md"),
+    "samples": _samples(),
+}
 
 
 @pytest.fixture(scope="session")
