@@ -8,6 +8,7 @@ import { Page, Pages } from "./pages.js";
 import { excerpt, jsonObject } from "./problems.js";
 import { headersFor, JSON_TYPE, queryString } from "./requests.js";
 import { Attempts, type RetryPolicy } from "./retries.js";
+import { abortable } from "./sleep.js";
 import { failedConnection, type TokenSource } from "./tokens.js";
 import { attempt, type Outgoing, type Received } from "./transport.js";
 import { opened, type Upload } from "./uploads.js";
@@ -66,7 +67,7 @@ export class Connection {
   }
 
   async #send(request: Outgoing): Promise<Received> {
-    let token = await this.token();
+    let token = await abortable(this.token(), request.signal);
     let [renewed, held] = [false, false];
     const attempts = new Attempts(this.policy, request.signal);
     for (;;) {
@@ -78,7 +79,7 @@ export class Connection {
         if (outcome.status === 401 && !renewed) {
           renewed = true;
           const stale = token;
-          token = await this.token(stale);
+          token = await abortable(this.token(stale), request.signal);
           if (token !== stale) continue;
         }
       }

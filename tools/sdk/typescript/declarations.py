@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tools.sdk.declaring import FAMILIES, class_of, family, query_name, titles
-from tools.sdk.schemas import Schema, named
+from tools.sdk.schemas import Schema
 from tools.sdk.surface import Operation
 from tools.sdk.text import DO_NOT_EDIT, joined
 from tools.sdk.typescript.text import comment, declared, key
@@ -103,6 +103,11 @@ def _parameter(schema: Schema) -> str:
     return request_type(schema, set())
 
 
+def in_models(kind: str) -> str:
+    """A type of `models.ts` as other modules name it."""
+    return re.sub(r'(?<!")\b(?!Record\b|Open\b)([A-Z]\w*)', r"models.\1", kind)
+
+
 def has_query(operation: Operation) -> bool:
     return bool(operation.parameters.keys() - {"fields", "include_deleted"})
 
@@ -131,8 +136,7 @@ def events(document: Mapping[str, Any]) -> str:
         "export interface EventData {",
     ]
     for name, data in event_data(document).items():
-        reference = named(data)
-        kind = f"models.{reference}" if reference else "Record<string, unknown>"
+        kind = in_models(response_type(data)) if data else "Record<string, unknown>"
         lines += [*comment(document["webhooks"][name]["post"]["summary"].rstrip(".") + ".", 2), f'  "{name}": {kind};']
     return joined([*lines, "}"])
 

@@ -8,7 +8,7 @@ from tools.sdk.declaring import query_name
 from tools.sdk.schemas import named
 from tools.sdk.surface import Group, Operation
 from tools.sdk.text import DO_NOT_EDIT, joined
-from tools.sdk.typescript.declarations import has_query
+from tools.sdk.typescript.declarations import has_query, in_models
 from tools.sdk.typescript.text import WIDTH, camel, comment
 from tools.sdk.typescript.types import request_type, response_type
 
@@ -165,8 +165,7 @@ def _result(operation: Operation, kind: str) -> tuple[str, str]:
 
 
 def _kind(operation: Operation) -> str:
-    expression = response_type(operation.item) if operation.item else "void"
-    return re.sub(r"\b(?!Record\b|Open\b)([A-Z]\w*)", r"models.\1", expression)
+    return in_models(response_type(operation.item)) if operation.item else "void"
 
 
 def _body_type(operation: Operation) -> str:

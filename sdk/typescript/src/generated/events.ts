@@ -10,18 +10,18 @@ export interface EventData {
   /** The scopes that this store grants the app changed. */
   "app.scopes_changed": models.InstalledApp;
   /** A customer was created, with its addresses and metadata. */
-  "customer.created": Record<string, unknown>;
+  "customer.created": models.Customer | { id: number };
   /** Fields of a customer changed. */
-  "customer.updated": Record<string, unknown>;
+  "customer.updated": models.Customer | { id: number };
   /** The personal data of a customer was erased; erase your copy too. */
-  "customer.deleted": Record<string, unknown>;
+  "customer.deleted": models.Tombstone | { id: number };
   /** An address of a customer was added, changed or deleted, or became a default. */
-  "customer.address_changed": Record<string, unknown>;
+  "customer.address_changed": models.Customer | { id: number };
   /**
    * Metadata of a customer changed: shared keys, or keys of your own app. Only your app receives events of its own
    * keys.
    */
-  "customer.metadata_changed": Record<string, unknown>;
+  "customer.metadata_changed": models.Customer | { id: number };
   /** An import of products finished; `data` is the job. */
   "product.import_finished": models.Import;
   /** An import of customers finished; `data` is the job. */
