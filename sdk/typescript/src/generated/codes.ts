@@ -94,6 +94,9 @@ export class OrderNotEditable extends Conflict {}
 /** The order is not paid. */
 export class OrderNotPaid extends Conflict {}
 
+/** The refund exceeds the payment. */
+export class RefundExceedsPayment extends Conflict {}
+
 /** A secret rotation is already active. */
 export class SecretRotationActive extends Conflict {}
 
@@ -180,6 +183,7 @@ export const byCode: Readonly<Record<string, typeof ApiError>> = {
   last_variant: LastVariant,
   order_not_editable: OrderNotEditable,
   order_not_paid: OrderNotPaid,
+  refund_exceeds_payment: RefundExceedsPayment,
   secret_rotation_active: SecretRotationActive,
   sku_taken: SkuTaken,
   stale_quantity: StaleQuantity,

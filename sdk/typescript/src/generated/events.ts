@@ -52,6 +52,18 @@ export interface EventData {
   "order.updated": models.Order;
   /** The status of an order changed, or some of its items were shipped or returned. */
   "order.status_changed": models.Order;
+  /**
+   * Items of an order were shipped, or handed over when it was completed; `changes.fulfillments` has the new
+   * fulfillment.
+   */
+  "order.fulfilled": models.Order;
+  /**
+   * The tracking of a fulfillment changed, or it was delivered; `changes.fulfillments` has the fulfillments before
+   * and after.
+   */
+  "order.fulfillment_updated": models.Order;
+  /** Money was refunded; `changes.refunds` has the new refund. */
+  "order.refunded": models.Order;
   /** The payment status of an order changed, or a further amount was paid or refunded. */
   "order.payment_status_changed": models.Order;
   /** Line items of an order were added, changed or removed. */

@@ -2,17 +2,32 @@
 import type * as models from "./models.js";
 import type { OneOrMore, Range, Time } from "../types.js";
 
-/** A line to add. It is merged into an equal line (same variant, price and metadata) unless `merge` is false. */
+/**
+ * A line to add. It is merged into an equal line (same variant, price and metadata, no discounts or tax lines)
+ * unless `merge` is false.
+ */
 export interface AddedLine {
   quantity: number;
   variant_id?: number | null;
   sku?: string | null;
-  /** An amount in the store's currency, as a decimal string. */
+  /** The name of a custom line item. It excludes `variant_id` and `sku`. */
+  name?: string | null;
+  /** The price of one unit: by default the variant's current price; required for a custom line item. */
   unit_price?: string | null;
-  /** An amount in the store's currency, as a decimal string. */
+  /**
+   * The discount on all units of the line item; 0 by default. It is the sum of the single amounts if you send them.
+   */
   discount_total?: string | null;
-  /** An amount in the store's currency, as a decimal string. */
+  /** The tax on all units of the line item; 0 by default. It is the sum of the single amounts if you send them. */
   tax_total?: string | null;
+  /** The single discounts. `discount_total` follows from them; if you send both, they must agree. */
+  discounts?: readonly NewDiscount[] | null;
+  /** The single taxes. `tax_total` follows from them; if you send both, they must agree. */
+  tax_lines?: readonly NewTaxLine[] | null;
+  /** Whether a custom line item has to be shipped; true by default. */
+  requires_shipping?: boolean | null;
+  /** Whether a custom line item is taxed; true by default. */
+  taxable?: boolean | null;
   metadata?: Readonly<Record<string, string | number | boolean>>;
   /** @defaultValue `true` */
   merge?: boolean;
@@ -150,6 +165,10 @@ export interface LineChanges {
   discount_total?: string;
   /** An amount in the store's currency, as a decimal string. */
   tax_total?: string;
+  /** The single discounts. `discount_total` follows from them; if you send both, they must agree. */
+  discounts?: readonly NewDiscount[] | null;
+  /** The single taxes. `tax_total` follows from them; if you send both, they must agree. */
+  tax_lines?: readonly NewTaxLine[] | null;
   metadata?: Readonly<Record<string, string | number | boolean | null>> | null;
 }
 
@@ -212,22 +231,58 @@ export interface NewCustomer {
   metadata?: Readonly<Record<string, string | number | boolean>>;
 }
 
+/** One discount. Stoa computes the `amount` from `kind` and `value` unless it is sent. */
+export interface NewDiscount {
+  /** Whether `value` is an amount or a percentage. */
+  kind: "fixed" | "percentage";
+  /**
+   * What the discount promises: a percentage from 0 to 100 if `kind` is `percentage`, an amount in the store's
+   * currency if it is `fixed`.
+   */
+  value: string;
+  /**
+   * The amount that is deducted. A `fixed` discount deducts its `value`. Without `amount`, a `percentage` of a line
+   * item is of unit price times quantity, and one of the order is of all line items after their discounts, without
+   * taxes that are added; it is rounded half up to the currency's digits.
+   */
+  amount?: string | null;
+  /** The code that the buyer entered. */
+  code?: string | null;
+  /** The name of the discount for people. */
+  title?: string | null;
+}
+
 export interface NewImage {
   url: string;
   alt?: string | null;
 }
 
-/** A variant, by `variant_id` or `sku`, and a quantity. `unit_price` defaults to the current price. */
+/**
+ * A variant, by `variant_id` or `sku`, and a quantity; `unit_price` defaults to its current price. Or a custom line
+ * item without variant and stock, with `name` and `unit_price`.
+ */
 export interface NewLine {
   quantity: number;
   variant_id?: number | null;
   sku?: string | null;
-  /** An amount in the store's currency, as a decimal string. */
+  /** The name of a custom line item. It excludes `variant_id` and `sku`. */
+  name?: string | null;
+  /** The price of one unit: by default the variant's current price; required for a custom line item. */
   unit_price?: string | null;
-  /** An amount in the store's currency, as a decimal string. */
+  /**
+   * The discount on all units of the line item; 0 by default. It is the sum of the single amounts if you send them.
+   */
   discount_total?: string | null;
-  /** An amount in the store's currency, as a decimal string. */
+  /** The tax on all units of the line item; 0 by default. It is the sum of the single amounts if you send them. */
   tax_total?: string | null;
+  /** The single discounts. `discount_total` follows from them; if you send both, they must agree. */
+  discounts?: readonly NewDiscount[] | null;
+  /** The single taxes. `tax_total` follows from them; if you send both, they must agree. */
+  tax_lines?: readonly NewTaxLine[] | null;
+  /** Whether a custom line item has to be shipped; true by default. */
+  requires_shipping?: boolean | null;
+  /** Whether a custom line item is taxed; true by default. */
+  taxable?: boolean | null;
   metadata?: Readonly<Record<string, string | number | boolean>>;
 }
 
@@ -245,10 +300,25 @@ export interface NewOrder {
   contact?: Contact | models.Contact | null;
   /** An amount in the store's currency, as a decimal string. */
   shipping_total?: string | null;
-  /** An amount in the store's currency, as a decimal string. */
+  /**
+   * The discount on the order as a whole, without those on line items; 0 by default. It is the sum of the single
+   * amounts if you send them.
+   */
   discount_total?: string | null;
-  /** An amount in the store's currency, as a decimal string. */
+  /**
+   * The tax on the order as a whole, without those on line items; 0 by default. It is the sum of the single amounts
+   * if you send them.
+   */
   tax_total?: string | null;
+  /** The single discounts. `discount_total` follows from them; if you send both, they must agree. */
+  discounts?: readonly NewDiscount[] | null;
+  /** The single taxes. `tax_total` follows from them; if you send both, they must agree. */
+  tax_lines?: readonly NewTaxLine[] | null;
+  /**
+   * Whether unit prices and shipping costs contain their taxes. If true, taxes are shown but not added to the
+   * total. A new order takes the setting of the store by default.
+   */
+  prices_include_tax?: boolean | null;
   /** An amount in the store's currency, as a decimal string. */
   total?: string | null;
   shipping_address?: OrderAddress | models.OrderAddress | null;
@@ -318,6 +388,34 @@ export interface NewRedelivery {
   rate_per_s?: number | null;
 }
 
+/** A refund: units of line items, shipping, an amount, or several of these. */
+export interface NewRefund {
+  /** The units to refund. Their share of the line item's `total` is the amount unless you send one. */
+  line_items?: readonly NewRefundLine[];
+  /** The part of the refund for shipping; 0 by default. */
+  shipping_amount?: string | null;
+  /** The whole refund, with `shipping_amount`. By default the amount of the line items plus `shipping_amount`. */
+  amount?: string | null;
+  /** Why the money is refunded, in a few words. */
+  reason?: string | null;
+  /** A note for staff. */
+  note?: string | null;
+}
+
+/** Units of a line item to refund. */
+export interface NewRefundLine {
+  /** The id of a line item of the order. Send each at most once. */
+  line_item_id: number;
+  /** The units to refund: at most the quantity of the line item minus refunded units. */
+  quantity: number;
+  /**
+   * True returns the units, which must be shipped, to stock and counts them as returned.
+   *
+   * @defaultValue `false`
+   */
+  restock?: boolean;
+}
+
 /** How long the previous secret also signs; use 0 if it has leaked. */
 export interface NewSecret {
   /** @defaultValue `24` */
@@ -329,6 +427,16 @@ export interface NewSecret {
 export interface NewStock {
   /** @defaultValue `0` */
   on_hand?: number;
+}
+
+/** One tax. Stoa stores the amount as it is sent and does not compute taxes. */
+export interface NewTaxLine {
+  /** The name of the tax for people, such as `VAT`. */
+  title: string;
+  /** The amount of the tax. */
+  amount: string;
+  /** The tax rate in percent, such as `19.00`; null if there is none. Stoa does not apply it. */
+  rate?: string | null;
 }
 
 /** The event to send a sample of; `webhook.test` by default. */
@@ -427,6 +535,15 @@ export interface OrderChanges {
   discount_total?: string;
   /** An amount in the store's currency, as a decimal string. */
   tax_total?: string;
+  /** The single discounts. `discount_total` follows from them; if you send both, they must agree. */
+  discounts?: readonly NewDiscount[] | null;
+  /** The single taxes. `tax_total` follows from them; if you send both, they must agree. */
+  tax_lines?: readonly NewTaxLine[] | null;
+  /**
+   * Whether unit prices and shipping costs contain their taxes. If true, taxes are shown but not added to the
+   * total. A new order takes the setting of the store by default.
+   */
+  prices_include_tax?: boolean;
   shipping_method?: string | null;
   payment_method?: string | null;
   note?: string | null;
@@ -492,8 +609,9 @@ export interface SeoChanges {
 }
 
 /**
- * A change of the order's status, its payment status, or both. `line_items` ships or returns only a part.
- * `partially_refunded` requires `amount_refunded`, the sum of all refunds.
+ * A change of the order's status, its payment status, the tracking of a shipment, a refund, or several of these.
+ * `line_items` ships or returns only a part. `partially_refunded` requires `amount_refunded`, the sum of all
+ * refunds.
  */
 export interface StatusChange {
   status?:
@@ -518,10 +636,17 @@ export interface StatusChange {
     | null;
   /** An amount in the store's currency, as a decimal string. */
   amount_refunded?: string | null;
+  /** The fulfillment whose `tracking` is replaced, or that is delivered if `status` is `delivered`. */
+  fulfillment_id?: number | null;
+  refund?: NewRefund | null;
   tracking?: NewTracking | null;
   comment?: string | null;
   reason?: string | null;
-  /** @defaultValue `true` */
+  /**
+   * With the status `returned`: whether the units return to stock. A refund has its own.
+   *
+   * @defaultValue `true`
+   */
   restock?: boolean;
   line_items?: readonly Portion[];
 }

@@ -150,6 +150,23 @@ export interface Delivery {
   headers?: Record<string, string>;
 }
 
+/** One discount on a line item or on the order as a whole. */
+export interface Discount {
+  /** The code that the buyer entered; null if there was none. */
+  code: string | null;
+  /** The name of the discount for people; null if it has none. */
+  title: string | null;
+  /** Whether `value` is an amount or a percentage. */
+  kind: Open<"fixed" | "percentage">;
+  /**
+   * What the discount promises: a percentage from 0 to 100 if `kind` is `percentage`, an amount in the store's
+   * currency if it is `fixed`.
+   */
+  value: string;
+  /** The amount that is deducted. It stays as it is when quantities or prices change later. */
+  amount: string;
+}
+
 /** Another order that is a suspected duplicate of this one, or a copy of it. */
 export interface Duplicate {
   order_id: number;
@@ -191,6 +208,40 @@ export interface FailingWebhook {
   disabled_reason: string | null;
   /** An RFC 3339 time in UTC. */
   failing_since: string | null;
+}
+
+/** Units that were shipped together. Each request that ships units makes exactly one. */
+export interface Fulfillment {
+  /** 1, 2, 3 and so on within the order. It never changes. */
+  id: number;
+  /** The shipped units. Returns do not change them: see `returned_quantity` of the line item. */
+  line_items: FulfillmentLine[];
+  /** Null until tracking is sent, and after the customer is erased. */
+  tracking: FulfillmentTracking | null;
+  /** `shipped`, then `delivered`. */
+  status: Open<"delivered" | "shipped">;
+  /** The time at which Stoa recorded the shipment. */
+  shipped_at: string;
+  /** The time at which Stoa recorded the delivery, or null. */
+  delivered_at: string | null;
+}
+
+/** The units of a line item in a fulfillment. */
+export interface FulfillmentLine {
+  /** The id of a line item of the order. */
+  line_item_id: number;
+  /** The shipped units of this line item, at least 1. */
+  quantity: number;
+}
+
+/** How to follow the parcel of a fulfillment. */
+export interface FulfillmentTracking {
+  /** The name of the carrier; null if it was not sent. */
+  carrier: string | null;
+  /** The carrier's tracking number; null if it was not sent. */
+  number: string | null;
+  /** A page that shows where the parcel is; null if it was not sent. */
+  url: string | null;
 }
 
 export interface Image {
@@ -253,27 +304,46 @@ export interface Level {
   stock: Stock;
 }
 
-/** A variant as it was when it was ordered. Its id is stable, even if the product changes or is deleted. */
+/**
+ * A variant as it was when it was ordered, or a custom line item without variant. Its id is stable, even if the
+ * product changes or is deleted.
+ */
 export interface LineItem {
   id: number;
-  product_id: number;
-  variant_id: number;
+  /** The id of the product; null for a custom line item. */
+  product_id: number | null;
+  /** The id of the variant; null for a custom line item. */
+  variant_id: number | null;
+  /** The SKU of the variant; null if it has none, and for a custom line item. */
   sku: string | null;
+  /** The name of the product, or of the custom line item. */
   name: string;
+  /** The title of the variant; empty for a custom line item. */
   variant_title: string;
   option_values: Record<string, string>;
   quantity: number;
   fulfilled_quantity: number;
   returned_quantity: number;
-  /** An amount in the store's currency, as a decimal string. */
+  /** The price of one unit, with taxes if the order's `prices_include_tax` is true, else without. */
   unit_price: string;
-  /** An amount in the store's currency, as a decimal string. */
+  /** The discount on all units of the line item: the sum of `discounts` if there are any. */
   discount_total: string;
-  /** An amount in the store's currency, as a decimal string. */
+  /** The tax on all units of the line item: the sum of `tax_lines` if there are any. */
   tax_total: string;
-  /** An amount in the store's currency, as a decimal string. */
+  /**
+   * `unit_price` times `quantity`, minus `discount_total`, plus `tax_total` unless the order's `prices_include_tax`
+   * is true.
+   */
   total: string;
   metadata: Record<string, unknown>;
+  /** The discounts on the line item; empty if only their sum was sent as `discount_total`. */
+  discounts: Discount[];
+  /** The taxes on the line item; empty if only their sum was sent as `tax_total`. */
+  tax_lines: TaxLine[];
+  /** Whether the line item has to be shipped. True for variants; a custom line item can be false. */
+  requires_shipping: boolean;
+  /** Whether the line item is taxed. True for variants; a custom line item can be false. */
+  taxable: boolean;
 }
 
 /** One key of a customer's metadata, and the app that wrote it last. */
@@ -317,15 +387,27 @@ export interface Order {
   allowed_transitions: Open<"cancelled" | "completed" | "delivered" | "draft" | "on_hold" | "pending" | "processing" | "returned" | "shipped">[];
   currency: string;
   customer_id: number | null;
-  /** An amount in the store's currency, as a decimal string. */
+  /**
+   * The sum of the line items' `total`: after their discounts, and with their taxes. The order's own discount,
+   * shipping and tax are not included.
+   */
   subtotal: string;
-  /** An amount in the store's currency, as a decimal string. */
+  /**
+   * The discount on the order as a whole: the sum of `discounts` if there are any. The line items' discounts are
+   * not included; `totals.discount` is the sum of both.
+   */
   discount_total: string;
-  /** An amount in the store's currency, as a decimal string. */
+  /** The shipping costs, with taxes if `prices_include_tax` is true, else without. */
   shipping_total: string;
-  /** An amount in the store's currency, as a decimal string. */
+  /**
+   * The tax on shipping or on the order as a whole: the sum of `tax_lines` if there are any. The line items' taxes
+   * are not included; `totals.tax` is the sum of both.
+   */
   tax_total: string;
-  /** An amount in the store's currency, as a decimal string. */
+  /**
+   * The amount to pay: `subtotal` minus `discount_total` plus `shipping_total`, plus `tax_total` unless
+   * `prices_include_tax` is true.
+   */
   total: string;
   /** An amount in the store's currency, as a decimal string. */
   amount_paid: string;
@@ -335,6 +417,13 @@ export interface Order {
   amount_due: string;
   /** `total` minus `amount_paid` plus `amount_refunded`; negative if the shop owes the customer. */
   balance: string;
+  /** Whether prices and shipping costs contain their taxes. If true, taxes are shown but not added to `total`. */
+  prices_include_tax: boolean;
+  totals: Totals;
+  /** The discounts on the order as a whole; empty if only their sum was sent as `discount_total`. */
+  discounts: Discount[];
+  /** The taxes on shipping or on the order as a whole; empty if only their sum was sent as `tax_total`. */
+  tax_lines: TaxLine[];
   shipping_method: string | null;
   payment_method: string | null;
   tags: string[];
@@ -346,10 +435,15 @@ export interface Order {
   cancelled_at: string | null;
   /** An RFC 3339 time in UTC. */
   completed_at: string | null;
+  /** The shipments, oldest first, at most 100. The quantities add up to `fulfilled_quantity` of each line item. */
+  fulfillments: Fulfillment[];
+  /** The refunds, oldest first, at most 100. Their amounts add up to `amount_refunded`. */
+  refunds: Refund[];
   line_items: LineItem[];
   contact: Contact;
   shipping_address: OrderAddress | null;
   billing_address: OrderAddress | null;
+  /** All parcels: those of `fulfillments`, then further ones that were added without a fulfillment. */
   tracking: Tracking[];
   note: string | null;
   metadata: Record<string, unknown>;
@@ -434,6 +528,38 @@ export interface Redelivery {
   created_at: string;
 }
 
+/** Money that was returned to the customer. The amounts of all refunds add up to `amount_refunded` of the order. */
+export interface Refund {
+  /** 1, 2, 3 and so on within the order. It never changes. */
+  id: number;
+  /** The returned money: the amounts of the line items, if there are any, and `shipping_amount`. */
+  amount: string;
+  /** The part of `amount` that refunds shipping; 0 by default. */
+  shipping_amount: string;
+  /** Why; null if not sent, and after the customer is erased. */
+  reason: string | null;
+  /** A note for staff; null if not sent, and after the customer is erased. */
+  note: string | null;
+  /** The refunded units; empty if only an amount was sent. */
+  line_items: RefundLine[];
+  /** The app that refunded, or the operator. */
+  actor: Actor;
+  /** The time of the refund. */
+  created_at: string;
+}
+
+/** The refunded units of a line item. */
+export interface RefundLine {
+  /** The id of a line item; the line item may have been removed since. */
+  line_item_id: number;
+  /** The refunded units, at least 1. */
+  quantity: number;
+  /** The part of the refund's `amount` for these units. */
+  amount: string;
+  /** Whether the refund returned the units to stock. */
+  restock: boolean;
+}
+
 /** A fault of one row, or of the whole job if `row` is null. */
 export interface RowError {
   row: number | null;
@@ -481,6 +607,16 @@ export interface StockLevel {
   version: number;
 }
 
+/** One tax on a line item, or on the order as a whole, such as the tax on shipping. */
+export interface TaxLine {
+  /** The name of the tax for people, such as `VAT`. */
+  title: string;
+  /** The tax rate in percent, such as `19.00`; null if there is none. Stoa does not apply it. */
+  rate: string | null;
+  /** The amount of the tax. */
+  amount: string;
+}
+
 /** The result of a test send: the signed request and the response of the receiver. */
 export interface TestResult {
   succeeded: boolean;
@@ -511,6 +647,31 @@ export interface Tombstone {
   id: number;
   deleted_at: string;
   version: number;
+}
+
+/**
+ * All amounts of an order. `discount` and `tax` include those of the line items. `total` is `items` minus
+ * `discount` plus `shipping`, plus `tax` unless `prices_include_tax` is true.
+ */
+export interface Totals {
+  /** The sum of unit price times quantity of all line items. */
+  items: string;
+  /** The sum of the line items' `discount_total`. */
+  items_discount: string;
+  /** The sum of the line items' `tax_total`. */
+  items_tax: string;
+  /** The shipping costs; the same as `shipping_total` of the order. */
+  shipping: string;
+  /** The tax on shipping or on the order as a whole; the same as `tax_total` of the order. */
+  shipping_tax: string;
+  /** The discount on the order as a whole; the same as `discount_total` of the order. */
+  order_discount: string;
+  /** All discounts: `items_discount` plus `order_discount`. */
+  discount: string;
+  /** All taxes: `items_tax` plus `shipping_tax`. */
+  tax: string;
+  /** The amount to pay; the same as `total` of the order. */
+  total: string;
 }
 
 /** A shipped parcel. */

@@ -309,10 +309,10 @@ export class Products extends Resource {
 /** The calls of `client.orders.products`. */
 export class OrdersProducts extends Resource {
   /**
-   * Add products to an order.
+   * Add products or custom line items to an order.
    *
    * Adds all line items or none. A new line item is merged into an equal one (same variant, unit price and
-   * metadata, nothing shipped) unless `merge` is false. Returns the whole order.
+   * metadata, nothing shipped, no discounts or tax lines) unless `merge` is false. Returns the whole order.
    *
    * Requires the scope `orders:write`. Throws InsufficientStock, OrderNotEditable, VersionConflict.
    */
@@ -425,12 +425,13 @@ export class Orders extends Resource {
   /**
    * Place an order and reserve its stock.
    *
-   * A line item names a variant by `variant_id` or `sku` and takes its current price unless it has a `unit_price`.
-   * Stoa reserves all line items or none; a draft reserves nothing. Name the customer by `customer_id`, which
-   * requires `customers:read`, or send `customer`: Stoa finds it by email address or phone number, or creates it.
-   * Without `customers:read`, the order contains only what you send, and nothing of the stored customer. With
-   * `dry_run=true`, Stoa prices and checks the order and stores nothing: its ids, number and version are 0, and
-   * `meta.suspected_duplicates` lists the orders that it may duplicate.
+   * A line item names a variant by `variant_id` or `sku` and takes its current price unless it has a `unit_price`;
+   * a custom line item has a `name` and a `unit_price` instead, and no stock. Stoa reserves all line items or none;
+   * a draft reserves nothing. Discounts and taxes are sent as sums or itemized, and Stoa checks that they add up.
+   * Name the customer by `customer_id`, which requires `customers:read`, or send `customer`: Stoa finds it by email
+   * address or phone number, or creates it. Without `customers:read`, the order contains only what you send, and
+   * nothing of the stored customer. With `dry_run=true`, Stoa prices and checks the order and stores nothing: its
+   * ids, number and version are 0, and `meta.suspected_duplicates` lists the orders that it may duplicate.
    *
    * Requires the scope `orders:write`. Throws DuplicateOrderSuspected, ExternalIdTaken, InsufficientStock.
    */
@@ -470,16 +471,21 @@ export class Orders extends Resource {
   }
 
   /**
-   * Change the status of an order, its payment, or both.
+   * Change the status of an order, ship it, refund it, or several of these.
    *
    * Stock follows the status: it is reserved from `pending` on, leaves `on_hand` when shipped or completed, is
    * released when cancelled, and returns to `on_hand` when returned unless `restock` is false. With `line_items`,
    * only a part is shipped or returned, and the status changes when the rest follows. Shipped units can be returned
-   * with `line_items` in any status; an order that is processing or cancelled keeps its status.
-   * `partially_refunded` requires `amount_refunded`, the sum of all refunds. If the order already has the status,
-   * nothing changes: 200, no new version, no event.
+   * with `line_items` in any status; an order that is processing or cancelled keeps its status. If the order
+   * already has the status, nothing changes: 200, no new version, no event. Each request that ships units adds one
+   * entry to `fulfillments`. With `fulfillment_id`, `tracking` replaces the tracking of that fulfillment, and the
+   * status `delivered` marks only that one; the order is delivered when all are. `refund` adds an entry to
+   * `refunds`, and `payment_status` follows from it. So does the older form: `refunded`, or `partially_refunded`
+   * with `amount_refunded`, the sum of all refunds. Send an `Idempotency-Key` with a refund or a partial shipment:
+   * without one, a repeated request is a second refund or shipment.
    *
-   * Requires the scope `orders:write`. Throws IllegalTransition, InsufficientStock, OrderNotPaid, VersionConflict.
+   * Requires the scope `orders:write`. Throws IllegalTransition, InsufficientStock, OrderNotPaid,
+   * RefundExceedsPayment, VersionConflict.
    */
   updateStatus<F extends keyof models.Order = never>(
     orderId: number,
@@ -492,10 +498,10 @@ export class Orders extends Resource {
   /**
    * Copy an order into a new one.
    *
-   * Copies line items, customer, contact, addresses, methods, amounts, note, tags and metadata, but not payment,
-   * tracking, comments and external id. With `reprice`, line items take the current prices, and discounts and
-   * taxes, which belong to the old prices, are not copied. Line items whose variant was deleted are listed in
-   * `meta.skipped_line_items`.
+   * Copies line items, customer, contact, addresses, methods, amounts, note, tags and metadata, but not payments,
+   * refunds, fulfillments, tracking, comments and external id. With `reprice`, line items take the current prices,
+   * and discounts and taxes, which belong to the old prices, are not copied; a custom line item keeps its price.
+   * Line items whose variant was deleted are listed in `meta.skipped_line_items`.
    *
    * Requires the scope `orders:write`. Throws InsufficientStock, VersionConflict.
    */
