@@ -91,6 +91,16 @@ def test_the_deadline_and_not_the_number_of_retries_ends_the_wait_for_a_busy_ser
     assert len(transport.seen) == 4
 
 
+def test_a_service_that_refuses_for_ever_is_not_flooded_until_the_deadline(account: Account) -> None:
+    busy = httpx.MockTransport(lambda _: httpx.Response(429, headers={"retry-after": "0"}))
+    sent: list[httpx.Request] = []
+    with httpx.Client(transport=busy, event_hooks={"request": [sent.append]}) as http:
+        client = Client(base_url(account), http=http, token=account.token, deadline_s=1)
+        with pytest.raises(errors.TooManyRequests):
+            client.products.list().page()
+    assert 2 <= len(sent) <= 6
+
+
 def _calls(client: Client) -> int:
     return sum(client.products.list().page().total + 1 for _ in range(25))
 

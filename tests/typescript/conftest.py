@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import AsyncIterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -60,34 +61,33 @@ def _compile(shared: Path) -> None:
         link.parent.mkdir(exist_ok=True)
         if not link.exists():
             link.symlink_to(target)
-    for name, text in PROGRAMS.items():
+    for name, text in programs().items():
         (examples / f"{name}.ts").write_text(text)
     settings = json.loads((EXAMPLES / "tsconfig.json").read_text())
-    settings["files"] += [f"{name}.ts" for name in PROGRAMS]
+    settings["files"] += [f"{name}.ts" for name in programs()]
     (examples / "tsconfig.json").write_text(json.dumps(settings))
     compiled("--build", "test", where=sdk)
     compiled("--project", ".", where=examples)
 
 
+@cache
+def programs() -> dict[str, str]:
+    """The code of the guide, of the README, and of the sample of every operation."""
+    pages = {"guide": GUIDES / "typescript-sdk.md", "readme": SDK / "README.md"}
+    texts = {name: "\n".join(block.text for block in blocks(page, "typescript")) for name, page in pages.items()}
+    return {**texts, "samples": _samples()}
+
+
 def _samples() -> str:
-    """The sample of every operation, each in a function of its own."""
+    """The samples, each in a function of its own."""
     document = read(description())
-    every = [typescript(operation, document) for group in document.groups for operation in group.operations]
-    bodies = [text.partition("Client.fromEnvironment();\n")[2] for text in every]
-    assert len(bodies) == len(operations(description()))
-    head = 'import { openAsBlob } from "node:fs";\nimport { Client } from "@stoa/client";\nconst client = Client.fromEnvironment();'
-    return "\n".join([head, *(f"export async function sample{n}() {{\n{body}\n}}" for n, body in enumerate(bodies))])
-
-
-def text_of(page: Path) -> str:
-    return "\n".join(block.text for block in blocks(page, "typescript"))
-
-
-PROGRAMS = {
-    "guide": text_of(GUIDES / "typescript-sdk.md"),
-    "readme": text_of(SDK / "README.md"),
-    "samples": _samples(),
-}
+    methods = {each.id: ".".join([*each.chain, each.name]) for each in operations(description())}
+    every = [typescript(each, document, methods[each.operation_id]) for each in document.operations]
+    start = "const client = Client.fromEnvironment();\n"
+    bodies = [text.partition(start)[2] for text in every]
+    imports = {line for text in every for line in text.partition(start)[0].splitlines() if line}
+    functions = [f"export async function sample{n}() {{\n{body}\n}}" for n, body in enumerate(bodies)]
+    return "\n".join([*sorted(imports), start, *functions])
 
 
 @pytest.fixture(scope="session")

@@ -37,6 +37,6 @@ export function refusal(received: Received): ApiError {
 export function retryAfterS(headers: Headers): number | undefined {
   const text = headers.get("retry-after")?.trim() ?? "";
   if (/^\d{1,9}$/.test(text)) return Number(text);
-  const at = Date.parse(text);
+  const at = /^[A-Z][a-z]{2}, /.test(text) ? Date.parse(text) : Number.NaN;
   return Number.isNaN(at) ? undefined : Math.max(0, (at - Date.now()) / 1000);
 }

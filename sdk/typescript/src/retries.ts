@@ -14,6 +14,8 @@ export interface RetryPolicy {
 const TRANSIENT = new Set([408, 429, 502, 503, 504]);
 const FIRST_PAUSE_MS = 500;
 const LONGEST_PAUSE_MS = 8000;
+const FIRST_LEAST_MS = 50;
+const LONGEST_LEAST_MS = 2000;
 
 /** The attempts of one call. */
 export class Attempts {
@@ -21,6 +23,7 @@ export class Attempts {
   readonly #signal: AbortSignal | undefined;
   readonly #deadline: number;
   #failures = 0;
+  #refusals = 0;
   #attempts = 0;
 
   constructor(policy: RetryPolicy, signal?: AbortSignal) {
@@ -34,17 +37,18 @@ export class Attempts {
     this.#attempts += 1;
     const waitS = outcome instanceof ConnectionFailed ? undefined : retryAfterS(outcome.headers);
     const refused = !(outcome instanceof ConnectionFailed) && (outcome.status === 429 || outcome.status === 503);
+    const leastMs = Math.min(FIRST_LEAST_MS * 2 ** this.#refusals, LONGEST_LEAST_MS); // grows, in case it is always 0
+    const askedMs = waitS === undefined ? undefined : Math.max(waitS * 1000, leastMs);
+    if (askedMs !== undefined && performance.now() + askedMs > this.#deadline) throw this.#error(outcome);
     if (refused && waitS !== undefined) {
       // The service says when to return, so the deadline decides and not the number of attempts.
-      if (performance.now() + waitS * 1000 > this.#deadline) throw this.#error(outcome);
-      return held ? undefined : sleep(waitS * 1000, this.#signal);
+      this.#refusals += 1;
+      return held && waitS * 1000 >= leastMs ? undefined : sleep(askedMs ?? 0, this.#signal);
     }
     this.#failures += 1;
     if (this.#failures > this.#policy.retries || !this.#isTransient(outcome)) throw this.#error(outcome);
     const backoffMs = Math.min(FIRST_PAUSE_MS * 2 ** (this.#failures - 1), LONGEST_PAUSE_MS);
-    if (waitS !== undefined && performance.now() + waitS * 1000 > this.#deadline) throw this.#error(outcome);
-    const pauseMs = waitS === undefined ? (0.5 + Math.random() / 2) * backoffMs : waitS * 1000;
-    return sleep(pauseMs, this.#signal);
+    return sleep(askedMs ?? (0.5 + Math.random() / 2) * backoffMs, this.#signal);
   }
 
   #isTransient(outcome: Received | ConnectionFailed): boolean {

@@ -113,6 +113,13 @@ test("a Retry-After beyond the deadline is an error at once", async () => {
   assert.equal(seen.length, 1);
 });
 
+test("a service that refuses for ever without a pause is not flooded until the deadline", async () => {
+  const { seen, fetch } = recording(() => Response.json({ code: "rate_limited" }, { status: 429, headers: { "retry-after": "0" } }));
+  const client = clientOf(main, { fetch, token: main.token, clientId: undefined, deadlineMs: 1000 });
+  await assert.rejects(client.products.list().page(), codes.RateLimited);
+  assert.ok(seen.length >= 2 && seen.length <= 6, `${seen.length} requests`);
+});
+
 test("a body that is not JSON is an unexpected answer, or the error of its status", async () => {
   const pages: [number, string, typeof UnexpectedAnswer | typeof ApiError][] = [
     [200, "<html>welcome</html>", UnexpectedAnswer],

@@ -47,6 +47,7 @@ Flow: TypeAlias = Generator[Send | Pause | Authorize | Enter, Any, T]
 
 _RETRYABLE = frozenset({408, 429, 502, 503, 504})
 _BUSY = frozenset({429, 503})
+_FIRST_LEAST_S = 0.05
 _NOT_RETRYABLE = (httpx.UnsupportedProtocol, httpx.LocalProtocolError, httpx.ProxyError)
 
 
@@ -64,19 +65,21 @@ class Attempts:
     def __init__(self, policy: RetryPolicy) -> None:
         self._policy = policy
         self._deadline = time.monotonic() + policy.deadline_s
-        self._failures = 0
+        self._failures = self._refusals = 0
         self.count = 0
 
     def pause(self, outcome: Outcome, *, held: bool = False) -> Flow[bool]:
         """Wait before the next attempt, unless the limiter does (`held`); returns False if there should be none."""
         self.count += 1
         asked_s = retry_after_s(outcome) if isinstance(outcome, httpx.Response) else None
-        if asked_s is not None and time.monotonic() + asked_s > self._deadline:
+        least_s = min(_FIRST_LEAST_S * 2**self._refusals, 2.0)  # grows, in case the service always asks for 0
+        if asked_s is not None and time.monotonic() + max(asked_s, least_s) > self._deadline:
             return False
         if asked_s is not None and isinstance(outcome, httpx.Response) and outcome.status_code in _BUSY:
             # The service says when to return, so the deadline decides and not the number of attempts.
-            if not held:
-                yield Pause(asked_s)
+            self._refusals += 1
+            if not held or asked_s < least_s:
+                yield Pause(max(asked_s, least_s))
             return True
         self._failures += 1
         if self._failures > self._policy.retries or not _is_transient(outcome):

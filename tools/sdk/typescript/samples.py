@@ -4,7 +4,6 @@ import json
 import re
 
 from stoa.reference.document import Document, Operation
-from stoa.reference.languages import sdk_calls
 from stoa.reference.samples import sample_body
 from tools.sdk.typescript.text import camel
 
@@ -12,9 +11,9 @@ _KEY = re.compile(r'"((?:[^"\\]|\\.)*)"(:?)')
 _SHORT = 60
 
 
-def typescript(operation: Operation, document: Document) -> str:
-    """A program that calls the operation; every sample compiles strictly."""
-    call = ".".join(camel(part) for part in sdk_calls()[operation.summary].name.split("."))
+def typescript(operation: Operation, document: Document, method: str) -> str:
+    """A program that calls the operation; `method` is its method in the Python SDK, such as `products.list`."""
+    call = ".".join(camel(part) for part in method.split("."))
     given = [json.dumps(parameter.example) for parameter in operation.path_parameters]
     sent = sample_body(operation, document)
     imports = ['import { Client } from "@stoa/client";']
