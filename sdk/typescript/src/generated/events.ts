@@ -3,7 +3,7 @@ import type * as models from "./models.js";
 
 /** The resource in `data` of each type of event. */
 export interface EventData {
-  /** The app was installed on this store. */
+  /** The app was installed on this store. The app's own endpoint receives it whatever the scopes. */
   "app.installed": models.InstalledApp;
   /** The app was uninstalled from this store. */
   "app.uninstalled": models.InstalledApp;
@@ -15,6 +15,11 @@ export interface EventData {
   "customer.updated": models.Customer | { id: number };
   /** The personal data of a customer was erased; erase your copy too. */
   "customer.deleted": models.Tombstone | { id: number };
+  /**
+   * The personal data of a customer was erased; erase your copy too. Sent to the app's own endpoint, whatever its
+   * scopes.
+   */
+  "customer.erased": models.ErasedCustomer | { id: number };
   /** An address of a customer was added, changed or deleted, or became a default. */
   "customer.address_changed": models.Customer | { id: number };
   /**

@@ -8,7 +8,9 @@ import type { OneOrMore, Range, Time } from "../types.js";
  */
 export interface AddedLine {
   quantity: number;
+  /** The id of the variant; null for a custom line item. */
   variant_id?: number | null;
+  /** The SKU of the variant; null if it has none, and for a custom line item. */
   sku?: string | null;
   /** The name of a custom line item. It excludes `variant_id` and `sku`. */
   name?: string | null;
@@ -29,6 +31,8 @@ export interface AddedLine {
   /** Whether a custom line item is taxed; true by default. */
   taxable?: boolean | null;
   metadata?: Readonly<Record<string, string | number | boolean>>;
+  /** The code of the location where the units are reserved. The default is the `location` of the order. */
+  location?: string | null;
   /** @defaultValue `true` */
   merge?: boolean;
 }
@@ -60,13 +64,20 @@ export interface AddressChanges {
   is_default_billing?: boolean;
 }
 
-/** A new level (`set`) or a difference (`adjust`) for one variant, named by its id or its SKU. */
+/**
+ * A new level (`set`), a difference (`adjust`) or a move to another location (`transfer`) for one variant, named by
+ * its id or its SKU.
+ */
 export interface Adjustment {
   quantity: number;
   variant_id?: number | null;
   sku?: string | null;
   /** @defaultValue `"adjust"` */
-  op?: "adjust" | "set";
+  op?: "adjust" | "set" | "transfer";
+  /** The code of the location whose stock changes. The default is `default`. */
+  location?: string | null;
+  /** With `transfer`, and only then: the code of the location to which the units move. */
+  to_location?: string | null;
   compare_quantity?: number | null;
   reason?:
     | "correction"
@@ -94,21 +105,59 @@ export interface Adjustments {
 
 /** One product to create, update, upsert or delete, named by `id`, `sku` or `external_id`. */
 export interface BatchItem {
+  /**
+   * What to do: `create` a product, `update` or `delete` a known one, or `upsert`, which updates it if it exists
+   * and creates it otherwise.
+   */
   op: "create" | "delete" | "update" | "upsert";
+  /** The id of the product to change; null if the item names it by `sku` or `external_id`. */
   id?: number | null;
+  /** The SKU of a variant of the product; null if the item names the product otherwise. */
   sku?: string | null;
+  /** The external id of the product; null if the item names the product otherwise. */
   external_id?: string | null;
+  /**
+   * The key that finds the product. By default it is the first of `id`, `sku` and `external_id` that the item has.
+   */
   match_by?: "external_id" | "id" | "sku" | null;
+  /**
+   * Apply the item only if the resource has this version; otherwise the item fails. Null, the default, applies it
+   * to any version.
+   */
   if_version?: number | null;
+  /** The fields of the product: those of a new product, or a merge patch. Empty for `delete`. */
   data?: Readonly<Record<string, unknown>>;
 }
 
 /** An image in a change. An image with a known id or URL stays the same image. */
 export interface ChangedImage {
+  /** The address of the picture. Stoa stores the address and does not fetch it. */
   url: string;
+  /** The text that replaces the picture for people who do not see it; null if none is set. */
   alt?: string | null;
+  /** The id of the image. A change that sends the same id or URL keeps it. */
   id?: number | null;
+  /** The position among the images of the product, from 1. The order of `images` in a request sets it. */
   position?: number | null;
+}
+
+/** A consent to record. Omitted fields stay unchanged. */
+export interface ConsentChanges {
+  /**
+   * `subscribed`: the person agreed. `unsubscribed`: the person withdrew the consent or refused. `pending`: asked,
+   * for example by double opt-in, and not confirmed. `not_subscribed`: never asked; the default.
+   */
+  state?: "not_subscribed" | "pending" | "subscribed" | "unsubscribed";
+  /** Where the person decided, such as `checkout` or `newsletter form`. Null if it is unknown. */
+  source?: string | null;
+  /** When the person decided. The default is the time of the change. */
+  updated_at?: Time | null;
+}
+
+/** Consents to record, by channel. An omitted channel stays unchanged; null resets it to `not_subscribed`. */
+export interface ConsentsChanges {
+  email?: ConsentChanges | null;
+  sms?: ConsentChanges | null;
 }
 
 /** The person to contact about the order: a snapshot that later changes of the customer do not affect. */
@@ -134,7 +183,10 @@ export interface CustomerChanges {
   company?: string | null;
   locale?: string | null;
   status?: "active" | "disabled";
+  /** The email consent in short: a new value sets `consents.email.state` to `subscribed` or `unsubscribed`. */
   accepts_marketing?: boolean;
+  /** The marketing consents of the person, by channel. */
+  consents?: ConsentsChanges | null;
   tags?: readonly string[] | null;
   note?: string | null;
   metadata?: Readonly<Record<string, string | number | boolean | null>> | null;
@@ -152,7 +204,7 @@ export interface InlineCustomer {
   last_name?: string | null;
   company?: string | null;
   locale?: string | null;
-  /** @defaultValue `false` */
+  /** The email consent in short: a new value sets `consents.email.state` to `subscribed` or `unsubscribed`. */
   accepts_marketing?: boolean;
 }
 
@@ -161,9 +213,15 @@ export interface LineChanges {
   quantity?: number;
   /** An amount in the store's currency, as a decimal string. */
   unit_price?: string;
-  /** An amount in the store's currency, as a decimal string. */
+  /**
+   * The discount on the order as a whole: the sum of `discounts` if there are any. The line items' discounts are
+   * not included; `totals.discount` is the sum of both.
+   */
   discount_total?: string;
-  /** An amount in the store's currency, as a decimal string. */
+  /**
+   * The tax on shipping or on the order as a whole: the sum of `tax_lines` if there are any. The line items' taxes
+   * are not included; `totals.tax` is the sum of both.
+   */
   tax_total?: string;
   /** The single discounts. `discount_total` follows from them; if you send both, they must agree. */
   discounts?: readonly NewDiscount[] | null;
@@ -220,11 +278,13 @@ export interface NewCustomer {
   last_name?: string | null;
   company?: string | null;
   locale?: string | null;
-  /** @defaultValue `false` */
+  /** The email consent in short: a new value sets `consents.email.state` to `subscribed` or `unsubscribed`. */
   accepts_marketing?: boolean;
   external_id?: string | null;
   /** @defaultValue `"active"` */
   status?: "active" | "disabled";
+  /** The marketing consents of the person, by channel. */
+  consents?: ConsentsChanges | null;
   tags?: readonly string[];
   note?: string | null;
   addresses?: readonly NewAddress[];
@@ -253,7 +313,9 @@ export interface NewDiscount {
 }
 
 export interface NewImage {
+  /** The address of the picture. Stoa stores the address and does not fetch it. */
   url: string;
+  /** The text that replaces the picture for people who do not see it; null if none is set. */
   alt?: string | null;
 }
 
@@ -263,7 +325,9 @@ export interface NewImage {
  */
 export interface NewLine {
   quantity: number;
+  /** The id of the variant; null for a custom line item. */
   variant_id?: number | null;
+  /** The SKU of the variant; null if it has none, and for a custom line item. */
   sku?: string | null;
   /** The name of a custom line item. It excludes `variant_id` and `sku`. */
   name?: string | null;
@@ -284,6 +348,8 @@ export interface NewLine {
   /** Whether a custom line item is taxed; true by default. */
   taxable?: boolean | null;
   metadata?: Readonly<Record<string, string | number | boolean>>;
+  /** The code of the location where the units are reserved. The default is the `location` of the order. */
+  location?: string | null;
 }
 
 /** A new order. Stoa computes the total; a `total` in the request must agree with it. */
@@ -298,7 +364,7 @@ export interface NewOrder {
   customer_id?: number | null;
   customer?: InlineCustomer | null;
   contact?: Contact | models.Contact | null;
-  /** An amount in the store's currency, as a decimal string. */
+  /** The shipping costs, with taxes if `prices_include_tax` is true, else without. */
   shipping_total?: string | null;
   /**
    * The discount on the order as a whole, without those on line items; 0 by default. It is the sum of the single
@@ -319,7 +385,10 @@ export interface NewOrder {
    * total. A new order takes the setting of the store by default.
    */
   prices_include_tax?: boolean | null;
-  /** An amount in the store's currency, as a decimal string. */
+  /**
+   * The amount to pay: `subtotal` minus `discount_total` plus `shipping_total`, plus `tax_total` unless
+   * `prices_include_tax` is true.
+   */
   total?: string | null;
   shipping_address?: OrderAddress | models.OrderAddress | null;
   billing_address?: OrderAddress | models.OrderAddress | null;
@@ -331,6 +400,11 @@ export interface NewOrder {
   external_id?: string | null;
   /** An RFC 3339 time in UTC. */
   placed_at?: Time | null;
+  /**
+   * The code of the location where the line items are reserved. By default, units are reserved at the locations in
+   * the order of their priority, and a line item may be split.
+   */
+  location?: string | null;
   /** @defaultValue `false` */
   reject_suspected_duplicates?: boolean;
   /** @defaultValue `24` */
@@ -339,37 +413,88 @@ export interface NewOrder {
 
 /** A product to create, with its options and variants. Without variants it gets a default variant. */
 export interface NewProduct {
+  /** The name that customers see. */
   name: string;
-  /** An amount in the store's currency, as a decimal string. */
+  /** The price of variants that have no price of their own, in the currency of the store. */
   price: string;
+  /** The id of the product in your own system, unique in the store; null if none is set. */
   external_id?: string | null;
+  /**
+   * The name for addresses in a shop, in lower case with hyphens. Stoa derives it from the name unless you send
+   * one. It need not be unique.
+   */
   slug?: string | null;
+  /**
+   * The text about the product, up to 65,535 characters; null if none is set. Stoa stores it unchanged, so escape
+   * or sanitize it before you show it.
+   */
   description?: string | null;
-  /** @defaultValue `"active"` */
+  /**
+   * `active` is for sale, `draft` is not ready yet, `archived` is no longer sold but keeps its SKUs. The default is
+   * `active`.
+   *
+   * @defaultValue `"active"`
+   */
   status?: "active" | "archived" | "draft";
-  /** An amount in the store's currency, as a decimal string. */
+  /** The earlier price, which a shop shows struck through; null if there is none. */
   compare_at_price?: string | null;
-  /** An amount in the store's currency, as a decimal string. */
+  /** What the shop pays for one unit; null if unknown. Not meant for customers. */
   cost_price?: string | null;
+  /** The manufacturer or label; null if none is set. Lists filter by it. */
   brand?: string | null;
+  /**
+   * The category as a path with slashes, such as `Home/Kitchen`; null if none is set. A filter finds all levels
+   * below.
+   */
   category?: string | null;
+  /** Words to group products by; lists filter by one. An update replaces the whole list. */
   tags?: readonly string[];
+  /** The images in the order in which a shop shows them. An update replaces the whole list. */
   images?: readonly NewImage[];
+  /**
+   * Up to three options by which the variants differ, such as Size. Empty if there is only one form of the product.
+   */
   options?: readonly (Option | models.Option)[];
+  /** The variants in their order. Lists and reads contain them only with `include=variants`. */
   variants?: readonly NewVariant[];
+  /** The weight of one unit in `weight_unit`, for variants that have none of their own; null if unknown. */
   weight?: number | null;
-  /** @defaultValue `"kg"` */
+  /**
+   * The unit of all weights of the product and its variants. The default is `kg`.
+   *
+   * @defaultValue `"kg"`
+   */
   weight_unit?: "g" | "kg" | "lb" | "oz";
-  /** @defaultValue `true` */
+  /**
+   * Whether the product is shipped. False for services and downloads; the default is true.
+   *
+   * @defaultValue `true`
+   */
   requires_shipping?: boolean;
-  /** @defaultValue `true` */
+  /**
+   * Whether tax applies. Stoa stores it for your tax calculation; the default is true.
+   *
+   * @defaultValue `true`
+   */
   taxable?: boolean;
-  /** @defaultValue `true` */
+  /**
+   * Whether orders reserve stock. Variants take the value when they are created, and a change applies to all of
+   * them. The default is true.
+   *
+   * @defaultValue `true`
+   */
   track_inventory?: boolean;
-  /** @defaultValue `{"title": null, "description": null}` */
+  /**
+   * The title and description for search engines.
+   *
+   * @defaultValue `{"title": null, "description": null}`
+   */
   seo?: Seo | models.Seo;
+  /** Up to 100 values of your own, by key. All apps of the store see them. */
   metadata?: Readonly<Record<string, string | number | boolean>>;
+  /** The SKU of the only variant; null if there are several or it has none. Change it on the variant. */
   sku?: string | null;
+  /** The barcode of the only variant; null if there are several or it has none. Change it on the variant. */
   barcode?: string | null;
   /** Requires the scope `inventory:write`. */
   stock?: NewStock;
@@ -377,14 +502,24 @@ export interface NewProduct {
 
 /** The deliveries to send again: by id, or by time range and status. */
 export interface NewRedelivery {
+  /** The ids of single deliveries, up to 500. Send these, or `since`. */
   delivery_ids?: readonly string[] | null;
-  /** An RFC 3339 time in UTC. */
+  /** Deliveries of events at or after this time. */
   since?: Time | null;
-  /** An RFC 3339 time in UTC. */
+  /** Deliveries of events before this time; null, the default, means until now. */
   until?: Time | null;
+  /** Only deliveries with this status; null, the default, means any final status. */
   status?: "cancelled" | "failed" | "skipped" | "succeeded" | null;
-  /** @defaultValue `false` */
+  /**
+   * Whether nothing is sent, and only `matched` is counted. The default is false.
+   *
+   * @defaultValue `false`
+   */
   dry_run?: boolean;
+  /**
+   * The largest number of requests per second of this redelivery, 1 to 1,000; null means the limit of the
+   * subscription.
+   */
   rate_per_s?: number | null;
 }
 
@@ -418,14 +553,28 @@ export interface NewRefundLine {
 
 /** How long the previous secret also signs; use 0 if it has leaked. */
 export interface NewSecret {
-  /** @defaultValue `24` */
+  /**
+   * For how many hours the previous secret signs as well, 0 to 168. The default is 24; use 0 if it has leaked.
+   *
+   * @defaultValue `24`
+   */
   grace_hours?: number;
-  /** @defaultValue `false` */
+  /**
+   * Whether to end an earlier rotation that is still active. The default is false, and the call fails with
+   * `secret_rotation_active`.
+   *
+   * @defaultValue `false`
+   */
   force?: boolean;
 }
 
 export interface NewStock {
-  /** @defaultValue `0` */
+  /**
+   * Units in the warehouse, including the reserved ones. Shipments, returns and adjustments change it. Negative
+   * only for variants that allow backorders or are not tracked.
+   *
+   * @defaultValue `0`
+   */
   on_hand?: number;
 }
 
@@ -441,7 +590,11 @@ export interface NewTaxLine {
 
 /** The event to send a sample of; `webhook.test` by default. */
 export interface NewTest {
-  /** @defaultValue `"webhook.test"` */
+  /**
+   * The name of the event to send a sample of. The default is `webhook.test`.
+   *
+   * @defaultValue `"webhook.test"`
+   */
   event?: string;
 }
 
@@ -453,22 +606,54 @@ export interface NewTracking {
 
 /** A variant to create. Omitted fields are inherited from the product or empty. */
 export interface NewVariant {
+  /** One value for each option of the product, by the name of the option. Empty for a product without options. */
   option_values?: Readonly<Record<string, string>>;
+  /**
+   * The stock keeping unit: your own key, unique among the variants of the store, with upper and lower case
+   * distinct. Null if none is set.
+   */
   sku?: string | null;
+  /** The barcode, such as an EAN or UPC; null if none is set. Several variants can have the same. */
   barcode?: string | null;
-  /** An amount in the store's currency, as a decimal string. */
+  /** The price of this variant; null means that the price of the product applies. */
   price?: string | null;
-  /** An amount in the store's currency, as a decimal string. */
+  /** The earlier price, which a shop shows struck through; null if there is none. */
   compare_at_price?: string | null;
-  /** An amount in the store's currency, as a decimal string. */
+  /** What the shop pays for one unit; null if unknown. Not meant for customers. */
   cost_price?: string | null;
+  /** The weight of one unit in the `weight_unit` of the product; null if the variant has none of its own. */
   weight?: number | null;
+  /** The id of the image of the product that shows this variant; null if none is chosen. */
   image_id?: number | null;
+  /**
+   * The place among the variants of the product, from 1. Other variants shift; a larger number means the last
+   * place.
+   */
+  position?: number | null;
+  /**
+   * True makes this variant the default instead of the current one; false on the default is refused.
+   *
+   * @defaultValue `false`
+   */
+  is_default?: boolean;
+  /**
+   * Whether orders reserve stock. If false, the variant can always be sold, and its stock never changes by orders.
+   */
   track_inventory?: boolean | null;
-  /** @defaultValue `false` */
+  /**
+   * Whether orders can reserve more units than are available. The default is false.
+   *
+   * @defaultValue `false`
+   */
   allow_backorder?: boolean;
+  /**
+   * The number of available units at or below which Stoa sends `product.low_stock`; null means that it is never
+   * sent.
+   */
   low_stock_threshold?: number | null;
+  /** The id of the variant in your own system, unique in the store; null if none is set. */
   external_id?: string | null;
+  /** Up to 100 values of your own, by key. All apps of the store see them. */
   metadata?: Readonly<Record<string, string | number | boolean>>;
   /**
    * Requires the scope `inventory:write`.
@@ -480,28 +665,63 @@ export interface NewVariant {
 
 /** A new subscription. Without `url` nothing is sent, and the app reads the events from the feed. */
 export interface NewWebhook {
+  /** Event names, or patterns such as `order.*` or `*`. `meta.available_events` of the list has all names. */
   events: readonly string[];
+  /** The address that receives the events. Null means that nothing is sent, and your app reads the feed. */
   url?: string | null;
+  /** A name for people; null if none is set. */
   name?: string | null;
+  /**
+   * Up to 20 conditions on the resource, written like list filters, such as `price[gte]`. All must match; empty
+   * means every event.
+   */
   filter?: Readonly<Record<string, string | number | boolean>>;
+  /** The fields of the resource to send in `data`. Empty, the default, means all. */
   fields?: readonly string[];
-  /** @defaultValue `"full"` */
+  /**
+   * `full` sends the resource in `data`. `thin` omits `data`, so that your app reads the resource itself. The
+   * default is `full`.
+   *
+   * @defaultValue `"full"`
+   */
   payload?: "full" | "thin";
-  /** @defaultValue `"none"` */
+  /**
+   * `resource` sends the events of one resource one after another. `none` sends them as soon as possible, and is
+   * the default.
+   *
+   * @defaultValue `"none"`
+   */
   ordering?: "none" | "resource";
-  /** @defaultValue `false` */
+  /**
+   * Whether changes that your own app made are left out. The default is false.
+   *
+   * @defaultValue `false`
+   */
   skip_own?: boolean;
+  /** Up to 20 headers that Stoa adds to each request. Responses show `********` instead of the values. */
   headers?: Readonly<Record<string, string>>;
-  /** @defaultValue `"active"` */
+  /**
+   * `active` receives events. `paused` keeps them until you resume. `disabled` was switched off by Stoa: see
+   * `disabled_reason`.
+   *
+   * @defaultValue `"active"`
+   */
   status?: "active" | "paused";
-  /** @defaultValue `10` */
+  /**
+   * The largest number of concurrent requests to your endpoint, 1 to 100. The default is 10.
+   *
+   * @defaultValue `10`
+   */
   max_in_flight?: number;
+  /** The largest number of requests per second, 1 to 1,000; null means no limit. */
   rate_per_s?: number | null;
 }
 
 /** An option by which a product's variants differ, such as Size, and its values. */
 export interface Option {
+  /** The name of the option, such as Size. It is unique in the product. */
   name: string;
+  /** The values that variants can have for this option, in the order in which a shop shows them. */
   values: readonly string[];
 }
 
@@ -529,11 +749,17 @@ export interface OrderChanges {
   contact?: Contact | models.Contact | null;
   shipping_address?: OrderAddress | models.OrderAddress | null;
   billing_address?: OrderAddress | models.OrderAddress | null;
-  /** An amount in the store's currency, as a decimal string. */
+  /** The shipping costs, with taxes if `prices_include_tax` is true, else without. */
   shipping_total?: string;
-  /** An amount in the store's currency, as a decimal string. */
+  /**
+   * The discount on the order as a whole: the sum of `discounts` if there are any. The line items' discounts are
+   * not included; `totals.discount` is the sum of both.
+   */
   discount_total?: string;
-  /** An amount in the store's currency, as a decimal string. */
+  /**
+   * The tax on shipping or on the order as a whole: the sum of `tax_lines` if there are any. The line items' taxes
+   * are not included; `totals.tax` is the sum of both.
+   */
   tax_total?: string;
   /** The single discounts. `discount_total` follows from them; if you send both, they must agree. */
   discounts?: readonly NewDiscount[] | null;
@@ -560,51 +786,94 @@ export interface Portion {
 
 /** Up to 100 items. `atomic` applies all items or none; `independent` applies each item by itself. */
 export interface ProductBatch {
+  /** The items, applied in this order. */
   items: readonly BatchItem[];
-  /** @defaultValue `"atomic"` */
+  /**
+   * `atomic`, the default, applies all items or none. `independent` applies each item by itself.
+   *
+   * @defaultValue `"atomic"`
+   */
   mode?: "atomic" | "independent";
 }
 
 /** A merge patch of a product. Omitted fields stay unchanged; null clears a field. */
 export interface ProductChanges {
+  /** The name that customers see. */
   name?: string;
-  /** An amount in the store's currency, as a decimal string. */
+  /** The price of variants that have no price of their own, in the currency of the store. */
   price?: string;
+  /** The id of the product in your own system, unique in the store; null if none is set. */
   external_id?: string | null;
+  /**
+   * The name for addresses in a shop, in lower case with hyphens. Stoa derives it from the name unless you send
+   * one. It need not be unique.
+   */
   slug?: string | null;
+  /**
+   * The text about the product, up to 65,535 characters; null if none is set. Stoa stores it unchanged, so escape
+   * or sanitize it before you show it.
+   */
   description?: string | null;
+  /**
+   * `active` is for sale, `draft` is not ready yet, `archived` is no longer sold but keeps its SKUs. The default is
+   * `active`.
+   */
   status?: "active" | "archived" | "draft";
-  /** An amount in the store's currency, as a decimal string. */
+  /** The earlier price, which a shop shows struck through; null if there is none. */
   compare_at_price?: string | null;
-  /** An amount in the store's currency, as a decimal string. */
+  /** What the shop pays for one unit; null if unknown. Not meant for customers. */
   cost_price?: string | null;
+  /** The manufacturer or label; null if none is set. Lists filter by it. */
   brand?: string | null;
+  /**
+   * The category as a path with slashes, such as `Home/Kitchen`; null if none is set. A filter finds all levels
+   * below.
+   */
   category?: string | null;
+  /** Words to group products by; lists filter by one. An update replaces the whole list. */
   tags?: readonly string[] | null;
+  /** The images in the order in which a shop shows them. An update replaces the whole list. */
   images?: readonly ChangedImage[] | null;
+  /**
+   * Up to three options by which the variants differ, such as Size. Empty if there is only one form of the product.
+   */
   options?: readonly (Option | models.Option)[] | null;
+  /** The weight of one unit in `weight_unit`, for variants that have none of their own; null if unknown. */
   weight?: number | null;
+  /** The unit of all weights of the product and its variants. The default is `kg`. */
   weight_unit?: "g" | "kg" | "lb" | "oz";
+  /** Whether the product is shipped. False for services and downloads; the default is true. */
   requires_shipping?: boolean;
+  /** Whether tax applies. Stoa stores it for your tax calculation; the default is true. */
   taxable?: boolean;
+  /**
+   * Whether orders reserve stock. Variants take the value when they are created, and a change applies to all of
+   * them. The default is true.
+   */
   track_inventory?: boolean;
+  /** The title and description for search engines. */
   seo?: SeoChanges | null;
+  /** Up to 100 values of your own, by key. All apps of the store see them. */
   metadata?: Readonly<Record<string, string | number | boolean | null>> | null;
 }
 
 /** Send pending deliveries of events since this time; older ones are skipped. */
 export interface ResumeSince {
-  /** An RFC 3339 time in UTC. */
+  /** Pending deliveries of events before this time are skipped. */
   since: Time;
 }
 
 export interface Seo {
+  /** The title for search engines; null means that a shop uses the name of the product. */
   title?: string | null;
+  /** The description for search engines; null means that a shop uses the description of the product. */
   description?: string | null;
 }
 
 export interface SeoChanges {
+  /** The title for search engines; null means that a shop uses the name of the product. */
   title?: string | null;
+  /** The description for search engines; null means that a shop uses the description of the product. */
   description?: string | null;
 }
 
@@ -639,6 +908,7 @@ export interface StatusChange {
   /** The fulfillment whose `tracking` is replaced, or that is delivered if `status` is `delivered`. */
   fulfillment_id?: number | null;
   refund?: NewRefund | null;
+  /** All parcels: those of `fulfillments`, then further ones that were added without a fulfillment. */
   tracking?: NewTracking | null;
   comment?: string | null;
   reason?: string | null;
@@ -655,53 +925,118 @@ export type UpdateCustomerMetadataBody = Readonly<Record<string, string | number
 
 /** Up to 250 items. `atomic` applies all items or none; `independent` applies each item by itself. */
 export interface VariantBatch {
+  /** The items, applied in this order. */
   items: readonly VariantItem[];
-  /** @defaultValue `"atomic"` */
+  /**
+   * `atomic`, the default, applies all items or none. `independent` applies each item by itself.
+   *
+   * @defaultValue `"atomic"`
+   */
   mode?: "atomic" | "independent";
 }
 
 /** A merge patch of a variant. Stock changes only by adjustments, so that the ledger has every movement. */
 export interface VariantChanges {
+  /** One value for each option of the product, by the name of the option. Empty for a product without options. */
   option_values?: Readonly<Record<string, string>>;
+  /**
+   * The stock keeping unit: your own key, unique among the variants of the store, with upper and lower case
+   * distinct. Null if none is set.
+   */
   sku?: string | null;
+  /** The barcode, such as an EAN or UPC; null if none is set. Several variants can have the same. */
   barcode?: string | null;
-  /** An amount in the store's currency, as a decimal string. */
+  /** The price of this variant; null means that the price of the product applies. */
   price?: string | null;
-  /** An amount in the store's currency, as a decimal string. */
+  /** The earlier price, which a shop shows struck through; null if there is none. */
   compare_at_price?: string | null;
-  /** An amount in the store's currency, as a decimal string. */
+  /** What the shop pays for one unit; null if unknown. Not meant for customers. */
   cost_price?: string | null;
+  /** The weight of one unit in the `weight_unit` of the product; null if the variant has none of its own. */
   weight?: number | null;
+  /** The id of the image of the product that shows this variant; null if none is chosen. */
   image_id?: number | null;
+  /**
+   * The place among the variants of the product, from 1. Other variants shift; a larger number means the last
+   * place.
+   */
+  position?: number;
+  /** True makes this variant the default instead of the current one; false on the default is refused. */
+  is_default?: boolean;
+  /**
+   * Whether orders reserve stock. If false, the variant can always be sold, and its stock never changes by orders.
+   */
   track_inventory?: boolean;
+  /** Whether orders can reserve more units than are available. The default is false. */
   allow_backorder?: boolean;
+  /**
+   * The number of available units at or below which Stoa sends `product.low_stock`; null means that it is never
+   * sent.
+   */
   low_stock_threshold?: number | null;
+  /** The id of the variant in your own system, unique in the store; null if none is set. */
   external_id?: string | null;
+  /** Up to 100 values of your own, by key. All apps of the store see them. */
   metadata?: Readonly<Record<string, string | number | boolean | null>> | null;
 }
 
 /** A merge patch of one variant, named by `id` or `sku`. */
 export interface VariantItem {
+  /** A merge patch of the variant. Omitted fields stay unchanged; null clears a field. */
   data: Readonly<Record<string, unknown>>;
+  /** The id of the variant; null if the item names it by `sku`. */
   id?: number | null;
+  /** The SKU of the variant; null if the item names it by `id`. */
   sku?: string | null;
+  /**
+   * Apply the item only if the resource has this version; otherwise the item fails. Null, the default, applies it
+   * to any version.
+   */
   if_version?: number | null;
 }
 
 /** Changes to a subscription. Omitted fields keep their values; null clears a field. */
 export interface WebhookChanges {
+  /** Event names, or patterns such as `order.*` or `*`. `meta.available_events` of the list has all names. */
   events?: readonly string[];
+  /** The address that receives the events. Null means that nothing is sent, and your app reads the feed. */
   url?: string | null;
+  /** A name for people; null if none is set. */
   name?: string | null;
+  /**
+   * Up to 20 conditions on the resource, written like list filters, such as `price[gte]`. All must match; empty
+   * means every event.
+   */
   filter?: Readonly<Record<string, string | number | boolean | null>> | null;
+  /** The fields of the resource to send in `data`. Empty, the default, means all. */
   fields?: readonly string[] | null;
+  /**
+   * `full` sends the resource in `data`. `thin` omits `data`, so that your app reads the resource itself. The
+   * default is `full`.
+   */
   payload?: "full" | "thin";
+  /**
+   * `resource` sends the events of one resource one after another. `none` sends them as soon as possible, and is
+   * the default.
+   */
   ordering?: "none" | "resource";
+  /** Whether changes that your own app made are left out. The default is false. */
   skip_own?: boolean;
+  /** Up to 20 headers that Stoa adds to each request. Responses show `********` instead of the values. */
   headers?: Readonly<Record<string, string | null>> | null;
+  /**
+   * `active` receives events. `paused` keeps them until you resume. `disabled` was switched off by Stoa: see
+   * `disabled_reason`.
+   */
   status?: "active" | "paused";
+  /**
+   * What happens to the events that were kept while the subscription was paused: `all` sends them, `now` skips
+   * them, and `since` sends the newer ones. Send it together with `status: active`.
+   */
   resume?: "all" | "now" | ResumeSince;
+  /** The largest number of concurrent requests to your endpoint, 1 to 100. The default is 10. */
   max_in_flight?: number;
+  /** The largest number of requests per second, 1 to 1,000; null means no limit. */
   rate_per_s?: number | null;
 }
 
@@ -721,15 +1056,15 @@ export interface ListProductsQuery {
   status?: OneOrMore<"active" | "draft" | "archived"> | undefined;
   /** Products with these ids. */
   ids?: OneOrMore<number> | undefined;
-  /** The product of the variant with this SKU. */
-  sku?: string | undefined;
-  /** Products of variants with this barcode. */
-  barcode?: string | undefined;
-  /** Products of exactly this brand. */
+  /** Products of the variants with these SKUs. */
+  sku?: OneOrMore<string> | undefined;
+  /** Products of variants with these barcodes. */
+  barcode?: OneOrMore<string> | undefined;
+  /** Products of this brand, ignoring case. */
   brand?: string | undefined;
-  /** This category or any below it, such as `Home/Kitchen`. */
+  /** This category or any below it, such as `Home/Kitchen`, ignoring case. */
   category?: string | undefined;
-  /** Products with this tag. */
+  /** Products with this tag, ignoring case. */
   tag?: string | undefined;
   /** The price, or a price range. */
   price?: string | Range<string> | undefined;
@@ -763,6 +1098,8 @@ export interface CreateProductImportQuery {
   on_error?: "continue" | "abort" | undefined;
   /** Check every row and report its changes without writing them. */
   dry_run?: boolean | undefined;
+  /** With `ignore`, columns of a CSV file that Stoa does not know are skipped. By default the file is refused. */
+  unknown_columns?: "refuse" | "ignore" | undefined;
   /** What to do with products that are not in the file, after all rows succeeded. */
   missing?: "ignore" | "archive" | undefined;
 }
@@ -781,10 +1118,10 @@ export interface ListVariantsQuery {
   ids?: OneOrMore<number> | undefined;
   /** Variants of these products. */
   product_id?: OneOrMore<number> | undefined;
-  /** The variant with this SKU. */
-  sku?: string | undefined;
-  /** Variants with this barcode. */
-  barcode?: string | undefined;
+  /** The variants with these SKUs. */
+  sku?: OneOrMore<string> | undefined;
+  /** Variants with these barcodes. */
+  barcode?: OneOrMore<string> | undefined;
   /** The variant with this external id. */
   external_id?: string | undefined;
   /** Variants changed at or after this time, including stock. */
@@ -803,10 +1140,10 @@ export interface ListProductVariantsQuery {
   sort?: OneOrMore<"id" | "-id" | "created_at" | "-created_at" | "updated_at" | "-updated_at"> | undefined;
   /** Variants with these ids. */
   ids?: OneOrMore<number> | undefined;
-  /** The variant with this SKU. */
-  sku?: string | undefined;
-  /** Variants with this barcode. */
-  barcode?: string | undefined;
+  /** The variants with these SKUs. */
+  sku?: OneOrMore<string> | undefined;
+  /** Variants with these barcodes. */
+  barcode?: OneOrMore<string> | undefined;
   /** The variant with this external id. */
   external_id?: string | undefined;
   /** Variants changed at or after this time, including stock. */
@@ -823,16 +1160,20 @@ export interface ListInventoryQuery {
   cursor?: string | undefined;
   /** Sort keys, separated by commas. A leading minus sorts in descending order. */
   sort?: OneOrMore<"id" | "-id" | "updated_at" | "-updated_at"> | undefined;
+  /** Related data to include in each resource, separated by commas. */
+  include?: OneOrMore<"locations"> | undefined;
   /** Variants of these products. */
   product_id?: OneOrMore<number> | undefined;
   /** These variants. */
   variant_id?: OneOrMore<number> | undefined;
-  /** The variant with this SKU. */
-  sku?: string | undefined;
+  /** The variants with these SKUs. */
+  sku?: OneOrMore<string> | undefined;
   /** Whether the variant is tracked and its available stock is at its `low_stock_threshold` or below. */
   low_stock?: boolean | undefined;
   /** Whether the variant can be bought now: not tracked, open to backorders, or available. */
   in_stock?: boolean | undefined;
+  /** Variants with units at the location with this code. */
+  location?: string | undefined;
   /** Variants changed at or after this time, in stock or in any other field. */
   updated_since?: Time | undefined;
 }
@@ -851,16 +1192,18 @@ export interface ListInventoryAdjustmentsQuery {
   variant_id?: OneOrMore<number> | undefined;
   /** Entries of the variants of these products. */
   product_id?: OneOrMore<number> | undefined;
-  /** Entries of the variant that had this SKU at the time of the entry. */
-  sku?: string | undefined;
+  /** Entries of variants that had these SKUs at the time of the entry. */
+  sku?: OneOrMore<string> | undefined;
   /** One or more of these kinds. */
-  kind?: OneOrMore<"set" | "adjust" | "reserve" | "release" | "commit" | "restock" | "import"> | undefined;
+  kind?: OneOrMore<"set" | "adjust" | "transfer" | "reserve" | "release" | "commit" | "restock" | "import"> | undefined;
   /** One or more of these reasons. */
   reason?: OneOrMore<"restock" | "correction" | "stocktake" | "damaged" | "lost" | "return" | "sync" | "order" | "other"> | undefined;
   /** Entries with exactly this reference. */
   reference?: string | undefined;
   /** Entries that these orders caused. */
   order_id?: OneOrMore<number> | undefined;
+  /** Entries of the location with this code. */
+  location?: string | undefined;
   /** The time of the entry, or a time range. */
   created_at?: Time | Range<Time> | undefined;
   /** Entries at or after this time. An entry never changes. */
@@ -876,7 +1219,7 @@ export interface ListOrdersQuery {
   /** The `next_cursor` or `prev_cursor` of an earlier page. */
   cursor?: string | undefined;
   /** Sort keys, separated by commas. A leading minus sorts in descending order. */
-  sort?: OneOrMore<"id" | "-id" | "number" | "-number" | "total" | "-total" | "placed_at" | "-placed_at" | "updated_at" | "-updated_at"> | undefined;
+  sort?: OneOrMore<"id" | "-id" | "number" | "-number" | "total" | "-total" | "placed_at" | "-placed_at" | "created_at" | "-created_at" | "updated_at" | "-updated_at"> | undefined;
   /** Orders with these ids. */
   ids?: OneOrMore<number> | undefined;
   /** One or more of these statuses. */
@@ -891,8 +1234,8 @@ export interface ListOrdersQuery {
   email?: string | undefined;
   /** Orders with this phone number as contact, in any spelling. */
   phone?: string | undefined;
-  /** Orders with a line item of this SKU. */
-  sku?: string | undefined;
+  /** Orders with a line item of one of these SKUs. */
+  sku?: OneOrMore<string> | undefined;
   /** The order with this number. */
   number?: number | undefined;
   /** The order with this external id. */
@@ -901,7 +1244,9 @@ export interface ListOrdersQuery {
   total?: string | Range<string> | undefined;
   /** The time of placement, or a range of it. */
   placed_at?: Time | Range<Time> | undefined;
-  /** Orders with this tag. */
+  /** The time at which Stoa stored the order, or a range of it. An imported order may be placed earlier. */
+  created_at?: Time | Range<Time> | undefined;
+  /** Orders with this tag, ignoring case. */
   tag?: string | undefined;
   /** Each word must be the beginning of a word of the contact's name or email address, or of the order number. */
   q?: string | undefined;
@@ -973,10 +1318,14 @@ export interface ListCustomersQuery {
   external_id?: string | undefined;
   /** Each word must be the start of a word in the first name, last name or company. */
   name?: string | undefined;
-  /** Customers with this tag. */
+  /** Customers with this tag, ignoring case. */
   tag?: string | undefined;
   /** One or more of these statuses. */
   status?: OneOrMore<"active" | "disabled" | "erased"> | undefined;
+  /** Whether the customer agreed to marketing emails. */
+  accepts_marketing?: boolean | undefined;
+  /** Customers with this state of consent on a channel, as in `consent[email]=subscribed`. */
+  consent?: { email?: "subscribed" | "unsubscribed" | "pending" | "not_subscribed"; sms?: "subscribed" | "unsubscribed" | "pending" | "not_subscribed" } | undefined;
   /** The number of orders, or a range. */
   orders_count?: number | Range<number> | undefined;
   /** The total amount spent, or a range. */
@@ -1003,6 +1352,8 @@ export interface CreateCustomerImportQuery {
   on_error?: "continue" | "abort" | undefined;
   /** Check every row and report its changes without writing them. */
   dry_run?: boolean | undefined;
+  /** With `ignore`, columns of a CSV file that Stoa does not know are skipped. By default the file is refused. */
+  unknown_columns?: "refuse" | "ignore" | undefined;
 }
 
 /** The parameters of `webhooks.list`. */
@@ -1035,12 +1386,18 @@ export interface ListWebhookDeliveriesQuery {
   include?: OneOrMore<"payload"> | undefined;
   /** One or more of these statuses. */
   status?: OneOrMore<"pending" | "retrying" | "succeeded" | "failed" | "skipped" | "cancelled" | "held"> | undefined;
-  /** Deliveries of this type of event. */
-  event?: string | undefined;
+  /** Deliveries of these types of events; `order.*` selects all of a resource. */
+  event_type?: OneOrMore<string> | undefined;
+  /** An alias of `event_type`. */
+  event?: OneOrMore<string> | undefined;
+  /** Deliveries of events about resources of these types. */
+  resource_type?: OneOrMore<"app" | "customer" | "import" | "product" | "variant" | "order" | "comment" | "webhook"> | undefined;
   /** Deliveries of events about the resource with this id. */
   resource_id?: number | undefined;
   /** Deliveries created at or after this time. */
   since?: Time | undefined;
+  /** Deliveries created before this time. */
+  until?: Time | undefined;
   /** Deliveries of this event. If there are none, `meta.not_sent` explains why. */
   event_id?: string | undefined;
   /** Turns the list into a feed: deliveries after this sequence, oldest first. */

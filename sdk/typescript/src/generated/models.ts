@@ -35,13 +35,25 @@ export interface Address {
   version: number;
 }
 
+/** Units of a line item at one location. */
+export interface Allocation {
+  /** The code of the location. */
+  location: string;
+  /** Units of the line item that are reserved at, or were shipped from, the location. */
+  quantity: number;
+}
+
 /** One delivery attempt and the response of the receiver. */
 export interface Attempt {
-  /** An RFC 3339 time in UTC. */
+  /** The time at which the request was sent. */
   at: string;
+  /** How long the attempt took, in milliseconds. */
   duration_ms: number;
+  /** The status of the response; null if there was none. */
   response_status: number | null;
+  /** The first 4 kB of the response; null if there was none. */
   response_body: string | null;
+  /** Why no response arrived, such as a timeout; null if one arrived. */
   error: string | null;
 }
 
@@ -53,9 +65,11 @@ export interface Author {
 
 /** The circuit breaker. While it is open, Stoa sends only probes; `next_probe_at` is the time of the next one. */
 export interface BreakerState {
+  /** `closed` is normal. `open` means that your endpoint failed repeatedly, and Stoa sends only probes. */
   state: Open<"closed" | "open">;
+  /** Failed attempts since the last success. */
   failures: number;
-  /** An RFC 3339 time in UTC. */
+  /** The time of the next probe; null while the circuit breaker is closed. */
   next_probe_at: string | null;
 }
 
@@ -70,6 +84,25 @@ export interface Comment {
   changes: Record<string, unknown[]>;
   /** An RFC 3339 time in UTC. */
   created_at: string;
+}
+
+/** The marketing consent of a person on one channel. */
+export interface Consent {
+  /**
+   * `subscribed`: the person agreed. `unsubscribed`: the person withdrew the consent or refused. `pending`: asked,
+   * for example by double opt-in, and not confirmed. `not_subscribed`: never asked; the default.
+   */
+  state: Open<"not_subscribed" | "pending" | "subscribed" | "unsubscribed">;
+  /** Where the person decided, such as `checkout` or `newsletter form`. Null if it is unknown. */
+  source: string | null;
+  /** When the person decided, in UTC. Null if the person was never asked. */
+  updated_at: string | null;
+}
+
+/** The marketing consents of a person, by channel. */
+export interface Consents {
+  email: Consent;
+  sms: Consent;
 }
 
 /** The person to contact about the order: a snapshot that later changes of the customer do not affect. */
@@ -102,7 +135,10 @@ export interface Customer {
   company: string | null;
   locale: string | null;
   status: Open<"active" | "disabled" | "erased">;
+  /** Whether the person agreed to marketing emails: `consents.email.state` is `subscribed`. */
   accepts_marketing: boolean;
+  /** The marketing consents of the person, by channel. */
+  consents: Consents;
   tags: string[];
   note: string | null;
   addresses: Address[];
@@ -125,28 +161,46 @@ export interface Customer {
 
 /** The resource that the event is about. */
 export interface DeliveredResource {
+  /** The type of the resource, such as `order`. */
   type: string;
+  /** The id of the resource. */
   id: number;
+  /** The version of the resource after the change. */
   version: number;
 }
 
 /** The delivery of one event to one subscription. */
 export interface Delivery {
+  /** The id of the delivery, which begins with `dlv_`. Treat it as opaque. */
   id: string;
+  /** The id of the subscription. */
   webhook_id: number;
+  /** The id of the event. It is the same in every delivery of the event. */
   event_id: string;
+  /** The name of the event, such as `order.created`. */
   event_type: string;
+  /** The number of the event in its subscription; it grows by one with each event. */
   sequence: number;
+  /** The resource that the event is about. */
   resource: DeliveredResource;
+  /**
+   * `pending` and `retrying` wait for an attempt; `held` waits until the subscription is active. `succeeded` and
+   * `failed` are final, and `skipped` and `cancelled` deliveries are not sent.
+   */
   status: Open<"cancelled" | "failed" | "held" | "pending" | "retrying" | "skipped" | "succeeded">;
+  /** The attempts so far, the newest last. */
   attempts: Attempt[];
+  /** The number of attempts so far. */
   attempt_count: number;
-  /** An RFC 3339 time in UTC. */
+  /** The time of the next attempt; null if none is planned. */
   next_attempt_at: string | null;
+  /** The id of the delivery that this one repeats; null for the first delivery of an event. */
   redelivery_of: string | null;
-  /** An RFC 3339 time in UTC. */
+  /** The time at which the delivery was created, in UTC. */
   created_at: string;
+  /** The body of the request, only with `include=payload`; null if the event has expired. */
   payload?: unknown;
+  /** The headers of a request with this event, freshly signed. Only with `after` and `include=payload`. */
   headers?: Record<string, string>;
 }
 
@@ -180,33 +234,50 @@ export interface Duplicate {
   total: string;
 }
 
+/** An erased customer: nothing but the id. */
+export interface ErasedCustomer {
+  id: number;
+}
+
 /** An event as a subscription receives it. */
 export interface Event {
   /** The same in retries, redeliveries and other subscriptions; also the `webhook-id` header. */
   id: string;
+  /** The name of the event. */
   type: string;
   /** The time of the change, in UTC. */
   timestamp: string;
+  /** The major version of the API, whose resources `data` contains. */
   api_version: Open<"v3">;
-  store: { id: number };
+  /** The store of the event. Events that the app's own endpoint receives also have the optional members. */
+  store: { id: number; handle: string; base_url: string; name?: string; currency?: string; timezone?: string; locale?: string };
   /** Increases by one with each event of this subscription, without gaps; 0 in a test. */
   sequence: number;
+  /** The resource that changed. */
   resource: { type: string; id: number; version: number; url: string | null };
+  /** The resource that the resource of the event belongs to: the product of a variant. Null for all others. */
+  parent: { type: Open<"product">; id: number; version: number } | null;
   /** The originator of the change, such as an app or an operator. */
   actor: { type: string; app_id?: number | null };
   /** The old and the new value of each field that changed. */
   changes: Record<string, unknown[]>;
+  /** The resource after the change; omitted with `payload: thin`, reduced by `fields`. */
   data?: Record<string, unknown>;
 }
 
 /** The data of a `webhook.*` event: the subscription, and the time since which its receiver has failed. */
 export interface FailingWebhook {
+  /** The id of the subscription. */
   id: number;
+  /** The name of the subscription; null if none is set. */
   name: string | null;
+  /** The address that receives the events; null if nothing is sent. */
   url: string | null;
+  /** The status after the change: `active`, `paused` or `disabled`. */
   status: string;
+  /** Why Stoa disabled the subscription: `gone` or `failing`; null otherwise. */
   disabled_reason: string | null;
-  /** An RFC 3339 time in UTC. */
+  /** The time of the first failure since the last success; null if the endpoint does not fail. */
   failing_since: string | null;
 }
 
@@ -245,9 +316,13 @@ export interface FulfillmentTracking {
 }
 
 export interface Image {
+  /** The id of the image. A change that sends the same id or URL keeps it. */
   id: number;
+  /** The address of the picture. Stoa stores the address and does not fetch it. */
   url: string;
+  /** The text that replaces the picture for people who do not see it; null if none is set. */
   alt: string | null;
+  /** The position among the images of the product, from 1. The order of `images` in a request sets it. */
   position: number;
 }
 
@@ -284,10 +359,14 @@ export interface LedgerEntry {
   id: number;
   variant_id: number;
   sku: string | null;
-  kind: Open<"adjust" | "commit" | "import" | "release" | "reserve" | "restock" | "set">;
+  kind: Open<"adjust" | "commit" | "import" | "release" | "reserve" | "restock" | "set" | "transfer">;
+  /** The code of the location whose level changed. */
+  location: string;
   delta_on_hand: number;
   delta_reserved: number;
+  /** Units of the variant at all locations after the change. */
   on_hand_after: number;
+  /** Reserved units at all locations after the change. */
   reserved_after: number;
   reason: Open<"correction" | "damaged" | "lost" | "order" | "other" | "restock" | "return" | "stocktake" | "sync">;
   reference: string | null;
@@ -299,8 +378,11 @@ export interface LedgerEntry {
 
 /** A variant's stock level, as `include=inventory` adds it to the product. */
 export interface Level {
+  /** The id of the variant. */
   variant_id: number;
+  /** The SKU of the variant; null if none is set. */
   sku: string | null;
+  /** The stock of the variant. */
   stock: Stock;
 }
 
@@ -344,6 +426,25 @@ export interface LineItem {
   requires_shipping: boolean;
   /** Whether the line item is taxed. True for variants; a custom line item can be false. */
   taxable: boolean;
+  /** The code of the location that the request asked for; null: reserve by the priority of locations. */
+  location: string | null;
+  /**
+   * The locations of the reserved and shipped units, in the order in which they are shipped. Empty while nothing is
+   * reserved, as in a draft.
+   */
+  allocations: Allocation[];
+}
+
+/** The stock level of a variant at one location. */
+export interface LocationLevel {
+  /** The code of the location. */
+  code: string;
+  /** Units at the location. */
+  on_hand: number;
+  /** Units at the location that are reserved for orders. */
+  reserved: number;
+  /** `on_hand` minus `reserved`. */
+  available: number;
 }
 
 /** One key of a customer's metadata, and the app that wrote it last. */
@@ -357,7 +458,9 @@ export interface MetadataEntry {
 
 /** An option by which a product's variants differ, such as Size, and its values. */
 export interface Option {
+  /** The name of the option, such as Size. It is unique in the product. */
   name: string;
+  /** The values that variants can have for this option, in the order in which a shop shows them. */
   values: string[];
 }
 
@@ -373,6 +476,12 @@ export interface Options {
   dry_run?: boolean;
   /** @defaultValue `"ignore"` */
   missing?: Open<"archive" | "ignore">;
+  /**
+   * Whether a CSV file may have columns that Stoa does not know.
+   *
+   * @defaultValue `"refuse"`
+   */
+  unknown_columns?: Open<"ignore" | "refuse">;
 }
 
 /** A purchase: its line items, amounts, customer and status. */
@@ -476,55 +585,107 @@ export interface OrderAddress {
 
 /** A product of the store, with at least one variant. */
 export interface Product {
+  /** The id of the product, assigned by Stoa. It never changes. */
   id: number;
+  /** The name that customers see. */
   name: string;
-  /** An amount in the store's currency, as a decimal string. */
+  /** The price of variants that have no price of their own, in the currency of the store. */
   price: string;
+  /** The id of the product in your own system, unique in the store; null if none is set. */
   external_id: string | null;
+  /**
+   * The name for addresses in a shop, in lower case with hyphens. Stoa derives it from the name unless you send
+   * one. It need not be unique.
+   */
   slug: string;
+  /**
+   * The text about the product, up to 65,535 characters; null if none is set. Stoa stores it unchanged, so escape
+   * or sanitize it before you show it.
+   */
   description: string | null;
+  /**
+   * `active` is for sale, `draft` is not ready yet, `archived` is no longer sold but keeps its SKUs. The default is
+   * `active`.
+   */
   status: Open<"active" | "archived" | "draft">;
-  /** An amount in the store's currency, as a decimal string. */
+  /** The earlier price, which a shop shows struck through; null if there is none. */
   compare_at_price: string | null;
-  /** An amount in the store's currency, as a decimal string. */
+  /** What the shop pays for one unit; null if unknown. Not meant for customers. */
   cost_price: string | null;
+  /** The currency of the store, as an ISO 4217 code. All amounts of the store are in it. */
   currency: string;
+  /** The SKU of the only variant; null if there are several or it has none. Change it on the variant. */
   sku: string | null;
+  /** The barcode of the only variant; null if there are several or it has none. Change it on the variant. */
   barcode: string | null;
+  /** The manufacturer or label; null if none is set. Lists filter by it. */
   brand: string | null;
+  /**
+   * The category as a path with slashes, such as `Home/Kitchen`; null if none is set. A filter finds all levels
+   * below.
+   */
   category: string | null;
+  /** Words to group products by; lists filter by one. An update replaces the whole list. */
   tags: string[];
+  /** The images in the order in which a shop shows them. An update replaces the whole list. */
   images: Image[];
+  /**
+   * Up to three options by which the variants differ, such as Size. Empty if there is only one form of the product.
+   */
   options: Option[];
+  /** The number of variants, at least 1. */
   variants_count: number;
+  /** The weight of one unit in `weight_unit`, for variants that have none of their own; null if unknown. */
   weight: number | null;
+  /** The unit of all weights of the product and its variants. The default is `kg`. */
   weight_unit: Open<"g" | "kg" | "lb" | "oz">;
+  /** Whether the product is shipped. False for services and downloads; the default is true. */
   requires_shipping: boolean;
+  /** Whether tax applies. Stoa stores it for your tax calculation; the default is true. */
   taxable: boolean;
+  /**
+   * Whether orders reserve stock. Variants take the value when they are created, and a change applies to all of
+   * them. The default is true.
+   */
   track_inventory: boolean;
+  /** The title and description for search engines. */
   seo: Seo;
+  /** Up to 100 values of your own, by key. All apps of the store see them. */
   metadata: Record<string, unknown>;
+  /** The sum of the stock of all variants. */
   stock: Stock;
+  /** Whether any variant can be bought now: it has available units, allows backorders, or is not tracked. */
   in_stock: boolean;
-  /** An RFC 3339 time in UTC. */
+  /** The time of creation, in UTC. */
   created_at: string;
-  /** An RFC 3339 time in UTC. */
+  /** The time of the last change, in UTC. */
   updated_at: string;
+  /** Increases with each change, from 1. Send it as `If-Match` to change only the version that you read. */
   version: number;
-  /** An RFC 3339 time in UTC. */
+  /** The time of the deletion; null while the product exists. */
   deleted_at: string | null;
+  /** The variants in their order. Lists and reads contain them only with `include=variants`. */
   variants?: Variant[];
+  /** The stock of each variant. Only with `include=inventory`. */
   inventory?: Level[];
 }
 
 /** A redelivery, which sends deliveries again in their original order. */
 export interface Redelivery {
+  /** The id of the redelivery; null for a dry run. */
   id: number | null;
+  /** The id of the subscription. */
   webhook_id: number;
+  /** The number of deliveries that are sent again, or would be in a dry run. */
   matched: number;
+  /** Whether nothing is sent, and only `matched` is counted. The default is false. */
   dry_run: boolean;
+  /**
+   * The largest number of requests per second of this redelivery, 1 to 1,000; null means the limit of the
+   * subscription.
+   */
   rate_per_s: number | null;
-  /** An RFC 3339 time in UTC. */
+  /** The time of the request, in UTC. */
   created_at: string;
 }
 
@@ -570,7 +731,9 @@ export interface RowError {
 }
 
 export interface Seo {
+  /** The title for search engines; null means that a shop uses the name of the product. */
   title?: string | null;
+  /** The description for search engines; null means that a shop uses the description of the product. */
   description?: string | null;
 }
 
@@ -582,15 +745,27 @@ export interface Source {
 
 /** Figures of the last 24 hours: deliveries that succeeded, deliveries that failed for good, and all attempts. */
 export interface Stats {
+  /** Deliveries that your endpoint accepted in the last 24 hours. */
   succeeded: number;
+  /** Deliveries that failed for good in the last 24 hours; Stoa does not retry them. */
   failed: number;
+  /** All requests that Stoa sent in the last 24 hours, including retries. */
   attempts: number;
 }
 
 /** Units in stock, units reserved for orders, and the difference: units available for sale. */
 export interface Stock {
+  /**
+   * Units in the warehouse, including the reserved ones. Shipments, returns and adjustments change it. Negative
+   * only for variants that allow backorders or are not tracked.
+   */
   on_hand: number;
+  /** Units that open orders hold. Placing an order raises it; shipping or cancelling the order lowers it. */
   reserved: number;
+  /**
+   * `on_hand` minus `reserved`: the units that can be sold now. Negative only for variants that allow backorders or
+   * are not tracked.
+   */
   available: number;
 }
 
@@ -602,9 +777,15 @@ export interface StockLevel {
   track_inventory: boolean;
   allow_backorder: boolean;
   low_stock_threshold: number | null;
+  /** The sum over all locations. */
   stock: Stock;
   updated_at: string;
   version: number;
+  /**
+   * The level at each location that holds units, in the order of their priority, and at `default`. Only with
+   * `include=locations`.
+   */
+  locations?: LocationLevel[];
 }
 
 /** One tax on a line item, or on the order as a whole, such as the tax on shipping. */
@@ -619,33 +800,56 @@ export interface TaxLine {
 
 /** The result of a test send: the signed request and the response of the receiver. */
 export interface TestResult {
+  /** Whether your endpoint responded with a 2xx status in time. */
   succeeded: boolean;
+  /** The id of the test event, which is also the `webhook-id` header. */
   event_id: string;
+  /** The name of the event that was sent. */
   event_type: string;
+  /** The address that received the request. */
   url: string;
+  /** The headers of the request, including the signature. */
   request_headers: Record<string, string>;
+  /** The body of the request, exactly as sent. */
   request_body: string;
+  /**
+   * The text that the signature covers: id, timestamp and body, joined by dots. Compare it with what your code
+   * verifies.
+   */
   signed_content: string;
+  /** The status of the response; null if there was none. */
   response_status: number | null;
+  /** The headers of the response; empty if there was none. */
   response_headers: Record<string, string>;
+  /** The first 4 kB of the response; null if there was none. */
   response_body: string | null;
+  /** Why no response arrived, such as a timeout; null if one arrived. */
   error: string | null;
+  /** How long each step took. */
   timings: Timings;
 }
 
 /** Milliseconds from the start of the request to the end of each step; null for a step that was not reached. */
 export interface Timings {
+  /** Milliseconds until the host name was resolved; null if that was not needed or not reached. */
   dns_ms: number | null;
+  /** Milliseconds until the connection was open; null if that was not reached. */
   connect_ms: number | null;
+  /** Milliseconds until the connection was encrypted; null for `http` and if that was not reached. */
   tls_ms: number | null;
+  /** Milliseconds until the first byte of the response; null if there was none. */
   first_byte_ms: number | null;
+  /** Milliseconds until the end of the response or of the attempt. */
   total_ms: number;
 }
 
 /** A deleted resource; only lists with `include_deleted=true` contain it. */
 export interface Tombstone {
+  /** The id that the resource had. It is never used again. */
   id: number;
+  /** The time of the deletion, in UTC. */
   deleted_at: string;
+  /** The last version; higher than any that you read before. */
   version: number;
 }
 
@@ -685,68 +889,139 @@ export interface Tracking {
 
 /** One sellable form of a product. Its id never changes. */
 export interface Variant {
+  /** The id of the variant, assigned by Stoa. It never changes. */
   id: number;
+  /** The id of the product that the variant belongs to. */
   product_id: number;
+  /** The option values joined by slashes, such as `M / Blue`; `Default` for a product without options. */
   title: string;
+  /** One value for each option of the product, by the name of the option. Empty for a product without options. */
   option_values: Record<string, string>;
+  /**
+   * The stock keeping unit: your own key, unique among the variants of the store, with upper and lower case
+   * distinct. Null if none is set.
+   */
   sku: string | null;
+  /** The barcode, such as an EAN or UPC; null if none is set. Several variants can have the same. */
   barcode: string | null;
-  /** An amount in the store's currency, as a decimal string. */
+  /** The price of this variant; null means that the price of the product applies. */
   price: string | null;
-  /** An amount in the store's currency, as a decimal string. */
+  /** The price that an order uses: `price`, or the price of the product if that is null. */
   effective_price: string;
-  /** An amount in the store's currency, as a decimal string. */
+  /** The earlier price, which a shop shows struck through; null if there is none. */
   compare_at_price: string | null;
-  /** An amount in the store's currency, as a decimal string. */
+  /** What the shop pays for one unit; null if unknown. Not meant for customers. */
   cost_price: string | null;
+  /** The weight of one unit in the `weight_unit` of the product; null if the variant has none of its own. */
   weight: number | null;
+  /** The id of the image of the product that shows this variant; null if none is chosen. */
   image_id: number | null;
+  /** The place among the variants of the product, from 1 without gaps. Moving one shifts the others. */
   position: number;
+  /**
+   * Whether shops preselect this variant. Exactly one variant of a product is the default, the first unless another
+   * is chosen.
+   */
   is_default: boolean;
+  /**
+   * Whether orders reserve stock. If false, the variant can always be sold, and its stock never changes by orders.
+   */
   track_inventory: boolean;
+  /** Whether orders can reserve more units than are available. The default is false. */
   allow_backorder: boolean;
+  /**
+   * The number of available units at or below which Stoa sends `product.low_stock`; null means that it is never
+   * sent.
+   */
   low_stock_threshold: number | null;
+  /** The id of the variant in your own system, unique in the store; null if none is set. */
   external_id: string | null;
+  /** Up to 100 values of your own, by key. All apps of the store see them. */
   metadata: Record<string, unknown>;
+  /** The stock of the variant. It changes by orders and by adjustments, not by updates of the variant. */
   stock: Stock;
-  /** An RFC 3339 time in UTC. */
+  /** The time of creation, in UTC. */
   created_at: string;
-  /** An RFC 3339 time in UTC. */
+  /** The time of the last change, in UTC. */
   updated_at: string;
+  /** Increases with each change, from 1. Send it as `If-Match` to change only the version that you read. */
   version: number;
 }
 
 /** A subscription of this app to events of this store. */
 export interface Webhook {
+  /** The id of the subscription, assigned by Stoa. It never changes. */
   id: number;
+  /** A name for people; null if none is set. */
   name: string | null;
+  /** The address that receives the events. Null means that nothing is sent, and your app reads the feed. */
   url: string | null;
+  /** Event names, or patterns such as `order.*` or `*`. `meta.available_events` of the list has all names. */
   events: string[];
+  /**
+   * Up to 20 conditions on the resource, written like list filters, such as `price[gte]`. All must match; empty
+   * means every event.
+   */
   filter: Record<string, string>;
+  /** The fields of the resource to send in `data`. Empty, the default, means all. */
   fields: string[];
+  /**
+   * `full` sends the resource in `data`. `thin` omits `data`, so that your app reads the resource itself. The
+   * default is `full`.
+   */
   payload: Open<"full" | "thin">;
+  /**
+   * `resource` sends the events of one resource one after another. `none` sends them as soon as possible, and is
+   * the default.
+   */
   ordering: Open<"none" | "resource">;
+  /** Whether changes that your own app made are left out. The default is false. */
   skip_own: boolean;
+  /** Up to 20 headers that Stoa adds to each request. Responses show `********` instead of the values. */
   headers: Record<string, string>;
+  /**
+   * `active` receives events. `paused` keeps them until you resume. `disabled` was switched off by Stoa: see
+   * `disabled_reason`.
+   */
   status: Open<"active" | "disabled" | "paused">;
+  /**
+   * Why Stoa disabled the subscription: `gone` after a response with 410, `failing` after 72 hours without a
+   * success; null otherwise.
+   */
   disabled_reason: string | null;
+  /**
+   * `healthy`; `degraded` after a failed attempt; `failing` while the circuit breaker is open or the subscription
+   * is disabled.
+   */
   health: Open<"degraded" | "failing" | "healthy">;
-  /** An RFC 3339 time in UTC. */
+  /** Until when the previous secret signs as well; null if there is only one secret. */
   secret_expires_at: string | null;
+  /** The largest number of concurrent requests to your endpoint, 1 to 100. The default is 10. */
   max_in_flight: number;
+  /** The largest number of requests per second, 1 to 1,000; null means no limit. */
   rate_per_s: number | null;
+  /** Deliveries that wait to be sent, for the first time or again. */
   pending: number;
+  /** The age of the oldest pending delivery, in seconds; null if none is pending. */
   oldest_pending_age_s: number | null;
+  /** The circuit breaker, which protects your endpoint while it fails. */
   breaker: BreakerState;
+  /** Figures of the last 24 hours. */
   stats_24h: Stats;
+  /** The `sequence` of the newest event of the subscription; 0 before the first one. */
   last_sequence: number;
-  /** An RFC 3339 time in UTC. */
+  /** The time of the last attempt; null before the first one. */
   last_delivery_at: string | null;
-  /** An RFC 3339 time in UTC. */
+  /** The time of creation, in UTC. */
   created_at: string;
-  /** An RFC 3339 time in UTC. */
+  /** The time of the last change, in UTC. */
   updated_at: string;
+  /**
+   * Increases with each change of the settings, from 1. Send it as `If-Match` to change only the version that you
+   * read.
+   */
   version: number;
+  /** The secret that signs the requests. Only in the responses to a create and to a rotation: store it then. */
   secret?: string;
 }
 

@@ -176,7 +176,9 @@ export class ProductsInventory extends Resource {
    * List stock levels.
    *
    * Returns one level for each variant of the store, sorted by variant id by default. `available` is `on_hand`
-   * minus `reserved`. To keep a copy in sync, poll with `updated_since` and `include_deleted=true`.
+   * minus `reserved`. `stock` is the sum over all locations; `include=locations` adds the level at each.
+   * `meta.locations` lists the locations of the store. To keep a copy in sync, poll with `updated_since` and
+   * `include_deleted=true`.
    *
    * Requires the scope `inventory:read`. Throws CursorMismatch, PageTooDeep.
    */
@@ -187,14 +189,16 @@ export class ProductsInventory extends Resource {
   }
 
   /**
-   * Set or adjust stock.
+   * Set, adjust or transfer stock.
    *
    * Applies up to 500 items in the given order; several items can name the same variant. `set` replaces the stock
-   * on hand, `adjust` adds to it or subtracts from it. With `compare_quantity`, an item applies only if exactly
-   * that quantity is on hand. Available stock never falls below 0, unless the variant allows backorders or is not
-   * tracked. The result of each item contains its ledger entry; an item that changes nothing is `unchanged` and has
-   * none. With `mode: atomic` (the default) one failed item means that no item is applied; with `mode: independent`
-   * each item is applied by itself, and the status is 207 if any failed.
+   * on hand at a location, `adjust` adds to it or subtracts from it, and `transfer` moves available units to
+   * `to_location`. With `compare_quantity`, an item applies only if exactly that quantity is on hand at the
+   * location. Available stock never falls below 0 at any location, except at `default` if the variant allows
+   * backorders or is not tracked. A transfer writes two ledger entries, of which the result contains the first. The
+   * result of each item contains its ledger entry; an item that changes nothing is `unchanged` and has none. With
+   * `mode: atomic` (the default) one failed item means that no item is applied; with `mode: independent` each item
+   * is applied by itself, and the status is 207 if any failed.
    *
    * Requires the scope `inventory:write`. Throws BatchFailed, InsufficientStock, StaleQuantity, TooManyItems.
    */
@@ -426,12 +430,13 @@ export class Orders extends Resource {
    * Place an order and reserve its stock.
    *
    * A line item names a variant by `variant_id` or `sku` and takes its current price unless it has a `unit_price`;
-   * a custom line item has a `name` and a `unit_price` instead, and no stock. Stoa reserves all line items or none;
-   * a draft reserves nothing. Discounts and taxes are sent as sums or itemized, and Stoa checks that they add up.
-   * Name the customer by `customer_id`, which requires `customers:read`, or send `customer`: Stoa finds it by email
-   * address or phone number, or creates it. Without `customers:read`, the order contains only what you send, and
-   * nothing of the stored customer. With `dry_run=true`, Stoa prices and checks the order and stores nothing: its
-   * ids, number and version are 0, and `meta.suspected_duplicates` lists the orders that it may duplicate.
+   * a custom line item has a `name` and a `unit_price` instead, and no stock. Stoa reserves all line items or none,
+   * by the priority of the locations or at the `location` that the order or line item names; a draft reserves
+   * nothing. Discounts and taxes are sent as sums or itemized, and Stoa checks that they add up. Name the customer
+   * by `customer_id`, which requires `customers:read`, or send `customer`: Stoa finds it by email address or phone
+   * number, or creates it. Without `customers:read`, the order contains only what you send, and nothing of the
+   * stored customer. With `dry_run=true`, Stoa prices and checks the order and stores nothing: its ids, number and
+   * version are 0, and `meta.suspected_duplicates` lists the orders that it may duplicate.
    *
    * Requires the scope `orders:write`. Throws DuplicateOrderSuspected, ExternalIdTaken, InsufficientStock.
    */
@@ -674,9 +679,9 @@ export class Customers extends Resource {
   /**
    * Erase a customer's personal data permanently.
    *
-   * Removes the name, email address, phone number, addresses, note, tags and metadata from every record, including
-   * past events, import reports and stored responses. Orders keep their totals under a customer without a name.
-   * Lists show a tombstone for 90 days. An erasure cannot be undone.
+   * Removes the name, email address, phone number, addresses, consents, note, tags and metadata from every record,
+   * including past events, import reports and stored responses. Orders keep their totals under a customer without a
+   * name. Lists show a tombstone for 90 days. An erasure cannot be undone.
    *
    * Requires the scope `customers:erase`. Throws VersionConflict.
    */
