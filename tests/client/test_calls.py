@@ -99,6 +99,9 @@ def test_a_batch_returns_the_result_of_each_item(client: Client) -> None:
     assert (failed.index, failed.error.code) == (1, "sku_taken")
     first = done.data[0].resource
     assert isinstance(first, models.Product)
+    assert (done.answer.status, done.answer.meta["failed"], done.meta["total"]) == (207, 1, 2)
+    assert (done.answer.request_id or "").startswith("req_")
+    assert done.answer.content.startswith(b'{"data":[')
 
 
 def test_a_model_can_be_sent_back(client: Client) -> None:

@@ -32,6 +32,8 @@ def test_a_page_has_the_exact_total(client: Client) -> None:
     _stock(client, 3)
     page = client.products.list(limit=2).page()
     assert (page.total, len(page), page.next_cursor is not None, page.prev_cursor) == (3, 2, True, None)
+    assert (page.answer.status, (page.answer.request_id or "")[:4], page.answer.meta) == (200, "req_", page.meta)
+    assert page.answer.content.startswith(b'{"data":[')
 
 
 def test_an_empty_list_has_no_first_item(client: Client) -> None:

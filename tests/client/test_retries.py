@@ -1,9 +1,16 @@
 """Retries are safe: a write whose response was lost takes effect once."""
 
+import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import httpx
 import pytest
 
-from stoa.client import Client, ConnectionFailed, codes, errors
+from stoa.client import AsyncClient, Client, ConnectionFailed, codes, errors
+from stoa.client.connection import CONCURRENCY
+from stoa.client.limiter import Limiter
+from tests.client.conftest import base_url
 from tests.client.lossy import instead, lost_at_first, through, unchanged
 from tests.support.service import Account, free_port
 
@@ -54,7 +61,7 @@ def test_the_number_of_retries_is_bounded(account: Account) -> None:
     assert len(transport.seen) == 3
 
 
-def test_a_retry_after_beyond_the_longest_pause_is_an_error(account: Account) -> None:
+def test_a_retry_after_beyond_the_deadline_is_an_error_at_once(account: Account) -> None:
     def later(_request: httpx.Request, _response: httpx.Response, _times: int) -> httpx.Response:
         return httpx.Response(429, headers={"retry-after": "120"}, json={"code": "rate_limited", "retryable": True})
 
@@ -66,10 +73,84 @@ def test_a_retry_after_beyond_the_longest_pause_is_an_error(account: Account) ->
 
 async def test_the_client_waits_for_the_real_rate_limit(account: Account) -> None:
     narrow = await account.service.account(f"{account.handle}-narrow", burst=2, refill=2)
-    with through(narrow, unchanged, retries=8) as (client, transport):
+    with through(narrow, unchanged, retries=0) as (client, transport):
         for _ in range(4):
             client.products.list().page()
-    assert 429 in {answer.status_code for _, answer in transport.seen}
+    assert [answer.status_code for _, answer in transport.seen].count(200) == 4
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_the_deadline_and_not_the_number_of_retries_ends_the_wait_for_a_busy_service(
+    account: Account, status: int
+) -> None:
+    def busy(_request: httpx.Request, response: httpx.Response, times: int) -> httpx.Response:
+        return httpx.Response(status, headers={"retry-after": "0"}) if times <= 3 else response
+
+    with through(account, busy, retries=0) as (client, transport):
+        assert client.products.list().page().total == 0
+    assert len(transport.seen) == 4
+
+
+def test_a_service_that_refuses_for_ever_is_not_flooded_until_the_deadline(account: Account) -> None:
+    busy = httpx.MockTransport(lambda _: httpx.Response(429, headers={"retry-after": "0"}))
+    sent: list[httpx.Request] = []
+    with httpx.Client(transport=busy, event_hooks={"request": [sent.append]}) as http:
+        client = Client(base_url(account), http=http, token=account.token, deadline_s=1)
+        with pytest.raises(errors.TooManyRequests):
+            client.products.list().page()
+    assert 2 <= len(sent) <= 6
+
+
+def _calls(client: Client) -> int:
+    return sum(client.products.list().page().total + 1 for _ in range(25))
+
+
+async def test_300_calls_of_12_threads_succeed_under_the_rate_limit(account: Account) -> None:
+    narrow = await account.service.account(f"{account.handle}-threads", burst=60, refill=60)
+    with through(narrow, unchanged) as (client, transport), ThreadPoolExecutor(12) as pool:
+        made = await asyncio.gather(
+            *(asyncio.get_running_loop().run_in_executor(pool, _calls, client) for _ in range(12))
+        )
+    assert made == [25] * 12
+    refused = [answer.status_code for _, answer in transport.seen].count(429)
+    assert refused <= 60, refused  # one refusal holds all threads back
+
+
+async def test_300_calls_of_12_tasks_succeed_under_the_rate_limit(account: Account) -> None:
+    narrow = await account.service.account(f"{account.handle}-tasks", burst=60, refill=60)
+
+    async def calls(client: AsyncClient) -> int:
+        return sum([(await client.products.list().page()).total + 1 for _ in range(25)])
+
+    async with AsyncClient(base_url(narrow), token=narrow.token) as client:
+        assert await asyncio.gather(*(calls(client) for _ in range(12))) == [25] * 12
+
+
+async def test_a_cancelled_call_does_not_keep_its_slot(account: Account) -> None:
+    async with AsyncClient(base_url(account), token=account.token) as client:
+        for _ in range(2 * CONCURRENCY):
+            call = asyncio.create_task(client.products.list().page())
+            await asyncio.sleep(0)
+            call.cancel()
+            await asyncio.gather(call, return_exceptions=True)
+        async with asyncio.timeout(30):
+            assert (await client.products.list().page()).total == 0
+
+
+def test_a_refusal_with_requests_remaining_holds_no_other_call_back() -> None:
+    limiter = Limiter(threading.Semaphore())
+    asked = {"retry-after": "30", "ratelimit-policy": '"default";q=600;w=60'}
+    assert not limiter.observe(httpx.Response(429, headers={**asked, "x-ratelimit-remaining": "5"}))
+    assert limiter.reserve()[1] == 0
+    early, _ = limiter.reserve()
+    assert limiter.observe(httpx.Response(429, headers={**asked, "x-ratelimit-remaining": "0"}))
+    assert limiter.is_held(early)
+    (first, seconds), (second, _) = limiter.reserve(), limiter.reserve()
+    assert 29 < seconds < 31
+    assert second - first == pytest.approx(0.1)  # 600 requests in 60 seconds
+    limiter.observe(httpx.Response(200, headers={**asked, "x-ratelimit-remaining": "500"}))
+    third, fourth = limiter.reserve()[0], limiter.reserve()[0]
+    assert third == fourth  # calls are not spaced while enough requests remain
 
 
 def test_an_unreachable_service_raises_connection_failed() -> None:

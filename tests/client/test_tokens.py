@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import pytest
 
-from stoa.client import AsyncClient, Client, TokenRefused, codes
+from stoa.client import AsyncClient, Client, TokenRefused, codes, errors
 from stoa.client.tokens import Token
 from tests.client.conftest import base_url
 from tests.client.lossy import AsyncCounting, Lossy
@@ -74,6 +74,17 @@ def test_wrong_credentials_raise_token_refused(account: Account) -> None:
     ):
         client.products.list().page()
     assert (refused.value.status, refused.value.error) == (401, "invalid_client")
+
+
+def test_the_token_endpoint_of_another_kind_of_server_is_an_error_of_its_status(account: Account) -> None:
+    wrong = f"{account.service.url}/nothing/here"
+    with (
+        Client(
+            base_url(account), auth_url=wrong, client_id=account.client_id, client_secret=account.client_secret
+        ) as client,
+        pytest.raises(errors.NotFound),
+    ):
+        client.products.list().page()
 
 
 def test_a_given_token_is_used_unchanged(account: Account) -> None:

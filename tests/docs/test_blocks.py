@@ -9,7 +9,7 @@ import pytest
 from tests.docs.pages import GUIDES, ROOT, Block, blocks
 
 PAGES = [ROOT / "README.md", *sorted(GUIDES.glob("*.md"))]
-PROGRAMS = ("bash", "python", "javascript", "php", "http")
+PROGRAMS = ("bash", "python", "javascript", "typescript", "php", "http")
 SAMPLES = ("json", "ndjson", "csv")  # compared with real responses
 # These commands change the machine they run on.
 UNTESTED = {("README.md", "sudo apt-get install -y make python3-venv curl\n")}
@@ -92,6 +92,12 @@ COVERED = [
         "http json",
         "",
         "orders/test_guide.py::test_every_example_matches_the_response",
+    ),
+    Coverage(
+        "typescript-sdk.md",
+        "typescript",
+        "",
+        "typescript/test_guide.py::test_the_guide_runs_from_top_to_bottom",
     ),
     Coverage(
         "webhooks.md",

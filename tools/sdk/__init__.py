@@ -1,1 +1,1 @@
-"""Generates the typed calls and models of the Python SDK from the OpenAPI document."""
+"""Generates the typed calls and models of the Python and TypeScript SDKs from the OpenAPI document."""

@@ -1,4 +1,4 @@
-"""`python -m tools.sdk` writes the generated modules of the SDK; `--check` only reports whether they are up to date."""
+"""`python -m tools.sdk` writes the generated modules of both SDKs; `--check` only reports whether they are up to date."""
 
 import json
 import subprocess
@@ -7,15 +7,21 @@ from pathlib import Path
 from typing import Any
 
 from stoa.description import openapi_bytes
+from tools.sdk.typescript.writing import generate as generate_typescript
 from tools.sdk.writing import generate
 
 ROOT = Path(__file__).parents[2]
-CLIENT = ROOT / "src/stoa/client"
+CLIENT, TYPESCRIPT = ROOT / "src/stoa/client", ROOT / "sdk/typescript/src/generated"
 
 
 def modules() -> dict[str, str]:
-    """The expected text of every generated module."""
+    """The expected text of every generated module of the Python SDK."""
     return {name: _formatted(name, text) for name, text in generate(description()).items()}
+
+
+def typescript_modules() -> dict[str, str]:
+    """The expected text of every generated module of the TypeScript SDK."""
+    return generate_typescript(description())
 
 
 def description() -> dict[str, Any]:
@@ -41,13 +47,15 @@ def _formatted(name: str, text: str) -> str:
 
 
 def main() -> None:
-    stale = {name: text for name, text in modules().items() if not _same(CLIENT / name, text)}
+    expected = {CLIENT / name: text for name, text in modules().items()}
+    expected |= {TYPESCRIPT / name: text for name, text in typescript_modules().items()}
+    stale = {file: text for file, text in expected.items() if not _same(file, text)}
     if "--check" in sys.argv:
         if stale:
-            raise SystemExit(f"{', '.join(stale)} out of date: run make sdk")
+            raise SystemExit(f"{', '.join(str(file.relative_to(ROOT)) for file in stale)} out of date: run make sdk")
         return
-    for name, text in stale.items():
-        (CLIENT / name).write_text(text)
+    for file, text in stale.items():
+        file.write_text(text)
 
 
 def _same(file: Path, text: str) -> bool:

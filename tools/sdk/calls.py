@@ -12,7 +12,7 @@ from tools.sdk.text import DO_NOT_EDIT, doc, joined
 
 def resources(groups: list[Group], found: list[Operation], *, awaited: bool) -> str:
     a = "Async" if awaited else ""
-    usual = _usual_codes(found)
+    usual = usual_codes(found)
     body: list[str] = []
     for group in groups:
         body += _classes(group, usual, awaited=awaited)
@@ -49,7 +49,7 @@ def _imports(body: str, *, awaited: bool) -> Iterator[str]:
             yield f"from {module} import {', '.join(names)}"
 
 
-def _usual_codes(found: list[Operation]) -> set[str]:
+def usual_codes(found: list[Operation]) -> set[str]:
     """Codes that more than half of all operations may return, which are not repeated in each docstring."""
     counts = Counter(code for each in found for code in each.codes)
     return {code for code, count in counts.items() if count > len(found) / 2} | {"malformed_json", "validation_failed"}
@@ -102,7 +102,7 @@ def _method(operation: Operation, usual: set[str], *, awaited: bool) -> Iterator
     star = "" if not keywords or not options else "*, "
     before = f"{', '.join(positional)}, /, " if positional else ""
     yield f"    {'async ' if awaited else ''}def {operation.name}(self, {before}{star}{keywords}) -> {returned}:"
-    yield from doc(_documentation(operation, usual), 8)
+    yield from doc(documentation(operation, usual), 8)
     kind = "" if verb == "none" else f"{_kind(operation)}, "
     arguments = ", ".join([f'{kind}"{operation.method}"', _path(operation), *given])
     call = f"{'await ' if awaited else ''}self._connection.{verb}({arguments})"
@@ -130,7 +130,7 @@ def _listing(operation: Operation, usual: set[str], *, awaited: bool) -> Iterato
         signature, returned = f"{before}{spread}", f"{a}Pages[{kind}]"
         query = "query"
     yield f"    def {operation.name}(self, {signature}) -> {returned}:"
-    yield from doc(_documentation(operation, usual), 8)
+    yield from doc(documentation(operation, usual), 8)
     yield f"        return self._connection.pages({kind}, {_path(operation)}, {query})"
 
 
@@ -191,7 +191,7 @@ def _path(operation: Operation) -> str:
     return f"f'{path}'" if operation.placeholders else f'"{path}"'
 
 
-def _documentation(operation: Operation, usual: set[str]) -> str:
+def documentation(operation: Operation, usual: set[str], raises: str = "Raises") -> str:
     spec = operation.spec
     parts = [spec["summary"].rstrip(".") + "."]
     description = spec.get("description", "")
@@ -201,5 +201,5 @@ def _documentation(operation: Operation, usual: set[str]) -> str:
     raised = [class_of(code) for code in sorted(operation.codes - usual)]
     last = f"Requires the scope `{scope}`." if scope else ""
     if raised:
-        last += f" Raises {', '.join(raised)}."
+        last += f" {raises} {', '.join(raised)}."
     return "\n\n".join([*parts, last.strip()])

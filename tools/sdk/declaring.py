@@ -126,33 +126,42 @@ def argument(name: str) -> str:
     return identifier(_OPERATOR.sub(r"_\1", name))
 
 
-def codes(found: list[Operation]) -> str:
-    families = {
-        400: "BadRequest",
-        401: "Unauthorized",
-        403: "Forbidden",
-        409: "Conflict",
-        412: "PreconditionFailed",
-        413: "TooLarge",
-        422: "Unprocessable",
-        429: "TooManyRequests",
-    }
-    titles: dict[str, tuple[int, str]] = {}
+FAMILIES = {
+    400: "BadRequest",
+    401: "Unauthorized",
+    403: "Forbidden",
+    409: "Conflict",
+    412: "PreconditionFailed",
+    413: "TooLarge",
+    422: "Unprocessable",
+    429: "TooManyRequests",
+}
+
+
+def family(status: int) -> str:
+    """The class from which the errors with this status derive."""
+    return FAMILIES.get(status, "ServiceFailed" if status >= 500 else "ApiError")
+
+
+def titles(found: list[Operation]) -> dict[str, tuple[int, str]]:
+    """The status and the title of every code but `not_found`, whose class is its family."""
+    known: dict[str, tuple[int, str]] = {}
     for each in found:
         for status, answer in each.spec["responses"].items():
             if status >= "400":
-                titles |= {code: (int(status), title) for code, title in _TITLE.findall(answer["description"])}
-    titles.pop("not_found", None)
-    used = sorted(
-        {families.get(status, "ServiceFailed" if status >= 500 else "ApiError") for status, _ in titles.values()}
-    )
+                known |= {code: (int(status), title) for code, title in _TITLE.findall(answer["description"])}
+    known.pop("not_found", None)
+    return dict(sorted(known.items(), key=lambda item: (item[1][0], item[0])))
+
+
+def codes(found: list[Operation]) -> str:
+    known = titles(found)
     lines = [
         f'"""An exception for every error code of the service. {DO_NOT_EDIT}"""',
-        f"from stoa.client.errors import {', '.join(used)}",
+        f"from stoa.client.errors import {', '.join(sorted({family(status) for status, _ in known.values()}))}",
     ]
-    for code, (status, title) in sorted(titles.items(), key=lambda item: (item[1][0], item[0])):
-        parent = families.get(status, "ServiceFailed" if status >= 500 else "ApiError")
-        lines += [f"class {class_of(code)}({parent}):", f'    """{title}."""', f'    code = "{code}"']
+    for code, (status, title) in known.items():
+        lines += [f"class {class_of(code)}({family(status)}):", f'    """{title}."""', f'    code = "{code}"']
     return joined(lines)
 
 

@@ -14,11 +14,12 @@ T = TypeVar("T")
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """The response around a resource: its status, headers and `meta`."""
+    """The response in which a resource, a page or a batch came: its status, headers, `meta` and raw body."""
 
     status: int
     headers: httpx.Headers
     meta: dict[str, Any]
+    content: bytes = b""
 
     @property
     def etag(self) -> str | None:
@@ -72,7 +73,11 @@ class Page(msgspec.Struct, Generic[T], frozen=True):
     """One page of a list."""
 
     data: list[T]
-    meta: dict[str, Any]
+    answer: Answer
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        return self.answer.meta
 
     @property
     def total(self) -> int:
@@ -119,7 +124,11 @@ class Batch(msgspec.Struct, Generic[T]):
     """The results of a batch, in the order in which the items were sent."""
 
     data: list[Item[T]]
-    meta: dict[str, Any]
+    answer: Answer
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        return self.answer.meta
 
     @property
     def failures(self) -> list[Item[T]]:
@@ -155,23 +164,28 @@ def read_one(response: httpx.Response, kind: type[T]) -> T:
     """One resource, with the response that it came in."""
     envelope = cast("_Envelope[T]", _decoded(response, _Envelope[kind]))
     if isinstance(envelope.data, Model):
-        envelope.data.attach(Answer(response.status_code, response.headers, envelope.meta))
+        envelope.data.attach(_answer(response, envelope))
     return envelope.data
 
 
 def read_batch(response: httpx.Response, kind: type[T]) -> Batch[T]:
-    return _decoded(response, Batch[kind])
+    envelope = cast("_Envelope[list[Item[T]]]", _decoded(response, _Envelope[list[Item[kind]]]))
+    return Batch(envelope.data, _answer(response, envelope))
+
+
+def _answer(response: httpx.Response, envelope: _Envelope[Any]) -> Answer:
+    return Answer(response.status_code, response.headers, envelope.meta, response.content)
 
 
 def read_page(response: httpx.Response, kind: type[T], *, tombstones: bool = False) -> Page[T]:
     """A page; with `tombstones`, items that have only the members of a tombstone become one."""
     if not tombstones:
         envelope = cast("_Envelope[list[T]]", _decoded(response, _Envelope[list[kind]]))
-        return Page(envelope.data, envelope.meta)
+        return Page(envelope.data, _answer(response, envelope))
     raw = cast("_Envelope[list[dict[str, Any]]]", _decoded(response, _Envelope[list[dict[str, Any]]]))
     kinds = [Tombstone if _is_tombstone(each) else kind for each in raw.data]
     read: list[Any] = [msgspec.convert(each, into) for each, into in zip(raw.data, kinds, strict=True)]
-    return Page(read, raw.meta)
+    return Page(read, _answer(response, raw))
 
 
 def _is_tombstone(members: Mapping[str, Any]) -> bool:

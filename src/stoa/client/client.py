@@ -31,8 +31,8 @@ class Options(TypedDict, total=False):
     """The scopes of the token; by default all that are granted."""
     retries: int
     """How often a request is retried after a transient error; 4 by default."""
-    longest_pause_s: float
-    """The longest `Retry-After` that the client waits for; 60 seconds by default."""
+    deadline_s: float
+    """How long a call keeps waiting for the rate limit, or for a service that is busy; 60 seconds by default."""
 
 
 class _Account(msgspec.Struct, frozen=True):
@@ -55,7 +55,7 @@ class _Account(msgspec.Struct, frozen=True):
         if self.credentials is None or not self.options.get("auth_url"):
             return self.options
         policy = self.policy
-        return {"token": token, "retries": policy.retries, "longest_pause_s": policy.longest_pause_s}
+        return {"token": token, "retries": policy.retries, "deadline_s": policy.deadline_s}
 
 
 def _account(base_url: str, options: Options) -> _Account:
@@ -69,9 +69,7 @@ def _account(base_url: str, options: Options) -> _Account:
     if bool(options.get("token")) == bool(client_id and client_secret):
         raise ValueError("pass either client_id and client_secret, or a token")
     default = RetryPolicy()
-    policy = RetryPolicy(
-        options.get("retries", default.retries), options.get("longest_pause_s", default.longest_pause_s)
-    )
+    policy = RetryPolicy(options.get("retries", default.retries), options.get("deadline_s", default.deadline_s))
     auth_url = options.get("auth_url") or f"{base}/oauth/token"
     credentials = Credentials(auth_url, client_id, client_secret, tuple(options.get("scopes", ())))
     return _Account(base, None if options.get("token") else credentials, policy, options)

@@ -2,20 +2,24 @@
 
 import asyncio
 import platform
+import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import closing
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, TypeVar
 
 import httpx
 
 from stoa.client.answers import Batch, Lines, Page, read_batch, read_one, read_page
-from stoa.client.flows import Authorize, Flow, Outcome, RetryPolicy, Send, interrupted, send
+from stoa.client.flows import Authorize, Enter, Flow, Outcome, RetryPolicy, Send, interrupted, send
+from stoa.client.limiter import Limiter
 from stoa.client.pages import AsyncPages, Pages
 from stoa.client.requests import Request, request
 from stoa.client.uploads import Source
 
 T = TypeVar("T")
+CONCURRENCY = 16  # below the number of requests that a worker of the service runs for one app
 
 
 def _user_agent() -> str:
@@ -50,22 +54,28 @@ class Connection:
         self.root = root
         self.policy = policy
         self._token = token
+        self._slots = threading.Semaphore(CONCURRENCY)
+        self.limiter = Limiter(self._slots)
 
     def run(self, flow: Flow[T]) -> T:
         """Carry out the steps of a flow and return its result."""
         result: Any = None
-        while True:
-            try:
-                step = flow.send(result)
-            except StopIteration as end:
-                return end.value
-            if isinstance(step, Send):
-                result = self._send(step)
-            elif isinstance(step, Authorize):
-                result = self._token(step.stale)
-            else:
-                time.sleep(step.seconds)
+        with closing(flow):  # an interrupted flow returns its slot
+            while True:
+                try:
+                    step = flow.send(result)
+                except StopIteration as end:
+                    return end.value
                 result = None
+                if isinstance(step, Send):
+                    result = self._send(step)
+                elif isinstance(step, Authorize):
+                    result = self._token(step.stale)
+                elif isinstance(step, Enter):
+                    self._slots.acquire()
+                    self.limiter.entered()
+                else:
+                    time.sleep(step.seconds)
 
     def _send(self, step: Send) -> Outcome:
         wanted = step.request
@@ -86,7 +96,7 @@ class Connection:
         return response
 
     def call(self, method: str, path: str, **given: Any) -> httpx.Response:
-        return self.run(send(request(method, self.root + path, **given), self.policy))
+        return self.run(send(request(method, self.root + path, **given), self.policy, self.limiter))
 
     def one(self, kind: type[T], method: str, path: str, **given: Any) -> T:
         return read_one(self.call(method, path, **given), kind)
@@ -133,21 +143,27 @@ class AsyncConnection:
         self.root = root
         self.policy = policy
         self._token = token
+        self._slots = asyncio.Semaphore(CONCURRENCY)
+        self.limiter = Limiter(self._slots)
 
     async def run(self, flow: Flow[T]) -> T:
         result: Any = None
-        while True:
-            try:
-                step = flow.send(result)
-            except StopIteration as end:
-                return end.value
-            if isinstance(step, Send):
-                result = await self._send(step)
-            elif isinstance(step, Authorize):
-                result = await self._token(step.stale)
-            else:
-                await asyncio.sleep(step.seconds)
+        with closing(flow):
+            while True:
+                try:
+                    step = flow.send(result)
+                except StopIteration as end:
+                    return end.value
                 result = None
+                if isinstance(step, Send):
+                    result = await self._send(step)
+                elif isinstance(step, Authorize):
+                    result = await self._token(step.stale)
+                elif isinstance(step, Enter):
+                    await self._slots.acquire()
+                    self.limiter.entered()
+                else:
+                    await asyncio.sleep(step.seconds)
 
     async def _send(self, step: Send) -> Outcome:
         wanted = step.request
@@ -168,7 +184,7 @@ class AsyncConnection:
         return response
 
     async def call(self, method: str, path: str, **given: Any) -> httpx.Response:
-        return await self.run(send(request(method, self.root + path, **given), self.policy))
+        return await self.run(send(request(method, self.root + path, **given), self.policy, self.limiter))
 
     async def one(self, kind: type[T], method: str, path: str, **given: Any) -> T:
         return read_one(await self.call(method, path, **given), kind)

@@ -7,13 +7,13 @@ thread, the other awaits in an event loop.
 import random
 import time
 from collections.abc import Generator
-from email.utils import parsedate_to_datetime
 from typing import Any, TypeAlias, TypeVar
 
 import httpx
 import msgspec
 
 from stoa.client.errors import ApiError, ConnectionFailed, StoaError, refusal
+from stoa.client.limiter import Limiter, retry_after_s
 from stoa.client.requests import Request
 
 T = TypeVar("T")
@@ -38,41 +38,78 @@ class Authorize(msgspec.Struct, frozen=True):
     stale: str | None = None
 
 
+class Enter(msgspec.Struct, frozen=True):
+    """Wait until fewer calls than allowed are in progress."""
+
+
 Outcome: TypeAlias = httpx.Response | httpx.RequestError
-Flow: TypeAlias = Generator[Send | Pause | Authorize, Any, T]
+Flow: TypeAlias = Generator[Send | Pause | Authorize | Enter, Any, T]
 
 _RETRYABLE = frozenset({408, 429, 502, 503, 504})
+_BUSY = frozenset({429, 503})
+_FIRST_LEAST_S = 0.05
 _NOT_RETRYABLE = (httpx.UnsupportedProtocol, httpx.LocalProtocolError, httpx.ProxyError)
 
 
 class RetryPolicy(msgspec.Struct, frozen=True):
-    """How often to retry, and how long to wait before each retry."""
+    """How often to retry, and how long to wait for the rate limit."""
 
     retries: int = 4
-    longest_pause_s: float = 60.0
+    deadline_s: float = 60.0
     first_pause_s: float = 0.5
 
-    def pause(self, outcome: Outcome, tries: int) -> Flow[bool]:
-        """Wait before the next try; returns False if there should be none."""
-        if tries > self.retries or not _is_transient(outcome):
+
+class Attempts:
+    """The attempts of one call."""
+
+    def __init__(self, policy: RetryPolicy) -> None:
+        self._policy = policy
+        self._deadline = time.monotonic() + policy.deadline_s
+        self._failures = self._refusals = 0
+        self.count = 0
+
+    def pause(self, outcome: Outcome, *, held: bool = False) -> Flow[bool]:
+        """Wait before the next attempt, unless the limiter does (`held`); returns False if there should be none."""
+        self.count += 1
+        asked_s = retry_after_s(outcome) if isinstance(outcome, httpx.Response) else None
+        least_s = min(_FIRST_LEAST_S * 2**self._refusals, 2.0)  # grows, in case the service always asks for 0
+        if asked_s is not None and time.monotonic() + max(asked_s, least_s) > self._deadline:
             return False
-        seconds = random.uniform(0.5, 1.0) * min(self.first_pause_s * 2 ** (tries - 1), 8.0)  # noqa: S311
-        requested = retry_after_s(outcome) if isinstance(outcome, httpx.Response) else None
-        if requested is not None:
-            if requested > self.longest_pause_s:
-                return False
-            seconds = requested + random.uniform(0.0, 0.2)  # noqa: S311 - jitter, so that clients do not return at once
-        yield Pause(seconds)
+        if asked_s is not None and isinstance(outcome, httpx.Response) and outcome.status_code in _BUSY:
+            # The service says when to return, so the deadline decides and not the number of attempts.
+            self._refusals += 1
+            if not held or asked_s < least_s:
+                yield Pause(max(asked_s, least_s))
+            return True
+        self._failures += 1
+        if self._failures > self._policy.retries or not _is_transient(outcome):
+            return False
+        backoff_s = min(self._policy.first_pause_s * 2 ** (self._failures - 1), 8.0)
+        yield Pause(random.uniform(0.5, 1.0) * backoff_s if asked_s is None else asked_s)  # noqa: S311 - jitter
         return True
 
 
-def send(request: Request, policy: RetryPolicy) -> Flow[httpx.Response]:
-    """Send a request, retrying transient errors, and once more with a new token if the service refuses the old one."""
+def send(request: Request, policy: RetryPolicy, limiter: Limiter) -> Flow[httpx.Response]:
+    """Send a request when it is its turn, with retries; a long poll does not count as a call in progress."""
+    if request.method == "GET" and request.wait_s:
+        return (yield from _send(request, policy, limiter))
+    yield Enter()
+    try:
+        return (yield from _send(request, policy, limiter))
+    finally:
+        limiter.leave()
+
+
+def _send(request: Request, policy: RetryPolicy, limiter: Limiter) -> Flow[httpx.Response]:
+    """Retry transient errors, and once more with a new token if the service refuses the old one."""
     token = yield Authorize()
-    tries, renewed = 0, False
+    attempts, renewed = Attempts(policy), False
     while True:
+        yield from _turn(limiter)
         outcome: Outcome = yield Send(request, token)
+        held = False
         if isinstance(outcome, httpx.Response):
+            held = limiter.observe(outcome)
             if outcome.status_code < 400:
                 return outcome
             if outcome.status_code == 401 and not renewed:
@@ -80,9 +117,18 @@ def send(request: Request, policy: RetryPolicy) -> Flow[httpx.Response]:
                 token = yield Authorize(stale)
                 if token != stale:
                     continue
-        tries += 1
-        if not (yield from policy.pause(outcome, tries)):
-            raise failure(outcome, tries)
+        if not (yield from attempts.pause(outcome, held=held)):
+            raise failure(outcome, attempts.count)
+
+
+def _turn(limiter: Limiter) -> Flow[None]:
+    """Wait until the next request may be sent."""
+    while True:
+        at, seconds = limiter.reserve()
+        if seconds > 0:
+            yield Pause(seconds)
+        if not limiter.is_held(at):
+            return
 
 
 def failure(outcome: Outcome, tries: int) -> StoaError:
@@ -98,17 +144,6 @@ def failure(outcome: Outcome, tries: int) -> StoaError:
 def interrupted(error: httpx.RequestError) -> ConnectionFailed:
     """The exception for a response that ended early."""
     return ConnectionFailed(f"the response was interrupted: {error or type(error).__name__}")
-
-
-def retry_after_s(response: httpx.Response) -> float | None:
-    """The `Retry-After` header, given as seconds or as a date, in seconds from now."""
-    text = response.headers.get("retry-after", "").strip()
-    if text.isdecimal():
-        return float(text)
-    try:
-        return max(0.0, parsedate_to_datetime(text).timestamp() - time.time()) if text else None
-    except ValueError:
-        return None
 
 
 def _is_transient(outcome: Outcome) -> bool:

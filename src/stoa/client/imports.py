@@ -14,6 +14,7 @@ from stoa.client.answers import Model, read_one
 from stoa.client.connection import AsyncResource, Resource
 from stoa.client.errors import Fault, WaitedTooLong
 from stoa.client.flows import Flow, Pause, RetryPolicy, send
+from stoa.client.limiter import Limiter
 from stoa.client.models import Import
 from stoa.client.requests import request
 from stoa.client.uploads import CSV, NDJSON
@@ -31,12 +32,12 @@ class RowReport(Model):
     changes: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
 
 
-def wait_for(url: str, policy: RetryPolicy, within_s: float | None) -> Flow[Import]:
+def wait_for(url: str, policy: RetryPolicy, limiter: Limiter, within_s: float | None) -> Flow[Import]:
     """Poll an import with growing pauses until it has ended."""
     deadline = None if within_s is None else time.monotonic() + within_s
     pause_s = 0.1
     while True:
-        response: httpx.Response = yield from send(request("GET", url), policy)
+        response: httpx.Response = yield from send(request("GET", url), policy, limiter)
         job = read_one(response, Import)
         if job.finished_at is not None:
             return job
@@ -58,7 +59,8 @@ class ImportJobs(Resource):
     def wait(self, job: Import | str, *, within_s: float | None = None) -> Import:
         """The job once it has ended, successfully or not; raises WaitedTooLong if that takes longer than `within_s`."""
         connection = self._connection
-        return connection.run(wait_for(f"{connection.root}{self._path}/{_name(job)}", connection.policy, within_s))
+        url = f"{connection.root}{self._path}/{_name(job)}"
+        return connection.run(wait_for(url, connection.policy, connection.limiter, within_s))
 
     def rows(self, job: Import | str) -> Iterator[RowReport]:
         """The result of every row, as it arrives."""
@@ -78,9 +80,8 @@ class AsyncImportJobs(AsyncResource):
 
     async def wait(self, job: Import | str, *, within_s: float | None = None) -> Import:
         connection = self._connection
-        return await connection.run(
-            wait_for(f"{connection.root}{self._path}/{_name(job)}", connection.policy, within_s)
-        )
+        url = f"{connection.root}{self._path}/{_name(job)}"
+        return await connection.run(wait_for(url, connection.policy, connection.limiter, within_s))
 
     async def rows(self, job: Import | str) -> AsyncIterator[RowReport]:
         async for line in self._connection.lines(f"{self._path}/{_name(job)}", NDJSON):

@@ -9,8 +9,8 @@ from urllib.parse import quote_plus, urlencode
 import httpx
 import msgspec
 
-from stoa.client.errors import TokenRefused
-from stoa.client.flows import Flow, RetryPolicy, Send, failure
+from stoa.client.errors import StoaError, TokenRefused
+from stoa.client.flows import Attempts, Flow, RetryPolicy, Send, failure
 from stoa.client.requests import JSON, Request
 
 _EARLY_S = 60.0  # before expiry, or a tenth of the lifetime if that is less
@@ -48,7 +48,7 @@ class _Issued(msgspec.Struct):
 
 
 class _Refused(msgspec.Struct):
-    error: str = "invalid_response"
+    error: str
     error_description: str = ""
 
 
@@ -65,17 +65,16 @@ def request_token(credentials: Credentials, policy: RetryPolicy) -> Flow[Token]:
         # RFC 6749 requires both to be form-encoded.
         auth=(quote_plus(credentials.client_id), quote_plus(credentials.client_secret)),
     )
-    tries = 0
+    attempts = Attempts(policy)
     while True:
         requested_at = time.monotonic()
         outcome = yield Send(request)
         if isinstance(outcome, httpx.Response) and outcome.status_code == 200:
             return _read(outcome.content, requested_at)
-        tries += 1
-        if not (yield from policy.pause(outcome, tries)):
+        if not (yield from attempts.pause(outcome)):
             if isinstance(outcome, httpx.Response):
                 raise _refused(outcome)
-            raise failure(outcome, tries)
+            raise failure(outcome, attempts.count)
 
 
 def _read(body: bytes, requested_at: float) -> Token:
@@ -86,11 +85,12 @@ def _read(body: bytes, requested_at: float) -> Token:
     return Token(issued.access_token, requested_at + issued.expires_in - min(_EARLY_S, issued.expires_in / 10))
 
 
-def _refused(response: httpx.Response) -> TokenRefused:
+def _refused(response: httpx.Response) -> StoaError:
+    """An OAuth error is TokenRefused; another refusal, such as that of an unknown store, is the error of its code."""
     try:
         body = msgspec.json.decode(response.content, type=_Refused)
     except msgspec.DecodeError:
-        body = _Refused()
+        return failure(response, 1)
     return TokenRefused(response.status_code, body.error, body.error_description)
 
 

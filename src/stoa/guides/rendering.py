@@ -17,7 +17,7 @@ _PAGE = re.compile(r"(?:\./|guides/)?([\w-]+)\.md(#[\w-]+)?\Z")
 _PICTURE = re.compile(r"(?:\./)?([\w-]+)\.svg\Z")
 _CHANGELOG = "../api-changelog.md"
 _UNCHANGED = re.compile(r"(?:https?://|/(?!/)|#)")
-_LANGUAGES = {"bash": "Shell", "python": "Python", "javascript": "JavaScript", "json": "JSON", "http": "HTTP",
+_LANGUAGES = {"bash": "Shell", "python": "Python", "javascript": "JavaScript", "typescript": "TypeScript", "json": "JSON", "http": "HTTP",
               "csv": "CSV", "ini": "Settings", "": "Text"}  # fmt: skip
 
 

@@ -1,0 +1,111 @@
+/** The client: credentials, store and retry options. */
+import { Connection } from "./connection.js";
+import { Resources } from "./generated/resources.js";
+import { Limiter } from "./limiter.js";
+import type { AnyOptions } from "./options.js";
+import { PREFIX } from "./requests.js";
+import type { RetryPolicy } from "./retries.js";
+import { type Credentials, TokenCache, type TokenSource } from "./tokens.js";
+import { jsonObject, excerpt } from "./problems.js";
+import { UnexpectedAnswer } from "./errors.js";
+
+/** The credentials, `clientId` and `clientSecret` or a `token`, and the options of all calls. */
+export interface ClientOptions {
+  clientId?: string | undefined;
+  clientSecret?: string | undefined;
+  /** The service's token endpoint, whose tokens are valid on every store; by default the store's own endpoint. */
+  authUrl?: string | undefined;
+  /** An existing token, or a function that returns one; it receives the token that was refused, if any. */
+  token?: string | TokenSource | undefined;
+  /** The scopes of the token; by default all that are granted. */
+  scopes?: readonly string[] | undefined;
+  /** How often a call is retried after a transient error; 4 by default. */
+  retries?: number | undefined;
+  /** How long a call keeps waiting for the rate limit, or a service that is busy; 60,000 ms by default. */
+  deadlineMs?: number | undefined;
+  /** How long one attempt may take; 30,000 ms by default. */
+  timeoutMs?: number | undefined;
+  /** How many calls are in progress at the same time; 16 by default. Further calls wait their turn. */
+  concurrency?: number | undefined;
+  /** Replaces the `fetch` of the runtime, for proxies and tests. */
+  fetch?: typeof globalThis.fetch | undefined;
+}
+
+type Variables = Readonly<Record<string, string | undefined>>;
+
+/** A client for one store. All its concurrent calls share one token and one rate limiter. */
+export class Client extends Resources {
+  readonly baseUrl: string;
+  readonly #options: ClientOptions;
+  readonly #connection: Connection;
+  readonly #token: TokenSource;
+
+  constructor(baseUrl: string, options: ClientOptions) {
+    const base = address("baseUrl", baseUrl).replace(new RegExp(`${PREFIX}$`), "");
+    const { concurrency = 16, timeoutMs = 30_000 } = options;
+    const policy: RetryPolicy = { retries: options.retries ?? 4, deadlineMs: options.deadlineMs ?? 60_000 };
+    const fetch = options.fetch ?? globalThis.fetch.bind(globalThis);
+    const token = tokenSource(base, options, (credentials) => new TokenCache(fetch, credentials, policy, timeoutMs).get);
+    const connection = new Connection(fetch, base + PREFIX, policy, new Limiter(concurrency), token, timeoutMs);
+    super(connection);
+    this.baseUrl = base;
+    this.#options = options;
+    this.#connection = connection;
+    this.#token = token;
+  }
+
+  /** A client from `STOA_BASE_URL`, `STOA_CLIENT_ID`, `STOA_CLIENT_SECRET` and, if set, `STOA_AUTH_URL`. */
+  static fromEnvironment(options: ClientOptions = {}, variables: Variables = environment()): Client {
+    const needed = ["STOA_BASE_URL", "STOA_CLIENT_ID", "STOA_CLIENT_SECRET"];
+    const missing = needed.filter((name) => !variables[name]);
+    if (missing.length) throw new TypeError(`set the environment variables ${missing.join(", ")}`);
+    const { STOA_BASE_URL: base = "", STOA_CLIENT_ID: clientId, STOA_CLIENT_SECRET: clientSecret, STOA_AUTH_URL: authUrl } = variables;
+    return new Client(base, { clientId, clientSecret, authUrl, ...options });
+  }
+
+  /** A client of the same app for another store, with the same token if it is valid there. */
+  at(baseUrl: string): Client {
+    if (!this.#options.authUrl || this.#options.token) return new Client(baseUrl, this.#options);
+    const { clientId: _id, clientSecret: _secret, authUrl: _url, ...rest } = this.#options;
+    return new Client(baseUrl, { ...rest, token: this.#token });
+  }
+
+  /** Send any request under `/api/v3/app`, with token, idempotency key and retries; returns the decoded JSON. */
+  async request(
+    method: string,
+    path: string,
+    { query, body, ...options }: AnyOptions & { query?: Record<string, unknown> | undefined; body?: unknown } = {},
+  ): Promise<unknown> {
+    const received = await this.#connection.call(method, path, { body, options: { ...query, ...options } });
+    if (!received.text) return undefined;
+    const decoded = jsonObject(received.text);
+    if (decoded && received.status < 300) return decoded;
+    const shown = excerpt(received.text);
+    throw new UnexpectedAnswer(`${received.status} with an unexpected body: ${shown}`, received.status, shown);
+  }
+}
+
+function tokenSource(base: string, options: ClientOptions, cached: (credentials: Credentials) => TokenSource): TokenSource {
+  const { clientId, clientSecret, token, scopes = [] } = options;
+  if (Boolean(token) === Boolean(clientId && clientSecret)) {
+    throw new TypeError("pass either clientId and clientSecret, or a token");
+  }
+  if (typeof token === "function") return token;
+  if (token) return () => token;
+  const authUrl = options.authUrl ? address("authUrl", options.authUrl) : `${base}/oauth/token`;
+  return cached({ authUrl, clientId: clientId ?? "", clientSecret: clientSecret ?? "", scopes });
+}
+
+function address(name: string, given: string): string {
+  const trimmed = given.trim().replace(/\/+$/, "");
+  if (!/^https?:\/\/[^/\s]/i.test(trimmed) || !URL.canParse(trimmed)) {
+    throw new TypeError(
+      `${name} must start with https:// or http://, such as https://shop.example.com, but is ${JSON.stringify(given)}`,
+    );
+  }
+  return trimmed;
+}
+
+function environment(): Variables {
+  return (globalThis as { process?: { env?: Variables } }).process?.env ?? {};
+}

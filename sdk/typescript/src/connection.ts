@@ -1,0 +1,149 @@
+/** The connection of an app to a store: every call gets a token, its turn, and retries. */
+import { Answer, attach } from "./answers.js";
+import { Batch, type Item } from "./batches.js";
+import { ConnectionFailed, NotModified, UnexpectedAnswer } from "./errors.js";
+import type { Limiter } from "./limiter.js";
+import { type AnyOptions, separated } from "./options.js";
+import { Page, Pages } from "./pages.js";
+import { excerpt, jsonObject } from "./problems.js";
+import { headersFor, JSON_TYPE, queryString } from "./requests.js";
+import { Attempts, type RetryPolicy } from "./retries.js";
+import { abortable } from "./sleep.js";
+import { failedConnection, type TokenSource } from "./tokens.js";
+import { attempt, type Outgoing, type Received } from "./transport.js";
+import { opened, type Upload } from "./uploads.js";
+
+const SLOWEST_UPLOAD = 100; // bytes in a millisecond
+
+/** What a call sends. */
+export interface Call {
+  readonly body?: unknown;
+  readonly file?: Upload;
+  readonly options?: AnyOptions;
+  readonly accept?: string;
+  readonly stream?: boolean;
+}
+
+export class Connection {
+  constructor(
+    private readonly fetch: typeof globalThis.fetch,
+    private readonly root: string,
+    private readonly policy: RetryPolicy,
+    private readonly limiter: Limiter,
+    private readonly token: TokenSource,
+    private readonly timeoutMs: number,
+  ) {}
+
+  async call(method: string, path: string, given: Call = {}): Promise<Received> {
+    const request = await this.#request(method, path, given);
+    return request.longPoll ? this.#send(request) : this.limiter.run(() => this.#send(request), request.signal);
+  }
+
+  async #request(method: string, path: string, given: Call): Promise<Outgoing> {
+    const [options, query] = separated(given.options ?? {});
+    const headers = headersFor(method, options, given.accept);
+    let body: string | Blob | undefined;
+    if (given.file !== undefined) {
+      const upload = await opened(given.file, options.mediaType);
+      headers["content-type"] = upload.mediaType;
+      if (upload.gzipped) headers["content-encoding"] = "gzip";
+      body = upload.blob;
+    } else if (given.body !== undefined) {
+      headers["content-type"] = JSON_TYPE;
+      body = JSON.stringify(given.body);
+    }
+    const pollS = Number(query["wait"] ?? 0);
+    const uploadMs = body instanceof Blob ? body.size / SLOWEST_UPLOAD : 0;
+    return {
+      method,
+      url: this.root + path + queryString(query),
+      headers,
+      body,
+      timeoutMs: (options.timeoutMs ?? this.timeoutMs) + ((options.waitS ?? 0) + pollS) * 1000 + uploadMs,
+      signal: options.signal,
+      stream: given.stream ?? false,
+      longPoll: pollS > 0,
+    };
+  }
+
+  async #send(request: Outgoing): Promise<Received> {
+    let token = await abortable(this.token(), request.signal);
+    let [renewed, held] = [false, false];
+    const attempts = new Attempts(this.policy, request.signal);
+    for (;;) {
+      await this.limiter.turn(request.signal);
+      const outcome = await attempt(this.fetch, request, token).catch(failedConnection);
+      if (!(outcome instanceof ConnectionFailed)) {
+        held = this.limiter.observe(outcome);
+        if (outcome.status < 400) return outcome;
+        if (outcome.status === 401 && !renewed) {
+          renewed = true;
+          const stale = token;
+          token = await abortable(this.token(stale), request.signal);
+          if (token !== stale) continue;
+        }
+      }
+      await attempts.pause(outcome, held);
+      held = false;
+    }
+  }
+
+  async one<T>(method: string, path: string, given: Call): Promise<T> {
+    const { data, answer } = decoded(await this.call(method, path, given));
+    return attach(data as T, answer);
+  }
+
+  async none(method: string, path: string, given: Call): Promise<void> {
+    const received = await this.call(method, path, given);
+    if (received.status >= 300) throw unexpected(received);
+  }
+
+  async batch<T>(method: string, path: string, given: Call): Promise<Batch<T>> {
+    const { data, answer } = decoded(await this.call(method, path, given), Array.isArray);
+    return new Batch(data as Item<T>[], answer);
+  }
+
+  pages<T>(path: string, options: AnyOptions): Pages<T> {
+    return new Pages(async (changes) => {
+      const { data, answer } = decoded(await this.call("GET", path, { options: { ...options, ...changes } }), Array.isArray);
+      return new Page(data as T[], answer);
+    });
+  }
+
+  /** The body of a long response, as it arrives. */
+  async *parts(path: string, accept: string, options: AnyOptions): AsyncGenerator<Uint8Array, void> {
+    const received = await this.call("GET", path, { accept, options, stream: true });
+    if (!received.stream) throw unexpected(received);
+    yield* received.stream;
+  }
+
+  /** The lines of a long response, as they arrive; only a newline ends a line. */
+  async *lines(path: string, accept: string, options: AnyOptions): AsyncGenerator<string, void> {
+    const decoder = new TextDecoder();
+    let partial = "";
+    for await (const part of this.parts(path, accept, options)) {
+      const lines = (partial + decoder.decode(part, { stream: true })).split("\n");
+      partial = lines.pop() ?? "";
+      yield* lines.filter(Boolean);
+    }
+    if (partial) yield partial;
+  }
+}
+
+function decoded(received: Received, fits: (data: unknown) => boolean = () => true): { data: unknown; answer: Answer } {
+  if (received.status === 304) throw new NotModified("the resource has not changed");
+  const envelope = received.status < 300 ? jsonObject(received.text) : null;
+  if (!envelope || !("data" in envelope) || !fits(envelope["data"])) throw unexpected(received);
+  const meta = (envelope["meta"] ?? {}) as Record<string, unknown>;
+  return { data: envelope["data"], answer: new Answer(received.status, received.headers, meta, received.text) };
+}
+
+function unexpected(received: Received): UnexpectedAnswer {
+  const shown = excerpt(received.text);
+  return new UnexpectedAnswer(`${received.status} with an unexpected body: ${shown}`, received.status, shown);
+}
+
+/** A part of the API; the generated calls are in its subclasses. */
+export class Resource {
+  constructor(protected readonly connection: Connection) {}
+}

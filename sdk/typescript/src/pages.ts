@@ -1,0 +1,72 @@
+/** Lists that are fetched page by page, as far as they are read. */
+import type { Answer } from "./answers.js";
+
+/** One page of a list. */
+export class Page<T> implements Iterable<T> {
+  constructor(
+    readonly data: readonly T[],
+    /** The response in which the page came. */
+    readonly answer: Answer,
+  ) {}
+
+  get meta(): Readonly<Record<string, unknown>> {
+    return this.answer.meta;
+  }
+
+  /** The exact number of resources on all pages. */
+  get total(): number {
+    return this.meta["total"] as number;
+  }
+
+  get nextCursor(): string | null {
+    return (this.meta["next_cursor"] as string | null | undefined) ?? null;
+  }
+
+  get prevCursor(): string | null {
+    return (this.meta["prev_cursor"] as string | null | undefined) ?? null;
+  }
+
+  [Symbol.iterator](): Iterator<T> {
+    return this.data[Symbol.iterator]();
+  }
+}
+
+/** The resources of a list over all its pages, to be read with `for await`. Nothing is sent before. */
+export class Pages<T> implements AsyncIterable<T> {
+  readonly #read: (changes: Record<string, unknown>) => Promise<Page<T>>;
+
+  constructor(read: (changes: Record<string, unknown>) => Promise<Page<T>>) {
+    this.#read = read;
+  }
+
+  /** Only the first page, with the exact `total`. */
+  page(): Promise<Page<T>> {
+    return this.#read({});
+  }
+
+  /** All pages. */
+  async *pages(): AsyncGenerator<Page<T>, void> {
+    let page = await this.#read({});
+    yield page;
+    while (page.nextCursor) {
+      page = await this.#read({ cursor: page.nextCursor, page: undefined });
+      yield page;
+    }
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<T, void> {
+    for await (const page of this.pages()) yield* page.data;
+  }
+
+  /** The first resource, or undefined. */
+  async first(): Promise<T | undefined> {
+    return (await this.page()).data[0];
+  }
+
+  /** All resources in one array. */
+  async toArray(): Promise<T[]> {
+    const all: T[] = [];
+    for await (const each of this) all.push(each);
+    return all;
+  }
+}

@@ -1,0 +1,49 @@
+/** Requests: query string and headers. */
+import type { AnyOptions, Version } from "./options.js";
+
+export const PREFIX = "/api/v3/app";
+export const JSON_TYPE = "application/json";
+
+/** The query string; an object becomes `name[key]=value`, and a list is joined with commas. */
+export function queryString(query: Readonly<Record<string, unknown>>): string {
+  const pairs: string[] = [];
+  const add = (name: string, value: unknown): void => {
+    if (value !== undefined && value !== null) {
+      pairs.push(`${encodeURIComponent(name).replace(/%5B|%5D/g, decodeURIComponent)}=${encodeURIComponent(text(value))}`);
+    }
+  };
+  for (const [name, value] of Object.entries(query)) {
+    if (isMembers(value)) for (const [key, each] of Object.entries(value)) add(`${name}[${key}]`, each);
+    else add(name, value);
+  }
+  return pairs.length ? `?${pairs.join("&")}` : "";
+}
+
+function isMembers(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof Date);
+}
+
+function text(value: unknown): string {
+  if (value instanceof Date) return value.toISOString();
+  if (Array.isArray(value)) return value.map(text).join(",");
+  if (["string", "number", "boolean", "bigint"].includes(typeof value)) return String(value);
+  throw new TypeError(`a ${typeof value} is not allowed in a query`);
+}
+
+/** The headers of a call. Every write gets an idempotency key, so that retries are safe. */
+export function headersFor(method: string, options: AnyOptions, accept = JSON_TYPE): Record<string, string> {
+  const headers: Record<string, string> = { accept };
+  if (method !== "GET") headers["idempotency-key"] = options.idempotencyKey ?? crypto.randomUUID();
+  if (options.ifMatch !== undefined) headers["if-match"] = entityTag(options.ifMatch);
+  if (options.ifNoneMatch !== undefined) headers["if-none-match"] = entityTag(options.ifNoneMatch);
+  if (options.waitS) headers["prefer"] = `wait=${Math.round(options.waitS)}`;
+  return headers;
+}
+
+/** The ETag of a version, an ETag, or a resource that has a version. */
+function entityTag(given: Version): string {
+  const version = typeof given === "object" ? given.version : given;
+  if (typeof version === "number") return `"${version}"`;
+  if (typeof version === "string") return version;
+  throw new TypeError("pass a version, an ETag or a resource that has a version");
+}

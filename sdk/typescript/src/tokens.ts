@@ -1,0 +1,103 @@
+/** Access tokens: requested with the app's credentials, cached, and renewed before they expire. */
+import { ConnectionFailed, TokenRefused, UnexpectedAnswer } from "./errors.js";
+import { excerpt, jsonObject, refusal } from "./problems.js";
+import { Attempts, type RetryPolicy } from "./retries.js";
+import { attempt, type Outgoing, type Received } from "./transport.js";
+
+/** Returns a token other than the stale one. */
+export type TokenSource = (stale?: string) => string | Promise<string>;
+
+export interface Credentials {
+  readonly authUrl: string;
+  readonly clientId: string;
+  readonly clientSecret: string;
+  readonly scopes: readonly string[];
+}
+
+const EARLY_MS = 60_000; // before expiry, or a tenth of the lifetime if that is less
+
+interface Token {
+  readonly text: string;
+  /** By the monotonic clock, so that a change of the time of day has no effect. */
+  readonly renewAt: number;
+}
+
+/** The token of one app. Concurrent calls share one request for it. */
+export class TokenCache {
+  readonly #request: () => Promise<Token>;
+  #token: Token | undefined;
+  #pending: Promise<Token> | undefined;
+
+  constructor(fetch: typeof globalThis.fetch, credentials: Credentials, policy: RetryPolicy, timeoutMs: number) {
+    this.#request = () => requestToken(fetch, credentials, policy, timeoutMs);
+  }
+
+  readonly get: TokenSource = async (stale) => {
+    if (this.#token && this.#token.text !== stale && performance.now() < this.#token.renewAt) return this.#token.text;
+    this.#pending ??= this.#request().finally(() => (this.#pending = undefined));
+    this.#token = await this.#pending;
+    return this.#token.text;
+  };
+}
+
+async function requestToken(
+  fetch: typeof globalThis.fetch,
+  { authUrl, clientId, clientSecret, scopes }: Credentials,
+  policy: RetryPolicy,
+  timeoutMs: number,
+): Promise<Token> {
+  const form = new URLSearchParams({ grant_type: "client_credentials" });
+  if (scopes.length) form.set("scope", scopes.join(" "));
+  const request: Outgoing = {
+    method: "POST",
+    url: authUrl,
+    headers: {
+      accept: "application/json",
+      "content-type": "application/x-www-form-urlencoded",
+      // RFC 6749 requires both to be form-encoded.
+      authorization: `Basic ${btoa(`${encoded(clientId)}:${encoded(clientSecret)}`)}`,
+    },
+    body: form.toString(),
+    timeoutMs,
+  };
+  const attempts = new Attempts(policy);
+  for (;;) {
+    const requestedAt = performance.now();
+    const outcome = await attempt(fetch, request).catch(failedConnection);
+    if (outcome instanceof ConnectionFailed) await attempts.pause(outcome);
+    else if (outcome.status < 400) return tokenIn(outcome, requestedAt);
+    else {
+      refuseIfFinal(outcome);
+      await attempts.pause(outcome);
+    }
+  }
+}
+
+function encoded(text: string): string {
+  return new URLSearchParams([["", text]]).toString().slice(1);
+}
+
+export function failedConnection(error: unknown): ConnectionFailed {
+  if (error instanceof ConnectionFailed) return error;
+  throw error;
+}
+
+function tokenIn(received: Received, requestedAt: number): Token {
+  const body = jsonObject(received.text);
+  const text = body?.["access_token"];
+  if (received.status !== 200 || typeof text !== "string") {
+    const message = `authUrl is not a token endpoint: ${received.status} ${excerpt(received.text)}`;
+    throw new UnexpectedAnswer(message, received.status, excerpt(received.text));
+  }
+  const expiresMs = (typeof body?.["expires_in"] === "number" ? body["expires_in"] : 3600) * 1000;
+  return { text, renewAt: requestedAt + expiresMs - Math.min(EARLY_MS, expiresMs / 10) };
+}
+
+/** An OAuth error is `TokenRefused`; another refusal, such as an unknown store, is the error of its code. */
+function refuseIfFinal(received: Received): void {
+  const body = jsonObject(received.text);
+  if (typeof body?.["error"] === "string" && received.status < 500 && received.status !== 429) {
+    throw new TokenRefused(received.status, body["error"], String(body["error_description"] ?? ""));
+  }
+  if (received.status === 404) throw refusal(received);
+}

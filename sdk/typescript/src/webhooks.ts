@@ -1,0 +1,106 @@
+/** Verifies webhook signatures and timestamps (Standard Webhooks). */
+import { SignatureRefused } from "./errors.js";
+import type { EventData } from "./generated/events.js";
+import type * as models from "./generated/models.js";
+
+/** The types of events; later releases may add some, so keep a default branch. */
+export type EventType = keyof EventData;
+
+/**
+ * An event. Retries and redeliveries have the same `id`: use it to ignore repeats.
+ *
+ * `type` tells the type of `data`, which is missing if the subscription has `payload: "thin"`.
+ */
+export type Event<T extends EventType = EventType> = {
+  [K in T]: Omit<models.Event, "data" | "type"> & { type: K; data?: EventData[K] };
+}[T];
+
+export interface VerifyOptions {
+  /** How far the timestamp may be from the current time, in seconds; 300 by default. */
+  toleranceS?: number | undefined;
+  /** The current time, in seconds since 1970; by default that of the clock. */
+  now?: number | undefined;
+}
+
+type HeaderSource = Headers | Readonly<Record<string, string | readonly string[] | undefined>>;
+const TOLERANCE_S = 300;
+
+/**
+ * The event in a message; throws `SignatureRefused`.
+ *
+ * Pass the raw body as it arrived, the headers, and the secret of the subscription; during a rotation, pass both
+ * secrets.
+ */
+export async function verify(
+  body: string | Uint8Array,
+  headers: HeaderSource,
+  secret: string | readonly string[],
+  options: VerifyOptions = {},
+): Promise<Event> {
+  await check(body, headers, secret, options);
+  const text = typeof body === "string" ? body : new TextDecoder().decode(body);
+  try {
+    const event: unknown = JSON.parse(text);
+    if (typeof event === "object" && event !== null && "type" in event && "id" in event) return event as Event;
+  } catch (error) {
+    throw new SignatureRefused("the signed body is not JSON", { cause: error });
+  }
+  throw new SignatureRefused("the signed body is not an event");
+}
+
+/** Refuse a message with a wrong signature, or with a timestamp outside the tolerance. */
+export async function check(
+  body: string | Uint8Array,
+  headers: HeaderSource,
+  secret: string | readonly string[],
+  { toleranceS = TOLERANCE_S, now = Date.now() / 1000 }: VerifyOptions = {},
+): Promise<void> {
+  const secrets = typeof secret === "string" ? [secret] : secret;
+  if (!secrets.length) throw new TypeError("pass at least one secret");
+  const [id, stamp, signatures] = ["id", "timestamp", "signature"].map((name) => header(headers, `webhook-${name}`));
+  if (!id || !stamp || !signatures) {
+    throw new SignatureRefused("the headers webhook-id, webhook-timestamp and webhook-signature are required");
+  }
+  if (!/^[0-9]{1,15}$/.test(stamp)) throw new SignatureRefused("webhook-timestamp must be a number of seconds");
+  if (!(Math.abs(now - Number(stamp)) <= toleranceS)) {
+    throw new SignatureRefused("webhook-timestamp is too far from the current time; check the clock");
+  }
+  const signed = joined(`${id}.${stamp}.`, body);
+  const offered = signatures.split(" ").flatMap((each) => (each.startsWith("v1,") ? [bytesOf(each.slice(3))] : []));
+  let matches = 0;
+  for (const each of secrets) {
+    const key = await keyOf(each);
+    // `crypto.subtle.verify` compares in constant time, and every pair is compared.
+    for (const one of offered) if (one && (await crypto.subtle.verify("HMAC", key, one, signed))) matches += 1;
+  }
+  if (!matches) {
+    const hint = "check the secret of the subscription, and that the body is unchanged";
+    throw new SignatureRefused(`no signature matches; ${hint}`);
+  }
+}
+
+function header(headers: HeaderSource, name: string): string {
+  const found = headers instanceof Headers ? headers.get(name) : Object.entries(headers).find(([key]) => key.toLowerCase() === name)?.[1];
+  return (typeof found === "string" ? found : (found?.join(" ") ?? "")).trim();
+}
+
+function joined(before: string, body: string | Uint8Array): Uint8Array<ArrayBuffer> {
+  const encoder = new TextEncoder();
+  const [first, second] = [encoder.encode(before), typeof body === "string" ? encoder.encode(body) : body];
+  const all = new Uint8Array(first.length + second.length);
+  all.set(first);
+  all.set(second, first.length);
+  return all;
+}
+
+function keyOf(secret: string): Promise<CryptoKey> {
+  const bytes = bytesOf(secret.replace(/^whsec_/, ""));
+  if (!bytes?.length) throw new TypeError("a secret must be whsec_ followed by base64");
+  return crypto.subtle.importKey("raw", bytes, { name: "HMAC", hash: "SHA-256" }, false, ["verify"]);
+}
+
+/** The bytes of base64 text; null if it is not base64. */
+function bytesOf(base64: string): Uint8Array<ArrayBuffer> | null {
+  if (!/^[A-Za-z0-9+/]*={0,2}$/.test(base64) || base64.length % 4) return null;
+  return Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
+}

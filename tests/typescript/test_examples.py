@@ -1,0 +1,67 @@
+"""The example apps in TypeScript run against a service."""
+
+import subprocess
+from pathlib import Path
+
+import httpx
+
+from tests.generated.node import NODE, needs_npm
+from tests.support.service import Service, free_port, until
+from tests.typescript.conftest import node, variables
+
+
+@needs_npm
+async def test_the_stock_sync_sets_the_counted_stock_and_then_changes_nothing(
+    package: Path, service: Service, tmp_path: Path
+) -> None:
+    account = await service.account("ts-stock")
+    async with account.client() as client:
+        for sku, on_hand in {"MUG": 5, "BOWL": 7}.items():
+            body = {"name": sku, "price": "1.00", "sku": sku, "stock": {"on_hand": on_hand}}
+            assert (await client.post("/products", json=body)).status_code == 201
+        (tmp_path / "warehouse.csv").write_text("sku,on_hand\nMUG,9\nBOWL,7\nCUP,1\n")
+        program = package.parent / "examples/dist/stock-sync.js"
+        first = node(program, "warehouse.csv", where=tmp_path, **variables(account))
+        assert (first.returncode, first.stdout) == (0, "1 changed, 0 failed, 1 unknown\n"), first.stderr
+        assert "CUP: no such SKU" in first.stderr
+        levels = (await client.get("/products/inventory")).json()["data"]
+        assert {level["sku"]: level["stock"]["on_hand"] for level in levels} == {"MUG": 9, "BOWL": 7}
+        second = node(program, "warehouse.csv", where=tmp_path, **variables(account))
+        assert second.stdout == "0 changed, 0 failed, 1 unknown\n", second.stderr
+
+
+@needs_npm
+async def test_the_webhook_receiver_handles_each_event_once_and_rejects_forgeries(
+    package: Path, service: Service
+) -> None:
+    account = await service.account("ts-receiver")
+    url = f"http://127.0.0.1:{(port := free_port())}/hook"
+    async with account.client() as client:
+        hook = (await client.post("/webhooks", json={"url": url, "events": ["product.*"]})).json()["data"]
+        receiver = subprocess.Popen(
+            [NODE, package.parent / "examples/dist/webhook-receiver.js"],
+            env={"PORT": str(port), "STOA_WEBHOOK_SECRET": hook["secret"]},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            assert receiver.stdout is not None
+            assert receiver.stdout.readline() == "ready\n"
+            made = (await client.post("/products", json={"name": "Mug", "price": "1.00"})).json()["data"]
+            assert receiver.stdout.readline() == f"product.created {made['id']}\n"
+            path = f"/webhooks/{hook['id']}"
+            # Delivered again, it is accepted but not handled again.
+            again = await client.post(f"{path}/redeliver", json={"since": made["created_at"]})
+            assert again.status_code in (200, 202), again.text
+            log = httpx.Client(base_url=account.url, headers=account.headers)
+            until(
+                lambda: [each["status"] for each in log.get(f"{path}/deliveries").json()["data"]] == ["succeeded"] * 2,
+                "both deliveries succeeded",
+            )
+            log.close()
+            forged = httpx.post(url, content=b"{}", headers={"webhook-id": "x"})
+            assert forged.status_code == 400
+        finally:
+            receiver.terminate()
+            rest, _ = receiver.communicate(timeout=10)
+        assert rest == ""

@@ -1,0 +1,29 @@
+"""The code of the TypeScript guide and of the package's README runs against a service; `package` compiles it strictly."""
+
+from pathlib import Path
+
+from tests.generated.node import needs_npm
+from tests.support.service import Service
+from tests.typescript.conftest import node, programs, variables
+
+
+@needs_npm
+async def test_the_guide_runs_from_top_to_bottom(package: Path, service: Service, tmp_path: Path) -> None:
+    """The blocks of typescript-sdk.md are one program."""
+    account = await service.account("ts-guide")
+    compiled = package.parent / "examples/dist"
+    done = node(compiled / "guide.js", where=tmp_path, **variables(account))
+    assert done.returncode == 0, done.stderr
+    assert "1 in all, 1 here" in done.stdout
+    assert "unchanged" in done.stdout
+    assert "/price invalid_money" in done.stdout
+    assert "succeeded 1000" in done.stdout
+    assert "product.updated" in done.stdout
+    listed = node(compiled / "readme.js", where=tmp_path, **variables(account))
+    assert len(listed.stdout.splitlines()) == 1001, listed.stderr
+
+
+@needs_npm
+def test_the_sample_of_every_operation_compiles(package: Path) -> None:
+    assert programs()["samples"].count("export async function") == 49
+    assert (package.parent / "examples/dist/samples.js").exists()

@@ -1,0 +1,25 @@
+"""Generates the modules of the TypeScript SDK."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tools.sdk.schemas import reached
+from tools.sdk.surface import operations, tree
+from tools.sdk.typescript.declarations import codes, event_data, events, inputs, models
+from tools.sdk.typescript.resources import resources
+
+
+def generate(document: Mapping[str, Any]) -> dict[str, str]:
+    """The text of every generated module by file name."""
+    found = operations(document)
+    components = document["components"]["schemas"]
+    responses = reached([each.item for each in found], components)
+    bodies = reached([each.body for each in found if each.body is not None], components)
+    received = reached([*event_data(document).values(), {"$ref": "#/components/schemas/Event"}], components)
+    return {
+        "codes.ts": codes(found),
+        "events.ts": events(document),
+        "inputs.ts": inputs(found, components, bodies, responses),
+        "models.ts": models(components, responses | received),
+        "resources.ts": resources(tree(found), found),
+    }
