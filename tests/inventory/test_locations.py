@@ -221,7 +221,7 @@ async def test_only_an_empty_location_can_be_deactivated(shelves: Shelves) -> No
 
 
 async def test_stock_cannot_reach_a_location_while_it_is_deactivated(shelves: Shelves) -> None:
-    """Whoever comes second waits for the first, in both orders."""
+    """The second transaction waits for the first, in both orders."""
     shop = shelves.shop
     by, handle = shop.operator, shop.store.handle
     async with shop.db.transaction() as other:

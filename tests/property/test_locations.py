@@ -67,9 +67,11 @@ async def act(shop: Shop, orders: list[dict[str, Any]], step: tuple[Any, ...]) -
     elif not orders:
         return 0
     else:
-        order: dict[str, Any] = orders[step[1] % len(orders)]
+        order: dict[str, Any] = orders[int(step[1]) % len(orders)]
         lines: list[dict[str, Any]] = order["line_items"]
-        line: dict[str, Any] = lines[step[3 if kind == "part" else 2] % len(lines)] if kind in ("part", "edit") else {}
+        line: dict[str, Any] = (
+            lines[int(step[3 if kind == "part" else 2]) % len(lines)] if kind in ("part", "edit") else {}
+        )
         if kind == "status":
             answer = await client.put(f"/orders/{order['id']}/status", json={"status": step[2]})
         elif kind == "part":

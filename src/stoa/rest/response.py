@@ -23,7 +23,7 @@ SAFE_HEADERS: Headers = [
     (b"content-security-policy", b"default-src 'none'"),
     (b"referrer-policy", b"no-referrer"),
     (b"x-content-type-options", b"nosniff"),
-    (b"api-version", b"3.0"),
+    (b"api-version", b"3.1"),
 ]
 
 
