@@ -159,6 +159,7 @@ class Customer(Answer):
     locale: str | None
     status: str
     accepts_marketing: bool
+    consents: dict[str, Any]
     tags: list[str]
     note: str | None
     addresses: list[Address]
@@ -195,6 +196,24 @@ class Line(Answer):
     tax_total: Decimal
     total: Decimal
     metadata: dict[str, Any] = Field(validation_alias="attributes")
+    discounts: list[dict[str, Any]]
+    tax_lines: list[dict[str, Any]]
+    requires_shipping: bool
+    taxable: bool
+    location: str | None
+    allocations: list[dict[str, Any]]
+
+
+class Totals(Answer):
+    items: Decimal
+    items_discount: Decimal
+    items_tax: Decimal
+    shipping: Decimal
+    shipping_tax: Decimal
+    order_discount: Decimal
+    discount: Decimal
+    tax: Decimal
+    total: Decimal
 
 
 class Order(Answer):
@@ -217,6 +236,12 @@ class Order(Answer):
     amount_refunded: Decimal
     amount_due: Decimal
     balance: Decimal
+    prices_include_tax: bool
+    totals: Totals
+    discounts: list[dict[str, Any]]
+    tax_lines: list[dict[str, Any]]
+    fulfillments: list[dict[str, Any]]
+    refunds: list[dict[str, Any]]
     shipping_method: str | None
     payment_method: str | None
     tags: list[str]

@@ -103,6 +103,12 @@ def _order(body: NewOrder, store: Store, app: App, variants: dict[str, Variant])
             tax_total=Decimal("0.00"),
             total=variant.effective_price * line.quantity,
             attributes=line.metadata,
+            discounts=[],
+            tax_lines=[],
+            requires_shipping=True,
+            taxable=True,
+            location=None,
+            allocations=[{"location": "default", "quantity": line.quantity}],
         )
         for line in body.line_items
         for variant in (variants[line.sku],)
@@ -131,6 +137,11 @@ def _order(body: NewOrder, store: Store, app: App, variants: dict[str, Variant])
         completed_at=None,
         contact=body.contact.model_dump(),
         tracking=[],
+        prices_include_tax=False,
+        discounts=[],
+        tax_lines=[],
+        fulfillments=[],
+        refunds=[],
         attributes=body.metadata,
         created_at=now,
         updated_at=now,

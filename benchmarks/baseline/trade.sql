@@ -22,7 +22,8 @@ CREATE TABLE baseline.customers (
     created_at        timestamptz   NOT NULL,
     updated_at        timestamptz   NOT NULL,
     version           integer       NOT NULL,
-    deleted_at        timestamptz
+    deleted_at        timestamptz,
+    consents          jsonb         NOT NULL
 );
 
 CREATE TABLE baseline.addresses (
@@ -87,7 +88,12 @@ CREATE TABLE baseline.orders (
     suspected_duplicates_count integer NOT NULL,
     created_at         timestamptz   NOT NULL,
     updated_at         timestamptz   NOT NULL,
-    version            integer       NOT NULL
+    version            integer       NOT NULL,
+    prices_include_tax boolean       NOT NULL,
+    discounts          jsonb         NOT NULL,
+    tax_lines          jsonb         NOT NULL,
+    fulfillments       jsonb         NOT NULL,
+    refunds            jsonb         NOT NULL
 );
 
 CREATE TABLE baseline.order_lines (
@@ -107,6 +113,12 @@ CREATE TABLE baseline.order_lines (
     tax_total          numeric(17,2) NOT NULL,
     total              numeric(17,2) NOT NULL,
     metadata           jsonb         NOT NULL,
+    discounts          jsonb         NOT NULL,
+    tax_lines          jsonb         NOT NULL,
+    requires_shipping  boolean       NOT NULL,
+    taxable            boolean       NOT NULL,
+    location           text,
+    allocations        jsonb         NOT NULL,
     PRIMARY KEY (order_id, id)
 );
 
@@ -129,7 +141,7 @@ INSERT INTO baseline.customers
 SELECT id, store_id, external_id, email, phone, first_name, last_name, doc->>'company', doc->>'locale', status,
        (doc->>'accepts_marketing')::boolean, ARRAY(SELECT jsonb_array_elements_text(doc->'tags')), doc->>'note',
        (doc->>'default_shipping_address_id')::bigint, (doc->>'default_billing_address_id')::bigint, noted, orders_count,
-       total_spent / 100.0, last_order_at, created_at, updated_at, version, deleted_at
+       total_spent / 100.0, last_order_at, created_at, updated_at, version, deleted_at, doc->'consents'
   FROM people ORDER BY id;
 
 INSERT INTO baseline.addresses
@@ -150,16 +162,19 @@ SELECT id, store_id, number, external_id, doc->'source', status, payment_status,
        doc->>'payment_method', ARRAY(SELECT jsonb_array_elements_text(doc->'tags')), duplicate_of, doc->>'cancel_reason',
        (doc->>'placed_at')::timestamptz, (doc->>'cancelled_at')::timestamptz, (doc->>'completed_at')::timestamptz,
        doc->'contact', nullif(doc->'shipping_address', 'null'), nullif(doc->'billing_address', 'null'), doc->'tracking',
-       doc->>'note', doc->'metadata', suspected_duplicates, created_at, updated_at, version
+       doc->>'note', doc->'metadata', suspected_duplicates, created_at, updated_at, version,
+       (doc->>'prices_include_tax')::boolean, doc->'discounts', doc->'tax_lines', doc->'fulfillments', doc->'refunds'
   FROM purchases ORDER BY id;
 
 INSERT INTO baseline.order_lines
 SELECT purchases.id, l.id, l.product_id, l.variant_id, l.sku, l.name, l.variant_title, l.option_values, l.quantity,
-       l.fulfilled_quantity, l.returned_quantity, l.unit_price, l.discount_total, l.tax_total, l.total, l.metadata
+       l.fulfilled_quantity, l.returned_quantity, l.unit_price, l.discount_total, l.tax_total, l.total, l.metadata,
+       l.discounts, l.tax_lines, l.requires_shipping, l.taxable, l.location, l.allocations
   FROM purchases, jsonb_to_recordset(lines::jsonb) AS l (
        id bigint, product_id bigint, variant_id bigint, sku text, name text, variant_title text, option_values jsonb,
        quantity integer, fulfilled_quantity integer, returned_quantity integer, unit_price numeric, discount_total numeric,
-       tax_total numeric, total numeric, metadata jsonb)
+       tax_total numeric, total numeric, metadata jsonb, discounts jsonb, tax_lines jsonb, requires_shipping boolean,
+       taxable boolean, location text, allocations jsonb)
  ORDER BY purchases.id, l.id;
 
 INSERT INTO baseline.order_numbers SELECT store_id, max(number) FROM baseline.orders GROUP BY store_id;

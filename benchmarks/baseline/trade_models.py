@@ -78,6 +78,7 @@ class Customer(Base):
     updated_at: Mapped[datetime]
     version: Mapped[int]
     deleted_at: Mapped[datetime | None]
+    consents: Mapped[dict[str, Any]]
     addresses: Mapped[list[Address]] = relationship(order_by=Address.id)
 
 
@@ -101,6 +102,12 @@ class OrderLine(Base):
     tax_total: Mapped[Decimal]
     total: Mapped[Decimal]
     attributes: Mapped[dict[str, Any]] = mapped_column("metadata")
+    discounts: Mapped[list[dict[str, Any]]]
+    tax_lines: Mapped[list[dict[str, Any]]]
+    requires_shipping: Mapped[bool]
+    taxable: Mapped[bool]
+    location: Mapped[str | None]
+    allocations: Mapped[list[dict[str, Any]]]
 
 
 class Order(Base):
@@ -143,6 +150,11 @@ class Order(Base):
     created_at: Mapped[datetime]
     updated_at: Mapped[datetime]
     version: Mapped[int]
+    prices_include_tax: Mapped[bool]
+    discounts: Mapped[list[dict[str, Any]]]
+    tax_lines: Mapped[list[dict[str, Any]]]
+    fulfillments: Mapped[list[dict[str, Any]]]
+    refunds: Mapped[list[dict[str, Any]]]
     line_items: Mapped[list[OrderLine]] = relationship(order_by=OrderLine.id)
 
     @property
@@ -152,6 +164,22 @@ class Order(Base):
     @property
     def balance(self) -> Decimal:
         return self.total - self.amount_paid + self.amount_refunded
+
+    @property
+    def totals(self) -> dict[str, Decimal]:
+        items_discount = sum((line.discount_total for line in self.line_items), Decimal("0.00"))
+        items_tax = sum((line.tax_total for line in self.line_items), Decimal("0.00"))
+        return {
+            "items": sum((line.unit_price * line.quantity for line in self.line_items), Decimal("0.00")),
+            "items_discount": items_discount,
+            "items_tax": items_tax,
+            "shipping": self.shipping_total,
+            "shipping_tax": self.tax_total,
+            "order_discount": self.discount_total,
+            "discount": items_discount + self.discount_total,
+            "tax": items_tax + self.tax_total,
+            "total": self.total,
+        }
 
     @property
     def allowed_transitions(self) -> list[str]:
