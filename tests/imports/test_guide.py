@@ -6,6 +6,7 @@ from typing import Any, cast
 import msgspec
 
 from stoa.imports.runner import run_pending
+from tests.support.locations import levels, open_locations
 from tests.support.shops import Shop
 
 GUIDE = Path(__file__).parents[2] / "docs/guides/imports.md"
@@ -22,6 +23,7 @@ def masked(value: Any) -> Any:
 
 
 async def test_every_example_matches_the_response(shop: Shop) -> None:
+    await open_locations(shop, east=20)
     parts = [part.partition("\n") for part in GUIDE.read_text().split("```")[1::2]]
     import_id, response, compared = "", cast("Any", None), 0
     for language, _, text in parts:
@@ -44,4 +46,5 @@ async def test_every_example_matches_the_response(shop: Shop) -> None:
                 decode = msgspec.json.decode
                 assert [masked(decode(each)) for each in real] == [masked(decode(each)) for each in shown]
             compared += 1
-    assert compared == 3
+    assert compared == 4
+    assert await levels(shop, "MUG-1") == {"default": (7, 0), "east": (5, 0)}

@@ -7,6 +7,7 @@ import pytest
 
 from stoa.access import audit
 from stoa.access.contract import AccessRefused, InvalidName
+from stoa.events.outbox import Actor
 from stoa.inventory import locations
 from stoa.inventory.locations import (
     DefaultLocationNeeded,
@@ -23,6 +24,7 @@ from stoa.inventory.locations import (
     list_locations,
     update_location,
 )
+from stoa.inventory.queries import Move, move_stock
 from tests.inventory.shelves import CARD, LAMP, SOCKS, Shelves
 from tests.support.locations import assert_books_balance, levels, open_locations, spread
 from tests.support.races import until_somebody_waits
@@ -126,6 +128,21 @@ async def test_units_of_a_product_are_written_to_the_default_location(shelves: S
     refused = await set_total(3)
     assert (refused.status_code, faults(refused)[0][1]) == (422, "out_of_range")
     await assert_books_balance(shelves.shop)
+
+
+async def test_an_import_moves_stock_only_at_active_locations(shelves: Shelves) -> None:
+    shop = shelves.shop
+    await deactivate_location(shop.operator, shop.store.handle, "west")
+    moves = [
+        Move(sku="SOCK-S", kind="import", location=code, absolute=True, on_hand=4, reason="sync")
+        for code in ("west", "east", "nowhere")
+    ]
+    moved = await move_stock(
+        shop.db, shop.store_id, moves, atomic=False, actor=Actor("operator"), request_id="req_import"
+    )
+    assert [each.outcome for each in moved] == ["unknown_location", "updated", "unknown_location"]
+    assert await levels(shop, "SOCK-S") == {"default": (10, 0), "east": (4, 0)}
+    await assert_books_balance(shop)
 
 
 # --- refusals ----------------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from stoa.db.query import Executor, json_of
 from stoa.events.outbox import Cause
 from stoa.imports import csv_rows
 from stoa.imports.contract import CustomerImportFinished, Outcome
-from stoa.imports.importable import Importable, Result, Task, failed
+from stoa.imports.importable import Importable, Result, RowKey, Task, failed
 from stoa.imports.reading import Row
 from stoa.rest.patch import changes_between
 from stoa.rest.problems import Fault, Refusal, ValidationFailed
@@ -49,12 +49,12 @@ class Planned(msgspec.Struct):
     changes: str | None
 
 
-def keys(members: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def keys(members: dict[str, Any]) -> Iterator[RowKey]:
     """The unique keys in a row, with their pointers."""
     for name in ("id", "email", "phone", "external_id"):
         value = compared(name, members.get(name))
         if value is not None:
-            yield f"/{name}", f"{name} {value}"
+            yield RowKey(f"/{name}", f"{name} {value}")
 
 
 def compared(name: str, value: Any) -> int | str | None:

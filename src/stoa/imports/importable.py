@@ -1,7 +1,7 @@
 """The interface of an importable resource: its columns and keys, and how rows are applied."""
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -26,6 +26,14 @@ class Task(msgspec.Struct, frozen=True):
 
     def may(self, scope: str) -> bool:
         return self.scopes is None or scope in self.scopes
+
+
+class RowKey(NamedTuple):
+    """A key in a row. Several rows may have it only if each of them concerns another part of the resource."""
+
+    pointer: str
+    value: str
+    part: str | None = None  # None: the whole resource
 
 
 class Result(msgspec.Struct):
@@ -55,7 +63,7 @@ class Importable(msgspec.Struct, frozen=True):
     columns: Columns
     tables: tuple[str, ...]  # to which an import adds rows
     finished: type[Event]
-    keys: Callable[[dict[str, Any]], Iterable[tuple[str, str]]]  # pointers and keys that no other row may have
+    keys: Callable[[dict[str, Any]], Iterable[RowKey]]  # that no other row may have
     key: Callable[[dict[str, Any], str], dict[str, Any]]  # the key of a row in a report
     apply: Apply
     retire: Callable[[Executor, Task, Sequence[int]], Awaitable[int]] | None = (

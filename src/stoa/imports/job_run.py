@@ -16,7 +16,7 @@ from stoa.events.outbox import Actor, emit
 from stoa.imports import queries
 from stoa.imports.contract import Options
 from stoa.imports.csv_rows import Header
-from stoa.imports.importable import Importable, Result, Task, failed
+from stoa.imports.importable import Importable, Result, RowKey, Task, failed
 from stoa.imports.jobs import document_of
 from stoa.imports.queries import Job
 from stoa.imports.reading import Row, read_part
@@ -48,6 +48,7 @@ class JobRun:
         self._owner = owner
         self._stopping = stopping
         self._seen: dict[str, int] = {}  # every key of the file so far, and its row
+        self._seen_parts: dict[str, dict[str, int]] = {}  # keys of parts of a resource, and the row of each part
         self._created = 0  # since the last ANALYZE
         self._header = header = msgspec.json.decode(job.header, type=Header) if job.header else None
         options = task.options
@@ -159,13 +160,21 @@ class JobRun:
         if row.refusal is not None:
             return row.refusal.faults or [Fault("", row.refusal.code, row.refusal.detail)]
         faults: list[Fault] = []
-        for pointer, key in self.of.keys(row.members):
-            first = self._seen.setdefault(key, row.number)
+        for key in self.of.keys(row.members):
+            first = self._first_row(key, row.number)
             if first != row.number:
                 faults.append(
-                    Fault(pointer, "duplicate_row", f"is already in row {first} of this file", {"row": first})
+                    Fault(key.pointer, "duplicate_row", f"is already in row {first} of this file", {"row": first})
                 )
         return faults
+
+    def _first_row(self, key: RowKey, number: int) -> int:
+        """The first row with this key, or with the same part of it; the row itself if there is none."""
+        if key.part is not None and key.value not in self._seen:
+            return self._seen_parts.setdefault(key.value, {}).setdefault(key.part, number)
+        if key.part is None and key.value in self._seen_parts:
+            return min(self._seen_parts[key.value].values())
+        return self._seen.setdefault(key.value, number)
 
     async def record(
         self, db: Executor, results: Sequence[Result], *, checked: int = 0, processed: int | None = None

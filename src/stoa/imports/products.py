@@ -1,6 +1,7 @@
 """Imports products: finds each row's product by its key, edits working copies, and saves a part of the file at a time."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from itertools import zip_longest
 from typing import Any, cast
 
 import msgspec
@@ -9,12 +10,22 @@ from stoa.db.query import Executor, json_of
 from stoa.events.outbox import Cause
 from stoa.imports import csv_rows
 from stoa.imports.contract import Outcome, ProductImportFinished
-from stoa.imports.importable import Importable, Result, Task, failed
+from stoa.imports.importable import Importable, Result, RowKey, Task, failed
 from stoa.imports.reading import Row
+from stoa.inventory import queries
+from stoa.inventory.queries import Move
 from stoa.products.bodies import NewProduct
+from stoa.products.located_rows import (
+    change_by_located_row,
+    location_faults,
+    names_location,
+    product_from_located_row,
+    stock_at_locations,
+)
 from stoa.products.rows import Keys, change_by_row, pointing_into, product_from_row, skus_in, variants_in
+from stoa.products.rules import refuse
 from stoa.products.save import Booking, load, save
-from stoa.products.working_copy import ProductCopy
+from stoa.products.working_copy import Level, ProductCopy, VariantCopy
 from stoa.products.workspace import ProductWorkspace
 from stoa.rest.body import check_field_scopes
 from stoa.rest.patch import changes_between
@@ -35,7 +46,7 @@ COLUMNS = csv_rows.Columns(
     },
     member={
         **dict.fromkeys(
-            "sku barcode variant.price variant.compare_at_price variant.cost_price variant.external_id "
+            "sku barcode location variant.price variant.compare_at_price variant.cost_price variant.external_id "
             "variant.metadata.".split(),
             csv_rows.text,
         ),
@@ -46,7 +57,7 @@ COLUMNS = csv_rows.Columns(
         "variant.weight": csv_rows.number,
     },
     members="variants",
-    flat=frozenset({"sku", "barcode", "stock"}),
+    flat=frozenset({"sku", "barcode", "stock", "location"}),
     grouped_by=("id", "external_id", "slug"),
     grouped_with_options="name",
 )
@@ -61,15 +72,19 @@ class Planned(msgspec.Struct):
     changes: str | None
 
 
-def keys(members: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """The unique keys in a row, with their pointers."""
+def keys(members: dict[str, Any]) -> Iterator[RowKey]:
+    """The unique keys in a row, with their pointers. Rows with stock at different locations may have the same keys."""
+    located = {each.at: each.location for each in stock_at_locations(members)} if names_location(members) else {}
+    variants = list(variants_in(members))
+    whole = not located or any(f"/variants/{index}" not in located for index, _ in variants)
     for name in ("id", "external_id", "sku"):
         if isinstance(members.get(name), (int, str)):
-            yield f"/{name}", f"{name} {members[name]}"
-    for index, variant in variants_in(members):
+            for part in [None] if whole else sorted({*located.values()}):
+                yield RowKey(f"/{name}", f"{name} {members[name]}", part)
+    for index, variant in variants:
         sku = variant.get("sku")
         if isinstance(sku, str) and sku != members.get("sku"):
-            yield f"/variants/{index}/sku", f"sku {sku}"
+            yield RowKey(f"/variants/{index}/sku", f"sku {sku}", located.get(f"/variants/{index}"))
 
 
 def key(members: dict[str, Any], by: str) -> dict[str, Any]:
@@ -86,17 +101,30 @@ async def apply(db: Executor, task: Task, rows: Sequence[Row], *, write: bool) -
         if isinstance(number := row.members.get("id"), int):
             ids.add(number)
     loaded = await load(db, task.store.id, ids=ids, **msgspec.structs.asdict(sought))
+    named = {each.location for row in rows if names_location(row.members) for each in stock_at_locations(row.members)}
+    active = await _load_levels(db, task.store.id, loaded, named) if named else []
     workspace = ProductWorkspace(loaded)
     by_id = {product.id: product for product in loaded}
     planned: list[Planned | Result] = []
     for row in rows:
         try:
-            planned.append(_plan(workspace, by_id, row, task, with_changes=not write))
+            planned.append(_plan(workspace, by_id, row, task, active, with_changes=not write))
         except Refusal as refusal:
             planned.append(failed(row, refusal, key(row.members, task.options.match_by)))
     if write:
         await _save(db, task, workspace.products)
     return [each if isinstance(each, Result) else _result(each, task) for each in planned]
+
+
+async def _load_levels(db: Executor, store_id: int, products: Sequence[ProductCopy], named: set[str]) -> list[str]:
+    """Load the levels of locked products at the named locations, and return those of the locations that are active."""
+    codes = sorted(named)
+    active = await queries.ACTIVE_LOCATIONS.all(db, store_id, codes)
+    variants = {variant.stored_id: variant for product in products for variant in product.variants}
+    for row in await queries.LEVELS_AT.all(db, store_id, list(variants), codes):
+        variant = variants[row.variant_id]
+        variant.levels = {**variant.levels, row.location: Level(row.on_hand, row.reserved, row.on_hand)}
+    return active
 
 
 def _result(planned: Planned, task: Task) -> Result:
@@ -105,23 +133,31 @@ def _result(planned: Planned, task: Task) -> Result:
 
 
 def _plan(
-    workspace: ProductWorkspace, by_id: dict[int | None, ProductCopy], row: Row, task: Task, *, with_changes: bool
+    workspace: ProductWorkspace,
+    by_id: dict[int | None, ProductCopy],
+    row: Row,
+    task: Task,
+    active: Collection[str],
+    *,
+    with_changes: bool,
 ) -> Planned:
     by, mode = task.options.match_by, task.options.mode
     check_field_scopes(row.members, NewProduct, task.may)
+    located = names_location(row.members)
+    if located:
+        refuse(location_faults(row.members, active))
     product = _find(workspace, by_id, row.members, by) if mode != "create" else None
     if product is None and mode == "update":
         raise _unknown(by)
     if product is None:
-        created = workspace.put(
-            product_from_row({**row.creating, **row.members}, task.store), pointing_into(row.members)
-        )
+        create = product_from_located_row if located else product_from_row
+        created = workspace.put(create({**row.creating, **row.members}, task.store), pointing_into(row.members))
         return Planned(row, "created", created, None)
-    at = pointing_into(row.members)
-    changed = workspace.edit(product, lambda tried: change_by_row(tried, row.members, task.store), at)
-    return Planned(
-        row, "updated" if changed else "unchanged", product, _changes(product) if with_changes and changed else None
-    )
+    at, change = pointing_into(row.members), change_by_located_row if located else change_by_row
+    before = product.copy() if with_changes else None
+    changed = workspace.edit(product, lambda tried: change(tried, row.members, task.store), at)
+    changes = _changes(before, product) if before and changed else None
+    return Planned(row, "updated" if changed else "unchanged", product, changes)
 
 
 def _find(
@@ -162,19 +198,23 @@ def _unknown(by: str) -> Refusal:
     return ValidationFailed("The product does not exist.", faults=[fault])
 
 
-def _changes(product: ProductCopy) -> str:
-    """The old and new values of an existing product and its variants, as JSON."""
+def _changes(before: ProductCopy, product: ProductCopy) -> str:
+    """The values of a product and its variants before and after a row, as JSON."""
     of_product: dict[str, Any] = {
-        name: list(pair) for name, pair in changes_between(product.before or {}, product.fields).items()
+        name: list(pair) for name, pair in changes_between(before.fields, product.fields).items()
     }
     variants: list[dict[str, Any]] = []
-    for variant in product.variants:
+    for old, variant in zip_longest(before.variants, product.variants):
         changes: dict[str, Any] = {}
-        if variant.before is not None:
-            changes = {name: list(pair) for name, pair in changes_between(variant.before, variant.fields).items()}
-        if variant.on_hand != variant.on_hand_before:
-            changes["stock"] = [{"on_hand": variant.on_hand_before}, {"on_hand": variant.on_hand}]
-        if changes or variant.before is None:
+        if old is not None:
+            changes = {name: list(pair) for name, pair in changes_between(old.fields, variant.fields).items()}
+        was = old or VariantCopy(None, {})
+        if variant.total != was.total:
+            changes["stock"] = [{"on_hand": was.total}, {"on_hand": variant.total}]
+        moved = [code for code in variant.levels if variant.level(code) != was.level(code)]
+        if moved:
+            changes["locations"] = [{code: each.level(code) for code in sorted(moved)} for each in (was, variant)]
+        if changes or old is None:
             variants.append({"id": variant.id, "sku": variant.fields["sku"], "changes": changes})
     return json_of({**of_product, "variants": variants} if variants else of_product)
 
@@ -189,7 +229,29 @@ async def retire(db: Executor, task: Task, ids: Sequence[int]) -> int:
 
 async def _save(db: Executor, task: Task, products: Sequence[ProductCopy]) -> None:
     booking = Booking(kind="import", reason="sync", reference=task.import_id)
-    await save(db, task.store.id, products, Cause(task.app_id, task.request_id), booking)
+    cause = Cause(task.app_id, task.request_id)
+    await save(db, task.store.id, products, cause, booking)
+    moves = [
+        Move(
+            variant_id=variant.stored_id,
+            kind="import",
+            location=location,
+            absolute=True,
+            on_hand=level.on_hand,
+            reason="sync",
+            reference=task.import_id,
+        )
+        for product in products
+        for variant in product.live
+        for location, level in variant.changed_levels.items()
+    ]
+    if not moves:
+        return
+    moved = await queries.move_stock(
+        db, task.store.id, moves, atomic=True, actor=cause.actor, request_id=cause.request_id
+    )
+    if any(each.outcome != "updated" for each in moved):
+        raise RuntimeError("the levels of locked products changed")
 
 
 PRODUCTS = Importable(

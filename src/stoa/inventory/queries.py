@@ -55,6 +55,14 @@ LEVELS_OF = Query(
         GROUP BY t.id""",
 )
 
+
+class LevelAt(msgspec.Struct):
+    variant_id: int
+    location: str
+    on_hand: int
+    reserved: int
+
+
 LEDGER = Listing(
     table="stock_movements",
     doc="""movement_document(id, variant_id, sku, kind, location, delta_on_hand, delta_reserved, on_hand_after, reserved_after,
@@ -125,10 +133,22 @@ async def move_stock(
     return await MOVE_STOCK.all(db, store_id, atomic, msgspec.json.encode(actor).decode(), request_id, json_rows(moves))
 
 
+# The levels at some locations other than the default, of variants whose products are locked.
+LEVELS_AT = Query(
+    LevelAt,
+    """SELECT variant_id, location, on_hand, reserved FROM stock_levels
+        WHERE store_id = $1 AND variant_id = ANY($2::bigint[]) AND location = ANY($3::text[])""",
+)
+
 # --- locations -------------------------------------------------------------------------------------------------------
 
 LOCATIONS = Query(
     Location, "SELECT code, name, address, priority, active FROM locations WHERE store_id = $1 ORDER BY priority, code"
+)
+# Keeps the locations from being deactivated before their new stock is committed.
+ACTIVE_LOCATIONS = Query(
+    str,
+    """SELECT code FROM locations WHERE store_id = $1 AND code = ANY($2::text[]) AND active ORDER BY code FOR KEY SHARE""",
 )
 LOCK_LOCATIONS = Query(str, "SELECT code FROM locations WHERE store_id = $1 AND code = 'default' FOR NO KEY UPDATE")
 # Waits for every transaction that has put stock there: those hold a key share lock.

@@ -82,7 +82,7 @@ def product_from_row(row: Mapping[str, Any], store: Store) -> ProductCopy:
         for name in _OF_THE_ONLY_VARIANT:
             members.pop(name, None)  # an export repeats them on the product
     if "stock" in members:
-        members["stock"] = _on_hand_only(members["stock"])
+        members["stock"] = on_hand_only(members["stock"])
     if images:
         members["images"] = [_new_image(image) for image in images]
     return new_product(convert(members, NewProduct, digits=store.digits), store)
@@ -109,7 +109,7 @@ def change_by_row(product: ProductCopy, row: Mapping[str, Any], store: Store) ->
         fault = Fault("/variants", "invalid_type", "must be an array")
         raise ValidationFailed("variants must be an array.", faults=[fault])
     if not variants:
-        variants = _named_variant(product, row)
+        variants = variant_on_product(product, row)
     places: list[Place] = []
     for index, each in enumerate(cast("list[Any]", variants)):
         try:
@@ -140,12 +140,12 @@ def _variant_by_row(product: ProductCopy, row: Any, store: Store) -> tuple[bool,
     if not isinstance(row, dict):
         raise ValidationFailed("A variant must be an object.", faults=[Fault("", "invalid_type", "must be an object")])
     members: dict[str, Any] = row  # pyright: ignore[reportUnknownVariableType]
-    variant = _find(product, members)
+    variant = find_variant(product, members)
     if variant is None:
         new = convert(_new_variant_row(members), NewVariant, digits=store.digits)
         added = add_variant(product, msgspec.structs.replace(new, position=None, is_default=False), store)
         return True, Place(added, new.position, new.is_default)
-    stock = _on_hand_only(members.get("stock", {}))
+    stock = on_hand_only(members.get("stock", {}))
     patch = {n: v for n, v in members.items() if n not in _MAINTAINED_OF_VARIANT and n != "stock"}
     body = convert(patch, VariantChanges, digits=store.digits)
     # A false `is_default` in an export only says that another variant is the default.
@@ -158,7 +158,7 @@ def _variant_by_row(product: ProductCopy, row: Any, store: Store) -> tuple[bool,
     return changed, place
 
 
-def _find(product: ProductCopy, row: Mapping[str, Any]) -> VariantCopy | None:
+def find_variant(product: ProductCopy, row: Mapping[str, Any]) -> VariantCopy | None:
     """The variant that a row names: by id, else by SKU, else by option values, else the only variant."""
     named = [name for name in ("id", "sku", "option_values") if row.get(name) is not None]
     for name in named:
@@ -171,7 +171,7 @@ def _find(product: ProductCopy, row: Mapping[str, Any]) -> VariantCopy | None:
     return product.live[0] if not named and len(product.live) == 1 else None
 
 
-def _named_variant(product: ProductCopy, row: Mapping[str, Any]) -> list[dict[str, Any]]:
+def variant_on_product(product: ProductCopy, row: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The variant whose fields are given on the product itself: the only variant, or the one with the SKU."""
     only = {name: row[name] for name in _OF_THE_ONLY_VARIANT if name in row}
     if not only:
@@ -205,7 +205,7 @@ def _new_variant_row(row: Any) -> Any:
         return row  # pyright: ignore[reportUnknownVariableType]
     members: dict[str, Any] = row  # pyright: ignore[reportUnknownVariableType]
     kept = {n: v for n, v in members.items() if n not in _MAINTAINED_OF_VARIANT}
-    return {**kept, "stock": _on_hand_only(members.get("stock", {}))}
+    return {**kept, "stock": on_hand_only(members.get("stock", {}))}
 
 
 def _new_numbers(images: list[Any]) -> dict[int, int]:
@@ -225,7 +225,7 @@ def _with_image(variant: Any, numbers: Mapping[int, int]) -> Any:
     return {**members, "image_id": numbers.get(number, number)} if type(number) is int else members
 
 
-def _on_hand_only(stock: Any) -> Any:
+def on_hand_only(stock: Any) -> Any:
     """Stock without `reserved` and `available`, which follow from orders."""
     if not isinstance(stock, dict):
         return stock  # pyright: ignore[reportUnknownVariableType]

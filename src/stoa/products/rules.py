@@ -13,11 +13,11 @@ from stoa.products.arrangement import Place, arrange, in_order, place_faults
 from stoa.products.bodies import NewProduct, NewStock, NewVariant, ProductChanges, VariantChanges
 from stoa.products.contract import MOST_VARIANTS
 from stoa.products.documents import PRODUCT_DEFAULTS, VARIANT_DEFAULTS, options_key, slug_of
-from stoa.products.working_copy import ProductCopy, VariantCopy
+from stoa.products.working_copy import Level, ProductCopy, VariantCopy
 from stoa.rest.checks import MOST_FAULTS
 from stoa.rest.patch import is_same, merge
 from stoa.rest.problems import Fault, Refusal, ValidationFailed, counted, first_sent
-from stoa.rest.request import Store
+from stoa.rest.request import DEFAULT_LOCATION, Store
 
 MOST_METADATA = 100
 _OWED = "leaves less than zero available, and the variant does not allow backorders"
@@ -192,12 +192,29 @@ def remove_variant(product: ProductCopy, variant: VariantCopy) -> None:
     derive_fields(product)
 
 
-def set_stock(product: ProductCopy, variant: VariantCopy, on_hand: int) -> bool:
-    if variant.on_hand == on_hand:
+def set_stock(product: ProductCopy, variant: VariantCopy, total: int) -> bool:
+    """Set the sum of all locations; the difference goes to the default location. Returns whether anything changed."""
+    if variant.total == total:
         return False
+    on_hand = variant.on_hand + total - variant.total
     refuse(_stock_faults(msgspec.structs.replace(variant, on_hand=on_hand), "/stock/on_hand"))
     variant.on_hand = on_hand
     variant.touched = product.touched = True
+    return True
+
+
+def set_level(product: ProductCopy, variant: VariantCopy, location: str, on_hand: int) -> bool:
+    """Set the stock at one location, and return whether anything changed. The caller moves the stock in `levels` itself."""
+    if location == DEFAULT_LOCATION:
+        default = variant.on_hand - variant.other_on_hand
+        return set_stock(product, variant, variant.total - default + on_hand)
+    level = variant.levels.get(location, Level())
+    if level.on_hand == on_hand:
+        return False
+    if on_hand < level.reserved:
+        words = f"must be at least {level.reserved}, the units that are reserved at the location"
+        refuse([Fault("/stock/on_hand", "out_of_range", words)])
+    variant.levels = {**variant.levels, location: msgspec.structs.replace(level, on_hand=on_hand)}
     return True
 
 

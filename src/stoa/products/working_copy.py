@@ -6,6 +6,14 @@ from typing import Any
 import msgspec
 
 
+class Level(msgspec.Struct, frozen=True):
+    """The stock of a variant at one location other than the default, and what was on hand there when it was loaded."""
+
+    on_hand: int = 0
+    reserved: int = 0
+    before: int = 0
+
+
 class VariantCopy(msgspec.Struct):
     """A working copy of a variant; `id` is None until it is saved."""
 
@@ -21,6 +29,8 @@ class VariantCopy(msgspec.Struct):
     on_hand_before: int = 0
     other_on_hand: int = 0  # at locations other than the default
     other_reserved: int = 0
+    # At the locations that a request names. `on_hand` and `other_on_hand` do not contain what the request changes there.
+    levels: Mapping[str, Level] = {}
 
     @property
     def stored_id(self) -> int:
@@ -31,6 +41,19 @@ class VariantCopy(msgspec.Struct):
         if any(self.fields[name] != value for name, value in members.items()):
             self.fields = {**self.fields, **members}
             self.touched = True
+
+    @property
+    def changed_levels(self) -> dict[str, Level]:
+        return {location: level for location, level in self.levels.items() if level.on_hand != level.before}
+
+    @property
+    def total(self) -> int:
+        """The units on hand at all locations, with those that the request adds to `levels`."""
+        return self.on_hand + sum(level.on_hand - level.before for level in self.levels.values())
+
+    def level(self, location: str) -> int:
+        """The units on hand at a location other than the default."""
+        return self.levels[location].on_hand if location in self.levels else 0
 
     @property
     def owed(self) -> bool:

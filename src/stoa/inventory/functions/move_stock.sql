@@ -146,7 +146,7 @@ BEGIN
         new_reserved := old_reserved + item.reserved;
         outcomes[item.n] := CASE
             WHEN item.index IS NULL OR NOT item.known THEN 'unknown'
-            WHEN item.location <> 'default' AND item.kind IN ('set', 'adjust', 'transfer') AND NOT item.location = ANY (active)
+            WHEN item.location <> 'default' AND item.kind IN ('set', 'adjust', 'transfer', 'import') AND NOT item.location = ANY (active)
                 THEN 'unknown_location'
             WHEN item.target <> 'default' AND NOT item.target = ANY (active) THEN 'unknown_target'
             WHEN item.expected <> old_on_hand THEN 'stale'
