@@ -1,12 +1,30 @@
 """Rows whose stock names a location: the column `location`, the field of JSON rows, refusals, reports and replay."""
 
+import asyncio
 from typing import Any
 
 import pytest
 
+from stoa.imports.runner import run_pending
 from stoa.inventory.locations import activate_location, deactivate_location
-from tests.imports.files import CSV, JSON, catalog, events, failures, import_file, lines, mug, refused, report, sheet
+from stoa.inventory.queries import ACTIVATE_LOCATION, LOCK_LOCATION
+from tests.imports.files import (
+    CSV,
+    JSON,
+    catalog,
+    events,
+    failures,
+    import_file,
+    job_of,
+    lines,
+    mug,
+    refused,
+    report,
+    send,
+    sheet,
+)
 from tests.support.locations import assert_books_balance, levels, open_locations, spread
+from tests.support.races import until_somebody_waits
 from tests.support.shops import Shop, api_client, token_for
 
 COUNT = "sku location stock.on_hand"
@@ -295,3 +313,30 @@ async def test_locations_of_another_store_are_unknown(stores: Shop, other_shop: 
     assert faults(job) == [(1, "/location", "unknown_location")]
     status, problem = await refused(other_shop, sheet("sku stock.location", ["A", "north"]), CSV)
     assert (status, problem["errors"][0]["code"]) == (422, "unknown_field")
+
+
+async def test_rows_of_a_sku_in_different_parts_of_a_file(stores: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stoa.imports.reading.PART_ROWS", 1)
+    rows = [["NEW", "east", "2"], ["MUG-2", "east", "2"], ["NEW", "west", "5"], ["MUG-2", "east", "3"]]
+    content = sheet(
+        f"{COUNT} name price", *([*row, "New", "9.00"] if row[0] == "NEW" else [*row, "", ""] for row in rows)
+    )
+    job = await import_file(stores, content, CSV)
+    assert (job["counts"]["created"], job["counts"]["updated"]) == (1, 2)
+    assert faults(job) == [(4, "/sku", "duplicate_row")]
+    assert await levels(stores, "NEW") == {"default": (0, 0), "east": (2, 0), "west": (5, 0)}
+    await assert_books_balance(stores)
+
+
+async def test_an_import_waits_for_a_location_that_is_being_deactivated(stores: Shop) -> None:
+    job = await send(stores, sheet(COUNT, ["MUG-1", "east", "5"], ["MUG-2", "west", "5"]), CSV)
+    async with stores.db.transaction() as db:
+        await LOCK_LOCATION.one(db, stores.store_id, "east")
+        active = False
+        await ACTIVATE_LOCATION.run(db, stores.store_id, "east", active)
+        running = asyncio.create_task(run_pending(stores.db))
+        await until_somebody_waits(stores.db)
+    await running
+    assert faults(await job_of(stores, job["id"])) == [(1, "/location", "unknown_location")]
+    assert await levels(stores, "MUG-1") == {"default": (3, 0)}
+    assert await levels(stores, "MUG-2") == {"default": (3, 0), "west": (5, 0)}
