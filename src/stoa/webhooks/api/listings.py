@@ -117,9 +117,9 @@ DELIVERIES = ListOf(
             "description": "Why the event with this `event_id` was not sent to this subscription.",
             "required": ["event_id", "reason", "detail"],
             "properties": {
-                "event_id": {"type": "string"},
-                "reason": {"type": "string", "enum": list(NOT_SENT)},
-                "detail": {"type": "string"},
+                "event_id": {"type": "string", "description": "The id of the event that you asked for."},
+                "reason": {"type": "string", "enum": list(NOT_SENT), "description": "The reason, for programs."},
+                "detail": {"type": "string", "description": "The reason, for people."},
             },
         },
     },
