@@ -64,7 +64,6 @@ FIRST_NAME = Meta(description="The first name of the person; null if none is set
 LAST_NAME = Meta(description="The last name of the person; null if none is set.")
 COMPANY = Meta(description="The name of the company; null if none is set.")
 LOCALE = Meta(description="The language of the customer as a language tag, such as `en-US`; null if unknown.")
-ADDRESS1 = Meta(description="The first line of the address: street and house number.")
 ADDRESS2 = Meta(description="The second line of the address, such as floor or apartment; null if none is set.")
 CITY = Meta(description="The city or town; null if none is set.")
 DISTRICT = Meta(description="The district or neighborhood; null if none is set.")
@@ -97,7 +96,7 @@ class Address(msgspec.Struct):
     phone: Annotated[
         str | None, Meta(description="The phone number in E.164 form, such as +15550100123; null if none is set.")
     ]
-    address1: Annotated[str, ADDRESS1]
+    address1: Annotated[str, Meta(description="The first line: street and house number.")]
     address2: Annotated[str | None, ADDRESS2]
     city: Annotated[str | None, CITY]
     district: Annotated[str | None, DISTRICT]
@@ -163,7 +162,7 @@ class Customer(msgspec.Struct):
     status: Annotated[
         Literal["active", "disabled", "erased"],
         Meta(
-            description="`active`, the default, or `disabled`, which Stoa stores for your own use and does not enforce. `erased` is only a filter: erased customers are shown as tombstones."
+            description="`active` by default. Stoa stores `disabled` for your own use and does not enforce it; `erased` is used only in filters."
         ),
     ]
     accepts_marketing: Annotated[
