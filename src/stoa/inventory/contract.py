@@ -53,7 +53,7 @@ class StockLevel(msgspec.Struct):
     low_stock_threshold: Annotated[
         int | None,
         Meta(
-            description="The number of available units at or below which Stoa sends `product.low_stock`; null means that it is never sent."
+            description="The available units at or below which the variant runs low, as set on the variant; null if none is set."
         ),
     ]
     stock: Annotated[Stock, Meta(description="The sum over all locations.")]
