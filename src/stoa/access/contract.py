@@ -1,9 +1,10 @@
 """The public contract of access: scopes, stores, apps, installations, events and errors."""
 
 from datetime import datetime
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import msgspec
+from msgspec import Meta
 
 from stoa.events.outbox import Event
 
@@ -118,9 +119,12 @@ class IssuedToken(msgspec.Struct):
 class InstalledApp(msgspec.Struct):
     """The data of an `app.` event: the app and the scopes that the store now grants it."""
 
-    id: int
-    name: str
-    scopes: list[str]
+    id: Annotated[int, Meta(description="The id of the app.")]
+    name: Annotated[str, Meta(description="The name of the app.")]
+    scopes: Annotated[
+        list[str],
+        Meta(description="The scopes that the store grants the app after the change; empty when it is uninstalled."),
+    ]
 
 
 class AppInstalled(Event):

@@ -5,7 +5,21 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from stoa.customers.contract import MOST_ADDRESSES, Country, Email, Latitude, Longitude, Phone, Source, State
+from stoa.customers.contract import (
+    COMPANY,
+    EMAIL,
+    FIRST_NAME,
+    LAST_NAME,
+    LOCALE,
+    MOST_ADDRESSES,
+    Country,
+    Email,
+    Latitude,
+    Longitude,
+    Phone,
+    Source,
+    State,
+)
 from stoa.rest.checks import Time, worded
 from stoa.rest.fields import ExternalId, MetadataKey, MetadataValue, Short
 
@@ -93,12 +107,12 @@ class AddressChanges(msgspec.Struct, forbid_unknown_fields=True):
 class Profile(msgspec.Struct, forbid_unknown_fields=True):
     """The profile of a customer. `email` or `phone` is required."""
 
-    email: Email | None = None
+    email: Annotated[Email | None, EMAIL] = None
     phone: Phone | None = None
-    first_name: Short | None = None
-    last_name: Short | None = None
-    company: Short | None = None
-    locale: Locale | None = None
+    first_name: Annotated[Short | None, FIRST_NAME] = None
+    last_name: Annotated[Short | None, LAST_NAME] = None
+    company: Annotated[Short | None, COMPANY] = None
+    locale: Annotated[Locale | None, LOCALE] = None
     accepts_marketing: AcceptsMarketing | UnsetType = UNSET
 
 

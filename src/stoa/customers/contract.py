@@ -12,6 +12,7 @@ from msgspec import Meta
 from stoa import terms
 from stoa.customers.phones import e164
 from stoa.rest.checks import Money, Time, decimal_within, worded
+from stoa.rest.fields import CreatedAt, UpdatedAt, Version
 from stoa.rest.filters import (
     Choices,
     Entries,
@@ -55,6 +56,22 @@ Country = Annotated[
 Latitude = Annotated[Decimal, decimal_within(-90, 90)]
 Longitude = Annotated[Decimal, decimal_within(-180, 180)]
 
+# Fields that customers, their addresses and the addresses of orders have in common.
+EMAIL = Meta(
+    description="The email address, unique among the customers of the store, ignoring case; null if none is set."
+)
+FIRST_NAME = Meta(description="The first name of the person; null if none is set.")
+LAST_NAME = Meta(description="The last name of the person; null if none is set.")
+COMPANY = Meta(description="The name of the company; null if none is set.")
+LOCALE = Meta(description="The language of the customer as a language tag, such as `en-US`; null if unknown.")
+ADDRESS2 = Meta(description="The second line of the address, such as floor or apartment; null if none is set.")
+CITY = Meta(description="The city or town; null if none is set.")
+DISTRICT = Meta(description="The district or neighborhood; null if none is set.")
+PROVINCE = Meta(description="The name of the province, state or region; null if none is set.")
+PROVINCE_CODE = Meta(description="The code of the province, such as `CA`; null if none is set. Stoa does not check it.")
+POSTAL_CODE = Meta(description="The postal code; null if none is set. Stoa does not check it.")
+LATITUDE = Meta(description="The latitude in degrees, from -90 to 90; null if unknown.")
+LONGITUDE = Meta(description="The longitude in degrees, from -180 to 180; null if unknown.")
 
 Channel = Literal["email", "sms"]
 ConsentState = Literal["subscribed", "unsubscribed", "pending", "not_subscribed"]
@@ -70,28 +87,40 @@ Source = Annotated[str, Meta(max_length=255, description=_SOURCE)]
 class Address(msgspec.Struct):
     """An address of a customer. Its id never changes, and orders keep their own copy."""
 
-    id: int
-    customer_id: int
-    label: str | None
-    first_name: str | None
-    last_name: str | None
-    company: str | None
-    phone: str | None
-    address1: str
-    address2: str | None
-    city: str | None
-    district: str | None
-    province: str | None
-    province_code: str | None
-    postal_code: str | None
-    country_code: str
-    latitude: float | None
-    longitude: float | None
-    is_default_shipping: bool
-    is_default_billing: bool
-    created_at: Time
-    updated_at: Time
-    version: int
+    id: Annotated[int, Meta(description="The id of the address, assigned by Stoa. It never changes.")]
+    customer_id: Annotated[int, Meta(description="The id of the customer.")]
+    label: Annotated[str | None, Meta(description="A name for the address, such as `Home`; null if none is set.")]
+    first_name: Annotated[str | None, FIRST_NAME]
+    last_name: Annotated[str | None, LAST_NAME]
+    company: Annotated[str | None, COMPANY]
+    phone: Annotated[
+        str | None, Meta(description="The phone number in E.164 form, such as +15550100123; null if none is set.")
+    ]
+    address1: Annotated[str, Meta(description="The first line: street and house number.")]
+    address2: Annotated[str | None, ADDRESS2]
+    city: Annotated[str | None, CITY]
+    district: Annotated[str | None, DISTRICT]
+    province: Annotated[str | None, PROVINCE]
+    province_code: Annotated[str | None, PROVINCE_CODE]
+    postal_code: Annotated[str | None, POSTAL_CODE]
+    country_code: Annotated[str, Meta(description="The two-letter country code of ISO 3166-1, in upper case.")]
+    latitude: Annotated[float | None, LATITUDE]
+    longitude: Annotated[float | None, LONGITUDE]
+    is_default_shipping: Annotated[
+        bool,
+        Meta(
+            description="Whether this is the default shipping address. The first address becomes it; setting another one to true replaces it."
+        ),
+    ]
+    is_default_billing: Annotated[
+        bool,
+        Meta(
+            description="Whether this is the default billing address. The first address becomes it; setting another one to true replaces it."
+        ),
+    ]
+    created_at: CreatedAt
+    updated_at: UpdatedAt
+    version: Version
 
 
 class Consent(msgspec.Struct):
@@ -107,54 +136,105 @@ class Consent(msgspec.Struct):
 class Consents(msgspec.Struct):
     """The marketing consents of a person, by channel."""
 
-    email: Consent
-    sms: Consent
+    email: Annotated[Consent, Meta(description="The consent to marketing by email.")]
+    sms: Annotated[Consent, Meta(description="The consent to marketing by text message.")]
 
 
 class Customer(msgspec.Struct):
     """A person or a company that buys from the store."""
 
-    id: int
-    external_id: str | None
-    email: str | None
-    phone: str | None
-    first_name: str | None
-    last_name: str | None
-    company: str | None
-    locale: str | None
-    status: Literal["active", "disabled", "erased"]
+    id: Annotated[int, Meta(description="The id of the customer, assigned by Stoa. It never changes.")]
+    external_id: Annotated[
+        str | None,
+        Meta(description="The id of the customer in your own system, unique in the store; null if none is set."),
+    ]
+    email: Annotated[str | None, EMAIL]
+    phone: Annotated[
+        str | None,
+        Meta(
+            description="The phone number in E.164 form, such as +15550100123, unique among the customers of the store; null if none is set."
+        ),
+    ]
+    first_name: Annotated[str | None, FIRST_NAME]
+    last_name: Annotated[str | None, LAST_NAME]
+    company: Annotated[str | None, COMPANY]
+    locale: Annotated[str | None, LOCALE]
+    status: Annotated[
+        Literal["active", "disabled", "erased"],
+        Meta(
+            description="`active` by default. Stoa stores `disabled` for your own use and does not enforce it; `erased` is used only in filters."
+        ),
+    ]
     accepts_marketing: Annotated[
         bool, Meta(description="Whether the person agreed to marketing emails: `consents.email.state` is `subscribed`.")
     ]
     consents: Annotated[Consents, Meta(description="The marketing consents of the person, by channel.")]
-    tags: list[str]
-    note: str | None
-    addresses: list[Address]
-    default_shipping_address_id: int | None
-    default_billing_address_id: int | None
-    metadata: dict[str, Any]
-    orders_count: int
-    total_spent: Money
-    last_order_at: Time | None
-    created_at: Time
-    updated_at: Time
-    version: int
-    deleted_at: Time | None
+    tags: Annotated[
+        list[str],
+        Meta(
+            description="Words to group customers by, up to 250; lists filter by one. An update replaces the whole list."
+        ),
+    ]
+    note: Annotated[
+        str | None, Meta(description="A note about the customer, up to 5,000 characters; null if none is set.")
+    ]
+    addresses: Annotated[
+        list[Address],
+        Meta(description=f"All addresses, oldest first, up to {MOST_ADDRESSES}. They have their own endpoints."),
+    ]
+    default_shipping_address_id: Annotated[
+        int | None, Meta(description="The id of the default shipping address; null if there are no addresses.")
+    ]
+    default_billing_address_id: Annotated[
+        int | None, Meta(description="The id of the default billing address; null if there are no addresses.")
+    ]
+    metadata: Annotated[
+        dict[str, Any],
+        Meta(
+            description=f"Up to {MOST_KEYS} values of your app, by key, and up to {MOST_KEYS} with keys that start with `shared.`, which all apps see."
+        ),
+    ]
+    orders_count: Annotated[int, Meta(description="The number of orders, without drafts and cancelled ones.")]
+    total_spent: Annotated[
+        Money,
+        Meta(description="`amount_paid` minus `amount_refunded` of all orders, without drafts and cancelled ones."),
+    ]
+    last_order_at: Annotated[
+        Time | None,
+        Meta(
+            description="The latest `placed_at` of the orders, without drafts and cancelled ones; null if there are none."
+        ),
+    ]
+    created_at: CreatedAt
+    updated_at: Annotated[
+        Time, Meta(description="The time of the last change that all apps see, in UTC. Orders change it too.")
+    ]
+    version: Annotated[
+        int,
+        Meta(
+            description="Increases with each change that all apps see, from 1. Send it as `If-Match` to change only the version that you read."
+        ),
+    ]
+    deleted_at: Annotated[Time | None, Meta(description="The time of the erasure; null while the customer exists.")]
 
 
 class WrittenBy(msgspec.Struct):
     """The app that wrote the entry; null if an operator wrote it."""
 
-    app_id: int | None
+    app_id: Annotated[int | None, Meta(description="The id of the app; null if an operator wrote the value.")]
 
 
 class MetadataEntry(msgspec.Struct):
     """One key of a customer's metadata, and the app that wrote it last."""
 
-    key: str
-    value: str | int | float | bool
-    updated_at: Time
-    updated_by: WrittenBy
+    key: Annotated[
+        str, Meta(description="The key. One that starts with `shared.` belongs to all apps, any other to your app.")
+    ]
+    value: Annotated[
+        str | int | float | bool, Meta(description="The value, at most 1,000 characters if it is a string.")
+    ]
+    updated_at: Annotated[Time, Meta(description="The time at which the value was written last, in UTC.")]
+    updated_by: Annotated[WrittenBy, Meta(description="The app that wrote the value last.")]
 
 
 class CustomerExists(Refusal):

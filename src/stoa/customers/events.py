@@ -3,9 +3,10 @@
 Events show shared metadata only, except those of an app's own metadata, which only that app receives.
 """
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from stoa.customers.contract import Customer
 from stoa.customers.documents import value_of
@@ -39,7 +40,7 @@ class CustomerDeleted(Event):
 class ErasedCustomer(msgspec.Struct):
     """An erased customer: nothing but the id."""
 
-    id: int
+    id: Annotated[int, Meta(description="The id of the erased customer. It is never used again.")]
 
 
 class CustomerErased(Event):

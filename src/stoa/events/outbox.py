@@ -1,8 +1,9 @@
 """The outbox: one row for each event, committed with the change that it describes."""
 
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import msgspec
+from msgspec import Meta
 
 from stoa.db.query import Command, Executor
 from stoa.ids import new_id
@@ -11,8 +12,8 @@ from stoa.ids import new_id
 class Actor(msgspec.Struct, omit_defaults=True):
     """The originator of a change: an app by its id, or an operator."""
 
-    type: str
-    app_id: int | None = None
+    type: Annotated[str, Meta(description="`app` or `operator`.")]
+    app_id: Annotated[int | None, Meta(description="The id of the app; omitted for an operator.")] = None
 
 
 class Cause(msgspec.Struct, frozen=True):

@@ -7,6 +7,7 @@ from msgspec import Meta
 
 from stoa.events.outbox import Event
 from stoa.rest.checks import Time
+from stoa.rest.fields import CreatedAt
 from stoa.rest.filters import Filter, Flag, InvalidValue, StoreContext
 from stoa.rest.problems import Refusal, printable
 
@@ -22,52 +23,107 @@ Outcome = Literal["created", "updated", "unchanged", "failed"]
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     """The options of an import."""
 
-    mode: Literal["upsert", "create", "update"] = "upsert"
-    match_by: str = "sku"
-    on_error: Literal["continue", "abort"] = "continue"
-    dry_run: bool = False
-    missing: Literal["ignore", "archive"] = "ignore"
+    mode: Annotated[
+        Literal["upsert", "create", "update"],
+        Meta(
+            description="`upsert` creates or updates the resource of a row, `create` only creates, and `update` only updates. The default is `upsert`."
+        ),
+    ] = "upsert"
+    match_by: Annotated[
+        str,
+        Meta(
+            description="The field that identifies the resource of a row. The default is `sku` for products and `email` for customers."
+        ),
+    ] = "sku"
+    on_error: Annotated[
+        Literal["continue", "abort"],
+        Meta(
+            description="With `continue`, the default, valid rows are written even if others fail; with `abort`, all rows are written or none."
+        ),
+    ] = "continue"
+    dry_run: Annotated[
+        bool, Meta(description="Whether the rows are only checked and nothing is written. The default is false.")
+    ] = False
+    missing: Annotated[
+        Literal["ignore", "archive"],
+        Meta(
+            description="With `archive`, products that are not in the file are archived if no row failed. The default is `ignore`."
+        ),
+    ] = "ignore"
     unknown_columns: Annotated[
         Literal["refuse", "ignore"], Meta(description="Whether a CSV file may have columns that Stoa does not know.")
     ] = "refuse"
 
 
 class Counts(msgspec.Struct):
-    total: int
-    processed: int
-    created: int
-    updated: int
-    unchanged: int
-    archived: int
-    failed: int
+    total: Annotated[
+        int, Meta(description="The rows of the file. Several CSV records of one product count as one row.")
+    ]
+    processed: Annotated[int, Meta(description="The rows that are finished, including failed ones.")]
+    created: Annotated[int, Meta(description="The rows that created a resource, or would create one in a dry run.")]
+    updated: Annotated[int, Meta(description="The rows that changed a resource, or would change one in a dry run.")]
+    unchanged: Annotated[int, Meta(description="The rows whose resource already had all values.")]
+    archived: Annotated[
+        int,
+        Meta(description="The products that were archived because they are not in the file, or would be in a dry run."),
+    ]
+    failed: Annotated[int, Meta(description="The rows with faults, which were not written.")]
 
 
 class RowError(msgspec.Struct):
     """A fault of one row, or of the whole job if `row` is null."""
 
-    row: int | None
-    key: dict[str, Any]
-    pointer: str
-    code: str
-    detail: str
+    row: Annotated[
+        int | None,
+        Meta(
+            description="The position of the row in the file, from 1, without the CSV header and empty lines; null if the fault concerns the whole job."
+        ),
+    ]
+    key: Annotated[
+        dict[str, Any],
+        Meta(
+            description="The field that identifies the row, such as `sku`, with its value. Empty if the row has none."
+        ),
+    ]
+    pointer: Annotated[
+        str, Meta(description="A JSON Pointer to the field in the row; empty if the fault concerns the whole row.")
+    ]
+    code: Annotated[str, Meta(description="The kind of fault, such as `duplicate_row`, for programs.")]
+    detail: Annotated[str, Meta(description="What is wrong, for people.")]
 
 
 class Import(msgspec.Struct):
     """An import job: its options, progress and counts, and its first errors."""
 
-    id: str
-    resource: str
-    status: Status
-    options: Options
-    counts: Counts
-    progress: float
-    errors: list[RowError]
-    created_at: Time
-    started_at: Time | None
-    finished_at: Time | None
-    report_expires_at: Time
-    request_id: str
-    version: int
+    id: Annotated[str, Meta(description="The id of the import, which begins with `imp_`.")]
+    resource: Annotated[str, Meta(description="What is imported: `products` or `customers`.")]
+    status: Annotated[
+        Status,
+        Meta(
+            description="`queued`, `running`, then `succeeded` if no row failed, `partially_succeeded` if some failed, or `failed` if all failed, a failed row aborted the import, or it could not finish."
+        ),
+    ]
+    options: Annotated[Options, Meta(description="The options of the import, with their defaults.")]
+    counts: Annotated[Counts, Meta(description="The number of rows by their result, up to now.")]
+    progress: Annotated[float, Meta(description="The part of the work that is done, from 0 to 1.")]
+    errors: Annotated[
+        list[RowError],
+        Meta(
+            description=f"The first {MOST_ERRORS} faults, those of the whole job before those of rows. The report lists all."
+        ),
+    ]
+    created_at: CreatedAt
+    started_at: Annotated[
+        Time | None, Meta(description="The time at which the import started, in UTC; null while it is queued.")
+    ]
+    finished_at: Annotated[
+        Time | None, Meta(description="The time at which the import finished, in UTC; null until then.")
+    ]
+    report_expires_at: Annotated[
+        Time, Meta(description="The time until which the import and its report can be read: 30 days after the upload.")
+    ]
+    request_id: Annotated[str, Meta(description="The id of the upload request, as in `X-Request-Id`.")]
+    version: Annotated[int, Meta(description="Increases with each change of the import, from 1.")]
 
 
 class Choice(Filter, frozen=True, kw_only=True):

@@ -45,15 +45,24 @@ class LocationLevel(msgspec.Struct):
 class StockLevel(msgspec.Struct):
     """The stock level of a variant, and how its inventory is tracked."""
 
-    variant_id: int
-    product_id: int
-    sku: str | None
-    track_inventory: bool
-    allow_backorder: bool
-    low_stock_threshold: int | None
+    variant_id: Annotated[int, Meta(description="The id of the variant.")]
+    product_id: Annotated[int, Meta(description="The id of the product of the variant.")]
+    sku: Annotated[str | None, Meta(description="The SKU of the variant; null if none is set.")]
+    track_inventory: Annotated[bool, Meta(description="Whether orders reserve stock of the variant.")]
+    allow_backorder: Annotated[bool, Meta(description="Whether orders can reserve more units than are available.")]
+    low_stock_threshold: Annotated[
+        int | None,
+        Meta(
+            description="The available units at or below which the variant runs low, as set on the variant; null if none is set."
+        ),
+    ]
     stock: Annotated[Stock, Meta(description="The sum over all locations.")]
-    updated_at: datetime
-    version: int
+    updated_at: Annotated[
+        datetime, Meta(description="The time of the last change of the variant or its stock, in UTC.")
+    ]
+    version: Annotated[
+        int, Meta(description="The version of the variant; it increases with each change of the variant or its stock.")
+    ]
     locations: Annotated[
         list[LocationLevel] | UnsetType,
         Meta(
@@ -66,30 +75,69 @@ class StockLevel(msgspec.Struct):
 class LedgerEntry(msgspec.Struct):
     """One change of a variant's stock: the differences, the reason, the actor, and the levels after the change."""
 
-    id: int
-    variant_id: int
-    sku: str | None
-    kind: Kind
+    id: Annotated[int, Meta(description="The id of the entry, assigned by Stoa.")]
+    variant_id: Annotated[int, Meta(description="The id of the variant.")]
+    sku: Annotated[
+        str | None, Meta(description="The SKU of the variant at the time of the entry; null if it had none.")
+    ]
+    kind: Annotated[
+        Kind,
+        Meta(
+            description="`set` is a new level, `adjust` a difference, `transfer` a move to another location, and `import` a row of a file. Orders `reserve` units, `release` them, ship them (`commit`) and return them (`restock`)."
+        ),
+    ]
     location: Annotated[str, Meta(description="The code of the location whose level changed.")]
-    delta_on_hand: int
-    delta_reserved: int
+    delta_on_hand: Annotated[
+        int,
+        Meta(
+            description="The units that were added to the stock on hand at the location; negative if they were removed."
+        ),
+    ]
+    delta_reserved: Annotated[
+        int,
+        Meta(description="The units that were reserved at the location; negative if they were released or shipped."),
+    ]
     on_hand_after: Annotated[int, Meta(description="Units of the variant at all locations after the change.")]
     reserved_after: Annotated[int, Meta(description="Reserved units at all locations after the change.")]
-    reason: Reason
-    reference: str | None
-    order_id: int | None
-    actor: Actor
-    request_id: str
-    created_at: datetime
+    reason: Annotated[
+        Reason,
+        Meta(
+            description="Why the stock changed: the reason that was sent, or `other`; `order` or `return` for orders, and `sync` for imports."
+        ),
+    ]
+    reference: Annotated[
+        str | None,
+        Meta(
+            description="The reference that was sent, the number of the order, or the id of the import; null if there is none."
+        ),
+    ]
+    order_id: Annotated[
+        int | None, Meta(description="The id of the order that changed the stock; null if it was no order.")
+    ]
+    actor: Annotated[Actor, Meta(description="The app that changed the stock, or the operator.")]
+    request_id: Annotated[str, Meta(description="The id of the request that changed the stock, as in `X-Request-Id`.")]
+    created_at: Annotated[datetime, Meta(description="The time of the change, in UTC.")]
 
 
 class Adjustment(msgspec.Struct, forbid_unknown_fields=True):
     """A new level (`set`), a difference (`adjust`) or a move to another location (`transfer`) for one variant, named by its id or its SKU."""
 
-    quantity: Quantity
-    variant_id: VariantId | None = None
-    sku: Sku | None = None
-    op: Literal["set", "adjust", "transfer"] = "adjust"
+    quantity: Annotated[
+        Quantity,
+        Meta(
+            description="The new stock on hand with `set`, the difference with `adjust`, negative to subtract, or the units to move with `transfer`, at least 1."
+        ),
+    ]
+    variant_id: Annotated[VariantId | None, Meta(description="The id of the variant. Send either this or `sku`.")] = (
+        None
+    )
+    sku: Annotated[Sku | None, Meta(description="The SKU of the variant. Send either this or `variant_id`.")] = None
+    op: Annotated[
+        Literal["set", "adjust", "transfer"],
+        Meta(
+            description="`set` replaces the stock on hand, `adjust` adds to it, and `transfer` moves units to `to_location`. The default is `adjust`."
+        ),
+    ] = "adjust"
     location: Annotated[
         LocationCode | None,
         Meta(description="The code of the location whose stock changes. The default is `default`."),
@@ -98,18 +146,38 @@ class Adjustment(msgspec.Struct, forbid_unknown_fields=True):
         LocationCode | None,
         Meta(description="With `transfer`, and only then: the code of the location to which the units move."),
     ] = None
-    compare_quantity: Quantity | None = None
-    reason: Reason | None = None
-    reference: Short | None = None
+    compare_quantity: Annotated[
+        Quantity | None,
+        Meta(
+            description="The stock on hand that you expect at the location. If it differs, the item fails with `stale_quantity`."
+        ),
+    ] = None
+    reason: Annotated[
+        Reason | None, Meta(description="Why the stock changes. The default is the `reason` of the request.")
+    ] = None
+    reference: Annotated[
+        Short | None,
+        Meta(
+            description="Your own text for the ledger, such as a document number. The default is the `reference` of the request."
+        ),
+    ] = None
 
 
 class Adjustments(msgspec.Struct, forbid_unknown_fields=True):
     """Adjustments in the order in which they apply. An item's own `reason` and `reference` override these."""
 
-    items: Annotated[list[Adjustment], Meta(extra_json_schema={"minItems": 1, "maxItems": MOST_ITEMS})]
-    mode: Mode = "atomic"
-    reason: Reason = "other"
-    reference: Short | None = None
+    items: Annotated[
+        Annotated[list[Adjustment], Meta(extra_json_schema={"minItems": 1, "maxItems": MOST_ITEMS})],
+        Meta(description=f"The adjustments, from 1 to {MOST_ITEMS}."),
+    ]
+    mode: Annotated[
+        Mode,
+        Meta(
+            description="`atomic`, the default, applies all items or none; `independent` applies each item by itself."
+        ),
+    ] = "atomic"
+    reason: Annotated[Reason, Meta(description="The reason of items that have none. The default is `other`.")] = "other"
+    reference: Annotated[Short | None, Meta(description="The reference of items that have none.")] = None
 
 
 class StaleQuantity(Refusal):

@@ -8,6 +8,8 @@ from msgspec import UNSET, Meta, UnsetType
 from stoa.customers.lookup import InlineCustomer
 from stoa.inventory.contract import LocationCode
 from stoa.orders.contract import (
+    LINE_DISCOUNT,
+    LINE_TAX,
     LONGEST_WINDOW_HOURS,
     MOST_ENTRIES,
     MOST_FULFILLMENTS,
@@ -77,9 +79,17 @@ _ORDER_SUM = "on the order as a whole, without those on line items; 0 by default
 class NewLine(msgspec.Struct, forbid_unknown_fields=True):
     """A variant, by `variant_id` or `sku`, and a quantity; `unit_price` defaults to its current price. Or a custom line item without variant and stock, with `name` and `unit_price`."""
 
-    quantity: Units
-    variant_id: Id | None = None
-    sku: Sku | None = None
+    quantity: Annotated[Units, Meta(description=f"The units to order, from 1 to {MOST_UNITS:,}.")]
+    variant_id: Annotated[
+        Id | None,
+        Meta(description="The id of the variant. Send either this or `sku`, and neither for a custom line item."),
+    ] = None
+    sku: Annotated[
+        Sku | None,
+        Meta(
+            description="The SKU of the variant. Send either this or `variant_id`, and neither for a custom line item."
+        ),
+    ] = None
     name: Annotated[
         Name | None, Meta(description="The name of a custom line item. It excludes `variant_id` and `sku`.")
     ] = None
@@ -101,7 +111,7 @@ class NewLine(msgspec.Struct, forbid_unknown_fields=True):
     location: Annotated[
         LocationCode | None,
         Meta(
-            description="The code of the location where the units are reserved. The default is the `location` of the order."
+            description="The code of the location where the units are reserved. In a new order, the default is the order's `location`."
         ),
     ] = None
 
@@ -109,26 +119,63 @@ class NewLine(msgspec.Struct, forbid_unknown_fields=True):
 class AddedLine(NewLine, forbid_unknown_fields=True):
     """A line to add. It is merged into an equal line (same variant, price and metadata, no discounts or tax lines) unless `merge` is false."""
 
-    merge: bool = True
+    merge: Annotated[
+        bool,
+        Meta(description="Whether the units are added to an equal line item if there is one. The default is true."),
+    ] = True
 
 
 class NewOrder(msgspec.Struct, forbid_unknown_fields=True):
     """A new order. Stoa computes the total; a `total` in the request must agree with it."""
 
-    line_items: Annotated[list[NewLine], Meta(min_length=1, max_length=MOST_LINES)]
-    status: Literal["draft", "pending", "processing"] = "pending"
-    payment_status: Literal["unpaid", "authorized", "paid", "failed", "voided"] = "unpaid"
-    currency: Annotated[str, Meta(min_length=3, max_length=3)] | None = None
-    customer_id: Annotated[Id, requires(READ_CUSTOMERS)] | None = None
-    customer: InlineCustomer | None = None
-    contact: Contact | None = None
-    shipping_total: Money | None = None
+    line_items: Annotated[
+        Annotated[list[NewLine], Meta(min_length=1, max_length=MOST_LINES)],
+        Meta(description=f"The line items, from 1 to {MOST_LINES}."),
+    ]
+    status: Annotated[
+        Literal["draft", "pending", "processing"],
+        Meta(
+            description="The first status of the order. `pending`, the default, and `processing` reserve stock; a `draft` does not."
+        ),
+    ] = "pending"
+    payment_status: Annotated[
+        Literal["unpaid", "authorized", "paid", "failed", "voided"],
+        Meta(description="The first payment status; `unpaid` by default. With `paid`, the whole total counts as paid."),
+    ] = "unpaid"
+    currency: Annotated[
+        Annotated[str, Meta(min_length=3, max_length=3)] | None,
+        Meta(description="If you send it, it must be the currency of the store."),
+    ] = None
+    customer_id: Annotated[
+        Annotated[Id, requires(READ_CUSTOMERS)] | None,
+        Meta(
+            description="The id of a customer of the store, instead of `customer`. Requires the scope `customers:read`."
+        ),
+    ] = None
+    customer: Annotated[
+        InlineCustomer | None,
+        Meta(
+            description="The customer, instead of `customer_id`. Stoa finds a stored one by email address, else by phone number, or creates one."
+        ),
+    ] = None
+    contact: Annotated[
+        Contact | None,
+        Meta(
+            description="The person to contact. Fields that you omit come from `customer`, and with `customers:read` from the stored customer."
+        ),
+    ] = None
+    shipping_total: Annotated[
+        Money | None,
+        Meta(description="The shipping costs, with taxes if `prices_include_tax` is true, else without; 0 by default."),
+    ] = None
     discount_total: Annotated[Money | None, Meta(description=f"The discount {_ORDER_SUM}")] = None
     tax_total: Annotated[Money | None, Meta(description=f"The tax {_ORDER_SUM}")] = None
     discounts: Annotated[Discounts | None, _DISCOUNTS] = None
     tax_lines: Annotated[TaxLines | None, _TAX_LINES] = None
     prices_include_tax: Annotated[bool | None, _PRICES_INCLUDE_TAX] = None
-    total: Money | None = None
+    total: Annotated[
+        Money | None, Meta(description="The amount to pay. If you send it, it must be the total that Stoa computes.")
+    ] = None
     shipping_address: OrderAddress | None = None
     billing_address: OrderAddress | None = None
     shipping_method: Short | None = None
@@ -137,7 +184,10 @@ class NewOrder(msgspec.Struct, forbid_unknown_fields=True):
     tags: Tags = []
     metadata: Metadata = {}
     external_id: Name | None = None
-    placed_at: Time | None = None
+    placed_at: Annotated[
+        Time | None,
+        Meta(description="The time at which the order was placed, from 1970 to one day ahead. The default is now."),
+    ] = None
     location: Annotated[
         LocationCode | None,
         Meta(
@@ -145,8 +195,18 @@ class NewOrder(msgspec.Struct, forbid_unknown_fields=True):
             "locations in the order of their priority, and a line item may be split."
         ),
     ] = None
-    reject_suspected_duplicates: bool = False
-    window_hours: Annotated[int, Meta(ge=1, le=LONGEST_WINDOW_HOURS)] = WINDOW_HOURS
+    reject_suspected_duplicates: Annotated[
+        bool,
+        Meta(
+            description="Whether to refuse the order if it looks like an earlier one. By default it is placed, and `suspected_duplicates_count` of both orders increases."
+        ),
+    ] = False
+    window_hours: Annotated[
+        Annotated[int, Meta(ge=1, le=LONGEST_WINDOW_HOURS)],
+        Meta(
+            description=f"The hours before and after `placed_at` in which Stoa looks for suspected duplicates. The default is {WINDOW_HOURS}."
+        ),
+    ] = WINDOW_HOURS
 
 
 class OrderChanges(msgspec.Struct, forbid_unknown_fields=True):
@@ -187,8 +247,13 @@ class NewTracking(msgspec.Struct, forbid_unknown_fields=True):
 class Portion(msgspec.Struct, forbid_unknown_fields=True):
     """A quantity of one line item."""
 
-    id: Id
-    quantity: Units
+    id: Annotated[Id, Meta(description="The id of a line item of the order. Send each at most once.")]
+    quantity: Annotated[
+        Units,
+        Meta(
+            description="The units to ship, at most those that are not shipped yet, or to return, at most those that are shipped."
+        ),
+    ]
 
 
 class NewRefundLine(msgspec.Struct, forbid_unknown_fields=True):
@@ -233,9 +298,24 @@ class NewRefund(msgspec.Struct, forbid_unknown_fields=True):
 class StatusChange(msgspec.Struct, forbid_unknown_fields=True):
     """A change of the order's status, its payment status, the tracking of a shipment, a refund, or several of these. `line_items` ships or returns only a part. `partially_refunded` requires `amount_refunded`, the sum of all refunds."""
 
-    status: Status | None = None
-    payment_status: PaymentStatus | None = None
-    amount_refunded: Money | None = None
+    status: Annotated[
+        Status | None,
+        Meta(
+            description="The status to move to: one of `allowed_transitions`, or `returned` for shipped units in `line_items`. Required unless `payment_status`, `tracking` or `refund` is sent."
+        ),
+    ] = None
+    payment_status: Annotated[
+        PaymentStatus | None,
+        Meta(
+            description="The payment status to move to. `paid` raises `amount_paid` to the total. Not allowed with `refund`."
+        ),
+    ] = None
+    amount_refunded: Annotated[
+        Money | None,
+        Meta(
+            description="The sum of all refunds including this one. Only with the payment status `partially_refunded`; required to move to it."
+        ),
+    ] = None
     fulfillment_id: (
         Annotated[
             int,
@@ -247,41 +327,73 @@ class StatusChange(msgspec.Struct, forbid_unknown_fields=True):
         ]
         | None
     ) = None
-    refund: Annotated[NewRefund, Meta(description="A refund; `payment_status` follows from it.")] | None = None
-    tracking: NewTracking | None = None
-    comment: Annotated[str, Meta(min_length=1, max_length=5_000)] | None = None
-    reason: Short | None = None
+    refund: Annotated[NewRefund | None, Meta(description="A refund; `payment_status` follows from it.")] = None
+    tracking: Annotated[
+        NewTracking | None,
+        Meta(
+            description="The tracking of a parcel, with at least one field. Without `fulfillment_id`, it belongs to the units that this request ships, or to the newest fulfillment without tracking."
+        ),
+    ] = None
+    comment: Annotated[
+        Annotated[str, Meta(min_length=1, max_length=5_000)] | None,
+        Meta(description="A text for the timeline entry of this change. The entry is internal."),
+    ] = None
+    reason: Annotated[
+        Short | None, Meta(description="Why, for the timeline. It becomes `cancel_reason` of a cancelled order.")
+    ] = None
     restock: Annotated[
         bool, Meta(description="With the status `returned`: whether the units return to stock. A refund has its own.")
     ] = True
-    line_items: Annotated[list[Portion], Meta(max_length=MOST_LINES, extra_json_schema={"minItems": 1})] | UnsetType = (
-        UNSET
-    )
+    line_items: (
+        Annotated[
+            list[Portion],
+            Meta(
+                max_length=MOST_LINES,
+                extra_json_schema={"minItems": 1},
+                description="The units to ship or return, only with the status `shipped` or `returned`. The default is all units that are left.",
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
 
 
 class AddedLines(msgspec.Struct, forbid_unknown_fields=True):
-    line_items: Annotated[list[AddedLine], Meta(min_length=1, max_length=MOST_LINES)]
+    line_items: Annotated[
+        Annotated[list[AddedLine], Meta(min_length=1, max_length=MOST_LINES)],
+        Meta(description=f"The line items to add. An order has at most {MOST_LINES}."),
+    ]
 
 
 class LineChanges(msgspec.Struct, forbid_unknown_fields=True):
     """Changes of a line item. A quantity of 0 removes it."""
 
-    quantity: Annotated[int, Meta(ge=0, le=MOST_UNITS)] | UnsetType = UNSET
-    unit_price: Money | UnsetType = UNSET
-    discount_total: Money | UnsetType = UNSET
-    tax_total: Money | UnsetType = UNSET
+    quantity: Annotated[
+        Annotated[int, Meta(ge=0, le=MOST_UNITS)] | UnsetType,
+        Meta(description="The new number of units, at least those that are shipped; 0 removes the line item."),
+    ] = UNSET
+    unit_price: Annotated[Money, Meta(description="The new price of one unit.")] | UnsetType = UNSET
+    discount_total: Annotated[Money, LINE_DISCOUNT] | UnsetType = UNSET
+    tax_total: Annotated[Money, LINE_TAX] | UnsetType = UNSET
     discounts: Annotated[Discounts | UnsetType | None, _DISCOUNTS] = UNSET
     tax_lines: Annotated[TaxLines | UnsetType | None, _TAX_LINES] = UNSET
     metadata: MetadataChanges | UnsetType | None = UNSET
 
 
 class NewComment(msgspec.Struct, forbid_unknown_fields=True):
-    body: Annotated[str, Meta(min_length=1, max_length=5_000)]
+    body: Annotated[Annotated[str, Meta(min_length=1, max_length=5_000)], Meta(description="The text of the comment.")]
     visibility: Visibility = "internal"
 
 
 class NewCopy(msgspec.Struct, forbid_unknown_fields=True):
     """Options of a copy: its status, and whether it takes the current prices."""
 
-    status: Literal["draft", "pending"] = "draft"
-    reprice: bool = False
+    status: Annotated[
+        Literal["draft", "pending"],
+        Meta(description="The status of the copy: `draft`, the default, reserves no stock, and `pending` does."),
+    ] = "draft"
+    reprice: Annotated[
+        bool,
+        Meta(
+            description="Whether line items take the current prices, without discounts and taxes. The default is false."
+        ),
+    ] = False

@@ -7,10 +7,29 @@ from typing import Annotated, Any, Literal, get_args
 import msgspec
 from msgspec import Meta
 
-from stoa.customers.contract import Country, Email, EmailText, Latitude, Longitude, Phone, PhoneText
+from stoa.customers.contract import (
+    ADDRESS2,
+    CITY,
+    COMPANY,
+    DISTRICT,
+    FIRST_NAME,
+    LAST_NAME,
+    LATITUDE,
+    LONGITUDE,
+    POSTAL_CODE,
+    PROVINCE,
+    PROVINCE_CODE,
+    Country,
+    Email,
+    EmailText,
+    Latitude,
+    Longitude,
+    Phone,
+    PhoneText,
+)
 from stoa.events.outbox import Actor
 from stoa.rest.checks import Money, Percent, Time, decimal_text
-from stoa.rest.fields import Short
+from stoa.rest.fields import CreatedAt, Short, ShownMetadata, UpdatedAt, Version
 from stoa.rest.filters import (
     Choices,
     Entries,
@@ -53,53 +72,68 @@ WINDOW_HOURS, LONGEST_WINDOW_HOURS = 24, 168
 class Source(msgspec.Struct):
     """The app that placed the order."""
 
-    app_id: int | None
-    name: str
+    app_id: Annotated[int | None, Meta(description="The id of the app; null if an operator placed the order.")]
+    name: Annotated[str, Meta(description="The name of the app or operator when it placed the order.")]
 
 
 class Contact(msgspec.Struct, forbid_unknown_fields=True):
     """The person to contact about the order: a snapshot that later changes of the customer do not affect."""
 
-    email: Email | None = None
+    email: Annotated[Email | None, Meta(description="The email address; null if none is set.")] = None
     phone: Phone | None = None
-    first_name: Short | None = None
-    last_name: Short | None = None
+    first_name: Annotated[Short | None, FIRST_NAME] = None
+    last_name: Annotated[Short | None, LAST_NAME] = None
 
 
 class OrderAddress(msgspec.Struct, forbid_unknown_fields=True):
     """A shipping or billing address: a snapshot that later changes of the customer do not affect."""
 
-    first_name: Short | None = None
-    last_name: Short | None = None
-    company: Short | None = None
-    phone: Annotated[str, Meta(max_length=40)] | None = None
-    address1: Short | None = None
-    address2: Short | None = None
-    city: Short | None = None
-    district: Short | None = None
-    province: Short | None = None
-    province_code: Annotated[str, Meta(max_length=16)] | None = None
-    postal_code: Annotated[str, Meta(max_length=32)] | None = None
+    first_name: Annotated[Short | None, FIRST_NAME] = None
+    last_name: Annotated[Short | None, LAST_NAME] = None
+    company: Annotated[Short | None, COMPANY] = None
+    phone: Annotated[
+        Annotated[str, Meta(max_length=40)] | None,
+        Meta(description="A phone number, stored as it is sent; null if none is set."),
+    ] = None
+    address1: Annotated[
+        Short | None, Meta(description="The first line: street and house number; null if none is set.")
+    ] = None
+    address2: Annotated[Short | None, ADDRESS2] = None
+    city: Annotated[Short | None, CITY] = None
+    district: Annotated[Short | None, DISTRICT] = None
+    province: Annotated[Short | None, PROVINCE] = None
+    province_code: Annotated[Annotated[str, Meta(max_length=16)] | None, PROVINCE_CODE] = None
+    postal_code: Annotated[Annotated[str, Meta(max_length=32)] | None, POSTAL_CODE] = None
     country_code: Country | None = None
-    latitude: Latitude | None = None
-    longitude: Longitude | None = None
+    latitude: Annotated[Latitude | None, LATITUDE] = None
+    longitude: Annotated[Longitude | None, LONGITUDE] = None
+
+
+CARRIER = Meta(description="The name of the carrier; null if it was not sent.")
+TRACKING_NUMBER = Meta(description="The carrier's tracking number; null if it was not sent.")
+TRACKING_URL = Meta(description="A page that shows where the parcel is; null if it was not sent.")
 
 
 class Tracking(msgspec.Struct):
     """A shipped parcel."""
 
-    carrier: str | None
-    number: str | None
-    url: str | None
-    shipped_at: Time
+    carrier: Annotated[str | None, CARRIER]
+    number: Annotated[str | None, TRACKING_NUMBER]
+    url: Annotated[str | None, TRACKING_URL]
+    shipped_at: Annotated[
+        Time,
+        Meta(
+            description="The time of the shipment, in UTC; for a parcel without a fulfillment, the time at which it was added."
+        ),
+    ]
 
 
 class FulfillmentTracking(msgspec.Struct):
     """How to follow the parcel of a fulfillment."""
 
-    carrier: Annotated[str | None, Meta(description="The name of the carrier; null if it was not sent.")]
-    number: Annotated[str | None, Meta(description="The carrier's tracking number; null if it was not sent.")]
-    url: Annotated[str | None, Meta(description="A page that shows where the parcel is; null if it was not sent.")]
+    carrier: Annotated[str | None, CARRIER]
+    number: Annotated[str | None, TRACKING_NUMBER]
+    url: Annotated[str | None, TRACKING_URL]
 
 
 class FulfillmentLine(msgspec.Struct):
@@ -215,10 +249,14 @@ class Allocation(msgspec.Struct, frozen=True):
     ]
 
 
+LINE_DISCOUNT = Meta(description="The discount on all units of the line item: the sum of `discounts` if there are any.")
+LINE_TAX = Meta(description="The tax on all units of the line item: the sum of `tax_lines` if there are any.")
+
+
 class LineItem(msgspec.Struct):
     """A variant as it was when it was ordered, or a custom line item without variant. Its id is stable, even if the product changes or is deleted."""
 
-    id: int
+    id: Annotated[int, Meta(description="The id of the line item, assigned by Stoa. It never changes.")]
     product_id: Annotated[int | None, Meta(description="The id of the product; null for a custom line item.")]
     variant_id: Annotated[int | None, Meta(description="The id of the variant; null for a custom line item.")]
     sku: Annotated[
@@ -226,23 +264,23 @@ class LineItem(msgspec.Struct):
     ]
     name: Annotated[str, Meta(description="The name of the product, or of the custom line item.")]
     variant_title: Annotated[str, Meta(description="The title of the variant; empty for a custom line item.")]
-    option_values: dict[str, str]
-    quantity: int
-    fulfilled_quantity: int
-    returned_quantity: int
+    option_values: Annotated[
+        dict[str, str],
+        Meta(
+            description="The option values of the variant when it was ordered, by the name of the option. Empty for a custom line item."
+        ),
+    ]
+    quantity: Annotated[int, Meta(description="The ordered units, including those that were shipped or returned.")]
+    fulfilled_quantity: Annotated[int, Meta(description="The shipped units, including those that were returned.")]
+    returned_quantity: Annotated[int, Meta(description="The shipped units that were returned.")]
     unit_price: Annotated[
         Money,
         Meta(
             description="The price of one unit, with taxes if the order's `prices_include_tax` is true, else without."
         ),
     ]
-    discount_total: Annotated[
-        Money,
-        Meta(description="The discount on all units of the line item: the sum of `discounts` if there are any."),
-    ]
-    tax_total: Annotated[
-        Money, Meta(description="The tax on all units of the line item: the sum of `tax_lines` if there are any.")
-    ]
+    discount_total: Annotated[Money, LINE_DISCOUNT]
+    tax_total: Annotated[Money, LINE_TAX]
     total: Annotated[
         Money,
         Meta(
@@ -250,7 +288,7 @@ class LineItem(msgspec.Struct):
             "`prices_include_tax` is true."
         ),
     ]
-    metadata: dict[str, Any]
+    metadata: ShownMetadata
     discounts: Annotated[
         list[Discount],
         Meta(description="The discounts on the line item; empty if only their sum was sent as `discount_total`."),
@@ -286,16 +324,44 @@ class LineItem(msgspec.Struct):
 class Order(msgspec.Struct):
     """A purchase: its line items, amounts, customer and status."""
 
-    id: int
-    number: int
-    external_id: str | None
-    source: Source
-    status: Status
-    payment_status: PaymentStatus
-    fulfillment_status: FulfillmentStatus
-    allowed_transitions: list[Status]
-    currency: str
-    customer_id: int | None
+    id: Annotated[int, Meta(description="The id of the order, assigned by Stoa. It never changes.")]
+    number: Annotated[
+        int,
+        Meta(
+            description="The number of the order for people, from 1001 in each store. Numbers increase and may have gaps."
+        ),
+    ]
+    external_id: Annotated[
+        str | None,
+        Meta(description="The id of the order in your own system, unique in the store; null if none is set."),
+    ]
+    source: Annotated[Source, Meta(description="The app or operator that placed the order.")]
+    status: Annotated[
+        Status,
+        Meta(
+            description="The progress of the order. Units that are not shipped are reserved while it is `pending`, `processing` or `on_hold`."
+        ),
+    ]
+    payment_status: Annotated[
+        PaymentStatus,
+        Meta(
+            description="The progress of the payment. Apps set it, and refunds change it; Stoa itself collects no money."
+        ),
+    ]
+    fulfillment_status: Annotated[
+        FulfillmentStatus,
+        Meta(
+            description="Follows from the units of the line items. `returned` means that all shipped units came back and no more are to be shipped."
+        ),
+    ]
+    allowed_transitions: Annotated[
+        list[Status],
+        Meta(description="The statuses to which the order can move now; empty if it is `cancelled` or `returned`."),
+    ]
+    currency: Annotated[
+        str, Meta(description="The currency of the store, as an ISO 4217 code. All amounts of the order are in it.")
+    ]
+    customer_id: Annotated[int | None, Meta(description="The id of the customer; null if the order has none.")]
     subtotal: Annotated[
         Money,
         Meta(
@@ -328,8 +394,13 @@ class Order(msgspec.Struct):
             "`prices_include_tax` is true."
         ),
     ]
-    amount_paid: Money
-    amount_refunded: Money
+    amount_paid: Annotated[
+        Money,
+        Meta(description="The amount that was paid, before refunds. The payment status `paid` raises it to `total`."),
+    ]
+    amount_refunded: Annotated[
+        Money, Meta(description="The amount that was refunded: the sum of `refunds`, at most `amount_paid`.")
+    ]
     amount_due: Annotated[Money, Meta(description="The amount still to be collected; never less than 0.")]
     balance: Annotated[
         Money,
@@ -342,7 +413,7 @@ class Order(msgspec.Struct):
             "`total`."
         ),
     ]
-    totals: Totals
+    totals: Annotated[Totals, Meta(description="All amounts of the order, with those of its line items added up.")]
     discounts: Annotated[
         list[Discount],
         Meta(
@@ -355,14 +426,45 @@ class Order(msgspec.Struct):
             description="The taxes on shipping or on the order as a whole; empty if only their sum was sent as `tax_total`."
         ),
     ]
-    shipping_method: str | None
-    payment_method: str | None
-    tags: list[str]
-    duplicate_of: int | None
-    cancel_reason: str | None
-    placed_at: Time
-    cancelled_at: Time | None
-    completed_at: Time | None
+    shipping_method: Annotated[
+        str | None,
+        Meta(
+            description="The name of the shipping method, such as `Standard`; null if none is set. Stoa does not interpret it."
+        ),
+    ]
+    payment_method: Annotated[
+        str | None,
+        Meta(
+            description="The name of the payment method, such as `card`; null if none is set. Stoa does not interpret it."
+        ),
+    ]
+    tags: Annotated[
+        list[str],
+        Meta(
+            description="Words to group orders by, up to 250; lists filter by one. An update replaces the whole list."
+        ),
+    ]
+    duplicate_of: Annotated[
+        int | None, Meta(description="The id of the order that this one was copied from; null if it is not a copy.")
+    ]
+    cancel_reason: Annotated[
+        str | None,
+        Meta(
+            description="The `reason` that was sent with the cancellation; null if none was sent, and after the customer is erased."
+        ),
+    ]
+    placed_at: Annotated[
+        Time,
+        Meta(
+            description="The time at which the order was placed, in UTC: the time of creation unless another one was sent."
+        ),
+    ]
+    cancelled_at: Annotated[
+        Time | None, Meta(description="The time of the cancellation, in UTC; null unless the order is cancelled.")
+    ]
+    completed_at: Annotated[
+        Time | None, Meta(description="The time at which the order became `completed`, in UTC; null if it never did.")
+    ]
     fulfillments: Annotated[
         list[Fulfillment],
         Meta(
@@ -375,54 +477,98 @@ class Order(msgspec.Struct):
             description=f"The refunds, oldest first, at most {MOST_REFUNDS}. Their amounts add up to `amount_refunded`."
         ),
     ]
-    line_items: list[LineItem]
-    contact: Contact
-    shipping_address: OrderAddress | None
-    billing_address: OrderAddress | None
+    line_items: Annotated[list[LineItem], Meta(description=f"The line items, from 1 to {MOST_LINES}.")]
+    contact: Annotated[
+        Contact,
+        Meta(
+            description="The person to contact about the order. All its fields are null after the customer is erased."
+        ),
+    ]
+    shipping_address: Annotated[
+        OrderAddress | None,
+        Meta(description="The address to ship to; null if none is set, and after the customer is erased."),
+    ]
+    billing_address: Annotated[
+        OrderAddress | None,
+        Meta(description="The address of the invoice; null if none is set, and after the customer is erased."),
+    ]
     tracking: Annotated[
         list[Tracking],
         Meta(
             description="All parcels: those of `fulfillments`, then further ones that were added without a fulfillment."
         ),
     ]
-    note: str | None
-    metadata: dict[str, Any]
-    suspected_duplicates_count: int
-    created_at: Time
-    updated_at: Time
-    version: int
+    note: Annotated[
+        str | None,
+        Meta(
+            description="A note on the order, up to 5,000 characters; null if none is set, and after the customer is erased."
+        ),
+    ]
+    metadata: ShownMetadata
+    suspected_duplicates_count: Annotated[
+        int,
+        Meta(
+            description="The number of orders that may be the same purchase. It decreases when one of the two orders is cancelled."
+        ),
+    ]
+    created_at: CreatedAt
+    updated_at: UpdatedAt
+    version: Version
 
 
 class Author(msgspec.Struct):
-    type: str
-    id: int | None
-    name: str
+    type: Annotated[str, Meta(description="`app` or `operator`.")]
+    id: Annotated[int | None, Meta(description="The id of the app; null for an operator.")]
+    name: Annotated[str, Meta(description="The name of the app or operator at the time of the entry.")]
 
 
 class Comment(msgspec.Struct):
     """An entry of an order's timeline: a comment, or a recorded change."""
 
-    id: int
-    order_id: int
-    type: EntryType
-    visibility: Visibility
-    body: str | None
-    author: Author
-    changes: dict[str, tuple[Any, Any]]
-    created_at: Time
+    id: Annotated[int, Meta(description="The id of the entry, assigned by Stoa.")]
+    order_id: Annotated[int, Meta(description="The id of the order.")]
+    type: Annotated[
+        EntryType,
+        Meta(
+            description="`comment` is a text that somebody wrote, `status_change` and `edit` record changes, and `system` records that the order was placed or copied."
+        ),
+    ]
+    visibility: Annotated[
+        Visibility,
+        Meta(
+            description="`customer` if the customer may see the entry; otherwise `internal`, the default, as all recorded changes are."
+        ),
+    ]
+    body: Annotated[
+        str | None,
+        Meta(
+            description="The text, up to 5,000 characters in a comment; null if a change has none. Written texts become `[erased]` when the customer is erased."
+        ),
+    ]
+    author: Annotated[Author, Meta(description="The app or operator that wrote the entry or made the change.")]
+    changes: Annotated[
+        dict[str, tuple[Any, Any]],
+        Meta(description="The old and the new value of each changed field, by its name; empty in a comment."),
+    ]
+    created_at: CreatedAt
 
 
 class Duplicate(msgspec.Struct):
     """Another order that is a suspected duplicate of this one, or a copy of it."""
 
-    order_id: int
-    number: int
-    kind: DuplicateKind
-    score: float
-    reasons: list[DuplicateReason]
-    seconds_apart: int
-    status: Status
-    total: Money
+    order_id: Annotated[int, Meta(description="The id of the other order.")]
+    number: Annotated[int, Meta(description="The number of the other order.")]
+    kind: Annotated[
+        DuplicateKind,
+        Meta(
+            description="`suspected` if both may be the same purchase, `copy` if the other order was copied from this one on request."
+        ),
+    ]
+    score: Annotated[float, Meta(description="The confidence, from 0 to 1; always 1 for a copy.")]
+    reasons: Annotated[list[DuplicateReason], Meta(description="What both orders have in common; empty for a copy.")]
+    seconds_apart: Annotated[int, Meta(description="The seconds between the `placed_at` of both orders.")]
+    status: Annotated[Status, Meta(description="The status of the other order.")]
+    total: Annotated[Money, Meta(description="The total of the other order.")]
 
 
 # --- lists ---------------------------------------------------------------------------------------------------------

@@ -2,13 +2,13 @@
 
 from datetime import datetime
 from decimal import Decimal
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from stoa.rest.checks import Money, Time, decimal_within, worded
-from stoa.rest.fields import CreatedAt, Name, Short, UpdatedAt, Url
+from stoa.rest.fields import CreatedAt, Name, Short, ShownMetadata, UpdatedAt, Url, Version
 from stoa.rest.filters import (
     Choices,
     Entries,
@@ -193,9 +193,7 @@ class Variant(msgspec.Struct):
         str | None,
         Meta(description="The id of the variant in your own system, unique in the store; null if none is set."),
     ]
-    metadata: Annotated[
-        dict[str, Any], Meta(description="Up to 100 values of your own, by key. All apps of the store see them.")
-    ]
+    metadata: ShownMetadata
     stock: Annotated[
         Stock,
         Meta(
@@ -204,12 +202,7 @@ class Variant(msgspec.Struct):
     ]
     created_at: CreatedAt
     updated_at: UpdatedAt
-    version: Annotated[
-        int,
-        Meta(
-            description="Increases with each change, from 1. Send it as `If-Match` to change only the version that you read."
-        ),
-    ]
+    version: Version
 
 
 class Level(msgspec.Struct):
@@ -317,9 +310,7 @@ class Product(msgspec.Struct):
         ),
     ]
     seo: Annotated[Seo, Meta(description="The title and description for search engines.")]
-    metadata: Annotated[
-        dict[str, Any], Meta(description="Up to 100 values of your own, by key. All apps of the store see them.")
-    ]
+    metadata: ShownMetadata
     stock: Annotated[Stock, Meta(description="The sum of the stock of all variants.")]
     in_stock: Annotated[
         bool,
@@ -329,12 +320,7 @@ class Product(msgspec.Struct):
     ]
     created_at: CreatedAt
     updated_at: UpdatedAt
-    version: Annotated[
-        int,
-        Meta(
-            description="Increases with each change, from 1. Send it as `If-Match` to change only the version that you read."
-        ),
-    ]
+    version: Version
     deleted_at: Annotated[Time | None, Meta(description="The time of the deletion; null while the product exists.")]
     variants: (
         Annotated[

@@ -1,6 +1,6 @@
 """Field types that several resources share."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import Meta
 
@@ -31,3 +31,12 @@ Metadata = Annotated[dict[MetadataKey, MetadataValue], Meta(max_length=100)]
 MetadataChanges = Annotated[dict[MetadataKey, MetadataValue | None], Meta(max_length=100)]
 CreatedAt = Annotated[Time, Meta(description="The time of creation, in UTC.")]
 UpdatedAt = Annotated[Time, Meta(description="The time of the last change, in UTC.")]
+Version = Annotated[
+    int,
+    Meta(
+        description="Increases with each change, from 1. Send it as `If-Match` to change only the version that you read."
+    ),
+]
+ShownMetadata = Annotated[
+    dict[str, Any], Meta(description="Up to 100 values of your own, by key. All apps of the store see them.")
+]

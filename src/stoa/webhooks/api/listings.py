@@ -73,12 +73,15 @@ WEBHOOKS = ListOf(
                 "type": "object",
                 "required": ["name", "description", "scope", "granted", "schema", "sample"],
                 "properties": {
-                    "name": {"type": "string"},
-                    "description": {"type": "string"},
+                    "name": {"type": "string", "description": "The name of the event, such as `order.created`."},
+                    "description": {"type": "string", "description": "When Stoa sends the event."},
                     "scope": {"type": "string", "description": "The scope that the app needs to receive the event."},
                     "granted": {"type": "boolean", "description": "Whether the app has that scope on this store."},
                     "schema": {"type": "string", "description": "The URL of its JSON Schema."},
-                    "sample": {"type": "object"},
+                    "sample": {
+                        "type": "object",
+                        "description": "The event as a subscription receives it, with made-up data.",
+                    },
                 },
             },
         }
@@ -117,9 +120,9 @@ DELIVERIES = ListOf(
             "description": "Why the event with this `event_id` was not sent to this subscription.",
             "required": ["event_id", "reason", "detail"],
             "properties": {
-                "event_id": {"type": "string"},
-                "reason": {"type": "string", "enum": list(NOT_SENT)},
-                "detail": {"type": "string"},
+                "event_id": {"type": "string", "description": "The id of the event that you asked for."},
+                "reason": {"type": "string", "enum": list(NOT_SENT), "description": "The reason, for programs."},
+                "detail": {"type": "string", "description": "The reason, for people."},
             },
         },
     },
