@@ -325,10 +325,11 @@ class AddedLine(TypedDict):
     """
 
     quantity: int
+    """The units to order, from 1 to 1,000,000."""
     variant_id: NotRequired[int | None]
-    """The id of the variant; null for a custom line item."""
+    """The id of the variant. Send either this or `sku`, and neither for a custom line item."""
     sku: NotRequired[str | None]
-    """The SKU of the variant; null if it has none, and for a custom line item."""
+    """The SKU of the variant. Send either this or `variant_id`, and neither for a custom line item."""
     name: NotRequired[str | None]
     """The name of a custom line item. It excludes `variant_id` and `sku`."""
     unit_price: NotRequired[Amount | None]
@@ -348,36 +349,60 @@ class AddedLine(TypedDict):
     taxable: NotRequired[bool | None]
     """Whether a custom line item is taxed; true by default."""
     metadata: NotRequired[Mapping[str, str | int | float | bool]]
+    """Up to 100 values of your own, by key. All apps of the store see them."""
     location: NotRequired[str | None]
-    """The code of the location where the units are reserved. The default is the `location` of the order."""
+    """The code of the location where the units are reserved. In a new order, the default is the order's
+    `location`.
+    """
     merge: NotRequired[bool]
+    """Whether the units are added to an equal line item if there is one. The default is true."""
 
 
 class AddedLines(TypedDict):
     line_items: Sequence[AddedLine]
+    """The line items to add. An order has at most 500."""
 
 
 class AddressChanges(TypedDict):
     """A merge patch of an address. Omitted fields stay unchanged; null clears a field."""
 
     address1: NotRequired[str]
+    """The first line: street and house number."""
     country_code: NotRequired[str]
     """A two-letter country code of ISO 3166-1."""
     label: NotRequired[str | None]
+    """A name for the address, such as `Home`; null if none is set."""
     first_name: NotRequired[str | None]
+    """The first name of the person; null if none is set."""
     last_name: NotRequired[str | None]
+    """The last name of the person; null if none is set."""
     company: NotRequired[str | None]
+    """The name of the company; null if none is set."""
     phone: NotRequired[str | None]
     address2: NotRequired[str | None]
+    """The second line of the address, such as floor or apartment; null if none is set."""
     city: NotRequired[str | None]
+    """The city or town; null if none is set."""
     district: NotRequired[str | None]
+    """The district or neighborhood; null if none is set."""
     province: NotRequired[str | None]
+    """The name of the province, state or region; null if none is set."""
     province_code: NotRequired[str | None]
+    """The code of the province, such as `CA`; null if none is set. Stoa does not check it."""
     postal_code: NotRequired[str | None]
+    """The postal code; null if none is set. Stoa does not check it."""
     latitude: NotRequired[float | None]
+    """The latitude in degrees, from -90 to 90; null if unknown."""
     longitude: NotRequired[float | None]
+    """The longitude in degrees, from -180 to 180; null if unknown."""
     is_default_shipping: NotRequired[bool]
+    """Whether this is the default shipping address. The first address becomes it; setting another one to true
+    replaces it.
+    """
     is_default_billing: NotRequired[bool]
+    """Whether this is the default billing address. The first address becomes it; setting another one to true
+    replaces it.
+    """
 
 
 class Adjustment(TypedDict):
@@ -386,29 +411,44 @@ class Adjustment(TypedDict):
     """
 
     quantity: int
+    """The new stock on hand with `set`, the difference with `adjust`, negative to subtract, or the units to move
+    with `transfer`, at least 1.
+    """
     variant_id: NotRequired[int | None]
+    """The id of the variant. Send either this or `sku`."""
     sku: NotRequired[str | None]
+    """The SKU of the variant. Send either this or `variant_id`."""
     op: NotRequired[Literal["adjust", "set", "transfer"]]
+    """`set` replaces the stock on hand, `adjust` adds to it, and `transfer` moves units to `to_location`. The
+    default is `adjust`.
+    """
     location: NotRequired[str | None]
     """The code of the location whose stock changes. The default is `default`."""
     to_location: NotRequired[str | None]
     """With `transfer`, and only then: the code of the location to which the units move."""
     compare_quantity: NotRequired[int | None]
+    """The stock on hand that you expect at the location. If it differs, the item fails with `stale_quantity`."""
     reason: NotRequired[
         Literal["correction", "damaged", "lost", "order", "other", "restock", "return", "stocktake", "sync"] | None
     ]
+    """Why the stock changes. The default is the `reason` of the request."""
     reference: NotRequired[str | None]
+    """Your own text for the ledger, such as a document number. The default is the `reference` of the request."""
 
 
 class Adjustments(TypedDict):
     """Adjustments in the order in which they apply. An item's own `reason` and `reference` override these."""
 
     items: Sequence[Adjustment]
+    """The adjustments, from 1 to 500."""
     mode: NotRequired[Literal["atomic", "independent"]]
+    """`atomic`, the default, applies all items or none; `independent` applies each item by itself."""
     reason: NotRequired[
         Literal["correction", "damaged", "lost", "order", "other", "restock", "return", "stocktake", "sync"]
     ]
+    """The reason of items that have none. The default is `other`."""
     reference: NotRequired[str | None]
+    """The reference of items that have none."""
 
 
 class BatchItem(TypedDict):
@@ -465,16 +505,21 @@ class ConsentsChanges(TypedDict):
     """Consents to record, by channel. An omitted channel stays unchanged; null resets it to `not_subscribed`."""
 
     email: NotRequired[ConsentChanges | None]
+    """The consent to marketing by email."""
     sms: NotRequired[ConsentChanges | None]
+    """The consent to marketing by text message."""
 
 
 class Contact(TypedDict):
     """The person to contact about the order: a snapshot that later changes of the customer do not affect."""
 
     email: NotRequired[str | None]
+    """The email address; null if none is set."""
     phone: NotRequired[str | None]
     first_name: NotRequired[str | None]
+    """The first name of the person; null if none is set."""
     last_name: NotRequired[str | None]
+    """The last name of the person; null if none is set."""
 
 
 class CustomerChanges(TypedDict):
@@ -483,20 +528,32 @@ class CustomerChanges(TypedDict):
     """
 
     external_id: NotRequired[str | None]
+    """The id of the customer in your own system, unique in the store; null if none is set."""
     email: NotRequired[str | None]
+    """The email address, unique among the customers of the store, ignoring case; null if none is set."""
     phone: NotRequired[str | None]
     first_name: NotRequired[str | None]
+    """The first name of the person; null if none is set."""
     last_name: NotRequired[str | None]
+    """The last name of the person; null if none is set."""
     company: NotRequired[str | None]
+    """The name of the company; null if none is set."""
     locale: NotRequired[str | None]
+    """The language of the customer as a language tag, such as `en-US`; null if unknown."""
     status: NotRequired[Literal["active", "disabled"]]
+    """`active` by default. Stoa stores `disabled` for your own use and does not enforce it; `erased` is used only
+    in filters.
+    """
     accepts_marketing: NotRequired[bool]
     """The email consent in short: a new value sets `consents.email.state` to `subscribed` or `unsubscribed`."""
     consents: NotRequired[ConsentsChanges | None]
     """The marketing consents of the person, by channel."""
     tags: NotRequired[Sequence[str] | None]
+    """Words to group customers by, up to 250; lists filter by one. An update replaces the whole list."""
     note: NotRequired[str | None]
+    """A note about the customer, up to 5,000 characters; null if none is set."""
     metadata: NotRequired[Mapping[str, str | int | float | bool | None] | None]
+    """Up to 100 values of your app, by key, and up to 100 with keys that start with `shared.`, which all apps see."""
 
 
 class InlineCustomer(TypedDict):
@@ -505,11 +562,16 @@ class InlineCustomer(TypedDict):
     """
 
     email: NotRequired[str | None]
+    """The email address, unique among the customers of the store, ignoring case; null if none is set."""
     phone: NotRequired[str | None]
     first_name: NotRequired[str | None]
+    """The first name of the person; null if none is set."""
     last_name: NotRequired[str | None]
+    """The last name of the person; null if none is set."""
     company: NotRequired[str | None]
+    """The name of the company; null if none is set."""
     locale: NotRequired[str | None]
+    """The language of the customer as a language tag, such as `en-US`; null if unknown."""
     accepts_marketing: NotRequired[bool]
     """The email consent in short: a new value sets `consents.email.state` to `subscribed` or `unsubscribed`."""
 
@@ -518,76 +580,113 @@ class LineChanges(TypedDict):
     """Changes of a line item. A quantity of 0 removes it."""
 
     quantity: NotRequired[int]
+    """The new number of units, at least those that are shipped; 0 removes the line item."""
     unit_price: NotRequired[Amount]
+    """The new price of one unit."""
     discount_total: NotRequired[Amount]
-    """The discount on the order as a whole: the sum of `discounts` if there are any. The line items' discounts are
-    not included; `totals.discount` is the sum of both.
-    """
+    """The discount on all units of the line item: the sum of `discounts` if there are any."""
     tax_total: NotRequired[Amount]
-    """The tax on shipping or on the order as a whole: the sum of `tax_lines` if there are any. The line items'
-    taxes are not included; `totals.tax` is the sum of both.
-    """
+    """The tax on all units of the line item: the sum of `tax_lines` if there are any."""
     discounts: NotRequired[Sequence[NewDiscount] | None]
     """The single discounts. `discount_total` follows from them; if you send both, they must agree."""
     tax_lines: NotRequired[Sequence[NewTaxLine] | None]
     """The single taxes. `tax_total` follows from them; if you send both, they must agree."""
     metadata: NotRequired[Mapping[str, str | int | float | bool | None] | None]
+    """Up to 100 values of your own, by key. All apps of the store see them."""
 
 
 class NewAddress(TypedDict):
     """An address to create."""
 
     address1: str
+    """The first line: street and house number."""
     country_code: str
     """A two-letter country code of ISO 3166-1."""
     label: NotRequired[str | None]
+    """A name for the address, such as `Home`; null if none is set."""
     first_name: NotRequired[str | None]
+    """The first name of the person; null if none is set."""
     last_name: NotRequired[str | None]
+    """The last name of the person; null if none is set."""
     company: NotRequired[str | None]
+    """The name of the company; null if none is set."""
     phone: NotRequired[str | None]
     address2: NotRequired[str | None]
+    """The second line of the address, such as floor or apartment; null if none is set."""
     city: NotRequired[str | None]
+    """The city or town; null if none is set."""
     district: NotRequired[str | None]
+    """The district or neighborhood; null if none is set."""
     province: NotRequired[str | None]
+    """The name of the province, state or region; null if none is set."""
     province_code: NotRequired[str | None]
+    """The code of the province, such as `CA`; null if none is set. Stoa does not check it."""
     postal_code: NotRequired[str | None]
+    """The postal code; null if none is set. Stoa does not check it."""
     latitude: NotRequired[float | None]
+    """The latitude in degrees, from -90 to 90; null if unknown."""
     longitude: NotRequired[float | None]
+    """The longitude in degrees, from -180 to 180; null if unknown."""
     is_default_shipping: NotRequired[bool]
+    """Whether this is the default shipping address. The first address becomes it; setting another one to true
+    replaces it.
+    """
     is_default_billing: NotRequired[bool]
+    """Whether this is the default billing address. The first address becomes it; setting another one to true
+    replaces it.
+    """
 
 
 class NewComment(TypedDict):
     body: str
+    """The text of the comment."""
     visibility: NotRequired[Literal["customer", "internal"]]
+    """`customer` if the customer may see the entry; otherwise `internal`, the default, as all recorded changes
+    are.
+    """
 
 
 class NewCopy(TypedDict):
     """Options of a copy: its status, and whether it takes the current prices."""
 
     status: NotRequired[Literal["draft", "pending"]]
+    """The status of the copy: `draft`, the default, reserves no stock, and `pending` does."""
     reprice: NotRequired[bool]
+    """Whether line items take the current prices, without discounts and taxes. The default is false."""
 
 
 class NewCustomer(TypedDict):
     """A customer to create, with addresses and metadata. `email` or `phone` is required."""
 
     email: NotRequired[str | None]
+    """The email address, unique among the customers of the store, ignoring case; null if none is set."""
     phone: NotRequired[str | None]
     first_name: NotRequired[str | None]
+    """The first name of the person; null if none is set."""
     last_name: NotRequired[str | None]
+    """The last name of the person; null if none is set."""
     company: NotRequired[str | None]
+    """The name of the company; null if none is set."""
     locale: NotRequired[str | None]
+    """The language of the customer as a language tag, such as `en-US`; null if unknown."""
     accepts_marketing: NotRequired[bool]
     """The email consent in short: a new value sets `consents.email.state` to `subscribed` or `unsubscribed`."""
     external_id: NotRequired[str | None]
+    """The id of the customer in your own system, unique in the store; null if none is set."""
     status: NotRequired[Literal["active", "disabled"]]
+    """`active` by default. Stoa stores `disabled` for your own use and does not enforce it; `erased` is used only
+    in filters.
+    """
     consents: NotRequired[ConsentsChanges | None]
     """The marketing consents of the person, by channel."""
     tags: NotRequired[Sequence[str]]
+    """Words to group customers by, up to 250; lists filter by one. An update replaces the whole list."""
     note: NotRequired[str | None]
+    """A note about the customer, up to 5,000 characters; null if none is set."""
     addresses: NotRequired[Sequence[NewAddress]]
+    """All addresses, oldest first, up to 100. They have their own endpoints."""
     metadata: NotRequired[Mapping[str, str | int | float | bool]]
+    """Up to 100 values of your app, by key, and up to 100 with keys that start with `shared.`, which all apps see."""
 
 
 class NewDiscount(TypedDict):
@@ -623,10 +722,11 @@ class NewLine(TypedDict):
     """
 
     quantity: int
+    """The units to order, from 1 to 1,000,000."""
     variant_id: NotRequired[int | None]
-    """The id of the variant; null for a custom line item."""
+    """The id of the variant. Send either this or `sku`, and neither for a custom line item."""
     sku: NotRequired[str | None]
-    """The SKU of the variant; null if it has none, and for a custom line item."""
+    """The SKU of the variant. Send either this or `variant_id`, and neither for a custom line item."""
     name: NotRequired[str | None]
     """The name of a custom line item. It excludes `variant_id` and `sku`."""
     unit_price: NotRequired[Amount | None]
@@ -646,22 +746,36 @@ class NewLine(TypedDict):
     taxable: NotRequired[bool | None]
     """Whether a custom line item is taxed; true by default."""
     metadata: NotRequired[Mapping[str, str | int | float | bool]]
+    """Up to 100 values of your own, by key. All apps of the store see them."""
     location: NotRequired[str | None]
-    """The code of the location where the units are reserved. The default is the `location` of the order."""
+    """The code of the location where the units are reserved. In a new order, the default is the order's
+    `location`.
+    """
 
 
 class NewOrder(TypedDict):
     """A new order. Stoa computes the total; a `total` in the request must agree with it."""
 
     line_items: Sequence[NewLine]
+    """The line items, from 1 to 500."""
     status: NotRequired[Literal["draft", "pending", "processing"]]
+    """The first status of the order. `pending`, the default, and `processing` reserve stock; a `draft` does not."""
     payment_status: NotRequired[Literal["authorized", "failed", "paid", "unpaid", "voided"]]
+    """The first payment status; `unpaid` by default. With `paid`, the whole total counts as paid."""
     currency: NotRequired[str | None]
+    """If you send it, it must be the currency of the store."""
     customer_id: NotRequired[int | None]
+    """The id of a customer of the store, instead of `customer`. Requires the scope `customers:read`."""
     customer: NotRequired[InlineCustomer | None]
+    """The customer, instead of `customer_id`. Stoa finds a stored one by email address, else by phone number, or
+    creates one.
+    """
     contact: NotRequired[Contact | models.Contact | None]
+    """The person to contact. Fields that you omit come from `customer`, and with `customers:read` from the stored
+    customer.
+    """
     shipping_total: NotRequired[Amount | None]
-    """The shipping costs, with taxes if `prices_include_tax` is true, else without."""
+    """The shipping costs, with taxes if `prices_include_tax` is true, else without; 0 by default."""
     discount_total: NotRequired[Amount | None]
     """The discount on the order as a whole, without those on line items; 0 by default. It is the sum of the single
     amounts if you send them.
@@ -679,24 +793,35 @@ class NewOrder(TypedDict):
     total. A new order takes the setting of the store by default.
     """
     total: NotRequired[Amount | None]
-    """The amount to pay: `subtotal` minus `discount_total` plus `shipping_total`, plus `tax_total` unless
-    `prices_include_tax` is true.
-    """
+    """The amount to pay. If you send it, it must be the total that Stoa computes."""
     shipping_address: NotRequired[OrderAddress | models.OrderAddress | None]
+    """The address to ship to; null if none is set, and after the customer is erased."""
     billing_address: NotRequired[OrderAddress | models.OrderAddress | None]
+    """The address of the invoice; null if none is set, and after the customer is erased."""
     shipping_method: NotRequired[str | None]
+    """The name of the shipping method, such as `Standard`; null if none is set. Stoa does not interpret it."""
     payment_method: NotRequired[str | None]
+    """The name of the payment method, such as `card`; null if none is set. Stoa does not interpret it."""
     note: NotRequired[str | None]
+    """A note on the order, up to 5,000 characters; null if none is set, and after the customer is erased."""
     tags: NotRequired[Sequence[str]]
+    """Words to group orders by, up to 250; lists filter by one. An update replaces the whole list."""
     metadata: NotRequired[Mapping[str, str | int | float | bool]]
+    """Up to 100 values of your own, by key. All apps of the store see them."""
     external_id: NotRequired[str | None]
+    """The id of the order in your own system, unique in the store; null if none is set."""
     placed_at: NotRequired[datetime | str | None]
+    """The time at which the order was placed, from 1970 to one day ahead. The default is now."""
     location: NotRequired[str | None]
     """The code of the location where the line items are reserved. By default, units are reserved at the locations
     in the order of their priority, and a line item may be split.
     """
     reject_suspected_duplicates: NotRequired[bool]
+    """Whether to refuse the order if it looks like an earlier one. By default it is placed, and
+    `suspected_duplicates_count` of both orders increases.
+    """
     window_hours: NotRequired[int]
+    """The hours before and after `placed_at` in which Stoa looks for suspected duplicates. The default is 24."""
 
 
 class NewProduct(TypedDict):
@@ -842,8 +967,11 @@ class NewTest(TypedDict):
 
 class NewTracking(TypedDict):
     carrier: NotRequired[str | None]
+    """The name of the carrier; null if it was not sent."""
     number: NotRequired[str | None]
+    """The carrier's tracking number; null if it was not sent."""
     url: NotRequired[str | None]
+    """A page that shows where the parcel is; null if it was not sent."""
 
 
 class NewVariant(TypedDict):
@@ -938,27 +1066,43 @@ class OrderAddress(TypedDict):
     """A shipping or billing address: a snapshot that later changes of the customer do not affect."""
 
     first_name: NotRequired[str | None]
+    """The first name of the person; null if none is set."""
     last_name: NotRequired[str | None]
+    """The last name of the person; null if none is set."""
     company: NotRequired[str | None]
+    """The name of the company; null if none is set."""
     phone: NotRequired[str | None]
+    """A phone number, stored as it is sent; null if none is set."""
     address1: NotRequired[str | None]
+    """The first line: street and house number; null if none is set."""
     address2: NotRequired[str | None]
+    """The second line of the address, such as floor or apartment; null if none is set."""
     city: NotRequired[str | None]
+    """The city or town; null if none is set."""
     district: NotRequired[str | None]
+    """The district or neighborhood; null if none is set."""
     province: NotRequired[str | None]
+    """The name of the province, state or region; null if none is set."""
     province_code: NotRequired[str | None]
+    """The code of the province, such as `CA`; null if none is set. Stoa does not check it."""
     postal_code: NotRequired[str | None]
+    """The postal code; null if none is set. Stoa does not check it."""
     country_code: NotRequired[str | None]
     latitude: NotRequired[float | None]
+    """The latitude in degrees, from -90 to 90; null if unknown."""
     longitude: NotRequired[float | None]
+    """The longitude in degrees, from -180 to 180; null if unknown."""
 
 
 class OrderChanges(TypedDict):
     """Changes of an order's own fields. Omitted fields stay as they are; null clears a field."""
 
     contact: NotRequired[Contact | models.Contact | None]
+    """The person to contact about the order. All its fields are null after the customer is erased."""
     shipping_address: NotRequired[OrderAddress | models.OrderAddress | None]
+    """The address to ship to; null if none is set, and after the customer is erased."""
     billing_address: NotRequired[OrderAddress | models.OrderAddress | None]
+    """The address of the invoice; null if none is set, and after the customer is erased."""
     shipping_total: NotRequired[Amount]
     """The shipping costs, with taxes if `prices_include_tax` is true, else without."""
     discount_total: NotRequired[Amount]
@@ -978,18 +1122,26 @@ class OrderChanges(TypedDict):
     total. A new order takes the setting of the store by default.
     """
     shipping_method: NotRequired[str | None]
+    """The name of the shipping method, such as `Standard`; null if none is set. Stoa does not interpret it."""
     payment_method: NotRequired[str | None]
+    """The name of the payment method, such as `card`; null if none is set. Stoa does not interpret it."""
     note: NotRequired[str | None]
+    """A note on the order, up to 5,000 characters; null if none is set, and after the customer is erased."""
     tags: NotRequired[Sequence[str] | None]
+    """Words to group orders by, up to 250; lists filter by one. An update replaces the whole list."""
     metadata: NotRequired[Mapping[str, str | int | float | bool | None] | None]
+    """Up to 100 values of your own, by key. All apps of the store see them."""
     external_id: NotRequired[str | None]
+    """The id of the order in your own system, unique in the store; null if none is set."""
 
 
 class Portion(TypedDict):
     """A quantity of one line item."""
 
     id: int
+    """The id of a line item of the order. Send each at most once."""
     quantity: int
+    """The units to ship, at most those that are not shipped yet, or to return, at most those that are shipped."""
 
 
 class ProductBatch(TypedDict):
@@ -1091,19 +1243,34 @@ class StatusChange(TypedDict):
         ]
         | None
     ]
+    """The status to move to: one of `allowed_transitions`, or `returned` for shipped units in `line_items`.
+    Required unless `payment_status`, `tracking` or `refund` is sent.
+    """
     payment_status: NotRequired[
         Literal["authorized", "failed", "paid", "partially_refunded", "refunded", "unpaid", "voided"] | None
     ]
+    """The payment status to move to. `paid` raises `amount_paid` to the total. Not allowed with `refund`."""
     amount_refunded: NotRequired[Amount | None]
+    """The sum of all refunds including this one. Only with the payment status `partially_refunded`; required to
+    move to it.
+    """
     fulfillment_id: NotRequired[int | None]
     refund: NotRequired[NewRefund | None]
+    """A refund; `payment_status` follows from it."""
     tracking: NotRequired[NewTracking | None]
-    """All parcels: those of `fulfillments`, then further ones that were added without a fulfillment."""
+    """The tracking of a parcel, with at least one field. Without `fulfillment_id`, it belongs to the units that
+    this request ships, or to the newest fulfillment without tracking.
+    """
     comment: NotRequired[str | None]
+    """A text for the timeline entry of this change. The entry is internal."""
     reason: NotRequired[str | None]
+    """Why, for the timeline. It becomes `cancel_reason` of a cancelled order."""
     restock: NotRequired[bool]
     """With the status `returned`: whether the units return to stock. A refund has its own."""
     line_items: NotRequired[Sequence[Portion]]
+    """The units to ship or return, only with the status `shipped` or `returned`. The default is all units that are
+    left.
+    """
 
 
 UpdateCustomerMetadataBody: TypeAlias = "Mapping[str, str | int | float | bool | None]"

@@ -11,36 +11,62 @@ class Actor(Model):
     """The originator of a change: an app by its id, or an operator."""
 
     type: str = absent()
+    """`app` or `operator`."""
     app_id: "int | None" = absent()
+    """The id of the app; omitted for an operator."""
 
 
 class Address(Model):
     """An address of a customer. Its id never changes, and orders keep their own copy."""
 
     id: int = absent()
+    """The id of the address, assigned by Stoa. It never changes."""
     customer_id: int = absent()
+    """The id of the customer."""
     label: "str | None" = absent()
+    """A name for the address, such as `Home`; null if none is set."""
     first_name: "str | None" = absent()
+    """The first name of the person; null if none is set."""
     last_name: "str | None" = absent()
+    """The last name of the person; null if none is set."""
     company: "str | None" = absent()
+    """The name of the company; null if none is set."""
     phone: "str | None" = absent()
+    """The phone number in E.164 form, such as +15550100123; null if none is set."""
     address1: str = absent()
+    """The first line: street and house number."""
     address2: "str | None" = absent()
+    """The second line of the address, such as floor or apartment; null if none is set."""
     city: "str | None" = absent()
+    """The city or town; null if none is set."""
     district: "str | None" = absent()
+    """The district or neighborhood; null if none is set."""
     province: "str | None" = absent()
+    """The name of the province, state or region; null if none is set."""
     province_code: "str | None" = absent()
+    """The code of the province, such as `CA`; null if none is set. Stoa does not check it."""
     postal_code: "str | None" = absent()
+    """The postal code; null if none is set. Stoa does not check it."""
     country_code: str = absent()
+    """The two-letter country code of ISO 3166-1, in upper case."""
     latitude: "float | None" = absent()
+    """The latitude in degrees, from -90 to 90; null if unknown."""
     longitude: "float | None" = absent()
+    """The longitude in degrees, from -180 to 180; null if unknown."""
     is_default_shipping: bool = absent()
+    """Whether this is the default shipping address. The first address becomes it; setting another one to true
+    replaces it.
+    """
     is_default_billing: bool = absent()
+    """Whether this is the default billing address. The first address becomes it; setting another one to true
+    replaces it.
+    """
     created_at: datetime = absent()
-    """An RFC 3339 time in UTC."""
+    """The time of creation, in UTC."""
     updated_at: datetime = absent()
-    """An RFC 3339 time in UTC."""
+    """The time of the last change, in UTC."""
     version: int = absent()
+    """Increases with each change, from 1. Send it as `If-Match` to change only the version that you read."""
 
 
 class Allocation(Model):
@@ -69,8 +95,11 @@ class Attempt(Model):
 
 class Author(Model):
     type: str = absent()
+    """`app` or `operator`."""
     id: "int | None" = absent()
+    """The id of the app; null for an operator."""
     name: str = absent()
+    """The name of the app or operator at the time of the entry."""
 
 
 class BreakerState(Model):
@@ -90,16 +119,28 @@ class Comment(Model):
     """An entry of an order's timeline: a comment, or a recorded change."""
 
     id: int = absent()
+    """The id of the entry, assigned by Stoa."""
     order_id: int = absent()
+    """The id of the order."""
     type: str = absent()
-    """One of comment, edit, status_change, system; later releases may add values."""
+    """`comment` is a text that somebody wrote, `status_change` and `edit` record changes, and `system` records
+    that the order was placed or copied. One of comment, edit, status_change, system; later releases may add
+    values.
+    """
     visibility: str = absent()
-    """One of customer, internal; later releases may add values."""
+    """`customer` if the customer may see the entry; otherwise `internal`, the default, as all recorded changes
+    are. One of customer, internal; later releases may add values.
+    """
     body: "str | None" = absent()
+    """The text, up to 5,000 characters in a comment; null if a change has none. Written texts become `[erased]`
+    when the customer is erased.
+    """
     author: "Author" = absent()
+    """The app or operator that wrote the entry or made the change."""
     changes: dict[str, list[Any]] = absent()
+    """The old and the new value of each changed field, by its name; empty in a comment."""
     created_at: datetime = absent()
-    """An RFC 3339 time in UTC."""
+    """The time of creation, in UTC."""
 
 
 class Consent(Model):
@@ -119,60 +160,97 @@ class Consents(Model):
     """The marketing consents of a person, by channel."""
 
     email: "Consent" = absent()
+    """The consent to marketing by email."""
     sms: "Consent" = absent()
+    """The consent to marketing by text message."""
 
 
 class Contact(Model):
     """The person to contact about the order: a snapshot that later changes of the customer do not affect."""
 
     email: "str | None" = absent()
+    """The email address; null if none is set."""
     phone: "str | None" = absent()
     first_name: "str | None" = absent()
+    """The first name of the person; null if none is set."""
     last_name: "str | None" = absent()
+    """The last name of the person; null if none is set."""
 
 
 class Counts(Model):
     total: int = absent()
+    """The rows of the file. Several CSV records of one product count as one row."""
     processed: int = absent()
+    """The rows that are finished, including failed ones."""
     created: int = absent()
+    """The rows that created a resource, or would create one in a dry run."""
     updated: int = absent()
+    """The rows that changed a resource, or would change one in a dry run."""
     unchanged: int = absent()
+    """The rows whose resource already had all values."""
     archived: int = absent()
+    """The products that were archived because they are not in the file, or would be in a dry run."""
     failed: int = absent()
+    """The rows with faults, which were not written."""
 
 
 class Customer(Model):
     """A person or a company that buys from the store."""
 
     id: int = absent()
+    """The id of the customer, assigned by Stoa. It never changes."""
     external_id: "str | None" = absent()
+    """The id of the customer in your own system, unique in the store; null if none is set."""
     email: "str | None" = absent()
+    """The email address, unique among the customers of the store, ignoring case; null if none is set."""
     phone: "str | None" = absent()
+    """The phone number in E.164 form, such as +15550100123, unique among the customers of the store; null if none
+    is set.
+    """
     first_name: "str | None" = absent()
+    """The first name of the person; null if none is set."""
     last_name: "str | None" = absent()
+    """The last name of the person; null if none is set."""
     company: "str | None" = absent()
+    """The name of the company; null if none is set."""
     locale: "str | None" = absent()
+    """The language of the customer as a language tag, such as `en-US`; null if unknown."""
     status: str = absent()
-    """One of active, disabled, erased; later releases may add values."""
+    """`active` by default. Stoa stores `disabled` for your own use and does not enforce it; `erased` is used only
+    in filters. One of active, disabled, erased; later releases may add values.
+    """
     accepts_marketing: bool = absent()
     """Whether the person agreed to marketing emails: `consents.email.state` is `subscribed`."""
     consents: "Consents" = absent()
     """The marketing consents of the person, by channel."""
     tags: list[str] = absent()
+    """Words to group customers by, up to 250; lists filter by one. An update replaces the whole list."""
     note: "str | None" = absent()
+    """A note about the customer, up to 5,000 characters; null if none is set."""
     addresses: "list[Address]" = absent()
+    """All addresses, oldest first, up to 100. They have their own endpoints."""
     default_shipping_address_id: "int | None" = absent()
+    """The id of the default shipping address; null if there are no addresses."""
     default_billing_address_id: "int | None" = absent()
+    """The id of the default billing address; null if there are no addresses."""
     metadata: dict[str, Any] = absent()
+    """Up to 100 values of your app, by key, and up to 100 with keys that start with `shared.`, which all apps see."""
     orders_count: int = absent()
+    """The number of orders, without drafts and cancelled ones."""
     total_spent: Decimal = absent()
+    """`amount_paid` minus `amount_refunded` of all orders, without drafts and cancelled ones."""
     last_order_at: "datetime | None" = absent()
+    """The latest `placed_at` of the orders, without drafts and cancelled ones; null if there are none."""
     created_at: datetime = absent()
-    """An RFC 3339 time in UTC."""
+    """The time of creation, in UTC."""
     updated_at: datetime = absent()
-    """An RFC 3339 time in UTC."""
+    """The time of the last change that all apps see, in UTC. Orders change it too."""
     version: int = absent()
+    """Increases with each change that all apps see, from 1. Send it as `If-Match` to change only the version that
+    you read.
+    """
     deleted_at: "datetime | None" = absent()
+    """The time of the erasure; null while the customer exists."""
 
 
 class DeliveredResource(Model):
@@ -243,17 +321,25 @@ class Duplicate(Model):
     """Another order that is a suspected duplicate of this one, or a copy of it."""
 
     order_id: int = absent()
+    """The id of the other order."""
     number: int = absent()
+    """The number of the other order."""
     kind: str = absent()
-    """One of copy, suspected; later releases may add values."""
+    """`suspected` if both may be the same purchase, `copy` if the other order was copied from this one on request.
+    One of copy, suspected; later releases may add values.
+    """
     score: float = absent()
+    """The confidence, from 0 to 1; always 1 for a copy."""
     reasons: list[str] = absent()
+    """What both orders have in common; empty for a copy."""
     seconds_apart: int = absent()
+    """The seconds between the `placed_at` of both orders."""
     status: str = absent()
-    """One of cancelled, completed, delivered, draft, on_hold, pending, processing, returned, shipped; later
-    releases may add values.
+    """The status of the other order. One of cancelled, completed, delivered, draft, on_hold, pending, processing,
+    returned, shipped; later releases may add values.
     """
     total: Decimal = absent()
+    """The total of the other order."""
 
 
 class Fulfillment(Model):
@@ -308,48 +394,75 @@ class Import(Model):
     """An import job: its options, progress and counts, and its first errors."""
 
     id: str = absent()
+    """The id of the import, which begins with `imp_`."""
     resource: str = absent()
+    """What is imported: `products` or `customers`."""
     status: str = absent()
-    """One of failed, partially_succeeded, queued, running, succeeded; later releases may add values."""
+    """`queued`, `running`, then `succeeded` if no row failed, `partially_succeeded` if some failed, or `failed` if
+    all failed, a failed row aborted the import, or it could not finish. One of failed, partially_succeeded,
+    queued, running, succeeded; later releases may add values.
+    """
     options: "Options" = absent()
+    """The options of the import, with their defaults."""
     counts: "Counts" = absent()
+    """The number of rows by their result, up to now."""
     progress: float = absent()
+    """The part of the work that is done, from 0 to 1."""
     errors: "list[RowError]" = absent()
+    """The first 100 faults, those of the whole job before those of rows. The report lists all."""
     created_at: datetime = absent()
-    """An RFC 3339 time in UTC."""
+    """The time of creation, in UTC."""
     started_at: "datetime | None" = absent()
+    """The time at which the import started, in UTC; null while it is queued."""
     finished_at: "datetime | None" = absent()
+    """The time at which the import finished, in UTC; null until then."""
     report_expires_at: datetime = absent()
-    """An RFC 3339 time in UTC."""
+    """The time until which the import and its report can be read: 30 days after the upload."""
     request_id: str = absent()
+    """The id of the upload request, as in `X-Request-Id`."""
     version: int = absent()
+    """Increases with each change of the import, from 1."""
 
 
 class LedgerEntry(Model):
     """One change of a variant's stock: the differences, the reason, the actor, and the levels after the change."""
 
     id: int = absent()
+    """The id of the entry, assigned by Stoa."""
     variant_id: int = absent()
+    """The id of the variant."""
     sku: "str | None" = absent()
+    """The SKU of the variant at the time of the entry; null if it had none."""
     kind: str = absent()
-    """One of adjust, commit, import, release, reserve, restock, set, transfer; later releases may add values."""
+    """`set` is a new level, `adjust` a difference, `transfer` a move to another location, and `import` a row of a
+    file. Orders `reserve` units, `release` them, ship them (`commit`) and return them (`restock`). One of
+    adjust, commit, import, release, reserve, restock, set, transfer; later releases may add values.
+    """
     location: str = absent()
     """The code of the location whose level changed."""
     delta_on_hand: int = absent()
+    """The units that were added to the stock on hand at the location; negative if they were removed."""
     delta_reserved: int = absent()
+    """The units that were reserved at the location; negative if they were released or shipped."""
     on_hand_after: int = absent()
     """Units of the variant at all locations after the change."""
     reserved_after: int = absent()
     """Reserved units at all locations after the change."""
     reason: str = absent()
-    """One of correction, damaged, lost, order, other, restock, return, stocktake, sync; later releases may add
-    values.
+    """Why the stock changed: the reason that was sent, or `other`; `order` or `return` for orders, and `sync` for
+    imports. One of correction, damaged, lost, order, other, restock, return, stocktake, sync; later releases
+    may add values.
     """
     reference: "str | None" = absent()
+    """The reference that was sent, the number of the order, or the id of the import; null if there is none."""
     order_id: "int | None" = absent()
+    """The id of the order that changed the stock; null if it was no order."""
     actor: "Actor" = absent()
+    """The app that changed the stock, or the operator."""
     request_id: str = absent()
+    """The id of the request that changed the stock, as in `X-Request-Id`."""
     created_at: str = absent()
+    """The time of the change, in UTC."""
 
 
 class Level(Model):
@@ -369,6 +482,7 @@ class LineItem(Model):
     """
 
     id: int = absent()
+    """The id of the line item, assigned by Stoa. It never changes."""
     product_id: "int | None" = absent()
     """The id of the product; null for a custom line item."""
     variant_id: "int | None" = absent()
@@ -380,9 +494,15 @@ class LineItem(Model):
     variant_title: str = absent()
     """The title of the variant; empty for a custom line item."""
     option_values: dict[str, str] = absent()
+    """The option values of the variant when it was ordered, by the name of the option. Empty for a custom line
+    item.
+    """
     quantity: int = absent()
+    """The ordered units, including those that were shipped or returned."""
     fulfilled_quantity: int = absent()
+    """The shipped units, including those that were returned."""
     returned_quantity: int = absent()
+    """The shipped units that were returned."""
     unit_price: Decimal = absent()
     """The price of one unit, with taxes if the order's `prices_include_tax` is true, else without."""
     discount_total: Decimal = absent()
@@ -394,6 +514,7 @@ class LineItem(Model):
     `prices_include_tax` is true.
     """
     metadata: dict[str, Any] = absent()
+    """Up to 100 values of your own, by key. All apps of the store see them."""
     discounts: "list[Discount]" = absent()
     """The discounts on the line item; empty if only their sum was sent as `discount_total`."""
     tax_lines: "list[TaxLine]" = absent()
@@ -427,10 +548,13 @@ class MetadataEntry(Model):
     """One key of a customer's metadata, and the app that wrote it last."""
 
     key: str = absent()
+    """The key. One that starts with `shared.` belongs to all apps, any other to your app."""
     value: str | int | float | bool = absent()
+    """The value, at most 1,000 characters if it is a string."""
     updated_at: datetime = absent()
-    """An RFC 3339 time in UTC."""
+    """The time at which the value was written last, in UTC."""
     updated_by: "WrittenBy" = absent()
+    """The app that wrote the value last."""
 
 
 class Option(Model):
@@ -446,13 +570,23 @@ class Options(Model):
     """The options of an import."""
 
     mode: str = absent()
-    """One of create, update, upsert; later releases may add values."""
+    """`upsert` creates or updates the resource of a row, `create` only creates, and `update` only updates. The
+    default is `upsert`. One of create, update, upsert; later releases may add values.
+    """
     match_by: str = absent()
+    """The field that identifies the resource of a row. The default is `sku` for products and `email` for
+    customers.
+    """
     on_error: str = absent()
-    """One of abort, continue; later releases may add values."""
+    """With `continue`, the default, valid rows are written even if others fail; with `abort`, all rows are written
+    or none. One of abort, continue; later releases may add values.
+    """
     dry_run: bool = absent()
+    """Whether the rows are only checked and nothing is written. The default is false."""
     missing: str = absent()
-    """One of archive, ignore; later releases may add values."""
+    """With `archive`, products that are not in the file are archived if no row failed. The default is `ignore`.
+    One of archive, ignore; later releases may add values.
+    """
     unknown_columns: str = absent()
     """Whether a CSV file may have columns that Stoa does not know. One of ignore, refuse; later releases may add
     values.
@@ -463,22 +597,32 @@ class Order(Model):
     """A purchase: its line items, amounts, customer and status."""
 
     id: int = absent()
+    """The id of the order, assigned by Stoa. It never changes."""
     number: int = absent()
+    """The number of the order for people, from 1001 in each store. Numbers increase and may have gaps."""
     external_id: "str | None" = absent()
+    """The id of the order in your own system, unique in the store; null if none is set."""
     source: "Source" = absent()
+    """The app or operator that placed the order."""
     status: str = absent()
-    """One of cancelled, completed, delivered, draft, on_hold, pending, processing, returned, shipped; later
-    releases may add values.
+    """The progress of the order. Units that are not shipped are reserved while it is `pending`, `processing` or
+    `on_hold`. One of cancelled, completed, delivered, draft, on_hold, pending, processing, returned, shipped;
+    later releases may add values.
     """
     payment_status: str = absent()
-    """One of authorized, failed, paid, partially_refunded, refunded, unpaid, voided; later releases may add
-    values.
+    """The progress of the payment. Apps set it, and refunds change it; Stoa itself collects no money. One of
+    authorized, failed, paid, partially_refunded, refunded, unpaid, voided; later releases may add values.
     """
     fulfillment_status: str = absent()
-    """One of fulfilled, partially_fulfilled, returned, unfulfilled; later releases may add values."""
+    """Follows from the units of the line items. `returned` means that all shipped units came back and no more are
+    to be shipped. One of fulfilled, partially_fulfilled, returned, unfulfilled; later releases may add values.
+    """
     allowed_transitions: list[str] = absent()
+    """The statuses to which the order can move now; empty if it is `cancelled` or `returned`."""
     currency: str = absent()
+    """The currency of the store, as an ISO 4217 code. All amounts of the order are in it."""
     customer_id: "int | None" = absent()
+    """The id of the customer; null if the order has none."""
     subtotal: Decimal = absent()
     """The sum of the line items' `total`: after their discounts, and with their taxes. The order's own discount,
     shipping and tax are not included.
@@ -498,7 +642,9 @@ class Order(Model):
     `prices_include_tax` is true.
     """
     amount_paid: Decimal = absent()
+    """The amount that was paid, before refunds. The payment status `paid` raises it to `total`."""
     amount_refunded: Decimal = absent()
+    """The amount that was refunded: the sum of `refunds`, at most `amount_paid`."""
     amount_due: Decimal = absent()
     """The amount still to be collected; never less than 0."""
     balance: Decimal = absent()
@@ -506,56 +652,85 @@ class Order(Model):
     prices_include_tax: bool = absent()
     """Whether prices and shipping costs contain their taxes. If true, taxes are shown but not added to `total`."""
     totals: "Totals" = absent()
+    """All amounts of the order, with those of its line items added up."""
     discounts: "list[Discount]" = absent()
     """The discounts on the order as a whole; empty if only their sum was sent as `discount_total`."""
     tax_lines: "list[TaxLine]" = absent()
     """The taxes on shipping or on the order as a whole; empty if only their sum was sent as `tax_total`."""
     shipping_method: "str | None" = absent()
+    """The name of the shipping method, such as `Standard`; null if none is set. Stoa does not interpret it."""
     payment_method: "str | None" = absent()
+    """The name of the payment method, such as `card`; null if none is set. Stoa does not interpret it."""
     tags: list[str] = absent()
+    """Words to group orders by, up to 250; lists filter by one. An update replaces the whole list."""
     duplicate_of: "int | None" = absent()
+    """The id of the order that this one was copied from; null if it is not a copy."""
     cancel_reason: "str | None" = absent()
+    """The `reason` that was sent with the cancellation; null if none was sent, and after the customer is erased."""
     placed_at: datetime = absent()
-    """An RFC 3339 time in UTC."""
+    """The time at which the order was placed, in UTC: the time of creation unless another one was sent."""
     cancelled_at: "datetime | None" = absent()
+    """The time of the cancellation, in UTC; null unless the order is cancelled."""
     completed_at: "datetime | None" = absent()
+    """The time at which the order became `completed`, in UTC; null if it never did."""
     fulfillments: "list[Fulfillment]" = absent()
     """The shipments, oldest first, at most 100. The quantities add up to `fulfilled_quantity` of each line item."""
     refunds: "list[Refund]" = absent()
     """The refunds, oldest first, at most 100. Their amounts add up to `amount_refunded`."""
     line_items: "list[LineItem]" = absent()
+    """The line items, from 1 to 500."""
     contact: "Contact" = absent()
+    """The person to contact about the order. All its fields are null after the customer is erased."""
     shipping_address: "OrderAddress | None" = absent()
+    """The address to ship to; null if none is set, and after the customer is erased."""
     billing_address: "OrderAddress | None" = absent()
+    """The address of the invoice; null if none is set, and after the customer is erased."""
     tracking: "list[Tracking]" = absent()
     """All parcels: those of `fulfillments`, then further ones that were added without a fulfillment."""
     note: "str | None" = absent()
+    """A note on the order, up to 5,000 characters; null if none is set, and after the customer is erased."""
     metadata: dict[str, Any] = absent()
+    """Up to 100 values of your own, by key. All apps of the store see them."""
     suspected_duplicates_count: int = absent()
+    """The number of orders that may be the same purchase. It decreases when one of the two orders is cancelled."""
     created_at: datetime = absent()
-    """An RFC 3339 time in UTC."""
+    """The time of creation, in UTC."""
     updated_at: datetime = absent()
-    """An RFC 3339 time in UTC."""
+    """The time of the last change, in UTC."""
     version: int = absent()
+    """Increases with each change, from 1. Send it as `If-Match` to change only the version that you read."""
 
 
 class OrderAddress(Model):
     """A shipping or billing address: a snapshot that later changes of the customer do not affect."""
 
     first_name: "str | None" = absent()
+    """The first name of the person; null if none is set."""
     last_name: "str | None" = absent()
+    """The last name of the person; null if none is set."""
     company: "str | None" = absent()
+    """The name of the company; null if none is set."""
     phone: "str | None" = absent()
+    """A phone number, stored as it is sent; null if none is set."""
     address1: "str | None" = absent()
+    """The first line: street and house number; null if none is set."""
     address2: "str | None" = absent()
+    """The second line of the address, such as floor or apartment; null if none is set."""
     city: "str | None" = absent()
+    """The city or town; null if none is set."""
     district: "str | None" = absent()
+    """The district or neighborhood; null if none is set."""
     province: "str | None" = absent()
+    """The name of the province, state or region; null if none is set."""
     province_code: "str | None" = absent()
+    """The code of the province, such as `CA`; null if none is set. Stoa does not check it."""
     postal_code: "str | None" = absent()
+    """The postal code; null if none is set. Stoa does not check it."""
     country_code: "str | None" = absent()
     latitude: "float | None" = absent()
+    """The latitude in degrees, from -90 to 90; null if unknown."""
     longitude: "float | None" = absent()
+    """The longitude in degrees, from -180 to 180; null if unknown."""
 
 
 class Product(Model):
@@ -702,10 +877,17 @@ class RowError(Model):
     """A fault of one row, or of the whole job if `row` is null."""
 
     row: "int | None" = absent()
+    """The position of the row in the file, from 1, without the CSV header and empty lines; null if the fault
+    concerns the whole job.
+    """
     key: dict[str, Any] = absent()
+    """The field that identifies the row, such as `sku`, with its value. Empty if the row has none."""
     pointer: str = absent()
+    """A JSON Pointer to the field in the row; empty if the fault concerns the whole row."""
     code: str = absent()
+    """The kind of fault, such as `duplicate_row`, for programs."""
     detail: str = absent()
+    """What is wrong, for people."""
 
 
 class Seo(Model):
@@ -719,7 +901,9 @@ class Source(Model):
     """The app that placed the order."""
 
     app_id: "int | None" = absent()
+    """The id of the app; null if an operator placed the order."""
     name: str = absent()
+    """The name of the app or operator when it placed the order."""
 
 
 class Stats(Model):
@@ -752,15 +936,23 @@ class StockLevel(Model):
     """The stock level of a variant, and how its inventory is tracked."""
 
     variant_id: int = absent()
+    """The id of the variant."""
     product_id: int = absent()
+    """The id of the product of the variant."""
     sku: "str | None" = absent()
+    """The SKU of the variant; null if none is set."""
     track_inventory: bool = absent()
+    """Whether orders reserve stock of the variant."""
     allow_backorder: bool = absent()
+    """Whether orders can reserve more units than are available."""
     low_stock_threshold: "int | None" = absent()
+    """The available units at or below which the variant runs low, as set on the variant; null if none is set."""
     stock: "Stock" = absent()
     """The sum over all locations."""
     updated_at: str = absent()
+    """The time of the last change of the variant or its stock, in UTC."""
     version: int = absent()
+    """The version of the variant; it increases with each change of the variant or its stock."""
     locations: "list[LocationLevel]" = absent()
     """The level at each location that holds units, in the order of their priority, and at `default`. Only with
     `include=locations`.
@@ -853,10 +1045,13 @@ class Tracking(Model):
     """A shipped parcel."""
 
     carrier: "str | None" = absent()
+    """The name of the carrier; null if it was not sent."""
     number: "str | None" = absent()
+    """The carrier's tracking number; null if it was not sent."""
     url: "str | None" = absent()
+    """A page that shows where the parcel is; null if it was not sent."""
     shipped_at: datetime = absent()
-    """An RFC 3339 time in UTC."""
+    """The time of the shipment, in UTC; for a parcel without a fulfillment, the time at which it was added."""
 
 
 class Variant(Model):
@@ -993,3 +1188,4 @@ class WrittenBy(Model):
     """The app that wrote the entry; null if an operator wrote it."""
 
     app_id: "int | None" = absent()
+    """The id of the app; null if an operator wrote the value."""

@@ -7,10 +7,11 @@ import type { OneOrMore, Range, Time } from "../types.js";
  * unless `merge` is false.
  */
 export interface AddedLine {
+  /** The units to order, from 1 to 1,000,000. */
   quantity: number;
-  /** The id of the variant; null for a custom line item. */
+  /** The id of the variant. Send either this or `sku`, and neither for a custom line item. */
   variant_id?: number | null;
-  /** The SKU of the variant; null if it has none, and for a custom line item. */
+  /** The SKU of the variant. Send either this or `variant_id`, and neither for a custom line item. */
   sku?: string | null;
   /** The name of a custom line item. It excludes `variant_id` and `sku`. */
   name?: string | null;
@@ -30,37 +31,66 @@ export interface AddedLine {
   requires_shipping?: boolean | null;
   /** Whether a custom line item is taxed; true by default. */
   taxable?: boolean | null;
+  /** Up to 100 values of your own, by key. All apps of the store see them. */
   metadata?: Readonly<Record<string, string | number | boolean>>;
-  /** The code of the location where the units are reserved. The default is the `location` of the order. */
+  /**
+   * The code of the location where the units are reserved. In a new order, the default is the order's `location`.
+   */
   location?: string | null;
-  /** @defaultValue `true` */
+  /**
+   * Whether the units are added to an equal line item if there is one. The default is true.
+   *
+   * @defaultValue `true`
+   */
   merge?: boolean;
 }
 
 export interface AddedLines {
+  /** The line items to add. An order has at most 500. */
   line_items: readonly AddedLine[];
 }
 
 /** A merge patch of an address. Omitted fields stay unchanged; null clears a field. */
 export interface AddressChanges {
+  /** The first line: street and house number. */
   address1?: string;
   /** A two-letter country code of ISO 3166-1. */
   country_code?: string;
+  /** A name for the address, such as `Home`; null if none is set. */
   label?: string | null;
+  /** The first name of the person; null if none is set. */
   first_name?: string | null;
+  /** The last name of the person; null if none is set. */
   last_name?: string | null;
+  /** The name of the company; null if none is set. */
   company?: string | null;
   /** A phone number with its country code, such as +1 555 0100. */
   phone?: string | null;
+  /** The second line of the address, such as floor or apartment; null if none is set. */
   address2?: string | null;
+  /** The city or town; null if none is set. */
   city?: string | null;
+  /** The district or neighborhood; null if none is set. */
   district?: string | null;
+  /** The name of the province, state or region; null if none is set. */
   province?: string | null;
+  /** The code of the province, such as `CA`; null if none is set. Stoa does not check it. */
   province_code?: string | null;
+  /** The postal code; null if none is set. Stoa does not check it. */
   postal_code?: string | null;
+  /** The latitude in degrees, from -90 to 90; null if unknown. */
   latitude?: number | null;
+  /** The longitude in degrees, from -180 to 180; null if unknown. */
   longitude?: number | null;
+  /**
+   * Whether this is the default shipping address. The first address becomes it; setting another one to true
+   * replaces it.
+   */
   is_default_shipping?: boolean;
+  /**
+   * Whether this is the default billing address. The first address becomes it; setting another one to true replaces
+   * it.
+   */
   is_default_billing?: boolean;
 }
 
@@ -69,16 +99,29 @@ export interface AddressChanges {
  * its id or its SKU.
  */
 export interface Adjustment {
+  /**
+   * The new stock on hand with `set`, the difference with `adjust`, negative to subtract, or the units to move with
+   * `transfer`, at least 1.
+   */
   quantity: number;
+  /** The id of the variant. Send either this or `sku`. */
   variant_id?: number | null;
+  /** The SKU of the variant. Send either this or `variant_id`. */
   sku?: string | null;
-  /** @defaultValue `"adjust"` */
+  /**
+   * `set` replaces the stock on hand, `adjust` adds to it, and `transfer` moves units to `to_location`. The default
+   * is `adjust`.
+   *
+   * @defaultValue `"adjust"`
+   */
   op?: "adjust" | "set" | "transfer";
   /** The code of the location whose stock changes. The default is `default`. */
   location?: string | null;
   /** With `transfer`, and only then: the code of the location to which the units move. */
   to_location?: string | null;
+  /** The stock on hand that you expect at the location. If it differs, the item fails with `stale_quantity`. */
   compare_quantity?: number | null;
+  /** Why the stock changes. The default is the `reason` of the request. */
   reason?:
     | "correction"
     | "damaged"
@@ -90,16 +133,27 @@ export interface Adjustment {
     | "stocktake"
     | "sync"
     | null;
+  /** Your own text for the ledger, such as a document number. The default is the `reference` of the request. */
   reference?: string | null;
 }
 
 /** Adjustments in the order in which they apply. An item's own `reason` and `reference` override these. */
 export interface Adjustments {
+  /** The adjustments, from 1 to 500. */
   items: readonly Adjustment[];
-  /** @defaultValue `"atomic"` */
+  /**
+   * `atomic`, the default, applies all items or none; `independent` applies each item by itself.
+   *
+   * @defaultValue `"atomic"`
+   */
   mode?: "atomic" | "independent";
-  /** @defaultValue `"other"` */
+  /**
+   * The reason of items that have none. The default is `other`.
+   *
+   * @defaultValue `"other"`
+   */
   reason?: "correction" | "damaged" | "lost" | "order" | "other" | "restock" | "return" | "stocktake" | "sync";
+  /** The reference of items that have none. */
   reference?: string | null;
 }
 
@@ -156,16 +210,21 @@ export interface ConsentChanges {
 
 /** Consents to record, by channel. An omitted channel stays unchanged; null resets it to `not_subscribed`. */
 export interface ConsentsChanges {
+  /** The consent to marketing by email. */
   email?: ConsentChanges | null;
+  /** The consent to marketing by text message. */
   sms?: ConsentChanges | null;
 }
 
 /** The person to contact about the order: a snapshot that later changes of the customer do not affect. */
 export interface Contact {
+  /** The email address; null if none is set. */
   email?: string | null;
   /** A phone number with its country code, such as +1 555 0100. */
   phone?: string | null;
+  /** The first name of the person; null if none is set. */
   first_name?: string | null;
+  /** The last name of the person; null if none is set. */
   last_name?: string | null;
 }
 
@@ -174,21 +233,36 @@ export interface Contact {
  * endpoints.
  */
 export interface CustomerChanges {
+  /** The id of the customer in your own system, unique in the store; null if none is set. */
   external_id?: string | null;
+  /** The email address, unique among the customers of the store, ignoring case; null if none is set. */
   email?: string | null;
   /** A phone number with its country code, such as +1 555 0100. */
   phone?: string | null;
+  /** The first name of the person; null if none is set. */
   first_name?: string | null;
+  /** The last name of the person; null if none is set. */
   last_name?: string | null;
+  /** The name of the company; null if none is set. */
   company?: string | null;
+  /** The language of the customer as a language tag, such as `en-US`; null if unknown. */
   locale?: string | null;
+  /**
+   * `active` by default. Stoa stores `disabled` for your own use and does not enforce it; `erased` is used only in
+   * filters.
+   */
   status?: "active" | "disabled";
   /** The email consent in short: a new value sets `consents.email.state` to `subscribed` or `unsubscribed`. */
   accepts_marketing?: boolean;
   /** The marketing consents of the person, by channel. */
   consents?: ConsentsChanges | null;
+  /** Words to group customers by, up to 250; lists filter by one. An update replaces the whole list. */
   tags?: readonly string[] | null;
+  /** A note about the customer, up to 5,000 characters; null if none is set. */
   note?: string | null;
+  /**
+   * Up to 100 values of your app, by key, and up to 100 with keys that start with `shared.`, which all apps see.
+   */
   metadata?: Readonly<Record<string, string | number | boolean | null>> | null;
 }
 
@@ -197,12 +271,17 @@ export interface CustomerChanges {
  * required.
  */
 export interface InlineCustomer {
+  /** The email address, unique among the customers of the store, ignoring case; null if none is set. */
   email?: string | null;
   /** A phone number with its country code, such as +1 555 0100. */
   phone?: string | null;
+  /** The first name of the person; null if none is set. */
   first_name?: string | null;
+  /** The last name of the person; null if none is set. */
   last_name?: string | null;
+  /** The name of the company; null if none is set. */
   company?: string | null;
+  /** The language of the customer as a language tag, such as `en-US`; null if unknown. */
   locale?: string | null;
   /** The email consent in short: a new value sets `consents.email.state` to `subscribed` or `unsubscribed`. */
   accepts_marketing?: boolean;
@@ -210,84 +289,133 @@ export interface InlineCustomer {
 
 /** Changes of a line item. A quantity of 0 removes it. */
 export interface LineChanges {
+  /** The new number of units, at least those that are shipped; 0 removes the line item. */
   quantity?: number;
-  /** An amount in the store's currency, as a decimal string. */
+  /** The new price of one unit. */
   unit_price?: string;
-  /**
-   * The discount on the order as a whole: the sum of `discounts` if there are any. The line items' discounts are
-   * not included; `totals.discount` is the sum of both.
-   */
+  /** The discount on all units of the line item: the sum of `discounts` if there are any. */
   discount_total?: string;
-  /**
-   * The tax on shipping or on the order as a whole: the sum of `tax_lines` if there are any. The line items' taxes
-   * are not included; `totals.tax` is the sum of both.
-   */
+  /** The tax on all units of the line item: the sum of `tax_lines` if there are any. */
   tax_total?: string;
   /** The single discounts. `discount_total` follows from them; if you send both, they must agree. */
   discounts?: readonly NewDiscount[] | null;
   /** The single taxes. `tax_total` follows from them; if you send both, they must agree. */
   tax_lines?: readonly NewTaxLine[] | null;
+  /** Up to 100 values of your own, by key. All apps of the store see them. */
   metadata?: Readonly<Record<string, string | number | boolean | null>> | null;
 }
 
 /** An address to create. */
 export interface NewAddress {
+  /** The first line: street and house number. */
   address1: string;
   /** A two-letter country code of ISO 3166-1. */
   country_code: string;
+  /** A name for the address, such as `Home`; null if none is set. */
   label?: string | null;
+  /** The first name of the person; null if none is set. */
   first_name?: string | null;
+  /** The last name of the person; null if none is set. */
   last_name?: string | null;
+  /** The name of the company; null if none is set. */
   company?: string | null;
   /** A phone number with its country code, such as +1 555 0100. */
   phone?: string | null;
+  /** The second line of the address, such as floor or apartment; null if none is set. */
   address2?: string | null;
+  /** The city or town; null if none is set. */
   city?: string | null;
+  /** The district or neighborhood; null if none is set. */
   district?: string | null;
+  /** The name of the province, state or region; null if none is set. */
   province?: string | null;
+  /** The code of the province, such as `CA`; null if none is set. Stoa does not check it. */
   province_code?: string | null;
+  /** The postal code; null if none is set. Stoa does not check it. */
   postal_code?: string | null;
+  /** The latitude in degrees, from -90 to 90; null if unknown. */
   latitude?: number | null;
+  /** The longitude in degrees, from -180 to 180; null if unknown. */
   longitude?: number | null;
-  /** @defaultValue `false` */
+  /**
+   * Whether this is the default shipping address. The first address becomes it; setting another one to true
+   * replaces it.
+   *
+   * @defaultValue `false`
+   */
   is_default_shipping?: boolean;
-  /** @defaultValue `false` */
+  /**
+   * Whether this is the default billing address. The first address becomes it; setting another one to true replaces
+   * it.
+   *
+   * @defaultValue `false`
+   */
   is_default_billing?: boolean;
 }
 
 export interface NewComment {
+  /** The text of the comment. */
   body: string;
-  /** @defaultValue `"internal"` */
+  /**
+   * `customer` if the customer may see the entry; otherwise `internal`, the default, as all recorded changes are.
+   *
+   * @defaultValue `"internal"`
+   */
   visibility?: "customer" | "internal";
 }
 
 /** Options of a copy: its status, and whether it takes the current prices. */
 export interface NewCopy {
-  /** @defaultValue `"draft"` */
+  /**
+   * The status of the copy: `draft`, the default, reserves no stock, and `pending` does.
+   *
+   * @defaultValue `"draft"`
+   */
   status?: "draft" | "pending";
-  /** @defaultValue `false` */
+  /**
+   * Whether line items take the current prices, without discounts and taxes. The default is false.
+   *
+   * @defaultValue `false`
+   */
   reprice?: boolean;
 }
 
 /** A customer to create, with addresses and metadata. `email` or `phone` is required. */
 export interface NewCustomer {
+  /** The email address, unique among the customers of the store, ignoring case; null if none is set. */
   email?: string | null;
   /** A phone number with its country code, such as +1 555 0100. */
   phone?: string | null;
+  /** The first name of the person; null if none is set. */
   first_name?: string | null;
+  /** The last name of the person; null if none is set. */
   last_name?: string | null;
+  /** The name of the company; null if none is set. */
   company?: string | null;
+  /** The language of the customer as a language tag, such as `en-US`; null if unknown. */
   locale?: string | null;
   /** The email consent in short: a new value sets `consents.email.state` to `subscribed` or `unsubscribed`. */
   accepts_marketing?: boolean;
+  /** The id of the customer in your own system, unique in the store; null if none is set. */
   external_id?: string | null;
-  /** @defaultValue `"active"` */
+  /**
+   * `active` by default. Stoa stores `disabled` for your own use and does not enforce it; `erased` is used only in
+   * filters.
+   *
+   * @defaultValue `"active"`
+   */
   status?: "active" | "disabled";
   /** The marketing consents of the person, by channel. */
   consents?: ConsentsChanges | null;
+  /** Words to group customers by, up to 250; lists filter by one. An update replaces the whole list. */
   tags?: readonly string[];
+  /** A note about the customer, up to 5,000 characters; null if none is set. */
   note?: string | null;
+  /** All addresses, oldest first, up to 100. They have their own endpoints. */
   addresses?: readonly NewAddress[];
+  /**
+   * Up to 100 values of your app, by key, and up to 100 with keys that start with `shared.`, which all apps see.
+   */
   metadata?: Readonly<Record<string, string | number | boolean>>;
 }
 
@@ -324,10 +452,11 @@ export interface NewImage {
  * item without variant and stock, with `name` and `unit_price`.
  */
 export interface NewLine {
+  /** The units to order, from 1 to 1,000,000. */
   quantity: number;
-  /** The id of the variant; null for a custom line item. */
+  /** The id of the variant. Send either this or `sku`, and neither for a custom line item. */
   variant_id?: number | null;
-  /** The SKU of the variant; null if it has none, and for a custom line item. */
+  /** The SKU of the variant. Send either this or `variant_id`, and neither for a custom line item. */
   sku?: string | null;
   /** The name of a custom line item. It excludes `variant_id` and `sku`. */
   name?: string | null;
@@ -347,24 +476,45 @@ export interface NewLine {
   requires_shipping?: boolean | null;
   /** Whether a custom line item is taxed; true by default. */
   taxable?: boolean | null;
+  /** Up to 100 values of your own, by key. All apps of the store see them. */
   metadata?: Readonly<Record<string, string | number | boolean>>;
-  /** The code of the location where the units are reserved. The default is the `location` of the order. */
+  /**
+   * The code of the location where the units are reserved. In a new order, the default is the order's `location`.
+   */
   location?: string | null;
 }
 
 /** A new order. Stoa computes the total; a `total` in the request must agree with it. */
 export interface NewOrder {
+  /** The line items, from 1 to 500. */
   line_items: readonly NewLine[];
-  /** @defaultValue `"pending"` */
+  /**
+   * The first status of the order. `pending`, the default, and `processing` reserve stock; a `draft` does not.
+   *
+   * @defaultValue `"pending"`
+   */
   status?: "draft" | "pending" | "processing";
-  /** @defaultValue `"unpaid"` */
+  /**
+   * The first payment status; `unpaid` by default. With `paid`, the whole total counts as paid.
+   *
+   * @defaultValue `"unpaid"`
+   */
   payment_status?: "authorized" | "failed" | "paid" | "unpaid" | "voided";
+  /** If you send it, it must be the currency of the store. */
   currency?: string | null;
-  /** Requires the scope `customers:read`. */
+  /** The id of a customer of the store, instead of `customer`. Requires the scope `customers:read`. */
   customer_id?: number | null;
+  /**
+   * The customer, instead of `customer_id`. Stoa finds a stored one by email address, else by phone number, or
+   * creates one.
+   */
   customer?: InlineCustomer | null;
+  /**
+   * The person to contact. Fields that you omit come from `customer`, and with `customers:read` from the stored
+   * customer.
+   */
   contact?: Contact | models.Contact | null;
-  /** The shipping costs, with taxes if `prices_include_tax` is true, else without. */
+  /** The shipping costs, with taxes if `prices_include_tax` is true, else without; 0 by default. */
   shipping_total?: string | null;
   /**
    * The discount on the order as a whole, without those on line items; 0 by default. It is the sum of the single
@@ -385,29 +535,43 @@ export interface NewOrder {
    * total. A new order takes the setting of the store by default.
    */
   prices_include_tax?: boolean | null;
-  /**
-   * The amount to pay: `subtotal` minus `discount_total` plus `shipping_total`, plus `tax_total` unless
-   * `prices_include_tax` is true.
-   */
+  /** The amount to pay. If you send it, it must be the total that Stoa computes. */
   total?: string | null;
+  /** The address to ship to; null if none is set, and after the customer is erased. */
   shipping_address?: OrderAddress | models.OrderAddress | null;
+  /** The address of the invoice; null if none is set, and after the customer is erased. */
   billing_address?: OrderAddress | models.OrderAddress | null;
+  /** The name of the shipping method, such as `Standard`; null if none is set. Stoa does not interpret it. */
   shipping_method?: string | null;
+  /** The name of the payment method, such as `card`; null if none is set. Stoa does not interpret it. */
   payment_method?: string | null;
+  /** A note on the order, up to 5,000 characters; null if none is set, and after the customer is erased. */
   note?: string | null;
+  /** Words to group orders by, up to 250; lists filter by one. An update replaces the whole list. */
   tags?: readonly string[];
+  /** Up to 100 values of your own, by key. All apps of the store see them. */
   metadata?: Readonly<Record<string, string | number | boolean>>;
+  /** The id of the order in your own system, unique in the store; null if none is set. */
   external_id?: string | null;
-  /** An RFC 3339 time in UTC. */
+  /** The time at which the order was placed, from 1970 to one day ahead. The default is now. */
   placed_at?: Time | null;
   /**
    * The code of the location where the line items are reserved. By default, units are reserved at the locations in
    * the order of their priority, and a line item may be split.
    */
   location?: string | null;
-  /** @defaultValue `false` */
+  /**
+   * Whether to refuse the order if it looks like an earlier one. By default it is placed, and
+   * `suspected_duplicates_count` of both orders increases.
+   *
+   * @defaultValue `false`
+   */
   reject_suspected_duplicates?: boolean;
-  /** @defaultValue `24` */
+  /**
+   * The hours before and after `placed_at` in which Stoa looks for suspected duplicates. The default is 24.
+   *
+   * @defaultValue `24`
+   */
   window_hours?: number;
 }
 
@@ -599,8 +763,11 @@ export interface NewTest {
 }
 
 export interface NewTracking {
+  /** The name of the carrier; null if it was not sent. */
   carrier?: string | null;
+  /** The carrier's tracking number; null if it was not sent. */
   number?: string | null;
+  /** A page that shows where the parcel is; null if it was not sent. */
   url?: string | null;
 }
 
@@ -727,27 +894,43 @@ export interface Option {
 
 /** A shipping or billing address: a snapshot that later changes of the customer do not affect. */
 export interface OrderAddress {
+  /** The first name of the person; null if none is set. */
   first_name?: string | null;
+  /** The last name of the person; null if none is set. */
   last_name?: string | null;
+  /** The name of the company; null if none is set. */
   company?: string | null;
+  /** A phone number, stored as it is sent; null if none is set. */
   phone?: string | null;
+  /** The first line: street and house number; null if none is set. */
   address1?: string | null;
+  /** The second line of the address, such as floor or apartment; null if none is set. */
   address2?: string | null;
+  /** The city or town; null if none is set. */
   city?: string | null;
+  /** The district or neighborhood; null if none is set. */
   district?: string | null;
+  /** The name of the province, state or region; null if none is set. */
   province?: string | null;
+  /** The code of the province, such as `CA`; null if none is set. Stoa does not check it. */
   province_code?: string | null;
+  /** The postal code; null if none is set. Stoa does not check it. */
   postal_code?: string | null;
   /** A two-letter country code of ISO 3166-1. */
   country_code?: string | null;
+  /** The latitude in degrees, from -90 to 90; null if unknown. */
   latitude?: number | null;
+  /** The longitude in degrees, from -180 to 180; null if unknown. */
   longitude?: number | null;
 }
 
 /** Changes of an order's own fields. Omitted fields stay as they are; null clears a field. */
 export interface OrderChanges {
+  /** The person to contact about the order. All its fields are null after the customer is erased. */
   contact?: Contact | models.Contact | null;
+  /** The address to ship to; null if none is set, and after the customer is erased. */
   shipping_address?: OrderAddress | models.OrderAddress | null;
+  /** The address of the invoice; null if none is set, and after the customer is erased. */
   billing_address?: OrderAddress | models.OrderAddress | null;
   /** The shipping costs, with taxes if `prices_include_tax` is true, else without. */
   shipping_total?: string;
@@ -770,17 +953,25 @@ export interface OrderChanges {
    * total. A new order takes the setting of the store by default.
    */
   prices_include_tax?: boolean;
+  /** The name of the shipping method, such as `Standard`; null if none is set. Stoa does not interpret it. */
   shipping_method?: string | null;
+  /** The name of the payment method, such as `card`; null if none is set. Stoa does not interpret it. */
   payment_method?: string | null;
+  /** A note on the order, up to 5,000 characters; null if none is set, and after the customer is erased. */
   note?: string | null;
+  /** Words to group orders by, up to 250; lists filter by one. An update replaces the whole list. */
   tags?: readonly string[] | null;
+  /** Up to 100 values of your own, by key. All apps of the store see them. */
   metadata?: Readonly<Record<string, string | number | boolean | null>> | null;
+  /** The id of the order in your own system, unique in the store; null if none is set. */
   external_id?: string | null;
 }
 
 /** A quantity of one line item. */
 export interface Portion {
+  /** The id of a line item of the order. Send each at most once. */
   id: number;
+  /** The units to ship, at most those that are not shipped yet, or to return, at most those that are shipped. */
   quantity: number;
 }
 
@@ -883,6 +1074,10 @@ export interface SeoChanges {
  * refunds.
  */
 export interface StatusChange {
+  /**
+   * The status to move to: one of `allowed_transitions`, or `returned` for shipped units in `line_items`. Required
+   * unless `payment_status`, `tracking` or `refund` is sent.
+   */
   status?:
     | "cancelled"
     | "completed"
@@ -894,6 +1089,7 @@ export interface StatusChange {
     | "returned"
     | "shipped"
     | null;
+  /** The payment status to move to. `paid` raises `amount_paid` to the total. Not allowed with `refund`. */
   payment_status?:
     | "authorized"
     | "failed"
@@ -903,14 +1099,23 @@ export interface StatusChange {
     | "unpaid"
     | "voided"
     | null;
-  /** An amount in the store's currency, as a decimal string. */
+  /**
+   * The sum of all refunds including this one. Only with the payment status `partially_refunded`; required to move
+   * to it.
+   */
   amount_refunded?: string | null;
   /** The fulfillment whose `tracking` is replaced, or that is delivered if `status` is `delivered`. */
   fulfillment_id?: number | null;
+  /** A refund; `payment_status` follows from it. */
   refund?: NewRefund | null;
-  /** All parcels: those of `fulfillments`, then further ones that were added without a fulfillment. */
+  /**
+   * The tracking of a parcel, with at least one field. Without `fulfillment_id`, it belongs to the units that this
+   * request ships, or to the newest fulfillment without tracking.
+   */
   tracking?: NewTracking | null;
+  /** A text for the timeline entry of this change. The entry is internal. */
   comment?: string | null;
+  /** Why, for the timeline. It becomes `cancel_reason` of a cancelled order. */
   reason?: string | null;
   /**
    * With the status `returned`: whether the units return to stock. A refund has its own.
@@ -918,6 +1123,10 @@ export interface StatusChange {
    * @defaultValue `true`
    */
   restock?: boolean;
+  /**
+   * The units to ship or return, only with the status `shipped` or `returned`. The default is all units that are
+   * left.
+   */
   line_items?: readonly Portion[];
 }
 

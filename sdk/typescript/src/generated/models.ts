@@ -3,35 +3,63 @@ import type { Open } from "../types.js";
 
 /** The originator of a change: an app by its id, or an operator. */
 export interface Actor {
+  /** `app` or `operator`. */
   type: string;
+  /** The id of the app; omitted for an operator. */
   app_id?: number | null;
 }
 
 /** An address of a customer. Its id never changes, and orders keep their own copy. */
 export interface Address {
+  /** The id of the address, assigned by Stoa. It never changes. */
   id: number;
+  /** The id of the customer. */
   customer_id: number;
+  /** A name for the address, such as `Home`; null if none is set. */
   label: string | null;
+  /** The first name of the person; null if none is set. */
   first_name: string | null;
+  /** The last name of the person; null if none is set. */
   last_name: string | null;
+  /** The name of the company; null if none is set. */
   company: string | null;
+  /** The phone number in E.164 form, such as +15550100123; null if none is set. */
   phone: string | null;
+  /** The first line: street and house number. */
   address1: string;
+  /** The second line of the address, such as floor or apartment; null if none is set. */
   address2: string | null;
+  /** The city or town; null if none is set. */
   city: string | null;
+  /** The district or neighborhood; null if none is set. */
   district: string | null;
+  /** The name of the province, state or region; null if none is set. */
   province: string | null;
+  /** The code of the province, such as `CA`; null if none is set. Stoa does not check it. */
   province_code: string | null;
+  /** The postal code; null if none is set. Stoa does not check it. */
   postal_code: string | null;
+  /** The two-letter country code of ISO 3166-1, in upper case. */
   country_code: string;
+  /** The latitude in degrees, from -90 to 90; null if unknown. */
   latitude: number | null;
+  /** The longitude in degrees, from -180 to 180; null if unknown. */
   longitude: number | null;
+  /**
+   * Whether this is the default shipping address. The first address becomes it; setting another one to true
+   * replaces it.
+   */
   is_default_shipping: boolean;
+  /**
+   * Whether this is the default billing address. The first address becomes it; setting another one to true replaces
+   * it.
+   */
   is_default_billing: boolean;
-  /** An RFC 3339 time in UTC. */
+  /** The time of creation, in UTC. */
   created_at: string;
-  /** An RFC 3339 time in UTC. */
+  /** The time of the last change, in UTC. */
   updated_at: string;
+  /** Increases with each change, from 1. Send it as `If-Match` to change only the version that you read. */
   version: number;
 }
 
@@ -58,8 +86,11 @@ export interface Attempt {
 }
 
 export interface Author {
+  /** `app` or `operator`. */
   type: string;
+  /** The id of the app; null for an operator. */
   id: number | null;
+  /** The name of the app or operator at the time of the entry. */
   name: string;
 }
 
@@ -75,14 +106,29 @@ export interface BreakerState {
 
 /** An entry of an order's timeline: a comment, or a recorded change. */
 export interface Comment {
+  /** The id of the entry, assigned by Stoa. */
   id: number;
+  /** The id of the order. */
   order_id: number;
+  /**
+   * `comment` is a text that somebody wrote, `status_change` and `edit` record changes, and `system` records that
+   * the order was placed or copied.
+   */
   type: Open<"comment" | "edit" | "status_change" | "system">;
+  /**
+   * `customer` if the customer may see the entry; otherwise `internal`, the default, as all recorded changes are.
+   */
   visibility: Open<"customer" | "internal">;
+  /**
+   * The text, up to 5,000 characters in a comment; null if a change has none. Written texts become `[erased]` when
+   * the customer is erased.
+   */
   body: string | null;
+  /** The app or operator that wrote the entry or made the change. */
   author: Author;
+  /** The old and the new value of each changed field, by its name; empty in a comment. */
   changes: Record<string, unknown[]>;
-  /** An RFC 3339 time in UTC. */
+  /** The time of creation, in UTC. */
   created_at: string;
 }
 
@@ -101,61 +147,101 @@ export interface Consent {
 
 /** The marketing consents of a person, by channel. */
 export interface Consents {
+  /** The consent to marketing by email. */
   email: Consent;
+  /** The consent to marketing by text message. */
   sms: Consent;
 }
 
 /** The person to contact about the order: a snapshot that later changes of the customer do not affect. */
 export interface Contact {
+  /** The email address; null if none is set. */
   email?: string | null;
   /** A phone number with its country code, such as +1 555 0100. */
   phone?: string | null;
+  /** The first name of the person; null if none is set. */
   first_name?: string | null;
+  /** The last name of the person; null if none is set. */
   last_name?: string | null;
 }
 
 export interface Counts {
+  /** The rows of the file. Several CSV records of one product count as one row. */
   total: number;
+  /** The rows that are finished, including failed ones. */
   processed: number;
+  /** The rows that created a resource, or would create one in a dry run. */
   created: number;
+  /** The rows that changed a resource, or would change one in a dry run. */
   updated: number;
+  /** The rows whose resource already had all values. */
   unchanged: number;
+  /** The products that were archived because they are not in the file, or would be in a dry run. */
   archived: number;
+  /** The rows with faults, which were not written. */
   failed: number;
 }
 
 /** A person or a company that buys from the store. */
 export interface Customer {
+  /** The id of the customer, assigned by Stoa. It never changes. */
   id: number;
+  /** The id of the customer in your own system, unique in the store; null if none is set. */
   external_id: string | null;
+  /** The email address, unique among the customers of the store, ignoring case; null if none is set. */
   email: string | null;
+  /**
+   * The phone number in E.164 form, such as +15550100123, unique among the customers of the store; null if none is
+   * set.
+   */
   phone: string | null;
+  /** The first name of the person; null if none is set. */
   first_name: string | null;
+  /** The last name of the person; null if none is set. */
   last_name: string | null;
+  /** The name of the company; null if none is set. */
   company: string | null;
+  /** The language of the customer as a language tag, such as `en-US`; null if unknown. */
   locale: string | null;
+  /**
+   * `active` by default. Stoa stores `disabled` for your own use and does not enforce it; `erased` is used only in
+   * filters.
+   */
   status: Open<"active" | "disabled" | "erased">;
   /** Whether the person agreed to marketing emails: `consents.email.state` is `subscribed`. */
   accepts_marketing: boolean;
   /** The marketing consents of the person, by channel. */
   consents: Consents;
+  /** Words to group customers by, up to 250; lists filter by one. An update replaces the whole list. */
   tags: string[];
+  /** A note about the customer, up to 5,000 characters; null if none is set. */
   note: string | null;
+  /** All addresses, oldest first, up to 100. They have their own endpoints. */
   addresses: Address[];
+  /** The id of the default shipping address; null if there are no addresses. */
   default_shipping_address_id: number | null;
+  /** The id of the default billing address; null if there are no addresses. */
   default_billing_address_id: number | null;
+  /**
+   * Up to 100 values of your app, by key, and up to 100 with keys that start with `shared.`, which all apps see.
+   */
   metadata: Record<string, unknown>;
+  /** The number of orders, without drafts and cancelled ones. */
   orders_count: number;
-  /** An amount in the store's currency, as a decimal string. */
+  /** `amount_paid` minus `amount_refunded` of all orders, without drafts and cancelled ones. */
   total_spent: string;
-  /** An RFC 3339 time in UTC. */
+  /** The latest `placed_at` of the orders, without drafts and cancelled ones; null if there are none. */
   last_order_at: string | null;
-  /** An RFC 3339 time in UTC. */
+  /** The time of creation, in UTC. */
   created_at: string;
-  /** An RFC 3339 time in UTC. */
+  /** The time of the last change that all apps see, in UTC. Orders change it too. */
   updated_at: string;
+  /**
+   * Increases with each change that all apps see, from 1. Send it as `If-Match` to change only the version that you
+   * read.
+   */
   version: number;
-  /** An RFC 3339 time in UTC. */
+  /** The time of the erasure; null while the customer exists. */
   deleted_at: string | null;
 }
 
@@ -223,19 +309,29 @@ export interface Discount {
 
 /** Another order that is a suspected duplicate of this one, or a copy of it. */
 export interface Duplicate {
+  /** The id of the other order. */
   order_id: number;
+  /** The number of the other order. */
   number: number;
+  /**
+   * `suspected` if both may be the same purchase, `copy` if the other order was copied from this one on request.
+   */
   kind: Open<"copy" | "suspected">;
+  /** The confidence, from 0 to 1; always 1 for a copy. */
   score: number;
+  /** What both orders have in common; empty for a copy. */
   reasons: Open<"same_address" | "same_basket" | "same_customer" | "same_email" | "same_phone" | "same_total">[];
+  /** The seconds between the `placed_at` of both orders. */
   seconds_apart: number;
+  /** The status of the other order. */
   status: Open<"cancelled" | "completed" | "delivered" | "draft" | "on_hold" | "pending" | "processing" | "returned" | "shipped">;
-  /** An amount in the store's currency, as a decimal string. */
+  /** The total of the other order. */
   total: string;
 }
 
 /** An erased customer: nothing but the id. */
 export interface ErasedCustomer {
+  /** The id of the erased customer. It is never used again. */
   id: number;
 }
 
@@ -328,51 +424,84 @@ export interface Image {
 
 /** An import job: its options, progress and counts, and its first errors. */
 export interface Import {
+  /** The id of the import, which begins with `imp_`. */
   id: string;
+  /** What is imported: `products` or `customers`. */
   resource: string;
+  /**
+   * `queued`, `running`, then `succeeded` if no row failed, `partially_succeeded` if some failed, or `failed` if
+   * all failed, a failed row aborted the import, or it could not finish.
+   */
   status: Open<"failed" | "partially_succeeded" | "queued" | "running" | "succeeded">;
+  /** The options of the import, with their defaults. */
   options: Options;
+  /** The number of rows by their result, up to now. */
   counts: Counts;
+  /** The part of the work that is done, from 0 to 1. */
   progress: number;
+  /** The first 100 faults, those of the whole job before those of rows. The report lists all. */
   errors: RowError[];
-  /** An RFC 3339 time in UTC. */
+  /** The time of creation, in UTC. */
   created_at: string;
-  /** An RFC 3339 time in UTC. */
+  /** The time at which the import started, in UTC; null while it is queued. */
   started_at: string | null;
-  /** An RFC 3339 time in UTC. */
+  /** The time at which the import finished, in UTC; null until then. */
   finished_at: string | null;
-  /** An RFC 3339 time in UTC. */
+  /** The time until which the import and its report can be read: 30 days after the upload. */
   report_expires_at: string;
+  /** The id of the upload request, as in `X-Request-Id`. */
   request_id: string;
+  /** Increases with each change of the import, from 1. */
   version: number;
 }
 
 /** The data of an `app.` event: the app and the scopes that the store now grants it. */
 export interface InstalledApp {
+  /** The id of the app. */
   id: number;
+  /** The name of the app. */
   name: string;
+  /** The scopes that the store grants the app after the change; empty when it is uninstalled. */
   scopes: string[];
 }
 
 /** One change of a variant's stock: the differences, the reason, the actor, and the levels after the change. */
 export interface LedgerEntry {
+  /** The id of the entry, assigned by Stoa. */
   id: number;
+  /** The id of the variant. */
   variant_id: number;
+  /** The SKU of the variant at the time of the entry; null if it had none. */
   sku: string | null;
+  /**
+   * `set` is a new level, `adjust` a difference, `transfer` a move to another location, and `import` a row of a
+   * file. Orders `reserve` units, `release` them, ship them (`commit`) and return them (`restock`).
+   */
   kind: Open<"adjust" | "commit" | "import" | "release" | "reserve" | "restock" | "set" | "transfer">;
   /** The code of the location whose level changed. */
   location: string;
+  /** The units that were added to the stock on hand at the location; negative if they were removed. */
   delta_on_hand: number;
+  /** The units that were reserved at the location; negative if they were released or shipped. */
   delta_reserved: number;
   /** Units of the variant at all locations after the change. */
   on_hand_after: number;
   /** Reserved units at all locations after the change. */
   reserved_after: number;
+  /**
+   * Why the stock changed: the reason that was sent, or `other`; `order` or `return` for orders, and `sync` for
+   * imports.
+   */
   reason: Open<"correction" | "damaged" | "lost" | "order" | "other" | "restock" | "return" | "stocktake" | "sync">;
+  /** The reference that was sent, the number of the order, or the id of the import; null if there is none. */
   reference: string | null;
+  /** The id of the order that changed the stock; null if it was no order. */
   order_id: number | null;
+  /** The app that changed the stock, or the operator. */
   actor: Actor;
+  /** The id of the request that changed the stock, as in `X-Request-Id`. */
   request_id: string;
+  /** The time of the change, in UTC. */
   created_at: string;
 }
 
@@ -391,6 +520,7 @@ export interface Level {
  * product changes or is deleted.
  */
 export interface LineItem {
+  /** The id of the line item, assigned by Stoa. It never changes. */
   id: number;
   /** The id of the product; null for a custom line item. */
   product_id: number | null;
@@ -402,9 +532,15 @@ export interface LineItem {
   name: string;
   /** The title of the variant; empty for a custom line item. */
   variant_title: string;
+  /**
+   * The option values of the variant when it was ordered, by the name of the option. Empty for a custom line item.
+   */
   option_values: Record<string, string>;
+  /** The ordered units, including those that were shipped or returned. */
   quantity: number;
+  /** The shipped units, including those that were returned. */
   fulfilled_quantity: number;
+  /** The shipped units that were returned. */
   returned_quantity: number;
   /** The price of one unit, with taxes if the order's `prices_include_tax` is true, else without. */
   unit_price: string;
@@ -417,6 +553,7 @@ export interface LineItem {
    * is true.
    */
   total: string;
+  /** Up to 100 values of your own, by key. All apps of the store see them. */
   metadata: Record<string, unknown>;
   /** The discounts on the line item; empty if only their sum was sent as `discount_total`. */
   discounts: Discount[];
@@ -449,10 +586,13 @@ export interface LocationLevel {
 
 /** One key of a customer's metadata, and the app that wrote it last. */
 export interface MetadataEntry {
+  /** The key. One that starts with `shared.` belongs to all apps, any other to your app. */
   key: string;
+  /** The value, at most 1,000 characters if it is a string. */
   value: string | number | boolean;
-  /** An RFC 3339 time in UTC. */
+  /** The time at which the value was written last, in UTC. */
   updated_at: string;
+  /** The app that wrote the value last. */
   updated_by: WrittenBy;
 }
 
@@ -466,15 +606,37 @@ export interface Option {
 
 /** The options of an import. */
 export interface Options {
-  /** @defaultValue `"upsert"` */
+  /**
+   * `upsert` creates or updates the resource of a row, `create` only creates, and `update` only updates. The
+   * default is `upsert`.
+   *
+   * @defaultValue `"upsert"`
+   */
   mode?: Open<"create" | "update" | "upsert">;
-  /** @defaultValue `"sku"` */
+  /**
+   * The field that identifies the resource of a row. The default is `sku` for products and `email` for customers.
+   *
+   * @defaultValue `"sku"`
+   */
   match_by?: string;
-  /** @defaultValue `"continue"` */
+  /**
+   * With `continue`, the default, valid rows are written even if others fail; with `abort`, all rows are written or
+   * none.
+   *
+   * @defaultValue `"continue"`
+   */
   on_error?: Open<"abort" | "continue">;
-  /** @defaultValue `false` */
+  /**
+   * Whether the rows are only checked and nothing is written. The default is false.
+   *
+   * @defaultValue `false`
+   */
   dry_run?: boolean;
-  /** @defaultValue `"ignore"` */
+  /**
+   * With `archive`, products that are not in the file are archived if no row failed. The default is `ignore`.
+   *
+   * @defaultValue `"ignore"`
+   */
   missing?: Open<"archive" | "ignore">;
   /**
    * Whether a CSV file may have columns that Stoa does not know.
@@ -486,15 +648,31 @@ export interface Options {
 
 /** A purchase: its line items, amounts, customer and status. */
 export interface Order {
+  /** The id of the order, assigned by Stoa. It never changes. */
   id: number;
+  /** The number of the order for people, from 1001 in each store. Numbers increase and may have gaps. */
   number: number;
+  /** The id of the order in your own system, unique in the store; null if none is set. */
   external_id: string | null;
+  /** The app or operator that placed the order. */
   source: Source;
+  /**
+   * The progress of the order. Units that are not shipped are reserved while it is `pending`, `processing` or
+   * `on_hold`.
+   */
   status: Open<"cancelled" | "completed" | "delivered" | "draft" | "on_hold" | "pending" | "processing" | "returned" | "shipped">;
+  /** The progress of the payment. Apps set it, and refunds change it; Stoa itself collects no money. */
   payment_status: Open<"authorized" | "failed" | "paid" | "partially_refunded" | "refunded" | "unpaid" | "voided">;
+  /**
+   * Follows from the units of the line items. `returned` means that all shipped units came back and no more are to
+   * be shipped.
+   */
   fulfillment_status: Open<"fulfilled" | "partially_fulfilled" | "returned" | "unfulfilled">;
+  /** The statuses to which the order can move now; empty if it is `cancelled` or `returned`. */
   allowed_transitions: Open<"cancelled" | "completed" | "delivered" | "draft" | "on_hold" | "pending" | "processing" | "returned" | "shipped">[];
+  /** The currency of the store, as an ISO 4217 code. All amounts of the order are in it. */
   currency: string;
+  /** The id of the customer; null if the order has none. */
   customer_id: number | null;
   /**
    * The sum of the line items' `total`: after their discounts, and with their taxes. The order's own discount,
@@ -518,9 +696,9 @@ export interface Order {
    * `prices_include_tax` is true.
    */
   total: string;
-  /** An amount in the store's currency, as a decimal string. */
+  /** The amount that was paid, before refunds. The payment status `paid` raises it to `total`. */
   amount_paid: string;
-  /** An amount in the store's currency, as a decimal string. */
+  /** The amount that was refunded: the sum of `refunds`, at most `amount_paid`. */
   amount_refunded: string;
   /** The amount still to be collected; never less than 0. */
   amount_due: string;
@@ -528,58 +706,85 @@ export interface Order {
   balance: string;
   /** Whether prices and shipping costs contain their taxes. If true, taxes are shown but not added to `total`. */
   prices_include_tax: boolean;
+  /** All amounts of the order, with those of its line items added up. */
   totals: Totals;
   /** The discounts on the order as a whole; empty if only their sum was sent as `discount_total`. */
   discounts: Discount[];
   /** The taxes on shipping or on the order as a whole; empty if only their sum was sent as `tax_total`. */
   tax_lines: TaxLine[];
+  /** The name of the shipping method, such as `Standard`; null if none is set. Stoa does not interpret it. */
   shipping_method: string | null;
+  /** The name of the payment method, such as `card`; null if none is set. Stoa does not interpret it. */
   payment_method: string | null;
+  /** Words to group orders by, up to 250; lists filter by one. An update replaces the whole list. */
   tags: string[];
+  /** The id of the order that this one was copied from; null if it is not a copy. */
   duplicate_of: number | null;
+  /** The `reason` that was sent with the cancellation; null if none was sent, and after the customer is erased. */
   cancel_reason: string | null;
-  /** An RFC 3339 time in UTC. */
+  /** The time at which the order was placed, in UTC: the time of creation unless another one was sent. */
   placed_at: string;
-  /** An RFC 3339 time in UTC. */
+  /** The time of the cancellation, in UTC; null unless the order is cancelled. */
   cancelled_at: string | null;
-  /** An RFC 3339 time in UTC. */
+  /** The time at which the order became `completed`, in UTC; null if it never did. */
   completed_at: string | null;
   /** The shipments, oldest first, at most 100. The quantities add up to `fulfilled_quantity` of each line item. */
   fulfillments: Fulfillment[];
   /** The refunds, oldest first, at most 100. Their amounts add up to `amount_refunded`. */
   refunds: Refund[];
+  /** The line items, from 1 to 500. */
   line_items: LineItem[];
+  /** The person to contact about the order. All its fields are null after the customer is erased. */
   contact: Contact;
+  /** The address to ship to; null if none is set, and after the customer is erased. */
   shipping_address: OrderAddress | null;
+  /** The address of the invoice; null if none is set, and after the customer is erased. */
   billing_address: OrderAddress | null;
   /** All parcels: those of `fulfillments`, then further ones that were added without a fulfillment. */
   tracking: Tracking[];
+  /** A note on the order, up to 5,000 characters; null if none is set, and after the customer is erased. */
   note: string | null;
+  /** Up to 100 values of your own, by key. All apps of the store see them. */
   metadata: Record<string, unknown>;
+  /** The number of orders that may be the same purchase. It decreases when one of the two orders is cancelled. */
   suspected_duplicates_count: number;
-  /** An RFC 3339 time in UTC. */
+  /** The time of creation, in UTC. */
   created_at: string;
-  /** An RFC 3339 time in UTC. */
+  /** The time of the last change, in UTC. */
   updated_at: string;
+  /** Increases with each change, from 1. Send it as `If-Match` to change only the version that you read. */
   version: number;
 }
 
 /** A shipping or billing address: a snapshot that later changes of the customer do not affect. */
 export interface OrderAddress {
+  /** The first name of the person; null if none is set. */
   first_name?: string | null;
+  /** The last name of the person; null if none is set. */
   last_name?: string | null;
+  /** The name of the company; null if none is set. */
   company?: string | null;
+  /** A phone number, stored as it is sent; null if none is set. */
   phone?: string | null;
+  /** The first line: street and house number; null if none is set. */
   address1?: string | null;
+  /** The second line of the address, such as floor or apartment; null if none is set. */
   address2?: string | null;
+  /** The city or town; null if none is set. */
   city?: string | null;
+  /** The district or neighborhood; null if none is set. */
   district?: string | null;
+  /** The name of the province, state or region; null if none is set. */
   province?: string | null;
+  /** The code of the province, such as `CA`; null if none is set. Stoa does not check it. */
   province_code?: string | null;
+  /** The postal code; null if none is set. Stoa does not check it. */
   postal_code?: string | null;
   /** A two-letter country code of ISO 3166-1. */
   country_code?: string | null;
+  /** The latitude in degrees, from -90 to 90; null if unknown. */
   latitude?: number | null;
+  /** The longitude in degrees, from -180 to 180; null if unknown. */
   longitude?: number | null;
 }
 
@@ -723,10 +928,18 @@ export interface RefundLine {
 
 /** A fault of one row, or of the whole job if `row` is null. */
 export interface RowError {
+  /**
+   * The position of the row in the file, from 1, without the CSV header and empty lines; null if the fault concerns
+   * the whole job.
+   */
   row: number | null;
+  /** The field that identifies the row, such as `sku`, with its value. Empty if the row has none. */
   key: Record<string, unknown>;
+  /** A JSON Pointer to the field in the row; empty if the fault concerns the whole row. */
   pointer: string;
+  /** The kind of fault, such as `duplicate_row`, for programs. */
   code: string;
+  /** What is wrong, for people. */
   detail: string;
 }
 
@@ -739,7 +952,9 @@ export interface Seo {
 
 /** The app that placed the order. */
 export interface Source {
+  /** The id of the app; null if an operator placed the order. */
   app_id: number | null;
+  /** The name of the app or operator when it placed the order. */
   name: string;
 }
 
@@ -771,15 +986,23 @@ export interface Stock {
 
 /** The stock level of a variant, and how its inventory is tracked. */
 export interface StockLevel {
+  /** The id of the variant. */
   variant_id: number;
+  /** The id of the product of the variant. */
   product_id: number;
+  /** The SKU of the variant; null if none is set. */
   sku: string | null;
+  /** Whether orders reserve stock of the variant. */
   track_inventory: boolean;
+  /** Whether orders can reserve more units than are available. */
   allow_backorder: boolean;
+  /** The available units at or below which the variant runs low, as set on the variant; null if none is set. */
   low_stock_threshold: number | null;
   /** The sum over all locations. */
   stock: Stock;
+  /** The time of the last change of the variant or its stock, in UTC. */
   updated_at: string;
+  /** The version of the variant; it increases with each change of the variant or its stock. */
   version: number;
   /**
    * The level at each location that holds units, in the order of their priority, and at `default`. Only with
@@ -880,10 +1103,13 @@ export interface Totals {
 
 /** A shipped parcel. */
 export interface Tracking {
+  /** The name of the carrier; null if it was not sent. */
   carrier: string | null;
+  /** The carrier's tracking number; null if it was not sent. */
   number: string | null;
+  /** A page that shows where the parcel is; null if it was not sent. */
   url: string | null;
-  /** An RFC 3339 time in UTC. */
+  /** The time of the shipment, in UTC; for a parcel without a fulfillment, the time at which it was added. */
   shipped_at: string;
 }
 
@@ -1027,5 +1253,6 @@ export interface Webhook {
 
 /** The app that wrote the entry; null if an operator wrote it. */
 export interface WrittenBy {
+  /** The id of the app; null if an operator wrote the value. */
   app_id: number | null;
 }

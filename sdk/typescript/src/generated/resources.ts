@@ -21,9 +21,9 @@ export class ProductsImports extends ImportJobs {
    * Send NDJSON (one product on each line, with nested variants), CSV (with a header row and columns such as
    * `option.Color` and `metadata.tier`), or JSON `{"items":[...]}` with at most 1,000 items. gzip is accepted. A
    * file has at most 100,000 rows and 100 MB. Each row is a merge patch of the product that it identifies, and is
-   * applied exactly once; rows with `stock` also require `inventory:write`. The response is sent when the file is
-   * stored; send `Prefer: wait=10` to wait up to 10 seconds for the result. The guide on imports describes each
-   * column.
+   * applied exactly once; rows with `stock` also require `inventory:write`, and set it at the location that
+   * `location` beside it names, otherwise the total of all locations. The response is sent when the file is stored;
+   * send `Prefer: wait=10` to wait up to 10 seconds for the result. The guide on imports describes each column.
    *
    * Requires the scope `products:write`. Throws TooManyImports, TooManyRows.
    */
