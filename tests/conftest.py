@@ -23,7 +23,7 @@ from tests.support.shops import Shop, open_shop
 SERVER = "TEST_POSTGRES_URL"  # if set, the suite uses that server instead of an embedded one
 SECRET_KEY = "5e" * 32
 # Folders whose tests take seconds each. They run first, so that no process waits for another at the end.
-SLOW = ("browser", "fault", "demo", "docs", "property", "generated", "accounting", "webhooks/delivery")
+SLOW = ("browser", "reference", "fault", "demo", "docs", "property", "generated", "accounting", "webhooks/delivery")
 
 # Test machines are busy, and one shop serves all examples of a test: neither is a health problem.
 _PATIENT = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large]

@@ -11,6 +11,7 @@ FAULT_CODES: dict[str, str] = {
     "read_only_field": "The field appears only in responses. Leave it out, or send it back unchanged.",
     "unknown_sku": "No variant of the store has this SKU.",
     "unknown_variant": "The store has no variant with this id, or it was deleted.",
+    "unknown_location": "The store has no active location with this code. `GET /products/inventory` lists the locations in `meta.locations`.",
     "unknown_customer": "The store has no customer with this id, or the customer was erased.",
     "unknown_event": "No event has this name. `GET /webhooks` lists the events in `meta.available_events`.",
     "option_mismatch": "The option values of a variant do not match the options of its product.",
