@@ -381,7 +381,12 @@ async def test_a_copy_has_the_same_amounts_but_no_payment(store: SampleStore) ->
     for name in ("totals", "discounts", "tax_lines", "prices_include_tax", "total", "subtotal"):
         assert same[name] == order[name], name
     assert (same["amount_paid"], same["amount_refunded"], same["payment_status"]) == ("0.00", "0.00", "unpaid")
-    assert [{**line, "id": 0} for line in same["line_items"]] == [{**line, "id": 0} for line in order["line_items"]]
+
+    def lines_of(shown: dict[str, Any]) -> list[dict[str, Any]]:
+        """Without what belongs to one order: a draft reserves nothing."""
+        return [{**line, "id": 0, "allocations": []} for line in shown["line_items"]]
+
+    assert lines_of(same) == lines_of(order)
     repriced = await copy(reprice=True)
     assert (repriced["discounts"], repriced["tax_lines"], repriced["totals"]["tax"]) == ([], [], "0.00")
     assert [line["total"] for line in repriced["line_items"]] == ["8.00", "9.00"]

@@ -25,7 +25,7 @@ async def test_a_signing_secret_cannot_be_chosen_by_the_caller(store: SampleStor
 async def test_the_delivery_log_refuses_unknown_event_names(store: SampleStore) -> None:
     hook = (await store.client.post("/webhooks", json=HOOK)).json()["data"]
     path = f"/webhooks/{hook['id']}/deliveries"
-    for name, status in (("order.created", 200), ("order.*", 400), ("order.creatd", 400)):
+    for name, status in (("order.created", 200), ("order.*", 200), ("order.creatd", 400)):
         answer = await store.client.get(path, params={"event": name})
         assert answer.status_code == status, name
     assert answer.json()["code"] == "invalid_parameter"
