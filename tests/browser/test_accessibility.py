@@ -29,7 +29,7 @@ RULES: dict[str, dict[str, Any]] = {
 }
 
 
-async def check(page: Page, name: str, look: str) -> None:
+async def check(page: Page, name: str, look: str = "light-wide") -> None:
     options = {"resultTypes": ["violations"], **RULES[look]}
     results: Any = await Axe().run(page, options=options)  # pyright: ignore[reportUnknownMemberType]
     found: list[dict[str, Any]] = results.response["violations"]
