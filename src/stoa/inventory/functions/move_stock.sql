@@ -62,8 +62,13 @@ DECLARE
     place_reserved  bigint[];    -- likewise
     place_before    bigint[];    -- on_hand
     place_moved     boolean[];
+    i_place         integer[];    -- the index of each item's location among these levels, null for the default
+    i_target_place  integer[];    -- the index of its target, likewise
+    relocations     json[];      -- of each variant: on_hand before and after, at the locations where it changed
     touched         bigint[];    -- the products of the variants that moved
-    item            record;
+    at              integer;     -- the index of the item's variant
+    place           integer;     -- the index of the level at the item's location, null for the default
+    target_place    integer;     -- the index of the level at its target, likewise
     old_on_hand     bigint;
     old_reserved    bigint;
     new_on_hand     bigint;
@@ -118,70 +123,70 @@ BEGIN
         place_moved := array_fill(false, ARRAY[coalesce(cardinality(place_variant), 0)]);
         relocated := array_fill(false, ARRAY[coalesce(cardinality(locked), 0)]);
         arrivals := movements;
-    END IF;
-    moment := clock_timestamp();  -- after waiting for the locks, so that a row's times never decrease
-
-    FOR item IN
-        SELECT t.*, l.index, l.live OR t.kind IN ('release', 'commit', 'restock') AS known,
-               t.sku IS DISTINCT FROM l.sku OR NOT l.live AS renamed, p.index AS place, q.index AS target_place
-          FROM unnest(i_variant, i_sku, i_kind, i_location, i_target, i_absolute, i_on_hand, i_reserved, i_expected)
-               WITH ORDINALITY AS t (variant, sku, kind, location, target, absolute, on_hand, reserved, expected, n)
-               LEFT JOIN unnest(locked, skus, live) WITH ORDINALITY AS l (id, sku, live, index) ON l.id = t.variant
+        SELECT array_agg(p.index ORDER BY t.n), array_agg(q.index ORDER BY t.n)
+          INTO i_place, i_target_place
+          FROM unnest(i_variant, i_location, i_target) WITH ORDINALITY AS t (variant, location, target, n)
                LEFT JOIN unnest(place_variant, place_location) WITH ORDINALITY AS p (variant, location, index)
                       ON p.variant = t.variant AND p.location = t.location
                LEFT JOIN unnest(place_variant, place_location) WITH ORDINALITY AS q (variant, location, index)
-                      ON q.variant = t.variant AND q.location = t.target
-         ORDER BY t.n
-    LOOP
-        IF item.sku IS NOT NULL AND item.index IS NOT NULL AND item.renamed THEN
+                      ON q.variant = t.variant AND q.location = t.target;
+    END IF;
+    moment := clock_timestamp();  -- after waiting for the locks, so that a row's times never decrease
+
+    -- By index rather than by a query: of a few items, a query would cost more than the work.
+    FOR n IN 1 .. coalesce(cardinality(i_variant), 0) LOOP
+        at := array_position(locked, i_variant[n]);
+        place := i_place[n];
+        target_place := i_target_place[n];
+        IF i_sku[n] IS NOT NULL AND at IS NOT NULL AND (i_sku[n] IS DISTINCT FROM skus[at] OR NOT live[at]) THEN
             RAISE serialization_failure USING MESSAGE = 'a SKU moved to another variant while its product was locked';
         END IF;
         -- The default location holds what the others do not.
-        old_on_hand := CASE WHEN item.place IS NULL THEN levels_on_hand[item.index] - others_on_hand[item.index]
-                            ELSE place_on_hand[item.place] END;
-        old_reserved := CASE WHEN item.place IS NULL THEN levels_reserved[item.index] - others_reserved[item.index]
-                             ELSE place_reserved[item.place] END;
-        new_on_hand := CASE WHEN item.target IS NOT NULL THEN old_on_hand - item.on_hand
-                            WHEN item.absolute THEN item.on_hand ELSE old_on_hand + item.on_hand END;
-        new_reserved := old_reserved + item.reserved;
-        outcomes[item.n] := CASE
-            WHEN item.index IS NULL OR NOT item.known THEN 'unknown'
-            WHEN item.location <> 'default' AND item.kind IN ('set', 'adjust', 'transfer', 'import') AND NOT item.location = ANY (active)
+        old_on_hand := CASE WHEN place IS NULL THEN levels_on_hand[at] - others_on_hand[at]
+                            ELSE place_on_hand[place] END;
+        old_reserved := CASE WHEN place IS NULL THEN levels_reserved[at] - others_reserved[at]
+                             ELSE place_reserved[place] END;
+        new_on_hand := CASE WHEN i_target[n] IS NOT NULL THEN old_on_hand - i_on_hand[n]
+                            WHEN i_absolute[n] THEN i_on_hand[n] ELSE old_on_hand + i_on_hand[n] END;
+        new_reserved := old_reserved + i_reserved[n];
+        outcomes[n] := CASE
+            WHEN at IS NULL OR NOT (live[at] OR i_kind[n] IN ('release', 'commit', 'restock')) THEN 'unknown'
+            WHEN i_location[n] <> 'default' AND i_kind[n] IN ('set', 'adjust', 'transfer', 'import') AND NOT i_location[n] = ANY (active)
                 THEN 'unknown_location'
-            WHEN item.target <> 'default' AND NOT item.target = ANY (active) THEN 'unknown_target'
-            WHEN item.expected <> old_on_hand THEN 'stale'
+            WHEN i_target[n] <> 'default' AND NOT i_target[n] = ANY (active) THEN 'unknown_target'
+            WHEN i_expected[n] <> old_on_hand THEN 'stale'
             WHEN new_on_hand = old_on_hand AND new_reserved = old_reserved THEN 'unchanged'
             -- Only the default location owes units: a backorder is reserved there, and a transfer takes what exists.
             WHEN new_on_hand < new_reserved
-                 AND (NOT unlimited[item.index] OR item.place IS NOT NULL OR item.target IS NOT NULL) THEN 'insufficient'
+                 AND (NOT unlimited[at] OR place IS NOT NULL OR i_target[n] IS NOT NULL) THEN 'insufficient'
             ELSE 'updated' END;
-        IF outcomes[item.n] = 'updated' THEN
-            movements[item.n] := nextval('stock_movement_ids');
-            deltas[item.n] := new_on_hand - old_on_hand;
-            levels_on_hand[item.index] := levels_on_hand[item.index] + deltas[item.n];
-            levels_reserved[item.index] := levels_reserved[item.index] + item.reserved;
-            IF item.place IS NOT NULL THEN
-                place_on_hand[item.place] := new_on_hand;
-                place_reserved[item.place] := new_reserved;
-                place_moved[item.place] := true;
-                others_on_hand[item.index] := others_on_hand[item.index] + deltas[item.n];
-                others_reserved[item.index] := others_reserved[item.index] + item.reserved;
-                relocated[item.index] := true;
+        IF outcomes[n] = 'updated' THEN
+            movements[n] := nextval('stock_movement_ids');
+            deltas[n] := new_on_hand - old_on_hand;
+            levels_on_hand[at] := levels_on_hand[at] + deltas[n];
+            levels_reserved[at] := levels_reserved[at] + i_reserved[n];
+            IF place IS NOT NULL THEN
+                place_on_hand[place] := new_on_hand;
+                place_reserved[place] := new_reserved;
+                place_moved[place] := true;
+                others_on_hand[at] := others_on_hand[at] + deltas[n];
+                others_reserved[at] := others_reserved[at] + i_reserved[n];
+                relocated[at] := true;
             END IF;
         END IF;
-        after_on_hand[item.n] := CASE WHEN outcomes[item.n] = 'updated' THEN new_on_hand ELSE old_on_hand END;
-        after_reserved[item.n] := CASE WHEN outcomes[item.n] = 'updated' THEN new_reserved ELSE old_reserved END;
-        total_on_hand[item.n] := levels_on_hand[item.index];
-        total_reserved[item.n] := levels_reserved[item.index];
-        IF outcomes[item.n] = 'updated' AND item.target IS NOT NULL THEN
-            arrivals[item.n] := nextval('stock_movement_ids');
-            levels_on_hand[item.index] := levels_on_hand[item.index] + item.on_hand;
-            IF item.target_place IS NOT NULL THEN
-                place_on_hand[item.target_place] := place_on_hand[item.target_place] + item.on_hand;
-                place_moved[item.target_place] := true;
-                others_on_hand[item.index] := others_on_hand[item.index] + item.on_hand;
+        after_on_hand[n] := CASE WHEN outcomes[n] = 'updated' THEN new_on_hand ELSE old_on_hand END;
+        after_reserved[n] := CASE WHEN outcomes[n] = 'updated' THEN new_reserved ELSE old_reserved END;
+        total_on_hand[n] := levels_on_hand[at];
+        total_reserved[n] := levels_reserved[at];
+        IF outcomes[n] = 'updated' AND i_target[n] IS NOT NULL THEN
+            arrivals[n] := nextval('stock_movement_ids');
+            levels_on_hand[at] := levels_on_hand[at] + i_on_hand[n];
+            IF target_place IS NOT NULL THEN
+                place_on_hand[target_place] := place_on_hand[target_place] + i_on_hand[n];
+                place_moved[target_place] := true;
+                others_on_hand[at] := others_on_hand[at] + i_on_hand[n];
             END IF;
-            relocated[item.index] := true;
+            relocated[at] := true;
         END IF;
     END LOOP;
 
@@ -217,6 +222,19 @@ BEGIN
                AS t (variant, location, on_hand, reserved, moved)
          WHERE t.moved
             ON CONFLICT ON CONSTRAINT stock_levels_pkey DO UPDATE SET on_hand = excluded.on_hand, reserved = excluded.reserved;
+        relocations := ARRAY(
+            SELECT (SELECT json_build_array(json_object_agg(l.code, l.old ORDER BY l.code),
+                                            json_object_agg(l.code, l.now ORDER BY l.code))
+                      FROM (SELECT 'default' AS code, t.old - t.old_others AS old, t.now - t.now_others AS now
+                             UNION ALL
+                            SELECT c.location, c.old, c.now
+                              FROM unnest(place_variant, place_location, place_before, place_on_hand)
+                                   AS c (variant, location, old, now)
+                             WHERE c.variant = t.id) l
+                     WHERE t.relocated AND l.old <> l.now HAVING count(*) > 0)
+              FROM unnest(locked, before_on_hand, before_others, levels_on_hand, others_on_hand, relocated)
+                   WITH ORDINALITY AS t (id, old, old_others, now, now_others, relocated, n)
+             ORDER BY t.n);
     END IF;
     WITH moved AS (
         UPDATE variants v
@@ -228,37 +246,29 @@ BEGIN
            AND ((v.on_hand, v.reserved) <> (t.on_hand, t.reserved) OR t.relocated)
         RETURNING v.product_id, v.deleted_at)
     SELECT array_agg(moved.product_id) INTO touched FROM moved WHERE moved.deleted_at IS NULL;
-    UPDATE products p
-       SET on_hand = s.on_hand, reserved = s.reserved, in_stock = s.in_stock, updated_at = moment, version = p.version + 1
-      FROM (SELECT v.product_id, sum(v.on_hand)::bigint AS on_hand, sum(v.reserved)::bigint AS reserved,
-                   bool_or(v.allow_backorder OR NOT v.track_inventory OR v.on_hand > v.reserved) AS in_stock
-              FROM variants v
-             WHERE v.store_id = in_store_id AND v.product_id = ANY (touched) AND v.deleted_at IS NULL
-             GROUP BY v.product_id) s
-     WHERE p.store_id = in_store_id AND p.id = s.product_id;
-
     -- One event of each type for each variant, however many items moved it.
+    WITH parents AS (
+        UPDATE products p
+           SET on_hand = s.on_hand, reserved = s.reserved, in_stock = s.in_stock, updated_at = moment, version = p.version + 1
+          FROM (SELECT v.product_id, sum(v.on_hand)::bigint AS on_hand, sum(v.reserved)::bigint AS reserved,
+                       bool_or(v.allow_backorder OR NOT v.track_inventory OR v.on_hand > v.reserved) AS in_stock
+                  FROM variants v
+                 WHERE v.store_id = in_store_id AND v.product_id = ANY (touched) AND v.deleted_at IS NULL
+                 GROUP BY v.product_id) s
+         WHERE p.store_id = in_store_id AND p.id = s.product_id
+        RETURNING p.id, p.version)
     INSERT INTO events (store_id, id, type, resource_type, resource_id, resource_version, actor, changes, data,
                         request_id, created_at, parent_version)
     SELECT in_store_id, new_event_id(), e.type, 'variant', v.id, v.version, in_actor,
            json_strip_nulls(json_build_object(
                'on_hand', CASE WHEN v.on_hand <> t.on_hand THEN json_build_array(t.on_hand, v.on_hand) END,
                'available', CASE WHEN s.now <> s.old THEN json_build_array(s.old, s.now) END,
-               -- The units on hand at the locations where they changed, if a location other than the default is among them.
-               'locations', CASE WHEN t.relocated THEN (
-                   SELECT json_build_array(json_object_agg(l.code, l.old ORDER BY l.code), json_object_agg(l.code, l.now ORDER BY l.code))
-                     FROM (SELECT 'default' AS code, t.on_hand - t.others AS old, v.on_hand - v.other_on_hand AS now
-                            UNION ALL
-                           SELECT c.location, c.old, c.now
-                             FROM unnest(place_variant, place_location, place_before, place_on_hand)
-                                  AS c (variant, location, old, now)
-                            WHERE c.variant = v.id) l
-                    WHERE l.old <> l.now HAVING count(*) > 0) END))::text,
+               'locations', t.locations))::text,
            variant_document(v.id, v.product_id, v.head, v.tail), in_request_id, moment, p.version
-      FROM unnest(locked, before_on_hand, before_reserved, before_others, relocated)
-           AS t (id, on_hand, reserved, others, relocated)
+      FROM unnest(locked, before_on_hand, before_reserved, relocated, relocations)
+           AS t (id, on_hand, reserved, relocated, locations)
            JOIN variants v ON v.store_id = in_store_id AND v.id = t.id
-           JOIN products p ON p.store_id = in_store_id AND p.id = v.product_id
+           JOIN parents p ON p.id = v.product_id
            CROSS JOIN LATERAL (SELECT t.on_hand - t.reserved, v.on_hand - v.reserved) AS s (old, now)
            CROSS JOIN LATERAL stock_event_types(v.track_inventory, v.low_stock_threshold, s.old, s.now) AS e
      WHERE v.deleted_at IS NULL AND ((v.on_hand, v.reserved) <> (t.on_hand, t.reserved) OR t.relocated)
