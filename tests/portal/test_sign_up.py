@@ -1,5 +1,6 @@
 """Sign-up in its three modes, first set-up, invitations and password resets."""
 
+import re
 from collections.abc import AsyncIterator
 
 import msgspec
@@ -32,6 +33,25 @@ async def test_anyone_can_sign_up_in_open_mode(open_visitor: Visitor) -> None:
     await open_visitor.submit("/portal/sign-up", name="Zoë", email=new_email(), password=PASSWORD)
     assert open_visitor.path == "/portal"
     assert open_visitor.notice == "Welcome, Zoë."
+
+
+async def test_a_new_person_continues_to_the_install_link_that_led_to_the_sign_up(open_visitor: Visitor) -> None:
+    link = "/portal/install/nobody?scope=products:read&return_to=https://app.example/done&state=a%2Fb"
+    await open_visitor.open(link)
+    assert open_visitor.path == "/portal/sign-in"
+    await open_visitor.open(re.findall(r'href="(/portal/sign-up[^"]*)"', open_visitor.text)[0])
+    for password in ("short", PASSWORD):
+        target = re.findall(r'name="next" value="([^"]*)"', open_visitor.text)[0]
+        await open_visitor.submit("/portal/sign-up", name="Zoë", email=new_email(), password=password, next=target)
+    assert str(open_visitor.response.url).endswith(link)
+
+
+async def test_a_sign_up_leads_to_no_page_outside_the_portal(open_visitor: Visitor) -> None:
+    elsewhere = "https://elsewhere.example/portal"
+    await open_visitor.open(f"/portal/sign-up?next={elsewhere}")
+    assert elsewhere not in open_visitor.text
+    await open_visitor.submit("/portal/sign-up", name="Zoë", email=new_email(), password=PASSWORD, next=elsewhere)
+    assert open_visitor.path == "/portal"
 
 
 async def test_every_fault_of_a_sign_up_is_shown_beside_its_field(open_visitor: Visitor) -> None:

@@ -45,6 +45,7 @@ class SignUpForm(msgspec.Struct):
     name: PersonName
     email: Email
     password: NewPassword
+    next: str = ""
 
 
 class AcceptForm(msgspec.Struct):
@@ -66,8 +67,7 @@ class TwoFactorForm(msgspec.Struct):
 
 @pages.page("/sign-in", audience=Audience.GUEST)
 async def sign_in_page(visit: Visit) -> View:
-    context = {"next": portal_path(visit.query("next", most=MAX_URL_LENGTH)), "sign_up": visit.settings.sign_up}
-    return View("authentication/sign_in.html", context)
+    return View("authentication/sign_in.html", {"next": _next(visit), "sign_up": visit.settings.sign_up})
 
 
 @pages.form("/sign-in", on=sign_in_page)
@@ -86,7 +86,7 @@ async def sign_in(visit: Visit, form: SignInForm) -> Redirect:
 
 @pages.page("/two-factor", audience=Audience.TWO_FACTOR_PENDING)
 async def two_factor_page(visit: Visit) -> View:
-    return View("authentication/two_factor.html", {"next": portal_path(visit.query("next", most=MAX_URL_LENGTH))})
+    return View("authentication/two_factor.html", {"next": _next(visit)})
 
 
 @pages.form("/two-factor", on=two_factor_page)
@@ -105,7 +105,7 @@ async def check_two_factor(visit: Visit, form: TwoFactorForm) -> Redirect:
 
 @pages.page("/sign-up", audience=Audience.GUEST)
 async def sign_up_page(visit: Visit) -> View:
-    return View("authentication/sign_up.html", {"mode": visit.settings.sign_up})
+    return View("authentication/sign_up.html", {"next": _next(visit), "mode": visit.settings.sign_up})
 
 
 @pages.form("/sign-up", on=sign_up_page)
@@ -118,14 +118,19 @@ async def sign_up(visit: Visit, form: SignUpForm) -> Redirect:
         raise FormError(email=sentence(refusal)) from refusal
     except WeakPassword as refusal:
         raise FormError(password=sentence(refusal)) from refusal
-    return await _open_session(visit, account, f"Welcome, {account.name}.")
+    return await _open_session(visit, account, f"Welcome, {account.name}.", target=portal_path(form.next))
 
 
-async def _open_session(visit: Visit, account: Account, notice: str) -> Redirect:
+def _next(visit: Visit) -> str:
+    """The page that the visitor asked for before signing in or up, such as an install link."""
+    return portal_path(visit.query("next", most=MAX_URL_LENGTH))
+
+
+async def _open_session(visit: Visit, account: Account, notice: str, target: str = ROOT) -> Redirect:
     session = await sessions.open_session(
         visit.by, visit.db, account.id, complete=True, peer=visit.peer, agent=visit.agent
     )
-    return Redirect(ROOT, notice, session=session.token)
+    return Redirect(target, notice, session=session.token)
 
 
 async def _valid_link(visit: Visit, purpose: Purpose) -> Link:
