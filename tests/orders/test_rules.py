@@ -9,8 +9,9 @@ import pytest
 
 from stoa.events.outbox import Actor
 from stoa.orders.bodies import Portion
-from stoa.orders.contract import IllegalTransition, OrderNotEditable, OrderNotPaid, PaymentStatus, Status
+from stoa.orders.contract import IllegalTransition, OrderNotEditable, OrderNotPaid
 from stoa.orders.documents import TRANSITIONS, LineState, OrderState
+from stoa.orders.parts import PaymentStatus, Status
 from stoa.orders.refunds import Occasion, add_refund
 from stoa.orders.rules import (
     HOLDING,

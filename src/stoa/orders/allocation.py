@@ -5,8 +5,8 @@ from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 
-from stoa.orders.contract import Status
 from stoa.orders.documents import HOLDING, Allocation, LineState, OrderState
+from stoa.orders.parts import Status
 from stoa.rest.request import DEFAULT_LOCATION
 
 

@@ -7,7 +7,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from stoa.customers.lookup import InlineCustomer
 from stoa.inventory.contract import LocationCode
-from stoa.orders.contract import (
+from stoa.orders.parts import (
     LINE_DISCOUNT,
     LINE_TAX,
     LONGEST_WINDOW_HOURS,

@@ -10,7 +10,7 @@ import msgspec
 from stoa import money, terms
 from stoa.db.query import json_of
 from stoa.events.outbox import Actor
-from stoa.orders.contract import Allocation, FulfillmentStatus, PaymentStatus, Status
+from stoa.orders.parts import Allocation, FulfillmentStatus, PaymentStatus, Status
 from stoa.orders.records import FulfillmentState, RefundState, fulfillments_of, records_of, refunds_of
 from stoa.rest.problems import Fault, ValidationFailed
 from stoa.rest.request import DEFAULT_LOCATION, Call

@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 
-from stoa.orders.contract import MOST_FULFILLMENTS, MOST_PARCELS
 from stoa.orders.documents import TRANSITIONS, LineState, OrderState
+from stoa.orders.parts import MOST_FULFILLMENTS, MOST_PARCELS
 from stoa.orders.records import FulfilledUnits, FulfillmentState
 from stoa.rest.problems import Fault, ValidationFailed
 

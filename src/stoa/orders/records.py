@@ -8,7 +8,7 @@ import msgspec
 
 from stoa import money
 from stoa.events.outbox import Actor
-from stoa.orders.contract import ShipmentStatus
+from stoa.orders.parts import ShipmentStatus
 
 
 class FulfilledUnits(msgspec.Struct, frozen=True):

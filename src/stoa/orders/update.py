@@ -13,11 +13,11 @@ from stoa.ids import new_id
 from stoa.inventory.queries import Move, move_stock
 from stoa.orders import queries, rows
 from stoa.orders.allocation import Levels, held_units, settle
-from stoa.orders.contract import EntryType
 from stoa.orders.documents import OrderState, Parts, actor_of, author_of, check_size, order_of, parts_of
 from stoa.orders.draft import customer_sum_too_large, insufficient, short_fault
 from stoa.orders.events import Changes
 from stoa.orders.insert import lock_levels, order_columns
+from stoa.orders.parts import EntryType
 from stoa.orders.rules import Effect, contribution, stock_effects, traits_of
 from stoa.rest.endpoint import One
 from stoa.rest.problems import ExternalIdTaken, Fault, NotFound
