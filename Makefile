@@ -12,12 +12,12 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -qq install
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 24
 
-$(VENV)/.runtime: requirements.lock requirements-build.lock pyproject.toml
+$(VENV)/.runtime: requirements.lock requirements-build.lock pyproject.toml sdk/python/pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Stoa needs Python 3.11 or newer; try: make PYTHON=python3.11")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "Installing Stoa into $(VENV) ..."
 	@$(PIP) --require-hashes -r requirements.lock -r requirements-build.lock
-	@$(PIP) --no-deps --no-build-isolation --editable .
+	@$(PIP) --no-deps --no-build-isolation --editable sdk/python --editable .
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.runtime requirements-dev.lock
@@ -89,7 +89,7 @@ lint-openapi: $(SPECTRAL)/.done ## lint openapi.json with Spectral and the OWASP
 	  --ruleset tools/spectral/ruleset.yaml --fail-severity hint openapi.json
 
 audit: $(VENV)/audit/.done ## run bandit on the source; fails on medium or high severity
-	@$(VENV)/audit/bin/bandit --quiet --recursive --configfile pyproject.toml -ll src
+	@$(VENV)/audit/bin/bandit --quiet --recursive --configfile pyproject.toml -ll src sdk/python/src
 
 check: $(VENV)/.bench ## check format, lint, types, import rules, wording, and drift of OpenAPI, SDK and schema
 	@$(BIN)/ruff format --check .
@@ -141,7 +141,7 @@ bench-pending: $(VENV)/.bench ## measure the queue with ten million pending deli
 lock: $(VENV)/.dev ## update the lock files: versions and hashes, no index URLs
 	@for group in "" build dev bench fuzz audit; do \
 	  $(BIN)/uv pip compile pyproject.toml $${group:+--group $$group -c requirements.lock} --universal --python-version 3.11 \
-	    --generate-hashes --no-emit-index-url --no-header --no-annotate --quiet --upgrade \
+	    --generate-hashes --no-emit-index-url --no-header --no-annotate --quiet --upgrade --no-emit-package stoa-client \
 	    -o requirements$${group:+-$$group}.lock; \
 	done
 

@@ -27,13 +27,13 @@ from stoa.accounts.contract import OwnedApp
 from stoa.accounts.install_requests import request_install
 from stoa.accounts.ownership import owned_app, register_app
 from stoa.accounts.registration import find_account
-from stoa.client import Client
 from stoa.db.embedded import EmbeddedPostgres
 from stoa.db.pool import Database
 from stoa.demo.run import EMAIL
 from stoa.settings import load
 from stoa.usage.queries import ADD_DAYS
 from stoa.usage.rules import COUNTERS
+from stoa_client import Client
 
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
 CHROMIUM = "/usr/bin/chromium"

@@ -37,7 +37,7 @@ PHRASES = {
     r"(looked|looking) for doubles|\bdoubles (of|are|that)": "suspected duplicates",
 }
 SUFFIXES = {".py", ".sql", ".md", ".html", ".js", ".css", ".toml", ".yml", ".yaml", ".ts"}
-SKIPPED = ("src/stoa/client/", "tests/generated/", "tools/voice.py", "tools/spectral/")
+SKIPPED = ("sdk/python/src/stoa_client/", "tests/generated/", "tools/voice.py", "tools/spectral/")
 _FOUND = re.compile("|".join(f"(?:{phrase})" for phrase in PHRASES), re.IGNORECASE)
 
 

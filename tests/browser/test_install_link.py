@@ -9,8 +9,8 @@ import pytest
 from stoa.access.admission import TTL_S
 from stoa.access.grants import install, uninstall
 from stoa.accounts.ownership import open_store, register_app
-from stoa.client import installations, verify_install
 from stoa.webhooks.app_callbacks import set_callbacks
+from stoa_client import installations, verify_install
 from tests.browser.conftest import NewPage, PortalService, screenshot
 from tests.browser.interaction import Pointer
 from tests.support.people import PASSWORD, as_operator

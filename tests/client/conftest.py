@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from stoa.client import AsyncClient, Client
+from stoa_client import AsyncClient, Client
 from tests.support.service import Account, Service, new_database
 
 _numbers = itertools.count(1)

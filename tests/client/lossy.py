@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import httpx
 
-from stoa.client import Client
+from stoa_client import Client
 from tests.client.conftest import base_url
 from tests.support.service import Account
 

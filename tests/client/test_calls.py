@@ -6,7 +6,7 @@ from decimal import Decimal
 import httpx
 import pytest
 
-from stoa.client import AsyncClient, Client, NotModified, codes, errors, models
+from stoa_client import AsyncClient, Client, NotModified, codes, errors, models
 from tests.client.conftest import base_url
 from tests.support.service import Account
 

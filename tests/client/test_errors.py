@@ -3,8 +3,8 @@
 import pytest
 
 from stoa.api import ENDPOINTS
-from stoa.client import ApiError, AsyncClient, Client, codes, errors
 from stoa.rest.openapi.errors import errors_of
+from stoa_client import ApiError, AsyncClient, Client, codes, errors
 
 
 def test_every_error_in_a_body_is_listed(client: Client) -> None:

@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import pytest
 
-from stoa.client import AsyncClient, Client, codes, models
+from stoa_client import AsyncClient, Client, codes, models
 
 
 def test_an_order_is_placed_shipped_and_found_again(client: Client) -> None:

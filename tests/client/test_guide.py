@@ -1,4 +1,4 @@
-"""Run the Python code of the SDK guide and of the README as programs against a service."""
+"""Run the Python code of the SDK guide and of both READMEs as programs against a service."""
 
 import os
 import subprocess
@@ -13,6 +13,7 @@ from tests.support.service import Account
 
 GUIDE = "\n".join(block.text for block in blocks(GUIDES / "python-sdk.md", "python"))
 (README,) = blocks(ROOT / "README.md", "python")
+(PACKAGE_README,) = blocks(ROOT / "sdk/python/README.md", "python")
 
 
 @pytest.fixture
@@ -66,5 +67,6 @@ def test_the_readme_lists_every_product_in_six_lines(variables: dict[str, str], 
         '[stoa.products.create(name=f"Mug {n}", price="1.50") for n in range(3)]',
     )
     run(fill, variables, tmp_path)
-    output = run(README.text, variables, tmp_path)
-    assert [line.split(maxsplit=1)[1] for line in output.splitlines()] == [f"Mug {n} 1.50" for n in range(3)]
+    for program in (README, PACKAGE_README):
+        output = run(program.text, variables, tmp_path)
+        assert [line.split(maxsplit=1)[1] for line in output.splitlines()] == [f"Mug {n} 1.50" for n in range(3)]

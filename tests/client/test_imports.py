@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from stoa.client import AsyncClient, Client, codes
-from stoa.client.uploads import Upload
+from stoa_client import AsyncClient, Client, codes
+from stoa_client.uploads import Upload
 from tests.client.lossy import lost_at_first, through
 from tests.support.service import Account
 

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from stoa.client import AsyncClient, Client, Tombstone, models
+from stoa_client import AsyncClient, Client, Tombstone, models
 
 
 def _stock(client: Client, count: int) -> None:

@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import pytest
 
-from stoa.client import AsyncClient, Client, ConnectionFailed, codes, errors
-from stoa.client.connection import CONCURRENCY
-from stoa.client.limiter import Limiter
+from stoa_client import AsyncClient, Client, ConnectionFailed, codes, errors
+from stoa_client.connection import CONCURRENCY
+from stoa_client.limiter import Limiter
 from tests.client.conftest import base_url
 from tests.client.lossy import instead, lost_at_first, through, unchanged
 from tests.support.service import Account, free_port

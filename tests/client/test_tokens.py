@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import pytest
 
-from stoa.client import AsyncClient, Client, TokenRefused, codes, errors
-from stoa.client.tokens import Token
+from stoa_client import AsyncClient, Client, TokenRefused, codes, errors
+from stoa_client.tokens import Token
 from tests.client.conftest import base_url
 from tests.client.lossy import AsyncCounting, Lossy
 from tests.support.service import Account, until

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from standardwebhooks import Webhook, WebhookVerificationError
 
-from stoa.client import Event, SignatureRefused, verify
-from stoa.client.webhooks import check
+from stoa_client import Event, SignatureRefused, verify
+from stoa_client.webhooks import check
 
 EVENT: dict[str, Any] = {
     "id": "evt_1",

@@ -18,7 +18,7 @@ from stoa.rest.problems import Refusal
 from stoa.settings import Settings
 
 SOURCE = Path(stoa.__file__).parent
-FILES = {path: path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.py") if path.parent.name != "client"}
+FILES = {path: path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.py")}
 TREES = {path: ast.parse(text) for path, text in FILES.items()}
 TEMPLATES = {path: path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.html")}
 

@@ -16,9 +16,9 @@ from stoa.access.stores import suspend_store
 from stoa.accounts import two_factor
 from stoa.accounts.ownership import give, open_store, register_app
 from stoa.app import Application
-from stoa.client import InstallRefused, SignatureRefused, verify_install
 from stoa.db.pool import Database
 from stoa.webhooks.app_callbacks import rotate_signing_secret, set_callbacks
+from stoa_client import InstallRefused, SignatureRefused, verify_install
 from tests.support.people import PASSWORD, SAME_ORIGIN, User, Visitor, browser
 
 RETURN = "https://app.example.com/installed?from=stoa"

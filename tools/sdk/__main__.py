@@ -11,7 +11,7 @@ from tools.sdk.typescript.writing import generate as generate_typescript
 from tools.sdk.writing import generate
 
 ROOT = Path(__file__).parents[2]
-CLIENT, TYPESCRIPT = ROOT / "src/stoa/client", ROOT / "sdk/typescript/src/generated"
+CLIENT, TYPESCRIPT = ROOT / "sdk/python/src/stoa_client", ROOT / "sdk/typescript/src/generated"
 
 
 def modules() -> dict[str, str]:
@@ -30,7 +30,7 @@ def description() -> dict[str, Any]:
 
 
 def _formatted(name: str, text: str) -> str:
-    options = ["--stdin-filename", f"src/stoa/client/{name}"]
+    options = ["--stdin-filename", f"sdk/python/src/stoa_client/{name}"]
     for command in (["check", "--fix-only", "--select", "I,F401", "--quiet"], ["format", "--quiet"]):
         run = subprocess.run(  # noqa: S603 - a fixed command
             [str(Path(sys.executable).parent / "ruff"), *command, *options, "-"],

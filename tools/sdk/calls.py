@@ -36,13 +36,13 @@ def _imports(body: str, *, awaited: bool) -> Iterator[str]:
         "datetime": used("datetime"),
         "typing": used("Any", "Literal", "Unpack", "overload"),
         "urllib.parse": used("quote"),
-        "stoa.client": used("inputs", "models"),
-        "stoa.client.answers": used("Batch", "Model", "Tombstone"),
-        "stoa.client.connection": used(f"{a}Connection", f"{a}Resource"),
-        "stoa.client.feed": used(f"{a}Feed"),
-        "stoa.client.imports": used(f"{a}ImportJobs"),
-        "stoa.client.pages": used(f"{a}Pages"),
-        "stoa.client.uploads": used(f"{a}Upload", "async_source" if awaited else "source"),
+        "stoa_client": used("inputs", "models"),
+        "stoa_client.answers": used("Batch", "Model", "Tombstone"),
+        "stoa_client.connection": used(f"{a}Connection", f"{a}Resource"),
+        "stoa_client.feed": used(f"{a}Feed"),
+        "stoa_client.imports": used(f"{a}ImportJobs"),
+        "stoa_client.pages": used(f"{a}Pages"),
+        "stoa_client.uploads": used(f"{a}Upload", "async_source" if awaited else "source"),
     }
     for module, names in sources.items():
         if names:

@@ -19,8 +19,8 @@ def models(components: Mapping[str, Schema], names: set[str]) -> str:
         "from decimal import Decimal",
         "from typing import Any, TypeAlias",
         "import msgspec",
-        "from stoa.client.answers import Model, absent",
-        "from stoa.client.errors import Fault",
+        "from stoa_client.answers import Model, absent",
+        "from stoa_client.errors import Fault",
     ]
     for name in sorted(names):
         schema = components[name]
@@ -66,7 +66,7 @@ def inputs(found: list[Operation], components: Mapping[str, Schema], names: set[
         "from datetime import datetime",
         "from decimal import Decimal",
         "from typing import Any, Literal, NotRequired, TypeAlias, TypedDict, TypeVar",
-        "from stoa.client import models",
+        "from stoa_client import models",
         "Amount: TypeAlias = str | Decimal | int",
         '"""An exact number; floats are not exact and not accepted."""',
         'T = TypeVar("T")',
@@ -158,7 +158,7 @@ def codes(found: list[Operation]) -> str:
     known = titles(found)
     lines = [
         f'"""An exception for every error code of the service. {DO_NOT_EDIT}"""',
-        f"from stoa.client.errors import {', '.join(sorted({family(status) for status, _ in known.values()}))}",
+        f"from stoa_client.errors import {', '.join(sorted({family(status) for status, _ in known.values()}))}",
     ]
     for code, (status, title) in known.items():
         lines += [f"class {class_of(code)}({family(status)}):", f'    """{title}."""', f'    code = "{code}"']

@@ -5,7 +5,8 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
-from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
 
 import msgspec
 
@@ -27,7 +28,9 @@ class SdkCall(msgspec.Struct, frozen=True):
 def sdk_calls() -> dict[str, SdkCall]:
     """The methods of the SDK by operation summary, which is the first line of their docstrings."""
     # Parsed, not imported: the SDK would load its HTTP client into every worker.
-    module = ast.parse((files("stoa") / "client" / "resources.py").read_text())
+    package = find_spec("stoa_client")
+    source = Path((package and package.origin) or "").with_name("resources.py")
+    module = ast.parse(source.read_text(encoding="utf-8"))
     resources = {node.name: node for node in module.body if isinstance(node, ast.ClassDef)}
     return dict(_calls(resources, "Resources", ()))
 
@@ -68,7 +71,7 @@ def python(operation: Operation, document: Document) -> str:
         if _has_response_body(operation)
         else called
     )
-    return f"{imports}\n\nfrom stoa.client import Client\n\n{client}\n{last}"
+    return f"{imports}\n\nfrom stoa_client import Client\n\n{client}\n{last}"
 
 
 def _is_json(media: str) -> bool:

@@ -154,7 +154,7 @@ function withSdk({ base, call, spreads, lists, hasBody, path, query, headers, bo
   const last = lists ? `for each in ${called}:\n    print(each)` : hasBody ? `print(${called})` : called;
   const imports = upload ? "import os\nfrom pathlib import Path" : "import os";
   const client = `client = Client(${string(base)}, token=os.environ["STOA_TOKEN"])`;
-  return `${imports}\n\nfrom stoa.client import Client\n\n${client}\n${last}`;
+  return `${imports}\n\nfrom stoa_client import Client\n\n${client}\n${last}`;
 }
 
 function plainPython({ method, url, headers, body }) {

@@ -11,8 +11,8 @@ from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
-from stoa.client.answers import Model
-from stoa.client.errors import StoaError
+from stoa_client.answers import Model
+from stoa_client.errors import StoaError
 
 T = TypeVar("T")
 Kind: TypeAlias = type[T]

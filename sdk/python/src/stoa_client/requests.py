@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from stoa.client.uploads import Source
+from stoa_client.uploads import Source
 
 PREFIX = "/api/v3/app"
 JSON = "application/json"

@@ -8,12 +8,12 @@ from typing import Any, Self, TypedDict, Unpack
 import httpx
 import msgspec
 
-from stoa.client.async_resources import AsyncResources
-from stoa.client.connection import AsyncConnection, Connection
-from stoa.client.flows import RetryPolicy
-from stoa.client.requests import PREFIX
-from stoa.client.resources import Resources
-from stoa.client.tokens import AsyncTokenCache, Credentials, TokenCache, request_token
+from stoa_client.async_resources import AsyncResources
+from stoa_client.connection import AsyncConnection, Connection
+from stoa_client.flows import RetryPolicy
+from stoa_client.requests import PREFIX
+from stoa_client.resources import Resources
+from stoa_client.tokens import AsyncTokenCache, Credentials, TokenCache, request_token
 
 _ADDRESS = re.compile(r"https?://[^/\s]", re.IGNORECASE)
 

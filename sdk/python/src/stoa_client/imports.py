@@ -10,14 +10,14 @@ from urllib.parse import quote
 import httpx
 import msgspec
 
-from stoa.client.answers import Model, read_one
-from stoa.client.connection import AsyncResource, Resource
-from stoa.client.errors import Fault, WaitedTooLong
-from stoa.client.flows import Flow, Pause, RetryPolicy, send
-from stoa.client.limiter import Limiter
-from stoa.client.models import Import
-from stoa.client.requests import request
-from stoa.client.uploads import CSV, NDJSON
+from stoa_client.answers import Model, read_one
+from stoa_client.connection import AsyncResource, Resource
+from stoa_client.errors import Fault, WaitedTooLong
+from stoa_client.flows import Flow, Pause, RetryPolicy, send
+from stoa_client.limiter import Limiter
+from stoa_client.models import Import
+from stoa_client.requests import request
+from stoa_client.uploads import CSV, NDJSON
 
 
 class RowReport(Model):

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any, Literal, Unpack, overload
 from urllib.parse import quote
 
-from stoa.client import inputs, models
-from stoa.client.answers import Batch, Model, Tombstone
-from stoa.client.connection import Connection, Resource
-from stoa.client.feed import Feed
-from stoa.client.imports import ImportJobs
-from stoa.client.pages import Pages
-from stoa.client.uploads import Upload, source
+from stoa_client import inputs, models
+from stoa_client.answers import Batch, Model, Tombstone
+from stoa_client.connection import Connection, Resource
+from stoa_client.feed import Feed
+from stoa_client.imports import ImportJobs
+from stoa_client.pages import Pages
+from stoa_client.uploads import Upload, source
 
 
 class ProductsImports(ImportJobs):

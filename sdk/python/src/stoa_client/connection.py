@@ -11,12 +11,12 @@ from typing import Any, TypeVar
 
 import httpx
 
-from stoa.client.answers import Batch, Lines, Page, read_batch, read_one, read_page
-from stoa.client.flows import Authorize, Enter, Flow, Outcome, RetryPolicy, Send, interrupted, send
-from stoa.client.limiter import Limiter
-from stoa.client.pages import AsyncPages, Pages
-from stoa.client.requests import Request, request
-from stoa.client.uploads import Source
+from stoa_client.answers import Batch, Lines, Page, read_batch, read_one, read_page
+from stoa_client.flows import Authorize, Enter, Flow, Outcome, RetryPolicy, Send, interrupted, send
+from stoa_client.limiter import Limiter
+from stoa_client.pages import AsyncPages, Pages
+from stoa_client.requests import Request, request
+from stoa_client.uploads import Source
 
 T = TypeVar("T")
 CONCURRENCY = 16  # below the number of requests that a worker of the service runs for one app
@@ -24,7 +24,7 @@ CONCURRENCY = 16  # below the number of requests that a worker of the service ru
 
 def _user_agent() -> str:
     try:
-        release = version("stoa")
+        release = version("stoa-client")
     except PackageNotFoundError:  # the package is not installed, but its folder was copied
         release = "0"
     return f"stoa-python/{release} python/{platform.python_version()} httpx/{httpx.__version__}"

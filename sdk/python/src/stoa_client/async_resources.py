@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any, Literal, Unpack, overload
 from urllib.parse import quote
 
-from stoa.client import inputs, models
-from stoa.client.answers import Batch, Model, Tombstone
-from stoa.client.connection import AsyncConnection, AsyncResource
-from stoa.client.feed import AsyncFeed
-from stoa.client.imports import AsyncImportJobs
-from stoa.client.pages import AsyncPages
-from stoa.client.uploads import AsyncUpload, async_source
+from stoa_client import inputs, models
+from stoa_client.answers import Batch, Model, Tombstone
+from stoa_client.connection import AsyncConnection, AsyncResource
+from stoa_client.feed import AsyncFeed
+from stoa_client.imports import AsyncImportJobs
+from stoa_client.pages import AsyncPages
+from stoa_client.uploads import AsyncUpload, async_source
 
 
 class AsyncProductsImports(AsyncImportJobs):

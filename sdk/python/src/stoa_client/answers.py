@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar, cast
 import httpx
 import msgspec
 
-from stoa.client.errors import Fault, NotModified, UnexpectedAnswer
+from stoa_client.errors import Fault, NotModified, UnexpectedAnswer
 
 T = TypeVar("T")
 

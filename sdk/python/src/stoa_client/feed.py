@@ -4,9 +4,9 @@ from collections.abc import AsyncIterator, Iterator
 from datetime import datetime
 from typing import Any
 
-from stoa.client.answers import Model
-from stoa.client.connection import AsyncResource, Resource
-from stoa.client.webhooks import Event, EventResource
+from stoa_client.answers import Model
+from stoa_client.connection import AsyncResource, Resource
+from stoa_client.webhooks import Event, EventResource
 
 _PAGE = 100
 

@@ -9,9 +9,9 @@ from urllib.parse import quote_plus, urlencode
 import httpx
 import msgspec
 
-from stoa.client.errors import StoaError, TokenRefused
-from stoa.client.flows import Attempts, Flow, RetryPolicy, Send, failure
-from stoa.client.requests import JSON, Request
+from stoa_client.errors import StoaError, TokenRefused
+from stoa_client.flows import Attempts, Flow, RetryPolicy, Send, failure
+from stoa_client.requests import JSON, Request
 
 _EARLY_S = 60.0  # before expiry, or a tenth of the lifetime if that is less
 

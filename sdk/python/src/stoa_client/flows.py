@@ -12,9 +12,9 @@ from typing import Any, TypeAlias, TypeVar
 import httpx
 import msgspec
 
-from stoa.client.errors import ApiError, ConnectionFailed, StoaError, refusal
-from stoa.client.limiter import Limiter, retry_after_s
-from stoa.client.requests import Request
+from stoa_client.errors import ApiError, ConnectionFailed, StoaError, refusal
+from stoa_client.limiter import Limiter, retry_after_s
+from stoa_client.requests import Request
 
 T = TypeVar("T")
 

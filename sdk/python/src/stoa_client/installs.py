@@ -11,9 +11,9 @@ from urllib.parse import parse_qsl
 import httpx
 import msgspec
 
-from stoa.client.answers import Model
-from stoa.client.errors import StoaError, UnexpectedAnswer
-from stoa.client.webhooks import TOLERANCE_S, EventStore, SignatureRefused, key_of
+from stoa_client.answers import Model
+from stoa_client.errors import StoaError, UnexpectedAnswer
+from stoa_client.webhooks import TOLERANCE_S, EventStore, SignatureRefused, key_of
 
 
 class InstallRefused(StoaError):

@@ -4,7 +4,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from stoa.client.answers import Model, absent
+from stoa_client.answers import Model, absent
 
 
 class Actor(Model):

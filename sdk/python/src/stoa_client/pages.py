@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
-from stoa.client.answers import Page
+from stoa_client.answers import Page
 
 T = TypeVar("T")
 

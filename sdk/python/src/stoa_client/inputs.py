@@ -7,7 +7,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any, Literal, NotRequired, TypeAlias, TypedDict, TypeVar
 
-from stoa.client import models
+from stoa_client import models
 
 Amount: TypeAlias = str | Decimal | int
 """An exact number; floats are not exact and not accepted."""
