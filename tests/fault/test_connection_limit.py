@@ -109,7 +109,7 @@ async def test_a_budget_that_the_role_does_not_allow_is_refused_with_the_arithme
     assert done.returncode == 2, done.stderr
     [line] = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
     assert "24 (2 web workers with a pool of 10 and 2 others each) + 12 (one more web worker during a reload)" in line
-    assert "+ 13 (deliveries) + 6 (imports) + 3 (commands) = 58" in line
+    assert "+ 12 (deliveries) + 6 (imports) + 3 (commands) = 57" in line
     assert "only 20 are allowed (the role's CONNECTION LIMIT is 20)" in line
 
 
@@ -128,7 +128,7 @@ async def test_a_service_opens_no_more_connections_than_its_budget(url: str, adm
             counts = {str(row[0]): int(row[1]) for row in await admin.fetch(names, ROLE)}
     allowed = service_budget(Settings(workers=1, database_pool=2))
     assert counts["stoa"] <= 2 + 2
-    assert counts["stoa deliveries"] + counts["stoa deliveries, listening"] <= 13
+    assert counts["stoa deliveries"] + counts["stoa deliveries, listening"] <= 12
     assert counts["stoa imports"] <= 6
     assert sum(counts.values()) <= allowed.total
 
@@ -141,4 +141,4 @@ async def test_the_lowest_limit_counts(url: str, admin: Connection) -> None:
     limited = await LIMITS.one(db)
     assert (limited.available, limited.source) == (7, "the database's CONNECTION LIMIT is 7")
     await db.close()
-    assert worker_budget().total == 19
+    assert worker_budget().total == 18

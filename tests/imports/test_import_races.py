@@ -17,7 +17,7 @@ from stoa.products.rules import new_product
 from stoa.products.save import save
 from stoa.rest.body import convert
 from tests.imports.files import NDJSON, catalog, job_of, lines, mug, send
-from tests.support.races import until_somebody_waits
+from tests.support.races import rolled_back, until_somebody_waits
 from tests.support.shops import Shop
 
 
@@ -97,15 +97,13 @@ async def assert_no_deadlock(
         for file in (rows, reversed(rows))
     ]
     before = await deadlocks(workers)
-    async with shop.db.session() as middle:
-        await middle.execute("BEGIN")
+    async with rolled_back(shop.db) as middle:
         await put(shop, middle, rows[1])
         claims = [
             (worker, await claim_import(worker, owner), owner) for worker, owner in zip(workers, "ab", strict=True)
         ]
         running = asyncio.gather(*(run_import(worker, claim, owner) for worker, claim, owner in claims if claim))
         await until_somebody_waits(shop.db, 2)
-        await middle.execute("ROLLBACK")
     await running
     ends = [(await shop.client.get(f"{address}/{job['id']}")).json()["data"]["counts"] for job in jobs]
     assert sorted((counts["created"], counts["unchanged"]) for counts in ends) == [(0, 3), (3, 0)]

@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from tests.support.races import until_somebody_waits
+from tests.support.races import rolled_back, until_somebody_waits
 from tests.support.shops import MUG, SHIRT, Shop
 
 from stoa.events.outbox import Cause
@@ -68,12 +68,10 @@ async def test_a_batch_of_one_that_loses_a_race_names_the_winner(shop: Shop, key
 
 async def test_a_released_key_can_be_reused(shop: Shop) -> None:
     lamp = new_product(convert(NAMED, NewProduct, digits=shop.store.digits), shop.store)
-    async with shop.db.session() as db:
-        await db.execute("BEGIN")
+    async with rolled_back(shop.db) as db:
         await save(db, shop.store_id, [lamp], Cause(shop.app_id, "req_tests"))
         waiting = asyncio.create_task(shop.client.post("/products", json={**NEW, "sku": "LAMP"}))
         await until_somebody_waits(shop.db)
-        await db.execute("ROLLBACK")
     assert (await waiting).status_code == 201
 
 

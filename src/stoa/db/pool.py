@@ -261,21 +261,6 @@ class Database:
         return tag
 
     @asynccontextmanager
-    async def session(self) -> AsyncGenerator[Connection]:
-        """Lend a connection for several statements, each in its own transaction. The borrower releases its locks."""
-        connection = await self._acquire()
-        try:
-            yield connection
-        except BaseException as error:
-            self._count(error)
-            # The session may still hold locks; closing the connection releases them.
-            self._release(connection, broken=True)
-            if is_lost(error):
-                raise Unavailable("the database connection was lost") from error
-            raise
-        self._release(connection)
-
-    @asynccontextmanager
     async def transaction(self) -> AsyncGenerator[Connection]:
         """Lend a connection inside one transaction, which commits at the end and rolls back on any error."""
         connection = await self._acquire()

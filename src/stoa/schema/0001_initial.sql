@@ -383,6 +383,20 @@ CREATE TABLE events_unrouted PARTITION OF events FOR VALUES FROM ('infinity') TO
 CREATE INDEX events_unrouted_bucket_idx ON events_unrouted ((store_id % 64), position);
 COMMENT ON TABLE events IS 'store';
 
+-- The router of a bucket of stores (store_id % 64). A router holds a bucket while it routes one batch, until `until` at the
+-- latest; then another may take it over. `token` is new with every batch and fences off a late holder.
+CREATE TABLE routing_leases (
+    bucket     smallint    NOT NULL,
+    holder     text        NOT NULL DEFAULT '',
+    token      bigint      NOT NULL DEFAULT 0,
+    until      timestamptz NOT NULL DEFAULT now(),
+    renewed_at timestamptz NOT NULL DEFAULT now(),
+    CONSTRAINT routing_leases_pkey PRIMARY KEY (bucket),
+    CONSTRAINT routing_leases_bucket_check CHECK (bucket BETWEEN 0 AND 63)
+) WITH (fillfactor = 50);
+COMMENT ON TABLE routing_leases IS 'local';
+INSERT INTO routing_leases (bucket) SELECT generate_series(0, 63);
+
 -- === Products: the catalog and its stock ==============================================================================
 
 -- A stored document: `head` is the part of a resource's JSON that rarely changes, built by the application; `tail` is the

@@ -1,15 +1,13 @@
 """The router leases empty lanes as it fills them: which lanes, with which deliveries, and which lanes it leaves."""
 
-import asyncio
-import contextlib
 from typing import Any
 
 import msgspec
 import pytest
 
 from stoa.settings import Settings
-from stoa.webhooks.delivery.queries import NO_LEASE, RELEASE_BUCKETS, Lease
-from stoa.webhooks.delivery.router import Routed, route_batch, route_events
+from stoa.webhooks.delivery.queries import NO_LEASE, Lease
+from stoa.webhooks.delivery.router import Routed, route_events
 from tests.support.receivers import Receiver
 from tests.support.shops import Shop
 from tests.webhooks.workers import Subscribed, create_product, lane, log, subscribe, until, working
@@ -96,33 +94,6 @@ async def test_the_lane_of_a_paused_or_pull_only_subscription_is_filled_but_not_
     assert not (await route(shop)).leased.lanes
     state = await lane(shop.db, hook.id)
     assert (state["owner"], state["due_at"], state["waiting"]) == ("", None, 1)
-
-
-async def test_one_router_at_a_time_locks_a_bucket_and_releases_it(shop: Shop) -> None:
-    await subscribe_to_products(shop)
-    bucket = shop.store_id % 64
-    await create_product(shop)
-    async with shop.db.session() as db:
-        assert (await route_batch(db, [bucket], LEASE)).events == 1
-        await create_product(shop)
-        assert (await route(shop)).events == 0
-        await route_batch(db, [(bucket + 1) % 64], LEASE)  # releases the bucket it locked before
-        assert (await route(shop)).events == 1
-        await RELEASE_BUCKETS.one(db)
-
-
-async def test_a_bucket_is_released_when_its_router_is_canceled(shop: Shop) -> None:
-    await subscribe_to_products(shop)
-    with contextlib.suppress(asyncio.CancelledError):
-        async with shop.db.session() as db:
-            await route_batch(db, [shop.store_id % 64], LEASE)
-            raise asyncio.CancelledError
-    await create_product(shop)
-
-    async def free() -> bool:
-        return (await route(shop)).events > 0
-
-    await until(free, "the bucket can be routed")
 
 
 async def test_another_worker_sends_the_deliveries_of_a_crashed_owner(shop: Shop, settings: Settings) -> None:

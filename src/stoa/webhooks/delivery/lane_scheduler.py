@@ -53,7 +53,7 @@ class LaneScheduler:
         # Receivers by subscription, each with the values that it was unsealed from. Every heartbeat forgets all of them.
         self.targets: dict[tuple[int, int], tuple[Sequence[object], Target]] = {}
         self._sealer = sealer
-        self._owner = secrets.token_hex(8)
+        self.owner = secrets.token_hex(8)
         self._config = config
         self._database = database
         self._runners: dict[tuple[int, int], LaneRunner] = {}
@@ -99,7 +99,7 @@ class LaneScheduler:
             return
         self._reserved += lanes
         try:
-            yield Lease(self._owner, self._config.takeover_after, self._config.lease)
+            yield Lease(self.owner, self._config.takeover_after, self._config.lease)
         finally:
             self._reserved -= lanes
             self._slot_freed.set()
@@ -175,7 +175,7 @@ class LaneScheduler:
         buckets, self._due_buckets = self._due_buckets, set()
         shuffled = random.sample(sorted(buckets), len(buckets))  # so that no bucket always comes last
         intervals = (self._config.takeover_after, self._config.lease)
-        lanes = await queries.LEASE_LANES.all(self._database, shuffled, self._owner, limit, *intervals)
+        lanes = await queries.LEASE_LANES.all(self._database, shuffled, self.owner, limit, *intervals)
         if lanes:
             stores, webhooks = [lane.store_id for lane in lanes], [lane.webhook_id for lane in lanes]
             reads = [_first_read(lane) for lane in lanes]
@@ -203,7 +203,7 @@ class LaneScheduler:
         started, runners = time.monotonic(), list(self._runners.values())
         rows = [LaneLease(*runner.key, runner.state.epoch) for runner in runners]
         takeover = self._config.takeover_after
-        leased = await queries.RENEW_LEASES.all(self._database, self._owner, takeover, json_rows(rows))
+        leased = await queries.RENEW_LEASES.all(self._database, self.owner, takeover, json_rows(rows))
         self.shared.renewed_at = started
         lost = {runner.subscription.id for runner in runners}.difference(leased)
         for runner in runners:
@@ -256,7 +256,7 @@ class LaneScheduler:
         try:
             settled = await queries.SETTLE.all(
                 self._database,
-                self._owner,
+                self.owner,
                 self._config.lease,
                 self._config.takeover_after,
                 json_rows([report.state for report in batch.values()]),

@@ -5,7 +5,7 @@ from stoa.db.query import Command, Query
 from stoa.webhooks.delivery.retry_policy import DeliveryConfig
 
 _ALL_STORES = "maintenance covers all stores"
-_HOT_TABLES = ("lanes", "pending_deliveries", "events_unrouted")
+_HOT_TABLES = ("lanes", "pending_deliveries", "events_unrouted", "routing_leases")
 _MAX_DEAD_ROWS = 5_000
 
 WAKE_STALLED = Query(int, "SELECT wake_stalled_lanes(make_interval(secs => $1))", unbound=_ALL_STORES)
@@ -28,6 +28,12 @@ OLDEST_EXPIRED_PARTITION = Query(
 DELETE_OLD_HOURS = Command(
     "DELETE FROM delivery_hours WHERE hour < now() - make_interval(days => $1::integer)", unbound=_ALL_STORES
 )
+# A longer lease is from before the clock was set back.
+END_FUTURE_LEASES = Command(
+    """UPDATE routing_leases SET until = clock_timestamp()
+        WHERE until > clock_timestamp() + make_interval(secs => $1)""",
+    unbound=_ALL_STORES,
+)
 TRY_LOCK = Query(bool, "SELECT pg_try_advisory_xact_lock(7306219)", unbound=_ALL_STORES)
 BLOATED_TABLES = Query(
     str,
@@ -49,6 +55,7 @@ async def maintain(database: Database, config: DeliveryConfig) -> None:
             return
         await CREATE_PARTITIONS.one(db)
         await WAKE_STALLED.one(db, config.lease)
+        await END_FUTURE_LEASES.run(db, config.takeover_after)
         await DELETE_EXPIRED.one(db, config.retention_days)
         await DELETE_ENDED.one(db)
         await DELETE_OLD_HOURS.run(db, config.retention_days)

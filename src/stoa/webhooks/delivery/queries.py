@@ -149,14 +149,21 @@ SKIP_UNSUBSCRIBED = Query(
     "SELECT store_id, subscribed, count FROM skip_unsubscribed_events(current_date, $1)",
     unbound=_ALL_STORES,
 )
-TAKE_EVENTS = Query(AddressedEvent, "SELECT * FROM take_events($1::smallint[], $2)", unbound=_ALL_STORES)
-ROUTE_EVENTS = Query(
-    Lane,
-    """SELECT * FROM route_events(current_date, $1, make_interval(secs => $2), make_interval(secs => $3),
-                                  $4::json, $5::json, $6::json)""",
+TAKE_EVENTS = Query(
+    AddressedEvent,
+    "SELECT * FROM take_events($1::smallint[], $2, $3, $4, make_interval(secs => $5))",
     unbound=_ALL_STORES,
 )
-RELEASE_BUCKETS = Query(bool, "SELECT pg_advisory_unlock_all() IS NULL", unbound="an advisory lock has no store")
+ROUTE_EVENTS = Query(
+    Lane,
+    """SELECT * FROM route_events(current_date, $1, $2, $3, make_interval(secs => $4), make_interval(secs => $5),
+                                  $6::json, $7::json, $8::json)""",
+    unbound=_ALL_STORES,
+)
+RELEASE_BUCKETS = Command(
+    "UPDATE routing_leases SET holder = '', until = clock_timestamp() WHERE holder = $1",
+    unbound="a bucket holds many stores",
+)
 # Subscriptions that were created after the app was uninstalled belong to its next installation. The app's own endpoint stays,
 # because it receives `app.uninstalled`.
 END_SUBSCRIPTIONS = Command(

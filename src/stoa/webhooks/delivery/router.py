@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
+import itertools
 import random
+import secrets
 import time
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -13,7 +15,7 @@ import structlog
 from stoa.access.contract import AppUninstalled
 from stoa.db.errors import cause, sqlstate
 from stoa.db.pool import Database
-from stoa.db.query import Executor, json_rows
+from stoa.db.query import json_rows
 from stoa.webhooks.delivery import maintenance, queries
 from stoa.webhooks.delivery.lane_scheduler import LaneScheduler
 from stoa.webhooks.delivery.matching import match
@@ -29,14 +31,17 @@ from stoa.webhooks.delivery.queries import (
     RoutedLane,
     Subscription,
 )
-from stoa.webhooks.http.message import AddressedEvent, Event
+from stoa.webhooks.delivery.retry_policy import DeliveryConfig
+from stoa.webhooks.http.message import Event
 
 BATCH = 500
+BUCKET_LEASE_S = DeliveryConfig().takeover_after
 SKIP_BATCH = 1000
 _RETRY_S = 0.5
 _UNSUBSCRIBED_TTL_S = 1.0
 _MAX_UNSUBSCRIBED = 10_000
 _NO_PARTITION = "23514"
+_tokens = itertools.count(1)
 
 
 class Routed(msgspec.Struct):
@@ -53,13 +58,13 @@ class Router:
     """Routes notified buckets immediately, and polls for all others."""
 
     def __init__(
-        self, locking: Database, database: Database, relaxed: Database, scheduler: LaneScheduler, poll_s: float
+        self, database: Database, relaxed: Database, scheduler: LaneScheduler, poll_s: float, lease_s: float
     ) -> None:
-        self._locking = locking  # one session, which holds the locks of its buckets
         self._database = database
         self._relaxed = relaxed  # does not wait for the disk on commit
         self._scheduler = scheduler
         self._poll_s = poll_s
+        self._lease_s = lease_s
         self._buckets: set[int] = set()  # to be routed
         self._unsubscribed: dict[int, float] = {}  # stores without subscriptions, and when that was read
         self._wake = asyncio.Event()
@@ -83,6 +88,7 @@ class Router:
                     await self._route()
             except Exception as error:  # noqa: BLE001 - routing must go on, whatever one event causes
                 structlog.get_logger().error("routing failed", **cause(error))
+                await self.release()
                 if sqlstate(error) == _NO_PARTITION:
                     with contextlib.suppress(*DATABASE_ERRORS):
                         await maintenance.create_partitions(self._database)
@@ -93,9 +99,10 @@ class Router:
                         await self._wake.wait()
             self._wake.clear()
 
-    async def keep_session(self) -> None:
-        """Use the locking session, so that the database does not end it as idle. Releases the buckets."""
-        await queries.RELEASE_BUCKETS.one(self._locking)
+    async def release(self) -> None:
+        """Release the buckets of a batch that was not finished; others take them over after the lease in any case."""
+        with contextlib.suppress(*DATABASE_ERRORS):
+            await queries.RELEASE_BUCKETS.run(self._database, self._scheduler.owner)
 
     async def _poll(self) -> bool:
         """Find unrouted events and skip those of stores without subscriptions; returns whether all were seen."""
@@ -116,49 +123,39 @@ class Router:
         buckets, self._buckets = self._buckets, set()
         shuffled = random.sample(sorted(buckets), len(buckets))
         with self._scheduler.reserve(BATCH) as lease:
-            async with self._locking.session() as db:
-                routed = await route_batch(db, shuffled, lease)
+            routed = await route_events(
+                self._database, shuffled, lease, holder=self._scheduler.owner, lease_s=self._lease_s
+            )
             self._scheduler.start(routed.leased)
         self._note_unsubscribed(routed.unsubscribed)
         if routed.waiting:
             self._scheduler.wake(routed.waiting)
         if routed.events == BATCH:
             self._buckets |= buckets
-        if not self._buckets:
-            await queries.RELEASE_BUCKETS.one(self._locking)
 
 
 async def route_events(
-    database: Database, buckets: Iterable[int], lease: Lease = NO_LEASE, *, batch: int = BATCH
+    database: Database,
+    buckets: Iterable[int],
+    lease: Lease = NO_LEASE,
+    *,
+    holder: str = "",
+    lease_s: float = BUCKET_LEASE_S,
+    batch: int = BATCH,
 ) -> Routed:
-    """Route the next events of these buckets, except buckets that another worker routes, and release the buckets."""
-    async with database.session() as db:
-        routed = await route_batch(db, buckets, lease, batch=batch)
-        await queries.RELEASE_BUCKETS.one(db)
-    return routed
-
-
-async def route_batch(db: Executor, buckets: Iterable[int], lease: Lease, *, batch: int = BATCH) -> Routed:
-    """The same on a session that keeps the buckets locked until its next batch, which saves a round trip."""
-    events = await queries.TAKE_EVENTS.all(db, list(buckets), batch)
+    """Route the next events of these buckets, except buckets that another router leases."""
+    holder, token = holder or secrets.token_hex(8), next(_tokens)
+    events = await queries.TAKE_EVENTS.all(database, list(buckets), batch, holder, token, lease_s)
     if not events:
         return Routed()
     subscribed = {event.store_id for event in events if event.data}
     # Read after the events: a subscription that was created before an event was committed is seen here.
-    subscriptions = await queries.SUBSCRIPTIONS_OF_STORES.all(db, list(subscribed)) if subscribed else []
-    return await _route(db, lease, events, subscriptions)
-
-
-async def _route(
-    db: Executor, lease: Lease, events: Sequence[AddressedEvent], subscriptions: Sequence[Subscription]
-) -> Routed:
+    subscriptions = await queries.SUBSCRIPTIONS_OF_STORES.all(database, list(subscribed)) if subscribed else []
     pairs = match(events, subscriptions)
     lanes, deliveries = _plan(pairs)
-    uninstalls = [event for event in events if event.type == AppUninstalled.name]
-    if uninstalls:
-        await db.execute("BEGIN")
-    leased = await queries.ROUTE_EVENTS.all(
-        db,
+    arguments = (
+        holder,
+        token,
         lease.owner,
         lease.takeover_s,
         lease.lease_s,
@@ -166,10 +163,13 @@ async def _route(
         json_rows(list(lanes.values())),
         json_rows(deliveries),
     )
-    for event in uninstalls:
-        await queries.END_SUBSCRIPTIONS.run(db, event.store_id, event.resource_id, event.created_at)
-    if uninstalls:
-        await db.execute("COMMIT")
+    if uninstalls := [event for event in events if event.type == AppUninstalled.name]:
+        async with database.transaction() as db:
+            leased = await queries.ROUTE_EVENTS.all(db, *arguments)
+            for event in uninstalls:
+                await queries.END_SUBSCRIPTIONS.run(db, event.store_id, event.resource_id, event.created_at)
+    else:
+        leased = await queries.ROUTE_EVENTS.all(database, *arguments)
     starts = {lane.webhook_id: lane.next_sequence - lanes[lane.webhook_id].deliveries for lane in leased}
     now = datetime.now(UTC)
     first = [

@@ -25,8 +25,8 @@ from stoa.webhooks.http.client import Sender
 
 _RETRY_S = 0.5
 _STATEMENT_MS = 30_000
-_DURABLE, _LOCKING, _RELAXED, _LISTENING = 3, 1, 8, 1
-CONNECTIONS = _DURABLE + _LOCKING + _RELAXED + _LISTENING
+_DURABLE, _RELAXED, _LISTENING = 3, 8, 1
+CONNECTIONS = _DURABLE + _RELAXED + _LISTENING
 
 
 def _ignore_attempt(_: SentAttempt) -> None:
@@ -57,12 +57,9 @@ class DeliveryWorker:
         # Planning these few statements for each call took longer than running them.
         planned = f"{url}{'&' if '?' in url else '?'}plan_cache_mode=force_generic_plan"
         self._durable = _pool(planned, _DURABLE)
-        # Holds the locks of buckets. The database ends the session of a stalled worker, and others take over.
-        idle_limit = f"{planned}&idle_session_timeout={self._config.takeover_after * 1000:.0f}"
-        self._locking = _pool(idle_limit, _LOCKING)
         # An outcome that a crash of the database undoes is only sent again; routing must be durable.
         self._relaxed = _pool(f"{planned}&synchronous_commit=off", _RELAXED)
-        self.pools = {"durable": self._durable, "locking": self._locking, "relaxed": self._relaxed}
+        self.pools = {"durable": self._durable, "relaxed": self._relaxed}
         self._sender = Sender(
             Allowed.parse(settings.webhook_allow),
             request_timeout_s=self._config.request_timeout,
@@ -72,14 +69,15 @@ class DeliveryWorker:
         self.scheduler = LaneScheduler(
             self._relaxed, sealer, self._sender, self._config, observe, base_url(service_url(settings), "")
         )
-        self._router = Router(self._locking, self._durable, self._relaxed, self.scheduler, self._config.poll)
+        self._router = Router(
+            self._durable, self._relaxed, self.scheduler, self._config.poll, self._config.takeover_after
+        )
 
     async def run(self, stop: asyncio.Event) -> None:
         await self._create_partitions(stop)
         loops = (
             self._listen(),
             self._router.run(),
-            self._every(self._config.heartbeat, self._router.keep_session),
             self._every(4 * self._config.poll, self._redeliver),
             self._every(self._config.maintenance_every, lambda: maintenance.maintain(self._durable, self._config)),
         )
@@ -90,6 +88,7 @@ class DeliveryWorker:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+            await self._router.release()
             self._sender.close()
             for database in self.pools.values():
                 await database.close()

@@ -2,8 +2,10 @@
 -- Adds deliveries to their lanes and marks the events as routed. With an owner it also leases the lanes that were idle, and
 -- returns those. in_lanes names each lane of in_deliveries once; a delivery is blocked if an earlier one of the same call has its
 -- ordering key.
+-- Each event is routed exactly once: the call fails, and changes nothing, unless in_holder still has the leases of all buckets
+-- under in_token and each event is still unrouted. The leases end with the call.
 CREATE FUNCTION route_events(
-    in_day date, in_owner text, in_takeover interval, in_lease interval, in_events json, in_lanes json, in_deliveries json
+    in_day date, in_holder text, in_token bigint, in_owner text, in_takeover interval, in_lease interval, in_events json, in_lanes json, in_deliveries json
 ) RETURNS TABLE (store_id bigint, webhook_id bigint, epoch bigint, next_sequence bigint, waiting bigint, owner text,
                  breaker text, probes integer, failures integer, hold_until timestamptz, window_at timestamptz,
                  window_total integer, window_failed integer, failing_since timestamptz, failing_event_sent boolean,
@@ -14,7 +16,18 @@ SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS
 DECLARE
     moment timestamptz;
     idle   bigint[];  -- the lanes to lease
+    held   smallint[];  -- the buckets
+    routed bigint;
 BEGIN
+    -- Locks the leases until the commit; a router that takes them over afterwards sees these events as routed.
+    WITH ended AS (
+        UPDATE routing_leases l SET holder = '', until = clock_timestamp()
+         WHERE l.holder = in_holder AND l.token = in_token RETURNING l.bucket)
+    SELECT coalesce(array_agg(t.bucket), '{}') INTO held FROM ended t;
+    IF (SELECT true FROM json_to_recordset(in_events) AS t (store_id bigint)
+         WHERE NOT t.store_id % 64 = ANY (held) LIMIT 1) THEN
+        RAISE EXCEPTION 'another router has taken over the lease' USING ERRCODE = 'serialization_failure';
+    END IF;
     IF json_array_length(in_lanes) > 0 THEN
         -- Every function locks lanes in this order.
         SELECT coalesce(array_agg(t.webhook_id) FILTER (
@@ -62,4 +75,8 @@ BEGIN
     END IF;
     UPDATE events e SET routed_on = in_day FROM json_to_recordset(in_events) AS t (store_id bigint, id text)
      WHERE e.store_id = t.store_id AND e.id = t.id AND e.routed_on = 'infinity';
+    GET DIAGNOSTICS routed = ROW_COUNT;
+    IF routed <> json_array_length(in_events) THEN
+        RAISE EXCEPTION 'some of the events are already routed' USING ERRCODE = 'serialization_failure';
+    END IF;
 END $$;

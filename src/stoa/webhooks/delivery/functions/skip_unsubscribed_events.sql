@@ -13,9 +13,11 @@ BEGIN
     IF buckets = '{}' THEN
         RETURN;
     END IF;
+    -- Only buckets that no router leases; none can lease them before this transaction ends.
+    buckets := ARRAY(SELECT l.bucket FROM routing_leases l
+                      WHERE l.bucket = ANY (buckets) AND l.until <= clock_timestamp() FOR UPDATE SKIP LOCKED);
     -- In random order, so that a bucket with a large backlog does not starve the others.
-    buckets := ARRAY(SELECT m.bucket FROM unnest(buckets) AS m (bucket)
-                      WHERE pg_try_advisory_xact_lock(64, m.bucket) ORDER BY random());
+    buckets := ARRAY(SELECT m.bucket FROM unnest(buckets) AS m (bucket) ORDER BY random());
     RETURN QUERY
     WITH next AS MATERIALIZED (
         SELECT e.store_id, e.id, e.type = 'app.uninstalled' OR coalesce((

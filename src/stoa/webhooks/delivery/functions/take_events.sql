@@ -1,19 +1,32 @@
 -- Over all stores: the router takes the events of one or more buckets, and each bucket holds many stores.
--- Releases the buckets that this session has locked, locks those of in_buckets that no other session holds, and returns their
--- next events in order. The data of an event is empty if its store has no subscriptions; the endpoint of an app counts only for
+-- Leases those of in_buckets that have unrouted events and that no other router leases, and returns their next events in order.
+-- route_events accepts the events only under the same holder and token, and ends the leases. The data of an event is empty if its store has no subscriptions; the endpoint of an app counts only for
 -- its own few events.
-CREATE FUNCTION take_events(in_buckets smallint[], in_limit integer)
+CREATE FUNCTION take_events(in_buckets smallint[], in_limit integer, in_holder text, in_token bigint, in_lease interval)
 RETURNS TABLE (store_id bigint, id text, type text, resource_type text, resource_id bigint, resource_version integer,
                actor text, changes text, data text, created_at timestamptz, parent_version integer, audience bigint)
 LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 #variable_conflict use_column
 DECLARE
+    moment  timestamptz := clock_timestamp();
     buckets smallint[];
     size    bigint := 0;
 BEGIN
-    PERFORM pg_advisory_unlock_all();
-    buckets := ARRAY(SELECT m.bucket FROM unnest(in_buckets) AS m (bucket) WHERE pg_try_advisory_lock(64, m.bucket));
+    -- In the order of in_buckets: the first ones fill the batch.
+    buckets := ARRAY(
+        SELECT l.bucket FROM unnest(in_buckets) WITH ORDINALITY AS m (bucket, n) JOIN routing_leases l ON l.bucket = m.bucket
+         WHERE (l.until <= moment OR l.holder = in_holder)
+           AND (SELECT true FROM events e WHERE e.routed_on = 'infinity' AND e.store_id % 64 = m.bucket LIMIT 1)
+         ORDER BY m.n FOR UPDATE OF l SKIP LOCKED);
+    IF buckets = '{}' THEN
+        RETURN;
+    END IF;
+    UPDATE routing_leases l SET holder = in_holder, token = in_token, until = moment + in_lease, renewed_at = moment
+     WHERE l.bucket = ANY (buckets);
+    -- A lease that a crash of the database undoes was never used, because routing waits for the disk.
+    PERFORM set_config('synchronous_commit', 'off', true);
+    -- This statement sees all that the previous holder routed, because the lease was free when it was locked.
     FOR store_id, id, type, resource_type, resource_id, resource_version, actor, changes, data, created_at, parent_version,
         audience IN
         SELECT e.store_id, e.id, e.type, e.resource_type, e.resource_id, e.resource_version, e.actor, e.changes,
