@@ -779,6 +779,17 @@ CREATE TABLE removed_installations (
 CREATE INDEX removed_installations_app_idx ON removed_installations (app_id, store_id);
 COMMENT ON TABLE removed_installations IS 'store';
 
+CREATE TABLE routing_leases (
+    bucket     smallint NOT NULL,
+    holder     text DEFAULT ''::text NOT NULL,
+    token      bigint DEFAULT 0 NOT NULL,
+    until      timestamptz DEFAULT now() NOT NULL,
+    renewed_at timestamptz DEFAULT now() NOT NULL,
+    CONSTRAINT routing_leases_pkey PRIMARY KEY (bucket),
+    CONSTRAINT routing_leases_bucket_check CHECK (bucket >= 0 AND bucket <= 63)
+) WITH (fillfactor = 50);
+COMMENT ON TABLE routing_leases IS 'local';
+
 CREATE TABLE row_counts (
     store_id bigint NOT NULL,
     resource text NOT NULL,
