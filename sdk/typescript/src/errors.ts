@@ -42,6 +42,9 @@ export class UnexpectedAnswer extends StoaError {
 /** The job did not end within the given time; it continues on the service. */
 export class WaitedTooLong extends StoaError {}
 
+/** The merchant refused to install the app. */
+export class InstallRefused extends StoaError {}
+
 /** The signature or the timestamp of a message is invalid; respond with 400. */
 export class SignatureRefused extends StoaError {}
 

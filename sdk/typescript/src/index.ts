@@ -11,6 +11,7 @@ export {
   ApiError,
   ConnectionFailed,
   type Fault,
+  InstallRefused,
   NotModified,
   SignatureRefused,
   StoaError,
@@ -24,6 +25,13 @@ export type { EventData } from "./generated/events.js";
 export type * as inputs from "./generated/inputs.js";
 export type * as models from "./generated/models.js";
 export type { RowReport } from "./imports.js";
+export {
+  type CompletedInstall,
+  type Installation,
+  installations,
+  type InstallationsOptions,
+  verifyInstall,
+} from "./installs.js";
 export type { CallOptions, Version, WriteOptions } from "./options.js";
 export { Page, Pages } from "./pages.js";
 export type { TokenSource } from "./tokens.js";

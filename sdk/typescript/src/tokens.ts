@@ -54,8 +54,7 @@ async function requestToken(
     headers: {
       accept: "application/json",
       "content-type": "application/x-www-form-urlencoded",
-      // RFC 6749 requires both to be form-encoded.
-      authorization: `Basic ${btoa(`${encoded(clientId)}:${encoded(clientSecret)}`)}`,
+      authorization: basic(clientId, clientSecret),
     },
     body: form.toString(),
     timeoutMs,
@@ -71,6 +70,11 @@ async function requestToken(
       await attempts.pause(outcome);
     }
   }
+}
+
+/** The credentials as a header; RFC 6749 requires both to be form-encoded. */
+export function basic(clientId: string, clientSecret: string): string {
+  return `Basic ${btoa(`${encoded(clientId)}:${encoded(clientSecret)}`)}`;
 }
 
 function encoded(text: string): string {

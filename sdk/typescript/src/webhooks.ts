@@ -23,7 +23,7 @@ export interface VerifyOptions {
 }
 
 type HeaderSource = Headers | Readonly<Record<string, string | readonly string[] | undefined>>;
-const TOLERANCE_S = 300;
+export const TOLERANCE_S = 300;
 
 /**
  * The event in a message; throws `SignatureRefused`.
@@ -93,7 +93,7 @@ function joined(before: string, body: string | Uint8Array): Uint8Array<ArrayBuff
   return all;
 }
 
-function keyOf(secret: string): Promise<CryptoKey> {
+export function keyOf(secret: string): Promise<CryptoKey> {
   const bytes = bytesOf(secret.replace(/^whsec_/, ""));
   if (!bytes?.length) throw new TypeError("a secret must be whsec_ followed by base64");
   return crypto.subtle.importKey("raw", bytes, { name: "HMAC", hash: "SHA-256" }, false, ["verify"]);
