@@ -70,10 +70,10 @@ def lost_at_first(request: httpx.Request, response: httpx.Response, times: int) 
     return response
 
 
-def instead(status: int, text: str) -> Lose:
+def instead(status: int, body: str | bytes) -> Lose:
     """Replace every response."""
 
     def answer(_request: httpx.Request, _response: httpx.Response, _times: int) -> httpx.Response:
-        return httpx.Response(status, text=text)
+        return httpx.Response(status, content=body, headers={"content-type": "text/html"})
 
     return answer

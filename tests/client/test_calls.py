@@ -69,8 +69,32 @@ def test_a_concurrent_change_is_refused_with_if_match(client: Client) -> None:
 def test_an_unchanged_resource_raises_not_modified(client: Client) -> None:
     read = client.products.get(client.products.create(name="Mug", price="12.50").id)
     assert read.answer.etag
-    with pytest.raises(NotModified):
+    with pytest.raises(NotModified) as unchanged:
         client.products.get(read.id, if_none_match=read.answer.etag)
+    answer = unchanged.value.answer
+    assert (answer.status, answer.etag) == (304, read.answer.etag)
+    assert (answer.request_id or "").startswith("req_")
+    assert answer.requests_left is not None
+
+
+def test_a_conditional_read_detects_a_change_of_metadata_that_only_this_app_sees(client: Client) -> None:
+    made = client.customers.create(email="private@example.com", metadata={"level": "1"})
+    with pytest.raises(NotModified):
+        client.customers.get(made.id, if_none_match=made)
+    changed = client.customers.update(made.id, metadata={"level": "2"})
+    assert changed.version == made.version
+    assert client.customers.get(made.id, if_none_match=made).metadata == {"level": "2"}
+    with pytest.raises(codes.VersionConflict):
+        client.customers.update(made.id, if_match=made, first_name="Ada")
+
+
+def test_a_part_of_a_page_is_compared_by_its_version(client: Client) -> None:
+    client.products.create(name="Mug", price="12.50")
+    [listed] = client.products.list()
+    with pytest.raises(NotModified):
+        client.products.get(listed.id, if_none_match=listed)
+    with pytest.raises(ValueError, match="part of another response"):
+        _ = listed.answer
 
 
 def test_a_compressed_resource_is_not_modified_while_its_version_is_the_same(client: Client, account: Account) -> None:

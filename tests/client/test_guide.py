@@ -43,6 +43,7 @@ def run(program: str, variables: dict[str, str], folder: Path) -> str:
 def test_the_guide_runs_from_top_to_bottom(variables: dict[str, str], tmp_path: Path) -> None:
     output = run(GUIDE, variables, tmp_path)
     assert "1 in all, 1 here" in output
+    assert "unchanged" in output
     assert "/price invalid_money" in output
     assert "succeeded 1000" in output
     assert "product.updated" in output

@@ -11,7 +11,7 @@ from stoa_client import AsyncClient, Client, ConnectionFailed, codes, errors
 from stoa_client.connection import CONCURRENCY
 from stoa_client.limiter import Limiter
 from tests.client.conftest import base_url
-from tests.client.lossy import instead, lost_at_first, through, unchanged
+from tests.client.lossy import lost_at_first, through, unchanged
 from tests.support.service import Account, free_port
 
 
@@ -159,16 +159,3 @@ def test_an_unreachable_service_raises_connection_failed() -> None:
         pytest.raises(ConnectionFailed),
     ):
         client.products.list().page()
-
-
-def test_a_response_that_is_not_from_the_service_is_unexpected(account: Account) -> None:
-    with (
-        through(account, instead(200, "<html>welcome</html>")) as (client, _),
-        pytest.raises(errors.UnexpectedAnswer),
-    ):
-        client.products.list().page()
-    with (
-        through(account, instead(404, "<html>nothing here</html>")) as (client, _),
-        pytest.raises(errors.NotFound),
-    ):
-        client.products.get(1)

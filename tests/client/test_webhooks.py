@@ -97,6 +97,16 @@ def test_during_a_rotation_either_secret_is_accepted() -> None:
     assert verify(BODY, signed(old), [new, old]).id == "evt_1"
 
 
+def test_a_clock_that_is_off_is_within_the_tolerance_or_refused() -> None:
+    for offset in (-299, 299):
+        assert verify(BODY, signed(SECRET, at=time.time() + offset), SECRET).id == "evt_1"
+    for offset in (-310, 310):
+        with pytest.raises(SignatureRefused, match="check the clock"):
+            verify(BODY, signed(SECRET, at=time.time() + offset), SECRET)
+    with pytest.raises(SignatureRefused, match="check the clock"):
+        verify(BODY, signed(SECRET), SECRET, tolerance_s=float("nan"))
+
+
 def test_an_old_message_can_be_verified_on_purpose() -> None:
     secret = new_secret()
     headers = signed(secret, at=1_700_000_000)
@@ -106,7 +116,7 @@ def test_an_old_message_can_be_verified_on_purpose() -> None:
 
 def test_an_invalid_secret_is_a_value_error() -> None:
     headers = signed(new_secret())
-    wrong: list[str | list[str]] = ["whsec_not base64", []]
+    wrong: list[str | list[str]] = ["whsec_not base64", "whsec_é", "whsec_", "", [], [SECRET, ""]]
     for secret in wrong:
         with pytest.raises(ValueError, match="secret"):
             verify(BODY, headers, secret)

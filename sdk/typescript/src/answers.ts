@@ -39,6 +39,11 @@ export function attach<T>(resource: T, answer: Answer): T {
   return resource;
 }
 
+/** The ETag of a resource that came in a response of its own; a part of a page or a batch has none. */
+export function etagOf(resource: object): string | null {
+  return answers.get(resource)?.etag ?? null;
+}
+
 /** The response in which a resource came: its ETag, request id, `meta` and headers. */
 export function answerOf(resource: object): Answer {
   const answer = answers.get(resource);

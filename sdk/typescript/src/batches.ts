@@ -29,6 +29,10 @@ export class Batch<T> implements Iterable<Item<T>> {
     readonly answer: Answer,
   ) {}
 
+  get meta(): Readonly<Record<string, unknown>> {
+    return this.answer.meta;
+  }
+
   get failures(): Item<T>[] {
     return this.data.filter((item) => item.status === "failed");
   }

@@ -1,13 +1,12 @@
 /** The client: credentials, store and retry options. */
-import { Connection } from "./connection.js";
+import { Connection, unexpected } from "./connection.js";
 import { Resources } from "./generated/resources.js";
 import { Limiter } from "./limiter.js";
 import type { AnyOptions } from "./options.js";
 import { PREFIX } from "./requests.js";
 import type { RetryPolicy } from "./retries.js";
 import { type Credentials, TokenCache, type TokenSource } from "./tokens.js";
-import { jsonObject, excerpt } from "./problems.js";
-import { UnexpectedAnswer } from "./errors.js";
+import { jsonObject } from "./problems.js";
 
 /** The credentials, `clientId` and `clientSecret` or a `token`, and the options of all calls. */
 export interface ClientOptions {
@@ -77,11 +76,10 @@ export class Client extends Resources {
     { query, body, ...options }: AnyOptions & { query?: Record<string, unknown> | undefined; body?: unknown } = {},
   ): Promise<unknown> {
     const received = await this.#connection.call(method, path, { body, options: { ...query, ...options } });
-    if (!received.text) return undefined;
+    if (received.status === 204) return undefined;
     const decoded = jsonObject(received.text);
     if (decoded && received.status < 300) return decoded;
-    const shown = excerpt(received.text);
-    throw new UnexpectedAnswer(`${received.status} with an unexpected body: ${shown}`, received.status, shown);
+    throw unexpected(received);
   }
 }
 

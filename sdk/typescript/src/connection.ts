@@ -95,7 +95,7 @@ export class Connection {
 
   async none(method: string, path: string, given: Call): Promise<void> {
     const received = await this.call(method, path, given);
-    if (received.status >= 300) throw unexpected(received);
+    if (received.status !== 204) throw unexpected(received);
   }
 
   async batch<T>(method: string, path: string, given: Call): Promise<Batch<T>> {
@@ -114,6 +114,11 @@ export class Connection {
   async *parts(path: string, accept: string, options: AnyOptions): AsyncGenerator<Uint8Array, void> {
     const received = await this.call("GET", path, { accept, options, stream: true });
     if (!received.stream) throw unexpected(received);
+    const mediaType = received.headers.get("content-type") ?? "no content type";
+    if (received.status !== 200 || mediaType.split(";")[0]?.trim().toLowerCase() !== accept) {
+      await received.stream.return();
+      throw new UnexpectedAnswer(`${received.status} with ${mediaType} instead of ${accept}`, received.status, "");
+    }
     yield* received.stream;
   }
 
@@ -131,14 +136,14 @@ export class Connection {
 }
 
 function decoded(received: Received, fits: (data: unknown) => boolean = () => true): { data: unknown; answer: Answer } {
-  if (received.status === 304) throw new NotModified("the resource has not changed");
+  if (received.status === 304) throw new NotModified(new Answer(304, received.headers, {}, ""));
   const envelope = received.status < 300 ? jsonObject(received.text) : null;
   if (!envelope || !("data" in envelope) || !fits(envelope["data"])) throw unexpected(received);
   const meta = (envelope["meta"] ?? {}) as Record<string, unknown>;
   return { data: envelope["data"], answer: new Answer(received.status, received.headers, meta, received.text) };
 }
 
-function unexpected(received: Received): UnexpectedAnswer {
+export function unexpected(received: Received): UnexpectedAnswer {
   const shown = excerpt(received.text);
   return new UnexpectedAnswer(`${received.status} with an unexpected body: ${shown}`, received.status, shown);
 }

@@ -1,4 +1,5 @@
 /** The errors of the client. Each code of the service has its own class in `codes`. */
+import type { Answer } from "./answers.js";
 
 /** The base class of all errors of this client. */
 export class StoaError extends Error {
@@ -23,8 +24,12 @@ export class TokenRefused extends StoaError {
   }
 }
 
-/** The resource still matches `ifNoneMatch`. */
-export class NotModified extends StoaError {}
+/** The resource still matches `ifNoneMatch`; `answer` is the response that says so. */
+export class NotModified extends StoaError {
+  constructor(readonly answer: Answer) {
+    super("the resource has not changed");
+  }
+}
 
 /** The response does not come from the service, but perhaps from a proxy. */
 export class UnexpectedAnswer extends StoaError {

@@ -1,8 +1,9 @@
 /** Waits for an import to end and reads its report, in addition to the generated calls. */
 import { Resource } from "./connection.js";
-import { type Fault, WaitedTooLong } from "./errors.js";
+import { type Fault, UnexpectedAnswer, WaitedTooLong } from "./errors.js";
 import type { Import } from "./generated/models.js";
 import type { CallOptions } from "./options.js";
+import { excerpt, jsonObject } from "./problems.js";
 import { sleep } from "./sleep.js";
 import type { Open } from "./types.js";
 
@@ -39,7 +40,11 @@ export abstract class ImportJobs extends Resource {
   /** The result of every row, as it arrives. */
   async *rows(job: Job, options: CallOptions = {}): AsyncGenerator<RowReport, void> {
     for await (const line of this.connection.lines(this.#address(job), "application/x-ndjson", options)) {
-      yield JSON.parse(line) as RowReport;
+      const row = jsonObject(line);
+      if (typeof row?.["row"] !== "number") {
+        throw new UnexpectedAnswer(`a line of the report is not a row: ${excerpt(line)}`, 200, excerpt(line));
+      }
+      yield row as unknown as RowReport;
     }
   }
 

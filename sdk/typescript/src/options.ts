@@ -24,7 +24,7 @@ export interface IfMatch {
 }
 
 export interface IfNoneMatch {
-  /** Read only if the resource no longer has this version; otherwise the call throws `NotModified`. */
+  /** Read only if the resource has changed since this version; otherwise the call throws `NotModified`. */
   ifNoneMatch?: Version | undefined;
 }
 

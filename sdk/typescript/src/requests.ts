@@ -1,4 +1,5 @@
 /** Requests: query string and headers. */
+import { etagOf } from "./answers.js";
 import type { AnyOptions, Version } from "./options.js";
 
 export const PREFIX = "/api/v3/app";
@@ -40,9 +41,13 @@ export function headersFor(method: string, options: AnyOptions, accept = JSON_TY
   return headers;
 }
 
-/** The ETag of a version, an ETag, or a resource that has a version. */
+/**
+ * The ETag of a version, an ETag, or a resource.
+ *
+ * A resource that came in a response of its own has its ETag, which also covers metadata that only this app sees.
+ */
 function entityTag(given: Version): string {
-  const version = typeof given === "object" ? given.version : given;
+  const version = typeof given === "object" ? (etagOf(given) ?? given.version) : given;
   if (typeof version === "number") return `"${version}"`;
   if (typeof version === "string") return version;
   throw new TypeError("pass a version, an ETag or a resource that has a version");

@@ -78,7 +78,13 @@ test("a resource has the response it came in, and a write with the same key is r
 test("conditional reads and writes compare versions", async () => {
   const made = await client.products.create({ name: "Versioned", price: "1.00", description: "Stoneware. ".repeat(200) });
   for (const known of [made, made.version, answerOf(made).etag ?? ""]) {
-    await assert.rejects(client.products.get(made.id, { ifNoneMatch: known }), NotModified);
+    await assert.rejects(client.products.get(made.id, { ifNoneMatch: known }), (error) => {
+      assert.ok(error instanceof NotModified);
+      assert.equal(error.answer.status, 304);
+      assert.match(error.answer.etag ?? "", /^"1/);
+      assert.match(error.answer.requestId ?? "", /^req_/);
+      return true;
+    });
   }
   const newer = await client.products.update(made.id, { price: "2.00" }, { ifMatch: made });
   assert.equal((await client.products.get(made.id, { ifNoneMatch: made })).version, newer.version);
@@ -87,6 +93,33 @@ test("conditional reads and writes compare versions", async () => {
     assert.equal(error.more["current_version"], newer.version);
     return true;
   });
+});
+
+test("a page and a batch have the response they came in", async () => {
+  const page = await client.products.list({ limit: 1 }).page();
+  const batch = await client.products.batch({
+    mode: "independent",
+    items: [
+      { op: "create", data: { name: "First", price: "1.00", sku: "TS-ANSWER" } },
+      { op: "create", data: { name: "Second", price: "1.00", sku: "TS-ANSWER" } },
+    ],
+  });
+  assert.deepEqual([page.answer.status, batch.answer.status], [200, 207]);
+  assert.deepEqual([batch.meta["failed"], batch.failures[0]?.error?.code], [1, "sku_taken"]);
+  for (const { answer } of [page, batch]) {
+    assert.match(answer.requestId ?? "", /^req_/);
+    assert.ok((answer.requestsLeft ?? -1) >= 0);
+    assert.equal(answer.headers.get("x-ratelimit-limit") !== null, true);
+    assert.ok(answer.text.startsWith('{"data":['));
+  }
+});
+
+test("a conditional read of a resource detects a change of metadata that only this app sees", async () => {
+  const made = await client.customers.create({ email: "private@example.com", metadata: { level: "1" } });
+  await assert.rejects(client.customers.get(made.id, { ifNoneMatch: made }), NotModified);
+  const changed = await client.customers.update(made.id, { metadata: { level: "2" } });
+  assert.equal(changed.version, made.version);
+  assert.equal((await client.customers.get(made.id, { ifNoneMatch: made })).metadata?.["level"], "2");
 });
 
 test("every fault is listed with its pointer", async () => {

@@ -140,6 +140,18 @@ test("a body that is not JSON is an unexpected answer, or the error of its statu
       return true;
     });
   }
+  const html = { "content-type": "text/html" };
+  for (const status of [200, 302]) {
+    const { fetch: proxied } = recording(() => new Response("<html>login</html>", { status, headers: html }));
+    const client = clientOf(main, { fetch: proxied, token: main.token, clientId: undefined, retries: 0 });
+    const first = async (parts: AsyncIterable<unknown>): Promise<void> => {
+      for await (const part of parts) assert.fail(`received ${part}`);
+    };
+    await assert.rejects(client.products.delete(1), UnexpectedAnswer);
+    await assert.rejects(client.request("GET", "/products"), UnexpectedAnswer);
+    await assert.rejects(first(client.products.imports.rows("imp_1")), UnexpectedAnswer);
+    await assert.rejects(first(client.products.imports.failures("imp_1")), UnexpectedAnswer);
+  }
   const { fetch } = recording(() => new Response("<html>login</html>"));
   await assert.rejects(clientOf(main, { fetch }).products.list().page(), /not a token endpoint/);
 });

@@ -61,6 +61,12 @@ class Model(msgspec.Struct, kw_only=True, dict=True):
         self._answer = answer
 
 
+def etag_of(resource: Model) -> str | None:
+    """The ETag of a resource that came in a response of its own; a part of a page or a batch has none."""
+    answer: Answer | None = vars(resource).get("_answer")
+    return answer and answer.etag
+
+
 class Tombstone(Model):
     """A deleted resource in a list that was requested with `include_deleted`."""
 
@@ -151,25 +157,47 @@ def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(kind)
 
 
-def _decoded(response: httpx.Response, kind: Any) -> Any:
+def decoded(response: httpx.Response, kind: Any) -> Any:
+    """The body as this type; raises NotModified or UnexpectedAnswer."""
     if response.status_code == 304:
-        raise NotModified("the resource has not changed")
+        raise NotModified(Answer(304, response.headers, {}))
+    if response.status_code >= 300:
+        raise unexpected(response)
     try:
         return _decoder(kind).decode(response.content)
-    except msgspec.DecodeError as error:
-        raise UnexpectedAnswer(f"{response.status_code} with an unexpected body: {error}") from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise unexpected(response) from error
+
+
+def unexpected(response: httpx.Response) -> UnexpectedAnswer:
+    """The exception for a response that the service does not send."""
+    return UnexpectedAnswer(f"{response.status_code} with an unexpected body", response.status_code, response.content)
+
+
+def refuse_body(response: httpx.Response) -> None:
+    """Refuse anything but the empty response to a call that returns nothing."""
+    if response.status_code != 204:
+        raise unexpected(response)
+
+
+def check_media(response: httpx.Response, media_type: str) -> None:
+    """Refuse a streamed response in another format, such as the page of a proxy; its body has not been read."""
+    received = response.headers.get("content-type", "")
+    if response.status_code != 200 or received.partition(";")[0].strip().lower() != media_type:
+        message = f"{response.status_code} with {received or 'no content type'} instead of {media_type}"
+        raise UnexpectedAnswer(message, response.status_code)
 
 
 def read_one(response: httpx.Response, kind: type[T]) -> T:
     """One resource, with the response that it came in."""
-    envelope = cast("_Envelope[T]", _decoded(response, _Envelope[kind]))
+    envelope = cast("_Envelope[T]", decoded(response, _Envelope[kind]))
     if isinstance(envelope.data, Model):
         envelope.data.attach(_answer(response, envelope))
     return envelope.data
 
 
 def read_batch(response: httpx.Response, kind: type[T]) -> Batch[T]:
-    envelope = cast("_Envelope[list[Item[T]]]", _decoded(response, _Envelope[list[Item[kind]]]))
+    envelope = cast("_Envelope[list[Item[T]]]", decoded(response, _Envelope[list[Item[kind]]]))
     return Batch(envelope.data, _answer(response, envelope))
 
 
@@ -180,11 +208,14 @@ def _answer(response: httpx.Response, envelope: _Envelope[Any]) -> Answer:
 def read_page(response: httpx.Response, kind: type[T], *, tombstones: bool = False) -> Page[T]:
     """A page; with `tombstones`, items that have only the members of a tombstone become one."""
     if not tombstones:
-        envelope = cast("_Envelope[list[T]]", _decoded(response, _Envelope[list[kind]]))
+        envelope = cast("_Envelope[list[T]]", decoded(response, _Envelope[list[kind]]))
         return Page(envelope.data, _answer(response, envelope))
-    raw = cast("_Envelope[list[dict[str, Any]]]", _decoded(response, _Envelope[list[dict[str, Any]]]))
+    raw = cast("_Envelope[list[dict[str, Any]]]", decoded(response, _Envelope[list[dict[str, Any]]]))
     kinds = [Tombstone if _is_tombstone(each) else kind for each in raw.data]
-    read: list[Any] = [msgspec.convert(each, into) for each, into in zip(raw.data, kinds, strict=True)]
+    try:
+        read: list[Any] = [msgspec.convert(each, into) for each, into in zip(raw.data, kinds, strict=True)]
+    except msgspec.ValidationError as error:
+        raise unexpected(response) from error
     return Page(read, _answer(response, raw))
 
 

@@ -8,6 +8,7 @@ from typing import Any, Self, TypedDict, Unpack
 import httpx
 import msgspec
 
+from stoa_client.answers import decoded
 from stoa_client.async_resources import AsyncResources
 from stoa_client.connection import AsyncConnection, Connection
 from stoa_client.flows import RetryPolicy
@@ -127,7 +128,7 @@ class Client(Resources):
     def request(self, method: str, path: str, *, query: Mapping[str, Any] | None = None, body: Any = None) -> Any:
         """Send any request under `/api/v3/app`, with token, idempotency key and retries; returns the decoded JSON."""
         response = self._connection.call(method, path, query=query, body=body)
-        return msgspec.json.decode(response.content) if response.content else None
+        return None if response.status_code == 204 else decoded(response, Any)
 
     def close(self) -> None:
         if self._owns_http:
@@ -181,7 +182,7 @@ class AsyncClient(AsyncResources):
 
     async def request(self, method: str, path: str, *, query: Mapping[str, Any] | None = None, body: Any = None) -> Any:
         response = await self._connection.call(method, path, query=query, body=body)
-        return msgspec.json.decode(response.content) if response.content else None
+        return None if response.status_code == 204 else decoded(response, Any)
 
     async def aclose(self) -> None:
         if self._owns_http:

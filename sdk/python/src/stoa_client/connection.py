@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import httpx
 
-from stoa_client.answers import Batch, Lines, Page, read_batch, read_one, read_page
+from stoa_client.answers import Batch, Lines, Page, check_media, read_batch, read_one, read_page, refuse_body
 from stoa_client.flows import Authorize, Enter, Flow, Outcome, RetryPolicy, Send, interrupted, send
 from stoa_client.limiter import Limiter
 from stoa_client.pages import AsyncPages, Pages
@@ -102,7 +102,7 @@ class Connection:
         return read_one(self.call(method, path, **given), kind)
 
     def none(self, method: str, path: str, **given: Any) -> None:
-        self.call(method, path, **given)
+        refuse_body(self.call(method, path, **given))
 
     def batch(self, kind: type[T], method: str, path: str, **given: Any) -> Batch[T]:
         return read_batch(self.call(method, path, **given), kind)
@@ -119,6 +119,7 @@ class Connection:
         """The body of a long response, as it arrives."""
         response = self.call("GET", path, accept=accept, stream=True)
         try:
+            check_media(response, accept)
             yield from response.iter_bytes()
         except httpx.RequestError as error:
             raise interrupted(error) from error
@@ -190,7 +191,7 @@ class AsyncConnection:
         return read_one(await self.call(method, path, **given), kind)
 
     async def none(self, method: str, path: str, **given: Any) -> None:
-        await self.call(method, path, **given)
+        refuse_body(await self.call(method, path, **given))
 
     async def batch(self, kind: type[T], method: str, path: str, **given: Any) -> Batch[T]:
         return read_batch(await self.call(method, path, **given), kind)
@@ -206,6 +207,7 @@ class AsyncConnection:
     async def parts(self, path: str, accept: str) -> AsyncIterator[bytes]:
         response = await self.call("GET", path, accept=accept, stream=True)
         try:
+            check_media(response, accept)
             async for part in response.aiter_bytes():
                 yield part
         except httpx.RequestError as error:

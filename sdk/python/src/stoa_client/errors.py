@@ -1,8 +1,13 @@
 """The exceptions of the SDK; each error code of the service has its own class."""
 
-from typing import Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import msgspec
+
+if TYPE_CHECKING:
+    from stoa_client.answers import Answer
+
+_SHOWN = 200  # the longest part of an unexpected body that an error shows
 
 
 class StoaError(Exception):
@@ -24,11 +29,20 @@ class TokenRefused(StoaError):
 
 
 class NotModified(StoaError):
-    """The resource still matches `if_none_match`."""
+    """The resource still matches `if_none_match`; `answer` is the response that says so."""
+
+    def __init__(self, answer: "Answer") -> None:
+        super().__init__("the resource has not changed")
+        self.answer = answer
 
 
 class UnexpectedAnswer(StoaError):
-    """The response does not come from the service, but perhaps from a proxy."""
+    """The response does not come from the service, but perhaps from a proxy; `body` is the start of what it sent."""
+
+    def __init__(self, message: str, status: int, body: bytes = b"") -> None:
+        self.status = status
+        self.body = excerpt(body)
+        super().__init__(f"{message}: {self.body}" if self.body else message)
 
 
 class WaitedTooLong(StoaError):
@@ -105,7 +119,7 @@ class Forbidden(ApiError, status=403):
 
 
 class NotFound(ApiError, status=404):
-    """The resource does not exist in this store."""
+    """The resource, or the store itself, does not exist."""
 
     code = "not_found"
 
@@ -127,14 +141,20 @@ class Unprocessable(ApiError, status=422):
 
 
 class TooManyRequests(ApiError, status=429):
-    """The rate limit was exceeded, even after all retries."""
+    """The rate limit was exceeded until the deadline."""
 
 
 class ServiceFailed(ApiError, status=500):
     """The service failed, even after all retries."""
 
 
-def refusal(status: int, body: bytes, retry_after_s: float | None) -> ApiError:
+def excerpt(body: bytes) -> str:
+    """The start of a body as text."""
+    text = body[: 4 * _SHOWN].decode(errors="replace")
+    return f"{text[:_SHOWN]}..." if len(text) > _SHOWN else text
+
+
+def refusal(status: int, body: bytes, retry_after_s: float | None, request_id: str | None = None) -> ApiError:
     """The exception for an error response."""
     try:
         problem: Any = msgspec.json.decode(body)
@@ -143,7 +163,10 @@ def refusal(status: int, body: bytes, retry_after_s: float | None) -> ApiError:
     members = (
         cast("dict[str, Any]", problem)
         if isinstance(problem, dict)
-        else {"detail": "the response is not a problem document"}
+        else {
+            "detail": f"the response is not a problem document: {excerpt(body) or 'it is empty'}",
+            "request_id": request_id,
+        }
     )
     kind = ApiError.by_code.get(str(members.get("code"))) or ApiError.by_status.get(status)
     return (kind or (ServiceFailed if status >= 500 else ApiError))(status, members, retry_after_s)

@@ -134,7 +134,8 @@ def _turn(limiter: Limiter) -> Flow[None]:
 def failure(outcome: Outcome, tries: int) -> StoaError:
     """The exception for the last outcome."""
     if isinstance(outcome, httpx.Response):
-        return refusal(outcome.status_code, outcome.content, retry_after_s(outcome))
+        request_id = outcome.headers.get("x-request-id")
+        return refusal(outcome.status_code, outcome.content, retry_after_s(outcome), request_id)
     attempts = f"{tries} {'attempt' if tries == 1 else 'attempts'}"
     error = ConnectionFailed(f"no response after {attempts}: {outcome or type(outcome).__name__}")
     error.__cause__ = outcome

@@ -12,7 +12,7 @@ import msgspec
 
 from stoa_client.answers import Model, read_one
 from stoa_client.connection import AsyncResource, Resource
-from stoa_client.errors import Fault, WaitedTooLong
+from stoa_client.errors import Fault, UnexpectedAnswer, WaitedTooLong
 from stoa_client.flows import Flow, Pause, RetryPolicy, send
 from stoa_client.limiter import Limiter
 from stoa_client.models import Import
@@ -51,6 +51,13 @@ def _name(job: Import | str) -> str:
     return quote(job if isinstance(job, str) else job.id, safe="")
 
 
+def _row(line: bytes) -> RowReport:
+    try:
+        return msgspec.json.decode(line, type=RowReport)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise UnexpectedAnswer("a line of the report is not a row", 200, line) from error
+
+
 class ImportJobs(Resource):
     """Imports of one kind of resource."""
 
@@ -65,7 +72,7 @@ class ImportJobs(Resource):
     def rows(self, job: Import | str) -> Iterator[RowReport]:
         """The result of every row, as it arrives."""
         for line in self._connection.lines(f"{self._path}/{_name(job)}", NDJSON):
-            yield msgspec.json.decode(line, type=RowReport)
+            yield _row(line)
 
     def save_failures(self, job: Import | str, to: str | os.PathLike[str]) -> None:
         """Write the failed rows with their errors to a CSV file; correct them there and import the file again."""
@@ -85,7 +92,7 @@ class AsyncImportJobs(AsyncResource):
 
     async def rows(self, job: Import | str) -> AsyncIterator[RowReport]:
         async for line in self._connection.lines(f"{self._path}/{_name(job)}", NDJSON):
-            yield msgspec.json.decode(line, type=RowReport)
+            yield _row(line)
 
     async def save_failures(self, job: Import | str, to: str | os.PathLike[str]) -> None:
         with Path(to).open("wb") as file:  # noqa: ASYNC230 - a local file, in small parts

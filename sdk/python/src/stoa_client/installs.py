@@ -11,8 +11,10 @@ from urllib.parse import parse_qsl
 import httpx
 import msgspec
 
-from stoa_client.answers import Model
-from stoa_client.errors import StoaError, UnexpectedAnswer
+from stoa_client.answers import Model, decoded
+from stoa_client.errors import StoaError
+from stoa_client.flows import failure
+from stoa_client.tokens import refused
 from stoa_client.webhooks import TOLERANCE_S, EventStore, SignatureRefused, key_of
 
 
@@ -59,7 +61,7 @@ def verify_install(
     store, stamp, signatures = (query.get(name, "") for name in ("store", "timestamp", "signature"))
     if not (store and stamp.isascii() and stamp.isdecimal() and len(stamp) <= 15):
         raise SignatureRefused("store, timestamp and signature are required")
-    if abs((time.time() if now is None else now) - int(stamp)) > tolerance_s:
+    if not abs((time.time() if now is None else now) - int(stamp)) <= tolerance_s:  # false for NaN
         raise SignatureRefused("timestamp is too far from the current time; check the clock")
     signed = f"install.{client_id}.{store}.{stamp}.{state}".encode()
     keys = [key_of(each) for each in ([secret] if isinstance(secret, str) else secret)]
@@ -92,10 +94,13 @@ def installations(
     url = f"{auth_url.removesuffix('/token')}/installations"
     with httpx.Client(auth=(client_id, client_secret), transport=transport) as http:
         while True:
-            answer = http.get(url, params={"limit": 250, **query})
-            if answer.status_code != 200:
-                raise UnexpectedAnswer(f"GET {url} returned {answer.status_code}: {answer.text[:200]}")
-            page = msgspec.json.decode(answer.content, type=_Page)
+            try:
+                answer = http.get(url, params={"limit": 250, **query})
+            except httpx.RequestError as error:
+                raise failure(error, 1) from error
+            if answer.status_code >= 400:
+                raise refused(answer)
+            page: _Page = decoded(answer, _Page)
             yield from page.data
             if page.meta.next_cursor is None:
                 return

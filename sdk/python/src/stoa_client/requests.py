@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from stoa_client.answers import Model, etag_of
 from stoa_client.uploads import Source
 
 PREFIX = "/api/v3/app"
@@ -73,7 +74,12 @@ def request(
 
 
 def entity_tag(given: Any) -> str:
-    """The ETag of a version number, an ETag, or a resource that has a version."""
+    """The ETag of a version number, an ETag, or a resource.
+
+    A resource that came in a response of its own has its ETag, which also covers metadata that only this app sees.
+    """
+    if isinstance(given, Model) and (etag := etag_of(given)):
+        return etag
     version = getattr(given, "version", given)
     if isinstance(version, int):
         return f'"{version}"'

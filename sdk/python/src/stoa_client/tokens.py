@@ -9,7 +9,8 @@ from urllib.parse import quote_plus, urlencode
 import httpx
 import msgspec
 
-from stoa_client.errors import StoaError, TokenRefused
+from stoa_client.answers import decoded
+from stoa_client.errors import StoaError, TokenRefused, UnexpectedAnswer
 from stoa_client.flows import Attempts, Flow, RetryPolicy, Send, failure
 from stoa_client.requests import JSON, Request
 
@@ -69,27 +70,28 @@ def request_token(credentials: Credentials, policy: RetryPolicy) -> Flow[Token]:
     while True:
         requested_at = time.monotonic()
         outcome = yield Send(request)
-        if isinstance(outcome, httpx.Response) and outcome.status_code == 200:
-            return _read(outcome.content, requested_at)
+        if isinstance(outcome, httpx.Response) and outcome.status_code < 400:
+            return _read(outcome, requested_at)
         if not (yield from attempts.pause(outcome)):
             if isinstance(outcome, httpx.Response):
-                raise _refused(outcome)
+                raise refused(outcome)
             raise failure(outcome, attempts.count)
 
 
-def _read(body: bytes, requested_at: float) -> Token:
+def _read(response: httpx.Response, requested_at: float) -> Token:
     try:
-        issued = msgspec.json.decode(body, type=_Issued)
-    except msgspec.DecodeError as error:
-        raise TokenRefused(200, "invalid_response", "auth_url is not a token endpoint") from error
+        issued: _Issued = decoded(response, _Issued)
+    except UnexpectedAnswer as error:
+        message = f"auth_url is not a token endpoint: {response.status_code}"
+        raise UnexpectedAnswer(message, response.status_code, response.content) from error
     return Token(issued.access_token, requested_at + issued.expires_in - min(_EARLY_S, issued.expires_in / 10))
 
 
-def _refused(response: httpx.Response) -> StoaError:
+def refused(response: httpx.Response) -> StoaError:
     """An OAuth error is TokenRefused; another refusal, such as that of an unknown store, is the error of its code."""
     try:
         body = msgspec.json.decode(response.content, type=_Refused)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError):
         return failure(response, 1)
     return TokenRefused(response.status_code, body.error, body.error_description)
 

@@ -1,7 +1,6 @@
 """Verifies webhook signatures and timestamps (Standard Webhooks)."""
 
 import base64
-import binascii
 import hashlib
 import hmac
 import time
@@ -85,7 +84,7 @@ def verify(
     check(body, headers, secret, tolerance_s=tolerance_s, now=now)
     try:
         return msgspec.json.decode(body, type=Event)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise SignatureRefused(f"the signed body is not an event: {error}") from error
 
 
@@ -106,7 +105,7 @@ def check(
         raise SignatureRefused("the headers webhook-id, webhook-timestamp and webhook-signature are required")
     if not (stamp.isascii() and stamp.isdecimal() and len(stamp) <= 15):
         raise SignatureRefused("webhook-timestamp must be a number of seconds")
-    if abs((time.time() if now is None else now) - int(stamp)) > tolerance_s:
+    if not abs((time.time() if now is None else now) - int(stamp)) <= tolerance_s:  # false for NaN
         raise SignatureRefused("webhook-timestamp is too far from the current time; check the clock")
     signed = f"{message_id}.{stamp}.".encode() + body
     keys = [key_of(each) for each in ([secret] if isinstance(secret, str) else secret)]
@@ -124,6 +123,9 @@ def check(
 def key_of(secret: str) -> bytes:
     """The key bytes of a signing secret."""
     try:
-        return base64.b64decode(secret.removeprefix("whsec_"), validate=True)
-    except binascii.Error:
-        raise ValueError("a secret must be whsec_ followed by base64") from None
+        key = base64.b64decode(secret.removeprefix("whsec_"), validate=True)
+    except ValueError:
+        key = b""
+    if not key:  # anyone can sign with an empty key
+        raise ValueError("a secret must be whsec_ followed by base64")
+    return key
