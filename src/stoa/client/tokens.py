@@ -29,10 +29,11 @@ class Credentials(msgspec.Struct, frozen=True):
 
 
 class Token(msgspec.Struct, frozen=True):
-    """A token, and when to renew it by the monotonic clock of this process."""
+    """A token with its scopes, and when to renew it by the monotonic clock of this process."""
 
     text: str
     renew_at: float
+    scopes: tuple[str, ...] = ()
 
     @property
     def fresh(self) -> bool:
@@ -45,6 +46,7 @@ class Token(msgspec.Struct, frozen=True):
 class _Issued(msgspec.Struct):
     access_token: str
     expires_in: float = 3600.0
+    scope: str = ""
 
 
 class _Refused(msgspec.Struct):
@@ -82,7 +84,8 @@ def _read(body: bytes, requested_at: float) -> Token:
         issued = msgspec.json.decode(body, type=_Issued)
     except msgspec.DecodeError as error:
         raise TokenRefused(200, "invalid_response", "auth_url is not a token endpoint") from error
-    return Token(issued.access_token, requested_at + issued.expires_in - min(_EARLY_S, issued.expires_in / 10))
+    renew_at = requested_at + issued.expires_in - min(_EARLY_S, issued.expires_in / 10)
+    return Token(issued.access_token, renew_at, tuple(issued.scope.split()))
 
 
 def _refused(response: httpx.Response) -> StoaError:
