@@ -20,9 +20,10 @@ $(VENV)/.runtime: requirements.lock requirements-build.lock pyproject.toml sdk/p
 	@$(PIP) --no-deps --no-build-isolation --editable sdk/python --editable .
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/.runtime requirements-dev.lock
+$(VENV)/.dev: $(VENV)/.runtime requirements-dev.lock requirements-mcp.lock
 	@echo "Installing the development tools ..."
 	@$(PIP) --require-hashes -r requirements-dev.lock
+	@$(PIP) --require-hashes -r requirements-mcp.lock
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.dev requirements-bench.lock
@@ -57,7 +58,7 @@ JOBS := $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$((n < 2 ? 2 : n)))
 PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 # No browser, no processes, no pages, no executed documentation, no long properties, no measured plans, no real timeouts.
 SLOW := tests/browser tests/accounting tests/fault tests/docs tests/property tests/reference tests/generated tests/client tests/demo tests/portal \
-  tests/imports tests/typescript tests/contract/test_plans.py tests/contract/test_endpoints.py tests/webhooks/test_listen.py tests/webhooks/delivery
+  tests/imports tests/mcp tests/typescript tests/contract/test_plans.py tests/contract/test_endpoints.py tests/webhooks/test_listen.py tests/webhooks/delivery
 
 quick: $(VENV)/.dev ## run the fast tests, in about two minutes; for the working day
 	@$(PYTEST) $(SLOW:%=--ignore %) $(ARGS)
@@ -144,6 +145,9 @@ lock: $(VENV)/.dev ## update the lock files: versions and hashes, no index URLs
 	    --generate-hashes --no-emit-index-url --no-header --no-annotate --quiet --upgrade --no-emit-package stoa-client \
 	    -o requirements$${group:+-$$group}.lock; \
 	done
+	@$(BIN)/uv pip compile pyproject.toml --extra mcp -c requirements.lock -c requirements-dev.lock --universal \
+	  --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate --quiet --upgrade \
+	  -o requirements-mcp.lock
 
 clean: ## remove the virtual environment and the data of the demo
 	@rm -rf $(VENV) .stoa

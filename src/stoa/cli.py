@@ -33,6 +33,7 @@ from stoa.db.pool import Database
 from stoa.db.service_facts import key_fingerprint, replace_key
 from stoa.imports.commands import COMMANDS as IMPORT_COMMANDS
 from stoa.inventory.location_commands import COMMANDS as LOCATION_COMMANDS
+from stoa.mcp.commands import COMMANDS as MCP_COMMANDS
 from stoa.settings import Settings, WrongSetting, secret_key
 from stoa.supervisor import WorkerFailed
 from stoa.webhooks.app_commands import APP_COMMANDS
@@ -101,6 +102,7 @@ for command in (
     *IMPORT_COMMANDS,
     *WORKER_COMMANDS,
     *WEBHOOK_COMMANDS,
+    *MCP_COMMANDS,
     *BACKUP_COMMANDS,
 ):
     cli.add_command(command)

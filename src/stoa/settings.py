@@ -14,10 +14,13 @@ PREFIX = "STOA_"
 KEY_BYTES = 32
 _ADDRESS_FILE = "address"
 _LOCAL_HOSTS = ("127.0.0.1", "0.0.0.0", "::1", "::")  # noqa: S104 - not a socket
-# Variables that `stoa demo` prints for callers; the service ignores them.
+# Variables of callers, which `stoa demo` prints, and of `stoa mcp`; the service ignores them.
 _FOR_CALLERS = frozenset(
     f"{PREFIX}{name}"
-    for name in ("BASE_URL", "AUTH_URL", "CLIENT_ID", "CLIENT_SECRET", "PORTAL_URL", "PORTAL_EMAIL", "PORTAL_PASSWORD")
+    for name in (
+        *("BASE_URL", "AUTH_URL", "CLIENT_ID", "CLIENT_SECRET", "PORTAL_URL", "PORTAL_EMAIL", "PORTAL_PASSWORD"),
+        "MCP_TOKEN",
+    )
 )
 
 Port = Annotated[int, Meta(ge=1, le=65535)]

@@ -39,7 +39,7 @@ def walk(command: click.Command, *path: str) -> Iterator[tuple[tuple[str, ...], 
 EVERY = dict(walk(cli))
 LEAVES = {path: command for path, command in EVERY.items() if not isinstance(command, click.Group)}
 WITH_JSON = [path for path, command in LEAVES.items() if any("--json" in each.opts for each in command.params)]
-WITHOUT_JSON = {("serve",), ("demo",), ("worker",), ("openapi",), ("completion",)}
+WITHOUT_JSON = {("serve",), ("demo",), ("mcp",), ("worker",), ("openapi",), ("completion",)}
 # Tested in tests/webhooks, tests/fault and test_doctor.py.
 ELSEWHERE = {("listen",), ("backup",), ("restore",), ("doctor",), ("accept-key",)}
 

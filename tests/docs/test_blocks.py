@@ -30,6 +30,8 @@ FIRST_PROGRAMS = "docs/test_examples.py::test_the_quickstart_programs_list_every
 MAKE = "docs/test_commands.py::test_every_make_command_has_a_target"
 VERIFYING = "webhooks/test_guide.py::test_a_verification_program_rejects_forgeries"
 COVERED = [
+    Coverage("agents.md", "json", "", "mcp/test_agent.py::test_an_agent_reads_and_tries_but_does_not_write"),
+    Coverage("agents.md", "bash", "stoa ", "mcp/test_agent.py::test_an_agent_writes_over_http_if_it_is_allowed"),
     Coverage("README.md", "bash", "make ", MAKE),
     Coverage("README.md", "bash", "curl -s", CALLS),
     Coverage("README.md", "json", "", CALLS),

@@ -4,7 +4,7 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -123,13 +123,13 @@ def _retry_after(answer: httpx.Response) -> float:
     return min(60.0, float(seconds)) if seconds.isdigit() else 0.0
 
 
-def variables_from(given: Mapping[str, str | None], demo: Path) -> dict[str, str]:
+def variables_from(given: Mapping[str, str | None], demo: Path, names: Sequence[str] = VARIABLES) -> dict[str, str]:
     """The connection settings: from options, else from the environment, else from the demo on this machine."""
     file: dict[str, str] = {}
     if demo.is_file():
         pairs = (line.removeprefix("export ").partition("=") for line in demo.read_text().splitlines())
         file = {name: value for name, _, value in pairs}
-    found = {name: given.get(name) or os.environ.get(name) or file.get(name, "") for name in VARIABLES}
+    found = {name: given.get(name) or os.environ.get(name) or file.get(name, "") for name in names}
     missing = [name for name, value in found.items() if not value]
     if missing:
         raise Refused(f"{', '.join(missing)} must be set, or passed as options; `make demo` prints all of them")

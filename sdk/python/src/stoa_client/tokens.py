@@ -30,10 +30,11 @@ class Credentials(msgspec.Struct, frozen=True):
 
 
 class Token(msgspec.Struct, frozen=True):
-    """A token, and when to renew it by the monotonic clock of this process."""
+    """A token with its scopes, and when to renew it by the monotonic clock of this process."""
 
     text: str
     renew_at: float
+    scopes: tuple[str, ...] = ()
 
     @property
     def fresh(self) -> bool:
@@ -46,6 +47,7 @@ class Token(msgspec.Struct, frozen=True):
 class _Issued(msgspec.Struct):
     access_token: str
     expires_in: float = 3600.0
+    scope: str = ""
 
 
 class _Refused(msgspec.Struct):
@@ -84,7 +86,8 @@ def _read(response: httpx.Response, requested_at: float) -> Token:
     except UnexpectedAnswer as error:
         message = f"auth_url is not a token endpoint: {response.status_code}"
         raise UnexpectedAnswer(message, response.status_code, response.content) from error
-    return Token(issued.access_token, requested_at + issued.expires_in - min(_EARLY_S, issued.expires_in / 10))
+    renew_at = requested_at + issued.expires_in - min(_EARLY_S, issued.expires_in / 10)
+    return Token(issued.access_token, renew_at, tuple(issued.scope.split()))
 
 
 def refused(response: httpx.Response) -> StoaError:

@@ -1,0 +1,89 @@
+"""`stoa mcp`, which also says what to install if the library is missing."""
+
+import asyncio
+import os
+
+import click
+
+from stoa.access.console import WRONG_USAGE, Console, Refused
+from stoa.webhooks.listen import variables_from
+
+_VARIABLES = ("STOA_BASE_URL", "STOA_CLIENT_ID", "STOA_CLIENT_SECRET")
+_TOKEN = "STOA_MCP_TOKEN"  # noqa: S105 - the name of the variable
+_INSTALL = "stoa mcp needs the Model Context Protocol library: pip install 'stoa[mcp]'"
+
+
+@click.command()
+@click.option("--write", is_flag=True, help="Also offer the tools that change the store.")
+@click.option("--scopes", default="", help="Use only these scopes of the app, separated by commas.")
+@click.option("--http", "over_http", is_flag=True, help="Serve HTTP at /mcp instead of standard input and output.")
+@click.option("--host", default="127.0.0.1", show_default=True, help=f"Address to listen on; others need {_TOKEN}.")
+@click.option("--port", default=8765, show_default=True, type=click.IntRange(1, 65535), help="Port to listen on.")
+@click.option("--name", "names", multiple=True, help="A host name by which agents reach this server; repeatable.")
+@click.option(
+    "--max-characters",
+    default=24_000,
+    show_default=True,
+    type=click.IntRange(2_000, 1_000_000),
+    help="The size to which answers are cut.",
+)
+@click.option("--base-url", help="The base URL of the store; defaults to STOA_BASE_URL.")
+@click.option("--client-id", help="The client id of the app; defaults to STOA_CLIENT_ID.")
+@click.option("--client-secret", help="The client secret; prefer STOA_CLIENT_SECRET.")
+@click.pass_obj
+def mcp(
+    console: Console,
+    scopes: str,
+    host: str,
+    port: int,
+    names: tuple[str, ...],
+    max_characters: int,
+    *,
+    write: bool,
+    over_http: bool,
+    **options: str | None,
+) -> None:
+    """Let an agent use a store through the Model Context Protocol, with an app's credentials.
+
+    Each operation that the scopes of the app allow is a tool. Without --write, only reads and dry runs are offered.
+
+    \b
+    Examples:
+      stoa mcp
+      stoa mcp --write --scopes products:read,inventory:read,inventory:write
+      stoa mcp --http --port 8765
+    """
+    try:
+        import mcp as library  # noqa: PLC0415 - an optional dependency
+    except ImportError as error:
+        raise Refused(_INSTALL) from error
+    del library
+    token = os.environ.get(_TOKEN, "")
+    from stoa.mcp import server, store, transports  # noqa: PLC0415 - other commands need not load it
+
+    if over_http and not token and not transports.is_loopback(host):
+        raise Refused(f"{host} can be reached from other machines; set {_TOKEN}, which agents must send", WRONG_USAGE)
+    given = {f"STOA_{option.upper()}": value for option, value in options.items()}
+    found = variables_from(given, console.settings.data_dir / "demo.env", _VARIABLES)
+
+    async def run() -> None:
+        wanted = tuple(word.strip() for word in scopes.split(",") if word.strip())
+        base_url, client_id, client_secret = (found[name] for name in _VARIABLES)
+        async with store.Store(base_url, client_id, client_secret, wanted) as opened:
+            try:
+                granted = await opened.scopes()
+            except store.Failure as failure:
+                raise Refused(f"the store issued no token: {failure.document['detail']}") from failure
+            agent = server.Agent(opened, write=write, most_characters=max_characters).server()
+            what = "reads and writes" if write else "reads"
+            where = f"http://{host}:{port}{transports.PATH}" if over_http else "standard input and output"
+            click.echo(f"An agent {what} with {', '.join(sorted(granted))} over {where}.", err=True)
+            if over_http:
+                await transports.serve_http(agent, host, port, names, token)
+            else:
+                await transports.serve_stdio(agent)
+
+    asyncio.run(run())
+
+
+COMMANDS = (mcp,)
