@@ -14,6 +14,7 @@ from stoa.access.grants import revoke_all_tokens
 from stoa.access.queries import INSTALLATIONS_OF_APP
 from stoa.accounts import install_requests, ownership
 from stoa.accounts.contract import AlreadyGranted, NoSuchRequest, RefusedRecently, TooManyStores
+from stoa.accounts.rate_limit import limit_rate
 from stoa.accounts.rules import is_web_url
 from stoa.db.errors import PostgresError, violates
 from stoa.portal.development_stores import create_development_store
@@ -213,7 +214,7 @@ async def request_install(visit: Visit, form: InstallRequestForm) -> Redirect:
     in_url = _HANDLE_IN_URL.search(form.handle)
     handle = in_url[1] if in_url else form.handle.lower()
     try:
-        await install_requests.limit_rate(visit.by, visit.db, visit.me.account_id)
+        await limit_rate(visit.by, visit.db, visit.me.account_id, "install-request")
         await install_requests.request_install(visit.by, visit.me.account_id, visit.app, handle, form.message)
     except TooManyAttempts as refusal:
         raise FormError(

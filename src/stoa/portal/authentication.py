@@ -20,7 +20,7 @@ from stoa.accounts.contract import (
 )
 from stoa.portal.dispatch import SIGN_IN, TWO_FACTOR, not_found, sentence
 from stoa.portal.forms import FormError, text
-from stoa.portal.pages import ROOT, Audience, Pages, Redirect, View, portal_path
+from stoa.portal.pages import ROOT, Audience, Pages, Redirect, View, return_path
 from stoa.portal.visit import MAX_URL_LENGTH, Visit
 
 pages = Pages()
@@ -66,7 +66,7 @@ class TwoFactorForm(msgspec.Struct):
 
 @pages.page("/sign-in", audience=Audience.GUEST)
 async def sign_in_page(visit: Visit) -> View:
-    context = {"next": portal_path(visit.query("next", most=MAX_URL_LENGTH)), "sign_up": visit.settings.sign_up}
+    context = {"next": return_path(visit.query("next", most=MAX_URL_LENGTH)), "sign_up": visit.settings.sign_up}
     return View("authentication/sign_in.html", context)
 
 
@@ -78,7 +78,7 @@ async def sign_in(visit: Visit, form: SignInForm) -> Redirect:
         )
     except WrongCredentials as refusal:
         raise FormError({"": sentence(refusal)}) from refusal
-    target = portal_path(form.next)
+    target = return_path(form.next)
     if not session.complete:
         target = TWO_FACTOR if target == ROOT else f"{TWO_FACTOR}?next={quote(target)}"
     return Redirect(target, session=session.token)
@@ -86,7 +86,7 @@ async def sign_in(visit: Visit, form: SignInForm) -> Redirect:
 
 @pages.page("/two-factor", audience=Audience.TWO_FACTOR_PENDING)
 async def two_factor_page(visit: Visit) -> View:
-    return View("authentication/two_factor.html", {"next": portal_path(visit.query("next", most=MAX_URL_LENGTH))})
+    return View("authentication/two_factor.html", {"next": return_path(visit.query("next", most=MAX_URL_LENGTH))})
 
 
 @pages.form("/two-factor", on=two_factor_page)
@@ -100,7 +100,7 @@ async def check_two_factor(visit: Visit, form: TwoFactorForm) -> Redirect:
     except (TwoFactorLocked, SignInExpired) as refusal:
         await sessions.sign_out(visit.by, visit.session)
         return Redirect(SIGN_IN, sentence(refusal), "warn", session="")
-    return Redirect(portal_path(form.next), session=session.token)
+    return Redirect(return_path(form.next), session=session.token)
 
 
 @pages.page("/sign-up", audience=Audience.GUEST)
