@@ -6,8 +6,8 @@ from stoa.access import audit
 from stoa.access.grants import install
 from stoa.access.operator import Operator
 from stoa.accounts import ownership
-from stoa.accounts.install_requests import limit_rate
 from stoa.accounts.ownership import owned_store
+from stoa.accounts.rate_limit import limit_rate
 from stoa.db.pool import Database
 from tests.support.ownership import create_app, create_store
 from tests.support.people import User, new_email
@@ -124,7 +124,7 @@ async def test_repeated_requests_do_not_flood_the_audit_log_of_the_store(
 async def test_the_rate_limit_counts_each_account_separately(zeno: User, db: Database, operator: Operator) -> None:
     for other in range(10**9, 10**9 + 12):
         for _ in range(9):
-            await limit_rate(operator, db, other)
+            await limit_rate(operator, db, other, "install-request")
     store = await ownership.open_store(operator, zeno.account.id, f"asked-{zeno.account.id}", "Agora", "EUR")
     app = await ownership.register_app(operator, zeno.account.id, "Walker", "", {"products:read": "x"}, new_email())
     for message in ("One", "Two", "Three"):

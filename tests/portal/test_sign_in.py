@@ -71,6 +71,8 @@ async def test_a_signed_in_user_is_redirected_from_the_sign_in_page(maria: User)
     ("target", "location"),
     [
         ("/portal/apps", "/portal/apps"),
+        ("/docs/products/create_product", "/docs/products/create_product"),
+        ("/docsevil", "/portal"),
         ("https://evil.example.com/", "/portal"),
         ("//evil.example.com/portal", "/portal"),
         ("/portal\\@evil.example.com", "/portal"),
@@ -78,7 +80,9 @@ async def test_a_signed_in_user_is_redirected_from_the_sign_in_page(maria: User)
         ("/portal/\r\nset-cookie: x", "/portal"),
     ],
 )
-async def test_next_redirects_only_within_the_portal(visitor: Visitor, maria: User, target: str, location: str) -> None:
+async def test_next_redirects_only_within_the_portal_and_the_documentation(
+    visitor: Visitor, maria: User, target: str, location: str
+) -> None:
     await visitor.open("/portal/sign-in")
     data = {"_token": visitor.token, "email": maria.email, "password": PASSWORD, "next": target}
     response = await visitor.client.post("/portal/sign-in", data=data, headers=SAME_ORIGIN)

@@ -6,16 +6,19 @@ from typing import Any
 
 import httpx
 import jsonschema
+import msgspec
 import pytest
 from starlette.applications import Starlette
 
 from stoa.api import ENDPOINTS, EVENTS
+from stoa.app import Application
 from stoa.description import openapi, openapi_bytes
 from stoa.guides.library import guides
 from stoa.reference import page
 from stoa.reference.markdown import texts
 from stoa.reference.postman import collection
 from stoa.reference.routes import routes
+from stoa.settings import Settings
 from tests.reference.reading import read
 from tests.support.shops import Shop
 
@@ -168,7 +171,7 @@ async def test_every_guide_operation_and_event_is_available_as_markdown(shop: Sh
     wanted = [*(f"/docs/guides/{name}" for name in guides()), *document.addresses.values()]
     wanted += [f"/docs/events/{name}" for name in EVENTS if name in openapi()["webhooks"]]
     for address in wanted:
-        assert f"({address}.md)" in index
+        assert f"{address}.md)" in index
         answer = await shop.service.get(f"{address}.md")
         assert answer.status_code == 200, address
         assert answer.headers["content-type"] == "text/markdown; charset=utf-8"
@@ -219,3 +222,28 @@ async def test_samples_show_the_public_address_of_the_service(address: str) -> N
     assert "https://api.example.com/stores/demo" in text
     assert "localhost:8000" not in text
     assert "(https://api.example.com/docs/guides/quickstart.md)" in index
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["/docs/orders/get_order", "/docs/orders/get_order.md", "/postman.json", "/llms.txt", "/problems/not_found"],
+)
+async def test_samples_show_the_address_at_which_the_reader_reached_the_service(
+    settings: Settings, address: str
+) -> None:
+    application = Application(msgspec.structs.replace(settings, public_url="", proxies=1))
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(application), base_url="http://10.0.0.1") as client:
+
+        async def text(**headers: str) -> str:
+            sent = {name.replace("_", "-"): value for name, value in headers.items()}
+            return (await client.get(address, headers=sent)).text
+
+        assert "http://10.0.0.1/" in await text()
+        behind = await text(host="Stoa.example.org:8443", x_forwarded_proto="https", x_forwarded_for="192.0.2.7")
+        assert "https://stoa.example.org:8443/" in behind
+        assert "10.0.0.1" not in behind
+        for host in ('a"><script>alert(1)</script>', "a b", "a/b", "a.example:99999999", "x" * 300):
+            forged = await text(host=host)
+            assert host not in forged
+            assert "stoa.example.org" not in forged
+    await application.close()

@@ -63,8 +63,8 @@ async def test_the_script_generates_the_same_samples_as_the_server(account: Acco
         written = {
             "curl": await silent.locator("figure.request pre").text_content(),
             "Python": await programs.nth(0).text_content(),
-            "PHP": await programs.nth(1).text_content(),
-            "JavaScript": await programs.nth(2).text_content(),
+            "TypeScript": await programs.nth(1).text_content(),
+            "PHP": await programs.nth(2).text_content(),
         }
         await page.goto(account.service.url + address)
         for language, text in written.items():
@@ -154,7 +154,7 @@ async def test_the_samples_use_the_chosen_store(account: Account, browser: Brows
     page = await (await browser.new_context(viewport={"width": 1400, "height": 900})).new_page()
     await page.goto(account.service.url + "/docs/products/get_product")
     await page.get_by_label("Store").fill("my-shop")
-    for language in ("curl", "Python", "PHP"):
+    for language in ("curl", "Python", "TypeScript", "PHP"):
         await page.get_by_role("tab", name=language, exact=True).first.click()
         shown = await page.locator("figure.request pre").first.text_content() or ""
         assert f"{account.service.url}/stores/my-shop" in shown, language

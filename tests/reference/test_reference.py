@@ -97,8 +97,8 @@ def test_a_request_is_shown_in_four_languages_without_script(operation: Operatio
     assert "{" not in request.all("pre")[0].text.split("\n")[0]
     assert [each.all("summary")[0].text for each in section.all("details", "alternative")] == [
         "Python",
+        "TypeScript",
         "PHP",
-        "JavaScript",
     ]
 
 

@@ -12,10 +12,9 @@ from typing import Any
 
 import pytest
 from tools.sdk.__main__ import description
-from tools.sdk.surface import operations
-from tools.sdk.typescript.samples import typescript
 
 from stoa.reference.document import read
+from stoa.reference.typescript import typescript
 from tests.docs.pages import GUIDES, ROOT, blocks
 from tests.generated.node import NODE, TOOLS, install
 from tests.support.service import Account, Service, new_database
@@ -81,9 +80,8 @@ def programs() -> dict[str, str]:
 def _samples() -> str:
     """The samples, each in a function of its own."""
     document = read(description())
-    methods = {each.id: ".".join([*each.chain, each.name]) for each in operations(description())}
-    every = [typescript(each, document, methods[each.operation_id]) for each in document.operations]
-    start = "const client = Client.fromEnvironment();\n"
+    every = [typescript(each, document) for each in document.operations]
+    start = f'const client = new Client("{document.base_url}", {{ token: process.env.STOA_TOKEN }});\n'
     bodies = [text.partition(start)[2] for text in every]
     imports = {line for text in every for line in text.partition(start)[0].splitlines() if line}
     functions = [f"export async function sample{n}() {{\n{body}\n}}" for n, body in enumerate(bodies)]

@@ -105,7 +105,12 @@ async def uninstall(by: Operator, app: str, store: str) -> Installation:
 
 
 async def issue_token(
-    by: Operator, app: str, store: str | None = None, scopes: Sequence[str] | None = None
+    by: Operator,
+    app: str,
+    store: str | None = None,
+    scopes: Sequence[str] | None = None,
+    *,
+    lifetime_s: int | None = None,
 ) -> IssuedToken:
     """Issue the token that the app itself would get: for one store, or for every store that installed it."""
     token = new_access_token()
@@ -121,7 +126,9 @@ async def issue_token(
         requested = None if scopes is None else known_scopes(scopes)
         _check_covered(requested or [], granted)
         digest = keyed_hash(by.key, token)
-        expires_at = await INSERT_TOKEN.one(db, digest, found.id, store_id, requested, by.settings.token_seconds)
+        expires_at = await INSERT_TOKEN.one(
+            db, digest, found.id, store_id, requested, lifetime_s or by.settings.token_seconds
+        )
         scope = " ".join(listed(requested, granted))
         detail = {"token_hint": hint(token), "scope": scope}
         await by.record(db, store_id or SERVICE, "token.issued", f"app:{found.id}", **detail)

@@ -2,11 +2,10 @@
 
 from collections.abc import Sequence
 
-from stoa.access.authentication import Attempt, count_failure, refuse_guessing
 from stoa.access.contract import App, Installation, NotInstalled, ScopeNotCovered
 from stoa.access.grants import install, list_installations
 from stoa.access.operator import Operator, find_store, known_scopes
-from stoa.access.queries import FAILED_ATTEMPTS, GET_INSTALLATION
+from stoa.access.queries import GET_INSTALLATION
 from stoa.access.rules import expanded
 from stoa.accounts.contract import (
     AlreadyGranted,
@@ -25,7 +24,6 @@ from stoa.accounts.queries import (
     REQUESTS_OF_STORE,
     SAVE_REQUEST,
 )
-from stoa.db.pool import Database
 
 
 async def requests_of_store(by: Operator, store: OwnedStore) -> list[InstallRequest]:
@@ -39,15 +37,6 @@ async def requests_of_app(by: Operator, app: OwnedApp) -> list[InstallRequest]:
 async def pending_requests(by: Operator, account_id: int) -> list[InstallRequest]:
     """Return the requests that await this account's decision, across all of its stores."""
     return await REQUESTS_OF_ACCOUNT.all(by.db, account_id)
-
-
-async def limit_rate(by: Operator, db: Database, account_id: int) -> None:
-    """Limit how often an account sends requests, because each one adds an entry to another store's audit log."""
-    attempt = Attempt(
-        f"install-request/{account_id}", f"account:{account_id}", "account"
-    )  # each account has its own counter
-    refuse_guessing(await FAILED_ATTEMPTS.one(db, attempt.subjects))
-    await count_failure(db, attempt, by.request_id)
 
 
 async def request_install(by: Operator, account_id: int, app: OwnedApp, handle: str, message: str) -> None:

@@ -54,11 +54,13 @@ class Store:
         """Send a request; returns the decoded answer, or None if it has no body."""
         try:
             response = await self._connection.call(method, path, **given)
-            return msgspec.json.decode(response.content) if response.content else None
         except StoaError as error:
             raise Failure(_document(error)) from error
+        try:
+            return msgspec.json.decode(response.content) if response.content else None
         except msgspec.DecodeError as error:
-            raise Failure(_document(UnexpectedAnswer("the response is not JSON; a proxy may have sent it"))) from error
+            text = "the response is not JSON; a proxy may have sent it"
+            raise Failure(_document(UnexpectedAnswer(text, response.status_code, response.content))) from error
 
     async def close(self) -> None:
         await self._http.aclose()

@@ -11,9 +11,11 @@ import msgspec
 from stoa.access import apps as access_apps
 from stoa.access.contract import SCOPES, Installation, InvalidHandle, NewSecret, NoSuchStore, TooManyAttempts
 from stoa.access.grants import revoke_all_tokens
+from stoa.access.operator import find_app
 from stoa.access.queries import INSTALLATIONS_OF_APP
 from stoa.accounts import install_requests, ownership
 from stoa.accounts.contract import AlreadyGranted, NoSuchRequest, RefusedRecently, TooManyStores
+from stoa.accounts.rate_limit import limit_rate
 from stoa.accounts.rules import is_web_url
 from stoa.db.errors import PostgresError, violates
 from stoa.portal.development_stores import create_development_store
@@ -161,7 +163,7 @@ def _example_store(installed: Sequence[Installation], owned: Collection[str]) ->
 
 @pages.page("/apps/{app_id:int}/credentials", nav="list_apps")
 async def app_credentials(visit: Visit) -> View:
-    app = await access_apps.find_app(visit.db, visit.app.client_id)
+    app = await find_app(visit.db, visit.app.client_id)
     return View("apps/credentials.html", {"secrets": await access_apps.list_secrets(visit.by, app)})
 
 
@@ -213,7 +215,7 @@ async def request_install(visit: Visit, form: InstallRequestForm) -> Redirect:
     in_url = _HANDLE_IN_URL.search(form.handle)
     handle = in_url[1] if in_url else form.handle.lower()
     try:
-        await install_requests.limit_rate(visit.by, visit.db, visit.me.account_id)
+        await limit_rate(visit.by, visit.db, visit.me.account_id, "install-request")
         await install_requests.request_install(visit.by, visit.me.account_id, visit.app, handle, form.message)
     except TooManyAttempts as refusal:
         raise FormError(

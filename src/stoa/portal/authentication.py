@@ -20,7 +20,7 @@ from stoa.accounts.contract import (
 )
 from stoa.portal.dispatch import SIGN_IN, TWO_FACTOR, not_found, sentence
 from stoa.portal.forms import FormError, text
-from stoa.portal.pages import ROOT, Audience, Pages, Redirect, View, portal_path
+from stoa.portal.pages import ROOT, Audience, Pages, Redirect, View, return_path
 from stoa.portal.visit import MAX_URL_LENGTH, Visit
 
 pages = Pages()
@@ -78,7 +78,7 @@ async def sign_in(visit: Visit, form: SignInForm) -> Redirect:
         )
     except WrongCredentials as refusal:
         raise FormError({"": sentence(refusal)}) from refusal
-    target = portal_path(form.next)
+    target = return_path(form.next)
     if not session.complete:
         target = TWO_FACTOR if target == ROOT else f"{TWO_FACTOR}?next={quote(target)}"
     return Redirect(target, session=session.token)
@@ -100,7 +100,7 @@ async def check_two_factor(visit: Visit, form: TwoFactorForm) -> Redirect:
     except (TwoFactorLocked, SignInExpired) as refusal:
         await sessions.sign_out(visit.by, visit.session)
         return Redirect(SIGN_IN, sentence(refusal), "warn", session="")
-    return Redirect(portal_path(form.next), session=session.token)
+    return Redirect(return_path(form.next), session=session.token)
 
 
 @pages.page("/sign-up", audience=Audience.GUEST)
@@ -118,12 +118,12 @@ async def sign_up(visit: Visit, form: SignUpForm) -> Redirect:
         raise FormError(email=sentence(refusal)) from refusal
     except WeakPassword as refusal:
         raise FormError(password=sentence(refusal)) from refusal
-    return await _open_session(visit, account, f"Welcome, {account.name}.", target=portal_path(form.next))
+    return await _open_session(visit, account, f"Welcome, {account.name}.", target=return_path(form.next))
 
 
 def _next(visit: Visit) -> str:
     """The page that the visitor asked for before signing in or up, such as an install link."""
-    return portal_path(visit.query("next", most=MAX_URL_LENGTH))
+    return return_path(visit.query("next", most=MAX_URL_LENGTH))
 
 
 async def _open_session(visit: Visit, account: Account, notice: str, target: str = ROOT) -> Redirect:

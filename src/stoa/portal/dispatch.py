@@ -8,7 +8,7 @@ from urllib.parse import quote
 import msgspec
 import structlog
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from stoa.access.addresses import is_handle
@@ -171,7 +171,7 @@ class PageHandler:
             visit.store = store
 
     async def _submit(self, visit: Visit, form: Form, values: dict[str, list[str]]) -> PageResponse:
-        """Process the form, or show it again with every fault next to its field."""
+        """Process the form, or show it again with every fault next to its field; a script gets only the faults."""
         retry_in_s = 0
         try:
             fields = decode(form.fields, values)
@@ -192,6 +192,9 @@ class PageHandler:
             faults, status, retry_in_s = {"": "Too many people are signing in. Try again in a few seconds."}, 503, 2
         except AccessRefused as error:
             faults, status = {"": sentence(error)}, 422
+        if visit.wants_json:
+            retry = {"Retry-After": str(retry_in_s)} if retry_in_s else {}
+            return JSONResponse({"faults": faults}, status, headers=retry)
         visit.submitted = SubmittedForm(visit.request.scope["path"], redisplayed(form.fields, values), faults)
         shown = await form.page.handler(visit)
         if isinstance(shown, View):

@@ -51,9 +51,9 @@ class Redirect(msgspec.Struct):
 PageResponse = View | Redirect | Response
 
 
-def portal_path(path: str) -> str:
-    """Return a `next` parameter if it stays inside the portal, else the dashboard (no open redirect)."""
-    inside = path == ROOT or path.startswith((f"{ROOT}/", f"{ROOT}?"))
+def return_path(path: str) -> str:
+    """Return a `next` parameter if it stays in the portal or the documentation, else the dashboard (no open redirect)."""
+    inside = path == ROOT or path.startswith((f"{ROOT}/", f"{ROOT}?", "/docs/"))
     return path if inside and path.isascii() and path.isprintable() and "\\" not in path else ROOT
 
 

@@ -7,6 +7,7 @@ from starlette.routing import Route
 
 from stoa.db.pool import Database
 from stoa.portal import (
+    access_tokens,
     app_endpoint,
     apps,
     audit,
@@ -39,6 +40,7 @@ MODULES: Sequence[Pages] = (
     theme.pages,
     dashboard.pages,
     apps.pages,
+    access_tokens.pages,
     app_endpoint.pages,
     install.pages,
     usage.pages,

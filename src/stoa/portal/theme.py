@@ -2,7 +2,7 @@
 
 import msgspec
 
-from stoa.portal.pages import ROOT, Audience, Pages, Redirect, portal_path
+from stoa.portal.pages import ROOT, Audience, Pages, Redirect, return_path
 from stoa.portal.visit import THEMES, Visit
 
 pages = Pages()
@@ -21,4 +21,4 @@ async def theme_page(visit: Visit) -> Redirect:
 @pages.form("/theme", on=theme_page)
 async def choose_theme(visit: Visit, form: ThemeForm) -> Redirect:
     theme = form.theme if form.theme in THEMES else THEMES[0]
-    return Redirect(portal_path(form.next), theme=theme)
+    return Redirect(return_path(form.next), theme=theme)

@@ -79,6 +79,11 @@ class Visit:
         return _UNATTENDED in headers or EVENT_STREAM in headers.get("accept", "")
 
     @property
+    def wants_json(self) -> bool:
+        """Whether a script sent the request, such as the console of the API reference."""
+        return self.request.headers.get("accept", "").startswith("application/json")
+
+    @property
     def unencrypted(self) -> bool:
         """Whether the browser sends passwords over a network without TLS."""
         host = _PORT.sub("", self.request.headers.get("host", "")).strip("[]").lower()

@@ -1,4 +1,4 @@
-"""The sample request of an operation in Python, PHP and JavaScript; `code.js` generates the same text in the browser."""
+"""The sample request of an operation in Python and PHP; `code.js` generates the same text in the browser."""
 
 import ast
 import json
@@ -56,25 +56,25 @@ def python(operation: Operation, document: Document) -> str:
         return _plain_python(operation, document)
     given = [json.dumps(parameter.example) for parameter in operation.path_parameters]
     sent = sample_body(operation, document)
-    if sent is not None and _is_json(sent[0]):
+    if sent is not None and is_json(sent[0]):
         given += _members(sent[1]) if call.spreads else [_in_python(sent[1])]
     elif sent is not None:
-        given.append(f'Path("rows.{_ending(sent[0])}")')
+        given.append(f'Path("{upload_name(sent[0])}")')
     called = f"client.{call.name}({_arguments(given)})"
     lists = any(parameter.name == "cursor" for parameter in operation.parameters)
-    imports = "import os\nfrom pathlib import Path" if sent is not None and not _is_json(sent[0]) else "import os"
+    imports = "import os\nfrom pathlib import Path" if sent is not None and not is_json(sent[0]) else "import os"
     client = f'client = Client("{document.base_url}", token=os.environ["STOA_TOKEN"])'
     last = (
         f"for each in {called}:\n    print(each)"
         if lists
         else f"print({called})"
-        if _has_response_body(operation)
+        if has_response_body(operation)
         else called
     )
     return f"{imports}\n\nfrom stoa_client import Client\n\n{client}\n{last}"
 
 
-def _is_json(media: str) -> bool:
+def is_json(media: str) -> bool:
     return media.endswith(("/json", "+json"))
 
 
@@ -97,11 +97,12 @@ def _arguments(given: list[str]) -> str:
     return "\n    " + ",\n    ".join(each.replace("\n", "\n    ") for each in given) + ",\n"
 
 
-def _ending(media: str) -> str:
-    return {"text/csv": "csv"}.get(media, "ndjson")
+def upload_name(media: str) -> str:
+    """The name of a file of this type, in a sample."""
+    return "rows.csv" if media == "text/csv" else "rows.ndjson"
 
 
-def _has_response_body(operation: Operation) -> bool:
+def has_response_body(operation: Operation) -> bool:
     return any(response.content for response in operation.successes.values())
 
 
@@ -120,11 +121,11 @@ def _plain_python(operation: Operation, document: Document) -> str:
         '        "Authorization": "Bearer " + os.environ["STOA_TOKEN"],',
     ]
     sent = sample_body(operation, document)
-    if sent is not None and not _is_json(sent[0]):  # httpx sets it with json=
+    if sent is not None and not is_json(sent[0]):  # httpx sets it with json=
         lines.append(f'        "Content-Type": "{sent[0]}",')
     lines.append("    },")
     if sent is not None:
-        text = _in_python(sent[1]).replace("\n", "\n    ") if _is_json(sent[0]) else ""
+        text = _in_python(sent[1]).replace("\n", "\n    ") if is_json(sent[0]) else ""
         lines.append(f"    json={text}," if text else f"    content={json.dumps(sent[1], ensure_ascii=False)},")
     return "\n".join([*lines, ")", "print(response.status_code, response.text)"])
 
@@ -160,23 +161,3 @@ def php(operation: Operation, document: Document) -> str:
 
 def _in_php(text: str) -> str:
     return "'" + re.sub(r"[\\']", r"\\\g<0>", text) + "'"
-
-
-def javascript(operation: Operation, document: Document) -> str:
-    """With `fetch`, which every JavaScript runtime has."""
-    sent = sample_body(operation, document)
-    lines = [f'const response = await fetch("{document.base_url}{sample_path(operation)}", {{']
-    if operation.method != "GET":
-        lines.append(f'  method: "{operation.method}",')
-    lines += ["  headers: {", '    Authorization: "Bearer " + process.env.STOA_TOKEN,']
-    if sent is not None:
-        lines.append(f'    "Content-Type": "{sent[0]}",')
-    lines.append("  },")
-    if sent is not None:
-        indented = sent[1].replace("\n", "\n  ")
-        lines.append(
-            f"  body: JSON.stringify({indented}),"
-            if _is_json(sent[0])
-            else f"  body: {json.dumps(sent[1], ensure_ascii=False)},"
-        )
-    return "\n".join([*lines, "});", "console.log(response.status, await response.text());"])

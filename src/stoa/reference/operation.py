@@ -6,9 +6,10 @@ import msgspec
 
 from stoa.reference.document import Document, Group, Operation, reference
 from stoa.reference.fields import ParameterGroup, Row, parameter_groups, schema_rows
-from stoa.reference.languages import SdkCall, javascript, php, python, sdk_calls
+from stoa.reference.languages import SdkCall, php, python, sdk_calls
 from stoa.reference.samples import Curl, curl, sample_response
 from stoa.reference.schema_text import Words, kind
+from stoa.reference.typescript import typescript
 from stoa.rest.openapi.envelopes import SPARSE
 
 
@@ -73,8 +74,8 @@ def operation_view(operation: Operation, group: Group, document: Document) -> Op
         curl=curl(operation, document),
         programs={
             "Python": python(operation, document),
+            "TypeScript": typescript(operation, document),
             "PHP": php(operation, document),
-            "JavaScript": javascript(operation, document),
         },
         response_sample=sample_response(operation, document),
         schemas=schema_views(document.named_by(operation.schemas), document),

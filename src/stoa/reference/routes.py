@@ -4,8 +4,9 @@ import gzip
 import hashlib
 import html
 import inspect
+import re
 from collections.abc import Awaitable, Callable, Mapping
-from functools import cache
+from functools import cache, lru_cache
 
 import msgspec
 from starlette.exceptions import HTTPException
@@ -13,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
+from stoa.access.addresses import ServiceUrls
 from stoa.description import openapi_bytes
 from stoa.guides.library import changelog, guides, pictures
 from stoa.reference import markdown, page, postman
@@ -28,6 +30,9 @@ _PAGE = {**SAFE, "Content-Security-Policy": "default-src 'none'; style-src 'self
 _SHORTLY, _FIVE_MINUTES = {"Cache-Control": "private, max-age=60"}, {"Cache-Control": "max-age=300"}
 _JSON, _MARKDOWN, _TEXT = "application/json", "text/markdown; charset=utf-8", "text/plain; charset=utf-8"
 _MOST_HITS, _MOST_SUGGESTIONS = 30, 12
+_HOST = re.compile(r"(?:[A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?")
+# Documents that are kept ready to send. A caller chooses the Host header, so their number must have a limit.
+_MOST_PAGES, _MOST_COLLECTIONS = 256, 8
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -42,7 +47,7 @@ class Content(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, body: bytes, media: str) -> "Content":
-        return cls(body, gzip.compress(body, mtime=0), hashlib.sha256(body).hexdigest()[:16], media)
+        return cls(body, gzip.compress(body, compresslevel=6, mtime=0), hashlib.sha256(body).hexdigest()[:16], media)
 
     def response(self, request: Request, headers: Mapping[str, str]) -> Response:
         """The content in the encoding that the caller accepts, or 304 if the caller has it."""
@@ -57,27 +62,43 @@ class Content(msgspec.Struct, frozen=True):
 
 
 def routes(public_url: str = "") -> list[Route]:
-    """The routes; samples contain the public URL of the service, if it is known."""
-    origin = public_url.rstrip("/")
+    """The routes; samples contain the URL of the service as the reader sees it."""
+
+    def origin_of(request: Request) -> str:
+        host = request.headers.get("host", "")
+        if not public_url and not _HOST.fullmatch(host):
+            return ""
+        return ServiceUrls(request.url.scheme, host.lower(), public_url).service
+
+    def serving(content: Callable[[str], Content]) -> Handler:
+        async def serve(request: Request) -> Response:
+            return content(origin_of(request)).response(request, {**SAFE, **_SHORTLY})
+
+        return serve
 
     async def reference(request: Request) -> Response:
         address = request.url.path.rstrip("/")
         if address.endswith(".md"):
-            return _markdown(address.removesuffix(".md"), origin).response(request, {**SAFE, **_SHORTLY})
-        content = _page(address, _theme(request), origin)
+            content = _markdown(address.removesuffix(".md"), origin_of(request))
+            return content.response(request, {**SAFE, **_SHORTLY})
+        content = _page(address, _theme(request), origin_of(request))
         return content.response(request, {**_PAGE, **_SHORTLY, "Vary": "Cookie"})
 
+    async def problem(request: Request) -> Response:
+        found = _placed(_problem(request.path_params["code"]), html.escape(origin_of(request)))
+        return HTMLResponse(page.themed(found, _theme(request)), headers=_PAGE)
+
     return [
-        Route("/openapi.json", _serving(_description)),
-        Route("/postman.json", _serving(lambda: _postman(origin))),
-        Route("/llms.txt", _serving(lambda: _llms(origin))),
+        Route("/openapi.json", serving(lambda _: _description())),
+        Route("/postman.json", serving(_postman)),
+        Route("/llms.txt", serving(_llms)),
         Route("/docs", reference),
         Route("/docs/search", _search),
         Route("/docs/search.json", _suggestions),
         Route("/docs/assets/{asset}", _asset),
         Route("/docs/guides/{name}.svg", _picture),
         Route("/docs/{page:path}", reference),
-        Route("/problems/{code}", _problem),
+        Route("/problems/{code}", problem),
     ]
 
 
@@ -86,39 +107,41 @@ def not_found(request: Request) -> Response:
     return HTMLResponse(page.themed(page.not_found_page(), _theme(request)), 404, headers=_PAGE)
 
 
-def _serving(content: Callable[[], Content]) -> Handler:
-    async def serve(request: Request) -> Response:
-        return content().response(request, {**SAFE, **_SHORTLY})
-
-    return serve
-
-
 @cache
 def _description() -> Content:
     return Content.of(openapi_bytes(), _JSON)
 
 
 @cache
+def _collection() -> str:
+    return msgspec.json.format(msgspec.json.encode(postman.collection(page.document())), indent=2).decode() + "\n"
+
+
+@lru_cache(_MOST_COLLECTIONS)
 def _postman(origin: str) -> Content:
-    collection = msgspec.json.format(msgspec.json.encode(postman.collection(page.document())), indent=2)
-    return Content.of(_placed(collection.decode(), origin).encode() + b"\n", _JSON)
+    return Content.of(_placed(_collection(), origin).encode(), _JSON)
 
 
-@cache
+@lru_cache(_MOST_COLLECTIONS)
 def _llms(origin: str) -> Content:
     return Content.of(markdown.llms_text(page.document(), guides(), origin).encode(), _TEXT)
 
 
 @cache
-def _page(address: str, theme: str, origin: str) -> Content:
+def _rendered(address: str) -> str:
     render = page.addresses().get(address)
     if render is None:
         raise HTTPException(404)
-    text = _placed(page.themed(render(), theme), html.escape(origin))
+    return render()
+
+
+@lru_cache(_MOST_PAGES)
+def _page(address: str, theme: str, origin: str) -> Content:
+    text = _placed(page.themed(_rendered(address), theme), html.escape(origin))
     return Content.of(text.encode(), "text/html; charset=utf-8")
 
 
-@cache
+@lru_cache(_MOST_PAGES)
 def _markdown(address: str, origin: str) -> Content:
     text = markdown.texts(page.document(), guides(), changelog()).get(address)
     if text is None:
@@ -191,13 +214,10 @@ async def _picture(request: Request) -> Response:
     return Response(found, media_type="image/svg+xml", headers={**SAFE, **_FIVE_MINUTES, **policy})
 
 
-async def _problem(request: Request) -> Response:
-    code = request.path_params["code"]
+def _problem(code: str) -> str:
     kind = Refusal.known.get(code)
     if kind is not None:
-        found = page.problem(kind.code, kind.status, kind.title, inspect.getdoc(kind) or "", kind.retryable)
-    elif code in FAULT_CODES:
-        found = page.fault(code, FAULT_CODES[code])
-    else:
+        return page.problem(kind.code, kind.status, kind.title, inspect.getdoc(kind) or "", kind.retryable)
+    if code not in FAULT_CODES:
         raise HTTPException(404)
-    return HTMLResponse(page.themed(found, _theme(request)), headers=_PAGE)
+    return page.fault(code, FAULT_CODES[code])

@@ -9,11 +9,6 @@ WIDTH = 116
 _PLAIN = re.compile(r"[A-Za-z_$][\w$]*\Z")
 
 
-def camel(name: str) -> str:
-    first, *rest = re.split(r"[_-]", name)
-    return first + "".join(word.title() for word in rest)
-
-
 def key(name: str) -> str:
     """A member name, quoted if it is not an identifier."""
     return name if _PLAIN.match(name) else json.dumps(name)

@@ -36,7 +36,7 @@ const TOKENS = new RegExp(
     /("(?:[^"\\\n]|\\.)*")(?=(\s*:)?)/, // text, or a key when a colon follows
     /('(?:[^'\\\n]|\\.)*')/,
     /(?<![\w.$-])(-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)(?![\w.])/,
-    /\b(?:curl|echo|import|from|const|await|print|true|false|null|True|False|None)\b/,
+    /\b(?:curl|echo|import|from|for|const|new|await|print|true|false|null|True|False|None)\b/,
   ]
     .map((part) => part.source)
     .join("|"),
@@ -103,14 +103,28 @@ const inPython = (json) =>
     .replace(/^ +/gm, (indent) => indent + indent);
 const HEADER_ARGUMENTS = { "If-Match": "if_match", "If-None-Match": "if_none_match", "Idempotency-Key": "idempotency_key" };
 
-function valueInPython(text, kind) {
-  if (kind === "integer" && /^-?\d+$/.test(text)) return text;
-  if (kind === "boolean") return WORDS[text] ?? string(text);
-  if (kind === "array" && text.includes(",")) return `[${text.split(",").map((each) => string(each.trim())).join(", ")}]`;
+/* A query value as JSON. */
+function valueOf(text, kind) {
+  const items = text.split(",").map((each) => each.trim());
+  const pairs = items.map((pair) => pair.split("="));
+  if (/^integers?$/.test(kind) && items.every((each) => /^-?\d+$/.test(each))) {
+    return items.length > 1 ? `[${items.join(", ")}]` : items[0];
+  }
+  if (kind === "boolean" && text in WORDS) return text;
+  if (kind === "array" && items.length > 1) return `[${items.map(string).join(", ")}]`;
   if (kind !== "object") return string(text);
-  const pairs = text.split(",").map((pair) => pair.split("="));
   return `{${pairs.map(([key, ...value]) => `${string(key.trim())}: ${string(value.join("=").trim())}`).join(", ")}}`;
 }
+
+/* The headers that the SDKs take as arguments, with their values. */
+function headerArguments(headers) {
+  return headers.flatMap(([name, value]) => {
+    const wait = name === "Prefer" && /wait=(\d+)/.exec(value);
+    return wait ? [["wait_s", wait[1]]] : HEADER_ARGUMENTS[name] ? [[HEADER_ARGUMENTS[name], string(value)]] : [];
+  });
+}
+
+const uploadName = (media) => `rows.${media === "text/csv" ? "csv" : "ndjson"}`;
 
 /* The members of a body as text, so that no number passes through a double. */
 function members(body) {
@@ -127,7 +141,7 @@ function members(body) {
 function withSdk({ base, call, spreads, lists, hasBody, path, query, headers, body, media }) {
   const given = path.map((value) => (/^\d+$/.test(value) ? value : string(value)));
   const upload = body !== null && !/[/+]json$/.test(media);
-  if (upload) given.push(`Path("rows.${media === "text/csv" ? "csv" : "ndjson"}")`);
+  if (upload) given.push(`Path("${uploadName(media)}")`);
   else if (body !== null) {
     let parts = null;
     try {
@@ -141,13 +155,9 @@ function withSdk({ base, call, spreads, lists, hasBody, path, query, headers, bo
     }
   }
   for (const [name, value, kind] of query) {
-    given.push(`${name.replace(/\[(\w+)\]$/, "_$1")}=${valueInPython(value, kind)}`);
+    given.push(`${name.replace(/\[(\w+)\]$/, "_$1")}=${inPython(valueOf(value, kind))}`);
   }
-  for (const [name, value] of headers) {
-    if (HEADER_ARGUMENTS[name]) given.push(`${HEADER_ARGUMENTS[name]}=${string(value)}`);
-    const wait = name === "Prefer" && /wait=(\d+)/.exec(value);
-    if (wait) given.push(`wait_s=${wait[1]}`);
-  }
+  for (const [name, value] of headerArguments(headers)) given.push(`${name}=${value}`);
   const flat = given.join(", ");
   const laid = given.map((each) => `\n    ${each.replaceAll("\n", "\n    ")},`).join("");
   const called = `client.${call}(${flat.length <= 50 && !flat.includes("\n") ? flat : `${laid}\n`})`;
@@ -174,6 +184,58 @@ function plainPython({ method, url, headers, body }) {
   ].join("\n");
 }
 
+/* An object literal: keys that are identifiers need no quotes, and one line has spaces inside its braces. */
+const inTypeScript = (json) =>
+  json.replace(/"((?:[^"\\]|\\.)*)"(:?)|\{(?=[^\n}])|(?<=[^\n{ ])\}/g, (token, key, colon) => {
+    if (key === undefined) return token === "{" ? "{ " : " }";
+    return colon && /^[A-Za-z_]\w*$/.test(key) ? `${key}:` : token;
+  });
+const camel = (name) => name.replace(/[_-](\w)/g, (_, letter) => letter.toUpperCase());
+
+function withTypeScriptSdk({ base, call, lists, hasBody, path, query, headers, body, media }) {
+  const given = path.map((value) => (/^\d+$/.test(value) ? value : string(value)));
+  const imports = ['import { Client } from "@stoa/client";\n'];
+  if (body !== null && !/[/+]json$/.test(media)) {
+    imports.unshift('import { openAsBlob } from "node:fs";');
+    given.push(`await openAsBlob("${uploadName(media)}", { type: "${media}" })`);
+  } else if (body !== null) given.push(inTypeScript(body));
+  const options = new Map();
+  for (const [name, value, kind] of query) {
+    const [, range, operator] = /^(.+)\[(\w+)\]$/.exec(name) ?? [];
+    const text = inTypeScript(valueOf(value, kind));
+    const known = options.get(range);
+    if (!range) options.set(name, text);
+    else if (!known) options.set(range, `{ ${operator}: ${text} }`);
+    else if (known.endsWith(" }")) options.set(range, known.replace(/ }$/, `, ${operator}: ${text} }`));
+  }
+  for (const [name, value] of headerArguments(headers)) options.set(camel(name), value);
+  if (options.size) given.push(`{ ${[...options].map(([name, value]) => `${name}: ${value}`).join(", ")} }`);
+  const called = `client.${call.split(".").map(camel).join(".")}(${given.join(", ")})`;
+  const short = !called.includes("\n") && called.length <= 60;
+  const last = lists
+    ? `for await (const each of ${called}) {\n  console.log(each);\n}`
+    : !hasBody
+      ? `await ${called};`
+      : short
+        ? `console.log(await ${called});`
+        : `const result = await ${called};\nconsole.log(result);`;
+  return [...imports, `const client = new Client(${string(base)}, { token: process.env.STOA_TOKEN });`, last].join("\n");
+}
+
+function plainFetch({ method, url, headers, body }) {
+  const content = isJson(headers) ? `JSON.stringify(${body?.replaceAll("\n", "\n  ")})` : string(body);
+  return [
+    `const response = await fetch(${string(url)}, {`,
+    ...(method === "GET" ? [] : [`  method: "${method}",`]),
+    "  headers: {",
+    '    Authorization: "Bearer " + process.env.STOA_TOKEN,',
+    ...headers.map(([name, value]) => `    ${string(name)}: ${string(value)},`),
+    "  },",
+    ...(body === null ? [] : [`  body: ${content},`]),
+    "});\nconsole.log(response.status, await response.text());",
+  ].join("\n");
+}
+
 const LANGUAGES = {
   curl({ method, url, headers, body }) {
     const verb = method === (body === null ? "GET" : "POST") ? "" : `-X ${method} `;
@@ -185,6 +247,10 @@ const LANGUAGES = {
 
   Python(request) {
     return request.call ? withSdk(request) : plainPython(request);
+  },
+
+  TypeScript(request) {
+    return request.call ? withTypeScriptSdk(request) : plainFetch(request);
   },
 
   PHP({ method, url, headers, body }) {
@@ -206,17 +272,4 @@ const LANGUAGES = {
     ].join("\n");
   },
 
-  JavaScript({ method, url, headers, body }) {
-    const content = isJson(headers) ? `JSON.stringify(${body?.replaceAll("\n", "\n  ")})` : string(body);
-    return [
-      `const response = await fetch(${string(url)}, {`,
-      ...(method === "GET" ? [] : [`  method: "${method}",`]),
-      "  headers: {",
-      '    Authorization: "Bearer " + process.env.STOA_TOKEN,',
-      ...headers.map(([name, value]) => `    ${string(name)}: ${string(value)},`),
-      "  },",
-      ...(body === null ? [] : [`  body: ${content},`]),
-      "});\nconsole.log(response.status, await response.text());",
-    ].join("\n");
-  },
 };

@@ -23,6 +23,7 @@ function prepare(operation) {
       where: list.dataset.in,
       group: list.previousElementSibling.textContent,
       kind: row.dataset.kind,
+      integers: /array of integer/.test($(".type", row)?.textContent),
       sample: row.dataset.sample,
       operators: row.dataset.operators?.split(" ") ?? [],
       choices: $$(".values code", row).map((each) => each.textContent),
@@ -52,11 +53,11 @@ function requestOf({ section, fields, values, media, body }) {
   return { method, url, headers, body: sent, ...inSdk(section, fields, values), media };
 }
 
-/* What a call of the Python SDK needs. */
+/* What a call of an SDK needs. */
 function inSdk(section, fields, values) {
   const query = fields.filter(({ where }) => where === "query");
-  const named = query.flatMap(({ name, kind, operators }) => [
-    [name, values.get(name), kind],
+  const named = query.flatMap(({ name, kind, integers, operators }) => [
+    [name, values.get(name), integers ? "integers" : kind],
     ...operators.map((operator) => [`${name}[${operator}]`, values.get(`${name}[${operator}]`), kind]),
   ]);
   return {
