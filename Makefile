@@ -6,6 +6,8 @@ PORT ?= 8000
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq install
+# The tests start hundreds of processes. Without bytecode, each would compile all modules again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo quick test test-failed deep deep-deliveries check format bench bench-compare bench-million bench-million-orders bench-imports fuzz lint-openapi audit cut faults lock openapi schema sdk pictures clean help bench-deliveries bench-pending
 
@@ -56,9 +58,11 @@ demo: $(VENV)/.runtime ## run two stores with sample data; PORT= sets the port
 # A process for each core, at least two.
 JOBS := $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$((n < 2 ? 2 : n)))
 PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
-# No browser, no processes, no pages, no executed documentation, no long properties, no measured plans, no real timeouts.
+# No browser, no processes, no pages, no executed documentation, no long properties, no measured plans, no real timeouts,
+# no thousands of hostile requests.
 SLOW := tests/browser tests/accounting tests/fault tests/docs tests/property tests/reference tests/generated tests/client tests/demo tests/portal \
-  tests/imports tests/mcp tests/typescript tests/contract/test_plans.py tests/contract/test_endpoints.py tests/webhooks/test_listen.py tests/webhooks/delivery
+  tests/imports tests/mcp tests/typescript tests/contract/test_plans.py tests/contract/test_endpoints.py \
+  tests/contract/test_hostile.py tests/webhooks/test_listen.py tests/webhooks/delivery
 
 quick: $(VENV)/.dev ## run the fast tests, in about two minutes; for the working day
 	@$(PYTEST) $(SLOW:%=--ignore %) $(ARGS)

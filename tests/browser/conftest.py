@@ -17,7 +17,6 @@ from tests.support.people import PASSWORD, as_operator, new_email
 from tests.support.service import Service, new_database
 
 CHROMIUM = Path("/usr/bin/chromium")
-SCREENSHOTS = Path(__file__).parents[2] / "artefacts" / "browser"
 LOOPBACK = "localhost,127.0.0.0/8,::1"
 WIDE, PHONE = {"width": 1280, "height": 860}, {"width": 390, "height": 844}
 
@@ -108,11 +107,6 @@ async def new_page(chromium: Browser) -> AsyncIterator[NewPage]:
     for context in contexts:
         await context.close()
     assert errors == []
-
-
-async def screenshot(page: Page, name: str) -> None:
-    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-    await page.screenshot(path=SCREENSHOTS / f"{name}.png", full_page=True)
 
 
 async def sign_in(page: Page, portal: PortalService, account: Account) -> None:

@@ -10,10 +10,11 @@ import httpx
 import pytest
 from playwright.async_api import Locator, expect
 
-from tests.browser.conftest import NewPage, PortalService, screenshot
+from tests.browser.conftest import NewPage, PortalService
 from tests.browser.interaction import Keyboard, Pointer
 from tests.browser.receiver_process import running_receiver
 from tests.support.people import PASSWORD
+from tests.support.screenshots import screenshot
 from tests.support.service import free_port, until
 
 APP, STORE = "Stock sync", "Agora"

@@ -11,10 +11,11 @@ from stoa.access.grants import install, uninstall
 from stoa.accounts.ownership import open_store, register_app
 from stoa.webhooks.app_callbacks import set_callbacks
 from stoa_client import installations, verify_install
-from tests.browser.conftest import NewPage, PortalService, screenshot
+from tests.browser.conftest import NewPage, PortalService
 from tests.browser.interaction import Pointer
 from tests.support.people import PASSWORD, as_operator
 from tests.support.receivers import Receiver
+from tests.support.screenshots import screenshot
 
 REASONS = {"products:read": "To show your products elsewhere.", "orders:read": "To count your orders."}
 STATE = "a-random-state"

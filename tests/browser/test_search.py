@@ -2,8 +2,9 @@
 
 from playwright.async_api import expect
 
-from tests.browser.conftest import NewPage, PortalService, screenshot, sign_in
-from tests.browser.test_accessibility import check
+from tests.browser.conftest import NewPage, PortalService, sign_in
+from tests.support.axe import check
+from tests.support.screenshots import screenshot
 
 
 async def test_the_documentation_is_found_from_the_portal(portal: PortalService, new_page: NewPage) -> None:

@@ -5,9 +5,10 @@ import pyotp
 from playwright.async_api import expect
 
 from stoa.accounts.ownership import register_app
-from tests.browser.conftest import NewPage, PortalService, screenshot, sign_in
-from tests.browser.test_accessibility import check
+from tests.browser.conftest import NewPage, PortalService, sign_in
+from tests.support.axe import check
 from tests.support.people import PASSWORD, as_operator
+from tests.support.screenshots import screenshot
 
 
 async def token_status(portal: PortalService, client_id: str, secret: str) -> int:

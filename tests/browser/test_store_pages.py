@@ -7,10 +7,11 @@ import httpx
 from stoa.access.apps import create_app
 from stoa.access.grants import install
 from stoa.accounts.ownership import open_development_store
-from tests.browser.conftest import NewPage, PortalService, screenshot, sign_in
-from tests.browser.test_accessibility import check
+from tests.browser.conftest import NewPage, PortalService, sign_in
 from tests.portal.path_params import create_resources
+from tests.support.axe import check
 from tests.support.people import as_operator
+from tests.support.screenshots import screenshot
 
 ROWS = 3_000
 

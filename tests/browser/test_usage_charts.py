@@ -4,10 +4,11 @@ import re
 
 from playwright.async_api import expect
 
-from tests.browser.conftest import NewPage, PortalService, screenshot
-from tests.browser.test_accessibility import check
+from tests.browser.conftest import NewPage, PortalService
 from tests.browser.test_user_journeys import sign_up
 from tests.browser.test_webhooks import add_product, environment, register
+from tests.support.axe import check
+from tests.support.screenshots import screenshot
 
 
 async def test_charts_show_values_under_the_pointer(portal: PortalService, new_page: NewPage) -> None:

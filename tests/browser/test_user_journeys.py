@@ -9,8 +9,9 @@ import httpx
 import pytest
 from playwright.async_api import Error, Page, expect
 
-from tests.browser.conftest import NewPage, PortalService, screenshot, sign_in
+from tests.browser.conftest import NewPage, PortalService, sign_in
 from tests.support.people import PASSWORD, new_email
+from tests.support.screenshots import screenshot
 
 
 async def test_a_new_service_is_set_up(fresh_portal: PortalService, new_page: NewPage) -> None:

@@ -7,10 +7,11 @@ import httpx
 import pytest
 from playwright.async_api import Page, expect
 
-from tests.browser.conftest import NewPage, PortalService, screenshot
+from tests.browser.conftest import NewPage, PortalService
 from tests.browser.receiver_process import running_receiver
-from tests.browser.test_accessibility import check
 from tests.browser.test_user_journeys import sign_up
+from tests.support.axe import check
+from tests.support.screenshots import screenshot
 from tests.support.service import free_port, until
 
 

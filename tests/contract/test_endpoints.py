@@ -207,7 +207,7 @@ def fault_codes() -> set[str]:
     return found
 
 
-CODES_SENT = sorted(Refusal.known.keys() | fault_codes() | {"precondition_required"})
+CODES_SENT = sorted({*Refusal.known, *FAULT_CODES, "precondition_required"})
 
 
 def test_every_code_of_a_fault_is_declared() -> None:

@@ -4,8 +4,8 @@ import ast
 import importlib
 import pkgutil
 import re
-from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,6 @@ from stoa.settings import Settings
 
 SOURCE = Path(stoa.__file__).parent
 FILES = {path: path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.py")}
-TREES = {path: ast.parse(text) for path, text in FILES.items()}
 TEMPLATES = {path: path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.html")}
 
 
@@ -35,8 +34,9 @@ def uses(tree: ast.AST, *, declarations: bool = True) -> Iterator[str]:
         yield from uses(node, declarations=declarations)
 
 
-USED = Counter(name for tree in TREES.values() for name in uses(tree))
-RAISED = Counter(name for tree in TREES.values() for name in uses(tree, declarations=False))
+@cache
+def trees() -> dict[Path, ast.Module]:
+    return {path: ast.parse(text) for path, text in FILES.items()}
 
 
 def modules() -> Iterator[Any]:
@@ -61,11 +61,11 @@ def imported(tree: ast.AST) -> set[str]:
 
 
 def test_every_statement_is_used() -> None:
-    reads = {path: (imported(tree), set(uses(tree))) for path, tree in TREES.items()}
+    reads = {path: (imported(tree), set(uses(tree))) for path, tree in trees().items()}
     unused: set[str] = set()
     for module in modules():
         own = Path(str(module.__file__))
-        for node in TREES[own].body if own in TREES else []:
+        for node in trees()[own].body if own in trees() else []:
             names = [each.id for each in getattr(node, "targets", []) if isinstance(each, ast.Name)]
             for name in names:
                 if isinstance(getattr(module, name, None), Query) and not any(
@@ -98,11 +98,11 @@ def test_every_template_is_rendered() -> None:
 
 def test_every_setting_is_read() -> None:
     fields = {field.name for field in msgspec.structs.fields(Settings)}
-    assert {name for name in fields if not USED[name]} == set()
+    assert fields - {name for tree in trees().values() for name in uses(tree)} == set()
 
 
 def test_every_error_is_raised() -> None:
     for _ in modules():
         pass
     names = {each.__name__ for each in refusals() if each.__module__.startswith("stoa.") and not each.reserved}
-    assert {name for name in names if not RAISED[name]} == set()
+    assert names - {name for tree in trees().values() for name in uses(tree, declarations=False)} == set()

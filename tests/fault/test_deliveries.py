@@ -25,9 +25,10 @@ from tests.fault.test_lost_database import Postgres
 from tests.support.receivers import Receiver
 from tests.support.service import STOA
 
-SECONDS = float(os.environ.get("DELIVERY_SECONDS", "60"))  # `make deep-deliveries` sets ten minutes
+SECONDS = float(os.environ.get("DELIVERY_SECONDS", "20"))  # `make deep-deliveries` sets ten minutes
 EVENTS_PER_S = 500
 STORES, RESOURCES, WORKERS = 4, 50, 3
+KILL_EVERY_S = (0.5, 2.5)  # a killed worker is replaced at once, and is often killed again while it starts
 RECOVERY_S = 240  # far above what recovery needs, because test machines are busy
 MOST_REPEATED = 25  # by a killed worker or a restarted database: requests whose outcome was not stored yet
 DATA = '{"id":1,"name":"Mug","description":"' + "x" * 500 + '"}'
@@ -106,7 +107,7 @@ class Workers:
 
     async def kill_on(self, stop: asyncio.Event) -> None:
         while not stop.is_set():
-            await asyncio.sleep(random.uniform(1, 4))
+            await asyncio.sleep(random.uniform(*KILL_EVERY_S))
             index = random.randrange(WORKERS)
             self._members[index].send_signal(SIGKILL)
             self._members[index].wait()
@@ -216,6 +217,7 @@ async def test_no_event_is_lost_when_workers_are_killed_and_the_database_restart
         )
         await nudge.close()
         await database.close()
+    assert workers.kills >= WORKERS
     assert {arrived.event for arrived in seen} == set(writer.committed)
     repeated = len(seen) - len(writer.committed)
     print(f"{len(writer.committed)} events, {workers.kills} kills, {repeated} repeated, recovered in {recovered:.1f} s")  # noqa: T201
@@ -235,10 +237,10 @@ async def test_the_deliveries_of_a_suspended_worker_are_taken_over(tmp_path: Pat
         async with Receiver() as receiver:
             await open_stores(database, receiver.url)
             workers, writer = Workers(server.dsn, tmp_path), Writer(database, nudge)
-            await writer.run(5)
+            await writer.run(3)
             suspended = workers.suspend_most()
             try:
-                await writer.run(5)
+                await writer.run(3)
                 await until_drained(database, receiver, writer)
             finally:
                 for member in suspended:

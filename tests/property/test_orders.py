@@ -751,7 +751,7 @@ async def service(settings: Settings, db: Database) -> AsyncIterator[Service]:
 
 
 _stories = iter(range(1, 10**9))
-MANY = max(500, 5 * hypothesis.settings.default.max_examples)  # pyright: ignore[reportOptionalMemberAccess]
+MANY = 5 * hypothesis.settings.default.max_examples  # pyright: ignore[reportOptionalMemberAccess]
 
 
 async def run_story(service: Service, currency: str, steps: Sequence[Step]) -> None:

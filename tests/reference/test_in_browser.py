@@ -4,13 +4,12 @@ import os
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any, Literal
 
 import pytest
-from axe_playwright_python.base import AXE_FILE_PATH  # pyright: ignore[reportMissingTypeStubs]
 from playwright.async_api import Browser, Page, async_playwright, expect
 
 from stoa.reference import page as reference_page
+from tests.support.axe import check_looks
 from tests.support.service import Account, Service, new_database
 
 CHROMIUM = Path("/usr/bin/chromium")
@@ -201,22 +200,10 @@ async def test_the_samples_are_beside_the_text_at_1180_pixels(account: Account, 
 
 @pytest.mark.parametrize("address", SOME)
 async def test_a_page_has_no_accessibility_violations(account: Account, browser: Browser, address: str) -> None:
-    context = await browser.new_context(color_scheme="light", bypass_csp=True)
+    context = await browser.new_context()
     page = await context.new_page()
     await page.goto(account.service.url + address)
-    await page.add_script_tag(path=AXE_FILE_PATH)
-    contrast = ["color-contrast"]  # by far the slowest rule, and the only one that depends on the colors
-    views: list[tuple[Literal["light", "dark"], int, dict[str, Any]]] = [
-        ("light", 1400, {}),
-        ("dark", 1400, {"runOnly": contrast}),
-        ("light", 390, {"rules": {name: {"enabled": False} for name in contrast}}),
-    ]
-    for scheme, width, options in views:
-        await page.emulate_media(color_scheme=scheme)
-        await page.set_viewport_size({"width": width, "height": 900})
-        found: dict[str, Any] = await page.evaluate("(options) => axe.run(options)", options)
-        broken = [(each["id"], each["nodes"][0]["target"]) for each in found["violations"]]
-        assert broken == [], f"at {width}, {scheme}"
+    await check_looks(page, address)
     await context.close()
 
 

@@ -1,0 +1,41 @@
+"""Checks an open page with axe, in both themes and at two widths, without loading it again."""
+
+from pathlib import Path
+from typing import Any, Literal
+
+from axe_playwright_python.base import AXE_FILE_PATH  # pyright: ignore[reportMissingTypeStubs]
+from playwright.async_api import Page, ViewportSize
+
+from tests.support.screenshots import screenshot
+
+WIDE: ViewportSize = {"width": 1280, "height": 860}
+PHONE: ViewportSize = {"width": 390, "height": 844}
+_AXE, _RUN = Path(AXE_FILE_PATH).read_text(), Path(__file__).with_name("axe.js").read_text()
+_TOO_WIDE = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+
+# Contrast is by far the slowest rule. It depends on the theme, and the other rules only on the width.
+_CONTRAST = "color-contrast"
+_LOOKS: list[tuple[Literal["light", "dark"], ViewportSize, dict[str, Any]]] = [
+    ("light", PHONE, {"rules": {_CONTRAST: {"enabled": False}}}),
+    ("dark", WIDE, {"runOnly": [_CONTRAST]}),
+    ("light", WIDE, {}),
+]
+
+
+async def check(page: Page, name: str, options: dict[str, Any] | None = None) -> None:
+    """Fail if the page violates a rule as it is shown now, or is wider than the screen."""
+    if await page.evaluate("typeof axe") == "undefined":
+        await page.evaluate(_AXE)
+    violations: list[str] = await page.evaluate(_RUN, options or {})
+    assert violations == [], name
+    too_wide: int = await page.evaluate(_TOO_WIDE)
+    assert too_wide <= 0, f"{name} is {too_wide} pixels too wide"
+
+
+async def check_looks(page: Page, name: str) -> None:
+    """The same in light and dark, on a desktop and on a phone. The page is left light and wide."""
+    for theme, size, options in _LOOKS:
+        await page.emulate_media(color_scheme=theme)
+        await page.set_viewport_size(size)
+        await check(page, f"{name}, {theme}, {size['width']} pixels wide", options)
+        await screenshot(page, f"{name}-{theme}-{'wide' if size is WIDE else 'phone'}")
