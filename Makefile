@@ -61,7 +61,7 @@ PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 # No browser, no processes, no pages, no executed documentation, no long properties, no measured plans, no real timeouts,
 # no thousands of hostile requests.
 SLOW := tests/browser tests/accounting tests/fault tests/docs tests/property tests/reference tests/generated tests/client tests/demo tests/portal \
-  tests/imports tests/mcp tests/typescript tests/contract/test_plans.py tests/contract/test_endpoints.py \
+  tests/imports tests/mcp tests/typescript tests/examples tests/contract/test_plans.py tests/contract/test_endpoints.py \
   tests/contract/test_hostile.py tests/webhooks/test_listen.py tests/webhooks/delivery
 
 quick: $(VENV)/.dev ## run the fast tests, in about two minutes; for the working day

@@ -29,6 +29,7 @@ COMMANDS = "docs/test_commands.py::test_operator_commands_run_as_written"
 FIRST_PROGRAMS = "docs/test_examples.py::test_the_quickstart_programs_list_every_product"
 MAKE = "docs/test_commands.py::test_every_make_command_has_a_target"
 VERIFYING = "webhooks/test_guide.py::test_a_verification_program_rejects_forgeries"
+BUILDING = "docs/test_build_an_app.py::test_the_app_receives_a_verified_webhook_and_refuses_a_forgery"
 COVERED = [
     Coverage("agents.md", "json", "", "mcp/test_agent.py::test_an_agent_reads_and_tries_but_does_not_write"),
     Coverage("agents.md", "bash", "stoa ", "mcp/test_agent.py::test_an_agent_writes_over_http_if_it_is_allowed"),
@@ -39,6 +40,14 @@ COVERED = [
     Coverage("authentication.md", "bash", "curl -s", CALLS),
     Coverage("authentication.md", "json", "", CALLS),
     Coverage("authentication.md", "bash", "stoa ", COMMANDS),
+    Coverage("build-an-app.md", "bash", "make ", MAKE),
+    *(Coverage("build-an-app.md", "bash", text, BUILDING) for text in ("stock-app", "install", "sync", "curl -s")),
+    Coverage(
+        "build-an-app.md",
+        "python typescript",
+        "",
+        "docs/test_build_an_app.py::test_the_shown_parts_are_the_whole_program",
+    ),
     Coverage("customers.md", "http json csv", "", "customers/test_guide.py::test_every_example_matches_the_response"),
     Coverage("customers.md", "bash", "stoa ", COMMANDS),
     Coverage("duplicates.md", "http json", "", "orders/test_guide.py::test_every_example_matches_the_response"),

@@ -72,7 +72,9 @@ async def test_stoa_listen_forwards_events_to_a_local_program(
     assert api.delete(f"/products/{product_id}").status_code == 204  # other tests count products
 
 
-@pytest.mark.parametrize("page", [ROOT / "README.md", GUIDES / "quickstart.md"], ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page", [ROOT / "README.md", GUIDES / "quickstart.md", GUIDES / "build-an-app.md"], ids=lambda page: page.name
+)
 def test_every_make_command_has_a_target(page: Path) -> None:
     lines = [line for block in blocks(page, "bash") for line in block.text.splitlines() if line.startswith("make ")]
     assert lines

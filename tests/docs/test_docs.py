@@ -153,8 +153,8 @@ def test_every_link_resolves(page: Path) -> None:
 @pytest.mark.parametrize("page", EVERY_PAGE)
 def test_every_file_that_a_page_names_exists(page: Path) -> None:
     """A bare name such as `contract.py` may exist in any slice."""
-    known = {path.name for folder in ("src", "tests", "docs") for path in (ROOT / folder).rglob("*.*")}
-    known |= {path.name for path in ROOT.iterdir()} | {"openapi.json", "secret.key"}
+    known = {path.name for folder in ("src", "tests", "docs", "examples") for path in (ROOT / folder).rglob("*.*")}
+    known |= {path.name for path in ROOT.iterdir()} | {"openapi.json", "secret.key", "stock.json"}
     for name in _INLINE.findall(prose(page)):
         if _FILE.match(name) and not name.startswith("/"):
             found = [folder / name for folder in (ROOT, ROOT / "src/stoa", page.parent) if (folder / name).exists()]

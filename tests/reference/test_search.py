@@ -46,6 +46,7 @@ FIRST = {
     "how do I get a token": f"{GUIDES}/authentication#get-a-token",
     "scopes": f"{GUIDES}/authentication#scopes",
     "quickstart": f"{GUIDES}/quickstart",
+    "build an app": f"{GUIDES}/build-an-app",
     "python sdk": f"{GUIDES}/python-sdk",
     "versioning": f"{GUIDES}/versioning",
     "deprecation": f"{GUIDES}/versioning#deprecation",

@@ -1,46 +1,61 @@
-"""The example apps in TypeScript run against a service."""
+"""The example apps in Python and TypeScript run against a service, with the same results."""
 
+import itertools
+import os
 import subprocess
 from pathlib import Path
 
 import httpx
 
-from tests.generated.node import NODE, needs_npm
-from tests.support.service import Service, free_port, until
-from tests.typescript.conftest import node, variables
+from tests.examples.conftest import Program
+from tests.support.service import Account, Service, free_port, until
+from tests.typescript.conftest import variables
+
+_numbers = itertools.count(1)
 
 
-@needs_npm
+def environment(account: Account | None = None, **more: str) -> dict[str, str]:
+    return {**os.environ, **(variables(account) if account else {}), **more}
+
+
 async def test_the_stock_sync_sets_the_counted_stock_and_then_changes_nothing(
-    package: Path, service: Service, tmp_path: Path
+    program: Program, service: Service, tmp_path: Path
 ) -> None:
-    account = await service.account("ts-stock")
+    account = await service.account(f"sync-{next(_numbers)}")
+
+    def sync(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [*program("stock-sync"), *words]
+        return subprocess.run(
+            command, env=environment(account), cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60
+        )
+
     async with account.client() as client:
         for sku, on_hand in {"MUG": 5, "BOWL": 7}.items():
             body = {"name": sku, "price": "1.00", "sku": sku, "stock": {"on_hand": on_hand}}
             assert (await client.post("/products", json=body)).status_code == 201
         (tmp_path / "warehouse.csv").write_text("sku,on_hand\nMUG,9\nBOWL,7\nCUP,1\n")
-        program = package.parent / "examples/dist/stock-sync.js"
-        first = node(program, "warehouse.csv", where=tmp_path, **variables(account))
+        first = sync("warehouse.csv")
         assert (first.returncode, first.stdout) == (0, "1 changed, 0 failed, 1 unknown\n"), first.stderr
         assert "CUP: no such SKU" in first.stderr
         levels = (await client.get("/products/inventory")).json()["data"]
         assert {level["sku"]: level["stock"]["on_hand"] for level in levels} == {"MUG": 9, "BOWL": 7}
-        second = node(program, "warehouse.csv", where=tmp_path, **variables(account))
+        second = sync()
         assert second.stdout == "0 changed, 0 failed, 1 unknown\n", second.stderr
+    (tmp_path / "warehouse.csv").write_text("sku,on_hand\nMUG,many\n")
+    wrong = sync()
+    assert (wrong.returncode, "not a SKU and a number" in wrong.stderr) == (1, True)
 
 
-@needs_npm
 async def test_the_webhook_receiver_handles_each_event_once_and_rejects_forgeries(
-    package: Path, service: Service
+    program: Program, service: Service
 ) -> None:
-    account = await service.account("ts-receiver")
+    account = await service.account(f"receiver-{next(_numbers)}")
     url = f"http://127.0.0.1:{(port := free_port())}/hook"
     async with account.client() as client:
         hook = (await client.post("/webhooks", json={"url": url, "events": ["product.*"]})).json()["data"]
         receiver = subprocess.Popen(
-            [NODE, package.parent / "examples/dist/webhook-receiver.js"],
-            env={"PORT": str(port), "STOA_WEBHOOK_SECRET": hook["secret"]},
+            program("webhook-receiver"),
+            env=environment(PORT=str(port), STOA_WEBHOOK_SECRET=hook["secret"]),
             stdout=subprocess.PIPE,
             text=True,
         )
