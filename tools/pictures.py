@@ -39,6 +39,7 @@ PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
 CHROMIUM = "/usr/bin/chromium"
 SIZE: Any = {"width": 1180, "height": 760}
 LARGEST = 120_000
+SHOWN = "http://localhost:8000"
 PATIENCE_S = 120
 
 APP, ASKING = "Stock sync", "Parcel post"
@@ -64,7 +65,7 @@ def main() -> None:
         with _demo(folder, port) as password, _receiver() as hook:
             app_id, secret = asyncio.run(_add_apps(folder))
             webhook_id = _place_orders(f"http://localhost:{port}", *secret, hook)
-            _take(f"http://localhost:{port}/portal", password, app_id, webhook_id)
+            _take(port, password, app_id, webhook_id)
     for file in sorted(PICTURES.glob("*.png")):
         size = file.stat().st_size
         click.echo(f"{file.name}: {size:,} bytes")
@@ -84,7 +85,7 @@ def _demo(folder: Path, port: int) -> Generator[str]:
     # The pages show this URL, which should be the default one.
     settings = {
         "STOA_DATA_DIR": str(folder),
-        "STOA_PUBLIC_URL": "http://localhost:8000",
+        "STOA_PUBLIC_URL": SHOWN,
         "STOA_METRICS": "off",
         "STOA_LOG_LEVEL": "error",
     }
@@ -188,10 +189,13 @@ def _place_orders(service: str, client_id: str, client_secret: str, hook: str) -
     return made.id
 
 
-def _take(portal: str, password: str, app_id: int, webhook_id: int) -> None:
+def _take(port: int, password: str, app_id: int, webhook_id: int) -> None:
     PICTURES.mkdir(parents=True, exist_ok=True)
+    portal, docs = f"{SHOWN}/portal", f"{SHOWN}/docs"
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        # Samples show the address of the page, which should be the default one.
+        mapped = f"--host-resolver-rules=MAP {SHOWN.removeprefix('http://')} localhost:{port}"
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu", mapped])
         page = browser.new_page(viewport=SIZE, color_scheme="light")
         page.goto(f"{portal}/sign-in")
         page.get_by_label("Email").fill(EMAIL)
@@ -202,6 +206,10 @@ def _take(portal: str, password: str, app_id: int, webhook_id: int) -> None:
         _picture(page, f"{portal}/apps/{app_id}/webhooks/demo/{webhook_id}/deliveries", "deliveries")
         _picture(page, f"{portal}/apps/{app_id}/usage?days=30", "usage")
         _picture(page, f"{portal}/stores/demo", "consent")
+        page.set_viewport_size({**SIZE, "height": 480})  # code has many colors, and the file would be too large
+        page.goto(f"{docs}/products/create_product")
+        page.get_by_role("tab", name="TypeScript").click()
+        page.screenshot(path=PICTURES / "reference.png")
         browser.close()
 
 

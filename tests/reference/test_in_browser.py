@@ -8,8 +8,16 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser, Page, async_playwright, expect
 
+from stoa.access.grants import install
+from stoa.access.stores import create_store
+from stoa.accounts.ownership import give
+from stoa.accounts.registration import create_account
+from stoa.accounts.sessions import open_session
+from stoa.db.pool import Database
 from stoa.reference import page as reference_page
+from stoa.settings import load
 from tests.support.axe import check_looks
+from tests.support.people import PASSWORD, as_operator, new_email
 from tests.support.service import Account, Service, new_database
 
 CHROMIUM = Path("/usr/bin/chromium")
@@ -186,16 +194,83 @@ async def test_the_console_keeps_the_focus_and_asks_before_it_deletes(account: A
     await expect(page.get_by_role("button", name="Try it")).to_be_focused()
 
 
+async def signed_in(account: Account, browser: Browser) -> Page:
+    """A page of a developer who owns the app and its store; another store has the app with one scope."""
+    db = Database(account.service.database_url, size=1)
+    by = as_operator(db, load(account.service.environment, database_url=account.service.database_url))
+    person = await create_account(by, new_email(), "Maria Stone", PASSWORD)
+    await give(by, person.email, store=account.handle, app=account.client_id)
+    await create_store(by, "customer", "A customer", "USD")
+    await install(by, account.client_id, "customer", ["products:read"])
+    session = await open_session(by, db, person.id, complete=True, peer="127.0.0.1", agent="")
+    await db.close()
+    context = await browser.new_context(viewport={"width": 1400, "height": 900})
+    await context.add_cookies([{"name": "stoa_session", "value": session.token, "url": account.service.url}])
+    return await context.new_page()
+
+
+async def test_signed_in_the_console_offers_the_apps_and_stores_and_gets_the_token(
+    account: Account, browser: Browser
+) -> None:
+    page = await signed_in(account, browser)
+    complaints, asked = complaints_of(page), list[str]()
+    page.on(
+        "request", lambda request: asked.append(f"{request.method} {request.url}") if "/portal" in request.url else None
+    )
+    await page.goto(account.service.url + "/docs/customers/create_customer")
+    assert asked == [], "the page is the same for everybody, and asks only when it must"
+    await page.get_by_role("button", name="Try it").click()
+    state = page.locator(".connection > summary .state")
+    await expect(state).to_have_text("An app on demo")
+    await expect(page.get_by_label("Body", exact=True)).to_be_focused()
+    await page.get_by_role("button", name="Send request").click()
+    await expect(page.locator(".action .status")).to_have_text("201")
+    await page.get_by_role("button", name="Send request").click()
+    await expect(page.locator(".action .status")).to_have_text("409")
+    assert len([each for each in asked if each.startswith("POST")]) == 1, "the second request uses the same token"
+    await page.locator(".connection > summary").click()
+    labels = await page.locator("[name=store] optgroup").evaluate_all("(found) => found.map((each) => each.label)")
+    assert labels == ["Your stores", "Other stores with this app"]
+    await page.get_by_label("Store").last.select_option("customer")
+    await expect(page.get_by_text("customer does not grant An app the scope customers:write.")).to_be_visible()
+    for code in (page.locator("figure.request pre").first, page.locator(".output pre")):
+        await page.get_by_role("tab", name="TypeScript").last.click()
+        await expect(code).to_contain_text(f"{account.service.url}/stores/customer")
+    await expect(page.locator("#store")).to_have_value("customer")
+    await page.get_by_role("button", name="Send request").click()
+    await expect(page.locator(".action .status")).to_have_text("403")
+    assert len([each for each in asked if each.startswith("POST")]) == 2, "the other store needs another token"
+    await page.get_by_text("Enter a URL and a token").click()
+    await page.get_by_role("textbox", name="Token").fill("stoa_at_of_my_own")
+    await expect(state).to_have_text("token set")
+    assert [each for each in complaints if not each.startswith("Failed to load resource")] == []
+
+
+async def test_a_stranger_is_offered_to_sign_in(account: Account, browser: Browser) -> None:
+    page = await (await browser.new_context(viewport={"width": 1400, "height": 900})).new_page()
+    await page.goto(account.service.url + "/docs/products/get_product")
+    await page.get_by_role("button", name="Try it").click()
+    link = page.get_by_role("link", name="Sign in")
+    assert await link.get_attribute("href") == "/portal/sign-in?next=/docs/products/get_product"
+    await expect(page.get_by_label("App", exact=True)).not_to_be_visible()
+    await expect(page.get_by_role("textbox", name="Token")).to_be_focused()
+
+
 async def test_the_samples_are_beside_the_text_at_1180_pixels(account: Account, browser: Browser) -> None:
     page = await (await browser.new_context(viewport={"width": 1180, "height": 800})).new_page()
-    await page.goto(account.service.url + "/docs/products/create_product")
-    text = await page.locator(".pair > .text").bounding_box()
-    examples = await page.locator(".pair > .examples").bounding_box()
-    assert text is not None
-    assert examples is not None
-    assert text["x"] + text["width"] <= examples["x"]
-    assert abs(text["y"] - examples["y"]) < 60
-    assert examples["x"] + examples["width"] <= 1180
+    for address in ("/docs", "/docs/products/create_product", "/docs/orders/list_orders", "/docs/events/order.created"):
+        await page.goto(account.service.url + address)
+        pairs = await page.locator(".pair").all()
+        assert pairs
+        for pair in pairs:
+            text = await pair.locator("> .text").bounding_box()
+            examples = await pair.locator("> .examples").bounding_box()
+            assert text is not None
+            assert examples is not None
+            assert text["x"] + text["width"] <= examples["x"], address
+            assert abs(text["y"] - examples["y"]) < 60, address
+            assert text["width"] > 400, address
+            assert examples["x"] + examples["width"] <= 1180, address
 
 
 @pytest.mark.parametrize("address", SOME)
@@ -207,8 +282,14 @@ async def test_a_page_has_no_accessibility_violations(account: Account, browser:
     await context.close()
 
 
-@pytest.mark.parametrize("address", SOME)
-async def test_a_page_fits_a_narrow_screen(account: Account, browser: Browser, address: str) -> None:
+async def test_nothing_overflows_a_narrow_screen(account: Account, browser: Browser) -> None:
     page = await (await browser.new_context(viewport={"width": 360, "height": 800})).new_page()
-    await page.goto(account.service.url + address)
-    assert await page.evaluate("document.documentElement.scrollWidth") <= 360
+    for address in SOME:
+        await page.goto(account.service.url + address)
+        for width in (360, 390):
+            await page.set_viewport_size({"width": width, "height": 800})
+            assert await page.evaluate("document.documentElement.scrollWidth") <= width, address
+    await page.goto(account.service.url + "/docs/products/create_product")
+    await page.get_by_role("button", name="Try it").click()
+    panel = page.locator("#console")
+    assert await panel.evaluate("(panel) => panel.scrollWidth") <= 390

@@ -205,7 +205,10 @@ class Document(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def events(self) -> list[Event]:
-        return [self._event(name, method) for name, methods in self.webhooks.items() for method in methods.values()]
+        """The events by their resource."""
+        found = [self._event(name, method) for name, methods in self.webhooks.items() for method in methods.values()]
+        resources = list(dict.fromkeys(event.resource for event in found))
+        return sorted(found, key=lambda event: resources.index(event.resource))
 
     def _event(self, name: str, operation: Operation) -> Event:
         media = next(iter(operation.request_body.content.values())) if operation.request_body else Media()

@@ -51,9 +51,7 @@ def _calls(resources: Mapping[str, ast.ClassDef], name: str, parents: tuple[str,
 
 def python(operation: Operation, document: Document) -> str:
     """With the SDK, which handles tokens, retries and pagination."""
-    call = sdk_calls().get(operation.summary)
-    if call is None:
-        return _plain_python(operation, document)
+    call = sdk_calls()[operation.summary]
     given = [json.dumps(parameter.example) for parameter in operation.path_parameters]
     sent = sample_body(operation, document)
     if sent is not None and is_json(sent[0]):
@@ -110,24 +108,6 @@ def _in_python(text: str) -> str:
     """JSON as a Python literal, indented by four spaces."""
     words = _TOKENS.sub(lambda found: _LITERALS.get(found[0], found[0]), text)
     return re.sub("^ +", lambda found: found[0] * 2, words, flags=re.MULTILINE)
-
-
-def _plain_python(operation: Operation, document: Document) -> str:
-    lines = [
-        "import os\n\nimport httpx\n\nresponse = httpx.request(",
-        f'    "{operation.method}",',
-        f'    "{document.base_url}{sample_path(operation)}",',
-        "    headers={",
-        '        "Authorization": "Bearer " + os.environ["STOA_TOKEN"],',
-    ]
-    sent = sample_body(operation, document)
-    if sent is not None and not is_json(sent[0]):  # httpx sets it with json=
-        lines.append(f'        "Content-Type": "{sent[0]}",')
-    lines.append("    },")
-    if sent is not None:
-        text = _in_python(sent[1]).replace("\n", "\n    ") if is_json(sent[0]) else ""
-        lines.append(f"    json={text}," if text else f"    content={json.dumps(sent[1], ensure_ascii=False)},")
-    return "\n".join([*lines, ")", "print(response.status_code, response.text)"])
 
 
 def php(operation: Operation, document: Document) -> str:

@@ -72,14 +72,16 @@ def operation_view(operation: Operation, group: Group, document: Document) -> Op
         errors={code: status for code, status in operation.codes.items() if code not in document.usual_codes},
         usual_errors=[code for code in operation.codes if code in document.usual_codes],
         curl=curl(operation, document),
-        programs={
-            "Python": python(operation, document),
-            "TypeScript": typescript(operation, document),
-            "PHP": php(operation, document),
-        },
+        programs=_programs(operation, document),
         response_sample=sample_response(operation, document),
         schemas=schema_views(document.named_by(operation.schemas), document),
     )
+
+
+def _programs(operation: Operation, document: Document) -> dict[str, str]:
+    # An SDK of this release has a method for each of its operations.
+    with_sdk = {"Python": python, "TypeScript": typescript} if operation.summary in sdk_calls() else {}
+    return {language: write(operation, document) for language, write in {**with_sdk, "PHP": php}.items()}
 
 
 def schema_views(names: Iterable[str], document: Document) -> list[SchemaView]:

@@ -27,7 +27,7 @@ def render(template: str, **context: Any) -> str:
 
 @cache
 def _environment() -> Environment:
-    return environment("stoa.reference", inline=inline, prose=prose)
+    return environment("stoa.reference", inline=inline, prose=prose, breakable=breakable)
 
 
 @cache
@@ -35,6 +35,11 @@ def _shared() -> dict[str, Any]:
     """What every template may use."""
     parts = _environment().get_template("parts.html").make_module({"logo": _LOGO})
     return {"parts": parts, "icon": f"data:image/svg+xml,{quote(_ICON)}", "theme": SYSTEM_THEME}
+
+
+def breakable(text: str) -> Markup:
+    """A name that may break after a dot or an underscore."""
+    return Markup("<wbr>").join(re.split(r"(?<=[._])", text))
 
 
 def prose(text: str) -> Markup:

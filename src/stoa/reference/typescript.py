@@ -5,7 +5,7 @@ import re
 
 from stoa.reference.document import Document, Operation
 from stoa.reference.languages import has_response_body, is_json, sdk_calls, upload_name
-from stoa.reference.samples import sample_body, sample_path
+from stoa.reference.samples import sample_body
 
 _SHORT = 60
 # A string with the colon that makes it a key, and the braces of an object on one line.
@@ -20,9 +20,6 @@ def camel(name: str) -> str:
 
 def typescript(operation: Operation, document: Document) -> str:
     """With the SDK, which handles tokens, retries and pagination."""
-    method = sdk_calls().get(operation.summary)
-    if method is None:
-        return _plain(operation, document)
     given = [json.dumps(parameter.example) for parameter in operation.path_parameters]
     sent = sample_body(operation, document)
     imports = ['import { Client } from "@stoa/client";']
@@ -31,7 +28,7 @@ def typescript(operation: Operation, document: Document) -> str:
     elif sent is not None:
         imports.insert(0, 'import { openAsBlob } from "node:fs";')
         given.append(f'await openAsBlob("{upload_name(sent[0])}", {{ type: "{sent[0]}" }})')
-    name = ".".join(camel(part) for part in method.name.split("."))
+    name = ".".join(camel(part) for part in sdk_calls()[operation.summary].name.split("."))
     called = f"client.{name}({', '.join(given)})"
     if any(parameter.name == "cursor" for parameter in operation.parameters):
         last = f"for await (const each of {called}) {{\n  console.log(each);\n}}"
@@ -54,20 +51,3 @@ def _written(found: re.Match[str]) -> str:
     if found[0] in "{}":
         return "{ " if found[0] == "{" else " }"
     return f"{found[1]}:" if found[2] and _IDENTIFIER.fullmatch(found[1]) else found[0]
-
-
-def _plain(operation: Operation, document: Document) -> str:
-    """With `fetch`, which every runtime has."""
-    sent = sample_body(operation, document)
-    lines = [f'const response = await fetch("{document.base_url}{sample_path(operation)}", {{']
-    if operation.method != "GET":
-        lines.append(f'  method: "{operation.method}",')
-    lines += ["  headers: {", '    Authorization: "Bearer " + process.env.STOA_TOKEN,']
-    if sent is not None:
-        lines.append(f'    "Content-Type": "{sent[0]}",')
-    lines.append("  },")
-    if sent is not None:
-        indented = sent[1].replace("\n", "\n  ")
-        text = f"JSON.stringify({indented})" if is_json(sent[0]) else json.dumps(sent[1], ensure_ascii=False)
-        lines.append(f"  body: {text},")
-    return "\n".join([*lines, "});", "console.log(response.status, await response.text());"])

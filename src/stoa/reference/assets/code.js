@@ -92,7 +92,6 @@ function pretty(text) {
 
 const string = (text) => JSON.stringify(text);
 const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
-const isJson = (headers) => headers.some(([name, value]) => name === "Content-Type" && /[/+]json$/.test(value));
 const inPhp = (text) => `'${text.replace(/[\\']/g, "\\$&")}'`;
 const inShell = (text) => (/["$`\\!]/.test(text) ? quoted(text) : `"${text}"`);
 
@@ -138,7 +137,7 @@ function members(body) {
   return Array.isArray(top) || top === null ? null : found.map((each) => each.replace(/,$/, ""));
 }
 
-function withSdk({ base, call, spreads, lists, hasBody, path, query, headers, body, media }) {
+function withPythonSdk({ base, call, spreads, lists, hasBody, path, query, headers, body, media }) {
   const given = path.map((value) => (/^\d+$/.test(value) ? value : string(value)));
   const upload = body !== null && !/[/+]json$/.test(media);
   if (upload) given.push(`Path("${uploadName(media)}")`);
@@ -165,23 +164,6 @@ function withSdk({ base, call, spreads, lists, hasBody, path, query, headers, bo
   const imports = upload ? "import os\nfrom pathlib import Path" : "import os";
   const client = `client = Client(${string(base)}, token=os.environ["STOA_TOKEN"])`;
   return `${imports}\n\nfrom stoa_client import Client\n\n${client}\n${last}`;
-}
-
-function plainPython({ method, url, headers, body }) {
-  const literal = body && inPython(body).replaceAll("\n", "\n    ");
-  const content = isJson(headers) ? `    json=${literal},` : `    content=${string(body)},`;
-  const own = headers.filter(([name]) => name !== "Content-Type" || !isJson(headers)); // httpx sets it with json=
-  return [
-    "import os\n\nimport httpx\n\nresponse = httpx.request(",
-    `    "${method}",`,
-    `    ${string(url)},`,
-    "    headers={",
-    '        "Authorization": "Bearer " + os.environ["STOA_TOKEN"],',
-    ...own.map(([name, value]) => `        ${string(name)}: ${string(value)},`),
-    "    },",
-    ...(body === null ? [] : [content]),
-    ")\nprint(response.status_code, response.text)",
-  ].join("\n");
 }
 
 /* An object literal: keys that are identifiers need no quotes, and one line has spaces inside its braces. */
@@ -222,20 +204,6 @@ function withTypeScriptSdk({ base, call, lists, hasBody, path, query, headers, b
   return [...imports, `const client = new Client(${string(base)}, { token: process.env.STOA_TOKEN });`, last].join("\n");
 }
 
-function plainFetch({ method, url, headers, body }) {
-  const content = isJson(headers) ? `JSON.stringify(${body?.replaceAll("\n", "\n  ")})` : string(body);
-  return [
-    `const response = await fetch(${string(url)}, {`,
-    ...(method === "GET" ? [] : [`  method: "${method}",`]),
-    "  headers: {",
-    '    Authorization: "Bearer " + process.env.STOA_TOKEN,',
-    ...headers.map(([name, value]) => `    ${string(name)}: ${string(value)},`),
-    "  },",
-    ...(body === null ? [] : [`  body: ${content},`]),
-    "});\nconsole.log(response.status, await response.text());",
-  ].join("\n");
-}
-
 const LANGUAGES = {
   curl({ method, url, headers, body }) {
     const verb = method === (body === null ? "GET" : "POST") ? "" : `-X ${method} `;
@@ -245,13 +213,8 @@ const LANGUAGES = {
     return lines.join(" \\\n  ");
   },
 
-  Python(request) {
-    return request.call ? withSdk(request) : plainPython(request);
-  },
-
-  TypeScript(request) {
-    return request.call ? withTypeScriptSdk(request) : plainFetch(request);
-  },
+  Python: withPythonSdk,
+  TypeScript: withTypeScriptSdk,
 
   PHP({ method, url, headers, body }) {
     return [
@@ -271,5 +234,4 @@ const LANGUAGES = {
       "echo curl_getinfo($request, CURLINFO_RESPONSE_CODE), ' ', $response, PHP_EOL;",
     ].join("\n");
   },
-
 };

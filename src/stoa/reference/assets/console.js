@@ -21,14 +21,14 @@ $(".bar", panel).append(
 
 base.value = baseUrl();
 base.addEventListener("input", () => {
-  memory.set("base", base.value.trim());
-  setLanguage(language);
-  refresh();
+  useBase(base.value.trim());
+  store.value = handleOf(baseUrl());
+  useNoApp();
 });
 token.value = memory.get("token");
 token.addEventListener("input", () => {
-  memory.set("token", token.value.trim());
-  refresh();
+  keepToken(token.value.trim());
+  useNoApp();
 });
 tokenForm.addEventListener("submit", getToken);
 fields.addEventListener("submit", send);
@@ -44,13 +44,16 @@ document.addEventListener("keydown", (event) => {
   panel.close();
 });
 
-function openConsole(operation) {
+async function openConsole(operation) {
   base.value = baseUrl();
   load(operation);
+  const offered = offerApps();
   $(".connection", panel).open = !memory.get("token");
   // Beside the text in a wide window, above it in a narrow one.
   if (!panel.open) matchMedia("(min-width: 82rem)").matches ? panel.show() : panel.showModal();
-  (memory.get("token") ? ($("input, select, textarea", fields) ?? sendButton) : token).focus();
+  const first = $("input, select, textarea", fields) ?? sendButton;
+  (memory.get("token") ? first : token).focus();
+  if ((await offered) && document.activeElement === token) first.focus({ preventScroll: true });
 }
 
 function load(operation) {
@@ -83,6 +86,7 @@ function part(name, note, open, controls) {
 function editor() {
   const rows = Math.min(18, current.body.split("\n").length + 1);
   const area = h("textarea", { value: current.body, rows, spellcheck: false, "aria-label": "Body" });
+  area.setSelectionRange(0, 0);
   area.addEventListener("input", () => {
     current.body = area.value;
     refresh();
@@ -136,7 +140,7 @@ function range({ name, operators }, label) {
 }
 
 function refresh() {
-  $(".connection .state", panel).textContent = memory.get("token") ? "token set" : "no token";
+  $(".connection .state", panel).textContent = connectionState();
   const notice = $(".other-origin", panel);
   const target = URL.canParse(base.value) ? new URL(base.value).origin : "";
   notice.hidden = target === location.origin;
@@ -176,8 +180,8 @@ async function getToken(event) {
     const given = await response.json();
     if (!response.ok) throw new Error(given.error_description ?? given.error ?? given.detail ?? response.status);
     client_secret.value = "";
-    token.value = given.access_token;
-    token.dispatchEvent(new Event("input"));
+    keepToken(given.access_token);
+    useNoApp();
     status.textContent = `The token expires in ${Math.round(given.expires_in / 60)} minutes.`;
   } catch (error) {
     status.textContent = error.message;
@@ -190,8 +194,9 @@ async function send(event) {
   if (sendButton.ariaDisabled === "true") return;
   if (/{\w+}/.test(url)) return void (message.textContent = "Fill in the path parameters first.");
   if (!(await confirmed({ method, url, body }))) return void (message.textContent = "Not sent.");
-  if (memory.get("token")) headers.push(["Authorization", `Bearer ${memory.get("token")}`]);
   setBusy(true);
+  if (!(await getOwnToken())) return setBusy(false);
+  if (memory.get("token")) headers.push(["Authorization", `Bearer ${memory.get("token")}`]);
   message.textContent = "Sending…";
   const started = performance.now();
   try {
@@ -204,6 +209,7 @@ async function send(event) {
     const weight = size < 1000 ? `${size} B` : `${(size / 1000).toFixed(1)} kB`;
     message.replaceChildren(mark, ` ${response.statusText} · ${spent} ms · ${weight}`);
     received = shown(response, text);
+    if (response.status === 401 && app.value) keepToken("");
   } catch (error) {
     received = error.name === "TimeoutError" ? "No response within 30 seconds." : `The request failed: ${error.message}`;
     message.textContent = received;

@@ -126,13 +126,31 @@ function setLanguage(name) {
 
 /* The store of all samples; a base URL with a host of its own, set in the console, has no handle to show. */
 const store = $("#store");
-store.value = baseUrl().match(/\/stores\/([^/]+)$/)?.[1] ?? "";
-store.addEventListener("input", () => {
-  const handle = encodeURIComponent(store.value.trim());
-  memory.set("base", handle ? here(declaredBase).replace(/[^/]*$/, handle) : "");
+const handleOf = (url) => url.match(/\/stores\/([^/]+)$/)?.[1] ?? "";
+const baseOf = (handle) => (handle ? here(declaredBase).replace(/[^/]*$/, encodeURIComponent(handle)) : "");
+store.value = handleOf(baseUrl());
+store.addEventListener("input", () => useBase(baseOf(store.value.trim())));
+store.addEventListener("focus", async () => {
+  const handles = ((await portal()) ?? { apps: [] }).apps.flatMap(({ stores }) => stores.map(({ handle }) => handle));
+  $("#stores").replaceChildren(...[...new Set(handles)].map((value) => h("option", { value })));
+});
+
+function useBase(url) {
+  memory.set("base", url);
   showBase();
   setLanguage(language);
-});
+}
+
+/* The apps and stores of a reader who is signed in to the portal, and null for others, who are redirected. */
+const JSON_ONLY = { headers: { Accept: "application/json" }, redirect: "manual" };
+let asked = null;
+function portal() {
+  asked ??= fetch("/portal/access-token", JSON_ONLY)
+    .then((response) => (response.ok ? response.json() : null))
+    .catch(() => null)
+    .then((found) => found ?? (asked = null));
+  return asked;
+}
 
 function show(operation) {
   operation.tabs.mark(language);
