@@ -9,7 +9,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -qq install
 # The tests start hundreds of processes. Without bytecode, each would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo quick test test-failed deep deep-deliveries check format bench bench-compare bench-million bench-million-orders bench-imports fuzz lint-openapi audit cut faults lock openapi schema sdk pictures clean help bench-deliveries bench-pending
+.PHONY: demo quick test test-failed deep deep-deliveries check format bench bench-compare bench-million bench-million-orders bench-imports fuzz lint-openapi audit cut deploy-check faults lock openapi schema sdk pictures clean help bench-deliveries bench-pending
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 24
@@ -42,6 +42,11 @@ $(VENV)/fuzz/.done: $(VENV)/.dev requirements-fuzz.lock
 $(VENV)/audit/.done: $(VENV)/.dev requirements-audit.lock
 	@test -x $(VENV)/audit/bin/python || $(PYTHON) -m venv $(VENV)/audit
 	@$(VENV)/audit/bin/python -m pip --disable-pip-version-check -qq install --require-hashes -r requirements-audit.lock
+	@touch $@
+
+$(VENV)/deploy/.done: $(VENV)/.dev requirements-deploy.lock
+	@test -x $(VENV)/deploy/bin/python || $(PYTHON) -m venv $(VENV)/deploy
+	@$(VENV)/deploy/bin/python -m pip --disable-pip-version-check -qq install --require-hashes -r requirements-deploy.lock
 	@touch $@
 
 # The Node of the type checker, pinned by the lock file, includes npm.
@@ -82,6 +87,10 @@ fuzz: $(VENV)/fuzz/.done ## fuzz the whole API with schemathesis; SEEDS= and CAS
 
 cut: $(VENV)/.dev ## cut 500 responses after the commit, and retry each write
 	@CUTS=500 $(BIN)/python -m pytest tests/fault/test_cut_responses.py -n 0 --timeout 1200 $(ARGS)
+
+deploy-check: $(VENV)/deploy/.done ## run the steps of the container file in a fresh folder, and check the manifests against their schemas
+	@$(VENV)/deploy/bin/kubernetes-validate --strict --quiet $(filter-out %/kustomization.yml,$(wildcard deploy/kubernetes/*.yml))
+	@$(BIN)/python -m pytest tests/deploy tests/deploy/container_steps.py -n 0 --timeout 1800 $(ARGS)
 
 faults: $(VENV)/.dev ## measure kills, reloads, overload, a greedy app and slow clients; ARGS=restarts runs one of them
 	@$(BIN)/python -m tests.figures $(ARGS)
@@ -144,7 +153,7 @@ bench-pending: $(VENV)/.bench ## measure the queue with ten million pending deli
 	@$(BIN)/python -m benchmarks.deliveries --pending 10000000
 
 lock: $(VENV)/.dev ## update the lock files: versions and hashes, no index URLs
-	@for group in "" build dev bench fuzz audit; do \
+	@for group in "" build dev bench fuzz audit deploy; do \
 	  $(BIN)/uv pip compile pyproject.toml $${group:+--group $$group -c requirements.lock} --universal --python-version 3.11 \
 	    --generate-hashes --no-emit-index-url --no-header --no-annotate --quiet --upgrade --no-emit-package stoa-client \
 	    -o requirements$${group:+-$$group}.lock; \

@@ -1,0 +1,41 @@
+"""Compare what the files in `deploy` name with the code: settings, commands, paths and ports."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from stoa.cli import cli
+from stoa.settings import Settings, WrongSetting, load
+from tests.conftest import SECRET_KEY
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+USER = 10001  # of the container
+API, METRICS = 8000, 9464
+SETTINGS = {f"STOA_{field.name.upper()}" for field in msgspec.structs.fields(Settings)} | {"STOA_DATABASE_DIRECT_URL"}
+
+
+def parse_command(words: Iterable[str]) -> tuple[str, dict[str, Any]]:
+    """The name and the options of a `stoa` command; fails if the command line is invalid."""
+    name, *arguments = words
+    context = cli.commands[name].make_context(name, list(arguments))
+    context.close()
+    return name, context.params
+
+
+def check_settings(environment: Mapping[str, str]) -> None:
+    """Every variable of Stoa is a setting with a valid value."""
+    given = {name: value for name, value in environment.items() if name.startswith("STOA_")}
+    assert set(given) <= SETTINGS, set(given) - SETTINGS
+    given |= {"STOA_SECRET_KEY": SECRET_KEY} if "STOA_SECRET_KEY" in given else {}
+    try:
+        load(given)
+    except WrongSetting as error:
+        raise AssertionError(str(error)) from error
+
+
+def documents(file: Path) -> list[dict[str, Any]]:
+    return list(yaml.safe_load_all(file.read_text()))
