@@ -78,6 +78,7 @@ NO_PERSONAL_DATA: Mapping[str, str] = {
     "account_apps": _ACCOUNT,
     "account_links": _ACCOUNT,
     "account_recovery_codes": _ACCOUNT,
+    "account_results": _ACCOUNT,
     "account_sessions": _ACCOUNT,
     "account_stores": _ACCOUNT,
     "accounts": _ACCOUNT,

@@ -6,7 +6,7 @@ import random
 import structlog
 
 from stoa.access.queries import DELETE_EXPIRED_TOKENS, DELETE_OLD_ATTEMPTS
-from stoa.accounts.queries import FORGET_OLD_LINKS, FORGET_OLD_SESSIONS
+from stoa.accounts.queries import FORGET_OLD_LINKS, FORGET_OLD_RESULTS, FORGET_OLD_SESSIONS
 from stoa.db.errors import PostgresError, Unavailable, cause
 from stoa.db.pool import Database
 from stoa.db.query import Command, Query
@@ -39,6 +39,7 @@ TASKS = (
     DELETE_EXPIRED_TOKENS,
     DELETE_OLD_ATTEMPTS,
     FORGET_OLD_SESSIONS,
+    FORGET_OLD_RESULTS,
     FORGET_OLD_LINKS,
     DELETE_EXPIRED_REPORTS,
     FORGET_OLD_DAYS,

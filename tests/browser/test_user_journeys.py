@@ -125,6 +125,7 @@ async def test_a_merchant_approves_and_uninstalls_an_app(portal: PortalService, 
         assert (await client.get(products, headers=headers)).status_code == 200
 
         await merchant.get_by_role("link", name="Stock sync").click()
+        await merchant.get_by_label("End the access of Stock sync").check()
         await merchant.get_by_role("button", name="Uninstall Stock sync").click()
         await expect(merchant.get_by_text("was uninstalled")).to_be_visible()
         refused = await client.get(products, headers=headers)

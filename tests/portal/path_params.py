@@ -7,7 +7,7 @@ import httpx
 import msgspec
 import pyotp
 
-from stoa.access.grants import install
+from stoa.access.grants import install, uninstall
 from stoa.access.operator import Operator
 from stoa.accounts import two_factor
 from stoa.accounts.install_requests import request_install
@@ -48,6 +48,9 @@ async def create_resources(by: Operator, db: Database, account_id: int) -> dict[
     assert requesting_app is not None
     await request_install(by, account_id, requesting_app, store.handle, "May we?")
     await add_usage(by, store.id, installed.app_id)
+    removed = await register_app(by, account_id, "Leaver", "", REASONS, f"{account_id}:third")
+    await install(by, removed.client_id, store.handle)
+    await uninstall(by, removed.client_id, store.handle)
     link = await invite(by, new_email())
     return {
         "app_id": installed.app_id,
@@ -55,6 +58,7 @@ async def create_resources(by: Operator, db: Database, account_id: int) -> dict[
         "handle": store.handle,
         "installed_id": installed.app_id,
         "requesting_id": requesting.app_id,
+        "removed_id": removed.app_id,
         "requested_store": store.handle,
         "token": link.address.rpartition("/")[2],
         **await create_store_data(by, store.handle),

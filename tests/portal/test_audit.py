@@ -2,7 +2,7 @@
 
 from stoa.access.grants import install
 from stoa.access.stores import resume_store, suspend_store
-from stoa.accounts.ownership import give, open_store
+from stoa.accounts.ownership import give, open_store, take
 from stoa.app import Application
 from stoa.db.pool import Database
 from stoa.settings import Settings
@@ -26,7 +26,7 @@ async def test_an_entry_shows_action_actor_and_request(shop: Shop, maria: User, 
     assert "products:read" in maria.text
 
 
-async def test_only_members_of_the_store_are_shown_by_name(
+async def test_people_are_shown_by_name_also_after_they_have_left(
     maria: User, zeno: User, db: Database, settings: Settings
 ) -> None:
     by = as_operator(db, settings)
@@ -37,6 +37,10 @@ async def test_only_members_of_the_store_are_shown_by_name(
     await give(as_operator(db, settings), zeno.email, store=store.handle)
     await zeno.open(f"/portal/stores/{store.handle}/audit")
     assert ">Maria Stone<" in zeno.text
+    await take(as_operator(db, settings), maria.email, store=store.handle)
+    await zeno.open(f"/portal/stores/{store.handle}/audit")
+    assert ">Maria Stone<" in zeno.text
+    await give(as_operator(db, settings), maria.email, store=store.handle)
     by.actor = "account:987654"
     await suspend_store(by, store.handle)
     await maria.open(f"/portal/stores/{store.handle}/audit")

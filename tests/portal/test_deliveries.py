@@ -8,9 +8,12 @@ import pytest
 from stoa.access.grants import uninstall
 from stoa.access.stores import suspend_store
 from stoa.accounts.ownership import give
+from stoa.db.pool import Database
 from stoa.portal.deliveries import truncate_escaped
-from tests.portal.installed_app import InstalledApp
-from tests.portal.webhook_data import CANARY, finish_delivery
+from stoa.webhooks.delivery.router import route_events
+from tests.portal.installed_app import InstalledApp, install_app
+from tests.portal.store_data import create_store_data
+from tests.portal.webhook_data import CANARY, add_subscription, finish_delivery
 from tests.support.people import User
 
 
@@ -160,3 +163,22 @@ def test_text_is_truncated_by_its_escaped_length() -> None:
     assert truncated
     assert 0 < len(text) * 4 <= 100
     assert truncate_escaped("abc", -5) == ("", True)
+
+
+async def test_a_delivery_shows_the_number_of_its_order(maria: User, db: Database) -> None:
+    reasons = {"orders:write": "To place them.", "webhooks:write": "To subscribe to changes."}
+    app = await install_app(maria, db, reasons)
+    webhook_id = await add_subscription(app.by, app.store_id, app.app_id, "order.*")
+    placed = await create_store_data(app.by, app.handle)
+    while (await route_events(db, [app.store_id % 64])).events:
+        pass
+    [[number]] = await db.fetch("SELECT number FROM orders WHERE store_id = $1", app.store_id)
+    await maria.open(app.hook(webhook_id, "/deliveries"))
+    assert f"order #{number}" in maria.text
+    link = re.search(r'href="([^"]+/deliveries/\d+)"', maria.text)
+    assert link
+    await maria.open(link[1])
+    assert f"order #{number} (ID {placed['order_id']})" in maria.text
+    await app.grant("webhooks:write")  # the app can no longer read orders
+    await maria.open(app.hook(webhook_id, "/deliveries"))
+    assert f"#{number}" not in maria.text

@@ -76,10 +76,13 @@ async def test_a_store_is_suspended_and_resumed(shop: Shop, operator: User, db: 
     page = f"{OPERATORS}/stores/{shop.store.handle}"
     await operator.open(page)
     await operator.submit(f"{page}/suspend")
+    assert set(operator.faults) == {"reason", "confirmed"}
+    await operator.submit(f"{page}/suspend", reason="Spam.", confirmed="on")
     assert operator.path == page
     assert "is suspended" in operator.notice
     entry = await latest_entry(db, shop.store_id)
     assert (entry.action, entry.actor) == ("store.suspended", f"account:{operator.account.id}")
+    assert "Spam." in entry.detail
     assert entry.request_id.startswith("req_")
     await operator.open(f"{OPERATORS}/stores?status=suspended&q={shop.store.handle}")
     assert shop.store.handle in operator.text
@@ -93,7 +96,7 @@ async def test_an_app_is_suspended_and_resumed(shop: Shop, operator: User, db: D
     page = f"{OPERATORS}/apps/{shop.app_id}"
     await operator.open(page)
     assert shop.store.handle in operator.text
-    await operator.submit(f"{page}/suspend")
+    await operator.submit(f"{page}/suspend", reason="Spam.", confirmed="on")
     assert "is suspended" in operator.notice
     entry = await latest_entry(db, audit.SERVICE)
     assert (entry.action, entry.subject) == ("app.suspended", f"app:{shop.app_id}")

@@ -21,6 +21,7 @@ async def test_an_order_is_shown_with_line_items_totals_and_addresses(shop: Shop
         shop, line_items=[{"sku": "LS-S", "quantity": 2}], shipping_total="7.50", note="Ring twice."
     )
     await maria.open(f"{store_url}/orders/{placed['id']}")
+    assert re.search(r'<a href="[^"]+/orders" aria-current="page">Orders</a>', maria.text), "the tabs of the store"
     for expected in (
         "Linen Shirt",
         "118.00",

@@ -5,13 +5,14 @@ import re
 
 import pytest
 
+from stoa.access.stores import update_store
 from stoa.app import Application
 from stoa.db.pool import Database
 from stoa.portal.assets import assets
 from stoa.portal.pages import Audience, Page
 from stoa.portal.site_map import APP_TABS, NAVIGATION, PAGES, STORE_TABS
 from tests.portal.path_params import path_params_for
-from tests.support.people import User, Visitor, create_user
+from tests.support.people import User, Visitor, as_operator, create_user
 
 SIGNED_IN_PAGES = [page for page in PAGES if page.audience in (Audience.SIGNED_IN, Audience.OPERATOR)]
 MAX_BYTES = 150_000
@@ -54,6 +55,38 @@ async def test_a_guest_is_redirected_to_sign_in_and_back(visitor: Visitor, page:
     assert visitor.path == "/portal/sign-in"
     if path != "/portal":
         assert visitor.response.url.params["next"] == path
+
+
+async def test_every_page_has_a_title_of_its_own(application: Application, db: Database) -> None:
+    user = await create_user(application, db, operator=True)
+    params = await path_params_for(user, db)
+    pages: dict[str, list[str]] = {}
+    for page in SIGNED_IN_PAGES:
+        await user.open(page.url(params))
+        if user.path == page.url(params):
+            pages.setdefault(re.findall(r"<title>(.*?)</title>", user.text)[0], []).append(page.name)
+    assert [names for names in pages.values() if len(names) > 1] == []
+    await user.client.aclose()
+
+
+async def test_times_are_exact_and_in_the_zone_of_the_store(maria: User, db: Database) -> None:
+    params = await path_params_for(maria, db)
+    await update_store(as_operator(db, maria.application.settings), params["handle"], timezone="Asia/Tokyo")
+    exact = r"\d+ \w{3} \d{4}, \d\d:\d\d:\d\d"
+    await maria.open(f"/portal/stores/{params['handle']}/orders/{params['order_id']}")
+    found = re.findall(r"<time ([^>]+)>([^<]+)</time>", maria.text)
+    assert found
+    for attributes, _ in found:
+        assert re.search(rf'title="{exact} JST"', attributes)
+        assert "data-visitor" not in attributes
+    await maria.open(f"/portal/apps/{params['app_id']}/webhooks")
+    await maria.open(f"/portal/apps/{params['app_id']}/failures")
+    [(attributes, text)] = re.findall(r"<time ([^>]+)>([^<]+)</time>", maria.text)
+    assert re.fullmatch(rf"{exact}\.\d{{3}} UTC", text), "to the millisecond"
+    assert "data-visitor" in attributes
+    await maria.open("/portal/account")
+    assert re.search(r">\d+ seconds? ago</time>", maria.text)
+    assert "just now" not in maria.text
 
 
 def _names(page: Page) -> list[str]:

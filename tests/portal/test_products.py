@@ -39,6 +39,28 @@ async def test_products_are_found(shop: Shop, maria: User, store_url: str, query
     assert ("No results" in maria.text) == (not found)
 
 
+async def test_the_product_with_exactly_the_sku_comes_first(shop: Shop, maria: User, store_url: str) -> None:
+    await shop.add({**MUG, "name": "The one", "sku": "MUG"})
+    await shop.add(*({**MUG, "name": f"Mug {n:02}", "sku": f"MUG-{n}"} for n in range(30)))
+    await maria.open(f"{store_url}/products?q=mug")
+    assert rows(maria.text)[:2] == ["The one", "Mug 29"]
+    await maria.open(f"{store_url}/products?q=MUG-7&status=archived")
+    assert rows(maria.text) == []
+    for hostile in ("MUG,MUG-1", "x" * 200, "%00"):
+        await maria.open(f"{store_url}/products?q={hostile}")
+        assert maria.response.status_code == 200
+
+
+async def test_an_archived_product_raises_no_stock_alarm(shop: Shop, maria: User, store_url: str) -> None:
+    [mug] = await shop.add({**MUG, "status": "active", "stock": {"on_hand": 0}})
+    for alarmed in (True, False):
+        for path in ("/products", f"/products/{mug}"):
+            await maria.open(f"{store_url}{path}")
+            alarms = [word for word in ("bad-figure", 'badge bad">Out of stock', "Low stock") if word in maria.text]
+            assert bool(alarms) == alarmed, (path, alarms)
+        await shop.client.patch(f"/products/{mug}", json={"status": "archived"})
+
+
 @pytest.mark.parametrize("query", ["", "?sort=name", "?q=mug&sort=-updated_at"])
 async def test_a_long_list_is_paginated(shop: Shop, maria: User, store_url: str, query: str) -> None:
     await shop.add(*({**MUG, "name": f"Mug {n:02}", "sku": f"MUG-{n}"} for n in range(60)))

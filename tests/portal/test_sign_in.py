@@ -231,3 +231,12 @@ async def test_sign_in_without_tls_shows_a_warning(application: Application) -> 
         assert "not encrypted" not in (await client.get("/portal/sign-in")).text
         unencrypted = await client.get("/portal/sign-in", headers={"host": "shop.example.com"})
         assert "not encrypted" in unencrypted.text
+
+
+async def test_a_form_after_the_session_has_ended_leads_back_to_its_page(maria: User, db: Database) -> None:
+    await maria.open("/portal/register-app")
+    await db.execute("DELETE FROM account_sessions WHERE account_id = $1", maria.account.id)
+    await maria.submit("/portal/register-app", name="Walker")
+    assert maria.path == "/portal/sign-in"
+    assert maria.response.url.params["next"] == "/portal/register-app"
+    assert "Nothing was changed" in maria.notice

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from stoa.access.grants import install
+from stoa.access.grants import install, list_installations, uninstall
 from stoa.access.operator import Operator
 from stoa.accounts.ownership import owned_store
 from stoa.db.pool import Database
@@ -95,6 +95,42 @@ async def test_reduced_scopes_and_uninstallation_take_effect_within_a_second(
     await maria.submit(path, scopes=["products:write"])
     assert maria.response.status_code == 422, "more scopes need a new request"
     await maria.submit(f"{path}/uninstall")
+    assert maria.faults == {"confirmed": "Select this box to confirm."}
+    async with api_client(maria.application, handle, token) as api:
+        assert (await api.get("/orders")).status_code == 200, "nothing happens without the confirmation"
+    await maria.submit(f"{path}/uninstall", confirmed="on")
     assert "was uninstalled" in maria.notice
     await maria.open(path)
     assert maria.response.status_code == 404
+
+
+async def test_an_owner_installs_an_app_again_for_30_days(
+    maria: User, zeno: User, operator: Operator, db: Database
+) -> None:
+    handle, other = await create_store(operator, maria), await create_store(operator, zeno)
+    app = await create_app(operator, zeno)
+    store, form = f"/portal/stores/{handle}", f"/portal/stores/{handle}/removed/{app.app_id}"
+    await install(operator, app.client_id, handle, ["products:read", "orders:write"])
+    await uninstall(operator, app.client_id, handle)
+    await maria.open(store)
+    assert "Install again" in maria.text
+    for wrong in (["customers:read"], ["products:write"], []):
+        await maria.submit(form, scopes=wrong)
+        assert maria.response.status_code == 422, wrong
+    await maria.submit(form.replace(handle, other), scopes=["products:read"])
+    assert maria.response.status_code == 404
+    await maria.open(store)
+    await maria.submit(form, scopes=["products:read"])
+    assert "is installed again" in maria.notice
+    assert "Install again" not in maria.text
+    [installed] = await list_installations(operator, handle)
+    assert installed.scopes == ["products:read"]
+    await uninstall(operator, app.client_id, handle)
+    await db.execute(
+        "UPDATE removed_installations SET removed_at = now() - interval '31 days' WHERE app_id = $1", app.app_id
+    )
+    await maria.open(store)
+    assert "Install again" not in maria.text
+    await maria.submit(form, scopes=["products:read"])
+    assert "cannot be installed again" in maria.notice
+    assert await list_installations(operator, handle) == []

@@ -8,13 +8,16 @@ from datetime import UTC, datetime, timedelta
 from xml.etree import ElementTree as ET
 
 import httpx
+import msgspec
 import pytest
 
 from stoa.access.grants import install
 from stoa.accounts.ownership import open_store, register_app
 from stoa.app import Application
 from stoa.db.pool import Database
+from stoa.usage.queries import ADD_FAILURES
 from stoa.usage.rules import COUNTERS
+from tests.portal.installed_app import InstalledApp, install_app
 from tests.support.people import User, as_operator
 from tests.support.shops import api_client, service_client, token_for
 
@@ -210,3 +213,17 @@ async def test_failed_requests_are_escaped(app: AppWithClient, db: Database) -> 
     await app.user.open(f"{app.path}/failures")
     assert "<script>alert" not in app.user.response.text
     assert "<img src=x>" not in app.user.response.text
+
+
+async def test_failed_requests_count_what_the_error_rate_counts(maria: User, db: Database) -> None:
+    app: InstalledApp = await install_app(maria, db)
+    keys = {"store_id": app.store_id, "app_id": app.app_id, "method": "GET", "operation": "list_products"}
+    more = {"fault_pointer": "", "fault_code": "", "duration_us": 900, "at": datetime.now(UTC).isoformat()}
+    failed = [
+        {**keys, **more, "request_id": f"req_{status}", "status": status, "code": code}
+        for status, code in ((404, "not_found"), (429, "rate_limited"), (500, "internal_error"))
+    ]
+    await ADD_FAILURES.run(app.db, msgspec.json.encode(failed).decode())
+    for query, shown in (("", ["req_404", "req_500"]), ("?kind=rate-limited", ["req_429"])):
+        await app.user.open(f"{app.path}/failures{query}")
+        assert sorted(re.findall(r"req_\d{3}\b", app.user.text)) == shown

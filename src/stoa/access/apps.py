@@ -108,18 +108,19 @@ async def delete_app(by: Operator, app: str) -> App:
         return await find_app(db, app)
 
 
-async def suspend_app(by: Operator, app: str) -> App:
-    """Refuse the app on every store, and issue it no tokens, until it is resumed."""
-    return await _set_status(by, app, "suspended", "app.suspended")
+async def suspend_app(by: Operator, app: str, reason: str = "") -> App:
+    """Refuse the app on every store, and issue it no tokens, until it is resumed; the audit log keeps the reason."""
+    detail = {"reason": reason} if reason else {}
+    return await _set_status(by, app, "suspended", "app.suspended", **detail)
 
 
 async def resume_app(by: Operator, app: str) -> App:
     return await _set_status(by, app, "active", "app.resumed")
 
 
-async def _set_status(by: Operator, app: str, status: str, action: str) -> App:
+async def _set_status(by: Operator, app: str, status: str, action: str, **detail: str) -> App:
     async with by.db.transaction() as db:
         found = await find_app(db, app)
         if await SET_APP_STATUS.run(db, found.id, status):
-            await by.record(db, SERVICE, action, f"app:{found.id}")
+            await by.record(db, SERVICE, action, f"app:{found.id}", **detail)
         return await find_app(db, app)

@@ -65,6 +65,15 @@ class Installation(msgspec.Struct):
     updated_at: datetime
 
 
+class RemovedInstallation(msgspec.Struct):
+    """An app that a store uninstalled recently, with the scopes that its owner may grant again."""
+
+    app_id: int
+    app_name: str
+    removed_at: datetime
+    scopes: list[str]
+
+
 class StoreDetails(msgspec.Struct, frozen=True):
     """A store as an app needs to know it: where its API is, its currency, its time zone and its language."""
 

@@ -4,7 +4,7 @@ from datetime import datetime
 
 import msgspec
 
-from stoa.access.contract import App, AppSecret, Installation, StoreRow
+from stoa.access.contract import App, AppSecret, Installation, RemovedInstallation, StoreRow
 from stoa.db.query import Command, Query
 from stoa.rest.request import Store
 
@@ -323,9 +323,19 @@ CHANGE_INSTALLATION = Command(
 )
 UNINSTALL = Command(
     """WITH removed AS (
-           DELETE FROM installations WHERE store_id = $1 AND app_id = $2 RETURNING store_id, app_id, created_at)
-       INSERT INTO removed_installations (store_id, app_id, installed_at) SELECT * FROM removed
-       ON CONFLICT (store_id, app_id) DO UPDATE SET installed_at = excluded.installed_at, removed_at = now()"""
+           DELETE FROM installations WHERE store_id = $1 AND app_id = $2 RETURNING store_id, app_id, scopes, created_at)
+       INSERT INTO removed_installations (store_id, app_id, scopes, installed_at) SELECT * FROM removed
+       ON CONFLICT (store_id, app_id) DO UPDATE SET scopes = excluded.scopes, installed_at = excluded.installed_at,
+           removed_at = now()"""
+)
+# Scopes that the app no longer requests are left out.
+REMOVED_INSTALLATIONS = Query(
+    RemovedInstallation,
+    """SELECT r.app_id, a.name AS app_name, r.removed_at,
+              ARRAY(SELECT s FROM unnest(r.scopes) s WHERE s = ANY (a.scopes)) AS scopes
+         FROM removed_installations r JOIN apps a ON a.id = r.app_id
+        WHERE r.store_id = $1 AND r.removed_at > now() - interval '30 days' AND a.status = 'active'
+        ORDER BY r.removed_at DESC LIMIT 50""",
 )
 
 

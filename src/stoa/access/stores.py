@@ -126,18 +126,19 @@ def _check_host(host: str, store_domain: str) -> None:
         raise InvalidHost(host, f"names under {store_domain} are reserved for store handles")
 
 
-async def suspend_store(by: Operator, handle: str) -> StoreRow:
-    """Refuse every app on a store until it is resumed; no data is lost."""
-    return await _set_status(by, handle, "suspended", "store.suspended")
+async def suspend_store(by: Operator, handle: str, reason: str = "") -> StoreRow:
+    """Refuse every app on a store until it is resumed; no data is lost. The store's audit log keeps the reason."""
+    detail = {"reason": reason} if reason else {}
+    return await _set_status(by, handle, "suspended", "store.suspended", **detail)
 
 
 async def resume_store(by: Operator, handle: str) -> StoreRow:
     return await _set_status(by, handle, "active", "store.resumed")
 
 
-async def _set_status(by: Operator, handle: str, status: str, action: str) -> StoreRow:
+async def _set_status(by: Operator, handle: str, status: str, action: str, **detail: str) -> StoreRow:
     async with by.db.transaction() as db:
         store = await find_store(db, handle)
         if await SET_STORE_STATUS.run(db, store.id, status):
-            await by.record(db, store.id, action, f"store:{handle}")
+            await by.record(db, store.id, action, f"store:{handle}", **detail)
         return await find_store(db, handle)

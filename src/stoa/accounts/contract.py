@@ -91,6 +91,7 @@ class OwnedStore(msgspec.Struct):
     name: str
     currency: str
     prices_include_tax: bool
+    timezone: str
     status: str
     role: str
     development: bool

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from stoa.access.contract import App, Installation, NotInstalled, ScopeNotCovered
+from stoa.access.contract import App, Installation, NotInstalled, RemovedInstallation, ScopeNotCovered
 from stoa.access.grants import install, list_installations
 from stoa.access.operator import Operator, find_store, known_scopes
-from stoa.access.queries import GET_INSTALLATION
+from stoa.access.queries import GET_INSTALLATION, REMOVED_INSTALLATIONS
 from stoa.access.rules import expanded
 from stoa.accounts.contract import (
     AlreadyGranted,
@@ -92,6 +92,24 @@ async def install_from_link(
         kept = [scope for scope in installed.scopes if scope not in offered] if installed else []
         await DELETE_REQUEST.run(db, store.id, app.id)
         return await install(joined, app.client_id, store.handle, [*kept, *granted])
+
+
+async def removed_apps(by: Operator, store: OwnedStore) -> list[RemovedInstallation]:
+    """Return the apps that the owner can install again without a new request: those uninstalled in the last 30 days."""
+    return await REMOVED_INSTALLATIONS.all(by.db, store.id)
+
+
+async def reinstall(by: Operator, store: OwnedStore, app_id: int, scopes: Sequence[str]) -> Installation:
+    """Install an app again with some or all of the scopes that it had."""
+    granted = known_scopes(scopes)
+    async with by.transaction() as joined:
+        removed = next((each for each in await removed_apps(joined, store) if each.app_id == app_id), None)
+        if removed is None:
+            raise NotInstalled(str(app_id), store.handle)
+        if not expanded(removed.scopes).issuperset(granted):
+            raise ScopeNotCovered(", ".join(granted), ", ".join(removed.scopes))
+        await DELETE_REQUEST.run(joined.db, store.id, app_id)
+        return await install(joined, str(app_id), store.handle, granted)
 
 
 async def refuse(by: Operator, store: OwnedStore, app_id: int) -> None:

@@ -159,7 +159,7 @@ COUNT_APPS = Query(
         WHERE o.account_id = $1 AND o.role = 'owner' AND a.status <> 'deleted'""",
     unbound=_OWNER,
 )
-_OWNED_STORE = """SELECT s.id, s.handle, s.name, s.currency, s.prices_include_tax, s.status, o.role, o.development,
+_OWNED_STORE = """SELECT s.id, s.handle, s.name, s.currency, s.prices_include_tax, s.timezone, s.status, o.role, o.development,
        (SELECT count(*) FROM installations i WHERE i.store_id = s.id) AS installations,
        (SELECT count(*) FROM installation_requests r WHERE r.store_id = s.id AND r.status = 'pending') AS requests,
        s.created_at
@@ -269,6 +269,11 @@ DELETE_REQUEST = Command("DELETE FROM installation_requests WHERE store_id = $1 
 FORGET_OLD_SESSIONS = Command(
     """DELETE FROM account_sessions WHERE session_hash IN (
            SELECT session_hash FROM account_sessions WHERE expires_at < now() LIMIT 1000)""",
+    unbound=_CHORE,
+)
+FORGET_OLD_RESULTS = Command(
+    """DELETE FROM account_results WHERE result_hash IN (
+           SELECT result_hash FROM account_results WHERE expires_at < now() LIMIT 1000)""",
     unbound=_CHORE,
 )
 FORGET_OLD_LINKS = Command(

@@ -14,6 +14,7 @@ from stoa.portal.forms import FormError, text
 from stoa.portal.impersonation import WRITE, ImpersonatedCall, refusals_as_faults, webhook_call, write_transaction
 from stoa.portal.list_view import PAGE_SIZE
 from stoa.portal.pages import Pages, Redirect, View
+from stoa.portal.queries import ORDER_NUMBERS
 from stoa.portal.subscription_detail import found_row, subscription
 from stoa.portal.subscriptions import event_groups
 from stoa.portal.visit import Visit
@@ -64,13 +65,16 @@ async def webhook_deliveries(visit: Visit) -> View:
         filters = {}
         page = await _list_deliveries(call, hook.id, {})
 
+    found = [msgspec.json.decode(doc, type=Delivery) for doc in page.docs]
+
     def url(cursor: str | None) -> str:
         return f"?{urlencode({**filters, 'cursor': cursor})}" if cursor else ""
 
     context = {
         "hook": hook,
         "store": call.store,
-        "deliveries": [msgspec.json.decode(doc, type=Delivery) for doc in page.docs],
+        "deliveries": found,
+        "numbers": await _order_numbers(call, found),
         "total": page.total,
         "filters": filters,
         "fault": fault,
@@ -84,6 +88,13 @@ async def webhook_deliveries(visit: Visit) -> View:
         "may_write": call.may(WRITE),
     }
     return View("apps/deliveries.html", context)
+
+
+async def _order_numbers(call: ImpersonatedCall, deliveries: list[Delivery]) -> dict[int, int]:
+    """The numbers of the orders that the deliveries are about, if the app may read orders."""
+    ids = [str(each.resource.id) for each in deliveries if each.resource.type == "order"]
+    rows = await ORDER_NUMBERS.all(call.db, call.store_id, ids) if ids and call.may("orders:read") else []
+    return {row.id: row.number for row in rows}
 
 
 async def _list_deliveries(call: ImpersonatedCall, webhook_id: int, parameters: dict[str, str]) -> Page[Any]:
@@ -140,6 +151,7 @@ async def webhook_delivery(visit: Visit) -> View:
         "hook": hook,
         "store": call.store,
         "delivery": delivery,
+        "numbers": await _order_numbers(call, [delivery]),
         "granted": granted,
         "payload": payload,
         "truncated": truncated,

@@ -19,6 +19,7 @@ from stoa.accounts.sessions import find_session
 from stoa.db.errors import RETRYABLE, Unavailable, cause, sqlstate
 from stoa.db.pool import Database
 from stoa.ids import new_id
+from stoa.portal import results
 from stoa.portal.assets import PATH as ASSETS
 from stoa.portal.assets import serve_asset
 from stoa.portal.csrf import is_form_token, is_same_origin
@@ -26,6 +27,7 @@ from stoa.portal.forms import TOKEN, FormError, MalformedForm, SubmittedForm, de
 from stoa.portal.notices import LIFETIME_S, Notice, pack_notice, unpack_notice
 from stoa.portal.pages import ROOT, Audience, Form, Page, PageResponse, Redirect, View
 from stoa.portal.rendering import Renderer
+from stoa.portal.results import Result
 from stoa.portal.visit import Visit
 from stoa.rest.request import accepts_gzip, method_label
 from stoa.settings import Settings, secret_key
@@ -94,7 +96,7 @@ class PageHandler:
         for path in paths:
             page = next((each for each in self._pages if each.path == path), None)
             form = next((each for each in self._forms if each.path == path), None)
-            methods = [*(["GET"] if page else []), *(["POST"] if form else [])]
+            methods = ["GET", *(["POST"] if form else [])]
             routes.append(Route(path, self._endpoint(page, form), methods=methods))
         routes.append(Route(f"{ROOT}/{{rest:path}}", self._endpoint(None, None), methods=["GET", "POST"]))
         return routes
@@ -102,7 +104,8 @@ class PageHandler:
     def _endpoint(self, page: Page | None, form: Form | None) -> Callable[[Request], Awaitable[Response]]:
         async def respond(request: Request) -> Response:
             visit = Visit(request, self._db, self._settings, self._key, new_id("req"))
-            target = form if request.method == "POST" else page
+            # The address of a form shows its result, or else leads to the page of the form.
+            target = form if request.method == "POST" else page or (form.page if form else None)
             try:
                 result = await self._handle(visit, target)
             except PageError as error:
@@ -136,10 +139,20 @@ class PageHandler:
         values = await self._read_form(visit) if isinstance(target, Form) else {}
         await self._find_owned(visit)
         if isinstance(target, Page):
-            return await target.handler(visit)
+            return await self._open(visit, target)
         if not visit.may_change():
             raise PageError(403, "View only", "You can view this page, but only an owner can change it.")
         return await self._submit(visit, target, values)
+
+    async def _open(self, visit: Visit, page: Page) -> PageResponse:
+        """Return the page, or the result of a form if the URL names one."""
+        url = page.url(visit.request.path_params)
+        if visit.account is not None and visit.query(results.PARAMETER):
+            kept = await results.show(visit)
+            if kept is None:
+                return Redirect(url, "The result was already shown, or is more than ten minutes old.", "warn")
+            return self._page(visit, kept, 200)
+        return await page.handler(visit) if url == visit.request.scope["path"] else Redirect(url)
 
     async def _read_form(self, visit: Visit) -> dict[str, list[str]]:
         """Read the form's fields and check its token."""
@@ -179,7 +192,7 @@ class PageHandler:
             result = await (form.handler(visit, fields) if has_fields else form.handler(visit))
             for store_id in visit.changed_stores:
                 self._committed(store_id)
-            return result
+            return await self._kept(visit, result, form.page) if isinstance(result, View) else result
         except FormError as error:
             faults, status = error.faults, error.status
         except TooManyAttempts as error:
@@ -212,25 +225,37 @@ class PageHandler:
             return result
         packed = visit.cookies.read("notice")
         visit.notice = unpack_notice(self._key, visit.received_session, packed) if packed else None
-        visit.page_url = page.url(visit.request.path_params) if page else ROOT
-        visit.shows_secret = result.secret
-        body = self._renderer.html(visit, result.template, result.context, page.nav if page else "").encode()
-        policy = _PAGE_POLICY.format(visit.nonce, f" {result.returns_to}" if result.returns_to else "")
-        headers = {**_SECURITY_HEADERS, "Content-Security-Policy": policy, "X-Request-Id": visit.request_id}
+        response = self._page(visit, self._rendered(visit, result, page), result.status, result.returns_to)
         retry = retry_in_s or result.context.get("retry_in_s")
         if retry:
-            headers["Retry-After"] = str(retry)
-        if visit.cookies.secure:
-            headers["Strict-Transport-Security"] = f"max-age={_YEAR_S}"
-        if not result.secret and len(body) >= _MIN_GZIP_BYTES and accepts_gzip(dict(visit.request.headers.raw)):
-            headers |= {"Content-Encoding": "gzip", "Vary": "Accept-Encoding, Cookie"}
-            body = gzip.compress(body, compresslevel=5, mtime=0)
-        response = HTMLResponse(body, result.status, headers)
+            response.headers["Retry-After"] = str(retry)
         if visit.new_session:
             visit.cookies.write(response, "session", visit.new_session)
         if packed:
             visit.cookies.write(response, "notice", "")
         return response
+
+    def _rendered(self, visit: Visit, view: View, page: Page | None) -> Result:
+        visit.page_url = page.url(visit.request.path_params) if page else ROOT
+        visit.shows_secret = view.secret
+        html = self._renderer.html(visit, view.template, view.context, page.nav if page else "")
+        return Result(html, visit.nonce, view.secret)
+
+    def _page(self, visit: Visit, result: Result, status: int, returns_to: str = "") -> Response:
+        body = result.html.encode()
+        policy = _PAGE_POLICY.format(result.nonce, f" {returns_to}" if returns_to else "")
+        headers = {**_SECURITY_HEADERS, "Content-Security-Policy": policy, "X-Request-Id": visit.request_id}
+        if visit.cookies.secure:
+            headers["Strict-Transport-Security"] = f"max-age={_YEAR_S}"
+        if not result.secret and len(body) >= _MIN_GZIP_BYTES and accepts_gzip(dict(visit.request.headers.raw)):
+            headers |= {"Content-Encoding": "gzip", "Vary": "Accept-Encoding, Cookie"}
+            body = gzip.compress(body, compresslevel=5, mtime=0)
+        return HTMLResponse(body, status, headers)
+
+    async def _kept(self, visit: Visit, view: View, page: Page) -> Redirect:
+        """Keep the result of a form, and send the browser to it, so that a reload does not submit the form again."""
+        url = await results.keep(visit, self._rendered(visit, view, page))
+        return Redirect(url, session=visit.new_session or None)
 
     def _redirect(self, visit: Visit, redirect: Redirect) -> Response:
         response = RedirectResponse(redirect.to, 303, {**_SECURITY_HEADERS, "X-Request-Id": visit.request_id})
@@ -277,11 +302,14 @@ def _check_audience(visit: Visit, target: Page | Form) -> Redirect | None:
         case _ if signed_in:
             return None
         case _:
-            if isinstance(target, Form) and not two_factor_pending:
-                return Redirect(SIGN_IN, "Your session has ended. Sign in again. Nothing was changed.", "warn")
             page = TWO_FACTOR if two_factor_pending else SIGN_IN
+            if isinstance(target, Form):
+                # The script of the page fills in the form again after the sign-in.
+                url = quote(target.page.url(visit.request.path_params))
+                message = "Your session has ended. Sign in to continue. Nothing was changed."
+                return Redirect(f"{page}?next={url}&ended=1", message, "warn")
             url = visit.request.scope["path"]
-            if url == ROOT or isinstance(target, Form):
+            if url == ROOT:
                 return Redirect(page)
             query = visit.request.scope["query_string"].decode("latin-1")
             return Redirect(f"{page}?next={quote(f'{url}?{query}' if query else url)}")

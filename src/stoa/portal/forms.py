@@ -40,6 +40,16 @@ class SubmittedForm(msgspec.Struct):
     faults: dict[str, str]
 
 
+class ConfirmedForm(msgspec.Struct, kw_only=True):
+    """A form that takes something away; its box says what, and must be selected."""
+
+    confirmed: bool = False
+
+    @classmethod
+    def faults(cls, values: Mapping[str, Any]) -> dict[str, str]:
+        return {} if values.get("confirmed") else {"confirmed": "Select this box to confirm."}
+
+
 def text(
     message: str, *, min_length: int = 0, max_length: int = 255, secret: bool = False, multiline: bool = False
 ) -> Meta:

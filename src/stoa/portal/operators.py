@@ -1,6 +1,6 @@
 """Pages for operators: find, suspend and resume stores and apps; disable and enable accounts."""
 
-from typing import Any
+from typing import Annotated, Any
 
 from stoa.access import apps, stores
 from stoa.access.addresses import is_handle
@@ -13,11 +13,18 @@ from stoa.accounts.ownership import owned_apps, owned_stores
 from stoa.accounts.queries import GET_ACCOUNT
 from stoa.db.query import Query
 from stoa.portal.dispatch import not_found
-from stoa.portal.forms import FormError
+from stoa.portal.forms import ConfirmedForm, FormError, text
 from stoa.portal.list_view import PAGE_SIZE, before
 from stoa.portal.pages import ROOT, Audience, Pages, Redirect, View
 from stoa.portal.queries import ACCOUNTS, APPS, STORE_MEMBERS, STORES
 from stoa.portal.visit import Visit
+
+
+class SuspensionForm(ConfirmedForm, kw_only=True):
+    reason: Annotated[
+        str, text("Enter a reason with 1 to 500 characters.", min_length=1, max_length=500, multiline=True)
+    ]
+
 
 pages = Pages()
 _OPERATORS = f"{ROOT}/operators"
@@ -52,8 +59,8 @@ async def operator_store(visit: Visit) -> View:
 
 
 @pages.form("/operators/stores/{store}/suspend", on=operator_store)
-async def suspend_store(visit: Visit) -> Redirect:
-    store = await stores.suspend_store(visit.by, (await _store(visit)).handle)
+async def suspend_store(visit: Visit, form: SuspensionForm) -> Redirect:
+    store = await stores.suspend_store(visit.by, (await _store(visit)).handle, form.reason)
     return Redirect(f"{_OPERATORS}/stores/{store.handle}", f"{store.name} is suspended. All apps are blocked there.")
 
 
@@ -85,8 +92,8 @@ async def operator_app(visit: Visit) -> View:
 
 
 @pages.form("/operators/apps/{app:int}/suspend", on=operator_app)
-async def suspend_app(visit: Visit) -> Redirect:
-    app = await apps.suspend_app(visit.by, (await _app(visit)).client_id)
+async def suspend_app(visit: Visit, form: SuspensionForm) -> Redirect:
+    app = await apps.suspend_app(visit.by, (await _app(visit)).client_id, form.reason)
     return Redirect(f"{_OPERATORS}/apps/{app.id}", f"{app.name} is suspended. It is blocked on all stores.")
 
 

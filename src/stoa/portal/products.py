@@ -16,13 +16,27 @@ pages = Pages()
 _SORTS = (("-id", "Newest first"), ("name", "Name"), ("price", "Price"), ("-updated_at", "Last updated"))
 _PRODUCTS = ListSource(PRODUCTS, queries.LISTING, Product)
 _LEDGER = ListSource(LEDGER, inventory.LEDGER, LedgerEntry)
+_FILTERS = ("status", "in_stock", "category", "tag")
+_LONGEST_SKU = 100
 _VARIANTS_PER_PAGE, _RECENT_MOVEMENTS = 50, 8
 
 
 @pages.page("/stores/{handle}/products", nav="list_stores")
 async def store_products(visit: Visit) -> View:
-    products = await list_view(visit, _PRODUCTS, sorts=_SORTS, offered=("q", "status", "in_stock", "category", "tag"))
+    products = await list_view(visit, _PRODUCTS, sorts=_SORTS, offered=("q", *_FILTERS))
+    if not visit.query("cursor") and products.sort == _SORTS[0][0]:
+        exact = await _with_sku(visit, products.filters.get("q", ""))
+        ids = {each.id for each in exact}
+        products.rows = [*exact, *(each for each in products.rows if each.id not in ids)]
     return View("stores/products.html", {"products": products, "sorts": _SORTS})
+
+
+async def _with_sku(visit: Visit, sku: str) -> list[Product]:
+    """The products with exactly this SKU, as typed or in capitals; a search shows them first, however old they are."""
+    if not sku or len(sku) > _LONGEST_SKU or "," in sku:
+        return []
+    either = ",".join(dict.fromkeys((sku, sku.upper())))
+    return (await list_view(visit, _PRODUCTS, sorts=_SORTS, offered=_FILTERS, fixed={"sku": either})).rows
 
 
 @pages.page("/stores/{handle}/products/{product_id:int}", nav="list_stores")

@@ -14,6 +14,16 @@ _MATCHES = "($2 = '' OR strpos(lower({0}), $2) > 0 OR strpos(lower({1}), $2) > 0
 
 ORDER_NUMBER = Query(int, "SELECT number FROM orders WHERE store_id = $1 AND id = $2")
 
+
+class OrderNumber(msgspec.Struct):
+    id: int
+    number: int
+
+
+ORDER_NUMBERS = Query(
+    OrderNumber, "SELECT id, number FROM orders WHERE store_id = $1 AND id = ANY ($2::text[]::bigint[])"
+)
+
 # --- imports of a store ------------------------------------------------------------------------------------
 
 
@@ -41,6 +51,18 @@ IMPORTS = Query(
         WHERE i.store_id = $1 AND i.number < $2 ORDER BY i.number DESC LIMIT $3""",
 )
 APP_NAME = Query(str, "SELECT name FROM apps WHERE id = $1", unbound="a store sees the names of apps that wrote to it")
+
+
+class AccountName(msgspec.Struct):
+    id: int
+    name: str
+
+
+ACCOUNT_NAMES = Query(
+    AccountName,
+    "SELECT id, name FROM accounts WHERE id = ANY ($1::text[]::bigint[])",
+    unbound="an audit log names the people who acted, also those who have left the store",
+)
 
 
 class StoreMember(msgspec.Struct):

@@ -2,11 +2,14 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from functools import cache
 from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from jinja2 import Environment
+import msgspec
+from jinja2 import Environment, pass_context
+from jinja2.runtime import Context
 from markupsafe import Markup
 
 from stoa.access.contract import SCOPES
@@ -85,6 +88,7 @@ def _environment() -> Environment:
     filters: dict[str, Callable[..., Any]] = {
         "ago": ago,
         "exact_time": exact_time,
+        "precise_time": precise_time,
         "describe_scope": describe_scope,
         "initials": initials,
         "browser": browser,
@@ -107,26 +111,57 @@ def _asset(name: str) -> str:
     return assets()[name].url
 
 
-def exact_time(when: datetime) -> Markup:
-    """Format an exact time."""
-    utc = when.astimezone(UTC)
-    return Markup('<time datetime="{}">{}</time>').format(
-        utc.isoformat(timespec="seconds"), f"{utc:%-d %b %Y, %H:%M} UTC"
-    )
+class _Zone(msgspec.Struct, frozen=True):
+    """The zone of a page's times: the store's on its pages, else the visitor's, which only the script knows."""
+
+    zone: tzinfo
+    attribute: str  # marks times for the script
 
 
-def ago(when: datetime) -> Markup:
+def _zone(context: Context) -> _Zone:
+    store = getattr(context["visit"], "store", None)
+    if store is None:
+        return _Zone(UTC, " data-visitor")
+    try:
+        return _Zone(ZoneInfo(store.timezone), "")
+    except (ZoneInfoNotFoundError, ValueError):  # the machine lacks the zone
+        return _Zone(UTC, "")
+
+
+def _time(context: Context, when: datetime, label: str, *, precise: bool = False) -> Markup:
+    """A time element: with a label, its tooltip has the exact time; without one, it shows the exact time."""
+    page = _zone(context)
+    local = when.astimezone(page.zone)
+    seconds = f"{local:%H:%M:%S}" + (f".{local.microsecond // 1000:03}" if precise else "")
+    exact = f"{local:%-d %b %Y}, {seconds} {local:%Z}"
+    mark = Markup(page.attribute + (" data-precise" if precise else ""))  # noqa: S704 - constants
+    utc = when.astimezone(UTC).isoformat(timespec="milliseconds" if precise else "seconds")
+    return Markup('<time datetime="{}" title="{}"{}>{}</time>').format(utc, exact, mark, label or exact)
+
+
+@pass_context
+def exact_time(context: Context, when: datetime) -> Markup:
+    """Format an exact time, to the second."""
+    return _time(context, when, "")
+
+
+@pass_context
+def precise_time(context: Context, when: datetime) -> Markup:
+    """Format an exact time to the millisecond, for requests that are compared with other logs."""
+    return _time(context, when, "", precise=True)
+
+
+@pass_context
+def ago(context: Context, when: datetime) -> Markup:
     """Format a relative time; the tooltip shows the exact one."""
-    utc = when.astimezone(UTC)
-    amount = max(0, int((datetime.now(UTC) - utc).total_seconds()))
-    label = "just now"
+    amount = max(0, int((datetime.now(UTC) - when).total_seconds()))
+    label = ""
     for size, unit in _AGO:
         if amount < size or unit == "year":
-            label = "just now" if unit == "second" else f"{amount} {unit}{'' if amount == 1 else 's'} ago"
+            label = f"{amount} {unit}{'' if amount == 1 else 's'} ago"
             break
         amount //= size
-    exact = f"{utc:%-d %b %Y, %H:%M} UTC"
-    return Markup('<time datetime="{}" title="{}">{}</time>').format(utc.isoformat(timespec="seconds"), exact, label)
+    return _time(context, when, label)
 
 
 def describe_scope(scope: str) -> str:

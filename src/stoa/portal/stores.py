@@ -10,6 +10,7 @@ from stoa.access.contract import (
     InvalidHandle,
     InvalidLocale,
     InvalidTimezone,
+    NotInstalled,
     UnknownCurrency,
 )
 from stoa.access.grants import list_installations, uninstall
@@ -20,7 +21,7 @@ from stoa.accounts.contract import Listing, NoSuchRequest
 from stoa.money import CURRENCIES
 from stoa.portal.development_stores import create_development_store
 from stoa.portal.dispatch import not_found, sentence
-from stoa.portal.forms import FormError, text
+from stoa.portal.forms import ConfirmedForm, FormError, text
 from stoa.portal.pages import ROOT, Pages, Redirect, View
 from stoa.portal.visit import Visit
 
@@ -102,6 +103,7 @@ async def store_page(visit: Visit) -> View:
     context = {
         "details": await find_store(visit.db, visit.store.handle),
         "installed": await list_installations(visit.by, visit.store.handle),
+        "removed": await install_requests.removed_apps(visit.by, visit.store),
         "requests": [(each, await ownership.listing_of(visit.db, each.app_id)) for each in requests],
     }
     return View("stores/overview.html", context)
@@ -148,6 +150,21 @@ async def refuse_request(visit: Visit) -> Redirect:
     return Redirect(f"{STORES}/{visit.store.handle}", "Request refused.")
 
 
+@pages.form("/stores/{handle}/removed/{removed_id:int}", on=store_page)
+async def reinstall_app(visit: Visit, form: ScopesForm) -> Redirect:
+    if not form.scopes:
+        raise FormError({"": "Select at least one scope."})
+    try:
+        installation = await install_requests.reinstall(
+            visit.by, visit.store, visit.path_param("removed_id"), form.scopes
+        )
+    except NotInstalled:
+        message = "This app cannot be installed again from here. Ask its developer for a new request."
+        return Redirect(f"{STORES}/{visit.store.handle}", message, "warn")
+    visit.changed_stores.add(visit.store.id)
+    return Redirect(f"{STORES}/{visit.store.handle}", f"{installation.app_name} is installed again.")
+
+
 async def _installed(visit: Visit) -> tuple[Installation, Listing]:
     found = await list_installations(visit.by, visit.store.handle)
     installation = next((each for each in found if each.app_id == visit.path_param("installed_id")), None)
@@ -175,7 +192,7 @@ async def reduce_app_scopes(visit: Visit, form: ScopesForm) -> Redirect:
 
 
 @pages.form("/stores/{handle}/apps/{installed_id:int}/uninstall", on=installed_app)
-async def uninstall_app(visit: Visit) -> Redirect:
+async def uninstall_app(visit: Visit, form: ConfirmedForm) -> Redirect:
     installation, _ = await _installed(visit)
     await uninstall(visit.by, installation.client_id, visit.store.handle)
     visit.changed_stores.add(visit.store.id)

@@ -8,7 +8,7 @@ from stoa.db.query import Executor
 from stoa.events.outbox import Event
 from stoa.portal.apps import APPS
 from stoa.portal.dispatch import not_found
-from stoa.portal.forms import FormError, text
+from stoa.portal.forms import ConfirmedForm, FormError, text
 from stoa.portal.impersonation import WRITE, ImpersonatedCall, refusals_as_faults, webhook_call, write_transaction
 from stoa.portal.pages import Pages, Redirect, View
 from stoa.portal.subscriptions import FIELDS, SubscriptionForm, event_groups, localhost_allowed, secret_page
@@ -33,10 +33,6 @@ class RotationForm(msgspec.Struct):
 
 class TestForm(msgspec.Struct):
     event: Annotated[str, text("Select an event.", max_length=64)] = WebhookTest.name
-
-
-class DeletionForm(msgspec.Struct):
-    confirmed: bool = False
 
 
 @pages.page("/apps/{app_id:int}/webhooks/{at}/{webhook_id:int}", nav="list_apps")
@@ -123,10 +119,8 @@ async def rotate_subscription_secret(visit: Visit, form: RotationForm) -> View:
 
 
 @pages.form("/apps/{app_id:int}/webhooks/{at}/{webhook_id:int}/delete", on=app_webhook)
-async def delete_subscription(visit: Visit, form: DeletionForm) -> Redirect:
+async def delete_subscription(visit: Visit, form: ConfirmedForm) -> Redirect:
     call = await webhook_call(visit)
-    if not form.confirmed:
-        raise FormError(confirmed="Select this box to confirm.")
     async with write_transaction(visit, call):
         await endpoints.delete_webhook(call, visit.path_param("webhook_id"))
     return Redirect(f"{APPS}/{visit.app.id}/webhooks", "Subscription deleted.")

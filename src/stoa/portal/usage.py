@@ -6,6 +6,7 @@ from functools import cache
 from urllib.parse import urlencode
 
 import msgspec
+from starlette.status import HTTP_429_TOO_MANY_REQUESTS
 
 from stoa.access.queries import INSTALLATIONS_OF_APP
 from stoa.api import ENDPOINTS
@@ -67,17 +68,22 @@ async def app_failures(visit: Visit) -> View:
     stores = await usage_by_store(visit.db, visit.app.id, last - timedelta(days=_RETENTION_DAYS), last)
     store = _selected_store(visit, stores)
     store_id = store.store_id if store else None
-    failures = await failed_requests(visit.db, visit.app.id, store_id=store_id, limit=_MAX_FAILURES)
+    # As in the usage figures, a response with 429 is rate limited and not an error.
+    limited = visit.query("kind") == "rate-limited"
+    found = await failed_requests(visit.db, visit.app.id, store_id=store_id, limit=_MAX_FAILURES)
+    failures = [each for each in found if (each.status == HTTP_429_TOO_MANY_REQUESTS) == limited]
     number = page_number(visit.query("page"), -(-len(failures) // _FAILURES_PER_PAGE))
     start = (number - 1) * _FAILURES_PER_PAGE
     rows = failures[start : start + _FAILURES_PER_PAGE]
 
     def url(page: int) -> str:
-        return f"?{urlencode({**({'store': store.handle} if store else {}), 'page': page})}"
+        kind = {"kind": "rate-limited"} if limited else {}
+        return f"?{urlencode({**({'store': store.handle} if store else {}), **kind, 'page': page})}"
 
     context = {
         "stores": stores,
         "store": store,
+        "limited": limited,
         "failures": [(each, operations().get(each.operation)) for each in rows],
         "documented_codes": Refusal.known,
         "total": len(failures),

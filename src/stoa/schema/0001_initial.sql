@@ -126,6 +126,7 @@ COMMENT ON TABLE installations IS 'store';
 CREATE TABLE removed_installations (
     store_id     bigint      NOT NULL,
     app_id       bigint      NOT NULL,
+    scopes       text[]      NOT NULL,          -- those that the store granted; its owner may grant them again
     installed_at timestamptz NOT NULL,
     removed_at   timestamptz NOT NULL DEFAULT now(),
     CONSTRAINT removed_installations_pkey PRIMARY KEY (store_id, app_id),
@@ -240,6 +241,22 @@ CREATE TABLE account_links (
 );
 CREATE INDEX account_links_expires_at_idx ON account_links (expires_at);
 COMMENT ON TABLE account_links IS 'global';
+
+-- Pages that a form produced, such as one with a new secret; encrypted, and deleted after a few minutes.
+CREATE TABLE account_results (
+    result_hash  bytea       NOT NULL,
+    session_hash bytea       NOT NULL,
+    path         text        NOT NULL,
+    page         bytea       NOT NULL,
+    shows_left   integer     NOT NULL,
+    expires_at   timestamptz NOT NULL,
+    CONSTRAINT account_results_pkey PRIMARY KEY (result_hash),
+    CONSTRAINT account_results_session_fkey FOREIGN KEY (session_hash) REFERENCES account_sessions (session_hash)
+        ON DELETE CASCADE
+);
+CREATE INDEX account_results_session_idx ON account_results (session_hash);
+CREATE INDEX account_results_expires_at_idx ON account_results (expires_at);
+COMMENT ON TABLE account_results IS 'global';
 
 CREATE TABLE account_stores (
     account_id  bigint      NOT NULL,
