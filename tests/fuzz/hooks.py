@@ -19,13 +19,24 @@ UNCOUNTED = Path(os.environ["STOA_FUZZ_UNCOUNTED"])
 
 # Requests that match the OpenAPI document may be refused only for rules that JSON Schema cannot express:
 # the current content of the store, by code,
-_STORE_CODES = {"unknown_sku", "unknown_variant", "unknown_customer", "unknown_event", "option_mismatch"}
+_STORE_CODES = {
+    "unknown_location",
+    "unknown_sku",
+    "unknown_variant",
+    "unknown_customer",
+    "unknown_event",
+    "option_mismatch",
+}
 _STORE_CODES |= {"currency_mismatch", "total_mismatch", "metadata_limit", "address_limit", "invalid_money"}
 # and rules between fields, or formats that need a table, by pointer and by the text of the error.
 _RULES = [
     ("required", r".*/(email|id|variant_id|status|since|number|amount|tracking)", r"\bor\b|unless .+ is given"),
     # The required members of a batch item depend on its `op`.
-    ("required", r"/items/\d+/(id|name|price|data)", r"is required"),
+    ("required", r"/items/\d+/(id|data|data/name|data/price)", r"is required"),
+    ("required", r"/items/\d+/to_location", r"is required if op is transfer"),
+    ("out_of_range", r"/items/\d+/quantity", r"must be at least 1 if op is transfer"),
+    ("required", r"", r"requires a subscription with a url"),
+    ("invalid_format", r"/accepts_marketing", r"contradicts consents"),
     ("required", r"/line_items/\d+/(name|unit_price)", r"is required for a custom line item"),
     ("out_of_range", r".*/discounts/\d+/value", r"must be between 0 and 100 for a percentage"),
     ("invalid_format", r".*/country_code", r"must be a country code of ISO 3166-1"),
@@ -75,8 +86,14 @@ _REQUEST_RULES = [
     (422, "validation_failed", r"The file has no header"),
 ]
 
-# Bodies may also contain money as a number; the document describes only the exact form, a string.
-_MONEY_AS_NUMBER = re.compile(r"(price|total|amount_\w+): Incorrect type$", re.MULTILINE)
+# Bodies may also contain decimals as a number; the document describes only the exact form, a string.
+_DECIMAL_AS_NUMBER = re.compile(r"(price|total|amount(_\w+)?|rate|value): Incorrect type$", re.MULTILINE)
+
+
+@schemathesis.serializer("application/x-ndjson")
+def _file(context: Any, value: Any) -> bytes:
+    """The file of an import is any text."""
+    return value if isinstance(value, bytes) else str(value).encode()
 
 
 @schemathesis.hook
@@ -110,8 +127,10 @@ def filter_failure(context: Any, failure: Any, case: Any, response: Any) -> bool
 def _reason(kind: str, message: str, case: Any, response: Any) -> str:
     if kind == "RejectedPositiveData":
         return _rule(response)
-    if kind == "AcceptedNegativeData" and _MONEY_AS_NUMBER.search(message):
-        return "money as a number"
+    if kind == "AcceptedNegativeData" and _DECIMAL_AS_NUMBER.search(message):
+        return "a decimal as a number"
+    if response.status_code == 414 and not response.content:
+        return "a URL of more than 64 KiB, which the server refuses before our code"
     if kind == "JsonSchemaError" and (case.query or {}).get("fields") and _has_only_requested(case.query, response):
         return "a response limited by `fields`"
     return ""

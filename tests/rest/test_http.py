@@ -66,6 +66,11 @@ async def test_too_many_or_too_large_headers_are_refused(shop: Shop) -> None:
     assert answer.status_code == 431
 
 
+async def test_a_long_url_is_refused(shop: Shop) -> None:
+    answer = await shop.client.get("/notes", params={"q": "a" * 33_000})
+    assert (answer.status_code, answer.json()["code"]) == (414, "url_too_long")
+
+
 async def test_every_response_has_security_headers_and_a_request_id(shop: Shop) -> None:
     for answer in (await shop.client.get("/notes"), await shop.client.get("/nothing")):
         assert answer.headers["x-content-type-options"] == "nosniff"

@@ -69,9 +69,10 @@ class Texts(Filter, frozen=True, kw_only=True):
     several = True
 
     def read(self, text: str, store: StoreContext) -> list[str]:
-        values = list(dict.fromkeys(text.split(",")))
-        if len(values) > LARGEST_TEXT_SET:
+        given = text.split(",")
+        if len(given) > LARGEST_TEXT_SET:
             raise InvalidValue(f"may have at most {LARGEST_TEXT_SET} values")
+        values = list(dict.fromkeys(given))
         if not all(0 < len(value) <= self.longest for value in values):
             raise InvalidValue(f"must have values of 1 to {self.longest} characters, separated by commas")
         return [*values, text] if len(values) > 1 and len(text) <= self.longest else values

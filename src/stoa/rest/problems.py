@@ -302,6 +302,12 @@ class RateLimited(Refusal):
     status, code, title, retryable = 429, "rate_limited", "Too many requests", True
 
 
+class UrlTooLong(Refusal):
+    """The path and the query of a URL may have at most 32 KiB. Send long sets of values in several requests."""
+
+    status, code, title = 414, "url_too_long", "The URL is too long"
+
+
 class HeadersTooLarge(Refusal):
     """A request may have at most 100 header fields, of 16 KiB in total."""
 

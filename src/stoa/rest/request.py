@@ -21,6 +21,7 @@ from stoa.rest.problems import (
     MalformedRequest,
     MissingToken,
     Refusal,
+    UrlTooLong,
     VersionConflict,
 )
 from stoa.settings import Settings
@@ -34,6 +35,7 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Headers = list[tuple[bytes, bytes]]
 
 MOST_HEADERS, MOST_HEADER_BYTES, MOST_TAG_BYTES = 100, 16 * 1024, 4096
+MOST_URL_BYTES = 32 * 1024  # below the 64 KiB from which the server itself answers 414
 _WITHOUT_HOST = ("1", "1.0")
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _SETTINGS = Settings()
@@ -245,8 +247,10 @@ class Call:
 
 
 def check_headers(scope: Scope) -> dict[bytes, bytes]:
-    """Index the header fields by name. Too many, too large ones, and a missing or repeated Host are refused."""
+    """Index the header fields by name. Too many, too large ones, and a missing or repeated Host are refused, as is a long URL."""
     headers: Headers = scope["headers"]
+    if len(scope["path"]) + len(scope["query_string"]) > MOST_URL_BYTES:
+        raise UrlTooLong(f"The path and the query of a URL may have at most {MOST_URL_BYTES} bytes in total.")
     if len(headers) > MOST_HEADERS:
         raise HeadersTooLarge(f"A request may have at most {MOST_HEADERS} header fields.")
     fields = dict(headers)

@@ -242,6 +242,12 @@ class TooManyRows(TooLarge):
     code = "too_many_rows"
 
 
+class UrlTooLong(ApiError):
+    """The URL is too long."""
+
+    code = "url_too_long"
+
+
 class UnsupportedMediaType(ApiError):
     """Unsupported media type."""
 

@@ -127,6 +127,9 @@ export class TooManyItems extends TooLarge {}
 /** The file has too many rows. */
 export class TooManyRows extends TooLarge {}
 
+/** The URL is too long. */
+export class UrlTooLong extends ApiError {}
+
 /** Unsupported media type. */
 export class UnsupportedMediaType extends ApiError {}
 
@@ -194,6 +197,7 @@ export const byCode: Readonly<Record<string, typeof ApiError>> = {
   payload_too_large: PayloadTooLarge,
   too_many_items: TooManyItems,
   too_many_rows: TooManyRows,
+  url_too_long: UrlTooLong,
   unsupported_media_type: UnsupportedMediaType,
   batch_failed: BatchFailed,
   idempotency_key_reused: IdempotencyKeyReused,

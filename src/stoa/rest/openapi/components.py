@@ -27,6 +27,7 @@ _STATUS_NAMES = {
     "410": "Gone",
     "412": "PreconditionFailed",
     "413": "ContentTooLarge",
+    "414": "UrlTooLong",
     "415": "UnsupportedMediaType",
     "422": "UnprocessableContent",
     "429": "TooManyRequests",

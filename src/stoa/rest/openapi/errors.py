@@ -19,6 +19,7 @@ _EVERYWHERE: tuple[type[Refusal], ...] = (
     problems.UnknownParameter,
     problems.InvalidParameter,
     problems.RateLimited,
+    problems.UrlTooLong,
     problems.HeadersTooLarge,
     problems.InternalError,
     problems.ServiceUnavailable,

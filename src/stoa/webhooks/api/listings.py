@@ -38,7 +38,7 @@ class EventTypes(Filter, frozen=True, kw_only=True):
         return [event.name for event in selected_events(patterns, Event.known)]
 
     def schema(self) -> dict[str, Any]:
-        items = {"type": "string", "minLength": 1, "maxLength": 64}
+        items = {"type": "string", "enum": list(valid_patterns(Event.known))}
         return {"type": "array", "minItems": 1, "maxItems": LARGEST_SET, "items": items}
 
 
