@@ -60,9 +60,10 @@ $(SPECTRAL)/.done: $(VENV)/.dev tools/spectral/package-lock.json
 demo: $(VENV)/.runtime ## run two stores with sample data; PORT= sets the port
 	@exec $(BIN)/stoa demo --port $(PORT)
 
-# A process for each core, at least two.
+# A process for each core, at least two. The whole suite takes one more: many of its tests wait for other processes.
 JOBS := $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$((n < 2 ? 2 : n)))
-PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+MORE_JOBS := $(shell echo $$(($(JOBS) + 1)))
+PYTEST = $(BIN)/python -m pytest --dist worksteal
 # No browser, no processes, no pages, no executed documentation, no long properties, no measured plans, no real timeouts,
 # no thousands of hostile requests.
 SLOW := tests/browser tests/accounting tests/fault tests/docs tests/property tests/reference tests/generated tests/client tests/demo tests/portal \
@@ -70,16 +71,16 @@ SLOW := tests/browser tests/accounting tests/fault tests/docs tests/property tes
   tests/contract/test_hostile.py tests/webhooks/test_listen.py tests/webhooks/delivery
 
 quick: $(VENV)/.dev ## run the fast tests, in about two minutes; for the working day
-	@$(PYTEST) $(SLOW:%=--ignore %) $(ARGS)
+	@$(PYTEST) -n $(JOBS) $(SLOW:%=--ignore %) $(ARGS)
 
 test: $(VENV)/.dev ## run the whole test suite in parallel
-	@$(PYTEST) --durations 40 --durations-min 3 $(ARGS)
+	@$(PYTEST) -n $(MORE_JOBS) --durations 40 --durations-min 3 $(ARGS)
 
 test-failed: $(VENV)/.dev ## run only the tests that failed in the last run, one after another
 	@$(BIN)/python -m pytest --last-failed --last-failed-no-failures none $(ARGS)
 
 deep: $(VENV)/.dev ## run the property tests with twenty times as many examples, and a large race for stock; takes 15 minutes
-	@$(BIN)/python -m pytest tests/property -n $(JOBS) --dist worksteal --hypothesis-profile=deep --timeout 3600 $(ARGS)
+	@$(PYTEST) tests/property -n $(JOBS) --hypothesis-profile=deep --timeout 3600 $(ARGS)
 	@LOCATION_BUYERS=2000 LOCATION_UNITS=500 $(BIN)/python -m pytest tests/orders/test_location_races.py -n 0 -s --timeout 600
 
 fuzz: $(VENV)/fuzz/.done ## fuzz the whole API with schemathesis; SEEDS= and CASES= limit the run

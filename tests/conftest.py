@@ -22,8 +22,13 @@ from tests.support.shops import Shop, open_shop
 
 SERVER = "TEST_POSTGRES_URL"  # if set, the suite uses that server instead of an embedded one
 SECRET_KEY = "5e" * 32
-# Folders whose tests take seconds each. They run first, so that no process waits for another at the end.
-SLOW = ("browser", "reference", "fault", "demo", "docs", "property", "generated", "accounting", "webhooks/delivery")
+# Files whose tests take seconds each. They run first, so that no process waits for another at the end.
+SLOW = (
+    "browser", "reference/test_in_browser", "fault", "demo", "docs", "property", "generated", "accounting", "client",
+    "typescript", "imports/test_runner", "contract/test_plans", "orders/test_order_races", "webhooks/delivery",
+    "webhooks/test_listen",
+)  # fmt: skip
+ONE_SERVICE = ("docs", "client", "generated", "typescript")  # of these, one process runs the whole folder
 
 # Test machines are busy, and one shop serves all examples of a test: neither is a health problem.
 _PATIENT = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large]
@@ -51,14 +56,22 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Give each process its share of the slow files first: the scheduler splits the list into equal parts."""
     here = Path(__file__).parent
-    files: dict[Path, list[pytest.Item]] = {}
+    slow: dict[Path, list[pytest.Item]] = {}
+    fast: list[pytest.Item] = []
     for item in items:
-        files.setdefault(item.path, []).append(item)
-    slow = [path for path in files if path.relative_to(here).as_posix().startswith(SLOW)]
-    fast = [path for path in files if path not in slow]
+        name = item.path.relative_to(here).as_posix()
+        if name.startswith(SLOW):
+            slow.setdefault(item.path.parent if name.startswith(ONE_SERVICE) else item.path, []).append(item)
+        else:
+            fast.append(item)
     processes: int = getattr(config, "workerinput", {}).get("workercount", 1)
-    shares = [[*slow[n::processes], *fast[n::processes]] for n in range(processes)]
-    items[:] = [item for share in shares for path in share for item in files[path]]
+    shares = [[item for tests in list(slow.values())[n::processes] for item in tests] for n in range(processes)]
+    start, rest = 0, len(items)
+    for n, share in enumerate(shares):
+        count = max(rest // (processes - n) - len(share), 0)
+        share.extend(fast[start : start + count])
+        start, rest = start + count, rest - len(share)
+    items[:] = [item for share in shares for item in share]
 
 
 async def _create_database(name: str) -> str:

@@ -81,9 +81,12 @@ class Keyboard(Pointer):
         assert selected.startswith(text)
 
     async def _focus(self, target: Locator) -> None:
+        node = await target.element_handle()  # once: finding an element by its role is slower than a key
         for _ in range(_MAX_TABS):
-            if await target.evaluate("node => node === document.activeElement"):
-                outline: str = await target.evaluate("node => getComputedStyle(node).outlineStyle")
+            outline: str = await node.evaluate(
+                "node => node === document.activeElement ? getComputedStyle(node).outlineStyle : ''"
+            )
+            if outline:
                 assert outline != "none", f"{target} does not show its focus"
                 return
             await self.page.keyboard.press("Tab")

@@ -27,7 +27,7 @@ async def check(page: Page, name: str, options: dict[str, Any] | None = None) ->
     if await page.evaluate("typeof axe") == "undefined":
         await page.evaluate(_AXE)
     violations: list[str] = await page.evaluate(_RUN, options or {})
-    assert violations == [], name
+    assert not violations, f"{name}: {violations}"
     too_wide: int = await page.evaluate(_TOO_WIDE)
     assert too_wide <= 0, f"{name} is {too_wide} pixels too wide"
 
