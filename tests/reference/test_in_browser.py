@@ -219,6 +219,8 @@ async def test_signed_in_the_console_offers_the_apps_and_stores_and_gets_the_tok
     )
     await page.goto(account.service.url + "/docs/customers/create_customer")
     assert asked == [], "the page is the same for everybody, and asks only when it must"
+    await page.locator("#store").focus()
+    await expect(page.locator("#stores option")).to_have_count(2)
     await page.get_by_role("button", name="Try it").click()
     state = page.locator(".connection > summary .state")
     await expect(state).to_have_text("An app on demo")
