@@ -236,7 +236,7 @@ async def test_sign_in_without_tls_shows_a_warning(application: Application) -> 
 async def test_a_form_after_the_session_has_ended_leads_back_to_its_page(maria: User, db: Database) -> None:
     await maria.open("/portal/register-app")
     await db.execute("DELETE FROM account_sessions WHERE account_id = $1", maria.account.id)
-    await maria.submit("/portal/register-app", name="Walker")
+    await maria.submit("/portal/register-app?from=link&x=1", name="Walker")
     assert maria.path == "/portal/sign-in"
-    assert maria.response.url.params["next"] == "/portal/register-app"
+    assert maria.response.url.params["next"] == "/portal/register-app?from=link&x=1"
     assert "Nothing was changed" in maria.notice

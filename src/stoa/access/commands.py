@@ -119,16 +119,17 @@ def list_stores(console: Console, *, as_json: bool) -> None:
 
 @store.command("suspend")
 @click.argument("handle")
+@click.option("--reason", default="", help="The reason, which the audit log keeps.")
 @json_option
 @click.pass_obj
-def suspend_store(console: Console, handle: str, *, as_json: bool) -> None:
+def suspend_store(console: Console, handle: str, reason: str, *, as_json: bool) -> None:
     """Refuse every app on a store until you resume it; takes effect within a second.
 
     \b
     Example:
-      stoa store suspend demo
+      stoa store suspend demo --reason "Unpaid invoices"
     """
-    print_one(console.run(lambda by: stores.suspend_store(by, handle)), as_json=as_json)
+    print_one(console.run(lambda by: stores.suspend_store(by, handle, reason)), as_json=as_json)
 
 
 @store.command("resume")
@@ -268,16 +269,17 @@ def rotate_secret(console: Console, app: str, grace_hours: int, *, force: bool, 
 
 @app.command("suspend")
 @click.argument("app")
+@click.option("--reason", default="", help="The reason, which the audit log keeps.")
 @json_option
 @click.pass_obj
-def suspend_app(console: Console, app: str, *, as_json: bool) -> None:
+def suspend_app(console: Console, app: str, reason: str, *, as_json: bool) -> None:
     """Refuse an app on every store until you resume it; takes effect within a second.
 
     \b
     Example:
       stoa app suspend stoa_ci_4fGh2kLmN0pQrStU
     """
-    print_one(console.run(lambda by: apps.suspend_app(by, app)), as_json=as_json)
+    print_one(console.run(lambda by: apps.suspend_app(by, app, reason)), as_json=as_json)
 
 
 @app.command("resume")

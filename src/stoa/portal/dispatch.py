@@ -303,16 +303,18 @@ def _check_audience(visit: Visit, target: Page | Form) -> Redirect | None:
             return None
         case _:
             page = TWO_FACTOR if two_factor_pending else SIGN_IN
+            query = visit.request.scope["query_string"].decode("latin-1")
             if isinstance(target, Form):
                 # The script of the page fills in the form again after the sign-in.
-                url = quote(target.page.url(visit.request.path_params))
                 message = "Your session has ended. Sign in to continue. Nothing was changed."
-                return Redirect(f"{page}?next={url}&ended=1", message, "warn")
+                url = _with_query(target.page.url(visit.request.path_params), query)
+                return Redirect(f"{page}?next={quote(url)}&ended=1", message, "warn")
             url = visit.request.scope["path"]
-            if url == ROOT:
-                return Redirect(page)
-            query = visit.request.scope["query_string"].decode("latin-1")
-            return Redirect(f"{page}?next={quote(f'{url}?{query}' if query else url)}")
+            return Redirect(page if url == ROOT else f"{page}?next={quote(_with_query(url, query))}")
+
+
+def _with_query(url: str, query: str) -> str:
+    return f"{url}?{query}" if query else url
 
 
 def _error_view(error: PageError) -> View:

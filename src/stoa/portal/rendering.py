@@ -47,6 +47,11 @@ class FormView:
         """Whether a checkbox or an option is selected."""
         return default if self._submitted is None else value in self._submitted.values.get(field, [])
 
+    @property
+    def faulty(self) -> bool:
+        """Whether a field is invalid; it then gets the focus instead of the first field."""
+        return any(self._submitted.faults) if self._submitted else False
+
     def fault(self, field: str) -> str:
         """Return the fault of a field; the empty name means the form as a whole."""
         return self._submitted.faults.get(field, "") if self._submitted else ""
@@ -154,7 +159,7 @@ def precise_time(context: Context, when: datetime) -> Markup:
 @pass_context
 def ago(context: Context, when: datetime) -> Markup:
     """Format a relative time; the tooltip shows the exact one."""
-    amount = max(0, int((datetime.now(UTC) - when).total_seconds()))
+    amount = max(1, int((datetime.now(UTC) - when).total_seconds()))
     label = ""
     for size, unit in _AGO:
         if amount < size or unit == "year":
