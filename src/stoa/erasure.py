@@ -106,6 +106,7 @@ NO_PERSONAL_DATA: Mapping[str, str] = {
     "removed_installations": _APP,
     "row_counts": _FIGURES,
     "service_audit_entries": _IDS,
+    "routing_leases": "names the process that routes the events of some stores",
     "schema_functions": "describes the schema",
     "service_facts": "facts about the service: the fingerprint of its key, and when it was backed up",
     "schema_migrations": "describes the schema",
@@ -128,15 +129,19 @@ async def erase_customer(call: Call, customer_id: int) -> NoContent:
     events, import reports and stored responses. Orders keep their totals under a customer without a name. Lists show a
     tombstone for 90 days. An erasure cannot be undone.
     """
-    # Orders are locked before their customer, as in every other transaction.
-    await orders.HOLD.all(call.db, call.store_id, customer_id)
-    locked = await customers.LOCK.maybe(call.db, call.store_id, customer_id)
+    locked = await lock(call.db, call.store_id, customer_id)
     if locked is None:
         raise NotFound("There is no customer with this id.")
     call.check_version(locked.version)
     cause = Cause(call.caller.app_id, call.request_id)
     await erase(call.db, await customers.identify(call.db, call.store_id, customer_id, locked.head, cause))
     return NoContent()
+
+
+async def lock(db: Executor, store_id: int, customer_id: int) -> customers.LockedCustomer | None:
+    """Lock a customer to erase it; None if there is none. Its orders are locked first, as in every other transaction."""
+    await orders.HOLD.all(db, store_id, customer_id)
+    return await customers.LOCK.maybe(db, store_id, customer_id)
 
 
 async def erase(db: Executor, person: Person) -> None:

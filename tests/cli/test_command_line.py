@@ -41,7 +41,15 @@ LEAVES = {path: command for path, command in EVERY.items() if not isinstance(com
 WITH_JSON = [path for path, command in LEAVES.items() if any("--json" in each.opts for each in command.params)]
 WITHOUT_JSON = {("serve",), ("demo",), ("mcp",), ("worker",), ("openapi",), ("completion",)}
 # Tested in tests/webhooks, tests/fault and test_doctor.py.
-ELSEWHERE = {("listen",), ("backup",), ("restore",), ("doctor",), ("accept-key",)}
+ELSEWHERE = {
+    ("listen",),
+    ("backup",),
+    ("restore",),
+    ("erasures", "export"),
+    ("erasures", "replay"),
+    ("doctor",),
+    ("accept-key",),
+}
 
 # Arguments for each command; `{...}` are values of the test's store.
 ARGUMENTS: dict[tuple[str, ...], str] = {

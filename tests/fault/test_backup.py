@@ -306,7 +306,9 @@ async def test_a_busy_service_is_backed_up_and_restored_with_every_credential(tm
 
     second = Service(tmp_path / "second", workers=1)
     del second.environment["STOA_SECRET_KEY"]
-    restored = second.run("restore", str(file), "--json")
+    resurrecting = second.run("restore", str(file))
+    assert (resurrecting.returncode, "--no-erasures" in resurrecting.stderr) == (2, True)
+    restored = second.run("restore", str(file), "--no-erasures", "--json")
     assert restored.returncode == 0, restored.stderr
     assert {each["broken"] for each in msgspec.json.decode(restored.stdout)["invariants"]} == {0}
     with second:

@@ -13,14 +13,18 @@ from typing import TypeVar
 import click
 import msgspec
 
-from stoa.access.console import Console, Refused, print_one, print_rows, progress
+from stoa.access.console import WRONG_USAGE, Console, Refused, print_one, print_rows, progress
 from stoa.backup import invariants
 from stoa.backup.archive import BackupRefused, Manifest
-from stoa.backup.restoring import restore
+from stoa.backup.erasure_commands import COMMANDS as ERASURE_COMMANDS
+from stoa.backup.erasure_commands import read_list
+from stoa.backup.erasures import ErasureList, Replayed, collect, replay
+from stoa.backup.restoring import has_stores, restore
 from stoa.backup.saving import save
 from stoa.db.embedded import DataFolderInUse, EmbeddedPostgres
-from stoa.db.pool import Database
+from stoa.db.pool import Database, connect
 from stoa.db.service_facts import note_backup
+from stoa.ids import new_id
 from stoa.settings import Settings, load
 
 T = TypeVar("T")
@@ -42,6 +46,7 @@ class Restored(msgspec.Struct):
     made_at: str
     schema: int
     rows: int
+    erasures: Replayed
     invariants: list[invariants.Found]
 
 
@@ -150,34 +155,55 @@ async def _note(url: str) -> None:
 @click.command("restore")
 @click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
 @click.option("--replace", is_flag=True, help="Replace the stores in the database.")
+@click.option(
+    "--erasures",
+    type=click.Path(path_type=Path),
+    help="Erase the customers in this list of `stoa erasures export` again.",
+)
+@click.option("--no-erasures", is_flag=True, help="Confirm that nobody was erased since the backup.")
 @click.option("--drill", is_flag=True, help="Only rehearse: restore into a temporary database, check it and delete it.")
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output with stable keys.")
 @click.pass_obj
-def restore_backup(console: Console, file: Path, *, replace: bool, drill: bool, as_json: bool) -> None:
+def restore_backup(
+    console: Console,
+    file: Path,
+    erasures: Path | None,
+    *,
+    replace: bool,
+    no_erasures: bool,
+    drill: bool,
+    as_json: bool,
+) -> None:
     """Restore the backup FILE atomically and check the result; `-` reads standard input.
 
     Stop the service first. Existing stores are replaced only with --replace. An older backup is migrated to this
     release's schema. With --drill, nothing outside a temporary folder changes.
 
+    A customer who was erased after the backup would come back. The erasures that the replaced database knows are repeated;
+    if it is lost, pass the list of `stoa erasures export`, or --no-erasures.
+
     \b
     Examples:
       stoa restore stoa-2026-11-15.backup --drill
       stoa restore stoa-2026-11-15.backup --replace
+      stoa restore stoa-2026-11-15.backup --erasures erasures.json
       ssh vault.example.com 'cat stoa.backup' | stoa restore - --drill
     """
     try:
+        given = [read_list(erasures)] if erasures else []
         with _readable(file) as backup_file:
-            done = (
-                _drilled(console.settings.secret_key, backup_file, quiet=as_json)
-                if drill
-                else _restored(console.settings, backup_file, replace=replace, quiet=as_json)
-            )
+            if drill:
+                done = _drilled(console.settings.secret_key, backup_file, given, quiet=as_json)
+            else:
+                sure = no_erasures or bool(given)
+                done = _restored(console.settings, backup_file, given, sure=sure, replace=replace, quiet=as_json)
     except BackupRefused as refusal:
         raise Refused(str(refusal)) from refusal
     if as_json:
         print_one(done, as_json=True)
     else:
-        print_one({"made_at": done.made_at, "schema": done.schema, "rows": done.rows}, as_json=False)
+        shown = {"made_at": done.made_at, "schema": done.schema, "rows": done.rows}
+        print_one({**shown, "erased_again": done.erasures.erased}, as_json=False)
         print_rows(done.invariants, as_json=False, none="")
     broken = [each.invariant for each in done.invariants if each.broken]
     if broken:
@@ -196,29 +222,49 @@ def _readable(file: Path) -> Generator[Path]:
         yield Path(handle.name)
 
 
-def _restored(settings: Settings, file: Path, *, replace: bool, quiet: bool) -> Restored:
+def _restored(
+    settings: Settings, file: Path, given: list[ErasureList], *, sure: bool, replace: bool, quiet: bool
+) -> Restored:
     with _database(settings, exclusive=True) as url:
-        return _with_progress(lambda: _restore(url, settings, file, replace=replace), "Restoring", quiet=quiet)
+        known = asyncio.run(_known_erasures(url))
+        if known is None and not sure:
+            raise Refused(
+                "customers who were erased after this backup would come back: pass --erasures FILE with the list of "
+                "`stoa erasures export`, or --no-erasures if nobody was erased",
+                WRONG_USAGE,
+            )
+        lists = [*given, *([known] if known else [])]
+        return _with_progress(lambda: _restore(url, settings, file, lists, replace=replace), "Restoring", quiet=quiet)
 
 
-def _drilled(key: str, file: Path, *, quiet: bool) -> Restored:
+async def _known_erasures(url: str) -> ErasureList | None:
+    """The erasures in the database that is about to be replaced; None if it has no stores."""
+    db = await connect(url, statement_timeout_ms=0, timeout_s=10)
+    try:
+        return await collect(db) if await has_stores(db) else None
+    finally:
+        await db.close()
+
+
+def _drilled(key: str, file: Path, given: list[ErasureList], *, quiet: bool) -> Restored:
     with tempfile.TemporaryDirectory(prefix="stoa-drill-", ignore_cleanup_errors=True) as folder:
         settings = load({}, data_dir=Path(folder) / "data", secret_key=key or None)
         with EmbeddedPostgres(Path(folder) / "postgres", durable=False) as server:
             return _with_progress(
-                lambda: _restore(server.dsn, settings, file, replace=False), "Rehearsing", quiet=quiet
+                lambda: _restore(server.dsn, settings, file, given, replace=False), "Rehearsing", quiet=quiet
             )
 
 
-async def _restore(url: str, settings: Settings, file: Path, *, replace: bool) -> Restored:
+async def _restore(url: str, settings: Settings, file: Path, lists: list[ErasureList], *, replace: bool) -> Restored:
     manifest = await restore(url, settings, file, replace=replace)
     db = Database(url, size=1, statement_timeout_ms=0)
     try:
+        erased = await replay(db, lists, new_id("req"))
         found = await invariants.check(db)
     finally:
         await db.close()
     rows = sum(manifest.tables.values())
-    return Restored(manifest.made_at.isoformat(timespec="seconds"), manifest.schema, rows, found)
+    return Restored(manifest.made_at.isoformat(timespec="seconds"), manifest.schema, rows, erased, found)
 
 
-COMMANDS: list[click.Command] = [backup, restore_backup]
+COMMANDS: list[click.Command] = [backup, restore_backup, *ERASURE_COMMANDS]

@@ -10,7 +10,7 @@ from stoa.backup.archive import DUMP, KEY, BackupRefused, Manifest, opened
 from stoa.backup.programs import CHUNK, check_exit, start, start_offline
 from stoa.db import migrate
 from stoa.db.pool import connect
-from stoa.db.query import Query
+from stoa.db.query import Executor, Query
 from stoa.db.service_facts import key_fingerprint
 from stoa.settings import Settings, secret_key
 
@@ -72,16 +72,20 @@ def _check_key(settings: Settings, manifest: Manifest, key: str | None) -> None:
         raise BackupRefused("this backup contains no key: set STOA_SECRET_KEY to the key with which it was taken")
 
 
+async def has_stores(db: Executor) -> bool:
+    return await HAS_SCHEMA.one(db) and await ANY_STORE.one(db)
+
+
 async def _check_target(url: str, *, replace: bool) -> None:
     db = await connect(url, timeout_s=10)
     try:
         others = await OTHERS.one(db)
-        has_stores = await HAS_SCHEMA.one(db) and await ANY_STORE.one(db)
+        occupied = await has_stores(db)
     finally:
         await db.close()
     if others:
         raise BackupRefused(f"a running Stoa has {others} open connections: stop every service and worker first")
-    if has_stores and not replace:
+    if occupied and not replace:
         raise BackupRefused("the database already contains stores: pass --replace to replace them with the backup")
 
 

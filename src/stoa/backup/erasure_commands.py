@@ -1,0 +1,104 @@
+"""The commands that keep the list of erased customers, and that erase them again after a restore."""
+
+import os
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+import msgspec
+
+from stoa.access.console import Console, Refused, print_one
+from stoa.access.operator import Operator
+from stoa.backup.archive import BackupRefused
+from stoa.backup.erasures import BEGINNING, ErasureList, Replayed, collect, from_bytes, replay, to_bytes
+
+
+class Exported(msgspec.Struct):
+    """A summary of the list."""
+
+    file: str
+    stores: int
+    customers: int
+
+
+def read_list(file: Path) -> ErasureList:
+    """The list in a file."""
+    try:
+        return from_bytes(file.read_bytes(), str(file))
+    except OSError as error:
+        raise BackupRefused(f"{file} cannot be read: {error.strerror}") from error
+
+
+@click.group()
+def erasures() -> None:
+    """Keep the list of erased customers, so that a restored backup does not bring them back.
+
+    \b
+    Example:
+      stoa erasures export erasures.json --overwrite
+    """
+
+
+@erasures.command()
+@click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
+@click.option("--since", type=click.DateTime(), help="Only erasures since this moment (UTC); by default all.")
+@click.option("--overwrite", is_flag=True, help="Replace FILE if it exists.")
+@click.option("--json", "as_json", is_flag=True, help="Machine-readable output with stable keys.")
+@click.pass_obj
+def export(console: Console, file: Path, since: datetime | None, *, overwrite: bool, as_json: bool) -> None:
+    """Write the list of erased customers to FILE; `-` writes to standard output.
+
+    The list contains stores, customer ids and times, no personal data. Export it on a schedule, more often than you take
+    backups, and keep it apart from the database.
+
+    \b
+    Examples:
+      stoa erasures export erasures.json --overwrite
+      stoa erasures export - --since 2026-11-01 | ssh vault.example.com 'cat > erasures.json'
+    """
+    if str(file) != "-" and file.exists() and not (overwrite and file.is_file()):
+        raise Refused(f"{file} already exists; choose another name or pass --overwrite")
+
+    async def collected(operator: Operator) -> ErasureList:
+        return await collect(operator.db, since.replace(tzinfo=UTC) if since else BEGINNING)
+
+    found = console.run(collected)
+    if str(file) == "-":
+        sys.stdout.buffer.write(to_bytes(found))
+        return
+    partial = file.with_name(f".{file.name}.{os.getpid()}")
+    with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as handle:
+        handle.write(to_bytes(found))
+        handle.flush()
+        os.fsync(handle.fileno())
+    partial.replace(file)
+    print_one(Exported(str(file), len(found.stores), found.count), as_json=as_json)
+
+
+@erasures.command("replay")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Machine-readable output with stable keys.")
+@click.pass_obj
+def replay_list(console: Console, file: Path, *, as_json: bool) -> None:
+    """Erase the customers in FILE again, after a backup from before their erasure was restored.
+
+    Customers that are erased already, or that the database does not contain, are left alone, so you can repeat it.
+    `stoa restore --erasures FILE` does the same before the service starts.
+
+    \b
+    Example:
+      stoa erasures replay erasures.json
+    """
+    try:
+        given = read_list(file)
+    except BackupRefused as refusal:
+        raise Refused(str(refusal)) from refusal
+
+    async def replayed(operator: Operator) -> Replayed:
+        return await replay(operator.db, [given], operator.request_id)
+
+    print_one(console.run(replayed), as_json=as_json)
+
+
+COMMANDS: list[click.Command] = [erasures]

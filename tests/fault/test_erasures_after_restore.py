@@ -1,0 +1,158 @@
+"""A customer who was erased after a backup does not come back when that backup is restored."""
+
+import asyncio
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from stoa.backup import invariants
+from stoa.backup.archive import BackupRefused
+from stoa.backup.erasures import (
+    BEGINNING,
+    FORMAT,
+    Erased,
+    ErasedOfStore,
+    ErasureList,
+    Replayed,
+    collect,
+    from_bytes,
+    replay,
+    to_bytes,
+)
+from stoa.backup.restoring import restore
+from stoa.backup.saving import save
+from stoa.db.pool import Database
+from stoa.settings import load
+from tests.support.canaries import traces
+from tests.support.service import Account, Service, new_database
+from tests.support.shops import SHIRT, Shop
+
+CANARIES = ("canarina", "canary@song.example", "canary.old@song.example", "15550100777", "warbler lane")
+CANARY: dict[str, Any] = {
+    "email": "canary.old@song.example",
+    "phone": "+15550100777",
+    "first_name": "Canarina",
+    "addresses": [{"address1": "7 Warbler Lane", "country_code": "ES"}],
+}
+
+
+async def traces_in(url: str) -> list[str]:
+    db = Database(url, size=1)
+    try:
+        return await traces(db, CANARIES)
+    finally:
+        await db.close()
+
+
+async def write_person(account: Account) -> int:
+    """A customer with a former email address and an order, and another one who stays."""
+    async with account.client() as client:
+        body = {**SHIRT, "options": [], "variants": [{"sku": "S-1", "stock": {"on_hand": 9}}]}
+        assert (await client.post("/products", json=body)).status_code == 201
+        made = await client.post("/customers", json=CANARY, headers={"idempotency-key": "create"})
+        customer_id = made.json()["data"]["id"]
+        changed = await client.patch(f"/customers/{customer_id}", json={"email": "canary@song.example"})
+        assert changed.status_code == 200, changed.text
+        order = {"customer_id": customer_id, "line_items": [{"sku": "S-1", "quantity": 1}]}
+        assert (await client.post("/orders", json=order)).status_code == 201
+        assert (await client.post("/customers", json={"email": "stays@song.example"})).status_code == 201
+    return customer_id
+
+
+async def replayed(url: str, erasures: ErasureList) -> Replayed:
+    db = Database(url, size=1)
+    try:
+        return await replay(db, [erasures], "req_tests")
+    finally:
+        await db.close()
+
+
+@pytest.mark.timeout(300)  # several commands and services, one after another
+async def test_erasures_survive_a_restore(tmp_path: Path, worker_id: str) -> None:
+    name = f"erased_{worker_id}_{os.getpid()}"
+    url, empty = await new_database(name), await new_database(f"{name}_new")
+    backup, exported, damaged = (tmp_path / name for name in ("stoa.backup", "erasures.json", "damaged.json"))
+    first, second = (
+        Service(tmp_path / name, database_url=url, workers=1, options=["--no-background"])
+        for name, url in (("first", url), ("second", empty))
+    )
+    with first:
+        account = await first.account("songs")
+        customer_id = await write_person(account)
+        with backup.open("wb") as file:
+            await save(url, load(first.environment), file)
+        async with account.client() as client:
+            later = (await client.post("/customers", json={"email": "later@song.example"})).json()["data"]["id"]
+            for erased in (customer_id, later):
+                assert (await client.delete(f"/customers/{erased}")).status_code == 204
+        made = await asyncio.to_thread(first.run, "erasures", "export", str(exported), "--json")
+        assert msgspec.json.decode(made.stdout) == {"file": str(exported), "stores": 1, "customers": 2}, made.stderr
+    assert "song.example" not in exported.read_text()
+    erasures = from_bytes(exported.read_bytes(), "")
+
+    # The replaced database knows its erasures.
+    restored = await asyncio.to_thread(first.run, "restore", str(backup), "--replace", "--json")
+    assert restored.returncode == 0, restored.stderr
+    assert msgspec.json.decode(restored.stdout)["erasures"] == {"erased": 1, "absent": 1, "unknown_stores": []}
+    assert await traces_in(url) == []
+
+    # The database is lost, so the operator must decide. A damaged list changes nothing.
+    damaged.write_text(exported.read_text().replace(f'"customer_id":{customer_id}', '"customer_id":9999'))
+    refused, wrong = await asyncio.gather(
+        asyncio.to_thread(second.run, "restore", str(backup)),
+        asyncio.to_thread(second.run, "restore", str(backup), "--erasures", str(damaged)),
+    )
+    assert (refused.returncode, "--no-erasures" in refused.stderr) == (2, True)
+    assert (wrong.returncode, "is damaged" in wrong.stderr) == (1, True)
+    await restore(empty, load(second.environment), backup, replace=False)
+    assert await traces_in(empty), "the backup contains the person"
+
+    with second:
+        done = await asyncio.to_thread(second.run, "erasures", "replay", str(exported), "--json")
+        assert msgspec.json.decode(done.stdout) == {"erased": 1, "absent": 1, "unknown_stores": []}, done.stderr
+        assert await traces_in(empty) == []
+        # A new customer gets the id of an erased one whom the backup does not contain, and stays.
+        moved = Account(second, account.handle, account.client_id, account.client_secret, account.token)
+        async with moved.client() as client:
+            new = (await client.post("/customers", json={"email": "new@song.example"})).json()["data"]["id"]
+            assert new == later
+            assert await replayed(empty, erasures) == Replayed(0, 2, [])
+            page = (await client.get("/customers")).json()
+            assert {each["email"] for each in page["data"]} == {"stays@song.example", "new@song.example"}
+    db = Database(empty, size=1)
+    assert {each.broken for each in await invariants.check(db)} == {0}
+    await db.close()
+
+
+async def test_a_store_of_another_service_is_reported_and_not_touched(shop: Shop) -> None:
+    made = await shop.client.post("/customers", json={"email": "same@song.example"})
+    customer_id = made.json()["data"]["id"]
+    now = datetime.now(UTC)
+    stranger = ErasedOfStore(shop.store_id, "stranger", now, [Erased(customer_id, now + timedelta(days=1))])
+    assert await replay(shop.db, [ErasureList(FORMAT, now, now, [stranger])], "req_tests") == Replayed(
+        0, 0, ["stranger"]
+    )
+    assert (await shop.client.get(f"/customers/{customer_id}")).status_code == 200
+
+
+async def test_a_list_contains_the_erasures_since_a_moment(shop: Shop) -> None:
+    erased = (await shop.client.post("/customers", json={"email": "gone@song.example"})).json()["data"]["id"]
+    assert (await shop.client.delete(f"/customers/{erased}")).status_code == 204
+    (ours,) = [store for store in (await collect(shop.db)).stores if store.store_id == shop.store_id]
+    assert [each.customer_id for each in ours.customers] == [erased]
+    assert (await collect(shop.db, datetime.now(UTC) + timedelta(days=1))).stores == []
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{}", b"not JSON", to_bytes(ErasureList(FORMAT, BEGINNING, BEGINNING, []))[:-3],
+     to_bytes(ErasureList(FORMAT, BEGINNING, BEGINNING, [])).replace(b"1970", b"1971"),
+     to_bytes(ErasureList(FORMAT + 1, BEGINNING, BEGINNING, []))],
+)  # fmt: skip
+def test_a_file_that_is_no_list_or_a_damaged_one_is_refused(content: bytes) -> None:
+    with pytest.raises(BackupRefused):
+        from_bytes(content, "erasures.json")
