@@ -5,7 +5,7 @@ from typing import Any
 import httpx
 
 MANY = 40
-SKUS = ["LS-S", "LS-M", "LS-L", "MUG-1", "MUG-2"]
+SKUS = ["LS-S", "LS-M", "MUG-1", "MUG-2"]  # without LS-L, which the example of a new variant creates
 ADDRESS = {"address1": "12 Larch Street", "city": "Portland", "country_code": "US"}
 
 

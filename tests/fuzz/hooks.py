@@ -32,7 +32,7 @@ _STORE_CODES |= {"currency_mismatch", "total_mismatch", "metadata_limit", "addre
 _RULES = [
     ("required", r".*/(email|id|variant_id|status|since|number|amount|tracking)", r"\bor\b|unless .+ is given"),
     # The required members of a batch item depend on its `op`.
-    ("required", r"/items/\d+/(id|data|data/name|data/price)", r"is required"),
+    ("required", r"/items/\d+/(id|sku|external_id|data|data/name|data/price)", r"is required"),
     ("required", r"/items/\d+/to_location", r"is required if op is transfer"),
     ("out_of_range", r"/items/\d+/quantity", r"must be at least 1 if op is transfer"),
     ("required", r"", r"requires a subscription with a url"),
@@ -83,7 +83,7 @@ _REQUEST_RULES = [
     (400, "malformed_json", r"Text must not contain NUL|A number has too many digits|A number exceeds 64 bits"),
     (400, "invalid_parameter", r"Send either `page` or `cursor`"),
     # The file of an import is a plain string in the document.
-    (422, "validation_failed", r"The file has no header"),
+    (422, "validation_failed", r"The file has no (header|rows)"),
 ]
 
 # Bodies may also contain decimals as a number; the document describes only the exact form, a string.

@@ -27,7 +27,11 @@ from stoa.rest.problems import Refusal
 
 Status = Literal["active", "draft", "archived"]
 WeightUnit = Literal["g", "kg", "oz", "lb"]
-_TRIMMED = worded("must be one line without spaces at either end", pattern=r"^\S(.*\S)?$")
+# Written so that Python and JavaScript mean the same characters.
+_TRIMMED = worded(
+    "must be one line without spaces at either end",
+    pattern=r"^[^\s\x1c-\x1f\x85]([^\n\r\u2028\u2029]*[^\s\x1c-\x1f\x85])?$",
+)
 Sku = Annotated[str, Meta(min_length=1, max_length=100), _TRIMMED]
 Slug = Annotated[
     str,
