@@ -47,6 +47,7 @@ _RULES = [
         r"goes with|(give|specify) either|requires|cannot be combined|must not be sent|must be omitted when variants are sent|is also set on another address",
     ),
     ("invalid_format", r"/items/\d+/(id|if_version|match_by)", r"must be omitted when op is create"),
+    ("not_found", r"/items/\d+/(id|sku|external_id)", r"no product of this store has this value"),
     ("out_of_range", r"/until", r"must be later than since"),
     ("out_of_range", r"/amount_refunded", r"must not be sent unless payment_status is partially_refunded"),
     ("invalid_format", r".*/image_id", r"must be the id of one of the product's images"),
