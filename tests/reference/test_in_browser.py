@@ -105,7 +105,7 @@ async def test_the_search_box_needs_only_the_keyboard(account: Account, browser:
     await page.goto(account.service.url + "/docs/guides/errors")
     await page.get_by_role("link", name="Portal").focus()
     await page.keyboard.press("/")
-    box = page.get_by_role("combobox")
+    box = page.get_by_role("combobox", name="Search the documentation")
     assert await box.evaluate("(input) => input === document.activeElement")
     await page.keyboard.type("sku_taken")
     selected = page.locator("#search-results [aria-selected=true]")
@@ -160,7 +160,7 @@ async def test_without_script_the_search_is_a_page(account: Account, browser: Br
 async def test_the_samples_use_the_chosen_store(account: Account, browser: Browser) -> None:
     page = await (await browser.new_context(viewport={"width": 1400, "height": 900})).new_page()
     await page.goto(account.service.url + "/docs/products/get_product")
-    await page.get_by_label("Store").fill("my-shop")
+    await page.locator("#store").fill("my-shop")
     for language in ("curl", "Python", "TypeScript", "PHP"):
         await page.get_by_role("tab", name=language, exact=True).first.click()
         shown = await page.locator("figure.request pre").first.text_content() or ""

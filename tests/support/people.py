@@ -29,7 +29,7 @@ SAME_ORIGIN = {"origin": HOST, "sec-fetch-site": "same-origin"}
 _numbers = itertools.count(1)
 _hashes: list[str] = []
 _TOKEN = re.compile(r'name="_token" value="([^"]+)"')
-_FAULT = re.compile(r'<p class="fault" [^>]*data-field="([^"]+)">.*?</svg>(.*?)</p>', re.DOTALL)
+_FAULT = re.compile(r'<p class="fault" [^>]*data-field="([^"]+)"[^>]*>.*?</svg>(.*?)</p>', re.DOTALL)
 _FORM_FAULT = re.compile(r'<div class="notice bad" role="alert">.*?<p>(.*?)</p>', re.DOTALL)
 _NOTICE = re.compile(r'<div role="status"><div class="notice (\w*)">.*?<p>(.*?)</p>', re.DOTALL)
 
