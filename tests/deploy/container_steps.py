@@ -16,15 +16,17 @@ from signal import SIGTERM
 
 import pytest
 
-from stoa.db.embedded import EmbeddedPostgres
+from stoa.db.embedded import PORT, EmbeddedPostgres
 from tests.conftest import SECRET_KEY
 from tests.deploy.containerfile import Stage, read
 from tests.deploy.declared import API, DEPLOY, ROOT, USER
 from tests.support.service import free_port, until
 
 BUILD, FINAL = read(DEPLOY / "Containerfile")
-# The mounts of this process are private, so that only the container's processes see them read-only.
-READ_ONLY = """mount --make-rprivate / && mount --bind "$DATA" "$DATA" && mount --bind "$PREFIX/passwd" /etc/passwd \\
+# In a mount namespace of its own. The interpreter may be in a private folder, so it gets a path that everybody can reach.
+PYTHON = """mount --make-rprivate / && mount --bind "$BASE" "$PREFIX/python" || exit 96
+"""
+READ_ONLY = """mount --bind "$DATA" "$DATA" && mount --bind "$PREFIX/passwd" /etc/passwd \\
  && mount -o remount,bind,ro / || exit 97
 for folder in /tmp /var/tmp /dev/shm; do mount -o remount,bind,ro "$folder" 2>/dev/null || true; done
 ! touch "$PREFIX/written" 2>/dev/null || exit 98
@@ -38,6 +40,7 @@ def prefix() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="stoa-image-") as folder:
         root = Path(folder)
         root.chmod(0o755)
+        (root / "python").mkdir()
         _build(root)
         shutil.rmtree(root / "build")  # the final stage copies only the environment
         data = root / "data"
@@ -54,11 +57,9 @@ def _inside(root: Path, text: str) -> str:
 
 def _build(root: Path) -> None:
     """Follow the instructions of the build stage; `python` is the one that runs the tests."""
-    programs = root / "bin"
-    programs.mkdir()
-    (programs / "python").symlink_to(os.path.realpath(sys.executable))
     environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
-    environment["PATH"] = f"{programs}:{os.environ['PATH']}"
+    python = root / "python" if os.geteuid() == 0 else Path(sys.base_prefix)
+    environment |= {"PATH": f"{python}/bin:{os.environ['PATH']}", "BASE": sys.base_prefix, "PREFIX": str(root)}
     folder = root
     for step in BUILD.instructions:
         if step.name == "WORKDIR":
@@ -68,9 +69,16 @@ def _build(root: Path) -> None:
             _copy(step.text.split(), folder)
         else:
             assert step.name == "RUN", step
-            command = ["bash", "-euc", _inside(root, step.text)]
+            command = _isolated(PYTHON + 'exec bash -euc "$1"', _inside(root, step.text))
             done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
             assert done.returncode == 0, f"{step.text}\n{done.stdout}\n{done.stderr}"
+
+
+def _isolated(script: str, *words: str) -> list[str]:
+    """A command whose mounts nobody else sees; only root can have them."""
+    return (
+        ["unshare", "--mount", "bash", "-c", script, "bash", *words] if os.geteuid() == 0 else ["bash", "-euc", *words]
+    )
 
 
 def _copy(words: list[str], folder: Path) -> None:
@@ -93,11 +101,11 @@ class Container:
         declared |= {"STOA_METRICS": f"127.0.0.1:{free_port()}", "STOA_HOST": "127.0.0.1"}
         declared |= {f"STOA_{name.upper()}": str(value) for name, value in settings.items()}
         self.environment = {**declared, "LC_ALL": "C.UTF-8", "DATA": f"{root}/data", "PREFIX": str(root)}
+        # The interpreter's own library, which it would look for where it was built.
+        self.environment |= {"BASE": sys.base_prefix, "LD_LIBRARY_PATH": f"{root}/python/lib"}
 
     def command(self, words: Sequence[str]) -> list[str]:
-        if os.geteuid() != 0:  # then this user owns no more than the container's
-            return list(words)
-        return ["unshare", "--mount", "bash", "-c", READ_ONLY.format(user=USER), "bash", *words]
+        return _isolated(PYTHON + READ_ONLY.format(user=USER), *words) if os.geteuid() == 0 else list(words)
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -160,6 +168,7 @@ def test_the_commands_of_the_compose_file_run_against_one_database(prefix: Path)
         Path(folder).chmod(0o755)
         for part in (Path(folder, "pg"), Path(folder, "pg/data")):
             part.chmod(0o755)  # the socket is in the data folder
+        Path(folder, "pg/data", f".s.PGSQL.{PORT}").chmod(0o777)
         settings = {"database_url": server.dsn, "secret_key": SECRET_KEY}
         early = Container(prefix, FINAL, **settings, port=free_port()).run(
             "stoa", "serve", "--no-background", "--no-migrate"
