@@ -144,17 +144,15 @@ def serve(
     serving.check_port(settings)
     serving.check_metrics(settings)
     with serving.database(settings) as ready:
-        if not no_migrate:
-            asyncio.run(migrations.migrate(ready.database_url))
-        warning = serving.check_start(ready, background=not no_background)
-        if warning is not None:
+        migrates = not no_migrate and serving.migrate_schema(ready)
+        for warning in serving.check_start(ready, background=not no_background):
             click.echo(f"warning: {warning}", err=True)
         lines = [f"Stoa is ready at http://{settings.host}:{settings.port}", asyncio.run(setup_message(ready))]
         serving.serve(
             ready,
             on_ready=lambda: click.echo("\n".join(filter(None, lines)), err=True),
             background=not no_background,
-            migrate_on_reload=not no_migrate,
+            migrate_on_reload=migrates,
         )
 
 
@@ -187,7 +185,7 @@ def migrate(console: Console, as_json: bool) -> None:
     """
     with _database_url(console.settings) as (url, _), progress(quiet=as_json) as shown:
         shown.add_task("Migrating", total=None)
-        done = asyncio.run(migrations.migrate(url))
+        done = asyncio.run(migrations.migrate(console.settings.database_direct_url or url))
     if as_json:
         applied = [{"version": migration.version, "name": migration.name} for migration in done]
         print_one({"applied": applied, "version": migrations.LATEST}, as_json=True)

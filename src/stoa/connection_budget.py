@@ -2,6 +2,7 @@
 
 import msgspec
 
+from stoa.db.pool import path_to_server
 from stoa.db.query import Executor, Query
 from stoa.settings import Settings, WrongSetting
 from stoa.webhooks.delivery.worker import CONNECTIONS as DELIVERIES
@@ -74,6 +75,55 @@ def service_budget(settings: Settings, *, background: bool = True) -> Budget:
 def worker_budget(*, deliveries: bool = True, imports: bool = True) -> Budget:
     parts = [("deliveries", DELIVERIES)] if deliveries else []
     return Budget([*parts, *([("imports", IMPORTS)] if imports else [])])
+
+
+class RoleSettings(msgspec.Struct):
+    """What the server sets for each new session of the role."""
+
+    role: str
+    statement_timeout: str
+    jit: str
+
+
+ROLE_SETTINGS = Query(
+    RoleSettings,
+    """SELECT quote_ident(current_user) AS role, current_setting('statement_timeout') AS statement_timeout,
+              current_setting('jit') AS jit""",
+    unbound="the role's settings belong to no store",
+)
+
+
+async def check_connections(db: Executor, url: str, settings: Settings, budget: Budget) -> list[str]:
+    """Refuse connections that cannot work; returns warnings. Behind a pooler, the pooler limits their number."""
+    if not (await path_to_server(url)).pooled:
+        warning = await check_budget(db, budget)
+        return [warning] if warning else []
+    return await lost_behind_a_pooler(db, url, settings)
+
+
+async def lost_behind_a_pooler(db: Executor, url: str, settings: Settings) -> list[str]:
+    """What the service gives up behind a pooler. Refuses a direct URL that leads through one too."""
+    path, direct = await path_to_server(url), await path_to_server(settings.database_direct_url or url)
+    if settings.database_direct_url and direct.pooled:
+        raise WrongSetting("STOA_DATABASE_DIRECT_URL leads through a connection pooler; set it to the server itself")
+    found: list[str] = []
+    if direct.pooled:
+        found.append(
+            "STOA_DATABASE_URL leads through a connection pooler: deliveries poll for events instead of being notified, and "
+            "`stoa migrate`, `stoa backup` and `stoa restore` are refused; set STOA_DATABASE_DIRECT_URL to the server itself"
+        )
+    if not path.prepares:
+        found.append(
+            "the connection pooler does not keep prepared statements, so every statement is planned again; use PgBouncer "
+            "1.21 or newer with max_prepared_statements"
+        )
+    of_role = await ROLE_SETTINGS.one(db)
+    if of_role.statement_timeout == "0" or of_role.jit == "on":
+        found.append(
+            "a connection pooler does not pass on the settings of single statements; run `ALTER ROLE "
+            f"{of_role.role} SET statement_timeout = '30s'` and `ALTER ROLE {of_role.role} SET jit = off`"
+        )
+    return found
 
 
 async def check_budget(db: Executor, budget: Budget) -> str | None:

@@ -12,12 +12,12 @@ from urllib.parse import urlsplit
 import msgspec
 
 from stoa import measuring
-from stoa.connection_budget import LIMITS, service_budget
+from stoa.connection_budget import LIMITS, lost_behind_a_pooler, service_budget
 from stoa.db import migrate, service_facts
 from stoa.db.errors import PostgresError, Unavailable
-from stoa.db.pool import Database
+from stoa.db.pool import Database, path_to_server
 from stoa.db.query import Query
-from stoa.settings import Settings, existing_key, unknown
+from stoa.settings import Settings, WrongSetting, existing_key, unknown
 from stoa.webhooks.http.address_guard import AddressRefused, Allowed, host_of, refuse_url
 from stoa.webhooks.http.connections import Connections, Origin, Unreachable
 from stoa.webhooks.http.resolver import UnknownHost
@@ -78,7 +78,7 @@ async def examine(url: str, settings: Settings) -> list[Finding]:
         found += await _check_server(db, settings)
         if all(each.status != "problem" for each in found if each.check == _DATABASE):
             found.append(await _check_key(db, settings))
-            found.append(await _check_connections(db, settings))
+            found.append(await _check_connections(db, url, settings))
             found += await _check_schema(db, settings)
     finally:
         await db.close()
@@ -193,7 +193,15 @@ async def _check_key(db: Database, settings: Settings) -> Finding:
     return Finding("key", "ok", f"its fingerprint is {given}")
 
 
-async def _check_connections(db: Database, settings: Settings) -> Finding:
+async def _check_connections(db: Database, url: str, settings: Settings) -> Finding:
+    if (await path_to_server(url)).pooled:
+        try:
+            lost = await lost_behind_a_pooler(db, url, settings)
+        except (WrongSetting, Unavailable) as error:
+            return Finding("connections", "problem", str(error), "Set STOA_DATABASE_DIRECT_URL to the server itself.")
+        action = "Follow each sentence; docs/operations/running.md has the settings of PgBouncer."
+        detail = "; ".join(lost) or "through a connection pooler, which limits their number"
+        return Finding("connections", "warning" if lost else "ok", detail, action if lost else "")
     limits, budget = await LIMITS.one(db), service_budget(settings)
     detail = f"a service with these settings opens up to {budget}; {limits.used} are in use, {limits.available} allowed"
     if budget.total > limits.available:

@@ -19,11 +19,11 @@ import msgspec
 import structlog
 
 from stoa import exposition, worker
-from stoa.connection_budget import check_budget, service_budget
+from stoa.connection_budget import check_connections, service_budget
 from stoa.db import migrate
 from stoa.db.embedded import EmbeddedPostgres, EmbeddedPostgresFailed
 from stoa.db.errors import Unavailable
-from stoa.db.pool import connect
+from stoa.db.pool import connect, path_to_server
 from stoa.db.service_facts import record_key
 from stoa.settings import PREFIX, Settings, WrongSetting, announced, metrics_address, secret_key
 from stoa.supervisor import Supervisor
@@ -44,6 +44,8 @@ def database(settings: Settings) -> Generator[Settings]:
     signal.signal(signal.SIGTERM, _stop)
     if settings.database_url:
         asyncio.run(_check_database(settings.database_url))
+        if settings.database_direct_url:
+            asyncio.run(_check_database(settings.database_direct_url, "STOA_DATABASE_DIRECT_URL"))
         with announced(settings):
             yield settings
         return
@@ -81,16 +83,16 @@ def _stop(*_: object) -> None:
     sys.exit(0)
 
 
-async def _check_database(url: str) -> None:
+async def _check_database(url: str, name: str = "STOA_DATABASE_URL") -> None:
     try:
         db = await connect(url, timeout_s=10)
         [[version]] = await db.fetch("SELECT current_setting('server_version_num')::int")
         await db.close()
     except Unavailable as error:
-        raise WrongSetting(f"STOA_DATABASE_URL: {error}; check that it runs and that the URL is correct") from error
+        raise WrongSetting(f"{name}: {error}; check that it runs and that the URL is correct") from error
     if version < OLDEST_POSTGRES * 10_000:
         raise WrongSetting(
-            f"STOA_DATABASE_URL: the server runs PostgreSQL {version // 10_000}; Stoa needs {OLDEST_POSTGRES} or newer"
+            f"{name}: the server runs PostgreSQL {version // 10_000}; Stoa needs {OLDEST_POSTGRES} or newer"
         )
 
 
@@ -175,12 +177,24 @@ def serve(
         log_stop("main")
 
 
-def check_start(settings: Settings, *, background: bool = True) -> str | None:
-    """Refuse a schema, a key or a number of connections with which the service would fail later; returns a warning."""
+def migrate_schema(settings: Settings) -> bool:
+    """Migrate the database. Returns False if only a pooler leads to it; `check_start` then refuses an old schema."""
+    return asyncio.run(_migrate_schema(settings))
+
+
+async def _migrate_schema(settings: Settings) -> bool:
+    if (await path_to_server(settings.direct_url)).pooled:
+        return False
+    await migrate.migrate(settings.direct_url)
+    return True
+
+
+def check_start(settings: Settings, *, background: bool = True) -> list[str]:
+    """Refuse a schema, a key or a number of connections with which the service would fail later; returns warnings."""
     return asyncio.run(_check_start(settings, background=background))
 
 
-async def _check_start(settings: Settings, *, background: bool) -> str | None:
+async def _check_start(settings: Settings, *, background: bool) -> list[str]:
     db = await connect(settings.database_url, timeout_s=10)
     try:
         version = await migrate.version(db)
@@ -189,7 +203,8 @@ async def _check_start(settings: Settings, *, background: bool) -> str | None:
                 f"the database has schema {version}, but this release needs {migrate.LATEST}: run `stoa migrate`"
             )
         await record_key(db, secret_key(settings))  # the key is created before several processes would create it
-        return await check_budget(db, service_budget(settings, background=background))
+        budget = service_budget(settings, background=background)
+        return await check_connections(db, settings.database_url, settings, budget)
     finally:
         await db.close()
 

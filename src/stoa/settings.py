@@ -46,6 +46,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             description="postgresql:// URL of a PostgreSQL 15 or newer; empty runs an embedded server in the data folder."
         ),
     ] = ""
+    database_direct_url: Annotated[
+        str,
+        Meta(
+            description="URL of the server itself if STOA_DATABASE_URL leads through a connection pooler; for notifications, migrations and backups."
+        ),
+    ] = ""
     database_pool: Annotated[Positive, Meta(description="Maximum number of database connections of each worker.")] = 10
     public_url: Annotated[
         str,
@@ -110,11 +116,20 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = "info"
     access_log: Annotated[bool, Meta(description="Whether to log each request.")] = True
 
+    @property
+    def direct_url(self) -> str:
+        """The URL for work that needs a session of its own."""
+        return self.database_direct_url or self.database_url
+
     def __post_init__(self) -> None:
         if self.secret_key and (len(self.secret_key) < 2 * KEY_BYTES or not _is_hex(self.secret_key)):
             raise WrongSetting(f"STOA_SECRET_KEY must be an even number of hexadecimal digits, {2 * KEY_BYTES} or more")
-        if self.database_url and not self.database_url.startswith(("postgresql://", "postgres://")):
-            raise WrongSetting("STOA_DATABASE_URL must begin with postgresql://")
+        for name in ("database_url", "database_direct_url"):
+            url = getattr(self, name)
+            if url and not url.startswith(("postgresql://", "postgres://")):
+                raise WrongSetting(f"{PREFIX}{name.upper()} must begin with postgresql://")
+        if self.database_direct_url and not self.database_url:
+            raise WrongSetting("STOA_DATABASE_DIRECT_URL needs STOA_DATABASE_URL, which it replaces for some work")
         if self.public_url and not self.public_url.startswith(("https://", "http://")):
             raise WrongSetting("STOA_PUBLIC_URL must begin with https:// or http://")
         if self.metrics != "off":
@@ -253,6 +268,6 @@ def described(settings: Settings) -> list[dict[str, str]]:
 
 
 def _shown(name: str, value: Any) -> str:
-    if name in ("secret_key", "database_url") and value:
+    if name in ("secret_key", "database_url", "database_direct_url") and value:
         return "(set)"
     return str(value).lower() if isinstance(value, bool) else str(value)

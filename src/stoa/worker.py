@@ -17,7 +17,7 @@ import uvloop
 
 from stoa import api, exposition
 from stoa.access.console import Console
-from stoa.connection_budget import CONCURRENT_IMPORTS, Budget, check_budget, worker_budget
+from stoa.connection_budget import CONCURRENT_IMPORTS, Budget, check_connections, worker_budget
 from stoa.db.embedded import EmbeddedPostgres
 from stoa.db.errors import PostgresError, Unavailable
 from stoa.db.pool import Database, connect
@@ -196,8 +196,8 @@ async def _check_start(settings: Settings, budget: Budget) -> bool:
             continue
         try:
             await check_key(db, secret_key(settings))
-            if await check_budget(db, budget) is not None:
-                structlog.get_logger().warning("the database may run out of connections")
+            for warning in await check_connections(db, _url(settings), settings, budget):
+                structlog.get_logger().warning("the connections are limited", detail=warning)
         finally:
             await db.close()
         return True

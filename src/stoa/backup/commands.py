@@ -54,7 +54,7 @@ class Restored(msgspec.Struct):
 def _database(settings: Settings, *, exclusive: bool) -> Generator[str]:
     """The URL of the database: configured, embedded, or of a running service unless access must be exclusive."""
     if settings.database_url:
-        yield settings.database_url
+        yield settings.direct_url
         return
     settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     server = EmbeddedPostgres(settings.data_dir / "postgres")

@@ -77,7 +77,7 @@ async def has_stores(db: Executor) -> bool:
 
 
 async def _check_target(url: str, *, replace: bool) -> None:
-    db = await connect(url, timeout_s=10)
+    db = await connect(url, timeout_s=10, session=True)
     try:
         others = await OTHERS.one(db)
         occupied = await has_stores(db)

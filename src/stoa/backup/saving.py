@@ -44,7 +44,7 @@ _DUMP = ("--format=custom", "--no-owner", "--no-privileges", "--no-unlogged-tabl
 
 async def save(url: str, settings: Settings, file: IO[bytes]) -> Manifest:
     """Write a backup of the database and its key; concurrent writes are not included."""
-    db = await connect(url, statement_timeout_ms=0, lock_timeout_ms=10_000, timeout_s=10)
+    db = await connect(url, statement_timeout_ms=0, lock_timeout_ms=10_000, timeout_s=10, session=True)
     try:
         # pg_dump reads our snapshot, so this transaction must stay open until it ends.
         await db.execute("SET idle_in_transaction_session_timeout = 0")

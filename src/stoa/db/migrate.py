@@ -117,7 +117,7 @@ async def version(db: Executor) -> int:
 
 async def migrate(url: str) -> list[Migration]:
     """Apply what is missing in one transaction, and return the migrations applied. Concurrent callers wait for each other."""
-    db = await connect(url, statement_timeout_ms=0, lock_timeout_ms=0, timeout_s=10)
+    db = await connect(url, statement_timeout_ms=0, lock_timeout_ms=0, timeout_s=10, session=True)
     try:
         await db.execute("BEGIN")
         await _LOCK.one(db)

@@ -3,14 +3,16 @@
 import asyncio
 import time
 from collections import Counter, deque
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Protocol, cast
 
 import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 
 from stoa.db.errors import PostgresError, Unavailable, error_class, is_busy, is_crowded, is_lost, sqlstate
+from stoa.db.pooler import Path, path_of
 from stoa.db.query import Executor
+from stoa.settings import WrongSetting
 
 APPLICATION_NAME = "stoa"
 ACQUIRE_TIMEOUT_S = 2.0
@@ -18,6 +20,11 @@ GROW_AGAIN_S = 5.0  # how long a pool stays smaller after the server refused it 
 _FAILED_TRANSACTION = "25P02"
 MOST_WAITING = 4  # per connection, before the pool is saturated
 CONNECT_TIMEOUT_S = 2
+NO_SETTINGS: Mapping[str, str] = {}
+NEEDS_SESSION = (
+    "STOA_DATABASE_URL leads through a connection pooler, and this work needs a session of its own: set "
+    "STOA_DATABASE_DIRECT_URL to the URL of the server itself"
+)
 
 
 class Connection(Protocol):
@@ -34,6 +41,27 @@ class Connection(Protocol):
     def terminate(self) -> None: ...
 
 
+def session_settings(
+    statement_timeout_ms: int, lock_timeout_ms: int = 2_000, settings: Mapping[str, str] = NO_SETTINGS
+) -> dict[str, str]:
+    """The settings of a session; through a pooler, of each transaction."""
+    return {
+        "jit": "off",
+        "statement_timeout": str(statement_timeout_ms),
+        "lock_timeout": str(lock_timeout_ms),
+        "idle_in_transaction_session_timeout": "10000",
+        **settings,
+    }
+
+
+async def path_to_server(url: str, timeout_s: int = CONNECT_TIMEOUT_S, name: str = APPLICATION_NAME) -> Path:
+    """Whether a connection pooler is between this process and the server, and what it can do."""
+    try:
+        return await path_of(url, timeout_s, name)
+    except Exception as error:
+        raise _unreachable(error) from error
+
+
 async def connect(
     url: str,
     *,
@@ -41,30 +69,33 @@ async def connect(
     lock_timeout_ms: int = 2_000,
     timeout_s: int = CONNECT_TIMEOUT_S,
     name: str = APPLICATION_NAME,
+    settings: Mapping[str, str] = NO_SETTINGS,
+    session: bool = False,
 ) -> Connection:
-    """Open one connection, with time limits for its statements and locks."""
-    opening = asyncpg.connect(  # pyright: ignore[reportUnknownMemberType,reportUnknownVariableType]
-        url,
-        timeout=timeout_s,
-        # An unreachable server cannot enforce its own limit, so the client stops waiting a second later.
-        command_timeout=statement_timeout_ms / 1000 + 1 if statement_timeout_ms else None,
-        statement_cache_size=500,
-        max_cached_statement_lifetime=0,
-        max_cacheable_statement_size=0,
-        server_settings={
-            "application_name": name,
-            "timezone": "UTC",
-            "jit": "off",
-            "statement_timeout": str(statement_timeout_ms),
-            "lock_timeout": str(lock_timeout_ms),
-            "idle_in_transaction_session_timeout": "10000",
-        },
-    )
+    """Open one connection, with time limits for its statements and locks. Through a pooler, the client limits the time of a
+    statement, and a pool sends the other settings with each transaction. A caller that needs a session is refused there."""
+    path = await path_to_server(url, timeout_s, name)
+    if session and path.pooled:
+        raise WrongSetting(NEEDS_SESSION)
     try:
+        limits = {} if path.pooled else session_settings(statement_timeout_ms, lock_timeout_ms, settings)
+        opening = asyncpg.connect(  # pyright: ignore[reportUnknownMemberType,reportUnknownVariableType]
+            url,
+            timeout=timeout_s,
+            # An unreachable server cannot enforce its own limit, so the client stops waiting a second later.
+            command_timeout=statement_timeout_ms / 1000 + 1 if statement_timeout_ms else None,
+            statement_cache_size=path.statements,
+            max_cached_statement_lifetime=0,
+            max_cacheable_statement_size=0,
+            server_settings={"application_name": name, "timezone": "UTC", **limits},
+        )
         return cast("Connection", await opening)
     except Exception as error:
-        reason = str(error) or "no response in time"
-        raise Unavailable(f"the database cannot be reached ({reason})") from error
+        raise _unreachable(error) from error
+
+
+def _unreachable(error: Exception) -> Unavailable:
+    return Unavailable(f"the database cannot be reached ({str(error) or 'no response in time'})")
 
 
 async def _commit(connection: Connection) -> None:
@@ -109,13 +140,21 @@ class Database:
     """A pool without reset queries: a borrower leaves no session state behind, or the connection is closed."""
 
     def __init__(
-        self, url: str, *, size: int = 10, statement_timeout_ms: int = 5_000, name: str = APPLICATION_NAME
+        self,
+        url: str,
+        *,
+        size: int = 10,
+        statement_timeout_ms: int = 5_000,
+        name: str = APPLICATION_NAME,
+        settings: Mapping[str, str] = NO_SETTINGS,
     ) -> None:
         self._url = url
         self._size = size
         self._name = name  # as pg_stat_activity shows it
         self._full_until = 0.0
         self._statement_timeout_ms = statement_timeout_ms
+        self._settings = settings
+        self._begin = "BEGIN"
         self._idle: deque[Connection] = deque()
         self._waiters: deque[asyncio.Future[None]] = deque()
         self._open = 0
@@ -195,7 +234,12 @@ class Database:
     async def _connect(self) -> Connection:
         self._open += 1
         try:
-            return await connect(self._url, statement_timeout_ms=self._statement_timeout_ms, name=self._name)
+            connection = await connect(
+                self._url, statement_timeout_ms=self._statement_timeout_ms, name=self._name, settings=self._settings
+            )
+            path = await path_to_server(self._url)
+            self._begin = path.begin(session_settings(self._statement_timeout_ms, settings=self._settings))
+            return connection
         except BaseException as error:
             self._open -= 1
             self._wake()
@@ -265,7 +309,7 @@ class Database:
         """Lend a connection inside one transaction, which commits at the end and rolls back on any error."""
         connection = await self._acquire()
         try:
-            await connection.execute("BEGIN")
+            await connection.execute(self._begin)
             yield connection
             await _commit(connection)
         except BaseException as error:

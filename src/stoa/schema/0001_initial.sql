@@ -414,6 +414,14 @@ CREATE TABLE routing_leases (
 COMMENT ON TABLE routing_leases IS 'local';
 INSERT INTO routing_leases (bucket) SELECT generate_series(0, 63);
 
+-- The delivery workers that run, each seen every two seconds; monitoring counts them.
+CREATE TABLE delivery_workers (
+    name    text        NOT NULL,
+    seen_at timestamptz NOT NULL,
+    CONSTRAINT delivery_workers_pkey PRIMARY KEY (name)
+) WITH (fillfactor = 50);
+COMMENT ON TABLE delivery_workers IS 'local';
+
 -- === Products: the catalog and its stock ==============================================================================
 
 -- A stored document: `head` is the part of a resource's JSON that rarely changes, built by the application; `tail` is the

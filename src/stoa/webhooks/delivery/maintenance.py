@@ -34,6 +34,10 @@ END_FUTURE_LEASES = Command(
         WHERE until > clock_timestamp() + make_interval(secs => $1)""",
     unbound=_ALL_STORES,
 )
+FORGET_DEAD_WORKERS = Command(
+    "DELETE FROM delivery_workers WHERE seen_at < now() - interval '1 hour' OR seen_at > now() + interval '1 hour'",
+    unbound=_ALL_STORES,
+)
 TRY_LOCK = Query(bool, "SELECT pg_try_advisory_xact_lock(7306219)", unbound=_ALL_STORES)
 BLOATED_TABLES = Query(
     str,
@@ -56,6 +60,7 @@ async def maintain(database: Database, config: DeliveryConfig) -> None:
         await CREATE_PARTITIONS.one(db)
         await WAKE_STALLED.one(db, config.lease)
         await END_FUTURE_LEASES.run(db, config.takeover_after)
+        await FORGET_DEAD_WORKERS.run(db)
         await DELETE_EXPIRED.one(db, config.retention_days)
         await DELETE_ENDED.one(db)
         await DELETE_OLD_HOURS.run(db, config.retention_days)

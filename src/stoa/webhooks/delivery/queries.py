@@ -285,6 +285,16 @@ SETTLE = Query(
 NOW = Query(datetime, "SELECT clock_timestamp()", unbound="the time has no store")
 
 
+# Workers report every two seconds.
+WORKER_SEEN_S = 10
+REPORT_WORKER = Command(
+    """INSERT INTO delivery_workers (name, seen_at) VALUES ($1, clock_timestamp())
+       ON CONFLICT (name) DO UPDATE SET seen_at = excluded.seen_at""",
+    unbound=_ALL_STORES,
+)
+FORGET_WORKER = Command("DELETE FROM delivery_workers WHERE name = $1", unbound=_ALL_STORES)
+
+
 class Backlog(msgspec.Struct):
     """The queue of deliveries; `late_seconds` is how long the most overdue lane has waited for a worker."""
 
@@ -298,7 +308,7 @@ class Backlog(msgspec.Struct):
 
 
 # Deliveries that should be sent now. Those of subscriptions that are paused, disabled or without a URL do not count.
-# A worker is counted by the connection on which it listens for events. An age is negative after the clock stepped back.
+# An age is negative after the clock stepped back.
 BACKLOG = Query(
     Backlog,
     f"""SELECT coalesce(sum(l.waiting), 0)::bigint AS pending, e.unrouted,
@@ -306,8 +316,9 @@ BACKLOG = Query(
               greatest(0, extract(epoch FROM clock_timestamp() - min(p.created_at)))::float8 AS oldest_seconds,
               e.oldest_unrouted_seconds,
               greatest(0, extract(epoch FROM clock_timestamp() - min(l.due_at)))::float8 AS late_seconds,
-              (SELECT count(*) FROM pg_stat_activity a
-                WHERE a.datname = current_database() AND a.application_name = '{LISTENER_NAME}') AS workers
+              (SELECT count(*) FROM delivery_workers w
+                WHERE w.seen_at BETWEEN clock_timestamp() - interval '{WORKER_SEEN_S} seconds'
+                                    AND clock_timestamp() + interval '{WORKER_SEEN_S} seconds') AS workers
          FROM (SELECT count(*) AS unrouted,
                       greatest(0, extract(epoch FROM clock_timestamp() - min(u.created_at)))::float8
                           AS oldest_unrouted_seconds

@@ -61,7 +61,7 @@ class Router:
         self, database: Database, relaxed: Database, scheduler: LaneScheduler, poll_s: float, lease_s: float
     ) -> None:
         self._database = database
-        self._relaxed = relaxed  # does not wait for the disk on commit
+        self._relaxed = relaxed  # for statements that do not wait for the disk
         self._scheduler = scheduler
         self._poll_s = poll_s
         self._lease_s = lease_s
@@ -106,7 +106,6 @@ class Router:
 
     async def _poll(self) -> bool:
         """Find unrouted events and skip those of stores without subscriptions; returns whether all were seen."""
-        # A crash that undoes a skip only repeats it, so the commit need not wait for the disk.
         found = await queries.SKIP_UNSUBSCRIBED.all(self._relaxed, SKIP_BATCH)
         self._buckets |= {each.store_id % BUCKETS for each in found if each.subscribed}
         unsubscribed = {each.store_id for each in found if not each.subscribed}

@@ -11,10 +11,10 @@ import structlog
 from stoa.access.addresses import base_url
 from stoa.access.sealing import Sealer
 from stoa.db.errors import cause
-from stoa.db.pool import Database, connect
+from stoa.db.pool import Database, connect, path_to_server
 from stoa.events.notify import CHANNEL
 from stoa.settings import Settings, secret_key, service_url
-from stoa.webhooks.delivery import maintenance
+from stoa.webhooks.delivery import maintenance, queries
 from stoa.webhooks.delivery.lane_scheduler import LaneScheduler
 from stoa.webhooks.delivery.queries import APPLICATION_NAME, DATABASE_ERRORS, LISTENER_NAME
 from stoa.webhooks.delivery.redelivery import requeue_next_slice
@@ -34,7 +34,9 @@ def _ignore_attempt(_: SentAttempt) -> None:
 
 
 def _pool(url: str, size: int) -> Database:
-    return Database(url, size=size, statement_timeout_ms=_STATEMENT_MS, name=APPLICATION_NAME)
+    # Planning these few statements for each call took longer than running them.
+    planned = {"plan_cache_mode": "force_generic_plan"}
+    return Database(url, size=size, statement_timeout_ms=_STATEMENT_MS, name=APPLICATION_NAME, settings=planned)
 
 
 def _set(event: asyncio.Event, _: Any) -> None:
@@ -53,12 +55,10 @@ class DeliveryWorker:
         observe: Callable[[SentAttempt], None] = _ignore_attempt,
     ) -> None:
         self._config = config or DeliveryConfig()
-        self._url = url
-        # Planning these few statements for each call took longer than running them.
-        planned = f"{url}{'&' if '?' in url else '?'}plan_cache_mode=force_generic_plan"
-        self._durable = _pool(planned, _DURABLE)
-        # An outcome that a crash of the database undoes is only sent again; routing must be durable.
-        self._relaxed = _pool(f"{planned}&synchronous_commit=off", _RELAXED)
+        self._listening_url = settings.database_direct_url or url
+        self._durable = _pool(url, _DURABLE)
+        # For statements that do not wait for the disk: an outcome that a crash of the database undoes is only sent again.
+        self._relaxed = _pool(url, _RELAXED)
         self.pools = {"durable": self._durable, "relaxed": self._relaxed}
         self._sender = Sender(
             Allowed.parse(settings.webhook_allow),
@@ -78,6 +78,7 @@ class DeliveryWorker:
         loops = (
             self._listen(),
             self._router.run(),
+            self._every(self._config.heartbeat, self._report),
             self._every(4 * self._config.poll, self._redeliver),
             self._every(self._config.maintenance_every, lambda: maintenance.maintain(self._durable, self._config)),
         )
@@ -89,6 +90,8 @@ class DeliveryWorker:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             await self._router.release()
+            with contextlib.suppress(*DATABASE_ERRORS):
+                await queries.FORGET_WORKER.run(self._durable, self.scheduler.owner)
             self._sender.close()
             for database in self.pools.values():
                 await database.close()
@@ -105,10 +108,15 @@ class DeliveryWorker:
                 return
 
     async def _listen(self) -> None:
-        """Receive notifications of committed events. While the connection is down, the router only polls."""
+        """Receive notifications of committed events. While the connection is down, or through a pooler, the router only
+        polls."""
         while True:
             with contextlib.suppress(*DATABASE_ERRORS):
-                connection = cast("Any", await connect(self._url, statement_timeout_ms=0, name=LISTENER_NAME))
+                if (await path_to_server(self._listening_url)).pooled:
+                    structlog.get_logger().warning("events are polled, because a pooler passes on no notifications")
+                    return
+                opening = connect(self._listening_url, statement_timeout_ms=0, name=LISTENER_NAME)
+                connection = cast("Any", await opening)
                 closed = asyncio.Event()
                 connection.add_termination_listener(partial(_set, closed))
                 try:
@@ -117,6 +125,10 @@ class DeliveryWorker:
                 finally:
                     connection.terminate()
             await asyncio.sleep(_RETRY_S)
+
+    async def _report(self) -> None:
+        """Let others count this worker."""
+        await queries.REPORT_WORKER.run(self._durable, self.scheduler.owner)
 
     async def _redeliver(self) -> None:
         while (bucket := await requeue_next_slice(self._durable)) is not None:

@@ -11,6 +11,8 @@ SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS
 DECLARE
     moment timestamptz := clock_timestamp();
 BEGIN
+    -- A lease that a crash of the database undoes is taken again.
+    PERFORM set_config('synchronous_commit', 'off', true);
     RETURN QUERY
     WITH due AS MATERIALIZED (
         SELECT d.store_id, d.webhook_id

@@ -7,6 +7,8 @@ SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS
 DECLARE
     moment timestamptz := clock_timestamp();
 BEGIN
+    -- The next heartbeat repeats what a crash of the database undoes.
+    PERFORM set_config('synchronous_commit', 'off', true);
     RETURN QUERY
     WITH leased AS MATERIALIZED (
         SELECT l.store_id, l.webhook_id, l.epoch

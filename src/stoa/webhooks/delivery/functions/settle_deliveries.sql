@@ -21,6 +21,8 @@ DECLARE
     is_leased boolean;
     has_recovered boolean;
 BEGIN
+    -- An outcome that a crash of the database undoes is only sent again.
+    PERFORM set_config('synchronous_commit', 'off', true);
     -- Lock all lanes first; every function locks lanes in this order.
     FOR n, is_leased, has_recovered IN
         SELECT t.lane, l.owner = in_owner AND l.epoch = t.epoch, t.recovered

@@ -13,6 +13,8 @@ BEGIN
     IF buckets = '{}' THEN
         RETURN;
     END IF;
+    -- The next poll repeats what a crash of the database undoes.
+    PERFORM set_config('synchronous_commit', 'off', true);
     -- Only buckets that no router leases; none can lease them before this transaction ends.
     buckets := ARRAY(SELECT l.bucket FROM routing_leases l
                       WHERE l.bucket = ANY (buckets) AND l.until <= clock_timestamp() FOR UPDATE SKIP LOCKED);
