@@ -8,7 +8,7 @@ from importlib.resources.abc import Traversable
 
 import msgspec
 
-from stoa.db.placement import is_distributed, place_new_tables
+from stoa.db.placement import delegate_functions, is_distributed, place_new_tables
 from stoa.db.pool import Connection, connect
 from stoa.db.query import Command, Executor, Query
 
@@ -152,6 +152,8 @@ async def migrate(url: str) -> list[Migration]:
         if distributed:
             await place_new_tables(db)
         await _replace_functions(db, changed)
+        if distributed:
+            await delegate_functions(db)
         await db.execute("COMMIT")
         return pending
     finally:
@@ -199,6 +201,7 @@ async def replace_functions_for_cluster(db: Connection) -> int:
         if function.pure:
             await db.execute(function.sql)
     await _replace_functions(db, changed)
+    await delegate_functions(db)
     return len(changed)
 
 

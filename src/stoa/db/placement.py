@@ -46,6 +46,17 @@ PREPARE = (
 )
 
 
+# Functions that set a lock timeout, which holds only on the node where they run: they run on the node of their store. They take
+# no ids, because a sequence gives other ids there.
+DELEGATED = ("claim_key", "keep_responses")
+_DELEGATED_SIGNATURES = Query(
+    str,
+    """SELECT oid::regprocedure::text FROM pg_proc
+        WHERE pronamespace = 'public'::regnamespace AND proname = ANY ($1::text[])""",
+    unbound=_SCHEMA,
+)
+
+
 class PlacementRefused(Exception):
     """A table cannot live where its comment says."""
 
@@ -83,6 +94,16 @@ def placing(table: Table, colocated_with: str) -> list[str]:
 async def colocation(db: Executor) -> str:
     """A table with which the tables of a store are co-located; empty if none is distributed yet."""
     return next((table.name for table in await TABLES.all(db) if table.placed == STORE), "")
+
+
+async def delegate_functions(db: Executor) -> None:
+    """Let the functions that must run on the node of their store do so."""
+    colocated_with = await colocation(db)
+    for signature in await _DELEGATED_SIGNATURES.all(db, list(DELEGATED)):
+        await db.execute(
+            f"""SELECT create_distributed_function('{signature}', 'in_store_id', colocate_with => '{colocated_with}',
+                                                   force_delegation => true)"""
+        )
 
 
 async def place_new_tables(db: Executor) -> None:

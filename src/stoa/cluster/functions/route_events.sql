@@ -38,14 +38,14 @@ BEGIN
     END IF;
     -- Every function locks lanes in this order: by store, then by subscription.
     FOR in_store_id, events, lanes, deliveries IN
-        SELECT e.store_id, e.ids, l.rows, d.rows
+        SELECT store_id, e.ids, l.rows, d.rows
           FROM (SELECT t.store_id, array_agg(t.id) AS ids FROM json_to_recordset(in_events) AS t (store_id bigint, id text)
                  GROUP BY t.store_id) e
                LEFT JOIN (SELECT (t.row ->> 'store_id')::bigint AS store_id, json_agg(t.row) AS rows
-                            FROM json_array_elements(in_lanes) AS t (row) GROUP BY 1) l ON l.store_id = e.store_id
+                            FROM json_array_elements(in_lanes) AS t (row) GROUP BY 1) l USING (store_id)
                LEFT JOIN (SELECT (t.row ->> 'store_id')::bigint AS store_id, json_agg(t.row) AS rows
-                            FROM json_array_elements(in_deliveries) AS t (row) GROUP BY 1) d ON d.store_id = e.store_id
-         ORDER BY e.store_id
+                            FROM json_array_elements(in_deliveries) AS t (row) GROUP BY 1) d USING (store_id)
+         ORDER BY store_id
     LOOP
         IF lanes IS NOT NULL THEN
             SELECT coalesce(array_agg(t.webhook_id) FILTER (

@@ -27,12 +27,12 @@ BEGIN
     PERFORM set_config('synchronous_commit', 'off', true);
     -- Every function locks lanes in this order: by store, then by subscription.
     FOR in_store_id, lanes, results IN
-        SELECT l.store_id, l.rows, coalesce(r.rows, '[]')
+        SELECT store_id, l.rows, coalesce(r.rows, '[]')
           FROM (SELECT (t.row ->> 'store_id')::bigint AS store_id, json_agg(t.row) AS rows
                   FROM json_array_elements(in_lanes) AS t (row) GROUP BY 1) l
                LEFT JOIN (SELECT (t.row ->> 'store_id')::bigint AS store_id, json_agg(t.row) AS rows
-                            FROM json_array_elements(in_results) AS t (row) GROUP BY 1) r ON r.store_id = l.store_id
-         ORDER BY l.store_id
+                            FROM json_array_elements(in_results) AS t (row) GROUP BY 1) r USING (store_id)
+         ORDER BY store_id
     LOOP
         recovered := false;
         FOR n, is_leased, has_recovered IN

@@ -66,13 +66,12 @@ SELECTIONS_OF_STORE = Query(
 )
 SUBSCRIPTIONS_OF_STORES = Query(
     Subscription,
-    "SELECT s.* FROM subscriptions s WHERE s.store_id = ANY ($1::bigint[]) AND NOT s.ended ORDER BY s.id",
+    "SELECT * FROM subscriptions_of_stores($1::bigint[])",
     unbound="the router routes the events of many stores at once",
 )
 SUBSCRIPTIONS_OF_LANES = Query(
     Subscription,
-    """SELECT s.* FROM unnest($1::bigint[], $2::bigint[]) AS lane (store_id, webhook_id)
-              JOIN subscriptions s ON s.store_id = lane.store_id AND s.id = lane.webhook_id""",
+    "SELECT * FROM subscriptions_of_lanes($1::bigint[], $2::bigint[])",
     unbound=_ALL_STORES,
 )
 

@@ -54,11 +54,9 @@ class DeliveryWorker:
     ) -> None:
         self._config = config or DeliveryConfig()
         self._url = url
-        # Planning these few statements for each call took longer than running them.
-        planned = f"{url}{'&' if '?' in url else '?'}plan_cache_mode=force_generic_plan"
-        self._durable = _pool(planned, _DURABLE)
+        self._durable = _pool(url, _DURABLE)
         # An outcome that a crash of the database undoes is only sent again; routing must be durable.
-        self._relaxed = _pool(f"{planned}&synchronous_commit=off", _RELAXED)
+        self._relaxed = _pool(f"{url}{'&' if '?' in url else '?'}synchronous_commit=off", _RELAXED)
         self.pools = {"durable": self._durable, "relaxed": self._relaxed}
         self._sender = Sender(
             Allowed.parse(settings.webhook_allow),
