@@ -306,11 +306,13 @@ INSTALLATIONS_OF_APP = Query(
     Installation, f"{_INSTALLATION.replace('i.store_id = $1', 'i.app_id = $1')} ORDER BY s.handle", unbound=_OPERATOR
 )
 GET_INSTALLATION = Query(Installation, f"{_INSTALLATION} AND i.app_id = $2 FOR UPDATE OF i")
-INSTALL = Command(
+# Returns nothing if the app is installed already. Citus counts such a row as inserted, so the row itself is returned.
+INSTALL = Query(
+    int,
     """INSERT INTO installations (store_id, app_id, scopes, rate_burst, rate_refill, reinstalled_at)
        SELECT $1, $2, $3, $4, $5,
               (SELECT clock_timestamp() FROM removed_installations WHERE store_id = $1 AND app_id = $2)
-       ON CONFLICT (store_id, app_id) DO NOTHING"""
+       ON CONFLICT (store_id, app_id) DO NOTHING RETURNING app_id""",
 )
 DELETE_TOMBSTONE = Command("DELETE FROM removed_installations WHERE store_id = $1 AND app_id = $2")
 # The router ends the subscriptions of an uninstalled app. A reinstall does not wait for it.

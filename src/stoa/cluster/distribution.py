@@ -5,7 +5,7 @@ from collections.abc import Callable
 import msgspec
 
 from stoa.db import migrate
-from stoa.db.placement import HAS_CITUS, PREPARE, STORE, colocation, misplaced, placing
+from stoa.db.placement import CITUS_CATALOG, HAS_CITUS, PREPARE, STORE, colocation, misplaced, placing
 from stoa.db.pool import APPLICATION_NAME, Connection, connect
 from stoa.db.query import Executor, Query
 
@@ -55,7 +55,7 @@ _SERVER = Query(
                 WHERE datname = current_database() AND application_name LIKE '{APPLICATION_NAME}%'
                   AND pid <> pg_backend_pid() AND state IS NOT NULL) AS services
          FROM pg_extension e WHERE e.extname = 'citus'""",
-    unbound=_SCHEMA,
+    unbound=CITUS_CATALOG,
 )
 _SET = Query(
     str,
@@ -72,7 +72,7 @@ _UNKNOWN_FUNCTIONS = Query(
           AND NOT EXISTS (SELECT FROM pg_catalog.pg_dist_object o
                            WHERE o.classid = 'pg_proc'::regclass AND o.objid = p.oid)
         ORDER BY 1""",
-    unbound=_SCHEMA,
+    unbound=CITUS_CATALOG,
 )
 # What was copied to the shards is still in the tables of the coordinator, where nothing reads it.
 _LEFT_BEHIND = Query(
@@ -81,7 +81,7 @@ _LEFT_BEHIND = Query(
         WHERE NOT c.relispartition AND pg_relation_size(c.oid) + coalesce(
               (SELECT sum(pg_relation_size(i.inhrelid)) FROM pg_inherits i WHERE i.inhparent = c.oid), 0) > 0
         ORDER BY 1""",
-    unbound=_SCHEMA,
+    unbound=CITUS_CATALOG,
 )
 
 
@@ -99,12 +99,12 @@ _COLUMN_OPTIONS = Query(
               CROSS JOIN LATERAL unnest(a.attoptions) AS o (option)
         WHERE d.partmethod = 'h' AND c.relkind = 'r' AND o.option LIKE 'n_distinct=%'
         GROUP BY c.oid ORDER BY 1""",
-    unbound=_SCHEMA,
+    unbound=CITUS_CATALOG,
 )
 _ON_SHARDS = Query(
     int,
     "SELECT count(*) FROM run_command_on_shards($1::text::regclass, $2) WHERE NOT success",
-    unbound=_SCHEMA,
+    unbound=CITUS_CATALOG,
 )
 
 

@@ -3,7 +3,7 @@
 import msgspec
 
 from stoa.db.migrate import version
-from stoa.db.placement import is_distributed
+from stoa.db.placement import CITUS_CATALOG, is_distributed
 from stoa.db.query import Executor, Query
 
 _OVERVIEW = "an operator looks at the whole database"
@@ -57,7 +57,7 @@ _NODES = Query(
               SELECT nodename, nodeport, count(*) AS shards, sum(shard_size) AS bytes FROM citus_shards GROUP BY 1, 2) s
               ON s.nodename = n.nodename AND s.nodeport = n.nodeport
         WHERE n.noderole = 'primary' ORDER BY n.groupid""",
-    unbound=_OVERVIEW,
+    unbound=CITUS_CATALOG,
 )
 _ONE_NODE = Query(
     Node,
@@ -72,7 +72,7 @@ _DISTRIBUTED_TABLES = Query(
               count(DISTINCT s.shardid) AS shards, sum(s.shard_size)::bigint AS bytes
          FROM citus_shards s LEFT JOIN pg_inherits p ON p.inhrelid = s.table_name
         GROUP BY 1, 2 ORDER BY bytes DESC, 1 LIMIT $1""",
-    unbound=_OVERVIEW,
+    unbound=CITUS_CATALOG,
 )
 _TABLES = Query(
     TableSize,
@@ -106,7 +106,7 @@ _NODE_OF_STORE = Query(
     str,
     """SELECT p.nodename || ':' || p.nodeport FROM pg_dist_shard_placement p
         WHERE p.shardid = get_shard_id_for_distribution_column('row_counts', $1::bigint)""",
-    unbound=_OVERVIEW,
+    unbound=CITUS_CATALOG,
 )
 
 

@@ -7,6 +7,7 @@ import msgspec
 from stoa.db.query import Executor, Query
 
 _SCHEMA = "the schema belongs to no store"
+CITUS_CATALOG = "it reads the catalog of Citus"
 
 STORE, GLOBAL, LOCAL = "store", "global", "local"
 
@@ -22,7 +23,9 @@ class Table(msgspec.Struct):
 
 
 HAS_CITUS = Query(bool, "SELECT EXISTS (SELECT FROM pg_extension WHERE extname = 'citus')", unbound=_SCHEMA)
-_HAS_DISTRIBUTED = Query(bool, "SELECT EXISTS (SELECT FROM pg_dist_partition WHERE partmethod = 'h')", unbound=_SCHEMA)
+_HAS_DISTRIBUTED = Query(
+    bool, "SELECT EXISTS (SELECT FROM pg_dist_partition WHERE partmethod = 'h')", unbound=CITUS_CATALOG
+)
 TABLES = Query(
     Table,
     """SELECT c.relname::text AS name, coalesce(obj_description(c.oid, 'pg_class'), '') AS declared,
@@ -35,7 +38,7 @@ TABLES = Query(
         WHERE c.relkind IN ('r', 'p') AND c.relnamespace = 'public'::regnamespace AND NOT c.relispartition
           AND NOT relation_is_a_known_shard(c.oid)
         ORDER BY c.relname""",
-    unbound=_SCHEMA,
+    unbound=CITUS_CATALOG,
 )
 # The settings of these sessions only: they concern how tables are placed, not how they are used.
 PREPARE = (
