@@ -1,11 +1,14 @@
 """`stoa db distribute`: it places every table as its comment declares, refuses what cannot work, and can be run again."""
 
+import io
 import os
 from collections.abc import AsyncIterator
 
 import pytest
 from tests.support.databases import SHARDS, new_database, on_cluster
 
+from stoa.backup.archive import BackupRefused
+from stoa.backup.saving import save
 from stoa.cluster import distribution
 from stoa.cluster.distribution import DistributionRefused, distribute, plan
 from stoa.cluster.status import StatusRefused, read_status
@@ -13,6 +16,7 @@ from stoa.db import migrate as migrations
 from stoa.db.migrate import Function, Migration, functions, migrate
 from stoa.db.placement import PlacementRefused, Table, is_distributed, misplaced, placing
 from stoa.db.pool import Connection, Database, connect
+from stoa.settings import load
 
 needs_cluster = pytest.mark.skipif(not on_cluster(), reason="needs a Citus cluster: set TEST_CITUS_URL")
 on_one_server = pytest.mark.not_on_cluster("it concerns a server without Citus")
@@ -135,6 +139,8 @@ async def test_a_filled_database_is_distributed_once_and_keeps_its_rows(url: str
     assert [tuple(row) for row in await migrated.fetch(counted)] == [(200, 20)]
     [[left]] = await migrated.fetch("SELECT pg_relation_size('orders')")
     assert left == 0
+    with pytest.raises(BackupRefused, match="each node"):
+        await save(url, load({}, database_url=url, secret_key="5e" * 32), io.BytesIO())
     db = Database(url, size=1)
     status = await read_status(db)
     await db.close()

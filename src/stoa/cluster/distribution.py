@@ -19,7 +19,7 @@ SETTINGS = {
     # One connection for each session and node. Otherwise a transaction that read several shards cannot write a reference table.
     "citus.multi_shard_modify_mode": "sequential",
     "citus.max_adaptive_executor_pool_size": "1",
-    # A lock_timeout that a function sets with set_config must hold on the node where the lock is.
+    # SET LOCAL lock_timeout must hold on the node where the lock is.
     "citus.propagate_set_commands": "local",
 }
 
