@@ -76,7 +76,7 @@ quick: $(VENV)/.dev ## run the fast tests, in about two minutes; for the working
 test: $(VENV)/.dev ## run the whole test suite in parallel
 	@$(PYTEST) -n $(MORE_JOBS) --durations 40 --durations-min 3 $(ARGS)
 
-# The folders that are known to pass there; each process distributes a database of its own.
+# The folders of the API; each process distributes a database of its own.
 CITUS := tests/cluster tests/products tests/inventory tests/customers tests/orders tests/access tests/rest tests/webhooks tests/portal
 test-citus: $(VENV)/.dev ## run the tests of the API on a Citus cluster; TEST_CITUS_URL names a database on its coordinator
 	@test -n "$${TEST_CITUS_URL:-}" || { echo 'set TEST_CITUS_URL to a database on the coordinator whose workers are registered'; exit 2; }
