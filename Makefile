@@ -9,7 +9,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -qq install
 # The tests start hundreds of processes. Without bytecode, each would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo quick test test-failed deep deep-deliveries check format bench bench-compare bench-million bench-million-orders bench-imports fuzz lint-openapi audit cut deploy-check faults lock openapi schema sdk pictures clean help bench-deliveries bench-pending
+.PHONY: demo quick test test-citus test-failed deep deep-deliveries check format bench bench-compare bench-million bench-million-orders bench-imports fuzz lint-openapi audit cut deploy-check faults lock openapi schema sdk pictures clean help bench-deliveries bench-pending
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 24
@@ -75,6 +75,12 @@ quick: $(VENV)/.dev ## run the fast tests, in about two minutes; for the working
 
 test: $(VENV)/.dev ## run the whole test suite in parallel
 	@$(PYTEST) -n $(MORE_JOBS) --durations 40 --durations-min 3 $(ARGS)
+
+# The folders of the API; each process distributes a database of its own.
+CITUS := tests/cluster tests/products tests/inventory tests/customers tests/orders tests/access tests/rest tests/webhooks tests/portal
+test-citus: $(VENV)/.dev ## run the tests of the API on a Citus cluster; TEST_CITUS_URL names a database on its coordinator
+	@test -n "$${TEST_CITUS_URL:-}" || { echo 'set TEST_CITUS_URL to a database on the coordinator whose workers are registered'; exit 2; }
+	@$(PYTEST) --timeout 300 $(if $(ARGS),$(ARGS),$(CITUS))
 
 test-failed: $(VENV)/.dev ## run only the tests that failed in the last run, one after another
 	@$(BIN)/python -m pytest --last-failed --last-failed-no-failures none $(ARGS)

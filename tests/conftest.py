@@ -13,14 +13,15 @@ from hypothesis import HealthCheck
 
 from stoa.api import ENDPOINTS
 from stoa.app import Application
+from stoa.cluster.distribution import distribute
 from stoa.db.embedded import EmbeddedPostgres
 from stoa.db.migrate import migrate
 from stoa.db.pool import Database, connect
 from stoa.settings import Settings, load
 from tests.support import notes
+from tests.support.databases import CLUSTER, SERVER, SHARDS, new_database, on_cluster
 from tests.support.shops import Shop, open_shop
 
-SERVER = "TEST_POSTGRES_URL"  # if set, the suite uses that server instead of an embedded one
 SECRET_KEY = "5e" * 32
 # Files whose tests take seconds each. They run first, so that no process waits for another at the end.
 SLOW = (
@@ -39,6 +40,9 @@ hypothesis.settings.load_profile("quick")  # `make deep` uses the other
 
 def pytest_configure(config: pytest.Config) -> None:
     """Start the server in the first process; the others find its URL in their environment."""
+    config.addinivalue_line("markers", "not_on_cluster(reason): the test means nothing on a Citus cluster")
+    if on_cluster():
+        os.environ[SERVER] = os.environ[CLUSTER]
     if SERVER in os.environ or config.option.collectonly:
         return
     folder = Path(tempfile.mkdtemp(prefix="stoa-test-"))
@@ -55,6 +59,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Give each process its share of the slow files first: the scheduler splits the list into equal parts."""
+    for item in items if on_cluster() else ():
+        if (marker := item.get_closest_marker("not_on_cluster")) is not None:
+            item.add_marker(pytest.mark.skip(reason=f"not on a cluster: {marker.args[0]}"))
     here = Path(__file__).parent
     slow: dict[Path, list[pytest.Item]] = {}
     fast: list[pytest.Item] = []
@@ -75,17 +82,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 async def _create_database(name: str) -> str:
-    server = os.environ[SERVER]
-    admin = await connect(server)
-    await admin.execute(f'DROP DATABASE IF EXISTS "{name}"')
-    await admin.execute(f'CREATE DATABASE "{name}"')
-    await admin.close()
-    base, _, options = server.partition("?")
-    url = f"{base.rsplit('/', 1)[0]}/{name}" + (f"?{options}" if options else "")
+    url = await new_database(name)
     await migrate(url)
     db = await connect(url)
     await db.execute(notes.SCHEMA)
     await db.close()
+    if on_cluster():
+        await distribute(url, shards=SHARDS)
     return url
 
 

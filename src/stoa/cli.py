@@ -26,6 +26,7 @@ from stoa.access.console import (
 from stoa.accounts.commands import COMMANDS as ACCOUNT_COMMANDS
 from stoa.accounts.registration import setup_message
 from stoa.backup.commands import COMMANDS as BACKUP_COMMANDS
+from stoa.cluster.commands import COMMANDS as CLUSTER_COMMANDS
 from stoa.db import migrate as migrations
 from stoa.db.embedded import DataFolderInUse, EmbeddedPostgres, EmbeddedPostgresFailed
 from stoa.db.errors import PostgresError, Unavailable
@@ -104,6 +105,7 @@ for command in (
     *WEBHOOK_COMMANDS,
     *MCP_COMMANDS,
     *BACKUP_COMMANDS,
+    *CLUSTER_COMMANDS,
 ):
     cli.add_command(command)
 for command in APP_COMMANDS:

@@ -40,7 +40,7 @@ EVERY = dict(walk(cli))
 LEAVES = {path: command for path, command in EVERY.items() if not isinstance(command, click.Group)}
 WITH_JSON = [path for path, command in LEAVES.items() if any("--json" in each.opts for each in command.params)]
 WITHOUT_JSON = {("serve",), ("demo",), ("mcp",), ("worker",), ("openapi",), ("completion",)}
-# Tested in tests/webhooks, tests/fault and test_doctor.py.
+# Tested in tests/webhooks, tests/fault, tests/cluster and test_doctor.py.
 ELSEWHERE = {
     ("listen",),
     ("backup",),
@@ -49,6 +49,7 @@ ELSEWHERE = {
     ("erasures", "replay"),
     ("doctor",),
     ("accept-key",),
+    ("db", "distribute"),
 }
 
 # Arguments for each command; `{...}` are values of the test's store.

@@ -112,8 +112,9 @@ class _Checker:
         where = getattr(node, "whereClause", None)
         if where is not None:
             level.conditions += _conjuncts(where)
-        # Over all stores, a plain SELECT may name the stores; what it finds must then be tied to them.
-        scans = self._over_all and _is(node, ast.SelectStmt) and not nested and not level.derived
+        # Over all stores, a plain SELECT may name the stores; what it finds must then be tied to them. Locks belong to a store.
+        plain = _is(node, ast.SelectStmt) and not node.lockingClause
+        scans = self._over_all and plain and not nested and not level.derived
         now_tied = self._tied(level, tied, scans=scans)
         for alias, table in level.tables.items():
             if table in self._owned and alias not in now_tied:

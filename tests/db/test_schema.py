@@ -51,7 +51,8 @@ def release_with(monkeypatch: pytest.MonkeyPatch, *added: Function) -> None:
     """Add functions to those that the next migration finds."""
     known = [*FUNCTIONS, *added]
 
-    def found() -> list[Function]:
+    def found(*, distributed: bool = False) -> list[Function]:
+        assert not distributed
         return known
 
     monkeypatch.setattr(migrations, "functions", found)

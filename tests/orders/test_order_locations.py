@@ -8,6 +8,7 @@ import pytest
 from stoa.inventory.locations import LocationInUse, deactivate_location, update_location
 from tests.orders.sample_store import ADA, CLASS, TEA, SampleStore, codes
 from tests.support.locations import assert_books_balance, levels, open_locations, spread
+from tests.support.races import until_somebody_waits
 from tests.support.shops import Shop
 
 LAMP: dict[str, Any] = {
@@ -219,10 +220,7 @@ async def test_an_order_that_read_the_stock_before_a_transfer_runs_again(store: 
             "SELECT 1 FROM products WHERE store_id = $1 AND name = 'Mint' FOR NO KEY UPDATE", shop.store_id
         )
         placing = asyncio.create_task(store.post(("MINT", 3)))
-        while not await shop.db.fetch(
-            "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-        ):
-            await asyncio.sleep(0.01)
+        await until_somebody_waits(shop.db)
         await other.execute(
             "INSERT INTO stock_levels SELECT $1, id, 'west', 4, 0 FROM variants WHERE store_id = $1 AND sku = 'MINT'",
             shop.store_id,

@@ -26,6 +26,7 @@ CREATE TABLE notes (
     updated_at timestamptz NOT NULL DEFAULT now(), deleted_at timestamptz,
     CONSTRAINT notes_pkey PRIMARY KEY (store_id, id));
 CREATE UNIQUE INDEX notes_title_key ON notes (store_id, title) WHERE deleted_at IS NULL;
+COMMENT ON TABLE notes IS 'store';
 """
 
 Title = Annotated[str, Meta(min_length=1, max_length=80)]

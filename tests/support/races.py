@@ -5,13 +5,17 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from stoa.db.pool import Connection, Database
+from tests.support.databases import on_cluster
 
 WAITING = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+# Rows of a store are locked on its node, where the session of the waiting request is another one.
+_WAITING_ANYWHERE = f"""SELECT generate_series(1, result::integer)
+      FROM run_command_on_all_nodes($command$SELECT count(*) FROM ({WAITING}) w$command$) WHERE success"""
 
 
 async def until_somebody_waits(db: Database, count: int = 1) -> None:
     """Wait until this many sessions wait for a lock."""
-    while len(await db.fetch(WAITING)) < count:
+    while len(await db.fetch(_WAITING_ANYWHERE if on_cluster() else WAITING)) < count:
         await asyncio.sleep(0.01)
 
 

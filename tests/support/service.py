@@ -1,6 +1,5 @@
 """A running service for tests: `stoa serve` in its own processes, with its own data folder and port."""
 
-import asyncio
 import os
 import random
 import socket
@@ -24,17 +23,30 @@ from stoa.access.grants import install
 from stoa.access.operator import Operator
 from stoa.access.stores import create_store
 from stoa.db.embedded import EmbeddedPostgres
-from stoa.db.errors import PostgresError, sqlstate
-from stoa.db.pool import Connection, Database, connect
+from stoa.db.pool import Database, connect
 from stoa.settings import load
-from tests.conftest import SECRET_KEY, SERVER
+from tests.conftest import SECRET_KEY
 from tests.support import notes
+from tests.support.databases import PATIENCE_S, new_database, sibling
 from tests.support.shops import token_for
 
+__all__ = [
+    "NO_TLS",
+    "PATIENCE_S",
+    "STOA",
+    "WITH_NOTES",
+    "Account",
+    "Service",
+    "alive",
+    "children",
+    "free_port",
+    "new_database",
+    "sibling",
+    "until",
+]
 STOA = (sys.executable, "-m", "stoa")
 WITH_NOTES = (sys.executable, "-m", "tests.support.serve_notes")
 NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # without it, each client loads all root certificates
-PATIENCE_S = 60  # far above what a healthy service needs, because test machines are busy
 
 
 def free_port() -> int:
@@ -70,38 +82,6 @@ def children(pid: int, word: bytes) -> list[int]:
             if word in Path(f"/proc/{child}/cmdline").read_bytes():
                 found.append(int(child))
     return found
-
-
-def sibling(url: str, name: str) -> str:
-    """The URL of another database on the same server."""
-    base, _, options = url.partition("?")
-    return f"{base.rsplit('/', 1)[0]}/{name}" + (f"?{options}" if options else "")
-
-
-async def new_database(name: str, server: str = "") -> str:
-    """An empty database, by default on the server of this test run."""
-    server = server or os.environ[SERVER]
-    admin = await connect(server, statement_timeout_ms=0)
-    try:
-        await _drop(admin, name)
-        await admin.execute(f'CREATE DATABASE "{name}"')
-    finally:
-        await admin.close()
-    return sibling(server, name)
-
-
-async def _drop(admin: Connection, name: str) -> None:
-    """Drop a database of an earlier test; while autovacuum works in it, only a superuser may."""
-    async with asyncio.timeout(PATIENCE_S):
-        while True:
-            try:
-                await admin.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
-            except PostgresError as error:
-                if sqlstate(error) != "42501":
-                    raise
-                await asyncio.sleep(0.1)
-            else:
-                return
 
 
 @dataclass(frozen=True)

@@ -67,7 +67,7 @@ async def install(
         # Scopes that the store already grants may stay, even if the app no longer requests them.
         current = await GET_INSTALLATION.maybe(db, found_store.id, found.id)
         _check_covered(granted, [*found.scopes, *(current.scopes if current else [])])
-        if await INSTALL.run(db, found_store.id, found.id, granted, rate_burst, rate_refill):
+        if await INSTALL.maybe(db, found_store.id, found.id, granted, rate_burst, rate_refill) is not None:
             if await DELETE_TOMBSTONE.run(db, found_store.id, found.id):
                 await END_OLD_SUBSCRIPTIONS.run(db, found_store.id, found.id)
             await ADD_APP_ENDPOINT.one(db, found_store.id, found.id)

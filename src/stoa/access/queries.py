@@ -244,14 +244,18 @@ UPDATE_STORE = Command(
     unbound=_OPERATOR,
 )
 
-_APP = """SELECT a.id, a.client_id, a.name, a.scopes, a.status,
+# The apps come first: on a cluster, the nodes are then asked once for the installations of all of them.
+_APPS = """WITH found AS MATERIALIZED (SELECT a.* FROM apps a {}),
+     installed AS MATERIALIZED (
+         SELECT i.app_id, s.handle FROM installations i JOIN stores s ON s.id = i.store_id
+          WHERE i.app_id IN (SELECT f.id FROM found f))
+SELECT a.id, a.client_id, a.name, a.scopes, a.status,
        ARRAY(SELECT k.hint FROM app_secrets k
               WHERE k.app_id = a.id AND (k.expires_at IS NULL OR k.expires_at > now()) ORDER BY k.id) AS secret_hints,
-       ARRAY(SELECT s.handle FROM installations i JOIN stores s ON s.id = i.store_id
-              WHERE i.app_id = a.id ORDER BY s.handle) AS stores, a.created_at
-  FROM apps a"""
-LIST_APPS = Query(App, f"{_APP} ORDER BY a.id", unbound=_OPERATOR)
-GET_APP = Query(App, f"{_APP} WHERE a.client_id = $1 OR a.id = $2", unbound=_OPERATOR)
+       ARRAY(SELECT i.handle FROM installed i WHERE i.app_id = a.id ORDER BY i.handle) AS stores, a.created_at
+  FROM found a ORDER BY a.id"""
+LIST_APPS = Query(App, _APPS.format(""), unbound=_OPERATOR)
+GET_APP = Query(App, _APPS.format("WHERE a.client_id = $1 OR a.id = $2"), unbound=_OPERATOR)
 LOCK_APP = Query(int, "SELECT id FROM apps WHERE id = $1 FOR NO KEY UPDATE", unbound=_OPERATOR)
 # A change of the app's callbacks locks the app, so that it and a concurrent install see each other.
 HOLD_APP = Query(int, "SELECT id FROM apps WHERE id = $1 FOR SHARE", unbound=_OPERATOR)
@@ -302,11 +306,13 @@ INSTALLATIONS_OF_APP = Query(
     Installation, f"{_INSTALLATION.replace('i.store_id = $1', 'i.app_id = $1')} ORDER BY s.handle", unbound=_OPERATOR
 )
 GET_INSTALLATION = Query(Installation, f"{_INSTALLATION} AND i.app_id = $2 FOR UPDATE OF i")
-INSTALL = Command(
+# Returns nothing if the app is installed already. Citus counts such a row as inserted, so the row itself is returned.
+INSTALL = Query(
+    int,
     """INSERT INTO installations (store_id, app_id, scopes, rate_burst, rate_refill, reinstalled_at)
-       VALUES ($1, $2, $3, $4, $5,
-               (SELECT clock_timestamp() FROM removed_installations WHERE store_id = $1 AND app_id = $2))
-       ON CONFLICT (store_id, app_id) DO NOTHING"""
+       SELECT $1, $2, $3, $4, $5,
+              (SELECT clock_timestamp() FROM removed_installations WHERE store_id = $1 AND app_id = $2)
+       ON CONFLICT (store_id, app_id) DO NOTHING RETURNING app_id""",
 )
 DELETE_TOMBSTONE = Command("DELETE FROM removed_installations WHERE store_id = $1 AND app_id = $2")
 # The router ends the subscriptions of an uninstalled app. A reinstall does not wait for it.
@@ -326,7 +332,7 @@ UNINSTALL = Command(
            DELETE FROM installations WHERE store_id = $1 AND app_id = $2 RETURNING store_id, app_id, scopes, created_at)
        INSERT INTO removed_installations (store_id, app_id, scopes, installed_at) SELECT * FROM removed
        ON CONFLICT (store_id, app_id) DO UPDATE SET scopes = excluded.scopes, installed_at = excluded.installed_at,
-           removed_at = now()"""
+           removed_at = excluded.removed_at"""
 )
 # Scopes that the app no longer requests are left out.
 REMOVED_INSTALLATIONS = Query(

@@ -19,6 +19,7 @@ from stoa.backup.archive import (
 from stoa.backup.programs import CHUNK, check_exit, start
 from stoa.db import migrate, service_facts
 from stoa.db.migrate import Applied
+from stoa.db.placement import is_distributed
 from stoa.db.pool import Connection, connect
 from stoa.db.query import Query
 from stoa.settings import Settings, secret_key
@@ -65,6 +66,10 @@ async def _manifest(db: Connection, settings: Settings) -> Manifest:
     version = await migrate.version(db)
     if not version:
         raise BackupRefused("there is nothing to back up: the database was never migrated")
+    if await is_distributed(db):
+        raise BackupRefused(
+            "a cluster has no common snapshot: back up each node, as docs/operations/cluster.md describes"
+        )
     await service_facts.check_key(db, secret_key(settings))
     tables: dict[str, int] = {}
     for name in await TABLES.all(db):

@@ -61,7 +61,7 @@ ERASE_EVENTS = Command(
 )
 # A replay returns the same status with nothing but the id.
 ERASE_RESPONSES = Command(
-    """UPDATE idempotency_keys SET body = convert_to('{"data":{"id":' || subject_id || '},"meta":{}}', 'UTF8')
+    """UPDATE idempotency_keys SET body = ('{"data":{"id":' || subject_id::text || '},"meta":{}}')::bytea
         WHERE store_id = $1 AND subject_type = 'customer' AND subject_id = $2 AND length(body) > 0"""
 )
 DELETE_METADATA = Command("DELETE FROM customer_metadata WHERE store_id = $1 AND customer_id = $2")

@@ -1,12 +1,14 @@
 """Migrates a database to this release's schema: numbered migrations run once, functions run again when they change."""
 
 import hashlib
+import re
 from collections.abc import Iterator
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
 import msgspec
 
+from stoa.db.placement import delegate_functions, is_distributed, place_new_tables
 from stoa.db.pool import Connection, connect
 from stoa.db.query import Command, Executor, Query
 
@@ -46,6 +48,8 @@ _REPLACE_FUNCTION = Command(
            ON CONFLICT (name) DO UPDATE SET digest = excluded.digest""",
     unbound=_SCHEMA,
 )
+_CLUSTER = "cluster"
+_GENERIC, _CUSTOM = "plan_cache_mode = force_generic_plan", "plan_cache_mode = force_custom_plan"
 _FORGET_FUNCTIONS = Command("DELETE FROM schema_functions WHERE name = ANY ($1::text[])", unbound=_SCHEMA)
 
 
@@ -90,9 +94,21 @@ def known() -> list[Migration]:
     return [Migration(int(name[:4]), name[5:-4], (folder / name).read_text(encoding="utf-8")) for name in names]
 
 
-def functions() -> list[Function]:
-    """All stored functions of this release: each `<package>/functions/<name>.sql` holds one."""
-    return sorted(_functions_below(files("stoa"), ""), key=lambda function: (not function.pure, function.name))
+def functions(*, distributed: bool = False) -> list[Function]:
+    """All stored functions of this release: each `<package>/functions/<name>.sql` holds one.
+
+    On a cluster, a file of the package `cluster` replaces the function of the same name, and each call is planned with its
+    store, because a plan without a store cannot be sent to the store's node.
+    """
+    found = sorted(_functions_below(files("stoa"), ""), key=lambda function: (not function.pure, function.name))
+    plain = [function for function in found if function.package != _CLUSTER]
+    if not distributed:
+        return plain
+    cluster = {function.name: function.sql for function in found if function.package == _CLUSTER}
+    return [
+        msgspec.structs.replace(function, sql=cluster.get(function.name, function.sql).replace(_GENERIC, _CUSTOM))
+        for function in plain
+    ]
 
 
 def _functions_below(folder: Traversable, package: str) -> Iterator[Function]:
@@ -124,18 +140,30 @@ async def migrate(url: str) -> list[Migration]:
         await db.execute("SET LOCAL lock_timeout = '5s'")
         await db.execute(_CREATE)
         pending = await _pending(db)
-        changed = await _changed_functions(db)
+        distributed = await is_distributed(db)
+        changed = await _changed_functions(db, distributed=distributed)
         for function in changed:
             if function.pure:
                 await db.execute(function.sql)
         for migration in pending:
-            await db.execute(migration.sql)
+            for statement in _statements(migration.sql) if distributed else [migration.sql]:
+                await db.execute(statement)
             await _RECORD.run(db, migration.version, migration.name, migration.digest)
+        if distributed:
+            await place_new_tables(db)
         await _replace_functions(db, changed)
+        if distributed:
+            await delegate_functions(db)
         await db.execute("COMMIT")
         return pending
     finally:
         await db.close()
+
+
+def _statements(sql: str) -> list[str]:
+    """The statements of a migration one by one, as Citus needs them; each ends at the end of a line, and none has a body."""
+    lines = [line for line in sql.splitlines() if not line.lstrip().startswith("--")]
+    return [part for part in re.split(r"(?<=;)\s*$", "\n".join(lines), flags=re.MULTILINE) if part.strip()]
 
 
 async def _pending(db: Executor) -> list[Migration]:
@@ -150,14 +178,31 @@ async def _pending(db: Executor) -> list[Migration]:
     return [migration for migration in known() if migration.version not in applied]
 
 
-async def _changed_functions(db: Executor) -> list[Function]:
+async def _changed_functions(db: Executor, *, distributed: bool) -> list[Function]:
     applied = {row.name: row.digest for row in await _FUNCTIONS.all(db)}
-    return [function for function in functions() if applied.get(function.name) != function.digest]
+    current = functions(distributed=distributed)
+    return [function for function in current if applied.get(function.name) != function.digest]
 
 
 async def outdated_functions(db: Executor) -> int:
     """The number of stored functions that differ from those of this release."""
-    return len(await _changed_functions(db))
+    return len(await _changed_functions(db, distributed=await is_distributed(db)))
+
+
+async def changed_for_cluster(db: Executor) -> list[str]:
+    """The functions that differ from those that this release has on a cluster."""
+    return [function.name for function in await _changed_functions(db, distributed=True)]
+
+
+async def replace_functions_for_cluster(db: Connection) -> int:
+    """Give a database that was just distributed the functions of a cluster; returns how many were replaced."""
+    changed = await _changed_functions(db, distributed=True)
+    for function in changed:
+        if function.pure:
+            await db.execute(function.sql)
+    await _replace_functions(db, changed)
+    await delegate_functions(db)
+    return len(changed)
 
 
 async def _replace_functions(db: Connection, changed: list[Function]) -> None:

@@ -54,7 +54,7 @@ CREATE = Command(
 )
 SET_TOTAL = Command("UPDATE imports SET total = $3 WHERE store_id = $1 AND id = $2")
 START = Command(
-    """UPDATE imports SET status = 'running', started_at = coalesce(started_at, now()), version = version + 1
+    """UPDATE imports SET status = 'running', started_at = least(started_at, now()), version = version + 1
         WHERE store_id = $1 AND id = $2"""
 )
 COUNT = Command(
@@ -99,23 +99,33 @@ class Claimed(msgspec.Struct):
     tries: int
 
 
-_CLAIM = """UPDATE import_queue q
-       SET lease_owner = $1, lease_until = now() + make_interval(secs => $2), tries = q.tries + 1,
-           lane = coalesce(q.lane, CASE WHEN EXISTS (
-                      SELECT 1 FROM import_queue o
-                       WHERE o.store_id = q.store_id AND o.app_id IS NOT DISTINCT FROM q.app_id AND o.lane = 1) THEN 2 ELSE 1 END)
-     WHERE (q.store_id, q.import_id) = (
-           SELECT w.store_id, w.import_id FROM import_queue w
-            WHERE w.lease_until <= now() {this} AND (w.lane IS NOT NULL OR 2 > (
+class Waiting(msgspec.Struct):
+    store_id: int
+    import_id: str
+
+
+# A job may run if nobody has its lease, and if it has one of the two slots of its app or one is free.
+_MAY_RUN = """w.lease_until <= now() AND (w.lane IS NOT NULL OR 2 > (
                   SELECT count(*) FROM import_queue o
-                   WHERE o.store_id = w.store_id AND o.app_id IS NOT DISTINCT FROM w.app_id AND o.lane IS NOT NULL))
-            ORDER BY w.created_at LIMIT 1 FOR UPDATE SKIP LOCKED)
-    RETURNING q.store_id, q.import_id, q.next_part, q.tries"""
-CLAIM = Query(Claimed, _CLAIM.format(this=""), unbound=_ALL_STORES)
-CLAIM_THIS = Query(
+                   WHERE o.store_id = {store} AND o.app_id IS NOT DISTINCT FROM w.app_id AND o.lane IS NOT NULL))"""
+# Over all stores without locks; a job is then claimed in its store, where it may be gone.
+OLDEST_WAITING = Query(
+    Waiting,
+    f"""SELECT w.store_id, w.import_id FROM import_queue w
+         WHERE {_MAY_RUN.format(store="w.store_id")} ORDER BY w.created_at LIMIT 10""",
+    unbound=_ALL_STORES,
+)
+CLAIM = Query(
     Claimed,
-    _CLAIM.format(this="AND w.store_id = $3 AND w.import_id = $4"),
-    unbound="an operator claims one job by its id",
+    f"""UPDATE import_queue q
+           SET lease_owner = $3, lease_until = now() + make_interval(secs => $4), tries = q.tries + 1,
+               lane = coalesce(q.lane, CASE WHEN EXISTS (
+                          SELECT 1 FROM import_queue o
+                           WHERE o.store_id = $1 AND o.app_id IS NOT DISTINCT FROM q.app_id AND o.lane = 1) THEN 2 ELSE 1 END)
+         WHERE q.store_id = $1 AND q.import_id = (
+               SELECT w.import_id FROM import_queue w
+                WHERE w.store_id = $1 AND w.import_id = $2 AND {_MAY_RUN.format(store="$1")} FOR UPDATE SKIP LOCKED)
+        RETURNING q.store_id, q.import_id, q.next_part, q.tries""",
 )
 
 # Updates no row if another worker has the lease; the transaction then rolls back.

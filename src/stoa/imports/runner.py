@@ -5,11 +5,10 @@ import random
 import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import Any
 
 from stoa.db.errors import RETRYABLE, UNIQUE_VIOLATION, PostgresError, Unavailable, sqlstate
 from stoa.db.pool import Database
-from stoa.db.query import Executor, Query
+from stoa.db.query import Executor
 from stoa.imports import queries
 from stoa.imports.customers import CUSTOMERS
 from stoa.imports.importable import Importable, Result
@@ -42,17 +41,16 @@ def _never() -> bool:
 
 async def claim_import(database: Database, owner: str) -> Claimed | None:
     """Claim the oldest job that may run now."""
-    return await _claim(queries.CLAIM, database, owner, LEASE_S)
+    for job in await queries.OLDEST_WAITING.all(database):
+        if (claimed := await claim_this(database, owner, job.store_id, job.import_id)) is not None:
+            return claimed
+    return None
 
 
 async def claim_this(database: Database, owner: str, store_id: int, import_id: str) -> Claimed | None:
     """Claim one job, unless another worker has it or both slots of its app are in use."""
-    return await _claim(queries.CLAIM_THIS, database, owner, LEASE_S, store_id, import_id)
-
-
-async def _claim(query: Query[Claimed], *args: Any) -> Claimed | None:
     try:
-        return await query.maybe(*args)
+        return await queries.CLAIM.maybe(database, store_id, import_id, owner, LEASE_S)
     except PostgresError as error:
         if sqlstate(error) == UNIQUE_VIOLATION:  # another worker took the last slot of this app at the same time
             return None

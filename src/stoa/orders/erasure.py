@@ -51,13 +51,15 @@ THEIRS = Query(
         ORDER BY o.id""",
 )
 FORGET = Command(
-    """UPDATE orders
-          SET email = NULL, phone = NULL, address = NULL, person = $3, lines = list_cleared(lines, '{metadata}', '{}'),
-              head = head_without_words(head),
-              terms = coalesce((SELECT array_to_tsvector(array_agg(each)) FROM unnest(tsvector_to_array(terms)) AS each
-                                 WHERE split_part(each, '/', 2) = 't' OR each = $1 || '/w/' || number), ''),
-              updated_at = greatest(updated_at, now()), version = version + 1
-        WHERE store_id = $1 AND id = ANY($2::bigint[])"""
+    """WITH cleared AS MATERIALIZED (
+           SELECT id, list_cleared(lines, '{metadata}', '{}') AS lines, head_without_words(head) AS head,
+                  coalesce((SELECT array_to_tsvector(array_agg(each)) FROM unnest(tsvector_to_array(terms)) AS each
+                             WHERE split_part(each, '/', 2) = 't' OR each = $1::bigint || '/w/' || number), '') AS terms
+             FROM orders WHERE store_id = $1 AND id = ANY($2::bigint[]))
+       UPDATE orders o
+          SET email = NULL, phone = NULL, address = NULL, person = $3, lines = c.lines, head = c.head, terms = c.terms,
+              updated_at = greatest(o.updated_at, now()), version = o.version + 1
+         FROM cleared c WHERE o.store_id = $1 AND o.id = ANY($2::bigint[]) AND o.id = c.id"""
 )
 FORGET_COMMENTS = Command(
     """UPDATE order_comments
@@ -72,10 +74,11 @@ FORGET_EVENTS = Command(
           AND o.store_id = $1 AND o.id = e.resource_id"""
 )
 FORGET_COMMENT_EVENTS = Command(
-    """UPDATE events e SET data = comment_document(
-              c.id, c.order_id, c.type, c.visibility, c.body, c.author, c.changes, c.created_at) FROM order_comments c
-        WHERE e.store_id = $1 AND e.resource_type = 'comment' AND e.resource_id = c.id
-          AND c.store_id = $1 AND c.order_id = ANY($2::bigint[])"""
+    """WITH entry AS MATERIALIZED (
+           SELECT id, comment_document(id, order_id, type, visibility, body, author, changes, created_at) AS doc
+             FROM order_comments WHERE store_id = $1 AND order_id = ANY($2::bigint[]))
+       UPDATE events e SET data = c.doc FROM entry c
+        WHERE e.store_id = $1 AND e.resource_type = 'comment' AND e.resource_id = c.id"""
 )
 # A replay returns the same status, and only the id of the order or comment.
 FORGET_RESPONSES = Command(
@@ -95,10 +98,13 @@ ANNOUNCE = Command(
 )
 # A dry run leaves no order: its stored response is found by the contact in it.
 FORGET_DRY_RUNS = Command(
-    """UPDATE idempotency_keys SET body = convert_to('{"data":{"id":0},"meta":{}}', 'UTF8')
-        WHERE store_id = $1 AND subject_type = 'contact' AND CASE WHEN subject_type = 'contact' THEN
-              lower(convert_from(body, 'UTF8')::json #>> '{data,contact,email}') = ANY($2::text[])
-              OR convert_from(body, 'UTF8')::json #>> '{data,contact,phone}' = ANY($3::text[]) END"""
+    """WITH of_contacts AS MATERIALIZED (
+           SELECT app_id, key, convert_from(body, 'UTF8')::json AS body FROM idempotency_keys
+            WHERE store_id = $1 AND subject_type = 'contact')
+       UPDATE idempotency_keys k SET body = convert_to('{"data":{"id":0},"meta":{}}', 'UTF8') FROM of_contacts c
+        WHERE k.store_id = $1 AND k.app_id = c.app_id AND k.key = c.key
+          AND (lower(c.body #>> '{data,contact,email}') = ANY($2::text[])
+               OR c.body #>> '{data,contact,phone}' = ANY($3::text[]))"""
 )
 
 

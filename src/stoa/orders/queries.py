@@ -230,9 +230,11 @@ class NewEntry(msgspec.Struct):
 
 ADD_COMMENT = Query(
     NewEntry,
-    f"""INSERT INTO order_comments (store_id, order_id, type, visibility, body, author, changes, created_at)
-        VALUES ($1, $2, $3, $4, $5, $6, '{{}}', clock_timestamp())
-        RETURNING id, convert_to({_COMMENT}, 'UTF8') AS doc""",
+    f"""WITH added AS (
+            INSERT INTO order_comments (store_id, order_id, type, visibility, body, author, changes, created_at)
+            VALUES ($1, $2, $3, $4, $5, $6, '{{}}', clock_timestamp())
+            RETURNING id, order_id, type, visibility, body, author, changes, created_at)
+        SELECT id, convert_to({_COMMENT}, 'UTF8') AS doc FROM added""",
 )
 # An erasure of the order's customer waits until the comment is committed.
 LOCK_SHARED = Query(int, "SELECT id FROM orders WHERE store_id = $1 AND id = $2 FOR SHARE")

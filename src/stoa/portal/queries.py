@@ -96,11 +96,17 @@ class StoreResult(msgspec.Struct):
 
 STORES = Query(
     StoreResult,
-    f"""SELECT s.id, s.handle, s.name, s.currency, s.status,
+    f"""WITH found AS MATERIALIZED (
+            SELECT s.* FROM stores s
+             WHERE s.id < $1 AND {_MATCHES.format("s.handle", "s.name")} AND ($3 = '' OR s.status = $3)
+             ORDER BY s.id DESC LIMIT $4),
+        installed AS MATERIALIZED (
+            SELECT i.store_id, count(*) AS apps FROM installations i
+             WHERE i.store_id IN (SELECT f.id FROM found f) GROUP BY i.store_id)
+        SELECT s.id, s.handle, s.name, s.currency, s.status,
                EXISTS (SELECT 1 FROM account_stores o WHERE o.store_id = s.id AND o.development) AS development,
-               (SELECT count(*) FROM installations i WHERE i.store_id = s.id) AS apps, s.created_at
-          FROM stores s WHERE s.id < $1 AND {_MATCHES.format("s.handle", "s.name")} AND ($3 = '' OR s.status = $3)
-         ORDER BY s.id DESC LIMIT $4""",
+               coalesce(i.apps, 0) AS apps, s.created_at
+          FROM found s LEFT JOIN installed i ON i.store_id = s.id ORDER BY s.id DESC""",
     unbound=_OPERATOR,
 )
 
@@ -117,12 +123,18 @@ class AppResult(msgspec.Struct):
 
 APPS = Query(
     AppResult,
-    f"""SELECT a.id, a.client_id, a.name, a.status,
+    f"""WITH found AS MATERIALIZED (
+            SELECT a.* FROM apps a
+             WHERE a.id < $1 AND {_MATCHES.format("a.client_id", "a.name")} AND ($3 = '' OR a.status = $3)
+             ORDER BY a.id DESC LIMIT $4),
+        installed AS MATERIALIZED (
+            SELECT i.app_id, count(*) AS stores FROM installations i
+             WHERE i.app_id IN (SELECT f.id FROM found f) GROUP BY i.app_id)
+        SELECT a.id, a.client_id, a.name, a.status,
                (SELECT p.email FROM account_apps o JOIN accounts p ON p.id = o.account_id
                  WHERE o.app_id = a.id AND o.role = 'owner' ORDER BY p.id LIMIT 1) AS owner,
-               (SELECT count(*) FROM installations i WHERE i.app_id = a.id) AS stores, a.created_at
-          FROM apps a WHERE a.id < $1 AND {_MATCHES.format("a.client_id", "a.name")} AND ($3 = '' OR a.status = $3)
-         ORDER BY a.id DESC LIMIT $4""",
+               coalesce(i.stores, 0) AS stores, a.created_at
+          FROM found a LEFT JOIN installed i ON i.app_id = a.id ORDER BY a.id DESC""",
     unbound=_OPERATOR,
 )
 

@@ -85,22 +85,21 @@ GET = Query(
     unbound=_OWNER,
 )
 SAVE = Command(
-    """INSERT INTO app_callbacks (app_id, endpoint_url, return_urls, sealed_secret) VALUES ($1, $2, $3, $4)
+    """INSERT INTO app_callbacks (app_id, endpoint_url, return_urls, sealed_secret, updated_at) VALUES ($1, $2, $3, $4, now())
        ON CONFLICT (app_id) DO UPDATE SET endpoint_url = excluded.endpoint_url, return_urls = excluded.return_urls,
-           updated_at = now()""",
+           updated_at = excluded.updated_at""",
     unbound=_OWNER,
 )
 ROTATE = Command(
     """UPDATE app_callbacks
           SET sealed_old_secret = CASE WHEN $3 > 0 THEN sealed_secret END, sealed_secret = $2,
-              old_secret_expires_at = CASE WHEN $3 > 0 THEN now() + make_interval(hours => $3) END, updated_at = now()
+              old_secret_expires_at = now() + CASE WHEN $3 > 0 THEN make_interval(hours => $3) END, updated_at = now()
         WHERE app_id = $1""",
     unbound=_OWNER,
 )
 ADD_TO_STORES = Query(
     int,
-    """SELECT coalesce(sum(add_app_endpoint(i.store_id, i.app_id)), 0)::bigint
-         FROM installations i WHERE i.app_id = $1""",
+    "SELECT add_app_endpoints($1)",
     unbound=_OWNER,
 )
 # Copies the URL and the secrets; $2 also ends that a store's copy is disabled.
@@ -118,11 +117,7 @@ COPY_TO_STORES = Command(
 # A worker that holds a lane has its old settings.
 RESUME_LANES = Query(
     int,
-    """SELECT count(*)
-         FROM webhooks w JOIN lanes l ON l.store_id = w.store_id AND l.webhook_id = w.id
-              CROSS JOIN LATERAL resume_lane(w.store_id, w.id)
-        WHERE w.app_id = $1 AND w.of_app AND w.ended_at IS NULL AND w.status = 'active'
-          AND (l.waiting > 0 OR l.owner <> '' OR l.breaker = 'open')""",
+    "SELECT resume_app_lanes($1)",
     unbound=_OWNER,
 )
 END_ON_STORES = Command(

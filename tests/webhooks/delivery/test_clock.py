@@ -19,7 +19,7 @@ from tests.webhooks.workers import QUICK, create_product, lane, subscribe, worki
 
 DAY = 86_400
 JUMPED = """UPDATE lanes SET due_at = now() + interval '1 hour', hold_until = now() + interval '1 hour', owner = $2,
-                             lease_until = CASE WHEN $2 <> '' THEN now() + interval '1 hour' END,
+                             lease_until = now() + CASE WHEN $2 <> '' THEN interval '1 hour' END,
                              last_attempt_at = now() + make_interval(mins => $3) WHERE webhook_id = $1"""
 CREATED = "UPDATE pending_deliveries SET due_at = now() + interval '1 hour', created_at = now() + make_interval(mins => $2) WHERE webhook_id = $1"
 

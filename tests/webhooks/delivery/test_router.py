@@ -190,9 +190,7 @@ async def test_resuming_from_now_skips_pending_deliveries(shop: Shop, settings: 
         await create_product(shop, "Old")
         await until(lambda: _statuses(shop, hook, ["pending"]), "the delivery is pending")
         async with shop.db.transaction() as db:
-            await db.execute(
-                "UPDATE webhooks SET status = 'active', skip_before = clock_timestamp() WHERE id = $1", hook.id
-            )
+            await db.execute("UPDATE webhooks SET status = 'active', skip_before = now() WHERE id = $1", hook.id)
             await db.fetch("SELECT resume_lane($1, $2)", shop.store_id, hook.id)
         await create_product(shop, "New")
         await until(lambda: _statuses(shop, hook, ["skipped", "succeeded"]), "only the new event is sent")

@@ -8,6 +8,7 @@ CREATE FUNCTION update_order(
 DECLARE
     change   record;
     moment   timestamptz := clock_timestamp();
+    new_tail text;
     document text;
 BEGIN
     SELECT t.* INTO STRICT change
@@ -37,7 +38,8 @@ BEGIN
            head = change.head, lines = change.lines, person = change.person, terms = change.terms, updated_at = moment,
            version = o.version + 1
      WHERE o.store_id = in_store_id AND o.id = change.id
-    RETURNING o.version, order_document(o.id, o.head, o.lines, o.person, o.tail) INTO STRICT version, document;
+    RETURNING o.version, o.tail INTO STRICT version, new_tail;
+    document := order_document(change.id, change.head, change.lines, change.person, new_tail);
     IF json_array_length(in_lines) > 0 THEN
         DELETE FROM order_lines l
          WHERE l.store_id = in_store_id AND l.order_id = change.id

@@ -6,6 +6,7 @@ CREATE FUNCTION take_tokens(
 ) LANGUAGE plpgsql AS $$
 DECLARE
     moment timestamptz := clock_timestamp();
+    future timestamptz := moment + interval '10 seconds';
 BEGIN
     LOOP
         UPDATE rate_buckets b
@@ -13,7 +14,7 @@ BEGIN
                tokens = least(burst, b.tokens + refill * greatest(0, extract(epoch FROM moment - b.refilled_at)))
                       - least(wanted, floor(
                         least(burst, b.tokens + refill * greatest(0, extract(epoch FROM moment - b.refilled_at))))),
-               refilled_at = CASE WHEN b.refilled_at > moment + interval '10 seconds' THEN moment
+               refilled_at = CASE WHEN b.refilled_at > future THEN moment
                                   ELSE greatest(moment, b.refilled_at) END
          WHERE b.store_id = in_store_id AND b.app_id = in_app_id AND b.purpose = in_purpose
         RETURNING b.level - b.tokens, b.tokens INTO granted, remaining;

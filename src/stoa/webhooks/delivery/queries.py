@@ -66,13 +66,12 @@ SELECTIONS_OF_STORE = Query(
 )
 SUBSCRIPTIONS_OF_STORES = Query(
     Subscription,
-    "SELECT s.* FROM subscriptions s WHERE s.store_id = ANY ($1::bigint[]) AND NOT s.ended ORDER BY s.id",
+    "SELECT * FROM subscriptions_of_stores($1::bigint[])",
     unbound="the router routes the events of many stores at once",
 )
 SUBSCRIPTIONS_OF_LANES = Query(
     Subscription,
-    """SELECT s.* FROM unnest($1::bigint[], $2::bigint[]) AS lane (store_id, webhook_id)
-              JOIN subscriptions s ON s.store_id = lane.store_id AND s.id = lane.webhook_id""",
+    "SELECT * FROM subscriptions_of_lanes($1::bigint[], $2::bigint[])",
     unbound=_ALL_STORES,
 )
 
@@ -311,26 +310,27 @@ class Backlog(msgspec.Struct):
 # An age is negative after the clock stepped back.
 BACKLOG = Query(
     Backlog,
-    f"""SELECT coalesce(sum(l.waiting), 0)::bigint AS pending, e.unrouted,
-              count(*) FILTER (WHERE l.breaker = 'open') AS open_breakers,
-              greatest(0, extract(epoch FROM clock_timestamp() - min(p.created_at)))::float8 AS oldest_seconds,
-              e.oldest_unrouted_seconds,
-              greatest(0, extract(epoch FROM clock_timestamp() - min(l.due_at)))::float8 AS late_seconds,
+    f"""WITH unrouted AS MATERIALIZED (
+           SELECT count(*) AS events, min(u.created_at) AS oldest_at
+             FROM (SELECT created_at FROM events WHERE routed_on = 'infinity' LIMIT 100000) u),
+       queued AS MATERIALIZED (
+           SELECT coalesce(sum(t.waiting), 0)::bigint AS pending, count(*) FILTER (WHERE t.breaker = 'open') AS open_breakers,
+                  min(t.oldest_at) AS oldest_at, min(t.due_at) AS due_at
+             FROM (SELECT l.waiting, l.breaker, l.due_at,
+                          CASE WHEN l.waiting > 0 THEN (
+                               SELECT q.created_at FROM pending_deliveries q
+                                WHERE q.store_id = l.store_id AND q.webhook_id = l.webhook_id
+                                ORDER BY q.sequence LIMIT 1) END AS oldest_at
+                     FROM lanes l JOIN webhooks w ON w.store_id = l.store_id AND w.id = l.webhook_id
+                    WHERE w.status = 'active' AND w.url IS NOT NULL AND w.ended_at IS NULL
+                      AND (l.waiting > 0 OR l.breaker = 'open')) t)
+       SELECT q.pending, u.events AS unrouted, q.open_breakers,
+              greatest(0, extract(epoch FROM clock_timestamp() - q.oldest_at))::float8 AS oldest_seconds,
+              greatest(0, extract(epoch FROM clock_timestamp() - u.oldest_at))::float8 AS oldest_unrouted_seconds,
+              greatest(0, extract(epoch FROM clock_timestamp() - q.due_at))::float8 AS late_seconds,
               (SELECT count(*) FROM delivery_workers w
                 WHERE w.seen_at BETWEEN clock_timestamp() - interval '{WORKER_SEEN_S} seconds'
                                     AND clock_timestamp() + interval '{WORKER_SEEN_S} seconds') AS workers
-         FROM (SELECT count(*) AS unrouted,
-                      greatest(0, extract(epoch FROM clock_timestamp() - min(u.created_at)))::float8
-                          AS oldest_unrouted_seconds
-                 FROM (SELECT created_at FROM events WHERE routed_on = 'infinity' LIMIT 100000) u) e
-         LEFT JOIN (lanes l
-         JOIN webhooks w ON w.store_id = l.store_id AND w.id = l.webhook_id
-          AND w.status = 'active' AND w.url IS NOT NULL AND w.ended_at IS NULL
-         LEFT JOIN LATERAL (
-              SELECT q.created_at FROM pending_deliveries q
-               WHERE q.store_id = l.store_id AND q.webhook_id = l.webhook_id ORDER BY q.sequence LIMIT 1) p
-              ON l.waiting > 0)
-              ON l.waiting > 0 OR l.breaker = 'open'
-        GROUP BY e.unrouted, e.oldest_unrouted_seconds""",
+         FROM unrouted u CROSS JOIN queued q""",
     unbound=_ALL_STORES,
 )

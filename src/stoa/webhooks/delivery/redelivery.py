@@ -25,14 +25,24 @@ class Redelivery(msgspec.Struct):
     next_sequence: int
 
 
+class DueJob(msgspec.Struct):
+    store_id: int
+    id: int
+
+
+# Over all stores without locks; a job is then taken in its store, where another worker may have it.
+DUE = Query(
+    DueJob,
+    "SELECT store_id, id FROM redeliveries WHERE finished_at IS NULL AND due_at <= now() ORDER BY due_at LIMIT 10",
+    unbound="workers take the jobs of all stores",
+)
 # The row lock lasts until the slice is committed, so that two workers never queue the same slice.
-NEXT = Query(
+TAKE = Query(
     Redelivery,
     """SELECT store_id, id, webhook_id, sequences, since, least(until, created_at) AS until, status, rate_per_s,
               next_sequence
-         FROM redeliveries WHERE finished_at IS NULL AND due_at <= now()
-        ORDER BY due_at LIMIT 1 FOR UPDATE SKIP LOCKED""",
-    unbound="workers take the jobs of all stores",
+         FROM redeliveries WHERE store_id = $1 AND id = $2 AND finished_at IS NULL AND due_at <= now()
+          FOR UPDATE SKIP LOCKED""",
 )
 # If a delivery was sent again, the later one represents both.
 IN_RANGE = Query(
@@ -46,17 +56,24 @@ REQUEUE = Query(int, "SELECT requeue_deliveries($1, $2, $3::bigint[])")
 ADVANCE = Command(
     """UPDATE redeliveries
           SET next_sequence = $3, queued = queued + $4, due_at = now() + make_interval(secs => $5),
-              finished_at = CASE WHEN $6 THEN now() END
+              finished_at = now() + CASE WHEN $6 THEN interval '0' END
         WHERE store_id = $1 AND id = $2"""
 )
 
 
 async def requeue_next_slice(database: Database) -> int | None:
     """Queue the next slice of a due job; returns the bucket of its store, or None if no job is due."""
+    for due in await DUE.all(database):
+        if await _requeue_slice(database, due):
+            return due.store_id % BUCKETS
+    return None
+
+
+async def _requeue_slice(database: Database, due: DueJob) -> bool:
     async with database.transaction() as db:
-        job = await NEXT.maybe(db)
+        job = await TAKE.maybe(db, due.store_id, due.id)
         if job is None:
-            return None
+            return False
         size = min(job.rate_per_s or SLICE, SLICE)
         if job.sequences is not None:
             chosen = sorted(each for each in set(job.sequences) if each > job.next_sequence)[:size]
@@ -68,4 +85,4 @@ async def requeue_next_slice(database: Database) -> int | None:
         last = chosen[-1] if chosen else job.next_sequence
         pause = 1.0 if job.rate_per_s else 0.0
         await ADVANCE.run(db, job.store_id, job.id, last, queued, pause, len(chosen) < size)
-    return job.store_id % BUCKETS
+    return True

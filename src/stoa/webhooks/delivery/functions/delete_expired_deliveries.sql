@@ -14,8 +14,10 @@ BEGIN
                 SELECT p.event_day FROM pending_deliveries p
                  WHERE p.store_id = l.store_id AND p.webhook_id = l.webhook_id
                  ORDER BY p.store_id, p.webhook_id, p.sequence LIMIT 1))
-           FOR UPDATE OF l SKIP LOCKED
     LOOP
+        PERFORM 1 FROM lanes l WHERE l.store_id = lane.store_id AND l.webhook_id = lane.webhook_id AND l.waiting > 0
+            FOR UPDATE SKIP LOCKED;
+        CONTINUE WHEN NOT FOUND;
         DELETE FROM pending_deliveries p
          WHERE p.store_id = lane.store_id AND p.webhook_id = lane.webhook_id AND p.sequence = ANY (ARRAY(
                SELECT q.sequence FROM pending_deliveries q

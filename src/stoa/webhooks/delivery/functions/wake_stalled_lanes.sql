@@ -18,8 +18,10 @@ BEGIN
                    l.owner <> '' OR l.last_attempt_at > soon OR EXISTS (
                    SELECT FROM pending_deliveries p
                     WHERE p.store_id = l.store_id AND p.webhook_id = l.webhook_id AND p.created_at > soon)))
-           FOR UPDATE OF l SKIP LOCKED
     LOOP
+        PERFORM 1 FROM lanes l WHERE l.store_id = lane.store_id AND l.webhook_id = lane.webhook_id AND l.waiting > 0
+            AND (l.due_at IS NULL AND l.owner = '' OR l.due_at > soon) FOR UPDATE SKIP LOCKED;
+        CONTINUE WHEN NOT FOUND;
         IF lane.jumped THEN
             -- Times of the past from now on, so that this happens once.
             UPDATE pending_deliveries p

@@ -1,0 +1,74 @@
+"""The statements that ask more than one node of a cluster, each with who runs it and why.
+
+No other statement may: a test plans all of them on a cluster. Functions over all stores are not listed; they say so in
+their first line.
+"""
+
+_TOKEN = "request of the app API: a token endpoint knows the client before it knows the store"
+_APP = "request of the app API: it concerns one app on all its stores"
+_FEED = "request of the app API: one statement for all feeds that wait in a process, at most one shard for each store"
+_PORTAL = "page of the portal: it shows an app, a person or the service on all stores"
+_OPERATOR = "operator: it shows or changes an app on all its stores"
+_WORKER = "worker: it looks for work on all nodes, a few times a second"
+_MAINTENANCE = "maintenance: one process every five seconds"
+_CHECK = "operator: it checks or counts the whole database"
+
+FAN_OUT = {
+    "stoa.access.queries.CLIENT": _TOKEN,
+    "stoa.access.queries.INTROSPECT": _TOKEN,
+    "stoa.access.queries.INSTALLATIONS_PAGE": _APP,
+    "stoa.webhooks.api.queries.LAST_SEQUENCES": _FEED,
+    "stoa.access.queries.END_APP_ENDPOINTS": _OPERATOR,
+    "stoa.access.queries.LIST_APPS": _OPERATOR,
+    "stoa.access.queries.GET_APP": _OPERATOR,
+    "stoa.webhooks.app_callbacks.COPY_TO_STORES": _OPERATOR,
+    "stoa.webhooks.app_callbacks.END_ON_STORES": _OPERATOR,
+    "stoa.portal.usage.INSTALLATIONS_OF_APP": _PORTAL,
+    "stoa.accounts.queries.DEVELOPMENT_INSTALLATIONS": _PORTAL,
+    "stoa.accounts.queries.OWNED_APP": _PORTAL,
+    "stoa.accounts.queries.OWNED_APPS": _PORTAL,
+    "stoa.accounts.queries.OWNED_STORE": _PORTAL,
+    "stoa.accounts.queries.OWNED_STORES": _PORTAL,
+    "stoa.portal.subscriptions.SUBSCRIPTIONS_OF_APP": _PORTAL,
+    "stoa.portal.tail.LANES_OF_APP": _PORTAL,
+    "stoa.portal.access_tokens.CALLABLE_STORES": _PORTAL,
+    "stoa.portal.health.IMPORT_QUEUE": _PORTAL,
+    "stoa.portal.app_endpoint.ENDPOINT_ON_STORES": _PORTAL,
+    "stoa.portal.dashboard.HAS_SUBSCRIPTION": _PORTAL,
+    "stoa.portal.queries.FAILING_RECEIVERS": _PORTAL,
+    "stoa.portal.queries.OVERDUE_CHORES": _PORTAL,
+    "stoa.portal.impersonation.STORES_OF_APP": _PORTAL,
+    "stoa.portal.impersonation.STORE_OF_ENDPOINT": _PORTAL,
+    "stoa.portal.impersonation.STORE_OF_APP": _PORTAL,
+    "stoa.portal.queries.APPS": _PORTAL,
+    "stoa.portal.queries.STORES": _PORTAL,
+    "stoa.usage.queries.DAYS_ALL_STORES": _PORTAL,
+    "stoa.usage.queries.OPERATIONS_ALL_STORES": _PORTAL,
+    "stoa.usage.queries.STORES": _PORTAL,
+    "stoa.usage.queries.FAILURES_ALL_STORES": _PORTAL,
+    "stoa.imports.queries.OLDEST_WAITING": _WORKER,
+    "stoa.webhooks.delivery.queries.DUE_BUCKETS": _WORKER,
+    "stoa.webhooks.delivery.redelivery.DUE": _WORKER,
+    "stoa.maintenance.DELETE_EXPIRED_REPORTS": _MAINTENANCE,
+    "stoa.rest.idempotency.FORGET_OLD": _MAINTENANCE,
+    "stoa.usage.queries.FORGET_OLD_DAYS": _MAINTENANCE,
+    "stoa.usage.queries.FORGET_OLD_FAILURES": _MAINTENANCE,
+    "stoa.maintenance.FOLD_COUNTS": _MAINTENANCE,
+    "stoa.maintenance.END_FUTURE_LEASES": _MAINTENANCE,
+    "stoa.webhooks.delivery.maintenance.DELETE_OLD_HOURS": _MAINTENANCE,
+    "stoa.webhooks.delivery.queries.BACKLOG": _CHECK,
+    "stoa.cluster.status._TOTALS": _CHECK,
+    "stoa.doctor.RECEIVERS": _CHECK,
+    "stoa.backup.erasures.ERASURES": _CHECK,
+    "stoa.backup.invariants.TOTALS": _CHECK,
+    "stoa.backup.invariants.STOCK": _CHECK,
+    "stoa.backup.invariants.LEVELS": _CHECK,
+    "stoa.backup.invariants.LOCATIONS": _CHECK,
+    "stoa.backup.invariants.OVERSOLD": _CHECK,
+    "stoa.backup.invariants.RESERVED": _CHECK,
+    "stoa.backup.invariants.LINES": _CHECK,
+    "stoa.backup.invariants.SUMS": _CHECK,
+    "stoa.backup.invariants.REFUNDS": _CHECK,
+    "stoa.backup.invariants.FULFILLMENTS": _CHECK,
+    "stoa.backup.invariants.CHAINS": _CHECK,
+}

@@ -1,0 +1,101 @@
+"""On a cluster, every statement that is bound to a store asks one node, and those that ask several are listed."""
+
+import re
+
+import pytest
+from tests.cluster.fan_out import FAN_OUT
+from tests.contract.tenancy import OVER_ALL_STORES, violations
+from tests.contract.test_functions import mutants
+from tests.contract.test_statements import ALL, LISTINGS, shapes, store_owned
+from tests.support.databases import on_cluster
+
+from stoa.db.errors import PostgresError
+from stoa.db.migrate import Function, functions
+from stoa.db.pool import Database
+
+needs_cluster = pytest.mark.skipif(not on_cluster(), reason="needs a Citus cluster: set TEST_CITUS_URL")
+PLAIN = {function.name: function for function in functions()}
+CHANGED = [
+    function
+    for function in functions(distributed=True)
+    if function.sql != PLAIN[function.name].sql.replace("force_generic_plan", "force_custom_plan")
+]
+NAMES = {name for name, _ in ALL}
+# A value of each type, so that a plan can be made; no statement is executed.
+VALUES = {
+    "int8": "1", "int4": "1", "int2": "1", "float8": "1", "text": "'1'", "varchar": "'1'", "bool": "true", "bytea": "'x'",
+    "timestamptz": "'2026-01-01'", "date": "'2026-01-01'", "json": "'[]'", "text[]": "'{1,2}'",
+    "int8[]": "'{1,2}'", "int4[]": "'{1,2}'", "int2[]": "'{1,2}'", "bytea[]": "'{}'", "bool[]": "'{}'", "float8[]": "'{}'",
+    "timestamptz[]": "'{}'", "date[]": "'{}'",
+}  # fmt: skip
+# A plan would read nothing for any other value, or there would be none.
+OTHER_VALUES = {
+    "stoa.imports.queries.KNOWN_SIZE": {"text": "'orders'"},
+    "stoa.access.queries.INSTALLATIONS_PAGE": {"text[]": "'{installed,uninstalled}'"},
+}
+
+
+async def tasks(db: Database, sql: str, other: dict[str, str] | None = None) -> int:
+    """The largest number of shards that a part of the statement asks; 0 if it reads and writes no table of the cluster."""
+    values = VALUES | (other or {})
+    async with db.transaction() as connection:
+        parameters = (await connection.prepare(sql)).get_parameters()
+        literals = [f"({values[kind.name]})::{kind.name}" for kind in parameters]
+        # Citus cannot explain a prepared INSERT ... SELECT, so the values stand in the statement.
+        filled = re.sub(r"\$(\d+)", lambda number: literals[int(number[1]) - 1], sql)
+        rows = await connection.fetch(f"EXPLAIN (FORMAT JSON, VERBOSE) {filled}")
+    return max((int(count) for count in re.findall(r'"Task Count": (\d+)', rows[0][0])), default=0)
+
+
+@needs_cluster
+async def test_a_statement_asks_one_node_or_is_listed(db: Database) -> None:
+    found: dict[str, object] = {}
+    for name, query in ALL:
+        try:
+            count = await tasks(db, query.sql, OTHER_VALUES.get(name))
+        except PostgresError as error:
+            found[name] = str(error)
+        else:
+            if (count > 1) != (name in FAN_OUT):
+                found[name] = count
+    assert found == {}
+
+
+@needs_cluster
+async def test_every_shape_of_a_list_asks_one_node(db: Database) -> None:
+    for listing, path in LISTINGS:
+        for shape in set(shapes(listing, list(listing.sorts))):
+            assert await tasks(db, listing.statement(shape)) == 1, (path, shape)
+
+
+def test_the_list_names_statements_that_exist() -> None:
+    assert set(FAN_OUT) <= NAMES
+
+
+def test_no_statement_of_one_store_is_listed() -> None:
+    assert [name for name, query in ALL if name in FAN_OUT and query.unbound is None] == []
+
+
+@pytest.mark.parametrize("function", CHANGED, ids=lambda function: function.name)
+async def test_a_function_of_a_cluster_ties_each_statement_to_a_store(db: Database, function: Function) -> None:
+    assert violations(function, await store_owned(db)) == []
+
+
+@pytest.mark.parametrize("function", CHANGED, ids=lambda function: function.name)
+async def test_a_function_of_a_cluster_that_forgets_its_store_once_is_caught(db: Database, function: Function) -> None:
+    owned = await store_owned(db)
+    assert [place for place, mutant in mutants(function) if not violations(mutant, owned)] == []
+
+
+@pytest.mark.parametrize("function", CHANGED, ids=lambda function: function.name)
+def test_only_functions_over_all_stores_differ_on_a_cluster(function: Function) -> None:
+    plain = PLAIN[function.name]
+    assert plain.sql.startswith(OVER_ALL_STORES)
+    assert function.sql.startswith(OVER_ALL_STORES)
+    assert _signature(function) == _signature(plain)
+
+
+def _signature(function: Function) -> str:
+    """Arguments and result of a function, without line breaks."""
+    head = re.sub(r"^--.*$", "", function.sql, flags=re.MULTILINE).partition("LANGUAGE")[0]
+    return " ".join(re.sub(r"\s*([(),])\s*", r"\1 ", head).split())

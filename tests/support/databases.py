@@ -1,0 +1,91 @@
+"""Empty databases for tests: on the server of the test run, or on every node of a Citus cluster."""
+
+import asyncio
+import os
+from urllib.parse import urlsplit
+
+from stoa.db.errors import PostgresError, sqlstate
+from stoa.db.pool import Connection, connect
+
+SERVER = "TEST_POSTGRES_URL"  # if set, the suite uses that server instead of an embedded one
+CLUSTER = (
+    "TEST_CITUS_URL"  # if set, the suite uses databases that are distributed over this cluster; names the coordinator
+)
+SHARDS = 4  # few, because each test process distributes a database of its own
+PATIENCE_S = 60  # far above what a healthy service needs, because test machines are busy
+_LOCK = 7306230  # adding a node alters a role on every node, so databases are created one after the other
+_NODES = "SELECT nodename, nodeport FROM pg_dist_node WHERE isactive AND noderole = 'primary' ORDER BY groupid"
+
+
+def on_cluster() -> bool:
+    return CLUSTER in os.environ
+
+
+def sibling(url: str, name: str) -> str:
+    """The URL of another database on the same server."""
+    base, _, options = url.partition("?")
+    return f"{base.rsplit('/', 1)[0]}/{name}" + (f"?{options}" if options else "")
+
+
+async def new_database(name: str, server: str = "") -> str:
+    """An empty database, by default on the server of this test run."""
+    if not server and on_cluster():
+        return await _new_on_every_node(os.environ[CLUSTER], name)
+    server = server or os.environ[SERVER]
+    await _create(server, name)
+    return sibling(server, name)
+
+
+async def _create(server: str, name: str) -> None:
+    admin = await connect(server, statement_timeout_ms=0)
+    try:
+        await _drop(admin, name)
+        await admin.execute(f'CREATE DATABASE "{name}"')
+    finally:
+        await admin.close()
+
+
+async def _drop(admin: Connection, name: str) -> None:
+    """Drop a database of an earlier test; while autovacuum works in it, only a superuser may."""
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            try:
+                await admin.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+            except PostgresError as error:
+                if sqlstate(error) != "42501":
+                    raise
+                await asyncio.sleep(0.1)
+            else:
+                return
+
+
+async def _new_on_every_node(coordinator: str, name: str) -> str:
+    admin = await connect(coordinator, statement_timeout_ms=0)
+    try:
+        nodes = [(str(host), int(port)) for host, port in await admin.fetch(_NODES)]
+        await admin.fetch("SELECT pg_advisory_lock($1)", _LOCK)
+        for host, port in nodes:
+            server = urlsplit(coordinator)
+            login = server.netloc.rpartition("@")[0]
+            node = server._replace(netloc=f"{login}@{host}:{port}" if login else f"{host}:{port}").geturl()
+            await _create(node, name)
+            await _run(sibling(node, name), "CREATE EXTENSION citus")
+        (host, port), *workers = nodes
+        await _run(
+            sibling(coordinator, name),
+            f"SELECT citus_set_coordinator_host('{host}', {port})",
+            *(f"SELECT citus_add_node('{each}', {at})" for each, at in workers),
+            f"SELECT citus_set_node_property('{host}', {port}, 'shouldhaveshards', false)",
+        )
+    finally:
+        await admin.close()
+    return sibling(coordinator, name)
+
+
+async def _run(url: str, *statements: str) -> None:
+    db = await connect(url, statement_timeout_ms=0)
+    try:
+        for statement in statements:
+            await db.execute(statement)
+    finally:
+        await db.close()
