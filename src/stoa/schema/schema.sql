@@ -57,6 +57,20 @@ CREATE TABLE account_recovery_codes (
 );
 COMMENT ON TABLE account_recovery_codes IS 'global';
 
+CREATE TABLE account_results (
+    result_hash  bytea NOT NULL,
+    session_hash bytea NOT NULL,
+    path         text NOT NULL,
+    page         bytea NOT NULL,
+    shows_left   integer NOT NULL,
+    expires_at   timestamptz NOT NULL,
+    CONSTRAINT account_results_pkey PRIMARY KEY (result_hash),
+    CONSTRAINT account_results_session_fkey FOREIGN KEY (session_hash) REFERENCES account_sessions(session_hash) ON DELETE CASCADE
+);
+CREATE INDEX account_results_expires_at_idx ON account_results (expires_at);
+CREATE INDEX account_results_session_idx ON account_results (session_hash);
+COMMENT ON TABLE account_results IS 'global';
+
 CREATE TABLE account_sessions (
     session_hash bytea NOT NULL,
     id           bigint DEFAULT nextval('account_session_ids'::regclass) NOT NULL,
@@ -282,6 +296,13 @@ CREATE TABLE delivery_hours (
     CONSTRAINT delivery_hours_pkey PRIMARY KEY (store_id, webhook_id, hour)
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE delivery_hours IS 'store';
+
+CREATE TABLE delivery_workers (
+    name    text NOT NULL,
+    seen_at timestamptz NOT NULL,
+    CONSTRAINT delivery_workers_pkey PRIMARY KEY (name)
+) WITH (fillfactor = 50);
+COMMENT ON TABLE delivery_workers IS 'local';
 
 CREATE TABLE events (
     store_id         bigint NOT NULL,
@@ -770,6 +791,7 @@ COMMENT ON TABLE redeliveries IS 'store';
 CREATE TABLE removed_installations (
     store_id     bigint NOT NULL,
     app_id       bigint NOT NULL,
+    scopes       text[] NOT NULL,
     installed_at timestamptz NOT NULL,
     removed_at   timestamptz DEFAULT now() NOT NULL,
     CONSTRAINT removed_installations_pkey PRIMARY KEY (store_id, app_id),
