@@ -206,7 +206,9 @@ def _take(port: int, password: str, app_id: int, webhook_id: int) -> None:
         _picture(page, f"{portal}/apps/{app_id}/webhooks/demo/{webhook_id}/deliveries", "deliveries")
         _picture(page, f"{portal}/apps/{app_id}/usage?days=30", "usage")
         _picture(page, f"{portal}/stores/demo", "consent")
-        page.set_viewport_size({**SIZE, "height": 480})  # code has many colors, and the file would be too large
+        page.set_viewport_size(
+            {"width": SIZE["width"], "height": 480}
+        )  # code has many colors, and the file would be too large
         page.goto(f"{docs}/products/create_product")
         page.get_by_role("tab", name="TypeScript").click()
         page.screenshot(path=PICTURES / "reference.png")
