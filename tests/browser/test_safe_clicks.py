@@ -11,9 +11,10 @@ from stoa.accounts.ownership import open_store, register_app
 from stoa.accounts.registration import create_account
 from stoa.portal.pages import Audience
 from stoa.portal.site_map import PAGES
-from tests.browser.conftest import NewPage, PortalService, screenshot, sign_in
+from tests.browser.conftest import NewPage, PortalService, sign_in
 from tests.portal.path_params import REASONS, create_resources
 from tests.support.people import PASSWORD, as_operator, new_email
+from tests.support.screenshots import screenshot
 
 # A word without a place to break, as long as the API allows, and the widths of a phone and of a small laptop.
 _LONG = {
