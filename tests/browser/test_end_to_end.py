@@ -245,7 +245,7 @@ async def uninstall(user: Pointer, portal: PortalService, app: Caller) -> None:
     await user.page.goto(f"{portal.url}/portal/stores/{app.handle}")
     await user.click(user.link(APP))
     await user.expect_visible(user.heading("Scopes"))
-    await user.click(user.page.get_by_label(f"End the access of {APP}"))
+    await user.check(user.page.get_by_label(f"End the access of {APP}"))
     await user.click(user.button(f"Uninstall {APP}"))
     await user.expect_visible(user.text(f"{APP} was uninstalled. Its tokens no longer work here."))
     assert (await wait_for_status(app, app.handle, 403)).json()["code"] == "app_not_installed"
