@@ -33,7 +33,7 @@ async def test_a_server_that_never_answers_does_not_hide_the_next_one() -> None:
         with socket.create_server(("127.0.0.1", 0)) as silent:  # accepts connections, and says nothing
             host = f"127.0.0.1:{silent.getsockname()[1]},127.0.0.1:"
             url = f"{proxy.url.replace('127.0.0.1:', host)}&target_session_attrs=read-write"
-            first = await connect(url, timeout_s=1)
+            first = await connect(url, timeout_s=3)
             # The server that accepted last is asked first; the silent one would take 60 s.
             again = await asyncio.wait_for(connect(url, timeout_s=60), 30)
             for connection in (first, again):
@@ -45,5 +45,5 @@ async def test_the_reason_that_a_server_gives_is_raised() -> None:
         missing = proxy.url.partition("?")[0].rsplit("/", 1)[0] + "/no_such_database?sslmode=disable"
         url = missing.replace("/no_such", f",127.0.0.1:{free_port()}/no_such")
         with pytest.raises(Unavailable, match="no_such_database") as refused:
-            await connect(url)
+            await connect(url, timeout_s=30)
         assert not is_crowded(refused.value)
