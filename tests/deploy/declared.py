@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 USER = 10001  # of the container
 API, METRICS = 8000, 9464
-SETTINGS = {f"STOA_{field.name.upper()}" for field in msgspec.structs.fields(Settings)} | {"STOA_DATABASE_DIRECT_URL"}
+SETTINGS = {f"STOA_{field.name.upper()}" for field in msgspec.structs.fields(Settings)}
 
 
 def parse_command(words: Iterable[str]) -> tuple[str, dict[str, Any]]:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from tests.figures.failover import fail_over
 from tests.figures.greedy import crowd_out
 from tests.figures.kills import kill_under_load
 from tests.figures.overload import overload
@@ -32,10 +33,11 @@ Figure = Callable[[Path], Awaitable[bool]]
 )
 @click.option("--minutes", default=40, show_default=True, help="Time limit of kills and restarts.")
 def figures(names: tuple[str, ...], workers: int, databases: int, restarts: int, seconds: int, minutes: int) -> None:
-    """Run the named measurements: kills, restarts, overload, greedy, slow; by default all."""
+    """Run the named measurements: kills, restarts, failover, overload, greedy, slow; by default all."""
     known: dict[str, Figure] = {
         "kills": lambda folder: kill_under_load(folder, workers, databases, minutes),
         "restarts": lambda folder: restart_under_load(folder, restarts, minutes),
+        "failover": fail_over,
         "overload": lambda folder: overload(folder, seconds),
         "greedy": lambda folder: crowd_out(folder, seconds / 6),
         "slow": lambda folder: loiter(folder, seconds / 6),

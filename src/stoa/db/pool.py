@@ -7,9 +7,8 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Protocol, cast
 
-import asyncpg  # pyright: ignore[reportMissingTypeStubs]
-
 from stoa.db.errors import PostgresError, Unavailable, error_class, is_busy, is_crowded, is_lost, sqlstate
+from stoa.db.hosts import open_connection
 from stoa.db.pooler import Path, path_of
 from stoa.db.query import Executor
 from stoa.settings import WrongSetting
@@ -79,7 +78,7 @@ async def connect(
         raise WrongSetting(NEEDS_SESSION)
     try:
         limits = {} if path.pooled else session_settings(statement_timeout_ms, lock_timeout_ms, settings)
-        opening = asyncpg.connect(  # pyright: ignore[reportUnknownMemberType,reportUnknownVariableType]
+        opening = open_connection(
             url,
             timeout=timeout_s,
             # An unreachable server cannot enforce its own limit, so the client stops waiting a second later.

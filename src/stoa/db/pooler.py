@@ -1,10 +1,10 @@
 """Recognizes a connection pooler between Stoa and PostgreSQL, and sends settings with each transaction through one."""
 
 from collections.abc import Mapping
-from typing import Any, cast
 
-import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 import msgspec
+
+from stoa.db.hosts import open_connection
 
 STATEMENTS = 500  # prepared statements that a connection keeps
 # The statement lists itself, under the name that it has in the server's session.
@@ -38,10 +38,9 @@ async def path_of(url: str, timeout_s: int, name: str) -> Path:
     one that manages prepared statements gives them names of its own (PgBouncer since 1.21, with max_prepared_statements)."""
     if (known := _paths.get(url)) is not None:
         return known
-    opening = asyncpg.connect(  # pyright: ignore[reportUnknownMemberType,reportUnknownVariableType]
+    connection = await open_connection(
         url, timeout=timeout_s, command_timeout=timeout_s, server_settings={"application_name": name}
     )
-    connection = cast("Any", await opening)
     try:
         await connection.execute("BEGIN")
         [(pid, kept)] = await connection.fetch(_EXAMINE)
