@@ -34,9 +34,7 @@ def _ignore_attempt(_: SentAttempt) -> None:
 
 
 def _pool(url: str, size: int) -> Database:
-    # Planning these few statements for each call took longer than running them.
-    planned = {"plan_cache_mode": "force_generic_plan"}
-    return Database(url, size=size, statement_timeout_ms=_STATEMENT_MS, name=APPLICATION_NAME, settings=planned)
+    return Database(url, size=size, statement_timeout_ms=_STATEMENT_MS, name=APPLICATION_NAME)
 
 
 def _set(event: asyncio.Event, _: Any) -> None:
