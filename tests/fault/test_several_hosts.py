@@ -4,14 +4,10 @@ import asyncio
 import os
 import socket
 
-import pytest
-
 from stoa.db import hosts
-from stoa.db.errors import Unavailable, is_crowded
 from stoa.db.pool import connect
 from tests.conftest import SERVER
 from tests.fault.proxy import Proxy
-from tests.support.service import free_port
 
 
 def test_a_url_is_split_by_server() -> None:
@@ -38,12 +34,3 @@ async def test_a_server_that_never_answers_does_not_hide_the_next_one() -> None:
             again = await asyncio.wait_for(connect(url, timeout_s=60), 30)
             for connection in (first, again):
                 await connection.close()
-
-
-async def test_the_reason_that_a_server_gives_is_raised() -> None:
-    async with Proxy(os.environ[SERVER]) as proxy:
-        missing = proxy.url.partition("?")[0].rsplit("/", 1)[0] + "/no_such_database?sslmode=disable"
-        url = missing.replace("/no_such", f",127.0.0.1:{free_port()}/no_such")
-        with pytest.raises(Unavailable, match="no_such_database") as refused:
-            await connect(url, timeout_s=30)
-        assert not is_crowded(refused.value)
