@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import Counter, deque
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Protocol, cast
 
@@ -19,7 +19,6 @@ GROW_AGAIN_S = 5.0  # how long a pool stays smaller after the server refused it 
 _FAILED_TRANSACTION = "25P02"
 MOST_WAITING = 4  # per connection, before the pool is saturated
 CONNECT_TIMEOUT_S = 2
-NO_SETTINGS: Mapping[str, str] = {}
 NEEDS_SESSION = (
     "STOA_DATABASE_URL leads through a connection pooler, and this work needs a session of its own: set "
     "STOA_DATABASE_DIRECT_URL to the URL of the server itself"
@@ -40,16 +39,13 @@ class Connection(Protocol):
     def terminate(self) -> None: ...
 
 
-def session_settings(
-    statement_timeout_ms: int, lock_timeout_ms: int = 2_000, settings: Mapping[str, str] = NO_SETTINGS
-) -> dict[str, str]:
+def session_settings(statement_timeout_ms: int, lock_timeout_ms: int = 2_000) -> dict[str, str]:
     """The settings of a session; through a pooler, of each transaction."""
     return {
         "jit": "off",
         "statement_timeout": str(statement_timeout_ms),
         "lock_timeout": str(lock_timeout_ms),
         "idle_in_transaction_session_timeout": "10000",
-        **settings,
     }
 
 
@@ -68,7 +64,6 @@ async def connect(
     lock_timeout_ms: int = 2_000,
     timeout_s: int = CONNECT_TIMEOUT_S,
     name: str = APPLICATION_NAME,
-    settings: Mapping[str, str] = NO_SETTINGS,
     session: bool = False,
 ) -> Connection:
     """Open one connection, with time limits for its statements and locks. Through a pooler, the client limits the time of a
@@ -77,7 +72,7 @@ async def connect(
     if session and path.pooled:
         raise WrongSetting(NEEDS_SESSION)
     try:
-        limits = {} if path.pooled else session_settings(statement_timeout_ms, lock_timeout_ms, settings)
+        limits = {} if path.pooled else session_settings(statement_timeout_ms, lock_timeout_ms)
         opening = open_connection(
             url,
             timeout=timeout_s,
@@ -145,14 +140,12 @@ class Database:
         size: int = 10,
         statement_timeout_ms: int = 5_000,
         name: str = APPLICATION_NAME,
-        settings: Mapping[str, str] = NO_SETTINGS,
     ) -> None:
         self._url = url
         self._size = size
         self._name = name  # as pg_stat_activity shows it
         self._full_until = 0.0
         self._statement_timeout_ms = statement_timeout_ms
-        self._settings = settings
         self._begin = "BEGIN"
         self._idle: deque[Connection] = deque()
         self._waiters: deque[asyncio.Future[None]] = deque()
@@ -233,11 +226,9 @@ class Database:
     async def _connect(self) -> Connection:
         self._open += 1
         try:
-            connection = await connect(
-                self._url, statement_timeout_ms=self._statement_timeout_ms, name=self._name, settings=self._settings
-            )
+            connection = await connect(self._url, statement_timeout_ms=self._statement_timeout_ms, name=self._name)
             path = await path_to_server(self._url)
-            self._begin = path.begin(session_settings(self._statement_timeout_ms, settings=self._settings))
+            self._begin = path.begin(session_settings(self._statement_timeout_ms))
             return connection
         except BaseException as error:
             self._open -= 1

@@ -5,7 +5,8 @@
 -- Each event is routed exactly once: the call fails, and changes nothing, unless in_holder still has the leases of all buckets
 -- under in_token and each event is still unrouted. The leases end with the call.
 CREATE FUNCTION route_events(
-    in_day date, in_holder text, in_token bigint, in_owner text, in_takeover interval, in_lease interval, in_events json, in_lanes json, in_deliveries json
+    in_day date, in_holder text, in_token bigint, in_owner text, in_takeover interval, in_lease interval, in_events json,
+    in_lanes json, in_deliveries json
 ) RETURNS TABLE (store_id bigint, webhook_id bigint, epoch bigint, next_sequence bigint, waiting bigint, owner text,
                  breaker text, probes integer, failures integer, hold_until timestamptz, window_at timestamptz,
                  window_total integer, window_failed integer, failing_since timestamptz, failing_event_sent boolean,
@@ -16,7 +17,7 @@ SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS
 DECLARE
     moment timestamptz;
     idle   bigint[];  -- the lanes to lease
-    held   smallint[];  -- the buckets
+    held   smallint[];  -- the leased buckets
     routed bigint;
 BEGIN
     -- Locks the leases until the commit; a router that takes them over afterwards sees these events as routed.

@@ -1,7 +1,7 @@
 -- Over all stores: the router takes the events of one or more buckets, and each bucket holds many stores.
 -- Leases those of in_buckets that have unrouted events and that no other router leases, and returns their next events in order.
--- route_events accepts the events only under the same holder and token, and ends the leases. The data of an event is empty if its store has no subscriptions; the endpoint of an app counts only for
--- its own few events.
+-- route_events accepts the events only under the same holder and token, and ends the leases. The data of an event is empty if
+-- its store has no subscriptions; the endpoint of an app counts only for its own few events.
 CREATE FUNCTION take_events(in_buckets smallint[], in_limit integer, in_holder text, in_token bigint, in_lease interval)
 RETURNS TABLE (store_id bigint, id text, type text, resource_type text, resource_id bigint, resource_version integer,
                actor text, changes text, data text, created_at timestamptz, parent_version integer, audience bigint)
