@@ -106,6 +106,7 @@ NO_PERSONAL_DATA: Mapping[str, str] = {
     "removed_installations": _APP,
     "row_counts": _FIGURES,
     "service_audit_entries": _IDS,
+    "delivery_workers": "names the processes that deliver",
     "routing_leases": "names the process that routes the events of some stores",
     "schema_functions": "describes the schema",
     "service_facts": "facts about the service: the fingerprint of its key, and when it was backed up",

@@ -57,12 +57,12 @@ async def test_from_the_first_start_to_a_revoked_token(
         await user.expect_visible(user.heading("Test succeeded"))
         order = await app.place_order()
         until(lambda: "order.created" in log.read_text(), "the event arrives")
-        await open_delivery(user, f"order {order}")
+        await open_delivery(user, f"order #{order}")
         before = log.read_text().count("order.created")  # delivery is at-least-once
         await user.click(user.button("Redeliver"))
         await user.expect_visible(user.text("Redelivering the event"))
         until(lambda: log.read_text().count("order.created") > before, "the redelivery arrives")
-        await succeeded(user, f"order {order}, redelivery")
+        await succeeded(user, f"order #{order}, redelivery")
         assert "REFUSED" not in log.read_text()
 
     await rotate(user, app)
@@ -145,7 +145,7 @@ class Caller:
             "POST", "/orders", json={"line_items": [line], "customer": {"email": "ada@example.com"}}
         )
         assert placed.status_code == 201, placed.text
-        return placed.json()["data"]["id"]
+        return placed.json()["data"]["number"]
 
 
 async def install_on_store(user: Pointer, portal: PortalService, app: Caller) -> None:

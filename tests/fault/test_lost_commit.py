@@ -29,6 +29,8 @@ async def client(proxy: Proxy, shop: Shop) -> AsyncIterator[httpx.AsyncClient]:
     settings = msgspec.structs.replace(shop.application.settings, database_url=proxy.url)
     application = Application(settings, [*ENDPOINTS, *notes.routes.endpoints])
     async with api_client(application, shop.store.handle, shop.token) as calling:
+        # The first connection also looks for a pooler, in a transaction that is not to be cut.
+        assert (await calling.get("/notes")).status_code == 200
         yield calling
     await application.close()
 

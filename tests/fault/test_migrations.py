@@ -14,6 +14,7 @@ import pytest
 
 from stoa.db.errors import Unavailable
 from stoa.db.migrate import LATEST, migrate
+from stoa.db.placement import CITUS_CATALOG
 from stoa.db.pool import Database, connect
 from tests.contract.test_statements import ALL, LISTINGS, shapes
 from tests.support.service import PATIENCE_S, Service, free_port, new_database
@@ -85,7 +86,8 @@ async def test_the_schema_every_statement_and_the_service_work_on_postgresql_15(
             [[version]] = await connection.fetch("SHOW server_version")
             assert version.startswith("15.")
             for _, query in ALL:
-                await connection.prepare(query.sql)
+                if query.unbound != CITUS_CATALOG:
+                    await connection.prepare(query.sql)
             for listing, _ in LISTINGS:
                 for shape in set(shapes(listing, list(listing.sorts))):
                     await connection.prepare(listing.statement(shape))

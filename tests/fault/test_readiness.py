@@ -41,7 +41,8 @@ async def test_a_read_only_database_is_not_ready_until_it_accepts_writes_again(a
         assert await ready(client) == (200, "ready")
         await admin.execute(f"ALTER DATABASE {NAME} SET default_transaction_read_only = on")
         await application.database.fetch("SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
-                                         f"WHERE datname = '{NAME}' AND pid <> pg_backend_pid()")  # fmt: skip
+                                         f"WHERE datname = '{NAME}' AND pid <> pg_backend_pid() "
+                                         "AND backend_type = 'client backend'")  # fmt: skip
         [[pid]] = await application.database.fetch("SELECT pg_backend_pid()")
         await admin.fetch("SELECT pg_terminate_backend($1)", pid)
         with structlog.testing.capture_logs() as logged:

@@ -64,5 +64,5 @@ async def test_an_uninstallation_notifies_the_workers_at_once(
     await install(operator, app.client_id, store.handle)
     path = f"/portal/stores/{store.handle}/apps/{app.app_id}"
     await maria.open(path)
-    await maria.submit(f"{path}/uninstall")
+    await maria.submit(f"{path}/uninstall", confirmed="on")
     await notified(notifications, store.id)
