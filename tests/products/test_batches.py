@@ -294,3 +294,18 @@ async def test_a_key_beside_the_data_is_reported_where_it_was_sent(shop: Shop) -
         "/items/2/data/id",
         "/items/3/data/name",
     ]
+
+
+async def test_a_variant_inside_an_item_is_refused_if_it_was_read_before_it_changed(shop: Shop) -> None:
+    created = await shop.client.post("/products", json={"name": "Mug", "price": "9.00", "variants": [{"sku": "MUG-R"}]})
+    product = created.json()["data"]
+    [variant] = (await shop.client.get(f"/products/{product['id']}/variants")).json()["data"]
+    path = f"/products/{product['id']}/variants/{variant['id']}"
+    assert (await shop.client.patch(path, json={"barcode": "123"})).status_code == 200
+    for key in ({"id": variant["id"]}, {"sku": "MUG-R"}):
+        stale = {"variants": [{**key, "version": variant["version"], "barcode": "456"}]}
+        body = {"items": [{"op": "update", "id": product["id"], "data": stale}]}
+        refused = await shop.client.post("/products/batch", json=body)
+        assert refused.json()["errors"][0]["code"] == "version_conflict", refused.text
+        assert refused.json()["errors"][0]["pointer"] == "/items/0/data/variants/0/version"
+    assert (await shop.client.get(path)).json()["data"]["barcode"] == "123"

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Collection, Generator, Sequence
 from contextlib import contextmanager
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 import msgspec
 
@@ -131,6 +131,7 @@ def _apply_to_product(workspace: ProductWorkspace, item: BatchItem, store: Store
         return Planned("deleted", product)
     with _pointing_to_data():
         refuse_stale(item.data.get("version"), product.version, "/version")
+        _refuse_stale_variants(product, item.data.get("variants"))
         changed = workspace.edit(
             product, lambda tried: change_by_row(tried, item.data, store), pointing_into(item.data)
         )
@@ -147,6 +148,18 @@ def _pointing_to_data(beside: Collection[str] = ()) -> Generator[None]:
             if fault.pointer[1:] not in beside:
                 fault.pointer = f"/data{fault.pointer}"
         raise
+
+
+def _refuse_stale_variants(product: ProductCopy, sent: Any) -> None:
+    """Refuse variants that were read before they changed. What is not a variant with a version is checked later."""
+    versions: dict[int | str | None, int] = {}
+    for variant in product.live:
+        versions[variant.id] = versions[variant.fields["sku"]] = variant.version
+    for index, each in enumerate(cast("list[Any]", sent) if isinstance(sent, list) else []):
+        row = cast("dict[str, Any]", each) if isinstance(each, dict) else {}
+        key = row.get("id", row.get("sku"))
+        if isinstance(key, (int, str)) and key in versions:
+            refuse_stale(row.get("version"), versions[key], f"/variants/{index}/version")
 
 
 def _refuse_other_keys(item: BatchItem, product: ProductCopy) -> None:
