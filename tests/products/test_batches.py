@@ -308,4 +308,7 @@ async def test_a_variant_inside_an_item_is_refused_if_it_was_read_before_it_chan
         refused = await shop.client.post("/products/batch", json=body)
         assert refused.json()["errors"][0]["code"] == "version_conflict", refused.text
         assert refused.json()["errors"][0]["pointer"] == "/items/0/data/variants/0/version"
+    foreign = {"items": [{"op": "update", "id": product["id"], "data": {"variants": [{"id": 10**9, "version": 1}]}}]}
+    unknown = (await shop.client.post("/products/batch", json=foreign)).json()["errors"][0]
+    assert (unknown["pointer"], unknown["code"]) == ("/items/0/data/variants/0/id", "unknown_variant")
     assert (await shop.client.get(path)).json()["data"]["barcode"] == "123"

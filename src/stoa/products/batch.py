@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Collection, Generator, Sequence
 from contextlib import contextmanager
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -18,7 +18,7 @@ from stoa.products.bodies import (
     VariantItem,
 )
 from stoa.products.contract import Product, Variant
-from stoa.products.rows import Keys, change_by_row, pointing_into, product_from_row
+from stoa.products.rows import Keys, change_by_row, find_variant, pointing_into, product_from_row, variants_in
 from stoa.products.rules import change_variant, delete_product
 from stoa.products.save import load, save
 from stoa.products.working_copy import ProductCopy, VariantCopy
@@ -129,9 +129,12 @@ def _apply_to_product(workspace: ProductWorkspace, item: BatchItem, store: Store
     if item.op == "delete":
         workspace.edit(product, delete_product)
         return Planned("deleted", product)
-    with _pointing_to_data():
+    with _pointing_to("/data"):
         refuse_stale(item.data.get("version"), product.version, "/version")
-        _refuse_stale_variants(product, item.data.get("variants"))
+        for index, row in variants_in(item.data):
+            with _pointing_to(f"/variants/{index}"):
+                if variant := find_variant(product, row):
+                    refuse_stale(row.get("version"), variant.version, "/version")
         changed = workspace.edit(
             product, lambda tried: change_by_row(tried, item.data, store), pointing_into(item.data)
         )
@@ -139,27 +142,15 @@ def _apply_to_product(workspace: ProductWorkspace, item: BatchItem, store: Store
 
 
 @contextmanager
-def _pointing_to_data(beside: Collection[str] = ()) -> Generator[None]:
-    """Make the faults of an item's data point to `data`, except those in members that the item has `beside` its data."""
+def _pointing_to(place: str, beside: Collection[str] = ()) -> Generator[None]:
+    """Make the faults of a part of an item point to its place, except those in members that the item has `beside` it."""
     try:
         yield
     except Refusal as refusal:
         for fault in refusal.faults:
             if fault.pointer[1:] not in beside:
-                fault.pointer = f"/data{fault.pointer}"
+                fault.pointer = f"{place}{fault.pointer}"
         raise
-
-
-def _refuse_stale_variants(product: ProductCopy, sent: Any) -> None:
-    """Refuse variants that were read before they changed. What is not a variant with a version is checked later."""
-    versions: dict[int | str | None, int] = {}
-    for variant in product.live:
-        versions[variant.id] = versions[variant.fields["sku"]] = variant.version
-    for index, each in enumerate(cast("list[Any]", sent) if isinstance(sent, list) else []):
-        row = cast("dict[str, Any]", each) if isinstance(each, dict) else {}
-        key = row.get("id", row.get("sku"))
-        if isinstance(key, (int, str)) and key in versions:
-            refuse_stale(row.get("version"), versions[key], f"/variants/{index}/version")
 
 
 def _refuse_other_keys(item: BatchItem, product: ProductCopy) -> None:
@@ -181,7 +172,7 @@ def _refuse_other_keys(item: BatchItem, product: ProductCopy) -> None:
 def _created(workspace: ProductWorkspace, item: BatchItem, store: Store) -> Planned:
     """A new product; the item's own sku and external_id become part of its data."""
     named = {name: value for name in ("sku", "external_id") if (value := getattr(item, name)) is not None}
-    with _pointing_to_data(beside=named.keys() - item.data.keys()):
+    with _pointing_to("/data", beside=named.keys() - item.data.keys()):
         created = workspace.put(product_from_row({**named, **item.data}, store), pointing_into(item.data))
     return Planned("created", created)
 
@@ -259,7 +250,7 @@ def _apply_to_variant(workspace: ProductWorkspace, item: VariantItem, store: Sto
         fault = Fault("/sku", "key_mismatch", "is not the sku of the variant that the item names")
         raise ValidationFailed("The keys of the item name different variants.", faults=[fault])
     refuse_stale(item.if_version, variant.version, "/if_version")
-    with _pointing_to_data():
+    with _pointing_to("/data"):
         changed = _change_variant(workspace, product, variant, item, store)
     return Planned("updated" if changed else "unchanged", variant)
 
