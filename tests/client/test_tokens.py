@@ -105,7 +105,8 @@ def test_a_token_may_have_fewer_scopes_than_the_app(account: Account) -> None:
 
 
 def test_a_client_can_be_configured_by_the_environment(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("STOA_CLIENT_ID", raising=False)
+    for name in ("STOA_CLIENT_ID", "STOA_AUTH_URL"):  # a reader of the quickstart may have set them
+        monkeypatch.delenv(name, raising=False)
     with pytest.raises(ValueError, match="STOA_CLIENT_ID"):
         Client.from_environment()
     monkeypatch.setenv("STOA_BASE_URL", base_url(account) + "/")
