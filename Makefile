@@ -85,8 +85,9 @@ test-citus: $(VENV)/.dev ## run the tests of the API on a Citus cluster; TEST_CI
 test-failed: $(VENV)/.dev ## run only the tests that failed in the last run, one after another
 	@$(BIN)/python -m pytest --last-failed --last-failed-no-failures none $(ARGS)
 
-deep: $(VENV)/.dev ## run the property tests with twenty times as many examples, and a large race for stock; takes 15 minutes
+deep: $(VENV)/.dev ## run the property tests with twenty times as many examples, every hostile value, and a large race for stock; takes 15 minutes
 	@$(PYTEST) tests/property -n $(JOBS) --hypothesis-profile=deep --timeout 3600 $(ARGS)
+	@HOSTILE=all $(PYTEST) tests/contract/test_hostile.py -n $(JOBS) --timeout 600
 	@LOCATION_BUYERS=2000 LOCATION_UNITS=500 $(BIN)/python -m pytest tests/orders/test_location_races.py -n 0 -s --timeout 600
 
 fuzz: $(VENV)/fuzz/.done ## fuzz the whole API with schemathesis; SEEDS= and CASES= limit the run
@@ -99,7 +100,7 @@ deploy-check: $(VENV)/deploy/.done ## run the steps of the container file in a f
 	@$(VENV)/deploy/bin/kubernetes-validate --strict --quiet $(filter-out %/kustomization.yml,$(wildcard deploy/kubernetes/*.yml))
 	@$(BIN)/python -m pytest tests/deploy tests/deploy/container_steps.py -n 0 --timeout 1800 $(ARGS)
 
-faults: $(VENV)/.dev ## measure kills, reloads, a failover of the database, overload, a greedy app and slow clients; ARGS=restarts runs one of them
+faults: $(VENV)/.dev ## measure kills, reloads, a failover of the database, overload, a greedy app, slow clients and half an hour of load; ARGS=restarts runs one of them
 	@$(BIN)/python -m tests.figures $(ARGS)
 
 deep-deliveries: $(VENV)/.dev ## kill delivery workers for ten minutes under load, and restart the database once

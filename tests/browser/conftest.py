@@ -7,30 +7,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.async_api import Browser, BrowserContext, Page, async_playwright
+from playwright.async_api import Browser, BrowserContext, Page
 
 from stoa.accounts.contract import Account
 from stoa.accounts.registration import create_account
 from stoa.db.pool import Database
 from stoa.settings import Settings, load
+from tests.support.chromium import open_chromium
 from tests.support.people import PASSWORD, as_operator, new_email
 from tests.support.service import Service, new_database
 
-CHROMIUM = Path("/usr/bin/chromium")
 LOOPBACK = "localhost,127.0.0.0/8,::1"
 WIDE, PHONE = {"width": 1280, "height": 860}, {"width": 390, "height": 844}
 
 
 @pytest.fixture(scope="session")
 async def chromium() -> AsyncIterator[Browser]:
-    if not CHROMIUM.exists():
-        pytest.skip("Chromium is not installed; on Debian: apt-get install chromium")
-    async with async_playwright() as playwright:
-        opened = await playwright.chromium.launch(
-            executable_path=str(CHROMIUM), args=["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
-        )
-        yield opened
-        await opened.close()
+    async with open_chromium() as browser:
+        yield browser
 
 
 @dataclass

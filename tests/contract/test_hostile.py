@@ -2,8 +2,10 @@
 
 import base64
 import json
-from collections.abc import Iterator
+import os
+from collections.abc import Iterable, Iterator
 from datetime import datetime
+from itertools import product
 from typing import Any, cast
 
 import pytest
@@ -38,6 +40,18 @@ KEYS: list[Any] = [
     None, True, 1.5, 2**63, -(2**63) - 1, 10**400, "a\x00b", "z" * 10_000, [], {}, [[]],
     "0001-01-01T00:00:00+14:00\x00", {"a": {"b": 1}},
 ]  # fmt: skip
+
+
+# `make deep` sends every value to every field. Otherwise each field gets a third of the values, and each value reaches a third
+# of the fields.
+_STRIDE = 1 if os.environ.get("HOSTILE") == "all" else 3
+
+
+def chosen(fields: Iterable[Any], values: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
+    """The pairs of fields and values to send."""
+    for (m, field), (n, value) in product(enumerate(fields), enumerate(values)):
+        if (m + n) % _STRIDE == 0:
+            yield field, value
 
 
 def cursor_of(value: Any) -> str:
@@ -90,18 +104,17 @@ async def test_no_body_causes_an_internal_error(shop: Shop, endpoint: Endpoint) 
     filled = await shop.fill(endpoint.path)
     path = address(endpoint, **{name: filled.get(name, 1) for name in endpoint.path_parameters})
     sent = 0
-    for at in pointers(endpoint.example):
-        for value in VALUES:
-            raw = json.dumps(replaced(endpoint.example, at, value)).encode()
-            answer = await shop.client.request(
-                endpoint.method, path, content=raw, headers={"content-type": "application/json"}
-            )
-            sent += 1
-            assert answer.status_code < 500, f"{at} = {str(value)[:40]!r}: {answer.text}"
-            if answer.status_code >= 400:
-                assert len(answer.content) < 20_000
-                assert answer.json()["code"]
-    assert sent >= len(VALUES)
+    for at, value in chosen(pointers(endpoint.example), VALUES):
+        raw = json.dumps(replaced(endpoint.example, at, value)).encode()
+        answer = await shop.client.request(
+            endpoint.method, path, content=raw, headers={"content-type": "application/json"}
+        )
+        sent += 1
+        assert answer.status_code < 500, f"{at} = {str(value)[:40]!r}: {answer.text}"
+        if answer.status_code >= 400:
+            assert len(answer.content) < 20_000
+            assert answer.json()["code"]
+    assert sent >= len(VALUES) // _STRIDE
 
 
 @pytest.mark.parametrize("endpoint", BODIES)
@@ -124,10 +137,9 @@ async def test_no_query_causes_an_internal_error(shop: Shop, endpoint: Endpoint)
     if endpoint.lists is not None:
         for name, kind in endpoint.lists.parameters().items():
             names += [name, *(f"{name}[{operator}]" for operator in (*kind.operators, "k", "", "]["))]
-    for name in names:
-        for text in TEXTS:
-            answer = await shop.client.get(path, params={name: text})
-            assert answer.status_code < 500, f"{name}={text[:40]!r}: {answer.text}"
+    for name, text in chosen(names, TEXTS):
+        answer = await shop.client.get(path, params={name: text})
+        assert answer.status_code < 500, f"{name}={text[:40]!r}: {answer.text}"
 
 
 @pytest.mark.parametrize("endpoint", LISTS)

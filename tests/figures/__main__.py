@@ -16,6 +16,7 @@ from tests.figures.kills import kill_under_load
 from tests.figures.overload import overload
 from tests.figures.restarts import restart_under_load
 from tests.figures.slow import loiter
+from tests.figures.soak import soak
 
 Figure = Callable[[Path], Awaitable[bool]]
 
@@ -29,11 +30,11 @@ Figure = Callable[[Path], Awaitable[bool]]
     "--seconds",
     default=60,
     show_default=True,
-    help="Duration of overload; greedy and slow measure a sixth of it at a time.",
+    help="Duration of overload; greedy and slow measure a sixth of it at a time, and soak takes thirty times as long.",
 )
 @click.option("--minutes", default=40, show_default=True, help="Time limit of kills and restarts.")
 def figures(names: tuple[str, ...], workers: int, databases: int, restarts: int, seconds: int, minutes: int) -> None:
-    """Run the named measurements: kills, restarts, failover, overload, greedy, slow; by default all."""
+    """Run the named measurements: kills, restarts, failover, overload, greedy, slow, soak; by default all."""
     known: dict[str, Figure] = {
         "kills": lambda folder: kill_under_load(folder, workers, databases, minutes),
         "restarts": lambda folder: restart_under_load(folder, restarts, minutes),
@@ -41,6 +42,7 @@ def figures(names: tuple[str, ...], workers: int, databases: int, restarts: int,
         "overload": lambda folder: overload(folder, seconds),
         "greedy": lambda folder: crowd_out(folder, seconds / 6),
         "slow": lambda folder: loiter(folder, seconds / 6),
+        "soak": lambda folder: soak(folder, seconds * 30),
     }
     if unknown := set(names) - known.keys():
         raise click.ClickException(f"{', '.join(unknown)}: choose from {', '.join(known)}")

@@ -3,10 +3,9 @@
 import os
 import re
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
-from playwright.async_api import Browser, Page, async_playwright, expect
+from playwright.async_api import Browser, Page, expect
 
 from stoa.access.grants import install
 from stoa.access.stores import create_store
@@ -17,10 +16,10 @@ from stoa.db.pool import Database
 from stoa.reference import page as reference_page
 from stoa.settings import load
 from tests.support.axe import check_looks
+from tests.support.chromium import open_chromium
 from tests.support.people import PASSWORD, as_operator, new_email
 from tests.support.service import Account, Service, new_database
 
-CHROMIUM = Path("/usr/bin/chromium")
 OPERATIONS = [
     address
     for address in reference_page.addresses()
@@ -28,8 +27,6 @@ OPERATIONS = [
 ]
 SOME = ["/docs", "/docs/guides", "/docs/guides/errors", "/docs/products", "/docs/products/create_product",
         "/docs/events/order.created", "/docs/search?q=stock", "/problems/rate_limited"]  # fmt: skip
-
-pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason="Debian's Chromium is not installed")
 
 
 @pytest.fixture(scope="module")
@@ -41,10 +38,8 @@ async def account(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> A
 
 @pytest.fixture(scope="module")
 async def browser() -> AsyncIterator[Browser]:
-    async with async_playwright() as playwright:
-        launched = await playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+    async with open_chromium() as launched:
         yield launched
-        await launched.close()
 
 
 def complaints_of(page: Page) -> list[str]:

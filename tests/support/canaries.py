@@ -19,12 +19,18 @@ async def traces(db: Database, canaries: Iterable[str], *, but: Sequence[str] = 
               AND format_type(a.atttypid, NULL) = ANY ($1::text[]) ORDER BY 1, 2""",
         list(_TEXTUAL),
     )
+    # The server sends only rows that may match. A binary value may be compressed, so it is searched here.
+    patterns = [f"%{word}%" for word in words]
     found: list[str] = []
     for table, column, kind in columns:
         if table in but:
             continue
-        shown = f'"{column}"' if kind == "bytea" else f'"{column}"::text'
-        for (value,) in await db.fetch(f'SELECT {shown} FROM "{table}" WHERE "{column}" IS NOT NULL'):
+        if kind == "bytea":
+            rows = await db.fetch(f'SELECT "{column}" FROM "{table}" WHERE "{column}" IS NOT NULL')
+        else:
+            shown = f'"{column}"::text'
+            rows = await db.fetch(f'SELECT {shown} FROM "{table}" WHERE lower({shown}) LIKE ANY ($1)', patterns)
+        for (value,) in rows:
             text = _text(value).lower()
             found += [f"{table}.{column}: {word}" for word in words if word in text]
     return found
