@@ -1,6 +1,6 @@
 """The browser of the tests: Debian's headless Chromium if it is installed, or the whole browser, which takes twice the time."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -12,7 +12,7 @@ _ARGUMENTS = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
 
 
 @asynccontextmanager
-async def open_chromium() -> AsyncIterator[Browser]:
+async def open_chromium() -> AsyncGenerator[Browser]:
     """A browser until the context ends; the test is skipped if the machine has none."""
     path = next((path for path in _PATHS if path.exists()), None)
     if path is None:
