@@ -3,43 +3,33 @@
 import asyncio
 import os
 import sys
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from difflib import get_close_matches
+from importlib import import_module
 from typing import Any
 
 import click
 from rich.console import Console as Terminal
 
 from stoa import settings as settings_module
-from stoa.access.commands import COMMANDS, Console, app
 from stoa.access.console import (
     FAILED,
     INTERRUPTED,
     UNREACHABLE,
     WRONG_USAGE,
+    Console,
     Refused,
     print_one,
     print_rows,
     progress,
 )
-from stoa.accounts.commands import COMMANDS as ACCOUNT_COMMANDS
-from stoa.accounts.registration import setup_message
-from stoa.backup.commands import COMMANDS as BACKUP_COMMANDS
-from stoa.cluster.commands import COMMANDS as CLUSTER_COMMANDS
 from stoa.db import migrate as migrations
 from stoa.db.embedded import DataFolderInUse, EmbeddedPostgres, EmbeddedPostgresFailed
 from stoa.db.errors import PostgresError, Unavailable
 from stoa.db.pool import Database
 from stoa.db.service_facts import key_fingerprint, replace_key
-from stoa.imports.commands import COMMANDS as IMPORT_COMMANDS
-from stoa.inventory.location_commands import COMMANDS as LOCATION_COMMANDS
-from stoa.mcp.commands import COMMANDS as MCP_COMMANDS
 from stoa.settings import Settings, WrongSetting, secret_key
-from stoa.supervisor import WorkerFailed
-from stoa.webhooks.app_commands import APP_COMMANDS
-from stoa.webhooks.listen import COMMANDS as WEBHOOK_COMMANDS
-from stoa.worker import COMMANDS as WORKER_COMMANDS
 
 _EPILOG = """\b
 Examples:
@@ -47,6 +37,46 @@ Examples:
   stoa store create demo --name "Demo shop" --currency USD
   stoa app create "Stock sync" --scopes products:read,inventory:write
 """
+
+
+_MODULES = {
+    "account": "stoa.accounts.commands",
+    "app": "stoa.webhooks.app_commands",
+    "audit": "stoa.access.commands",
+    "backup": "stoa.backup.commands",
+    "db": "stoa.cluster.commands",
+    "erasures": "stoa.backup.commands",
+    "import": "stoa.imports.commands",
+    "listen": "stoa.webhooks.listen",
+    "location": "stoa.inventory.location_commands",
+    "mcp": "stoa.mcp.commands",
+    "restore": "stoa.backup.commands",
+    "store": "stoa.access.commands",
+    "token": "stoa.access.commands",
+    "worker": "stoa.worker",
+}
+
+
+class Commands(click.Group):
+    """Imports the module of a command when it is used, so that no command waits for the imports of the others."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*self.commands, *_MODULES})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in _MODULES and cmd_name not in self.commands:
+            self._load(_MODULES[cmd_name])
+        return super().get_command(ctx, cmd_name)
+
+    def load_all(self) -> None:
+        """Import every command, for those who need `commands` complete."""
+        for module in {*_MODULES.values()}:
+            self._load(module)
+
+    def _load(self, module: str) -> None:
+        commands: Sequence[click.Command] = import_module(module).COMMANDS
+        for command in commands:
+            self.add_command(command)
 
 
 def _console(settings: Settings) -> Console:
@@ -84,7 +114,7 @@ def _database_url(settings: Settings) -> Generator[tuple[str, bool]]:
         server.stop()
 
 
-@click.group(epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Commands, epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="stoa")
 @click.option("--traceback", is_flag=True, expose_value=False, help="Show the traceback of an internal error.")
 @click.pass_context
@@ -94,22 +124,6 @@ def cli(context: click.Context) -> None:
     Settings are environment variables STOA_...; `stoa settings` lists them.
     """
     context.obj = _console(settings_module.load())
-
-
-for command in (
-    *COMMANDS,
-    *LOCATION_COMMANDS,
-    *ACCOUNT_COMMANDS,
-    *IMPORT_COMMANDS,
-    *WORKER_COMMANDS,
-    *WEBHOOK_COMMANDS,
-    *MCP_COMMANDS,
-    *BACKUP_COMMANDS,
-    *CLUSTER_COMMANDS,
-):
-    cli.add_command(command)
-for command in APP_COMMANDS:
-    app.add_command(command)
 
 
 @cli.command()
@@ -139,6 +153,7 @@ def serve(
       stoa serve --no-background --no-migrate
     """
     from stoa import serving  # noqa: PLC0415 - other commands need not load the server
+    from stoa.accounts.registration import setup_message  # noqa: PLC0415
 
     settings = settings_module.load(host=host, port=port, workers=workers, data_dir=console.settings.data_dir)
     for line in settings_module.unknown():
@@ -317,7 +332,6 @@ _REFUSALS: dict[type[Exception], int] = {
     DataFolderInUse: FAILED,
     EmbeddedPostgresFailed: FAILED,
     migrations.MigrationRefused: FAILED,
-    WorkerFailed: FAILED,
     PostgresError: FAILED,
     OSError: FAILED,
 }
@@ -329,7 +343,7 @@ def _with_suggestion(refusal: click.ClickException) -> click.ClickException:
     if context is None or not isinstance(context.command, click.Group) or "No such command" not in refusal.message:
         return refusal
     given = refusal.message.partition("'")[2].rstrip("'.")
-    similar = get_close_matches(given, context.command.commands, 1)
+    similar = get_close_matches(given, context.command.list_commands(context), 1)
     suggestion = f" Did you mean {context.command_path} {similar[0]}?" if similar else ""
     return click.UsageError(refusal.message + suggestion, context)
 

@@ -22,7 +22,7 @@ START_TIMEOUT_S = 60.0  # on reload, for a new worker to become ready
 _POLL_S = 0.05
 
 
-class WorkerFailed(Exception):
+class WorkerFailed(ChildProcessError):
     """A web worker exited before the service answered its first request."""
 
 

@@ -11,15 +11,16 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from stoa.access.commands import COMMANDS, Console
+from stoa.access.commands import COMMANDS as ACCESS_COMMANDS
+from stoa.access.console import Console
 from stoa.access.contract import SCOPES
-from stoa.cli import cli
 from stoa.db.pool import Database, connect
 from stoa.settings import Settings
+from stoa.webhooks.app_commands import COMMANDS as APP_COMMANDS
 from tests.access.tenants import new_handle
 
 Stoa = Callable[..., Result]
-assert cli  # importing it adds the commands of other packages to `stoa app`
+COMMANDS = [*ACCESS_COMMANDS, *APP_COMMANDS]
 
 
 @pytest.fixture

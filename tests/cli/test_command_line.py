@@ -36,6 +36,7 @@ def walk(command: click.Command, *path: str) -> Iterator[tuple[tuple[str, ...], 
             yield from walk(inner, *path, name)
 
 
+cli.load_all()
 EVERY = dict(walk(cli))
 LEAVES = {path: command for path, command in EVERY.items() if not isinstance(command, click.Group)}
 WITH_JSON = [path for path, command in LEAVES.items() if any("--json" in each.opts for each in command.params)]

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import click
 import msgspec
 import yaml
 
@@ -21,7 +22,9 @@ SETTINGS = {f"STOA_{field.name.upper()}" for field in msgspec.structs.fields(Set
 def parse_command(words: Iterable[str]) -> tuple[str, dict[str, Any]]:
     """The name and the options of a `stoa` command; fails if the command line is invalid."""
     name, *arguments = words
-    context = cli.commands[name].make_context(name, list(arguments))
+    command = cli.get_command(click.Context(cli), name)
+    assert command is not None, name
+    context = command.make_context(name, list(arguments))
     context.close()
     return name, context.params
 

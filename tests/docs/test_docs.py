@@ -22,6 +22,7 @@ from stoa.settings import Settings, described
 from tests.docs.pages import DECISIONS, GUIDES, OPERATIONS, PAGES, ROOT, blocks, prose, rows
 from tests.support.metrics import exported
 
+cli.load_all()
 EVERY_PAGE = [pytest.param(page, id=page.relative_to(ROOT).as_posix()) for page in PAGES]
 RECORDS = [pytest.param(page, id=page.name) for page in sorted(DECISIONS.glob("*.md"))]
 

@@ -296,6 +296,4 @@ def resume_app(console: Console, app: str, *, as_json: bool) -> None:
     print_one(console.run(lambda by: apps.resume_app(by, app)), as_json=as_json)
 
 
-COMMANDS: list[click.Command] = [store, app, token, audit_log]
-
-__all__ = ["COMMANDS", "Console", "app"]
+COMMANDS: list[click.Command] = [store, token, audit_log]  # the package of webhooks completes `app`

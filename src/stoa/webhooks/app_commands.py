@@ -1,7 +1,8 @@
-"""The commands for the callbacks of an app: `stoa app callbacks` and `stoa app rotate-signing-secret`."""
+"""The commands of `stoa app`, completed by those for its callbacks: `callbacks` and `rotate-signing-secret`."""
 
 import click
 
+from stoa.access.commands import app as app_group
 from stoa.access.console import Console, print_one, warn_shown_once
 from stoa.access.operator import Operator, find_app
 from stoa.access.options import json_option
@@ -81,4 +82,6 @@ def _print(found: Callbacks, *, as_json: bool) -> None:
         warn_shown_once("signing secret")
 
 
-APP_COMMANDS: list[click.Command] = [callbacks, rotate_signing_secret]
+for command in (callbacks, rotate_signing_secret):
+    app_group.add_command(command)
+COMMANDS: list[click.Command] = [app_group]
