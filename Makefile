@@ -9,7 +9,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -qq install
 # The tests start hundreds of processes. Without bytecode, each would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo quick test test-citus test-failed deep deep-deliveries check format bench bench-compare bench-million bench-million-orders bench-imports fuzz lint-openapi audit cut deploy-check faults lock openapi schema sdk pictures clean help bench-deliveries bench-pending
+.PHONY: demo quick test test-citus test-failed deep deep-deliveries check format bench bench-compare bench-million bench-million-orders bench-imports fuzz lint-openapi audit cut deploy-check faults lock openapi schema sdk pictures clean help bench-deliveries bench-pending upgrade record-release
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 24
@@ -66,7 +66,7 @@ MORE_JOBS := $(shell echo $$(($(JOBS) + 1)))
 PYTEST = $(BIN)/python -m pytest --dist worksteal
 # No browser, no processes, no pages, no executed documentation, no long properties, no measured plans, no real timeouts,
 # no thousands of hostile requests.
-SLOW := tests/browser tests/accounting tests/fault tests/docs tests/property tests/reference tests/generated tests/client tests/demo tests/portal \
+SLOW := tests/browser tests/accounting tests/fault tests/upgrades tests/docs tests/property tests/reference tests/generated tests/client tests/demo tests/portal \
   tests/imports tests/mcp tests/typescript tests/examples tests/contract/test_plans.py tests/contract/test_endpoints.py \
   tests/contract/test_hostile.py tests/webhooks/test_listen.py tests/webhooks/delivery
 
@@ -106,6 +106,11 @@ faults: $(VENV)/.dev ## measure kills, reloads, a failover of the database, over
 deep-deliveries: $(VENV)/.dev ## kill delivery workers for ten minutes under load, and restart the database once
 	@DELIVERY_SECONDS=600 $(BIN)/python -m pytest tests/fault/test_deliveries.py -n 0 -s $(ARGS)
 
+# Measures one upgrade: the previous release with its own libraries, installed by hashes.
+upgrade: $(VENV)/.dev ## upgrade the previous release under load, with a million products; PRODUCTS= sets another number
+	@UPGRADE_PRODUCTS=$${PRODUCTS:-1000000} UPGRADE_WRITERS=8 UPGRADE_LIBRARIES=1 \
+	  $(BIN)/python -m pytest tests/upgrades/test_upgrade.py -n 0 -s $(ARGS)
+
 lint-openapi: $(SPECTRAL)/.done ## lint openapi.json with Spectral and the OWASP rules; takes a minute
 	@$(NODE_HOME)/bin/node $(SPECTRAL)/@stoplight/spectral-cli/dist/index.js lint \
 	  --ruleset tools/spectral/ruleset.yaml --fail-severity hint openapi.json
@@ -129,6 +134,9 @@ format: $(VENV)/.dev ## format the code and apply automatic fixes
 
 openapi: $(VENV)/.runtime ## regenerate openapi.json
 	@$(BIN)/stoa openapi > openapi.json.new && mv openapi.json.new openapi.json
+
+record-release: $(VENV)/.dev ## after a release was tagged: record its commit and functions for the next one
+	@$(BIN)/python -m tools.release
 
 schema: $(VENV)/.dev ## regenerate schema.sql from the migrations
 	@$(BIN)/python -m tools.schema

@@ -25,6 +25,7 @@ from stoa.access.console import (
     progress,
 )
 from stoa.db import migrate as migrations
+from stoa.db import migration_plan
 from stoa.db.embedded import DataFolderInUse, EmbeddedPostgres, EmbeddedPostgresFailed
 from stoa.db.errors import PostgresError, Unavailable
 from stoa.db.pool import Database
@@ -190,16 +191,30 @@ def demo(console: Console, port: int | None) -> None:
 
 
 @cli.command()
+@click.option(
+    "--plan", "only_plan", is_flag=True, help="Show what would be done, and with which locks. Change nothing."
+)
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output with stable keys.")
 @click.pass_obj
-def migrate(console: Console, as_json: bool) -> None:
-    """Migrate the database to the schema of this release.
+def migrate(console: Console, *, only_plan: bool, as_json: bool) -> None:
+    """Migrate the database to the schema of this release, while the previous release may serve requests.
+
+    If it is interrupted, run it again; it continues where it was.
 
     \b
     Examples:
       stoa migrate
+      stoa migrate --plan
       STOA_DATABASE_URL=postgresql://stoa@db.example.com/stoa stoa migrate --json
     """
+    from stoa.telemetry import configure_logging  # noqa: PLC0415 - other commands need not load it
+
+    if only_plan:
+        with _database_url(console.settings) as (url, _):
+            steps = asyncio.run(migration_plan.plan(console.settings.database_direct_url or url))
+        print_rows(steps, as_json=as_json, none=f"The schema is at version {migrations.LATEST}.")
+        return
+    configure_logging(console.settings)
     with _database_url(console.settings) as (url, _), progress(quiet=as_json) as shown:
         shown.add_task("Migrating", total=None)
         done = asyncio.run(migrations.migrate(console.settings.database_direct_url or url))

@@ -185,6 +185,7 @@ def migrate_schema(settings: Settings) -> bool:
 async def _migrate_schema(settings: Settings) -> bool:
     if (await path_to_server(settings.direct_url)).pooled:
         return False
+    configure_logging(settings)
     await migrate.migrate(settings.direct_url)
     return True
 

@@ -114,7 +114,7 @@ def test_nothing_is_created_where_no_service_was_started(tmp_path: Path) -> None
 
 
 async def test_a_damaged_schema_is_found(patient: Settings, db: Connection) -> None:
-    await db.execute("UPDATE schema_functions SET digest = 'other' WHERE name = 'place_orders'")
+    await db.execute("UPDATE stored_functions SET digest = 'other' WHERE name = 'place_orders'")
     found = await diagnose(patient)
     assert (found["migrations"].status, found["migrations"].action) == ("problem", "Run `stoa migrate`.")
     assert "1 functions are outdated" in found["migrations"].detail

@@ -1,25 +1,28 @@
-"""Migrates a database to this release's schema: numbered migrations run once, functions run again when they change."""
+"""Migrates a database to this release's schema while the previous release serves: numbered migrations run once, in
+phases; functions are replaced when they change."""
 
-import hashlib
-import re
-from collections.abc import Iterator
-from importlib.resources import files
-from importlib.resources.abc import Traversable
+import asyncio
 
 import msgspec
 
+from stoa.db import backfill, stored_functions
 from stoa.db.placement import delegate_functions, is_distributed, place_new_tables
 from stoa.db.pool import Connection, connect
 from stoa.db.query import Command, Executor, Query
+from stoa.db.schema_files import VERSIONS, Function, Migration, MigrationRefused, functions, known
+from stoa.db.short_transactions import in_short_transaction
+from stoa.db.statement_locks import created_index
 
+LATEST = VERSIONS[-1]
 _SCHEMA = "the schema belongs to no store"
-_LOCK = Query(str, "SELECT pg_advisory_xact_lock(7306217)::text", unbound=_SCHEMA)
+# Several processes may migrate at once, for example because several machines start. They ask for this lock in single
+# statements: CREATE INDEX CONCURRENTLY waits for every transaction, so it would wait for one that waits for the lock.
+_TRY_LOCK = Query(bool, "SELECT pg_try_advisory_lock(7306231)", unbound=_SCHEMA)
+_ASK_AGAIN_S = 0.1
 _CREATE = """
 CREATE TABLE IF NOT EXISTS schema_migrations (
     version integer PRIMARY KEY, name text NOT NULL, digest text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now());
-CREATE TABLE IF NOT EXISTS schema_functions (name text PRIMARY KEY, digest text NOT NULL);
-COMMENT ON TABLE schema_migrations IS 'local';
-COMMENT ON TABLE schema_functions IS 'local'"""
+COMMENT ON TABLE schema_migrations IS 'local'"""
 
 
 class Applied(msgspec.Struct):
@@ -28,145 +31,104 @@ class Applied(msgspec.Struct):
     digest: str
 
 
-class AppliedFunction(msgspec.Struct):
-    name: str
-    digest: str
-
-
 _EXISTS = Query(bool, "SELECT to_regclass('schema_migrations') IS NOT NULL", unbound=_SCHEMA)
 _APPLIED = Query(Applied, "SELECT version, name, digest FROM schema_migrations ORDER BY version", unbound=_SCHEMA)
 _RECORD = Command("INSERT INTO schema_migrations (version, name, digest) VALUES ($1, $2, $3)", unbound=_SCHEMA)
-_FUNCTIONS = Query(AppliedFunction, "SELECT name, digest FROM schema_functions", unbound=_SCHEMA)
-_SIGNATURES = Query(
-    str,
-    """SELECT oid::regprocedure::text FROM pg_proc
-        WHERE pronamespace = current_schema()::regnamespace AND proname = ANY ($1::text[])""",
-    unbound=_SCHEMA,
+_INDEX_IS_VALID = Query(
+    bool, "SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass($1::text)", unbound=_SCHEMA
 )
-_REPLACE_FUNCTION = Command(
-    """INSERT INTO schema_functions (name, digest) VALUES ($1, $2)
-           ON CONFLICT (name) DO UPDATE SET digest = excluded.digest""",
-    unbound=_SCHEMA,
-)
-_CLUSTER = "cluster"
-_GENERIC, _CUSTOM = "plan_cache_mode = force_generic_plan", "plan_cache_mode = force_custom_plan"
-_FORGET_FUNCTIONS = Command("DELETE FROM schema_functions WHERE name = ANY ($1::text[])", unbound=_SCHEMA)
-
-
-class MigrationRefused(Exception):
-    """The database was migrated by another or altered set of files."""
-
-
-class Migration(msgspec.Struct, frozen=True):
-    version: int
-    name: str
-    sql: str
-
-    @property
-    def digest(self) -> str:
-        return _digest(self.sql)
-
-
-class Function(msgspec.Struct, frozen=True):
-    """A stored function. A pure one reads no table; generated columns may call it, so it exists before the tables."""
-
-    name: str
-    package: str
-    sql: str
-
-    @property
-    def pure(self) -> bool:
-        return self.package == "db"
-
-    @property
-    def digest(self) -> str:
-        return _digest(self.sql)
-
-
-def _digest(sql: str) -> str:
-    return hashlib.sha256(sql.encode()).hexdigest()
-
-
-def known() -> list[Migration]:
-    """All migrations of this release, in order."""
-    folder = files("stoa") / "schema"
-    names = sorted(item.name for item in folder.iterdir() if item.name[:4].isdigit())
-    return [Migration(int(name[:4]), name[5:-4], (folder / name).read_text(encoding="utf-8")) for name in names]
-
-
-def functions(*, distributed: bool = False) -> list[Function]:
-    """All stored functions of this release: each `<package>/functions/<name>.sql` holds one.
-
-    On a cluster, a file of the package `cluster` replaces the function of the same name, and each call is planned with its
-    store, because a plan without a store cannot be sent to the store's node.
-    """
-    found = sorted(_functions_below(files("stoa"), ""), key=lambda function: (not function.pure, function.name))
-    plain = [function for function in found if function.package != _CLUSTER]
-    if not distributed:
-        return plain
-    cluster = {function.name: function.sql for function in found if function.package == _CLUSTER}
-    return [
-        msgspec.structs.replace(function, sql=cluster.get(function.name, function.sql).replace(_GENERIC, _CUSTOM))
-        for function in plain
-    ]
-
-
-def _functions_below(folder: Traversable, package: str) -> Iterator[Function]:
-    for item in folder.iterdir():
-        if item.is_dir() and item.name == "functions":
-            for file in item.iterdir():
-                yield Function(file.name.removesuffix(".sql"), package, file.read_text(encoding="utf-8"))
-        elif item.is_dir() and item.name != "__pycache__":
-            yield from _functions_below(item, f"{package}.{item.name}" if package else item.name)
-
-
-LATEST = max(migration.version for migration in known())
 
 
 async def version(db: Executor) -> int:
-    """The schema version of a database; 0 if it was never migrated."""
+    """The schema version of a database, up to which nothing is missing; 0 if it was never migrated."""
     if not await _EXISTS.one(db):
         return 0
-    applied = await _APPLIED.all(db)
-    return applied[-1].version if applied else 0
+    applied = {row.version for row in await _APPLIED.all(db)}
+    missing = [version for version in VERSIONS if version not in applied]
+    return max((version for version in applied if not missing or version < missing[0]), default=0)
 
 
 async def migrate(url: str) -> list[Migration]:
-    """Apply what is missing in one transaction, and return the migrations applied. Concurrent callers wait for each other."""
+    """Apply what is missing, and return the migrations applied. Concurrent callers wait for each other.
+
+    A failure leaves the phases before it in place, on which both releases work, and the next call continues.
+    """
     db = await connect(url, statement_timeout_ms=0, lock_timeout_ms=0, timeout_s=10, session=True)
     try:
-        await db.execute("BEGIN")
-        await _LOCK.one(db)
-        await db.execute("SET LOCAL lock_timeout = '5s'")
-        await db.execute(_CREATE)
-        pending = await _pending(db)
-        distributed = await is_distributed(db)
-        changed = await _changed_functions(db, distributed=distributed)
-        for function in changed:
-            if function.pure:
-                await db.execute(function.sql)
-        for migration in pending:
-            for statement in _statements(migration.sql) if distributed else [migration.sql]:
-                await db.execute(statement)
-            await _RECORD.run(db, migration.version, migration.name, migration.digest)
-        if distributed:
-            await place_new_tables(db)
-        await _replace_functions(db, changed)
-        if distributed:
-            await delegate_functions(db)
-        await db.execute("COMMIT")
-        return pending
+        while not await _TRY_LOCK.one(db):  # noqa: ASYNC110 - another process holds it
+            await asyncio.sleep(_ASK_AGAIN_S)
+        return await _migrate(db)
     finally:
         await db.close()
 
 
-def _statements(sql: str) -> list[str]:
-    """The statements of a migration one by one, as Citus needs them; each ends at the end of a line, and none has a body."""
-    lines = [line for line in sql.splitlines() if not line.lstrip().startswith("--")]
-    return [part for part in re.split(r"(?<=;)\s*$", "\n".join(lines), flags=re.MULTILINE) if part.strip()]
+async def _migrate(db: Connection) -> list[Migration]:
+    await in_short_transaction(db, "The schema", lambda: _prepare(db))
+    if await is_behind(db):
+        return []  # a later release has migrated the database, and this one works on its schema
+    pending = await missing(db)
+    distributed = await is_distributed(db)
+    await _replace_pure_functions(db, distributed=distributed)
+    for migration in pending:
+        if migration.phase == "expand":
+            await _apply(db, migration, distributed=distributed)
+    await _replace_functions(db, distributed=distributed)
+    for migration in pending:
+        if migration.phase == "concurrently":
+            await _build(db, migration)
+        elif migration.phase == "backfill":
+            await backfill.fill(db, migration)
+        else:
+            continue
+        await _record(db, migration)
+    for migration in pending:
+        if migration.phase == "contract":
+            await _apply(db, migration, distributed=distributed)
+    return pending
 
 
-async def _pending(db: Executor) -> list[Migration]:
+async def _prepare(db: Connection) -> None:
+    await db.execute(_CREATE)
+    await db.execute(backfill.CREATE)
+    await stored_functions.prepare(db)
+
+
+async def is_behind(db: Executor) -> bool:
+    """Whether a later release than this one has migrated the database."""
+    applied = await _APPLIED.all(db)
+    return bool(applied) and (applied[-1].version > known()[-1].version or await stored_functions.of_later_release(db))
+
+
+async def _apply(db: Connection, migration: Migration, *, distributed: bool) -> None:
+    """Run a migration in one transaction. Its record comes first, so that its locks are held until COMMIT and no longer."""
+
+    async def work() -> None:
+        await _record(db, migration)
+        for statement in migration.statements if distributed else [migration.sql]:
+            await db.execute(statement)
+        if distributed:
+            await place_new_tables(db)
+
+    await in_short_transaction(db, f"Migration {migration}", work)
+
+
+async def _record(db: Executor, migration: Migration) -> None:
+    await _RECORD.run(db, migration.version, migration.name, migration.digest)
+
+
+async def _build(db: Connection, migration: Migration) -> None:
+    """Run statements that take long but block nobody, outside a transaction. Each may be repeated."""
+    for statement in migration.statements:
+        index = created_index(statement)
+        valid = await _INDEX_IS_VALID.maybe(db, index) if index else None
+        if valid is False:  # left behind by an attempt that failed
+            await db.execute(f"DROP INDEX CONCURRENTLY {index}")
+        if not valid:
+            await db.execute(statement)
+
+
+async def missing(db: Executor) -> list[Migration]:
+    """The migrations that are not applied yet; refuses a database whose migrations differ from the files."""
     applied = {row.version: row for row in await _APPLIED.all(db)}
     for migration in known():
         before = applied.get(migration.version)
@@ -178,46 +140,39 @@ async def _pending(db: Executor) -> list[Migration]:
     return [migration for migration in known() if migration.version not in applied]
 
 
-async def _changed_functions(db: Executor, *, distributed: bool) -> list[Function]:
-    applied = {row.name: row.digest for row in await _FUNCTIONS.all(db)}
-    current = functions(distributed=distributed)
-    return [function for function in current if applied.get(function.name) != function.digest]
+async def _changed(db: Executor, *, distributed: bool) -> list[Function]:
+    return await stored_functions.changed(db, functions(distributed=distributed))
+
+
+async def _replace_pure_functions(db: Connection, *, distributed: bool) -> None:
+    """Replace the functions that generated columns call, before the tables."""
+    changed = [function for function in await _changed(db, distributed=distributed) if function.pure]
+    await in_short_transaction(db, "Replacing functions", lambda: stored_functions.replace(db, changed))
+
+
+async def _replace_functions(db: Connection, *, distributed: bool) -> None:
+    async def work() -> None:
+        await stored_functions.replace(db, await _changed(db, distributed=distributed))
+        await stored_functions.drop_unneeded(db, functions())
+        if distributed:
+            await delegate_functions(db)
+
+    await in_short_transaction(db, "Replacing functions", work)
 
 
 async def outdated_functions(db: Executor) -> int:
     """The number of stored functions that differ from those of this release."""
-    return len(await _changed_functions(db, distributed=await is_distributed(db)))
+    return len(await _changed(db, distributed=await is_distributed(db)))
 
 
 async def changed_for_cluster(db: Executor) -> list[str]:
     """The functions that differ from those that this release has on a cluster."""
-    return [function.name for function in await _changed_functions(db, distributed=True)]
+    return [function.name for function in await _changed(db, distributed=True)]
 
 
 async def replace_functions_for_cluster(db: Connection) -> int:
     """Give a database that was just distributed the functions of a cluster; returns how many were replaced."""
-    changed = await _changed_functions(db, distributed=True)
-    for function in changed:
-        if function.pure:
-            await db.execute(function.sql)
-    await _replace_functions(db, changed)
+    changed = await _changed(db, distributed=True)
+    await stored_functions.replace(db, changed)
     await delegate_functions(db)
     return len(changed)
-
-
-async def _replace_functions(db: Connection, changed: list[Function]) -> None:
-    """Drop every overload of a changed or removed function, then create the current definitions.
-
-    Pure functions are replaced in place, because generated columns depend on them.
-    """
-    recorded = {row.name for row in await _FUNCTIONS.all(db)}
-    removed = recorded - {function.name for function in functions()}
-    outdated = [function.name for function in changed if not function.pure and function.name in recorded]
-    signatures = await _SIGNATURES.all(db, [*outdated, *removed])
-    if signatures:
-        await db.execute(f"DROP FUNCTION {', '.join(signatures)}")
-    await _FORGET_FUNCTIONS.run(db, list(removed))
-    for function in changed:
-        if not function.pure:
-            await db.execute(function.sql)
-        await _REPLACE_FUNCTION.run(db, function.name, function.digest)

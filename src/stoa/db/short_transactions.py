@@ -1,0 +1,42 @@
+"""Transactions of a migration that never make requests wait for long: they give up a lock, pause, and try again."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from stoa.db.errors import LOCK_TIMEOUT, RETRYABLE, PostgresError, sqlstate
+from stoa.db.pool import Connection
+from stoa.db.query import Query
+from stoa.db.schema_files import MigrationRefused
+
+T = TypeVar("T")
+# Requests queue behind a lock that waits, so it must not wait for long. Below PostgreSQL's deadlock_timeout of one second,
+# a migration also gives way before a deadlock is found, so no request is ever its victim.
+LOCK_WAIT_MS = 300
+TRIES = 60
+_PAUSE_S = (0.3, 1.2)  # requests that waited are served meanwhile
+# Also taken by release 0.2.0, which migrates in one transaction.
+_LOCK = Query(str, "SELECT pg_advisory_xact_lock(7306217)::text", unbound="the schema belongs to no store")
+
+
+async def in_short_transaction(db: Connection, subject: str, work: Callable[[], Awaitable[T]]) -> T:
+    """Do work in a transaction, whose locks are waited for only briefly, again and again."""
+    for _ in range(TRIES):
+        await db.execute(f"BEGIN; SET LOCAL lock_timeout = {LOCK_WAIT_MS}")
+        try:
+            await _LOCK.one(db)
+            result = await work()
+            await db.execute("COMMIT")
+        except BaseException as error:
+            if not db.is_closed():
+                await db.execute("ROLLBACK")
+            if not isinstance(error, PostgresError) or sqlstate(error) not in {LOCK_TIMEOUT, *RETRYABLE}:
+                raise
+        else:
+            return result
+        await asyncio.sleep(random.uniform(*_PAUSE_S))  # noqa: S311 - jitter
+    raise MigrationRefused(
+        f"{subject} did not get its locks in {TRIES} tries, because a long transaction, such as a backup, uses its tables. "
+        "What was done before is kept. Find the transaction in pg_stat_activity, and run `stoa migrate` again."
+    )

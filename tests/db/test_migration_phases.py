@@ -1,0 +1,220 @@
+"""Migrations run in phases: each can be interrupted and continued, and none makes other transactions wait for long."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+
+import pytest
+from tests.support.databases import SERVER, new_database, sibling
+
+from stoa.db import backfill, stored_functions
+from stoa.db import migrate as migrations
+from stoa.db.errors import PostgresError
+from stoa.db.migrate import migrate, version
+from stoa.db.pool import Connection, connect
+from stoa.db.schema_files import Function, Migration, MigrationRefused, Release, functions, known, previous_release
+
+pytestmark = pytest.mark.not_on_cluster("the synthetic migrations declare no placement")
+FUNCTIONS, KNOWN = functions(), known()
+PROBES = Migration(
+    9001,
+    "probes",
+    """CREATE TABLE probes (store_id bigint NOT NULL, id bigint NOT NULL, times integer NOT NULL DEFAULT 0);
+COMMENT ON TABLE probes IS 'store';
+""",
+)
+FILL = Migration(
+    9002,
+    "fill",
+    """-- phase: backfill
+WITH batch AS (SELECT id FROM probes WHERE store_id = $1 AND id > $2 ORDER BY id LIMIT $3),
+filled AS (UPDATE probes p SET times = p.times + 1 / (8 - p.id) FROM batch b WHERE p.store_id = $1 AND p.id = b.id)
+SELECT max(id) FROM batch;
+""",
+)
+INDEX = Migration(
+    9003, "index", "-- phase: concurrently\nCREATE UNIQUE INDEX CONCURRENTLY probes_idx ON probes (store_id, id);\n"
+)
+COLUMN = Migration(9004, "column", "ALTER TABLE products ADD COLUMN probe text;\n")
+WAITING = "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'products'::regclass"
+NARROW = Function(
+    "probe_one", "orders", "CREATE FUNCTION probe_one(in_a bigint) RETURNS bigint LANGUAGE sql RETURN in_a;"
+)
+WIDE = Function(NARROW.name, NARROW.package, NARROW.sql.replace("in_a bigint", "in_a bigint, in_b text"))
+
+
+@pytest.fixture(scope="module")
+async def template() -> str:
+    """A migrated database, which each test copies."""
+    url = await new_database(f"test_phases_{os.getpid()}_template")
+    await migrate(url)
+    return url
+
+
+@pytest.fixture
+async def url(template: str) -> str:
+    name = f"test_phases_{os.getpid()}"
+    admin = await connect(os.environ[SERVER], statement_timeout_ms=0)
+    await admin.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+    await admin.execute(f'CREATE DATABASE "{name}" TEMPLATE "{name}_template"')
+    await admin.close()
+    return sibling(template, name)
+
+
+@pytest.fixture
+async def db(url: str) -> AsyncIterator[Connection]:
+    opened = await connect(url)
+    yield opened
+    await opened.close()
+
+
+def release_with(monkeypatch: pytest.MonkeyPatch, *migrated: Migration) -> None:
+    monkeypatch.setattr(migrations, "known", lambda: [*KNOWN, *migrated])
+
+
+def release_functions(
+    monkeypatch: pytest.MonkeyPatch, *added: Function, previous: tuple[str, ...] = (), after: str = "0.2.0"
+) -> None:
+    """A release with further functions, after one that calls others."""
+    before = previous_release()
+
+    def found(*, distributed: bool = False) -> list[Function]:
+        assert not distributed
+        return [*FUNCTIONS, *added]
+
+    monkeypatch.setattr(migrations, "functions", found)
+    release = Release(after, "", [*before.functions, *previous])
+    monkeypatch.setattr(stored_functions, "previous_release", lambda: release)
+
+
+async def overloads(db: Connection) -> dict[str, int]:
+    rows = await db.fetch(
+        "SELECT oid::regprocedure::text, oid::bigint FROM pg_proc WHERE proname = 'probe_one' ORDER BY 1"
+    )
+    return dict[str, int](rows)
+
+
+async def test_requests_pass_while_a_migration_waits_for_a_lock(
+    url: str, db: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    release_with(monkeypatch, COLUMN)
+    watcher, other = await connect(url), await connect(url, lock_timeout_ms=1_000)
+    await db.execute("BEGIN; LOCK TABLE products IN ROW EXCLUSIVE MODE")
+    migrating = asyncio.create_task(migrate(url))
+    for _ in range(2):  # the read waits behind the migration, and would fail after a second
+        while not (await watcher.fetch(WAITING))[0][0]:
+            await asyncio.sleep(0.01)
+        await other.fetch("SELECT id FROM products LIMIT 1")
+    assert not migrating.done()
+    await db.execute("COMMIT")
+    assert await migrating == [COLUMN]
+    await watcher.close()
+    await other.close()
+
+
+async def test_a_migration_that_never_gets_its_lock_says_why(
+    url: str, db: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    release_with(monkeypatch, COLUMN)
+    monkeypatch.setattr("stoa.db.short_transactions.TRIES", 2)
+    await db.execute("BEGIN; LOCK TABLE products IN ROW EXCLUSIVE MODE")
+    with pytest.raises(MigrationRefused, match="9004 column did not get its locks in 2 tries"):
+        await migrate(url)
+    await db.execute("COMMIT")
+    assert await migrate(url) == [COLUMN]
+
+
+async def test_an_index_that_failed_is_built_again(url: str, db: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    valid = "SELECT indisvalid FROM pg_index WHERE indexrelid = 'probes_idx'::regclass"
+    release_with(monkeypatch, PROBES)
+    assert await migrate(url) == [PROBES]
+    await db.execute("INSERT INTO probes (store_id, id) VALUES (1, 1), (1, 1)")
+    release_with(monkeypatch, PROBES, INDEX, COLUMN)
+    with pytest.raises(PostgresError, match="probes_idx"):
+        await migrate(url)
+    assert [tuple(row) for row in await db.fetch(valid)] == [(False,)]
+    # The column comes first, because requests of the next release need it, and it takes no time.
+    rows = await db.fetch("SELECT version FROM schema_migrations WHERE version > 9000 ORDER BY 1")
+    assert [row[0] for row in rows] == [9001, 9004]
+    monkeypatch.setattr(migrations, "VERSIONS", (*migrations.VERSIONS, 9001, 9003, 9004))
+    assert await version(db) == 9001
+    await db.execute("DELETE FROM probes")
+    assert await migrate(url) == [INDEX]
+    assert [tuple(row) for row in await db.fetch(valid)] == [(True,)]
+    assert await version(db) == 9004
+
+
+async def test_several_processes_may_build_one_index(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    release_with(monkeypatch, PROBES, INDEX)
+    done = await asyncio.gather(*(migrate(url) for _ in range(3)))
+    assert sorted(len(each) for each in done) == [0, 0, 2]
+
+
+async def test_an_interrupted_backfill_continues_after_its_last_batch(
+    url: str, db: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backfill, "BATCH", 3)
+    for store in (1, 2):
+        await db.execute(
+            "INSERT INTO stores (id, handle, name, currency) VALUES ($1, $2, 'A', 'USD')", store, f"s{store}"
+        )
+    release_with(monkeypatch, PROBES)
+    await migrate(url)
+    await db.execute(
+        "INSERT INTO probes (store_id, id) SELECT s, n FROM generate_series(1, 2) s, generate_series(7, 17) n"
+    )
+    release_with(monkeypatch, PROBES, FILL)
+    with pytest.raises(PostgresError, match="division by zero"):  # at the row 8, in the first batch
+        await migrate(url)
+    await db.execute("DELETE FROM probes WHERE id = 8 AND store_id = 1")
+    with pytest.raises(PostgresError, match="division by zero"):  # in the second store, after the first is done
+        await migrate(url)
+    await db.execute("DELETE FROM probes WHERE id = 8")
+    assert await migrate(url) == [FILL]
+    # Only the rows beside 8 get a number other than 0; if they were filled twice, it would be 2 and -2.
+    rows = await db.fetch("SELECT store_id, id, times FROM probes WHERE times <> 0 ORDER BY 1, 2")
+    assert [tuple(row) for row in rows] == [(1, 7, 1), (1, 9, -1), (2, 7, 1), (2, 9, -1)]
+    rows = await db.fetch("SELECT store_id, last_id FROM schema_backfills")
+    assert [tuple(row) for row in rows] == [(2, 17)]
+
+
+async def test_a_function_is_replaced_in_place(url: str, db: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    release_functions(monkeypatch, NARROW)
+    await migrate(url)
+    before = await overloads(db)
+    changed = Function(NARROW.name, NARROW.package, NARROW.sql.replace("RETURN in_a", "RETURN in_a + 1"))
+    release_functions(monkeypatch, changed, previous=("probe_one(bigint)",))
+    await migrate(url)
+    assert await overloads(db) == before != {}
+    assert (await db.fetch("SELECT probe_one(1)"))[0][0] == 2
+
+
+async def test_the_arguments_that_the_previous_release_uses_stay_for_one_release(
+    url: str, db: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    narrow, wide = "probe_one(bigint)", "probe_one(bigint,text)"
+    for added, previous, expected in (
+        ((NARROW,), (), [narrow]),
+        ((WIDE,), (narrow,), [narrow, wide]),
+        ((WIDE,), (narrow,), [narrow, wide]),  # a later migration of the same release
+        ((), (wide,), [wide]),
+        ((), (), []),
+    ):
+        release_functions(monkeypatch, *added, previous=previous)
+        await migrate(url)
+        assert list(await overloads(db)) == expected
+
+
+async def test_a_release_leaves_the_functions_of_a_later_one_alone(
+    url: str, db: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    release_functions(monkeypatch, WIDE, after="0.10.0")
+    await migrate(url)
+    release_functions(monkeypatch, NARROW)
+    await migrate(url)
+    assert list(await overloads(db)) == ["probe_one(bigint,text)"]
+
+
+def test_an_unknown_phase_is_refused() -> None:
+    with pytest.raises(MigrationRefused, match="choose from expand, concurrently, backfill, contract"):
+        _ = Migration(9009, "later", "-- phase: later\nSELECT 1;\n").phase

@@ -1,0 +1,85 @@
+"""The previous release: found in the repository, exported, and installed into an environment of its own."""
+
+import os
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import venv
+from pathlib import Path
+
+import pytest
+
+from stoa.db.schema_files import previous_release
+
+ROOT = Path(__file__).parents[2]
+CACHE = ROOT / "artefacts" / "releases"
+LOCK = "requirements.lock"
+
+
+def git(*arguments: str) -> str | None:
+    """The output of a git command in this repository; None if it fails."""
+    try:
+        done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def released_commit() -> str:
+    """The commit of the previous release: by its tag, or where a clone has no tags, the recorded one."""
+    release = previous_release()
+    for name in (f"refs/tags/v{release.version}", release.commit):
+        if commit := git("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}"):
+            return commit
+    pytest.skip(f"this clone has neither the tag v{release.version} nor the commit {release.commit}")
+
+
+def exported() -> Path:
+    """A folder with the files of the previous release."""
+    commit = released_commit()
+    folder = CACHE / commit
+    if not folder.exists():
+        partial = folder.with_suffix(f".{os.getpid()}")
+        partial.mkdir(parents=True)
+        archive = partial / "files.tar"
+        assert git("archive", f"--output={archive}", commit) is not None
+        with tarfile.open(archive) as files:
+            files.extractall(partial, filter="data")
+        archive.unlink()
+        partial.rename(folder)
+    return folder
+
+
+class Installation:
+    """An environment of its own with one release, which an upgrade replaces while its processes run.
+
+    The libraries come from the release's lock file, with hashes. If the lock file is the one of this tree, those of the
+    running environment are the same, and are used unless `own_libraries` is set. The release is a folder on the path.
+    """
+
+    def __init__(self, folder: Path, source: Path, *, own_libraries: bool = False) -> None:
+        self._folder = folder
+        self.own_libraries = own_libraries or (source / LOCK).read_bytes() != (ROOT / LOCK).read_bytes()
+        venv.create(folder, symlinks=True, with_pip=self.own_libraries)
+        self.python = str(folder / "bin/python")
+        current = folder / "release"
+        lines = [str(current / "src"), str(current / "sdk/python/src")]
+        if not self.own_libraries:
+            lines.append(sysconfig.get_path("purelib"))
+        version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+        (folder / f"lib/{version}/site-packages/release.pth").write_text("".join(f"{line}\n" for line in lines))
+        self.install(source)
+
+    def install(self, source: Path) -> None:
+        """Replace the installed release by the one in a folder."""
+        if self.own_libraries:
+            install = [self.python, "-m", "pip", "--disable-pip-version-check", "-qq", "install", "--require-hashes"]
+            subprocess.run([*install, "-r", source / LOCK], check=True, timeout=600)
+        link = self._folder / "next"
+        link.symlink_to(source.resolve(), target_is_directory=True)
+        link.rename(self._folder / "release")  # at once, so that a process that starts finds one of the two
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        return (self.python, "-m", "stoa")

@@ -1,0 +1,64 @@
+"""A release has one version in all packages, a heading in the changelog, and a record for the next release."""
+
+import json
+import re
+import tomllib
+from typing import Any
+
+from stoa.db.pool import Database
+from stoa.db.schema_files import previous_release
+from tests.upgrades.releases import ROOT, git, released_commit
+
+_HEADING = re.compile(r"^## (?:(Unreleased)|([\d.]+) \(\d{4}-\d{2}-\d{2}\))$", re.MULTILINE)
+
+
+def read(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def version() -> str:
+    return tomllib.loads(read("pyproject.toml"))["project"]["version"]
+
+
+def test_all_packages_have_one_version() -> None:
+    lock: dict[str, Any] = json.loads(read("sdk/typescript/package-lock.json"))
+    transport = re.search(r'^export const VERSION = "(.*)";$', read("sdk/typescript/src/transport.ts"), re.MULTILINE)
+    assert transport is not None
+    found = {
+        "sdk/python/pyproject.toml": tomllib.loads(read("sdk/python/pyproject.toml"))["project"]["version"],
+        "sdk/typescript/package.json": json.loads(read("sdk/typescript/package.json"))["version"],
+        "sdk/typescript/package-lock.json": lock["version"],
+        "sdk/typescript/package-lock.json (package)": lock["packages"][""]["version"],
+        "sdk/typescript/src/transport.ts": transport[1],
+    }
+    assert found == dict.fromkeys(found, version())
+
+
+def test_the_changelog_begins_with_what_comes_next_and_then_names_the_releases() -> None:
+    headings = [unreleased or number for unreleased, number in _HEADING.findall(read("CHANGELOG.md"))]
+    assert headings[0] in ("Unreleased", version())
+    assert previous_release().version in headings
+    assert len(re.findall(r"^## ", read("CHANGELOG.md"), re.MULTILINE)) == len(headings)
+
+
+def test_the_record_describes_the_tagged_release() -> None:
+    release, commit = previous_release(), released_commit()
+    assert commit == release.commit, "the tag and src/stoa/schema/released.json name different commits"
+    assert tomllib.loads(git("show", f"{commit}:pyproject.toml") or "")["project"]["version"] == release.version
+    files = (git("ls-tree", "-r", "--name-only", commit, "src/stoa") or "").splitlines()
+    names = {name.rpartition("/")[2].removesuffix(".sql") for name in files if "/functions/" in name}
+    assert sorted(signature.partition("(")[0] for signature in release.functions) == sorted(names)
+
+
+def arguments(signature: str) -> int:
+    inside = signature.partition("(")[2].rstrip(")")
+    return inside.count(",") + 1 if inside else 0
+
+
+async def test_calls_of_the_previous_release_are_not_ambiguous(db: Database) -> None:
+    """Parameters have no types before a function is found, so overloads must differ in the number of their arguments."""
+    rows = await db.fetch("SELECT name, signature FROM stored_functions")
+    current = dict[str, str](rows)
+    for signature in previous_release().functions:
+        now = current.get(signature.partition("(")[0], signature)
+        assert now == signature or arguments(now) != arguments(signature), f"give {now} a new name"
