@@ -17,9 +17,10 @@ from stoa.access.oauth import routes as oauth_routes
 from stoa.access.sealing import Sealer
 from stoa.api import ENDPOINTS
 from stoa.db.pool import Database
+from stoa.db.replica import Replica
 from stoa.events.notify import Notifier
 from stoa.maintenance import maintain_forever
-from stoa.measuring import Sampler, measure_forever
+from stoa.measuring import Sampler, measure_forever, measure_replica_forever
 from stoa.portal.site_map import routes as portal_routes
 from stoa.reference.routes import routes as documentation_routes
 from stoa.rest.dispatch import PREFIX, Dispatcher, Observed
@@ -40,6 +41,8 @@ class Application:
     def __init__(self, settings: Settings, endpoints: Sequence[Endpoint] = ENDPOINTS) -> None:
         self.settings = settings
         self.database = Database(settings.database_url, size=settings.database_pool)
+        read_url = settings.database_read_url
+        self.replica = Replica(read_url, self.database, size=settings.database_pool) if read_url else None
         self.access = Admission(self.database, settings)
         self.usage = Recorder()
         self._observe = Observer(settings, self.usage)
@@ -48,11 +51,13 @@ class Application:
             "requests": self.database,
             "autocommit": self.database.autocommit,
             "notifications": self.notifier.database,
+            **({"replica": self.replica.database} if self.replica else {}),
         }
         self._dispatch = Dispatcher(
             endpoints,
             database=self.database,
             access=self.access,
+            replica=self.replica,
             public_url=settings.public_url,
             settings=settings,
             seal=Sealer(secret_key(settings)),
@@ -61,7 +66,7 @@ class Application:
             observe=self._observe,
             committed=self.notifier,
         )
-        self._sampler = Sampler("web", pools, lambda: self._dispatch.in_flight)
+        self._sampler = Sampler("web", pools, lambda: self._dispatch.in_flight, self.replica)
         tokens = oauth_routes(self.database, self.access, settings)
         portal = portal_routes(self.database, settings, self.notifier)
         installations = installation_routes(self.database, settings)
@@ -81,6 +86,8 @@ class Application:
     async def close(self) -> None:
         """Close every database connection."""
         await self.notifier.close()
+        if self.replica is not None:
+            await self.replica.close()
         await self.database.close()
 
     def end_waiting(self) -> None:
@@ -153,6 +160,8 @@ class Application:
                         asyncio.create_task(self._sampler.run()),
                         asyncio.create_task(measure_forever(self.database, self.settings.workers)),
                     ]
+                    if self.replica is not None:
+                        self._tasks.append(asyncio.create_task(measure_replica_forever(self.replica)))
                 log_start("web")
                 await send({"type": "lifespan.startup.complete"})
             else:

@@ -2,8 +2,10 @@
 
 import msgspec
 
-from stoa.db.pool import path_to_server
+from stoa.db.errors import PostgresError, Unavailable
+from stoa.db.pool import Database, path_to_server
 from stoa.db.query import Executor, Query
+from stoa.db.replica import problem_of
 from stoa.settings import Settings, WrongSetting
 from stoa.webhooks.delivery.worker import CONNECTIONS as DELIVERIES
 
@@ -70,6 +72,34 @@ def service_budget(settings: Settings, *, background: bool = True) -> Budget:
         ("one more web worker during a reload", each),
     ]  # fmt: skip
     return Budget([*parts, *(worker_budget().parts if background else []), ("commands", COMMANDS)])
+
+
+def replica_budget(settings: Settings) -> Budget:
+    """The most connections to the server of STOA_DATABASE_READ_URL."""
+    workers = f"{settings.workers} web workers with a pool of {settings.database_pool} each"
+    return Budget([
+        (workers, settings.workers * settings.database_pool),
+        ("one more web worker during a reload", settings.database_pool),
+    ])  # fmt: skip
+
+
+async def replica_problem(primary: Database, settings: Settings) -> str | None:
+    """Why the replica does not serve reads, or not as many as configured; None if it does."""
+    if problem := await problem_of(settings.database_read_url, primary):
+        return f"{problem}; reads use the primary"
+    replica = Database(settings.database_read_url, size=1)
+    try:
+        limits, budget = await LIMITS.one(replica), replica_budget(settings)
+    except (PostgresError, Unavailable) as error:
+        return f"{error}; reads use the primary"
+    finally:
+        await replica.close()
+    if budget.total > limits.available:
+        return (
+            f"this service opens up to {budget} connections to it, but only {limits.available} are allowed "
+            f"({limits.source}); further reads use the primary"
+        )
+    return None
 
 
 def worker_budget(*, deliveries: bool = True, imports: bool = True) -> Budget:

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from stoa import measuring
-from stoa.connection_budget import LIMITS, lost_behind_a_pooler, service_budget
+from stoa.connection_budget import LIMITS, lost_behind_a_pooler, replica_budget, replica_problem, service_budget
 from stoa.db import migrate, service_facts
 from stoa.db.errors import PostgresError, Unavailable
 from stoa.db.pool import Database, path_to_server
@@ -79,6 +79,8 @@ async def examine(url: str, settings: Settings) -> list[Finding]:
         if all(each.status != "problem" for each in found if each.check == _DATABASE):
             found.append(await _check_key(db, settings))
             found.append(await _check_connections(db, url, settings))
+            if settings.database_read_url:
+                found.append(await _check_replica(db, settings))
             found += await _check_schema(db, settings)
     finally:
         await db.close()
@@ -211,6 +213,13 @@ async def _check_connections(db: Database, url: str, settings: Settings) -> Find
         action = f"Use fewer workers or smaller pools, or raise the limit: {limits.source}."
         return Finding("connections", "warning", detail, action)
     return Finding("connections", "ok", detail)
+
+
+async def _check_replica(db: Database, settings: Settings) -> Finding:
+    if problem := await replica_problem(db, settings):
+        action = "Check that STOA_DATABASE_READ_URL names a standby of this database and that it runs."
+        return Finding("replica", "warning", problem, action)
+    return Finding("replica", "ok", f"it serves reads; this service opens up to {replica_budget(settings)} to it")
 
 
 async def _check_schema(db: Database, settings: Settings) -> list[Finding]:

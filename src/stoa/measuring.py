@@ -15,6 +15,7 @@ from stoa.db import service_facts
 from stoa.db.errors import PostgresError, Unavailable
 from stoa.db.pool import Database
 from stoa.db.query import Executor, Query
+from stoa.db.replica import Replica
 from stoa.webhooks.delivery.queries import BACKLOG, NOW, Backlog
 
 MEASURE_S = 5.0
@@ -104,11 +105,28 @@ async def measure_forever(db: Executor, workers: int = 1) -> None:
         await asyncio.sleep(min(MOST_MEASURE_S, MEASURE_S * workers) * random.uniform(0.8, 1.2))  # noqa: S311
 
 
+async def measure_replica_forever(replica: Replica) -> None:
+    """Measure how far the replica is behind, and use one again that was lost."""
+    while True:
+        lag = await replica.lag()
+        telemetry.REPLICA_AWAY.set(lag is None)
+        if lag is not None:
+            telemetry.REPLICA_LAG.set(lag)
+        await asyncio.sleep(MEASURE_S * random.uniform(0.8, 1.2))  # noqa: S311
+
+
 class Sampler:
     """Publishes the figures of one process. Nothing is counted twice, and nothing is done while a request runs."""
 
-    def __init__(self, process: str, pools: Mapping[str, Database], in_flight: Callable[[], int] | None = None) -> None:
+    def __init__(
+        self,
+        process: str,
+        pools: Mapping[str, Database],
+        in_flight: Callable[[], int] | None = None,
+        replica: Replica | None = None,
+    ) -> None:
         self._pools = pools
+        self._replica = replica
         self._in_flight = in_flight
         self._lag = telemetry.LOOP_LAG.labels(process)
         self._published: defaultdict[tuple[str, str], float] = defaultdict(float)
@@ -133,6 +151,12 @@ class Sampler:
             telemetry.POOL_TIMEOUTS.labels(name).inc(self._since(name, "timeouts", pool.timeouts))
             for kind, count in list(pool.errors.items()):
                 telemetry.DATABASE_ERRORS.labels(kind).inc(self._since(name, f"error {kind}", count))
+
+        if self._replica is not None:
+            for server, count in self._replica.reads.items():
+                telemetry.READS.labels(server).inc(self._since("replica", f"reads {server}", count))
+            for reason, count in self._replica.fallbacks.items():
+                telemetry.FALLBACKS.labels(reason).inc(self._since("replica", f"fallbacks {reason}", count))
 
     def _since(self, pool: str, figure: str, total: float) -> float:
         """How much a total has grown since it was last published."""

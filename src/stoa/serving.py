@@ -19,11 +19,11 @@ import msgspec
 import structlog
 
 from stoa import exposition, worker
-from stoa.connection_budget import check_connections, service_budget
+from stoa.connection_budget import check_connections, replica_problem, service_budget
 from stoa.db import migrate
 from stoa.db.embedded import EmbeddedPostgres, EmbeddedPostgresFailed
 from stoa.db.errors import Unavailable
-from stoa.db.pool import connect, path_to_server
+from stoa.db.pool import Database, connect, path_to_server
 from stoa.db.service_facts import record_key
 from stoa.settings import PREFIX, Settings, WrongSetting, announced, metrics_address, secret_key
 from stoa.supervisor import Supervisor
@@ -205,9 +205,22 @@ async def _check_start(settings: Settings, *, background: bool) -> list[str]:
             )
         await record_key(db, secret_key(settings))  # the key is created before several processes would create it
         budget = service_budget(settings, background=background)
-        return await check_connections(db, settings.database_url, settings, budget)
+        warnings = await check_connections(db, settings.database_url, settings, budget)
     finally:
         await db.close()
+    return [*warnings, *await _check_replica(settings)]
+
+
+async def _check_replica(settings: Settings) -> list[str]:
+    """A replica that cannot serve is a warning, never a reason not to start."""
+    if not settings.database_read_url:
+        return []
+    primary = Database(settings.database_url, size=1)
+    try:
+        problem = await replica_problem(primary, settings)
+    finally:
+        await primary.close()
+    return [f"STOA_DATABASE_READ_URL: {problem}"] if problem else []
 
 
 def announce(settings: Settings, on_ready: Callable[[], None]) -> None:

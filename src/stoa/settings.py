@@ -23,6 +23,8 @@ _FOR_CALLERS = frozenset(
     )
 )
 
+_URLS = ("database_url", "database_direct_url", "database_read_url")
+
 Port = Annotated[int, Meta(ge=1, le=65535)]
 Positive = Annotated[int, Meta(ge=1)]
 
@@ -50,6 +52,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         str,
         Meta(
             description="URL of the server itself if STOA_DATABASE_URL leads through a connection pooler; for notifications, migrations and backups."
+        ),
+    ] = ""
+    database_read_url: Annotated[
+        str,
+        Meta(
+            description="URL of one standby, which serves lists and reads of the app API when it has replayed everything committed before; empty uses the primary."
         ),
     ] = ""
     database_pool: Annotated[Positive, Meta(description="Maximum number of database connections of each worker.")] = 10
@@ -124,12 +132,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if self.secret_key and (len(self.secret_key) < 2 * KEY_BYTES or not _is_hex(self.secret_key)):
             raise WrongSetting(f"STOA_SECRET_KEY must be an even number of hexadecimal digits, {2 * KEY_BYTES} or more")
-        for name in ("database_url", "database_direct_url"):
+        for name in _URLS:
             url = getattr(self, name)
             if url and not url.startswith(("postgresql://", "postgres://")):
                 raise WrongSetting(f"{PREFIX}{name.upper()} must begin with postgresql://")
         if self.database_direct_url and not self.database_url:
             raise WrongSetting("STOA_DATABASE_DIRECT_URL needs STOA_DATABASE_URL, which it replaces for some work")
+        if self.database_read_url and not self.database_url:
+            raise WrongSetting("STOA_DATABASE_READ_URL needs STOA_DATABASE_URL: the embedded server has no standby")
+        if "," in self.database_read_url.partition("//")[2].partition("/")[0].rpartition("@")[2]:
+            raise WrongSetting("STOA_DATABASE_READ_URL must name one server, whose position in the log is followed")
         if self.public_url and not self.public_url.startswith(("https://", "http://")):
             raise WrongSetting("STOA_PUBLIC_URL must begin with https:// or http://")
         if self.metrics != "off":
@@ -268,6 +280,6 @@ def described(settings: Settings) -> list[dict[str, str]]:
 
 
 def _shown(name: str, value: Any) -> str:
-    if name in ("secret_key", "database_url", "database_direct_url") and value:
+    if name in ("secret_key", *_URLS) and value:
         return "(set)"
     return str(value).lower() if isinstance(value, bool) else str(value)

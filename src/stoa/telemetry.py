@@ -78,6 +78,12 @@ POOL_WAITS = Counter("stoa_database_waits", "Times that a task waited for a conn
 POOL_WAIT_SECONDS = Counter("stoa_database_wait_seconds", "Time that tasks waited for a connection", ["pool"])
 POOL_TIMEOUTS = Counter("stoa_database_wait_timeouts", "Tasks that gave up waiting for a connection", ["pool"])
 DATABASE_ERRORS = Counter("stoa_database_errors", "Database errors, by class of SQLSTATE", ["class"])
+READS = Counter("stoa_reads", "Statements of reads, by server; only with a replica", ["server"])
+FALLBACKS = Counter("stoa_replica_fallbacks", "Reads that the primary served instead of the replica", ["reason"])
+REPLICA_AWAY = Gauge("stoa_replica_away", "1 if a worker cannot use its replica", multiprocess_mode="livemax")
+REPLICA_LAG = Gauge(
+    "stoa_replica_lag_seconds", "How long ago the replica was as far as the primary", multiprocess_mode="livemax"
+)
 LOOP_LAG = Histogram(
     "stoa_event_loop_lag_seconds",
     "How much later than planned the event loop of a process continued",

@@ -48,6 +48,8 @@ FIRING: dict[str, tuple[dict[str, str], dict[str, str], dict[str, str]]] = {
         {'stoa_database_wait_timeouts_total{pool="requests"}': "7x60"},
         {"pool": "requests"},
     ),
+    "StoaReplicaAway": ({"stoa_replica_away": "1x60"}, {"stoa_replica_away": "0x60"}, {}),
+    "StoaReplicaBehind": ({"stoa_replica_lag_seconds": "0+60x60"}, {"stoa_replica_lag_seconds": "1x60"}, {}),
     "StoaNoDeliveryWorker": ({"stoa_webhook_workers": "0x60"}, {"stoa_webhook_workers": "1x60"}, {}),
     "StoaEventsNotRouted": (
         {"stoa_webhook_oldest_unrouted_seconds": "0+60x60"}, {"stoa_webhook_oldest_unrouted_seconds": "1x60"}, {}

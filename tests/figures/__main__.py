@@ -14,6 +14,7 @@ from tests.figures.failover import fail_over
 from tests.figures.greedy import crowd_out
 from tests.figures.kills import kill_under_load
 from tests.figures.overload import overload
+from tests.figures.replica import relieve
 from tests.figures.restarts import restart_under_load
 from tests.figures.slow import loiter
 from tests.figures.soak import soak
@@ -30,15 +31,16 @@ Figure = Callable[[Path], Awaitable[bool]]
     "--seconds",
     default=60,
     show_default=True,
-    help="Duration of overload; greedy and slow measure a sixth of it at a time, and soak takes thirty times as long.",
+    help="Duration of overload; replica measures a third of it, greedy and slow a sixth of it at a time, soak thirty times.",
 )
 @click.option("--minutes", default=40, show_default=True, help="Time limit of kills and restarts.")
 def figures(names: tuple[str, ...], workers: int, databases: int, restarts: int, seconds: int, minutes: int) -> None:
-    """Run the named measurements: kills, restarts, failover, overload, greedy, slow, soak; by default all."""
+    """Run the named measurements: kills, restarts, failover, replica, overload, greedy, slow, soak; by default all."""
     known: dict[str, Figure] = {
         "kills": lambda folder: kill_under_load(folder, workers, databases, minutes),
         "restarts": lambda folder: restart_under_load(folder, restarts, minutes),
         "failover": fail_over,
+        "replica": lambda folder: relieve(folder, seconds / 3),
         "overload": lambda folder: overload(folder, seconds),
         "greedy": lambda folder: crowd_out(folder, seconds / 6),
         "slow": lambda folder: loiter(folder, seconds / 6),

@@ -9,7 +9,7 @@ function init(args)
   think = tonumber(args[2])
   for line in io.lines(args[1]) do
     local method, path, token, body = line:match("^(.-)\t(.-)\t(.-)\t(.*)$")
-    local headers = {["authorization"] = "Bearer " .. token, ["host"] = "localhost"}
+    local headers = {["authorization"] = "Bearer " .. token, ["Host"] = "localhost"}  -- in this spelling, or wrk adds another one
     if body ~= "" then headers["content-type"] = "application/json" end
     prepared[#prepared + 1] = wrk.format(method, path, headers, body ~= "" and body or nil)
   end

@@ -139,6 +139,7 @@ class Database:
         *,
         size: int = 10,
         statement_timeout_ms: int = 5_000,
+        lock_timeout_ms: int = 2_000,
         name: str = APPLICATION_NAME,
     ) -> None:
         self._url = url
@@ -146,6 +147,7 @@ class Database:
         self._name = name  # as pg_stat_activity shows it
         self._full_until = 0.0
         self._statement_timeout_ms = statement_timeout_ms
+        self._lock_timeout_ms = lock_timeout_ms
         self._begin = "BEGIN"
         self._idle: deque[Connection] = deque()
         self._waiters: deque[asyncio.Future[None]] = deque()
@@ -188,6 +190,11 @@ class Database:
         """Whether so many tasks wait for a connection that new work should be shed."""
         return len(self._waiters) >= MOST_WAITING * self._size
 
+    @property
+    def full(self) -> bool:
+        """Whether a task would have to wait for a connection."""
+        return not self._idle and (self._open >= self._size or time.monotonic() < self._full_until)
+
     async def _acquire(self) -> Connection:
         if self._closed:
             raise Unavailable("the database connections are closed")
@@ -226,9 +233,12 @@ class Database:
     async def _connect(self) -> Connection:
         self._open += 1
         try:
-            connection = await connect(self._url, statement_timeout_ms=self._statement_timeout_ms, name=self._name)
+            statement_ms, lock_ms = self._statement_timeout_ms, self._lock_timeout_ms
+            connection = await connect(
+                self._url, statement_timeout_ms=statement_ms, lock_timeout_ms=lock_ms, name=self._name
+            )
             path = await path_to_server(self._url)
-            self._begin = path.begin(session_settings(self._statement_timeout_ms))
+            self._begin = path.begin(session_settings(statement_ms, lock_ms))
             return connection
         except BaseException as error:
             self._open -= 1
@@ -293,6 +303,19 @@ class Database:
             raise
         self._release(connection)
         return tag
+
+    @asynccontextmanager
+    async def lend(self) -> AsyncGenerator[Connection]:
+        """Lend a connection for several reads outside any transaction."""
+        connection = await self._acquire()
+        try:
+            yield connection
+        except BaseException as error:
+            unavailable = self._failed(connection, error)
+            if unavailable is not None:
+                raise unavailable from error
+            raise
+        self._release(connection)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncGenerator[Connection]:

@@ -11,6 +11,7 @@ import msgspec
 
 from stoa.db.errors import RETRYABLE, PostgresError, Unavailable, sqlstate
 from stoa.db.pool import Database
+from stoa.db.replica import Replica
 from stoa.rest import idempotency
 from stoa.rest.body import decode, read_body
 from stoa.rest.endpoint import Accepted, Endpoint, Router
@@ -76,6 +77,7 @@ class Dispatcher:
         *,
         database: Database,
         access: Access,
+        replica: Replica | None = None,
         public_url: str = "",
         settings: Settings | None = None,
         seal: idempotency.Seal | None = None,
@@ -87,7 +89,8 @@ class Dispatcher:
         self._router = Router(endpoints)
         self._database = database
         self._access = access
-        self._limiter = RateLimiter(database)
+        self._replica = replica
+        self._limiter = RateLimiter(database, fenced=replica is not None)
         self._public_url = public_url.rstrip("/")
         self._settings = settings or Settings()
         self._seal = seal
@@ -214,6 +217,8 @@ class Dispatcher:
         elif request.query:
             read_parameters(request, endpoint, call)
         if endpoint.method == "GET":
+            if self._replica is not None and not endpoint.primary:
+                call.db = await self._replica.reader(request.allowance.fence if request.allowance else None)
             answer = await endpoint.handler(call, **values)
             return render(request, endpoint, call, answer)
         call.expected = versions_allowed(headers)

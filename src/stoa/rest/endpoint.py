@@ -95,6 +95,9 @@ class Endpoint(msgspec.Struct, frozen=True, eq=False):
     before: Callable[..., Awaitable[None]] | None = None  # slow work, done before the transaction begins
     secret: bool = False  # the response contains a secret, so its stored copy is encrypted
     grouped: Callable[..., Awaitable[Sequence[Any]]] | None = None  # handles several calls in one transaction
+    primary: bool = (
+        False  # never read from a replica: the data changes without waiting for the log, or the call waits for it
+    )
     longest_wait_s: int = 0  # how long `Prefer: wait` may defer the response to accepted work, which is then 200
 
     @property
@@ -183,6 +186,7 @@ class Routes:
         before: Callable[..., Awaitable[None]] | None = None,
         secret: bool = False,
         grouped: Callable[..., Awaitable[Sequence[Any]]] | None = None,
+        primary: bool = False,
         longest_wait_s: int = 0,
     ) -> Callable[[Handler], Handler]:
         def declare(handler: Handler) -> Handler:
@@ -223,6 +227,7 @@ class Routes:
                     before=before,
                     secret=secret,
                     grouped=grouped,
+                    primary=primary,
                     longest_wait_s=longest_wait_s,
                 )
             )

@@ -9,6 +9,7 @@ import msgspec
 
 from stoa.db.errors import PostgresError, Unavailable
 from stoa.db.query import Executor, Query
+from stoa.db.replica import POSITION, Fence
 from stoa.rest.coalescing import Coalescer
 
 
@@ -17,7 +18,17 @@ class Grant(msgspec.Struct):
     remaining: float
 
 
+class FencedGrant(Grant):
+    """A grant, with the position of the primary's log after the request arrived."""
+
+    timeline: str
+    position: int
+
+
 TAKE = Query(Grant, "SELECT granted, remaining FROM take_tokens($1, $2, 'requests', $3, $4, $5)")
+TAKE_FENCED = Query(
+    FencedGrant, f"SELECT granted, remaining, {POSITION} FROM take_tokens($1, $2, 'requests', $3, $4, $5)"
+)
 
 
 class Allowance(msgspec.Struct, frozen=True):
@@ -29,6 +40,7 @@ class Allowance(msgspec.Struct, frozen=True):
     refill: int
     full_in_s: int
     retry_in_s: int
+    fence: Fence | None = None  # of the statement that took the tokens; none if they were prefetched
 
     def headers(self) -> list[tuple[bytes, bytes]]:
         window = math.ceil(self.burst / self.refill)
@@ -63,8 +75,9 @@ class Demand(msgspec.Struct, frozen=True):
 class RateLimiter:
     """Takes tokens for requests. Concurrent requests share one statement, which may prefetch tokens for later requests."""
 
-    def __init__(self, db: Executor) -> None:
+    def __init__(self, db: Executor, *, fenced: bool = False) -> None:
         self._db = db
+        self._take: Query[FencedGrant] | Query[Grant] = TAKE_FENCED if fenced else TAKE
         self._coalescer = Coalescer[tuple[int, int], Demand, Allowance](self._grant)
         self._prefetched: dict[tuple[int, int], Prefetch] = {}
         self._returning: set[asyncio.Task[None]] = set()
@@ -88,14 +101,16 @@ class RateLimiter:
         if previous is not None:
             previous.return_timer.cancel()
         wanted = sum(demand.cost for demand in demands) + (_prefetch_size(previous.remaining) if previous else 0)
-        grant = await TAKE.one(self._db, *key, wanted, float(burst), float(refill))
+        grant = await self._take.one(self._db, *key, wanted, float(burst), float(refill))
+        fence = Fence(grant.timeline, grant.position) if isinstance(grant, FencedGrant) else None
         tokens = grant.granted + (previous.tokens if previous else 0)
         allowances: list[Allowance] = []
         for demand in demands:
             allowed = demand.cost <= tokens
             if allowed:
                 tokens -= demand.cost
-            allowances.append(_allowance(demand.cost, tokens + grant.remaining, burst, refill, allowed=allowed))
+            remaining = tokens + grant.remaining
+            allowances.append(_allowance(demand.cost, remaining, burst, refill, allowed=allowed, fence=fence))
         left = tokens + grant.remaining
         loop = asyncio.get_running_loop()
         if left < 1:  # refuse without a statement until a token is refilled: a flood of refusals costs nothing
@@ -125,6 +140,9 @@ def _prefetch_size(remaining: float) -> int:
     return min(MOST_PREFETCHED, int(remaining * PREFETCH_SHARE))
 
 
-def _allowance(cost: float, left: float, burst: int, refill: int, *, allowed: bool) -> Allowance:
+def _allowance(
+    cost: float, left: float, burst: int, refill: int, *, allowed: bool, fence: Fence | None = None
+) -> Allowance:
     retry = 0 if allowed else max(1, math.ceil((cost - left) / refill))
-    return Allowance(allowed, max(0, int(left)), burst, refill, max(0, math.ceil((burst - left) / refill)), retry)
+    full = max(0, math.ceil((burst - left) / refill))
+    return Allowance(allowed, max(0, int(left)), burst, refill, full, retry, fence)

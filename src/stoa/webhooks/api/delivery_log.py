@@ -34,7 +34,7 @@ MAX_UNFINISHED = 20
 _PENDING = ("pending", "retrying")
 
 
-@routes.get("/webhooks/{webhook_id}/deliveries", scope="webhooks:read", lists=DELIVERIES)
+@routes.get("/webhooks/{webhook_id}/deliveries", scope="webhooks:read", lists=DELIVERIES, primary=True)
 async def list_webhook_deliveries(call: Call, webhook_id: int, query: ListQuery) -> Page[Delivery]:
     """List deliveries, or read them as a feed.
 

@@ -39,7 +39,7 @@ routes = Routes("Webhooks")
 _ROUTING_FIELDS = {"name", "events", "filter", "skip_own"}
 
 
-@routes.get("/webhooks", scope="webhooks:read", lists=WEBHOOKS)
+@routes.get("/webhooks", scope="webhooks:read", lists=WEBHOOKS, primary=True)
 async def list_webhooks(call: Call, query: ListQuery) -> Page[Webhook]:
     """List this app's subscriptions on this store.
 
@@ -137,7 +137,7 @@ async def create_webhook(call: Call, body: NewWebhook) -> Created[Webhook]:
     return Created(msgspec.json.encode(webhook), row.version, f"/webhooks/{webhook_id}")
 
 
-@routes.get("/webhooks/{webhook_id}", scope="webhooks:read")
+@routes.get("/webhooks/{webhook_id}", scope="webhooks:read", primary=True)
 async def get_webhook(call: Call, webhook_id: int) -> One[Webhook]:
     """Get one subscription, with its health and figures.
 
