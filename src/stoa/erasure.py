@@ -96,6 +96,7 @@ NO_PERSONAL_DATA: Mapping[str, str] = {
     "installations": _APP,
     "lanes": _FIGURES,
     "locations": "describes a store",
+    "mails": _ACCOUNT,
     "order_duplicates": _IDS,
     "order_lines": _CATALOG,
     "order_numbers": _FIGURES,

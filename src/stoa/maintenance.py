@@ -11,6 +11,7 @@ from stoa.db.errors import PostgresError, Unavailable, cause
 from stoa.db.pool import Database
 from stoa.db.query import Command, Query
 from stoa.imports.queries import DELETE_EXPIRED_REPORTS
+from stoa.mail.queries import DELETE_OLD_MAILS
 from stoa.rest.idempotency import FORGET_OLD
 from stoa.usage.queries import FORGET_OLD_DAYS, FORGET_OLD_FAILURES
 
@@ -44,6 +45,7 @@ TASKS = (
     DELETE_EXPIRED_REPORTS,
     FORGET_OLD_DAYS,
     FORGET_OLD_FAILURES,
+    DELETE_OLD_MAILS,
 )
 
 

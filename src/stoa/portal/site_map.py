@@ -21,6 +21,7 @@ from stoa.portal import (
     locations,
     operators,
     orders,
+    outbox,
     products,
     profile,
     stores,
@@ -58,6 +59,7 @@ MODULES: Sequence[Pages] = (
     profile.pages,
     operators.pages,
     health.pages,
+    outbox.pages,
 )
 PAGES: list[Page] = [page for module in MODULES for page in module.pages]
 FORMS: list[Form] = [form for module in MODULES for form in module.forms]
@@ -89,6 +91,7 @@ NAVIGATION = (
             Item("All apps", "app", "operator_apps"),
             Item("Accounts", "people", "operator_accounts"),
             Item("Audit log", "log", "operator_audit"),
+            Item("Email", "send", "operator_outbox"),
             Item("Health", "chart", "operator_health"),
         ),
         operators=True,

@@ -1,4 +1,5 @@
-"""The delivery worker of one process: runs the router, the lane scheduler, redelivery jobs and maintenance until stopped."""
+"""The delivery worker of one process: runs the router, the lane scheduler, redelivery jobs, the courier of email and
+maintenance until stopped."""
 
 import asyncio
 import contextlib
@@ -13,6 +14,7 @@ from stoa.access.sealing import Sealer
 from stoa.db.errors import cause
 from stoa.db.pool import Database, connect, path_to_server
 from stoa.events.notify import CHANNEL
+from stoa.mail.courier import Courier, CourierConfig
 from stoa.settings import Settings, secret_key, service_url
 from stoa.webhooks.delivery import maintenance, queries
 from stoa.webhooks.delivery.lane_scheduler import LaneScheduler
@@ -51,6 +53,7 @@ class DeliveryWorker:
         config: DeliveryConfig | None = None,
         *,
         observe: Callable[[SentAttempt], None] = _ignore_attempt,
+        courier: CourierConfig | None = None,
     ) -> None:
         self._config = config or DeliveryConfig()
         self._listening_url = settings.database_direct_url or url
@@ -70,6 +73,7 @@ class DeliveryWorker:
         self._router = Router(
             self._durable, self._relaxed, self.scheduler, self._config.poll, self._config.takeover_after
         )
+        self._courier = Courier(self._durable, settings, courier)
 
     async def run(self, stop: asyncio.Event) -> None:
         await self._create_partitions(stop)
@@ -81,12 +85,14 @@ class DeliveryWorker:
             self._every(self._config.maintenance_every, lambda: maintenance.maintain(self._durable, self._config)),
         )
         tasks = [asyncio.create_task(loop) for loop in loops]
+        sending = asyncio.create_task(self._courier.run(stop))
         try:
             await self.scheduler.run(stop)
+            await sending
         finally:
-            for task in tasks:
+            for task in (*tasks, sending):
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await asyncio.gather(*tasks, sending, return_exceptions=True)
             await self._router.release()
             with contextlib.suppress(*DATABASE_ERRORS):
                 await queries.FORGET_WORKER.run(self._durable, self.scheduler.owner)
