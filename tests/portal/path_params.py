@@ -18,6 +18,8 @@ from stoa.app import Application
 from stoa.db.pool import Database
 from stoa.mail.contract import Content, Recipient
 from stoa.mail.outbox import post
+from stoa.notifications.contract import News
+from stoa.notifications.notify import notify
 from stoa.portal.pages import Audience, Form, Page
 from stoa.usage.queries import ADD_DAYS, ADD_FAILURES
 from stoa.usage.rules import COUNTERS
@@ -55,6 +57,8 @@ async def create_resources(by: Operator, db: Database, account_id: int) -> dict[
     await uninstall(by, removed.client_id, store.handle)
     link = await invite(by, new_email())
     await post(db, Content("test", "Hello", "Text", "/portal", "Open"), [Recipient(account_id, new_email())])
+    await notify(db, [account_id], News("new_device", "device:1", "New sign-in", "Body", "/portal/account", "Open"))
+    [[notification]] = await db.fetch("SELECT max(id) FROM notifications WHERE account_id = $1", account_id)
     [[mail]] = await db.fetch("SELECT max(id) FROM mails WHERE account_id = $1", account_id)
     return {
         "app_id": installed.app_id,
@@ -72,6 +76,7 @@ async def create_resources(by: Operator, db: Database, account_id: int) -> dict[
         "app": installed.app_id,
         "account": account_id,
         "mail": mail,
+        "notification": notification,
     }
 
 

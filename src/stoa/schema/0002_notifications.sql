@@ -27,3 +27,48 @@ CREATE INDEX mails_due_at_idx ON mails (due_at) WHERE status = 'waiting';
 CREATE INDEX mails_account_idx ON mails (account_id);
 CREATE INDEX mails_created_at_idx ON mails (created_at);
 COMMENT ON TABLE mails IS 'global';
+
+-- What a person is told of. A row is written even if the person wants only an email, because repeats are recognized by it.
+CREATE SEQUENCE notification_ids;
+CREATE TABLE notifications (
+    id         bigint      NOT NULL DEFAULT nextval('notification_ids'),
+    account_id bigint      NOT NULL,
+    kind       text        NOT NULL,
+    subject    text        NOT NULL,  -- what it is about, such as webhook:8
+    title      text        NOT NULL,
+    body       text        NOT NULL,
+    path       text        NOT NULL,  -- of the page to look at
+    action     text        NOT NULL,
+    shown      boolean     NOT NULL,  -- in the portal
+    created_at timestamptz NOT NULL DEFAULT now(),
+    read_at    timestamptz,
+    CONSTRAINT notifications_pkey PRIMARY KEY (id),
+    CONSTRAINT notifications_account_fkey FOREIGN KEY (account_id) REFERENCES accounts (id) ON DELETE CASCADE
+);
+CREATE INDEX notifications_account_idx ON notifications (account_id, id);
+CREATE INDEX notifications_unread_idx ON notifications (account_id) WHERE shown AND read_at IS NULL;
+CREATE INDEX notifications_subject_idx ON notifications (account_id, kind, subject, created_at);
+CREATE INDEX notifications_created_at_idx ON notifications (created_at);
+COMMENT ON TABLE notifications IS 'global';
+
+-- Only kinds for which a person has chosen; the others have their defaults.
+CREATE TABLE notification_preferences (
+    account_id bigint  NOT NULL,
+    kind       text    NOT NULL,
+    portal     boolean NOT NULL,
+    email      boolean NOT NULL,
+    CONSTRAINT notification_preferences_pkey PRIMARY KEY (account_id, kind),
+    CONSTRAINT notification_preferences_account_fkey FOREIGN KEY (account_id) REFERENCES accounts (id) ON DELETE CASCADE
+);
+COMMENT ON TABLE notification_preferences IS 'global';
+
+-- The browsers from which an account has signed in, each known by a cookie.
+CREATE TABLE account_devices (
+    account_id  bigint      NOT NULL,
+    device_hash bytea       NOT NULL,
+    seen_at     timestamptz NOT NULL DEFAULT now(),
+    CONSTRAINT account_devices_pkey PRIMARY KEY (account_id, device_hash),
+    CONSTRAINT account_devices_account_fkey FOREIGN KEY (account_id) REFERENCES accounts (id) ON DELETE CASCADE
+);
+CREATE INDEX account_devices_seen_at_idx ON account_devices (seen_at);
+COMMENT ON TABLE account_devices IS 'global';

@@ -16,7 +16,7 @@ from stoa.db.pool import Database, connect, path_to_server
 from stoa.events.notify import CHANNEL
 from stoa.mail.courier import Courier, CourierConfig
 from stoa.settings import Settings, secret_key, service_url
-from stoa.webhooks.delivery import maintenance, queries
+from stoa.webhooks.delivery import expiring_secrets, maintenance, queries
 from stoa.webhooks.delivery.lane_scheduler import LaneScheduler
 from stoa.webhooks.delivery.queries import APPLICATION_NAME, DATABASE_ERRORS, LISTENER_NAME
 from stoa.webhooks.delivery.redelivery import requeue_next_slice
@@ -82,6 +82,7 @@ class DeliveryWorker:
             self._router.run(),
             self._every(self._config.heartbeat, self._report),
             self._every(4 * self._config.poll, self._redeliver),
+            self._every(expiring_secrets.EVERY_S, self._remind),
             self._every(self._config.maintenance_every, lambda: maintenance.maintain(self._durable, self._config)),
         )
         tasks = [asyncio.create_task(loop) for loop in loops]
@@ -137,6 +138,9 @@ class DeliveryWorker:
     async def _redeliver(self) -> None:
         while (bucket := await requeue_next_slice(self._durable)) is not None:
             self.scheduler.wake([bucket])
+
+    async def _remind(self) -> None:
+        await expiring_secrets.remind_of_expiring_secrets(self._durable)
 
     async def _every(self, seconds: float, task: Callable[[], Awaitable[Any]]) -> None:
         while True:
