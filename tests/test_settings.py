@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from stoa.mail_settings import MailServer, Sender, read_mail_server, read_sender
 from stoa.settings import Settings, WrongSetting, announced, described, load, secret_key, service_url, unknown
 
 
@@ -30,11 +31,45 @@ def test_options_take_precedence_over_the_environment() -> None:
         ("STOA_PUBLIC_URL", "example.com"),
         ("STOA_SECRET_KEY", "ab" * 10),
         ("STOA_SECRET_KEY", "a" * 65),
+        ("STOA_SMTP_URL", "http://mail.example.com"),
+        ("STOA_SMTP_URL", "smtp://"),
+        ("STOA_SMTP_URL", "smtp://mail.example.com:0"),
+        ("STOA_SMTP_URL", "smtp://mail.example.com:99999"),
+        ("STOA_SMTP_URL", "smtp://mail.example.com/path"),
+        ("STOA_SMTP_URL", "smtp://mail.example.com?tls=off"),
+        ("STOA_SMTP_URL", "smtps://mail.example.com?starttls"),
+        ("STOA_SMTP_URL", "smtp://user:canary@mail.example.com"),
+        ("STOA_SMTP_URL", "smtp://user@localhost"),
+        ("STOA_SMTP_URL", "smtps://user:canary%0a@localhost"),
+        ("STOA_SMTP_URL", "smtps://user:canary%C3%A9@localhost"),
+        ("STOA_SMTP_URL", "smtps://mail.example.com"),
+        ("STOA_MAIL_FROM", "Stoa"),
+        ("STOA_MAIL_FROM", "a@example.com, b@example.com"),
+        ("STOA_MAIL_FROM", "a@example.com\nBcc: b@example.com"),
     ],
 )
 def test_an_invalid_setting_is_named(name: str, value: str) -> None:
-    with pytest.raises(WrongSetting, match=name):
+    with pytest.raises(WrongSetting, match=name) as raised:
         load({name: value})
+    assert "canary" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "server"),
+    [
+        ("smtp://u%40x:p%3Aw@mail.example.com?starttls", MailServer("mail.example.com", 587, "u@x", "p:w", "starttls")),
+        ("smtps://u:p@[2001:db8::1]", MailServer("2001:db8::1", 465, "u", "p", "implicit")),
+        ("smtp://127.0.0.1:2525/", MailServer("127.0.0.1", 2525, "", "", "none")),
+    ],
+)
+def test_the_url_of_a_mail_server_is_read(url: str, server: MailServer) -> None:
+    assert read_mail_server(url) == server
+    assert "p:w" not in repr(server)
+
+
+def test_the_sender_is_an_address_with_or_without_a_name() -> None:
+    assert read_sender("Stoa of Attalos <noreply@example.com>") == Sender("Stoa of Attalos", "noreply@example.com")
+    assert read_sender("noreply@example.com").domain == "example.com"
 
 
 def test_an_unknown_variable_is_reported_with_the_most_similar_setting() -> None:
@@ -44,7 +79,15 @@ def test_an_unknown_variable_is_reported_with_the_most_similar_setting() -> None
 
 
 def test_secrets_are_never_shown() -> None:
-    rows = described(load({}, secret_key="5e" * 32, database_url="postgresql://u:canary@h/d"))
+    rows = described(
+        load(
+            {},
+            secret_key="5e" * 32,
+            database_url="postgresql://u:canary@h/d",
+            smtp_url="smtps://u:canary@h",
+            mail_from="a@example.com",
+        )
+    )
     assert "canary" not in str(rows)
     assert "5e5e" not in str(rows)
     assert all(row["description"] for row in rows)

@@ -17,6 +17,8 @@ from stoa.db import migrate, service_facts
 from stoa.db.errors import PostgresError, Unavailable
 from stoa.db.pool import Database, path_to_server
 from stoa.db.query import Query
+from stoa.mail.smtp import Connection, refusal_of
+from stoa.mail_settings import read_mail_server, read_sender
 from stoa.settings import Settings, WrongSetting, existing_key, unknown
 from stoa.webhooks.http.address_guard import AddressRefused, Allowed, host_of, refuse_url
 from stoa.webhooks.http.connections import Connections, Origin, Unreachable
@@ -72,7 +74,7 @@ _DATABASE = "database"
 
 async def examine(url: str, settings: Settings) -> list[Finding]:
     """Run every check; checks that need the database are left out if it cannot be reached."""
-    found = [_check_settings(settings), _check_disk(settings)]
+    found = [_check_settings(settings), _check_disk(settings), *await _check_mail(settings)]
     db = Database(url, size=1)
     try:
         found += await _check_server(db, settings)
@@ -130,6 +132,22 @@ def _check_disk(settings: Settings) -> Finding:
         status: Status = "problem" if share < _FULL_DISK else "warning"
         return Finding("disk", status, detail, "Free space or enlarge the disk: without space, every write fails.")
     return Finding("disk", "ok", detail)
+
+
+async def _check_mail(settings: Settings) -> list[Finding]:
+    """Connect to the mail server and sign in, without sending anything."""
+    if not settings.smtp_url:
+        return []
+    server = read_mail_server(settings.smtp_url)
+    connection = Connection(server, read_sender(settings.mail_from).domain, _CONNECT_S)
+    try:
+        await asyncio.to_thread(connection.open)
+    except Exception as error:  # noqa: BLE001 - each failure is a finding
+        action = "Check STOA_SMTP_URL and the mail server; mails wait in the outbox meanwhile."
+        return [Finding("email", "problem", f"{server.host}:{server.port}: {refusal_of(error).message}", action)]
+    finally:
+        await asyncio.to_thread(connection.close)
+    return [Finding("email", "ok", f"{server.host}:{server.port} accepts connections")]
 
 
 # --- the database -----------------------------------------------------------------------------------------------------

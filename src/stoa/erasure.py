@@ -76,6 +76,7 @@ _FIGURES = "holds figures only"
 _IDS = "refers to customers, orders and imports by id only"
 NO_PERSONAL_DATA: Mapping[str, str] = {
     "account_apps": _ACCOUNT,
+    "account_devices": _ACCOUNT,
     "account_links": _ACCOUNT,
     "account_recovery_codes": _ACCOUNT,
     "account_results": _ACCOUNT,
@@ -96,6 +97,9 @@ NO_PERSONAL_DATA: Mapping[str, str] = {
     "installations": _APP,
     "lanes": _FIGURES,
     "locations": "describes a store",
+    "mails": _ACCOUNT,
+    "notification_preferences": _ACCOUNT,
+    "notifications": _ACCOUNT,
     "order_duplicates": _IDS,
     "order_lines": _CATALOG,
     "order_numbers": _FIGURES,

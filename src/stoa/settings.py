@@ -10,6 +10,8 @@ from typing import Annotated, Any, Literal, get_type_hints
 import msgspec
 from msgspec import Meta
 
+from stoa.mail_settings import read_mail_server, read_sender
+
 PREFIX = "STOA_"
 KEY_BYTES = 32
 _ADDRESS_FILE = "address"
@@ -112,6 +114,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             description="Who may create an account in the portal: anyone (open), invited people (invite) or no one (closed)."
         ),
     ] = "invite"
+    smtp_url: Annotated[
+        str,
+        Meta(
+            description="URL of the mail server, such as smtp://user:password@mail.example.com:587?starttls or smtps://...; empty sends no email."
+        ),
+    ] = ""
+    mail_from: Annotated[
+        str, Meta(description="Sender of every email, such as Stoa <noreply@example.com>; needed with STOA_SMTP_URL.")
+    ] = ""
     metrics: Annotated[
         str, Meta(description="Address of the Prometheus endpoint /metrics, as host:port; off disables it.")
     ] = "127.0.0.1:9464"
@@ -146,6 +157,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             raise WrongSetting("STOA_PUBLIC_URL must begin with https:// or http://")
         if self.metrics != "off":
             metrics_address(self.metrics)
+        for name, read in (("smtp_url", read_mail_server), ("mail_from", read_sender)):
+            try:
+                _ = read(value) if (value := getattr(self, name)) else None
+            except ValueError as error:
+                raise WrongSetting(f"{PREFIX}{name.upper()} {error}") from None
+        if self.smtp_url and not self.mail_from:
+            raise WrongSetting("STOA_SMTP_URL needs STOA_MAIL_FROM, the sender of every email")
 
 
 def _is_hex(text: str) -> bool:
@@ -280,6 +298,6 @@ def described(settings: Settings) -> list[dict[str, str]]:
 
 
 def _shown(name: str, value: Any) -> str:
-    if name in ("secret_key", *_URLS) and value:
+    if name in ("secret_key", "smtp_url", *_URLS) and value:
         return "(set)"
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -16,6 +16,10 @@ from stoa.accounts.registration import invite
 from stoa.accounts.sessions import sign_in
 from stoa.app import Application
 from stoa.db.pool import Database
+from stoa.mail.contract import Content, Recipient
+from stoa.mail.outbox import post
+from stoa.notifications.contract import News
+from stoa.notifications.notify import notify
 from stoa.portal.pages import Audience, Form, Page
 from stoa.usage.queries import ADD_DAYS, ADD_FAILURES
 from stoa.usage.rules import COUNTERS
@@ -52,6 +56,10 @@ async def create_resources(by: Operator, db: Database, account_id: int) -> dict[
     await install(by, removed.client_id, store.handle)
     await uninstall(by, removed.client_id, store.handle)
     link = await invite(by, new_email())
+    await post(db, Content("test", "Hello", "Text", "/portal", "Open"), [Recipient(account_id, new_email())])
+    await notify(db, [account_id], News("new_device", "device:1", "New sign-in", "Body", "/portal/account", "Open"))
+    [[notification]] = await db.fetch("SELECT max(id) FROM notifications WHERE account_id = $1", account_id)
+    [[mail]] = await db.fetch("SELECT max(id) FROM mails WHERE account_id = $1", account_id)
     return {
         "app_id": installed.app_id,
         "client_id": installed.client_id,
@@ -67,6 +75,8 @@ async def create_resources(by: Operator, db: Database, account_id: int) -> dict[
         "store": store.handle,
         "app": installed.app_id,
         "account": account_id,
+        "mail": mail,
+        "notification": notification,
     }
 
 

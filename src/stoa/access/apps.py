@@ -23,6 +23,9 @@ from stoa.access.queries import (
     REVOKE_TOKENS_OF_APP,
     SET_APP_STATUS,
 )
+from stoa.notifications.news import app_suspended
+from stoa.notifications.notify import notify
+from stoa.notifications.people import people_of
 
 LONGEST_GRACE_HOURS = 168
 
@@ -111,7 +114,11 @@ async def delete_app(by: Operator, app: str) -> App:
 async def suspend_app(by: Operator, app: str, reason: str = "") -> App:
     """Refuse the app on every store, and issue it no tokens, until it is resumed; the audit log keeps the reason."""
     detail = {"reason": reason} if reason else {}
-    return await _set_status(by, app, "suspended", "app.suspended", **detail)
+    async with by.transaction() as joined, joined.db.transaction() as db:
+        before, after = await find_app(db, app), await _set_status(joined, app, "suspended", "app.suspended", **detail)
+        if before.status != after.status:
+            await notify(db, await people_of(db, app_id=after.id), app_suspended(after.id, after.name, reason))
+        return after
 
 
 async def resume_app(by: Operator, app: str) -> App:

@@ -24,6 +24,9 @@ from stoa.accounts.queries import (
     REQUESTS_OF_STORE,
     SAVE_REQUEST,
 )
+from stoa.notifications.news import install_request
+from stoa.notifications.notify import notify
+from stoa.notifications.people import people_of
 
 
 async def requests_of_store(by: Operator, store: OwnedStore) -> list[InstallRequest]:
@@ -54,6 +57,8 @@ async def request_install(by: Operator, account_id: int, app: OwnedApp, handle: 
             return  # an identical request is already pending
         await SAVE_REQUEST.run(db, store.id, app.id, account_id, app.scopes, message)
         await by.record(db, store.id, "app.asked", f"app:{app.id}", name=app.name, scopes=app.scopes)
+        asked = install_request(app.id, app.name, store.id, store.handle, store.name)
+        await notify(db, await people_of(db, store_id=store.id), asked)
 
 
 async def withdraw(by: Operator, app: OwnedApp, handle: str) -> None:

@@ -129,6 +129,18 @@ END_SESSION = Command("DELETE FROM account_sessions WHERE account_id = $1 AND id
 END_SESSIONS = Command("DELETE FROM account_sessions WHERE account_id = $1", unbound=_ACCOUNTS)
 END_OTHER_SESSIONS = Command("DELETE FROM account_sessions WHERE account_id = $1 AND id <> $2", unbound=_ACCOUNTS)
 
+# A device that was not used for a year is new again.
+SEE_DEVICE = Command(
+    """UPDATE account_devices SET seen_at = now()
+        WHERE account_id = $1 AND device_hash = $2 AND seen_at > now() - interval '1 year'""",
+    unbound=_ACCOUNTS,
+)
+ADD_DEVICE = Command(
+    """INSERT INTO account_devices (account_id, device_hash) VALUES ($1, $2)
+           ON CONFLICT (account_id, device_hash) DO UPDATE SET seen_at = excluded.seen_at""",
+    unbound=_ACCOUNTS,
+)
+
 # --- links -------------------------------------------------------------------------------------------------
 
 ADD_LINK = Query(
@@ -285,6 +297,12 @@ FORGET_OLD_SESSIONS = Command(
 FORGET_OLD_RESULTS = Command(
     """DELETE FROM account_results WHERE result_hash IN (
            SELECT result_hash FROM account_results WHERE expires_at < now() LIMIT 1000)""",
+    unbound=_CHORE,
+)
+FORGET_OLD_DEVICES = Command(
+    """DELETE FROM account_devices d USING (
+           SELECT account_id, device_hash FROM account_devices WHERE seen_at < now() - interval '1 year' LIMIT 1000) old
+        WHERE d.account_id = old.account_id AND d.device_hash = old.device_hash""",
     unbound=_CHORE,
 )
 FORGET_OLD_LINKS = Command(

@@ -119,3 +119,13 @@ def new_recovery_code() -> str:
 def normalize_code(text: str) -> str:
     """Return the code without spaces and hyphens, in lower case."""
     return re.sub(r"[\s-]", "", text).lower()
+
+
+def browser_of(agent: str) -> str:
+    """Return the browser and system of a user agent. Browsers also send each other's names, so the order matters."""
+    names = ("Edg", "OPR", "Firefox", "Chrome", "Safari", "curl", "python-httpx")
+    systems = ("Android", "iPhone", "iPad", "Windows", "Mac OS", "Linux")
+    name = next((each for each in names if each in agent), "")
+    system = next((each for each in systems if each in agent), "")
+    label = {"Edg": "Edge", "OPR": "Opera", "python-httpx": "httpx"}.get(name, name)
+    return " on ".join(part for part in (label, system) if part) or "Unknown browser"

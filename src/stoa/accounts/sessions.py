@@ -16,6 +16,7 @@ from stoa.accounts.contract import (
     WrongCredentials,
     WrongPassword,
 )
+from stoa.accounts.devices import note_sign_in
 from stoa.accounts.queries import (
     CLOSE_SESSION,
     CREDENTIALS,
@@ -40,7 +41,9 @@ _TOKEN_BYTES = 32
 _MAX_AGENT_LENGTH = 200
 
 
-async def sign_in(by: Operator, db: Database, email: str, password: str, *, peer: str, agent: str) -> NewSession:
+async def sign_in(
+    by: Operator, db: Database, email: str, password: str, *, peer: str, agent: str, device: str = ""
+) -> NewSession:
     """Check the password and open a session; with two-factor authentication the session is not complete yet."""
     try:
         email = normalize_email(email)
@@ -66,6 +69,7 @@ async def sign_in(by: Operator, db: Database, email: str, password: str, *, peer
         if complete:
             subject = f"account:{checked.id}"
             await by.record(transaction, SERVICE, "account.signed_in", subject, address=address_of(peer))
+            await note_sign_in(by, transaction, checked.id, device, peer=peer, agent=agent)
     return session
 
 

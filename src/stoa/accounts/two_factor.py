@@ -15,6 +15,7 @@ from stoa.accounts.contract import (
     TwoFactorOn,
     WrongCode,
 )
+from stoa.accounts.devices import note_sign_in
 from stoa.accounts.queries import (
     ADD_RECOVERY_CODES,
     CLOSE_SESSION,
@@ -110,7 +111,7 @@ async def _replace_recovery_codes(by: Operator, db: Executor, account_id: int) -
 
 
 async def complete_sign_in(
-    by: Operator, account: SessionAccount, token: str, code: str, *, peer: str, agent: str
+    by: Operator, account: SessionAccount, token: str, code: str, *, peer: str, agent: str, device: str = ""
 ) -> NewSession:
     """Check the code and replace the incomplete session with a complete one under a new token."""
     account_id = account.account_id
@@ -126,6 +127,7 @@ async def complete_sign_in(
             session = await open_session(by, db, account_id, complete=True, peer=peer, agent=agent)
             detail = {"address": address_of(peer), "two_factor": method}
             await by.record(db, SERVICE, "account.signed_in", f"account:{account_id}", **detail)
+            await note_sign_in(by, db, account_id, device, peer=peer, agent=agent)
         else:
             await TWO_FACTOR_FAILED.run(db, account_id, MAX_FAILURES)
             if factor.failures + 1 >= MAX_FAILURES:

@@ -20,6 +20,9 @@ from stoa.imports.importable import Importable, Result, RowKey, Task, failed
 from stoa.imports.jobs import document_of
 from stoa.imports.queries import Job
 from stoa.imports.reading import Row, read_part
+from stoa.notifications.news import import_finished
+from stoa.notifications.notify import notify
+from stoa.notifications.people import people_of
 from stoa.rest.problems import AppNotInstalled, Fault, InternalError, Refusal, ValidationFailed
 
 LEASE_S = 5.0
@@ -215,6 +218,9 @@ class JobRun:
         event = self.of.finished(job.number, job.version, (await document_of(db, job)).decode(), {})
         actor = Actor("app", job.app_id) if job.app_id is not None else Actor("operator")
         await emit(db, job.store_id, event, actor=actor, request_id=job.request_id)
+        store, outcome = self.task.store, (job.resource, job.status, job.processed, job.failed)
+        news = import_finished(store.name, store.handle, job.id, job.app_id, outcome)
+        await notify(db, await people_of(db, store_id=job.store_id), news)
 
     async def read_job(self, db: Executor) -> Job:
         return await queries.GET.one(db, self.job.store_id, self.job.resource, self.job.id)

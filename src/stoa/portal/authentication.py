@@ -18,6 +18,7 @@ from stoa.accounts.contract import (
     WrongCode,
     WrongCredentials,
 )
+from stoa.accounts.devices import remember_device
 from stoa.portal.dispatch import SIGN_IN, TWO_FACTOR, not_found, sentence
 from stoa.portal.forms import FormError, text
 from stoa.portal.pages import ROOT, Audience, Pages, Redirect, View, return_path
@@ -72,16 +73,17 @@ async def sign_in_page(visit: Visit) -> View:
 
 @pages.form("/sign-in", on=sign_in_page)
 async def sign_in(visit: Visit, form: SignInForm) -> Redirect:
+    device = visit.device
     try:
         session = await sessions.sign_in(
-            visit.by, visit.db, form.email, form.password, peer=visit.peer, agent=visit.agent
+            visit.by, visit.db, form.email, form.password, peer=visit.peer, agent=visit.agent, device=device
         )
     except WrongCredentials as refusal:
         raise FormError({"": sentence(refusal)}) from refusal
     target = return_path(form.next)
     if not session.complete:
         target = TWO_FACTOR if target == ROOT else f"{TWO_FACTOR}?next={quote(target)}"
-    return Redirect(target, session=session.token)
+    return Redirect(target, session=session.token, device=device)
 
 
 @pages.page("/two-factor", audience=Audience.TWO_FACTOR_PENDING)
@@ -91,16 +93,17 @@ async def two_factor_page(visit: Visit) -> View:
 
 @pages.form("/two-factor", on=two_factor_page)
 async def check_two_factor(visit: Visit, form: TwoFactorForm) -> Redirect:
+    device = visit.device
     try:
         session = await two_factor.complete_sign_in(
-            visit.by, visit.me, visit.session, form.code, peer=visit.peer, agent=visit.agent
+            visit.by, visit.me, visit.session, form.code, peer=visit.peer, agent=visit.agent, device=device
         )
     except WrongCode as refusal:
         raise FormError(code=sentence(refusal)) from refusal
     except (TwoFactorLocked, SignInExpired) as refusal:
         await sessions.sign_out(visit.by, visit.session)
         return Redirect(SIGN_IN, sentence(refusal), "warn", session="")
-    return Redirect(return_path(form.next), session=session.token)
+    return Redirect(return_path(form.next), session=session.token, device=device)
 
 
 @pages.page("/sign-up", audience=Audience.GUEST)
@@ -130,7 +133,9 @@ async def _open_session(visit: Visit, account: Account, notice: str, target: str
     session = await sessions.open_session(
         visit.by, visit.db, account.id, complete=True, peer=visit.peer, agent=visit.agent
     )
-    return Redirect(target, notice, session=session.token)
+    device = visit.device
+    await remember_device(visit.by, visit.db, account.id, device)
+    return Redirect(target, notice, session=session.token, device=device)
 
 
 async def _valid_link(visit: Visit, purpose: Purpose) -> Link:

@@ -1,4 +1,4 @@
-"""The portal's cookies: session, notice and theme."""
+"""The portal's cookies: session, notice, theme and device."""
 
 from starlette.requests import Request
 from starlette.responses import Response

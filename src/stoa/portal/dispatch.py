@@ -19,6 +19,7 @@ from stoa.accounts.sessions import find_session
 from stoa.db.errors import RETRYABLE, Unavailable, cause, sqlstate
 from stoa.db.pool import Database
 from stoa.ids import new_id
+from stoa.notifications.queries import UNREAD
 from stoa.portal import results
 from stoa.portal.assets import PATH as ASSETS
 from stoa.portal.assets import serve_asset
@@ -129,6 +130,8 @@ class PageHandler:
             raise PageError(403, "Request blocked", "This form was sent from another site. Nothing was changed.")
         if visit.session:
             visit.account = await find_session(self._db, self._key, visit.session, touch=not visit.unattended)
+            if visit.account is not None and not visit.unattended:
+                visit.unread = await UNREAD.one(self._db, visit.account.account_id)
         if target is None:
             if visit.request.scope["path"] == f"{ROOT}/":
                 return Redirect(ROOT)
@@ -267,6 +270,8 @@ class PageHandler:
             visit.cookies.write(response, "notice", packed, seconds=LIFETIME_S)
         if redirect.theme is not None:
             visit.cookies.write(response, "theme", redirect.theme, seconds=_YEAR_S)
+        if redirect.device is not None:
+            visit.cookies.write(response, "device", redirect.device, seconds=_YEAR_S)
         return response
 
     def _failure(self, visit: Visit, error: Exception) -> View:

@@ -39,13 +39,14 @@ class View(msgspec.Struct):
 
 
 class Redirect(msgspec.Struct):
-    """Where the browser goes after a form. The target shows `notice` once; a session or a theme is set as a cookie."""
+    """Where the browser goes after a form. The target shows `notice` once; session, theme and device are set as cookies."""
 
     to: str
     notice: str = ""
     tone: str = "good"
     session: str | None = None
     theme: str | None = None
+    device: str | None = None
 
 
 PageResponse = View | Redirect | Response

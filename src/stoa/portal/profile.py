@@ -1,4 +1,4 @@
-"""The account page: name, password, two-factor authentication and sessions."""
+"""The account page: name, password, two-factor authentication, notifications and sessions."""
 
 from typing import Annotated
 
@@ -10,6 +10,8 @@ from stoa.access.sealing import Unsealable
 from stoa.accounts import registration, sessions, two_factor
 from stoa.accounts.contract import TwoFactorOn, WeakPassword, WrongCode, WrongPassword
 from stoa.accounts.queries import GET_ACCOUNT
+from stoa.notifications.contract import KINDS, Kind, Preference
+from stoa.notifications.queries import PREFERENCES, SET_PREFERENCES
 from stoa.portal.authentication import Code, NewPassword, Password, PersonName
 from stoa.portal.dispatch import SIGN_IN, not_found, sentence
 from stoa.portal.forms import FormError, text
@@ -39,12 +41,41 @@ class SetupForm(msgspec.Struct):
     sealed: Annotated[str, text("Start again.", min_length=1, max_length=500)]
 
 
+_Kinds = Annotated[list[Annotated[str, text("Choose from the list.", max_length=40)]], msgspec.Meta(max_length=40)]
+
+
+class PreferencesForm(msgspec.Struct):
+    """The kinds of notifications that the person wants in the portal, and by email."""
+
+    portal: _Kinds = []
+    email: _Kinds = []
+
+
 @pages.page("/account")
 async def account_page(visit: Visit) -> View:
     me = visit.me
     live_sessions = await sessions.list_sessions(visit.by, me.account_id)
     codes_left = await two_factor.count_recovery_codes(visit.by, me.account_id) if me.two_factor else 0
-    return View("account/account.html", {"sessions": live_sessions, "codes_left": codes_left})
+    context = {
+        "sessions": live_sessions,
+        "codes_left": codes_left,
+        "preferences": await _preferences(visit),
+        "sends": bool(visit.settings.smtp_url),
+    }
+    return View("account/account.html", context)
+
+
+async def _preferences(visit: Visit) -> list[tuple[Kind, Preference]]:
+    chosen = {each.kind: each for each in await PREFERENCES.all(visit.db, visit.me.account_id)}
+    return [(kind, chosen.get(name) or Preference(name, portal=True, email=kind.email)) for name, kind in KINDS.items()]
+
+
+@pages.form("/account/notifications", on=account_page)
+async def save_preferences(visit: Visit, form: PreferencesForm) -> Redirect:
+    names = list(KINDS)
+    portal, email = [name in form.portal for name in names], [name in form.email for name in names]
+    await SET_PREFERENCES.run(visit.db, visit.me.account_id, names, portal, email)
+    return Redirect(f"{ACCOUNT}#notifications", "Preferences saved.")
 
 
 @pages.form("/account/name", on=account_page)

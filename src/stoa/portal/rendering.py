@@ -13,6 +13,7 @@ from jinja2.runtime import Context
 from markupsafe import Markup
 
 from stoa.access.contract import SCOPES
+from stoa.accounts.rules import browser_of
 from stoa.html import environment
 from stoa.portal.assets import assets
 from stoa.portal.forms import TOKEN
@@ -96,7 +97,7 @@ def _environment() -> Environment:
         "precise_time": precise_time,
         "describe_scope": describe_scope,
         "initials": initials,
-        "browser": browser,
+        "browser": browser_of,
         "filename": filename,
     }
     return environment("stoa.portal", **filters)
@@ -177,16 +178,6 @@ def initials(name: str) -> str:
     """Return the one or two initials of a name."""
     parts = [part for part in name.split() if part[0].isalnum()]
     return "".join(part[0] for part in (parts[:1] + parts[-1:] if len(parts) > 1 else parts)).upper() or "?"
-
-
-def browser(agent: str) -> str:
-    """Return the browser and system of a user agent. Browsers also send each other's names, so the order matters."""
-    names = ("Edg", "OPR", "Firefox", "Chrome", "Safari", "curl", "python-httpx")
-    systems = ("Android", "iPhone", "iPad", "Windows", "Mac OS", "Linux")
-    name = next((each for each in names if each in agent), "")
-    system = next((each for each in systems if each in agent), "")
-    label = {"Edg": "Edge", "OPR": "Opera", "python-httpx": "httpx"}.get(name, name)
-    return " on ".join(part for part in (label, system) if part) or "Unknown browser"
 
 
 def filename(name: str) -> str:

@@ -19,8 +19,10 @@ from stoa.portal import (
     imports,
     install,
     locations,
+    notifications,
     operators,
     orders,
+    outbox,
     products,
     profile,
     stores,
@@ -56,8 +58,10 @@ MODULES: Sequence[Pages] = (
     locations.pages,
     audit.pages,
     profile.pages,
+    notifications.pages,
     operators.pages,
     health.pages,
+    outbox.pages,
 )
 PAGES: list[Page] = [page for module in MODULES for page in module.pages]
 FORMS: list[Form] = [form for module in MODULES for form in module.forms]
@@ -89,6 +93,7 @@ NAVIGATION = (
             Item("All apps", "app", "operator_apps"),
             Item("Accounts", "people", "operator_accounts"),
             Item("Audit log", "log", "operator_audit"),
+            Item("Email", "send", "operator_outbox"),
             Item("Health", "chart", "operator_health"),
         ),
         operators=True,

@@ -8,6 +8,7 @@ from starlette.requests import Request
 
 from stoa.access.operator import Operator
 from stoa.accounts.contract import OwnedApp, OwnedStore, SessionAccount
+from stoa.accounts.devices import device_token
 from stoa.db.pool import Database
 from stoa.portal.cookies import Cookies
 from stoa.portal.csrf import form_token
@@ -43,6 +44,7 @@ class Visit:
         self.new_session = ""
         self.page_url = ""  # the GET address of the page, also if a form is the response
         self.shows_secret = False
+        self.unread = 0  # notifications
         self.changed_stores: set[int] = set()  # stores with new events to deliver
         self._key = key
 
@@ -71,6 +73,11 @@ class Visit:
     @property
     def agent(self) -> str:
         return self.request.headers.get("user-agent", "")
+
+    @property
+    def device(self) -> str:
+        """The token by which this browser is recognized at a sign-in; a new one if it has none."""
+        return device_token(self.cookies.read("device"))
 
     @property
     def unattended(self) -> bool:

@@ -1,4 +1,4 @@
-"""Reports a failing receiver to its app, and disables the subscription if the receiver is gone or has failed too long."""
+"""Reports a failing receiver to its app and its developers, and disables the subscription if the receiver is gone or has failed too long."""
 
 from datetime import datetime
 
@@ -11,6 +11,10 @@ from stoa.db.pool import Database
 from stoa.db.query import Query
 from stoa.events.outbox import Actor, Event, emit
 from stoa.ids import new_id
+from stoa.notifications.news import webhook_disabled, webhook_failing
+from stoa.notifications.notify import notify
+from stoa.notifications.people import people_of
+from stoa.notifications.queries import NAMES
 from stoa.webhooks.delivery.events import FailingWebhook, WebhookDisabled, WebhookFailing
 from stoa.webhooks.delivery.queries import DATABASE_ERRORS
 from stoa.webhooks.delivery.retry_policy import HealthChange
@@ -19,6 +23,7 @@ _SYSTEM = "system"
 
 
 class SubscriptionRow(msgspec.Struct):
+    app_id: int
     name: str
     url: str | None
     status: str
@@ -28,14 +33,14 @@ class SubscriptionRow(msgspec.Struct):
 
 LOCK_ACTIVE = Query(
     SubscriptionRow,
-    """SELECT name, url, status, disabled_reason, version FROM webhooks
+    """SELECT app_id, name, url, status, disabled_reason, version FROM webhooks
         WHERE store_id = $1 AND id = $2 AND status = 'active' AND ended_at IS NULL FOR NO KEY UPDATE""",
 )
 DISABLE = Query(
     SubscriptionRow,
     """UPDATE webhooks SET status = 'disabled', disabled_reason = $3, updated_at = now(), version = version + 1
         WHERE store_id = $1 AND id = $2 AND status = 'active' AND ended_at IS NULL
-       RETURNING name, url, status, disabled_reason, version""",
+       RETURNING app_id, name, url, status, disabled_reason, version""",
 )
 
 
@@ -75,3 +80,7 @@ async def _report(
         state = FailingWebhook(webhook_id, row.name or None, row.url, row.status, row.disabled_reason, failing_since)
         event = kind(webhook_id, row.version, msgspec.json.encode(state).decode(), changes)
         await emit(db, store_id, event, actor=Actor(_SYSTEM), request_id=request_id)
+        named = await NAMES.one(db, store_id, row.app_id)
+        about = (row.app_id, webhook_id, named)
+        news = webhook_failing(*about) if change.disable is None else webhook_disabled(*about, change.disable)
+        await notify(db, await people_of(db, app_id=row.app_id), news)

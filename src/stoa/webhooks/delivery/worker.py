@@ -1,4 +1,5 @@
-"""The delivery worker of one process: runs the router, the lane scheduler, redelivery jobs and maintenance until stopped."""
+"""The delivery worker of one process: runs the router, the lane scheduler, redelivery jobs, the courier of email and
+maintenance until stopped."""
 
 import asyncio
 import contextlib
@@ -13,8 +14,9 @@ from stoa.access.sealing import Sealer
 from stoa.db.errors import cause
 from stoa.db.pool import Database, connect, path_to_server
 from stoa.events.notify import CHANNEL
+from stoa.mail.courier import Courier, CourierConfig
 from stoa.settings import Settings, secret_key, service_url
-from stoa.webhooks.delivery import maintenance, queries
+from stoa.webhooks.delivery import expiring_secrets, maintenance, queries
 from stoa.webhooks.delivery.lane_scheduler import LaneScheduler
 from stoa.webhooks.delivery.queries import APPLICATION_NAME, DATABASE_ERRORS, LISTENER_NAME
 from stoa.webhooks.delivery.redelivery import requeue_next_slice
@@ -51,6 +53,7 @@ class DeliveryWorker:
         config: DeliveryConfig | None = None,
         *,
         observe: Callable[[SentAttempt], None] = _ignore_attempt,
+        courier: CourierConfig | None = None,
     ) -> None:
         self._config = config or DeliveryConfig()
         self._listening_url = settings.database_direct_url or url
@@ -70,6 +73,7 @@ class DeliveryWorker:
         self._router = Router(
             self._durable, self._relaxed, self.scheduler, self._config.poll, self._config.takeover_after
         )
+        self._courier = Courier(self._durable, settings, courier)
 
     async def run(self, stop: asyncio.Event) -> None:
         await self._create_partitions(stop)
@@ -78,15 +82,18 @@ class DeliveryWorker:
             self._router.run(),
             self._every(self._config.heartbeat, self._report),
             self._every(4 * self._config.poll, self._redeliver),
+            self._every(expiring_secrets.EVERY_S, self._remind),
             self._every(self._config.maintenance_every, lambda: maintenance.maintain(self._durable, self._config)),
         )
         tasks = [asyncio.create_task(loop) for loop in loops]
+        sending = asyncio.create_task(self._courier.run(stop))
         try:
             await self.scheduler.run(stop)
+            await sending
         finally:
-            for task in tasks:
+            for task in (*tasks, sending):
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await asyncio.gather(*tasks, sending, return_exceptions=True)
             await self._router.release()
             with contextlib.suppress(*DATABASE_ERRORS):
                 await queries.FORGET_WORKER.run(self._durable, self.scheduler.owner)
@@ -131,6 +138,9 @@ class DeliveryWorker:
     async def _redeliver(self) -> None:
         while (bucket := await requeue_next_slice(self._durable)) is not None:
             self.scheduler.wake([bucket])
+
+    async def _remind(self) -> None:
+        await expiring_secrets.remind_of_expiring_secrets(self._durable)
 
     async def _every(self, seconds: float, task: Callable[[], Awaitable[Any]]) -> None:
         while True:

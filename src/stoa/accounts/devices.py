@@ -1,0 +1,37 @@
+"""The browsers that an account has signed in from; the person is told of a sign-in from a new one."""
+
+import re
+import secrets
+
+from stoa.access.authentication import address_of
+from stoa.access.credentials import keyed_hash
+from stoa.access.operator import Operator
+from stoa.accounts.queries import ADD_DEVICE, SEE_DEVICE
+from stoa.accounts.rules import browser_of
+from stoa.db.query import Executor
+from stoa.notifications.news import new_device
+from stoa.notifications.notify import notify
+
+_TOKEN = re.compile(r"[A-Za-z0-9_-]{43}")
+
+
+def device_token(known: str) -> str:
+    """The token that a browser sent, or a new one."""
+    return known if _TOKEN.fullmatch(known) else secrets.token_urlsafe(32)
+
+
+async def remember_device(by: Operator, db: Executor, account_id: int, device: str) -> bool:
+    """Remember a browser; returns whether it was known."""
+    hashed = keyed_hash(by.key, device)
+    if await SEE_DEVICE.run(db, account_id, hashed):
+        return True
+    await ADD_DEVICE.run(db, account_id, hashed)
+    return False
+
+
+async def note_sign_in(by: Operator, db: Executor, account_id: int, device: str, *, peer: str, agent: str) -> None:
+    """Tell the person of a sign-in from a browser that is not known yet, in the transaction of the sign-in."""
+    device = device_token(device)
+    if not await remember_device(by, db, account_id, device):
+        name = keyed_hash(by.key, device).hex()[:16]
+        await notify(db, [account_id], new_device(browser_of(agent), address_of(peer), name))

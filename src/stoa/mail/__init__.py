@@ -1,0 +1,1 @@
+"""Email: an outbox in the database, and the courier that sends it."""

@@ -1,0 +1,72 @@
+"""The types of email: what is written into the outbox, and what the operator sees of it."""
+
+from datetime import datetime
+from typing import Literal
+
+import msgspec
+
+MailStatus = Literal["waiting", "sent", "failed"]
+STATUSES: tuple[MailStatus, ...] = ("waiting", "sent", "failed")
+
+
+class Recipient(msgspec.Struct, frozen=True):
+    """Who gets a mail; a person without an account has no number."""
+
+    account_id: int | None
+    email: str
+
+
+class Content(msgspec.Struct, frozen=True):
+    """What a mail says, as plain text, and the page of the portal that it links to.
+
+    With a nonce, the link ends with a one-time token, which is derived when the mail is sent and never stored.
+    """
+
+    kind: str
+    subject: str
+    body: str
+    path: str = ""
+    action: str = ""
+    nonce: str = ""
+
+
+class Mail(msgspec.Struct):
+    """A mail as the operator sees it."""
+
+    id: int
+    message_id: str
+    account_id: int | None
+    recipient: str
+    kind: str
+    subject: str
+    body: str
+    path: str
+    action: str
+    has_token: bool
+    status: str
+    attempts: int
+    error: str
+    due_at: datetime
+    created_at: datetime
+    finished_at: datetime | None
+
+
+class LeasedMail(msgspec.Struct):
+    """A mail that this process may send until its lease ends."""
+
+    id: int
+    message_id: str
+    recipient: str
+    kind: str
+    subject: str
+    body: str
+    path: str
+    action: str
+    nonce: str
+    attempts: int
+    created_at: datetime
+
+
+class MailCounts(msgspec.Struct):
+    waiting: int
+    failed: int
