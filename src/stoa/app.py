@@ -29,6 +29,8 @@ from stoa.rest.request import Receive, Scope, Send, check_headers, method_label,
 from stoa.settings import Settings, load, secret_key
 from stoa.telemetry import Observer, configure_logging, log_start, log_stop
 from stoa.usage.recorder import Recorder
+from stoa.usage.request_log import RequestLog
+from stoa.usage.rules import path_words
 from stoa.webhooks.api.feed import stop_waiting
 
 _STORES = "/stores/"
@@ -41,7 +43,8 @@ class Application:
         self.settings = settings
         self.database = Database(settings.database_url, size=settings.database_pool)
         self.access = Admission(self.database, settings)
-        self.usage = Recorder()
+        words = path_words(endpoint.path for endpoint in endpoints)
+        self.usage = Recorder(RequestLog(words, settings.request_log_rows))
         self._observe = Observer(settings, self.usage)
         self.notifier = Notifier(settings.database_url)
         pools = {
@@ -145,7 +148,7 @@ class Application:
             message = await receive()
             if message["type"] == "lifespan.startup":
                 self._tasks = [
-                    asyncio.create_task(maintain_forever(self.database)),
+                    asyncio.create_task(maintain_forever(self.database, self.settings)),
                     asyncio.create_task(self.usage.flush_forever(self.database)),
                 ]
                 if self.settings.metrics != "off":

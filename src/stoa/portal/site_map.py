@@ -23,6 +23,7 @@ from stoa.portal import (
     orders,
     products,
     profile,
+    requests,
     stores,
     subscription_detail,
     subscriptions,
@@ -44,6 +45,7 @@ MODULES: Sequence[Pages] = (
     app_endpoint.pages,
     install.pages,
     usage.pages,
+    requests.pages,
     subscriptions.pages,
     subscription_detail.pages,
     deliveries.pages,
@@ -99,6 +101,7 @@ NAVIGATION = (
 APP_TABS = (
     ("Overview", "app_page"),
     ("Usage", "app_usage"),
+    ("Requests", "app_requests"),
     ("Webhooks", "app_webhooks"),
     ("Endpoint", "app_endpoint"),
     ("Credentials", "app_credentials"),

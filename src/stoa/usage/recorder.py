@@ -1,12 +1,9 @@
-"""Counts requests in a worker's memory and writes the counts to the database every few seconds, off the request path."""
+"""Counts and logs requests in a worker's memory, and writes both to the database every few seconds, off the request path."""
 
 import asyncio
 import contextlib
 import random
-from collections import deque
-from collections.abc import Sequence
 from datetime import UTC, date, datetime
-from typing import Any
 
 import msgspec
 import structlog
@@ -14,38 +11,21 @@ import structlog
 from stoa.db.errors import RETRYABLE, PostgresError, Unavailable, cause, sqlstate
 from stoa.db.pool import Database
 from stoa.rest.dispatch import Observed
-from stoa.usage.queries import ADD_DAYS, ADD_FAILURES, MAX_FAILURES, TRIM_FAILURES
-from stoa.usage.rules import COUNTERS, REQUESTS, TOTAL_US, bucket_of, error_counter, redact_pointer
+from stoa.usage.queries import ADD_DAYS
+from stoa.usage.request_log import FLUSH_INTERVAL_S, RequestLog
+from stoa.usage.rules import COUNTERS, REQUESTS, TOTAL_US, bucket_of, error_counter
 
-FLUSH_INTERVAL_S = 3.0  # a killed worker loses the counts of this interval
 MAX_KEYS = 20_000  # bounds the memory for counters between two flushes
-MAX_FAILING_APPS = 500  # (store, app) pairs whose failures are kept between two flushes
 
 _Key = tuple[int, int, str]  # store, app, operation
 
 
-class NewFailedRequest(msgspec.Struct):
-    """A failed request that is not written yet."""
-
-    store_id: int
-    app_id: int
-    at: datetime
-    request_id: str
-    method: str
-    operation: str
-    status: int
-    code: str
-    fault_pointer: str
-    fault_code: str
-    duration_us: int
-
-
 class Recorder:
-    """Counts each request it is called with; `flush` writes the counts."""
+    """Counts and logs each request it is called with; `flush` writes the counts and the log."""
 
-    def __init__(self) -> None:
+    def __init__(self, log: RequestLog) -> None:
+        self._log = log
         self._counts: dict[_Key, list[float]] = {}  # the total time is in seconds until `_collect`
-        self._failures: dict[tuple[int, int], deque[NewFailedRequest]] = {}
         self._since = _today()
         # Counts by day that are not written yet, for example while the database is unreachable.
         self._pending: dict[tuple[date, *_Key], list[int]] = {}
@@ -66,49 +46,23 @@ class Recorder:
         counts[bucket_of(seconds)] += 1
         if seen.status >= 400:
             counts[error_counter(seen.status)] += 1
-            self._add_failure(seen, store_id, app_id)
-
-    def _add_failure(self, seen: Observed, store_id: int, app_id: int) -> None:
-        failures = self._failures.get((store_id, app_id))
-        if failures is None:
-            if len(self._failures) >= MAX_FAILING_APPS:
-                return
-            failures = self._failures[store_id, app_id] = deque(maxlen=MAX_FAILURES)
-        failures.append(
-            NewFailedRequest(
-                store_id,
-                app_id,
-                datetime.now(UTC),
-                seen.request_id,
-                seen.method,
-                seen.operation,
-                seen.status,
-                seen.code,
-                redact_pointer(seen.fault.pointer) if seen.fault else "",
-                seen.fault.code if seen.fault else "",
-                int(seen.seconds * 1_000_000),
-            )
-        )
+        self._log.add(seen, store_id, app_id)
 
     async def flush(self, database: Database) -> None:
-        """Write all counts; after a temporary failure they stay in memory for the next flush."""
+        """Write all counts and the log; after a temporary failure they stay in memory for the next flush."""
         async with self._flush_lock:
             self._collect()
-            failures, self._failures = self._failures, {}
-            if not self._pending and not failures:
+            requests = self._log.take()
+            if not self._pending and not requests:
                 return
             try:
                 async with database.transaction() as db:
                     if self._pending:
                         await ADD_DAYS.run(db, _day_rows(self._pending))
-                    if failures:
-                        await ADD_FAILURES.run(db, _json([each for rows in failures.values() for each in rows]))
-                        for pair in sorted(failures):
-                            await TRIM_FAILURES.run(db, *pair)
+                    await self._log.write(db, requests)
             except (PostgresError, Unavailable) as error:
                 if isinstance(error, Unavailable) or sqlstate(error) in RETRYABLE:
-                    for pair, rows in failures.items():
-                        self._failures[pair] = deque((*rows, *self._failures.get(pair, ())), maxlen=MAX_FAILURES)
+                    self._log.put_back(requests)
                 else:
                     self._pending = {}  # a retry would fail in the same way
                 raise
@@ -146,10 +100,7 @@ def _today() -> date:
     return datetime.now(UTC).date()
 
 
-def _json(rows: Sequence[Any]) -> str:
-    return msgspec.json.encode(rows).decode()
-
-
 def _day_rows(pending: dict[tuple[date, *_Key], list[int]]) -> str:
     names = ("day", "store_id", "app_id", "operation", *COUNTERS)
-    return _json([dict(zip(names, (*key, *counts), strict=True)) for key, counts in pending.items()])
+    rows = [dict(zip(names, (*key, *counts), strict=True)) for key, counts in pending.items()]
+    return msgspec.json.encode(rows).decode()
