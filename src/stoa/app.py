@@ -140,7 +140,18 @@ class Application:
         operation = scope["path"] if scope["path"] in self._named else "page"
         seconds = (streamed or time.perf_counter()) - started
         self._observe(
-            Observed(request_id, method_label(scope["method"]), operation, status, "", seconds, None, None, None)
+            Observed(
+                request_id,
+                method_label(scope["method"]),
+                operation,
+                status,
+                "",
+                seconds,
+                None,
+                None,
+                None,
+                of_api=False,
+            )
         )
 
     async def _live(self, receive: Receive, send: Send) -> None:

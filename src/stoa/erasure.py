@@ -110,6 +110,7 @@ NO_PERSONAL_DATA: Mapping[str, str] = {
     "delivery_workers": "names the processes that deliver",
     "routing_leases": "names the process that routes the events of some stores",
     "schema_functions": "describes the schema",
+    "service_samples": _FIGURES,
     "service_facts": "facts about the service: the fingerprint of its key, and when it was backed up",
     "schema_migrations": "describes the schema",
     "stock_levels": _CATALOG,

@@ -13,6 +13,7 @@ from stoa.db.query import Command, Query
 from stoa.imports.queries import DELETE_EXPIRED_REPORTS
 from stoa.rest.idempotency import FORGET_OLD
 from stoa.settings import Settings
+from stoa.usage.load import FORGET_OLD_SAMPLES
 from stoa.usage.queries import FORGET_OLD_DAYS, FORGET_OLD_FAILURES, FORGET_OLD_REQUESTS
 
 EVERY_S = 5.0
@@ -45,6 +46,7 @@ TASKS = (
     DELETE_EXPIRED_REPORTS,
     FORGET_OLD_DAYS,
     FORGET_OLD_FAILURES,
+    FORGET_OLD_SAMPLES,
 )
 
 

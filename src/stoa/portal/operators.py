@@ -16,7 +16,7 @@ from stoa.portal.dispatch import not_found
 from stoa.portal.forms import ConfirmedForm, FormError, text
 from stoa.portal.list_view import PAGE_SIZE, before
 from stoa.portal.pages import ROOT, Audience, Pages, Redirect, View
-from stoa.portal.queries import ACCOUNTS, APPS, STORE_MEMBERS, STORES
+from stoa.portal.queries import ACCOUNTS, APP_MEMBERS, APPS, STORE_MEMBERS, STORES
 from stoa.portal.visit import Visit
 
 
@@ -88,7 +88,8 @@ async def operator_apps(visit: Visit) -> View:
 
 @pages.page("/operators/apps/{app:int}", audience=Audience.OPERATOR, nav="operator_apps")
 async def operator_app(visit: Visit) -> View:
-    return View("operators/app.html", {"app": await found_app(visit)})
+    app = await found_app(visit)
+    return View("operators/app.html", {"app": app, "members": await APP_MEMBERS.all(visit.db, app.id)})
 
 
 @pages.form("/operators/apps/{app:int}/suspend", on=operator_app)

@@ -18,6 +18,7 @@ from stoa.portal import (
     health,
     imports,
     install,
+    load,
     locations,
     operators,
     orders,
@@ -60,6 +61,7 @@ MODULES: Sequence[Pages] = (
     profile.pages,
     operators.pages,
     health.pages,
+    load.pages,
 )
 PAGES: list[Page] = [page for module in MODULES for page in module.pages]
 FORMS: list[Form] = [form for module in MODULES for form in module.forms]
@@ -91,7 +93,8 @@ NAVIGATION = (
             Item("All apps", "app", "operator_apps"),
             Item("Accounts", "people", "operator_accounts"),
             Item("Audit log", "log", "operator_audit"),
-            Item("Health", "chart", "operator_health"),
+            Item("Health", "pulse", "operator_health"),
+            Item("Load", "chart", "operator_load"),
         ),
         operators=True,
     ),

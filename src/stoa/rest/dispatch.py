@@ -66,6 +66,7 @@ class Observed(msgspec.Struct):
     app_id: int | None
     error: BaseException | None
     faults: Sequence[Fault] = ()
+    of_api: bool = True  # False for pages, documentation and tokens
     path: str = ""  # as sent, so it may contain personal data; only the request log reads it, and keeps its known words
 
 
@@ -129,7 +130,7 @@ class Dispatcher:
                 request.caller.app_id if request.caller else request.refused_app_id,
                 request.error,
                 request.faults,
-                request.sub_path,
+                path=request.sub_path,
             )
         )
 

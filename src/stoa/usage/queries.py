@@ -12,14 +12,14 @@ _ALL_STORES = "an app's developer sees its usage of all stores"
 _MAINTENANCE = "maintenance covers all stores"
 
 _COLUMNS = ", ".join(COUNTERS)
-_TYPED_COLUMNS = ", ".join(f"{name} bigint" for name in COUNTERS)
+TYPED_COLUMNS = ", ".join(f"{name} bigint" for name in COUNTERS)
 _INCREMENTS = ", ".join(f"{name} = usage_days.{name} + excluded.{name}" for name in COUNTERS)
 
 # Rows are sorted by primary key, so that concurrent workers cannot deadlock.
 ADD_DAYS = Command(
     f"""INSERT INTO usage_days (store_id, app_id, day, operation, {_COLUMNS})
         SELECT store_id, app_id, day, operation, {_COLUMNS} FROM json_to_recordset($1::text::json) AS r(
-               store_id bigint, app_id bigint, day date, operation text, {_TYPED_COLUMNS})
+               store_id bigint, app_id bigint, day date, operation text, {TYPED_COLUMNS})
          ORDER BY store_id, app_id, day, operation
         ON CONFLICT (store_id, app_id, day, operation) DO UPDATE SET {_INCREMENTS}""",
     unbound=_MANY_STORES,
@@ -126,7 +126,7 @@ class LoggedRequest(msgspec.Struct):
         return msgspec.json.decode(self.faults, type=list[tuple[str, str]])
 
 
-_SUMS = (
+SUMS = (
     "coalesce(sum(u.requests), 0)::bigint AS requests, coalesce(sum(u.client_errors), 0)::bigint AS client_errors, "
     "coalesce(sum(u.rate_limited), 0)::bigint AS rate_limited, coalesce(sum(u.server_errors), 0)::bigint AS server_errors, "
     "coalesce(sum(u.total_us), 0)::bigint AS total_us, "
@@ -134,9 +134,9 @@ _SUMS = (
 )
 _IN_ONE_STORE = "u.store_id = $1 AND u.app_id = $2 AND u.day BETWEEN $3 AND $4"
 _IN_ALL_STORES = "u.app_id = $1 AND u.day BETWEEN $2 AND $3"
-_DAYS = f"SELECT {_SUMS}, u.day FROM usage_days u WHERE %s GROUP BY u.day ORDER BY u.day"
+_DAYS = f"SELECT {SUMS}, u.day FROM usage_days u WHERE %s GROUP BY u.day ORDER BY u.day"
 _OPERATIONS = (
-    f"SELECT {_SUMS}, u.operation FROM usage_days u WHERE %s GROUP BY u.operation ORDER BY requests DESC, u.operation"
+    f"SELECT {SUMS}, u.operation FROM usage_days u WHERE %s GROUP BY u.operation ORDER BY requests DESC, u.operation"
 )
 
 DAYS = Query(DayMetrics, _DAYS % _IN_ONE_STORE)
@@ -145,7 +145,7 @@ OPERATIONS = Query(OperationMetrics, _OPERATIONS % _IN_ONE_STORE)
 OPERATIONS_ALL_STORES = Query(OperationMetrics, _OPERATIONS % _IN_ALL_STORES, unbound=_ALL_STORES)
 STORES = Query(
     StoreMetrics,
-    f"""SELECT {_SUMS}, u.store_id, s.handle, s.name FROM usage_days u JOIN stores s ON s.id = u.store_id
+    f"""SELECT {SUMS}, u.store_id, s.handle, s.name FROM usage_days u JOIN stores s ON s.id = u.store_id
          WHERE {_IN_ALL_STORES} GROUP BY u.store_id, s.handle, s.name ORDER BY requests DESC, u.store_id""",
     unbound=_ALL_STORES,
 )

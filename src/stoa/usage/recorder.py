@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import random
 from datetime import UTC, date, datetime
+from typing import Any
 
 import msgspec
 import structlog
@@ -11,6 +12,7 @@ import structlog
 from stoa.db.errors import RETRYABLE, PostgresError, Unavailable, cause, sqlstate
 from stoa.db.pool import Database
 from stoa.rest.dispatch import Observed
+from stoa.usage.load import ADD_TRAFFIC
 from stoa.usage.queries import ADD_DAYS
 from stoa.usage.request_log import FLUSH_INTERVAL_S, RequestLog
 from stoa.usage.rules import COUNTERS, REQUESTS, TOTAL_US, bucket_of, error_counter
@@ -18,6 +20,8 @@ from stoa.usage.rules import COUNTERS, REQUESTS, TOTAL_US, bucket_of, error_coun
 MAX_KEYS = 20_000  # bounds the memory for counters between two flushes
 
 _Key = tuple[int, int, str]  # store, app, operation
+# The same for requests that name no store, or no app: they count for the service only.
+_AnyKey = tuple[int | None, int | None, str]
 
 
 class Recorder:
@@ -25,15 +29,16 @@ class Recorder:
 
     def __init__(self, log: RequestLog) -> None:
         self._log = log
-        self._counts: dict[_Key, list[float]] = {}  # the total time is in seconds until `_collect`
+        self._counts: dict[_AnyKey, list[float]] = {}  # the total time is in seconds until `_collect`
         self._since = _today()
         # Counts by day that are not written yet, for example while the database is unreachable.
         self._pending: dict[tuple[date, *_Key], list[int]] = {}
+        self._of_service = [0] * len(COUNTERS)
         self._flush_lock = asyncio.Lock()
 
     def __call__(self, seen: Observed) -> None:
         store_id, app_id, seconds = seen.store_id, seen.app_id, seen.seconds
-        if app_id is None or store_id is None:
+        if not seen.of_api:
             return
         key = (store_id, app_id, seen.operation)
         counts = self._counts.get(key)
@@ -46,38 +51,47 @@ class Recorder:
         counts[bucket_of(seconds)] += 1
         if seen.status >= 400:
             counts[error_counter(seen.status)] += 1
-        self._log.add(seen, store_id, app_id)
+        if app_id is not None and store_id is not None:
+            self._log.add(seen, store_id, app_id)
 
     async def flush(self, database: Database) -> None:
         """Write all counts and the log; after a temporary failure they stay in memory for the next flush."""
         async with self._flush_lock:
             self._collect()
             requests = self._log.take()
-            if not self._pending and not requests:
+            if not self._pending and not requests and not self._of_service[REQUESTS]:
                 return
             try:
                 async with database.transaction() as db:
                     if self._pending:
                         await ADD_DAYS.run(db, _day_rows(self._pending))
                     await self._log.write(db, requests)
+                    await ADD_TRAFFIC.run(db, _json(dict(zip(COUNTERS, self._of_service, strict=True))))
             except (PostgresError, Unavailable) as error:
                 if isinstance(error, Unavailable) or sqlstate(error) in RETRYABLE:
                     self._log.put_back(requests)
                 else:
-                    self._pending = {}  # a retry would fail in the same way
+                    self._forget()  # a retry would fail in the same way
                 raise
-            self._pending = {}
+            self._forget()
+
+    def _forget(self) -> None:
+        self._pending, self._of_service = {}, [0] * len(COUNTERS)
 
     def _collect(self) -> None:
-        """Move the counts to `_pending`, under the day on which counting began."""
+        """Move the counts to `_pending`, under the day on which counting began, and add up those of the service."""
         counted, self._counts = self._counts, {}
         since, self._since = self._since, _today()
-        for key, measured in counted.items():
+        for (store_id, app_id, operation), measured in counted.items():
             counts = [int(count) for count in measured]
             counts[TOTAL_US] = int(measured[TOTAL_US] * 1_000_000)
+            self._of_service = _added(self._of_service, counts)
+            if store_id is None or app_id is None:
+                continue
+            key = (store_id, app_id, operation)
             earlier = self._pending.get((since, *key))
             if earlier is not None:
-                self._pending[since, *key] = [a + b for a, b in zip(earlier, counts, strict=True)]
+                self._pending[since, *key] = _added(earlier, counts)
             elif len(self._pending) < MAX_KEYS:
                 self._pending[since, *key] = counts
 
@@ -103,4 +117,12 @@ def _today() -> date:
 def _day_rows(pending: dict[tuple[date, *_Key], list[int]]) -> str:
     names = ("day", "store_id", "app_id", "operation", *COUNTERS)
     rows = [dict(zip(names, (*key, *counts), strict=True)) for key, counts in pending.items()]
-    return msgspec.json.encode(rows).decode()
+    return _json(rows)
+
+
+def _added(one: list[int], other: list[int]) -> list[int]:
+    return [a + b for a, b in zip(one, other, strict=True)]
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
