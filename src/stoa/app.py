@@ -30,6 +30,8 @@ from stoa.rest.request import Receive, Scope, Send, check_headers, method_label,
 from stoa.settings import Settings, load, secret_key
 from stoa.telemetry import Observer, configure_logging, log_start, log_stop
 from stoa.usage.recorder import Recorder
+from stoa.usage.request_log import RequestLog
+from stoa.usage.rules import path_words
 from stoa.webhooks.api.feed import stop_waiting
 
 _STORES = "/stores/"
@@ -44,7 +46,8 @@ class Application:
         read_url = settings.database_read_url
         self.replica = Replica(read_url, self.database, size=settings.database_pool) if read_url else None
         self.access = Admission(self.database, settings)
-        self.usage = Recorder()
+        words = path_words(endpoint.path for endpoint in endpoints)
+        self.usage = Recorder(RequestLog(words, settings.request_log_rows))
         self._observe = Observer(settings, self.usage)
         self.notifier = Notifier(settings.database_url)
         pools = {
@@ -144,7 +147,18 @@ class Application:
         operation = scope["path"] if scope["path"] in self._named else "page"
         seconds = (streamed or time.perf_counter()) - started
         self._observe(
-            Observed(request_id, method_label(scope["method"]), operation, status, "", seconds, None, None, None)
+            Observed(
+                request_id,
+                method_label(scope["method"]),
+                operation,
+                status,
+                "",
+                seconds,
+                None,
+                None,
+                None,
+                of_api=False,
+            )
         )
 
     async def _live(self, receive: Receive, send: Send) -> None:
@@ -152,7 +166,7 @@ class Application:
             message = await receive()
             if message["type"] == "lifespan.startup":
                 self._tasks = [
-                    asyncio.create_task(maintain_forever(self.database)),
+                    asyncio.create_task(maintain_forever(self.database, self.settings)),
                     asyncio.create_task(self.usage.flush_forever(self.database)),
                 ]
                 if self.settings.metrics != "off":

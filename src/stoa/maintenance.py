@@ -14,7 +14,9 @@ from stoa.imports.queries import DELETE_EXPIRED_REPORTS
 from stoa.mail.queries import DELETE_OLD_MAILS
 from stoa.notifications.queries import DELETE_OLD_NOTIFICATIONS
 from stoa.rest.idempotency import FORGET_OLD
-from stoa.usage.queries import FORGET_OLD_DAYS, FORGET_OLD_FAILURES
+from stoa.settings import Settings
+from stoa.usage.load import FORGET_OLD_SAMPLES
+from stoa.usage.queries import FORGET_OLD_DAYS, FORGET_OLD_FAILURES, FORGET_OLD_REQUESTS
 
 EVERY_S = 5.0
 _ALL_STORES = "maintenance covers all stores"
@@ -49,21 +51,23 @@ TASKS = (
     DELETE_OLD_MAILS,
     DELETE_OLD_NOTIFICATIONS,
     FORGET_OLD_DEVICES,
+    FORGET_OLD_SAMPLES,
 )
 
 
-async def maintain(database: Database) -> None:
+async def maintain(database: Database, settings: Settings | None = None) -> None:
     """Run every task once, unless another worker is running them."""
     async with database.transaction() as db:
         if await TRY_LOCK.one(db):
             for task in TASKS:
                 await task.run(db)
+            await FORGET_OLD_REQUESTS.run(db, (settings or Settings()).request_log_days)
 
 
-async def maintain_forever(database: Database) -> None:
+async def maintain_forever(database: Database, settings: Settings) -> None:
     while True:
         await asyncio.sleep(EVERY_S * random.uniform(0.8, 1.2))  # noqa: S311
         try:
-            await maintain(database)
+            await maintain(database, settings)
         except (PostgresError, Unavailable) as error:
             structlog.get_logger().warning("maintenance failed", **cause(error))

@@ -16,6 +16,7 @@ from stoa.db.errors import PostgresError, Unavailable
 from stoa.db.pool import Database
 from stoa.db.query import Executor, Query
 from stoa.db.replica import Replica
+from stoa.usage.load import ADD_GAUGES
 from stoa.webhooks.delivery.queries import BACKLOG, NOW, Backlog
 
 MEASURE_S = 5.0
@@ -50,6 +51,7 @@ class Queues(msgspec.Struct):
     backup_at: datetime | None
     now: datetime
     clock_offset: float  # this machine's clock minus the database's
+    response_s: float = 0.0  # how long the database took for the simplest statement
 
     @property
     def oldest_import_s(self) -> float:
@@ -61,7 +63,8 @@ async def read_queues(db: Executor) -> Queues:
     backup_at = await service_facts.last_backup(db)
     before = time.time()
     now = await NOW.one(db)
-    return Queues(backlog, imports, backup_at, now, (before + time.time()) / 2 - now.timestamp())
+    after = time.time()
+    return Queues(backlog, imports, backup_at, now, (before + after) / 2 - now.timestamp(), max(0.0, after - before))
 
 
 def problems(queues: Queues) -> dict[str, str]:
@@ -97,11 +100,21 @@ def publish(queues: Queues) -> None:
     telemetry.MEASURED_AT.set(time.time())
 
 
+async def record(db: Executor, queues: Queues) -> None:
+    """Add the figures to the samples that operators see as charts."""
+    backlog = queues.backlog
+    waited = max(0.0, backlog.oldest_unrouted_seconds, backlog.late_seconds)
+    waiting = (backlog.pending, backlog.unrouted, waited, queues.imports.waiting)
+    await ADD_GAUGES.run(db, *waiting, queues.response_s * 1000)
+
+
 async def measure_forever(db: Executor, workers: int = 1) -> None:
     """Measure the queues; `workers` processes take turns, so that more of them do not measure more often."""
     while True:
         with contextlib.suppress(PostgresError, Unavailable):  # an alert fires when the figures get old
-            publish(await read_queues(db))
+            queues = await read_queues(db)
+            publish(queues)
+            await record(db, queues)
         await asyncio.sleep(min(MOST_MEASURE_S, MEASURE_S * workers) * random.uniform(0.8, 1.2))  # noqa: S311
 
 

@@ -123,6 +123,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     mail_from: Annotated[
         str, Meta(description="Sender of every email, such as Stoa <noreply@example.com>; needed with STOA_SMTP_URL.")
     ] = ""
+    request_log_days: Annotated[
+        int, Meta(ge=1, le=90, description="Days for which the request log of each app is kept.")
+    ] = 7
+    request_log_rows: Annotated[
+        int,
+        Meta(
+            ge=100, le=1_000_000, description="Most requests in the log of each app; the oldest ones are deleted first."
+        ),
+    ] = 50_000
     metrics: Annotated[
         str, Meta(description="Address of the Prometheus endpoint /metrics, as host:port; off disables it.")
     ] = "127.0.0.1:9464"

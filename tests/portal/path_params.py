@@ -21,7 +21,8 @@ from stoa.mail.outbox import post
 from stoa.notifications.contract import News
 from stoa.notifications.notify import notify
 from stoa.portal.pages import Audience, Form, Page
-from stoa.usage.queries import ADD_DAYS, ADD_FAILURES
+from stoa.usage.queries import ADD_DAYS, ADD_REQUESTS
+from stoa.usage.request_log import NewRequest, first_id
 from stoa.usage.rules import COUNTERS
 from stoa.webhooks.app_callbacks import set_callbacks
 from tests.portal.store_data import create_store_data
@@ -51,7 +52,7 @@ async def create_resources(by: Operator, db: Database, account_id: int) -> dict[
     requesting_app = await owned_app(db, account_id, requesting.app_id)
     assert requesting_app is not None
     await request_install(by, account_id, requesting_app, store.handle, "May we?")
-    await add_usage(by, store.id, installed.app_id)
+    logged_id = await add_usage(by, store.id, installed.app_id)
     removed = await register_app(by, account_id, "Leaver", "", REASONS, f"{account_id}:third")
     await install(by, removed.client_id, store.handle)
     await uninstall(by, removed.client_id, store.handle)
@@ -69,6 +70,7 @@ async def create_resources(by: Operator, db: Database, account_id: int) -> dict[
         "removed_id": removed.app_id,
         "requested_store": store.handle,
         "token": link.address.rpartition("/")[2],
+        "logged_id": logged_id,
         **await create_store_data(by, store.handle),
         **await create_webhook_data(by, store.handle, store.id, installed.app_id),
         # Path parameters of operator pages, which are not limited to an owner.
@@ -80,8 +82,8 @@ async def create_resources(by: Operator, db: Database, account_id: int) -> dict[
     }
 
 
-async def add_usage(by: Operator, store_id: int, app_id: int) -> None:
-    """Add metrics of two weeks, and one failed request."""
+async def add_usage(by: Operator, store_id: int, app_id: int) -> int:
+    """Add metrics of two weeks, and one failed request; return its id."""
     keys: dict[str, Any] = {"store_id": store_id, "app_id": app_id}
     today = datetime.now(UTC)
     days = [
@@ -89,11 +91,12 @@ async def add_usage(by: Operator, store_id: int, app_id: int) -> None:
         | {"operation": "list_products", "requests": 40 + ago, "ms_10": 38 + ago, "ms_200": 2, "client_errors": ago % 3}
         for ago in range(14)
     ]
-    request = {"request_id": "req_places", "method": "POST", "operation": "create_order", "status": 422}
-    fault = {"code": "validation_failed", "fault_pointer": "/line_items/0/quantity", "fault_code": "out_of_range"}
-    failed = {**keys, **request, **fault, "at": today.isoformat(), "duration_us": 900}
+    outcome = (422, "validation_failed", '[["/line_items/0/quantity","out_of_range"]]', 900)
+    names = ("req_places", "POST", "create_order", "/orders")
+    failed = NewRequest(store_id, app_id, first_id(today), today, *names, *outcome)
     await ADD_DAYS.run(by.db, msgspec.json.encode(days).decode())
-    await ADD_FAILURES.run(by.db, msgspec.json.encode([failed]).decode())
+    await ADD_REQUESTS.run(by.db, msgspec.json.encode([failed]).decode())
+    return failed.id
 
 
 def is_owned(target: Page | Form) -> bool:

@@ -1,6 +1,10 @@
 """Audit log pages: entries, actors, verification of the hash chain, and access."""
 
-from stoa.access.grants import install
+import re
+from datetime import UTC, datetime, timedelta
+
+from stoa.access.apps import suspend_app
+from stoa.access.grants import install, revoke_all_tokens
 from stoa.access.stores import resume_store, suspend_store
 from stoa.accounts.ownership import give, open_store, take
 from stoa.app import Application
@@ -81,4 +85,79 @@ async def test_only_operators_see_the_log_of_the_service(application: Applicatio
     await operator.open("/portal/operators/audit")
     assert operator.response.status_code == 200
     assert "Changes to accounts, apps and their secrets." in operator.text
+    await operator.client.aclose()
+
+
+async def entries(user: User, url: str, query: str = "") -> list[str]:
+    await user.open(f"{url}{query}")
+    assert user.response.status_code == 200, query
+    return re.findall(r"<tr><td><b>([^<]+)</b>", user.text)
+
+
+async def test_the_log_of_a_store_is_filtered(shop: Shop, maria: User, store_url: str) -> None:
+    await suspend_store(shop.operator, shop.store.handle)
+    url, today = f"{store_url}/audit", datetime.now(UTC).date()
+    everything = await entries(maria, url)
+    assert everything == ["Store suspended", "Store shared", "App installed", "Store created"]
+    for query, expected in {
+        "?action=app.installed": ["App installed"],
+        f"?app=app:{shop.app_id}": ["App installed"],
+        "?actor=operator:tests": everything,
+        "?actor=nobody": [],
+        f"?since={today - timedelta(days=1)}&until={today + timedelta(days=1)}": everything,
+        f"?since={today + timedelta(days=2)}": [],
+        f"?until={today - timedelta(days=2)}": [],
+        "?since=soon&until=%00": everything,
+    }.items():
+        assert await entries(maria, url, query) == expected, query
+    assert '<option value="app.installed"' in maria.text
+    assert f'<option value="app:{shop.app_id}"' in maria.text
+
+
+async def test_operators_search_all_logs(application: Application, shop: Shop, maria: User, db: Database) -> None:
+    operator = await create_user(application, db, operator=True)
+    url = "/portal/operators/audit"
+    by = as_operator(db, application.settings)
+    by.actor = f"account:{operator.account.id}"
+    store = await open_store(by, maria.account.id, f"audited-{maria.account.id}", "Audited", "EUR")
+    await suspend_store(by, store.handle)
+    await install(by, shop.client_id, store.handle)
+    await suspend_app(by, shop.client_id, "Too many requests")
+    me = f"person={operator.email}"
+    assert await entries(operator, url, f"?{me}") == ["App suspended"]
+    assert "Store created" not in await entries(operator, url)
+    of_store = await entries(operator, url, f"?store={store.handle}")
+    assert of_store == ["App installed", "Store suspended", "Store created"]
+    everywhere = await entries(operator, url, f"?log=all&person={operator.account.id}")
+    assert everywhere == ["App suspended", "App installed", "Store suspended", "Store created"]
+    assert f"· {store.handle}" in operator.text
+    assert await entries(operator, url, f"?log=all&{me}&app={shop.app_id}") == ["App suspended", "App installed"]
+    assert await entries(operator, url, f"?log=all&{me}&app={shop.client_id}&action=app.installed") == ["App installed"]
+    for query, fault in (
+        ("person=nobody@example.com", "No account has this email or number."),
+        ("app=%27--", "No app has this ID."),
+        ("store=../..", "No store has this handle."),
+    ):
+        assert await entries(operator, url, f"?log=all&{query}") == []
+        assert fault in operator.text
+    await operator.open(f"/portal/operators/apps/{shop.app_id}")
+    assert f'href="{url}?log=all&amp;app={shop.app_id}"' in operator.response.text
+    await operator.client.aclose()
+
+
+async def test_pages_of_all_logs_follow_each_other(application: Application, db: Database, shop: Shop) -> None:
+    operator = await create_user(application, db, operator=True)
+    for _ in range(20):
+        await suspend_store(shop.operator, shop.store.handle)
+        await resume_store(shop.operator, shop.store.handle)
+    await revoke_all_tokens(shop.operator, shop.client_id)
+    url, query, found = "/portal/operators/audit", f"?log=all&app={shop.app_id}", 0
+    wanted = "?log=all&action=store.suspended"
+    while wanted:
+        rows = await entries(operator, url, wanted)
+        found += operator.text.count(f"· {shop.store.handle}")
+        following = re.search(r'href="(\?[^"]+)" rel="next"', operator.response.text)
+        wanted = following[1].replace("&amp;", "&") if following and rows else ""
+    assert found == 20
+    assert await entries(operator, url, query) == ["Token all revoked", "App installed", "App created"]
     await operator.client.aclose()

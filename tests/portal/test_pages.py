@@ -80,7 +80,7 @@ async def test_times_are_exact_and_in_the_zone_of_the_store(maria: User, db: Dat
         assert re.search(rf'title="{exact} JST"', attributes)
         assert "data-visitor" not in attributes
     await maria.open(f"/portal/apps/{params['app_id']}/webhooks")
-    await maria.open(f"/portal/apps/{params['app_id']}/failures")
+    await maria.open(f"/portal/apps/{params['app_id']}/requests")
     [(attributes, text)] = re.findall(r"<time ([^>]+)>([^<]+)</time>", maria.text)
     assert re.fullmatch(rf"{exact}\.\d{{3}} UTC", text), "to the millisecond"
     assert "data-visitor" in attributes

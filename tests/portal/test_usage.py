@@ -1,4 +1,4 @@
-"""Usage pages: charts, tables and failed requests."""
+"""Usage pages: charts and tables."""
 
 import itertools
 import re
@@ -8,16 +8,12 @@ from datetime import UTC, datetime, timedelta
 from xml.etree import ElementTree as ET
 
 import httpx
-import msgspec
 import pytest
 
 from stoa.access.grants import install
 from stoa.accounts.ownership import open_store, register_app
-from stoa.app import Application
 from stoa.db.pool import Database
-from stoa.usage.queries import ADD_FAILURES
 from stoa.usage.rules import COUNTERS
-from tests.portal.installed_app import InstalledApp, install_app
 from tests.support.people import User, as_operator
 from tests.support.shops import api_client, service_client, token_for
 
@@ -149,81 +145,8 @@ async def test_requests_of_other_apps_are_not_counted(app: AppWithClient, maria:
     await other.client.aclose()
 
 
-async def test_a_failed_request_is_listed_with_its_code_and_request_id(
-    app: AppWithClient, application: Application, db: Database
-) -> None:
-    invalid = await app.client.get("/products", params={"sort": "nope"})
-    missing = await app.client.get("/products/999999999")
-    await application.usage.flush(db)
-    await app.user.open(f"{app.path}/failures")
-    for response in (invalid, missing):
-        problem = response.json()
-        assert problem["request_id"] in app.user.text
-        assert f'href="/problems/{problem["code"]}"' in app.user.text
-    assert "/docs/products/list_products" in app.user.text
-    assert (await app.user.client.get("/docs/products/list_products")).status_code == 200
-    assert "sort" in app.user.text
-    await app.user.open(f"{app.path}/usage")
-    assert "list_products" in app.user.text
-
-
-FAIL = """INSERT INTO failed_requests (store_id, app_id, at, request_id, method, operation, status, code, fault_pointer,
-                                       fault_code, duration_us)
-          VALUES ($1, $2, now() - make_interval(secs => $3::integer), $4, 'GET', 'list_products', 400,
-                  'invalid_parameter', '', '', 900)"""
-
-
-async def test_failed_requests_are_paginated_and_filtered_by_store(app: AppWithClient, db: Database) -> None:
-    for number in range(60):
-        await db.execute(FAIL, app.store_id, app.app_id, number, f"req_{number:03}")
-    user = app.user
-    await app.client.get("/products")
-    await add_requests(db, app, 0, 60)
-    request_ids: list[str] = []
-    url = f"{app.path}/failures?store={app.handle}"
-    for _ in range(3):
-        await user.open(url)
-        request_ids += re.findall(r">(req_\d{3})<", user.text)
-        following = re.search(r'href="(\?[^"]+)">Older', user.text)
-        url = f"{app.path}/failures{following[1]}" if following else ""
-        assert not following or f"store={app.handle}" in following[1]
-    assert request_ids == [f"req_{number:03}" for number in range(60)]
-    assert url == ""
-    await user.open(f"{app.path}/failures?page=99999")
-    assert "req_000" in user.text
-
-
-async def test_a_failed_request_is_listed_with_its_duration(app: AppWithClient, db: Database) -> None:
-    for number, duration_us in enumerate((900, 25_400, 1_500_000)):
-        await db.execute(FAIL.replace("900", str(duration_us)), app.store_id, app.app_id, number, f"req_{number:03}")
-    await app.user.open(f"{app.path}/failures")
-    assert re.findall(r'data-label="Duration"[^>]*>([^<]+)<', app.user.text) == ["0.9 ms", "25.4 ms", "1.5 s"]
-
-
 async def test_the_mean_latency_of_the_period_is_shown(app: AppWithClient, db: Database) -> None:
     await add_requests(db, app, 0, 3, total_us=12_000)
     await add_requests(db, app, 1, 1, total_us=30_000)
     await app.user.open(f"{app.path}/usage?days=7")
     assert ">mean 10.5 ms<" in app.user.text
-
-
-async def test_failed_requests_are_escaped(app: AppWithClient, db: Database) -> None:
-    hostile = FAIL.replace("'invalid_parameter'", "'<script>alert(1)</script>'")
-    await db.execute(hostile, app.store_id, app.app_id, 1, "<img src=x>")
-    await app.user.open(f"{app.path}/failures")
-    assert "<script>alert" not in app.user.response.text
-    assert "<img src=x>" not in app.user.response.text
-
-
-async def test_failed_requests_count_what_the_error_rate_counts(maria: User, db: Database) -> None:
-    app: InstalledApp = await install_app(maria, db)
-    keys = {"store_id": app.store_id, "app_id": app.app_id, "method": "GET", "operation": "list_products"}
-    more = {"fault_pointer": "", "fault_code": "", "duration_us": 900, "at": datetime.now(UTC).isoformat()}
-    failed = [
-        {**keys, **more, "request_id": f"req_{status}", "status": status, "code": code}
-        for status, code in ((404, "not_found"), (429, "rate_limited"), (500, "internal_error"))
-    ]
-    await ADD_FAILURES.run(app.db, msgspec.json.encode(failed).decode())
-    for query, shown in (("", ["req_404", "req_500"]), ("?kind=rate-limited", ["req_429"])):
-        await app.user.open(f"{app.path}/failures{query}")
-        assert sorted(re.findall(r"req_\d{3}\b", app.user.text)) == shown

@@ -1,4 +1,4 @@
-"""The usage recorder: counting, flushing, retries, redaction and retention."""
+"""The usage recorder: counting, logging, flushing, retries, redaction and retention."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -11,14 +11,25 @@ from stoa.db.pool import Database
 from stoa.maintenance import maintain
 from stoa.rest.dispatch import Observed
 from stoa.rest.problems import Fault
-from stoa.usage.queries import MAX_FAILURES
+from stoa.settings import Settings
+from stoa.usage.queries import LoggedRequest
 from stoa.usage.recorder import Recorder
-from stoa.usage.reports import UsageReport, failed_requests, usage_by_store, usage_report
+from stoa.usage.reports import OUTCOMES, RequestFilter, UsageReport, logged_requests, usage_by_store, usage_report
+from stoa.usage.request_log import MAX_PENDING, MAX_PER_FLUSH, RequestLog
 from tests.support.shops import Shop, api_client, open_shop
 
 NOW = datetime.now(UTC)
 TODAY = NOW.date()
 NOTE: dict[str, Any] = {"title": "first", "price": "1.00"}
+ALL = RequestFilter(before=2**62)
+
+
+def recording(max_rows: int = 1_000) -> Recorder:
+    return Recorder(RequestLog(frozenset({"notes"}), max_rows))
+
+
+async def logged(db: Database, shop: Shop, where: RequestFilter = ALL) -> list[LoggedRequest]:
+    return await logged_requests(db, shop.app_id, where, 1_000)
 
 
 def observed(shop: Shop, status: int = 200, *, seconds: float = 0.004, **given: Any) -> Observed:
@@ -67,7 +78,7 @@ async def test_unauthenticated_requests_are_not_counted(shop: Shop, db: Database
 
 
 async def test_rate_limited_requests_have_their_own_counter(shop: Shop, db: Database) -> None:
-    recorder = Recorder()
+    recorder = recording()
     for status in (200, 429, 429, 404, 500, 503):
         recorder(observed(shop, status))
     await recorder.flush(db)
@@ -76,7 +87,7 @@ async def test_rate_limited_requests_have_their_own_counter(shop: Shop, db: Data
 
 
 async def test_flushes_of_several_workers_add_up(shop: Shop, db: Database) -> None:
-    workers = [Recorder() for _ in range(6)]
+    workers = [recording() for _ in range(6)]
     for _ in range(5):
         for worker in workers:
             for operation in ("list_notes", "get_note", "create_note"):
@@ -88,27 +99,27 @@ async def test_flushes_of_several_workers_add_up(shop: Shop, db: Database) -> No
 
 
 async def test_concurrent_flushes_write_each_request_once(shop: Shop, db: Database) -> None:
-    recorder = Recorder()
+    recorder = recording()
     recorder(observed(shop, 404))
     await asyncio.gather(*(recorder.flush(db) for _ in range(4)))
     assert (await report(db, shop)).total.requests == 1
-    assert len(await failed_requests(db, shop.app_id)) == 1
+    assert len(await logged(db, shop)) == 1
 
 
 async def test_counts_survive_an_unreachable_database(shop: Shop, db: Database) -> None:
     unreachable = Database("postgresql://stoa@127.0.0.1:1/stoa")
-    recorder = Recorder()
+    recorder = recording()
     recorder(observed(shop, 404, request_id="req_before"))
     await recorder.finish(unreachable)
     recorder(observed(shop, 404, request_id="req_after"))
     await recorder.finish(unreachable)
     await recorder.finish(db)
     assert (await report(db, shop)).total.client_errors == 2
-    assert [each.request_id for each in await failed_requests(db, shop.app_id)] == ["req_after", "req_before"]
+    assert [each.request_id for each in await logged(db, shop)] == ["req_after", "req_before"]
 
 
 async def test_a_cancelled_flush_is_completed(shop: Shop, db: Database) -> None:
-    recorder = Recorder()
+    recorder = recording()
     recorder(observed(shop))
     async with db.transaction() as blocker:
         await blocker.execute("LOCK TABLE usage_days IN ACCESS EXCLUSIVE MODE")
@@ -121,7 +132,7 @@ async def test_a_cancelled_flush_is_completed(shop: Shop, db: Database) -> None:
 
 
 async def test_the_report_includes_days_without_requests(shop: Shop, db: Database) -> None:
-    recorder = Recorder()
+    recorder = recording()
     recorder(observed(shop))
     await recorder.flush(db)
     usage = await usage_report(db, shop.app_id, TODAY - timedelta(days=29), TODAY + timedelta(days=1))
@@ -131,7 +142,7 @@ async def test_the_report_includes_days_without_requests(shop: Shop, db: Databas
 
 async def test_usage_is_reported_by_store_and_in_total(shop: Shop, application: Application, db: Database) -> None:
     second = await open_shop(application, db)
-    recorder = Recorder()
+    recorder = recording()
     recorder(observed(shop))
     recorder(observed(shop, store_id=second.store_id))
     recorder(observed(shop, store_id=second.store_id))
@@ -143,18 +154,62 @@ async def test_usage_is_reported_by_store_and_in_total(shop: Shop, application: 
     assert found == [(second.store.handle, 2), (shop.store.handle, 1)]
 
 
-async def test_a_failed_request_is_stored_with_its_code_and_fault(
+async def test_every_request_is_logged_with_its_outcome(
     shop: Shop, db: Database, worker: Application, caller: httpx.AsyncClient
 ) -> None:
-    body = {"title": "x", "price": "1.234"}
-    answer = await caller.post("/notes", json=body, headers={"x-request-id": "req_mine"})
-    assert answer.status_code == 422
+    body = {"title": "x", "price": "1.234", "color": 1}
+    await caller.post("/notes", json=body, headers={"x-request-id": "req_mine"})
+    await caller.get("/notes")
+    await caller.get("/notes/999999999")
     await worker.usage.flush(db)
-    [failure] = await failed_requests(db, shop.app_id, store_id=shop.store_id)
-    assert (failure.request_id, failure.method, failure.operation) == ("req_mine", "POST", "create_note")
-    assert (failure.status, failure.code) == (422, "validation_failed")
-    assert (failure.fault_pointer, failure.fault_code) == ("/price", "invalid_money")
-    assert failure.handle == shop.store.handle
+    missing, listed, invalid = await logged(db, shop)
+    assert (invalid.request_id, invalid.method, invalid.operation, invalid.path) == (
+        "req_mine", "POST", "create_note", "/notes",
+    )  # fmt: skip
+    assert (invalid.status, invalid.code, invalid.handle) == (422, "validation_failed", shop.store.handle)
+    assert sorted(invalid.pointers) == [("/color", "invalid_type"), ("/price", "invalid_money")]
+    assert invalid.duration_us > 0
+    assert abs((datetime.now(UTC) - invalid.at).total_seconds()) < 60
+    assert (listed.status, listed.code, listed.pointers) == (200, "", [])
+    assert (missing.path, missing.status, missing.code) == ("/notes/999999999", 404, "not_found")
+
+
+async def test_the_log_shows_what_the_usage_counts(shop: Shop, db: Database) -> None:
+    recorder = recording()
+    for status in (200, 201, 304, 400, 404, 429, 429, 500, 503):
+        recorder(observed(shop, status))
+    await recorder.flush(db)
+    total = (await report(db, shop)).total
+    counts = {name: len(await logged(db, shop, RequestFilter(before=2**62, outcome=name))) for name in OUTCOMES}
+    assert counts == {"": total.requests, "success": 3, "error": total.errors, "4xx": total.client_errors,
+                      "5xx": total.server_errors, "429": total.rate_limited}  # fmt: skip
+    assert counts["429"] == counts["4xx"] == counts["5xx"] == 2
+
+
+async def test_refused_tokens_and_unknown_routes_are_logged_for_their_app(
+    shop: Shop, db: Database, worker: Application, caller: httpx.AsyncClient
+) -> None:
+    routes = [await caller.get("/notes/7/comments"), await caller.delete("/notes"), await caller.get("/other/way")]
+    await db.execute("UPDATE tokens SET expires_at = now() - interval '1 second' WHERE app_id = $1", shop.app_id)
+    async with api_client(worker, shop.store.handle, shop.token) as late:
+        while (expired := await late.get("/notes")).status_code == 200:
+            await asyncio.sleep(0.05)  # until the cached caller expires
+        await db.execute("UPDATE tokens SET revoked_at = now() WHERE app_id = $1", shop.app_id)
+        revoked = await late.get("/notes")
+        unknown = await late.get("/no/such")
+    assert [each.status_code for each in (*routes, expired, revoked, unknown)] == [404, 405, 404, 401, 401, 404]
+    await worker.usage.flush(db)
+    found = [(each.path, each.operation, each.code) for each in await logged(db, shop) if each.status != 200]
+    assert found == [
+        ("/…/…", "", "not_found"),
+        ("/notes", "list_notes", revoked.json()["code"]),
+        ("/notes", "list_notes", expired.json()["code"]),
+        ("/…/…", "", "not_found"),
+        ("/notes", "", "method_not_allowed"),
+        ("/notes/7/…", "", "not_found"),
+    ]
+    assert expired.json()["code"] != revoked.json()["code"]
+    assert (await report(db, shop)).total.client_errors == 6
 
 
 async def test_values_from_requests_are_not_stored(
@@ -164,35 +219,60 @@ async def test_values_from_requests_are_not_stored(
     await caller.post("/notes", json={canary: canary, "title": canary * 50, "price": canary})
     await caller.get("/notes", params={canary: canary})
     await caller.get(f"/notes/{canary}")
+    await caller.get(f"/{canary}/{canary}?{canary}={canary}")
     await worker.usage.flush(db)
-    rows = await db.fetch("SELECT f::text FROM failed_requests f WHERE app_id = $1", shop.app_id)
-    assert rows
+    rows = await db.fetch("SELECT l::text FROM request_log l WHERE app_id = $1", shop.app_id)
+    assert len(rows) == 4
     assert not [row for row in rows if "canary" in row[0].lower()]
 
 
-async def test_only_the_latest_failed_requests_are_kept(shop: Shop, other_shop: Shop, db: Database) -> None:
-    recorder = Recorder()
-    recorder(observed(other_shop, 404))
-    for number in range(MAX_FAILURES + 50):
-        recorder(observed(shop, 404, request_id=f"req_{number}", fault=Fault("/a", "required", "")))
-        if number % 40 == 0:
-            await recorder.flush(db)
+async def test_above_its_rate_an_app_is_sampled(shop: Shop, other_shop: Shop, db: Database) -> None:
+    recorder = recording()
+    for number in range(MAX_PER_FLUSH + 50):
+        recorder(observed(shop, request_id=f"req_{number}"))
+    recorder(observed(shop, 404, request_id="req_failed"))
+    recorder(observed(other_shop))
     await recorder.flush(db)
-    stored = await failed_requests(db, shop.app_id, limit=1_000)
-    assert [each.request_id for each in stored] == [f"req_{number}" for number in range(MAX_FAILURES + 49, 49, -1)]
-    assert len(await failed_requests(db, other_shop.app_id)) == 1
+    found = [each.request_id for each in await logged(db, shop)]
+    assert found == ["req_failed", *(f"req_{number}" for number in range(MAX_PER_FLUSH - 1, -1, -1))]
+    assert len(await logged(db, other_shop)) == 1
+    assert (await report(db, shop)).total.requests == MAX_PER_FLUSH + 51
+
+
+async def test_the_log_takes_little_memory_while_the_database_is_unreachable(shop: Shop) -> None:
+    unreachable = Database("postgresql://stoa@127.0.0.1:1/stoa")
+    log = RequestLog(frozenset(), 1_000)
+    recorder = Recorder(log)
+    for _ in range(MAX_PENDING // MAX_PER_FLUSH + 2):
+        for _ in range(MAX_PER_FLUSH):
+            recorder(observed(shop))
+        log.put_back(log.take())
+    await recorder.finish(unreachable)
+    assert len(log.take()) == MAX_PENDING
+
+
+async def test_only_the_newest_requests_of_an_app_are_kept(shop: Shop, other_shop: Shop, db: Database) -> None:
+    recorder = recording(max_rows=100)
+    recorder(observed(other_shop, 404))
+    for number in range(150):
+        recorder(observed(shop, request_id=f"req_{number}", faults=[Fault("/a", "required", "")]))
+        if number % 10 == 9:
+            await recorder.flush(db)
+    assert [each.request_id for each in await logged(db, shop)] == [f"req_{number}" for number in range(149, 49, -1)]
+    assert len(await logged(db, other_shop)) == 1
 
 
 async def test_old_rows_are_deleted(shop: Shop, db: Database) -> None:
-    recorder = Recorder()
+    recorder = recording()
     recorder(observed(shop, 404))
     await recorder.flush(db)
-    store_id = shop.store_id
+    store_id, settings = shop.store_id, Settings(request_log_days=3)
     await db.execute("UPDATE usage_days SET day = current_date - 401 WHERE store_id = $1", store_id)
-    await db.execute("UPDATE failed_requests SET at = now() - interval '31 days' WHERE store_id = $1", store_id)
+    # An id begins with microseconds.
+    await db.execute("UPDATE request_log SET id = id - 3::bigint * 86400 * 100000000 WHERE store_id = $1", store_id)
     recorder(observed(shop, 404))
     await recorder.flush(db)
-    await maintain(db)
-    for table in ("usage_days", "failed_requests"):
+    await maintain(db, settings)
+    for table in ("usage_days", "request_log"):
         [[left]] = await db.fetch(f"SELECT count(*) FROM {table} WHERE store_id = $1", store_id)
         assert left == 1, table

@@ -5,6 +5,8 @@ from collections.abc import Callable, Coroutine
 from time import monotonic
 from typing import Any, Generic, TypeVar
 
+import msgspec
+
 from stoa.access.addresses import named_by_host, named_by_path
 from stoa.access.credentials import is_access_token, keyed_hash
 from stoa.access.queries import STORE_BY_HANDLE, STORE_BY_HOST, TOKEN_ACCESS
@@ -28,6 +30,13 @@ Key = TypeVar("Key")
 Value = TypeVar("Value")
 
 
+class RefusedToken(msgspec.Struct, frozen=True):
+    """Why a token is refused, and the app that it was issued to, if it is known."""
+
+    refusal: type[Refusal]
+    app_id: int | None = None
+
+
 class Admission:
     """Looks up stores and callers, caching them for less than a second; refusals are never cached."""
 
@@ -37,7 +46,7 @@ class Admission:
         self._key = secret_key(settings)
         self._by_handle: TtlCache[str, Store | None] = TtlCache(self._find_handle, seconds=TTL_S)
         self._by_host: TtlCache[str, Store | None] = TtlCache(self._find_host, seconds=TTL_S)
-        self._callers: TtlCache[tuple[int, str], Caller | type[Refusal]] = TtlCache(self._find_caller, seconds=TTL_S)
+        self._callers: TtlCache[tuple[int, str], Caller | RefusedToken] = TtlCache(self._find_caller, seconds=TTL_S)
 
     async def store(self, *, handle: str = "", host: str = "") -> Store | None:
         """The store with this handle or host, or None."""
@@ -55,7 +64,9 @@ class Admission:
             found = await self._callers.find(key)
         if isinstance(found, Caller):
             return found
-        raise found
+        refusal = found.refusal()
+        refusal.app_id = found.app_id
+        raise refusal
 
     async def _find_handle(self, handle: str) -> tuple[Store | None, float]:
         address = named_by_path(handle)
@@ -70,19 +81,21 @@ class Admission:
             store = await STORE_BY_HOST.maybe(self._db, address.host) if address.host else None
         return store, TTL_S if store else 0
 
-    async def _find_caller(self, key: tuple[int, str]) -> tuple[Caller | type[Refusal], float]:
+    async def _find_caller(self, key: tuple[int, str]) -> tuple[Caller | RefusedToken, float]:
         store_id, token = key
         found = await TOKEN_ACCESS.maybe(self._db, store_id, keyed_hash(self._key, token))
         if found is None:
-            return InvalidToken, 0
+            return RefusedToken(InvalidToken), 0
+        if found.invalid:
+            return RefusedToken(InvalidToken, found.app_id), 0
         if found.seconds_left <= 0:
-            return ExpiredToken, 0
+            return RefusedToken(ExpiredToken, found.app_id), 0
         if found.app_status != "active":
-            return AppSuspended, 0
+            return RefusedToken(AppSuspended, found.app_id), 0
         if found.granted is None:
-            return AppNotInstalled, 0
+            return RefusedToken(AppNotInstalled, found.app_id), 0
         if found.store_status != "active":
-            return StoreSuspended, 0
+            return RefusedToken(StoreSuspended, found.app_id), 0
         caller = Caller(
             found.app_id,
             found.app_name,

@@ -27,6 +27,22 @@ class Entry(msgspec.Struct):
     seal: bytes
 
 
+class StoreEntry(Entry):
+    """An entry of any chain; `store` is the handle of its store, or empty for the service."""
+
+    store: str
+
+
+class Conditions(msgspec.Struct, frozen=True):
+    """Which entries to find; empty conditions do not limit them. `app` is the actor or the subject, such as app:7."""
+
+    actor: str = ""
+    action: str = ""
+    app: str = ""
+    since: datetime | None = None
+    until: datetime | None = None
+
+
 class Head(msgspec.Struct, frozen=True):
     """The end of a chain; a copy kept elsewhere later proves that nothing before it was altered or removed."""
 
@@ -57,6 +73,18 @@ APPEND = Command(
 _ENTRY = "SELECT position, action, actor, subject, detail, request_id, created_at, seal FROM audit_entries"
 FORWARDS = Query(Entry, f"{_ENTRY} WHERE store_id = $1 AND position > $2 ORDER BY position LIMIT $3")
 NEWEST = Query(Entry, f"{_ENTRY} WHERE store_id = $1 ORDER BY position DESC LIMIT $2")
+# A chain is read along its key, newest first; its conditions have no index, because a chain is short and few people search it.
+_CONDITIONS = """($2 = '' OR actor = $2) AND ($3 = '' OR action = $3) AND ($4 = '' OR actor = $4 OR subject = $4)
+          AND created_at >= coalesce($5::timestamptz, '-infinity') AND created_at < coalesce($6::timestamptz, 'infinity')"""
+FOUND = Query(
+    Entry,
+    f"""{_ENTRY} WHERE store_id = $1 AND position < $8 AND {_CONDITIONS}
+        ORDER BY store_id DESC, position DESC LIMIT $7""",
+)
+_NAMES = "SELECT DISTINCT {0} FROM audit_entries WHERE store_id = $1 AND {0} LIKE $2 ORDER BY {0} LIMIT 200"
+ACTIONS = Query(str, _NAMES.format("action"))
+ACTORS = Query(str, _NAMES.format("actor"))
+SUBJECTS = Query(str, _NAMES.format("subject"))
 SEAL_AT = Query(bytes, "SELECT seal FROM audit_entries WHERE store_id = $1 AND position = $2")
 
 # The same for the chain of the service.
@@ -79,6 +107,29 @@ SERVICE_APPEND = Command(
 _SERVICE_ENTRY = _ENTRY.replace("audit_entries", "service_audit_entries")
 SERVICE_FORWARDS = Query(Entry, f"{_SERVICE_ENTRY} WHERE position > $1 ORDER BY position LIMIT $2", unbound=_NO_STORE)
 SERVICE_NEWEST = Query(Entry, f"{_SERVICE_ENTRY} ORDER BY position DESC LIMIT $1", unbound=_NO_STORE)
+SERVICE_FOUND = Query(
+    Entry,
+    f"{_SERVICE_ENTRY} WHERE position < $1 AND {_CONDITIONS} ORDER BY position DESC LIMIT $7",
+    unbound=_NO_STORE,
+)
+_FIELDS = "position, action, actor, subject, detail, request_id, created_at, seal"
+EVERYWHERE = Query(
+    StoreEntry,
+    f"""SELECT {_FIELDS}, (SELECT s.handle FROM stores s WHERE s.id = e.store_id) AS store FROM (
+               SELECT store_id, {_FIELDS} FROM audit_entries WHERE created_at < $1 AND {_CONDITIONS}
+                ORDER BY created_at DESC LIMIT $7) e
+         UNION ALL
+        (SELECT {_FIELDS}, '' AS store FROM service_audit_entries WHERE created_at < $1 AND {_CONDITIONS}
+          ORDER BY created_at DESC LIMIT $7)
+         ORDER BY created_at DESC, store, position DESC LIMIT $7""",
+    unbound="operators search the logs of all stores",
+)
+ALL_ACTIONS = Query(
+    str,
+    """SELECT action FROM (SELECT DISTINCT action FROM audit_entries
+                           UNION SELECT DISTINCT action FROM service_audit_entries) a ORDER BY action LIMIT 200""",
+    unbound="operators search the logs of all stores",
+)
 SERVICE_SEAL_AT = Query(bytes, "SELECT seal FROM service_audit_entries WHERE position = $1", unbound=_NO_STORE)
 
 
@@ -133,6 +184,20 @@ async def head(db: Executor, store_id: int | None) -> Head:
     """The current end of the chain."""
     last = await _last(db, store_id)
     return Head(last.position, last.seal or _GENESIS)
+
+
+async def found(db: Executor, store_id: int | None, where: Conditions, before: int, limit: int) -> list[Entry]:
+    """The newest entries of a chain before a position that meet the conditions."""
+    conditions = (where.actor, where.action, where.app, where.since, where.until, limit)
+    if store_id is None:
+        return await SERVICE_FOUND.all(db, before, *conditions)
+    return await FOUND.all(db, store_id, *conditions, before)
+
+
+async def found_everywhere(db: Executor, where: Conditions, before: datetime, limit: int) -> list[StoreEntry]:
+    """The newest entries of all chains before a moment that meet the conditions."""
+    conditions = (where.actor, where.action, where.app, where.since, where.until, limit)
+    return await EVERYWHERE.all(db, before, *conditions)
 
 
 async def holds(db: Executor, store_id: int | None, noted: Head) -> bool:

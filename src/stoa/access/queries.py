@@ -42,17 +42,19 @@ class TokenAccess(msgspec.Struct):
     rate_burst: int | None
     rate_refill: int | None
     reinstalled_at: datetime | None
+    invalid: bool  # revoked, of another store, or from before the app was reinstalled
 
 
 TOKEN_ACCESS = Query(
     TokenAccess,
     """SELECT a.id AS app_id, a.name AS app_name, a.status AS app_status, s.status AS store_status,
               extract(epoch FROM t.expires_at - now())::float8 AS seconds_left,
-              t.scopes AS requested, i.scopes AS granted, i.rate_burst, i.rate_refill, i.reinstalled_at
+              t.scopes AS requested, i.scopes AS granted, i.rate_burst, i.rate_refill, i.reinstalled_at,
+              t.revoked_at IS NOT NULL OR coalesce(t.store_id <> $1, false)
+              OR coalesce(t.created_at < i.reinstalled_at, false) AS invalid
          FROM tokens t JOIN apps a ON a.id = t.app_id JOIN stores s ON s.id = $1
               LEFT JOIN installations i ON i.store_id = $1 AND i.app_id = t.app_id
-        WHERE t.token_hash = $2 AND t.revoked_at IS NULL AND (t.store_id IS NULL OR t.store_id = $1)
-          AND (i.reinstalled_at IS NULL OR t.created_at >= i.reinstalled_at)""",
+        WHERE t.token_hash = $2""",
 )
 
 # --- the token endpoints -----------------------------------------------------------------------------------

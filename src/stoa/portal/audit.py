@@ -1,18 +1,28 @@
-"""Audit log pages: who did what, when and in which request, with a check of the hash chain."""
+"""Audit log pages: who did what, when and in which request, with filters and a check of the hash chain."""
 
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any
+from urllib.parse import urlencode
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
 
 from stoa.access import audit
+from stoa.access.addresses import is_handle
+from stoa.access.contract import NoSuchApp, NoSuchStore
+from stoa.access.operator import find_app, find_store
 from stoa.portal.list_view import before
 from stoa.portal.pages import Audience, Pages, View
-from stoa.portal.queries import ACCOUNT_NAMES
+from stoa.portal.queries import ACCOUNT_NAMES, ACCOUNT_NUMBER, APP_NAMES
 from stoa.portal.visit import Visit
 
 pages = Pages()
 _PAGE_SIZE = 30
-_ACCOUNT = "account:"
+_ACCOUNT, _APP = "account:", "app:"
+_NOBODY = "account:none"  # the actor of no entry
+_EPOCH, _LAST_DAY = datetime(1970, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)
+_LATEST_US = 10**17  # a later cursor would not be a date
 _MAX_AUTO_VERIFIED = 5_000  # longer chains are verified on request
 
 
@@ -25,49 +35,148 @@ class LogEntry(msgspec.Struct):
     detail: dict[str, str]
     request_id: str
     at: Any
+    store: str = ""
 
 
 @pages.page("/stores/{handle}/audit", nav="list_stores")
 async def store_audit(visit: Visit) -> View:
-    return View("stores/audit.html", await _log(visit, visit.store.id))
+    store_id = visit.store.id
+    filters = _given(visit, "actor", "action", "app")
+    subjects = [
+        *await audit.SUBJECTS.all(visit.db, store_id, "app:%"),
+        *await audit.ACTORS.all(visit.db, store_id, "app:%"),
+    ]
+    apps = sorted({each for each in subjects if each.removeprefix(_APP).isdigit()})
+    titles = {
+        f"{_APP}{each.id}": each.name for each in await APP_NAMES.all(visit.db, [each[len(_APP) :] for each in apps])
+    }
+    actors = await audit.ACTORS.all(visit.db, store_id, "%")
+    names = await _names(visit, actors)
+    context = {
+        "actions": [(each, _sentence(each)) for each in await audit.ACTIONS.all(visit.db, store_id, "%")],
+        "actors": [(each, titles.get(each) or _actor(visit, each, names)) for each in actors],
+        "apps": [(each, titles.get(each, each)) for each in apps],
+    }
+    where = _conditions(filters, filters.get("actor", ""), filters.get("app", ""), _zone(visit.store.timezone))
+    return View("stores/audit.html", {**context, **await _log(visit, store_id, where, filters)})
 
 
 @pages.page("/operators/audit", audience=Audience.OPERATOR)
 async def operator_audit(visit: Visit) -> View:
-    return View("operators/audit.html", await _log(visit, audit.SERVICE))
+    filters = _given(visit, "person", "action", "app", "store", "log")
+    actor, app, chain, fault = "", "", audit.SERVICE, ""
+    if person := filters.get("person"):
+        account_id = await ACCOUNT_NUMBER.maybe(visit.db, person)
+        actor, fault = (
+            (f"{_ACCOUNT}{account_id}", "") if account_id else (_NOBODY, "No account has this email or number.")
+        )
+    if "app" in filters:
+        try:
+            app = f"{_APP}{(await find_app(visit.db, filters['app'])).id}"
+        except NoSuchApp:
+            app, fault = _NOBODY, "No app has this ID."
+    if "store" in filters:
+        handle = filters["store"]
+        try:
+            chain = (await find_store(visit.db, handle if is_handle(handle) else "")).id
+        except NoSuchStore:
+            actor, fault = _NOBODY, "No store has this handle."
+    where = _conditions(filters, actor, app, UTC)
+    everywhere = filters.get("log") == "all" and "store" not in filters
+    log = await (_everywhere(visit, where, filters) if everywhere else _log(visit, chain, where, filters))
+    actions = [(each, _sentence(each)) for each in await audit.ALL_ACTIONS.all(visit.db)]
+    return View("operators/audit.html", {**log, "actions": actions, "fault": fault, "everywhere": everywhere})
 
 
-async def _log(visit: Visit, chain: int | None) -> dict[str, Any]:
+def _given(visit: Visit, *names: str) -> dict[str, str]:
+    """Return the filters of the URL."""
+    return {name: value for name in (*names, "since", "until") if (value := visit.query(name).strip())}
+
+
+def _conditions(filters: dict[str, str], actor: str, app: str, zone: tzinfo) -> audit.Conditions:
+    """Return the conditions of the filters; both days are included."""
+    since, until = _day(filters.get("since", ""), zone), _day(filters.get("until", ""), zone)
+    return audit.Conditions(actor, filters.get("action", ""), app, since, until and until + timedelta(days=1))
+
+
+def _day(value: str, zone: tzinfo) -> datetime | None:
+    try:
+        day = datetime.strptime(value, "%Y-%m-%d").replace(tzinfo=zone)
+    except ValueError:
+        return None
+    return day if 2000 <= day.year <= 9000 else None
+
+
+def _zone(name: str) -> tzinfo:
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError):  # the machine lacks the zone
+        return UTC
+
+
+async def _everywhere(visit: Visit, where: audit.Conditions, filters: dict[str, str]) -> dict[str, Any]:
+    """Return one page of the entries of all logs. Pages follow each other by time; the logs are not verified here."""
+    number = before(visit)
+    end = _EPOCH + timedelta(microseconds=number) if number < _LATEST_US else _LAST_DAY
+    found = await audit.found_everywhere(visit.db, where, end, _PAGE_SIZE + 1)
+    more = len(found) > _PAGE_SIZE
+    found = found[:_PAGE_SIZE]
+    names = await _names(visit, [word for entry in found for word in (entry.actor, entry.subject)])
+    last = (found[-1].created_at - _EPOCH) // timedelta(microseconds=1) if found else 0
+    return {
+        "entries": [_log_entry(visit, entry, names, entry.store or "Service") for entry in found],
+        "filters": filters,
+        "total": 0,
+        "older": f"?{urlencode({**filters, 'before': last})}" if more else "",
+        "verified": False,
+        "first_invalid": None,
+    }
+
+
+async def _log(visit: Visit, chain: int | None, where: audit.Conditions, filters: dict[str, str]) -> dict[str, Any]:
     head = await audit.head(visit.db, chain)
-    end = min(before(visit), head.position + 1)
-    # Positions have no gaps, so the start of the page follows from its end.
-    start = max(0, end - 1 - _PAGE_SIZE)
-    found = [entry for entry in await audit.page(visit.db, chain, start, _PAGE_SIZE) if entry.position < end]
-    words = {word for entry in found for word in (entry.actor, entry.subject)}
-    accounts = [word.removeprefix(_ACCOUNT) for word in words if word.startswith(_ACCOUNT)]
-    numbers = [number for number in accounts if number.isdigit()]
-    names = {each.id: each.name for each in await ACCOUNT_NAMES.all(visit.db, numbers)}
+    found = await audit.found(visit.db, chain, where, before(visit), _PAGE_SIZE + 1)
+    more = len(found) > _PAGE_SIZE
+    found = found[:_PAGE_SIZE]
+    names = await _names(visit, [word for entry in found for word in (entry.actor, entry.subject)])
     verified = head.position <= _MAX_AUTO_VERIFIED or visit.query("verify") == "now"
     return {
-        "entries": [_log_entry(visit, entry, names) for entry in reversed(found)],
+        "entries": [_log_entry(visit, entry, names) for entry in found],
+        "filters": filters,
         "total": head.position,
-        "next": start + 1 if start else 0,
+        "older": f"?{urlencode({**filters, 'before': found[-1].position})}" if more else "",
         "verified": verified,
         "first_invalid": await audit.verify(visit.db, chain) if verified else None,
         "checkpoint": f"{head.position}:{head.seal.hex()}",
     }
 
 
-def _log_entry(visit: Visit, entry: audit.Entry, names: dict[int, str]) -> LogEntry:
+async def _names(visit: Visit, words: Sequence[str]) -> dict[int, str]:
+    """Return the names of the accounts among the words."""
+    accounts = {word.removeprefix(_ACCOUNT) for word in words if word.startswith(_ACCOUNT)}
+    numbers = [number for number in accounts if number.isdigit()]
+    return {each.id: each.name for each in await ACCOUNT_NAMES.all(visit.db, numbers)}
+
+
+def _log_entry(visit: Visit, entry: audit.Entry, names: dict[int, str], store: str = "") -> LogEntry:
     detail: dict[str, Any] = msgspec.json.decode(entry.detail)
     return LogEntry(
-        entry.action.replace(".", " ").replace("_", " ").capitalize(),
-        _person(visit, entry.actor, names) or entry.actor.replace(":", " ").capitalize(),
+        _sentence(entry.action),
+        _actor(visit, entry.actor, names),
         _person(visit, entry.subject, names) or entry.subject,
         {name.replace("_", " "): _text(value) for name, value in detail.items() if value not in (None, [], "")},
         entry.request_id,
         entry.created_at,
+        store,
     )
+
+
+def _sentence(action: str) -> str:
+    return action.replace(".", " ").replace("_", " ").capitalize()
+
+
+def _actor(visit: Visit, actor: str, names: dict[int, str]) -> str:
+    return _person(visit, actor, names) or actor.replace(":", " ").capitalize()
 
 
 def _person(visit: Visit, word: str, names: dict[int, str]) -> str:

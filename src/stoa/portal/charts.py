@@ -1,8 +1,8 @@
-"""Charts of daily values: computes the SVG coordinates of ticks, bars and lines for the template."""
+"""Charts of values over days or shorter intervals: computes the SVG coordinates of ticks, bars and lines."""
 
 import math
 from collections.abc import Sequence
-from datetime import date
+from datetime import date, datetime, timedelta
 
 import msgspec
 
@@ -16,7 +16,7 @@ _MAX_BAR_WIDTH = 26
 
 
 class Series(msgspec.Struct, frozen=True):
-    """One value for each day, None on days without data. `column` is its column in the table below the chart."""
+    """One value for each day or interval, None on days without data. `column` is its column in the table below the chart."""
 
     label: str
     tone: str
@@ -83,7 +83,13 @@ def date_labels(days: Sequence[date]) -> list[tuple[int, str]]:
     """Return the days that are labeled on the x-axis, evenly spaced and including the last one."""
     step = max(1, math.ceil(len(days) / _MAX_DATE_LABELS))
     indexes = sorted(range(len(days) - 1, -1, -step))
-    return [(index, f"{days[index]:%-d %b}") for index in indexes]
+    return [(index, f"{days[index]:{_label_format(days)}}") for index in indexes]
+
+
+def _label_format(days: Sequence[date]) -> str:
+    """The format of labels: intervals within two days are labeled with the time."""
+    within_days = isinstance(days[0], datetime) and days[-1] - days[0] <= timedelta(days=2)
+    return "%H:%M" if within_days else "%-d %b"
 
 
 def bars(id: str, title: str, unit: str, days: Sequence[date], series: Sequence[Series]) -> Chart:
@@ -170,13 +176,15 @@ def _describe(days: Sequence[date], series: Sequence[Series], unit: str) -> str:
     """Describe the chart with one sentence for each series."""
     if not days:
         return ""
-    sentences = [f"{days[0]:%-d %B %Y} to {days[-1]:%-d %B %Y}, by day."]
+    timed = isinstance(days[0], datetime)
+    full, at, by = ("%-d %B %Y, %H:%M", "at %-d %B, %H:%M", "") if timed else ("%-d %B %Y", "on %-d %B", ", by day")
+    sentences = [f"{days[0]:{full}} to {days[-1]:{full}}{by}."]
     for each in series:
         values = [(value, index) for index, value in enumerate(each.values) if value is not None]
         if not values or not max(values)[0]:
             sentences.append(f"{each.label}: none.")
         else:
             maximum, index = max(values)
-            peak = f"at most {maximum:g} {unit}, on {days[index]:%-d %B}"
+            peak = f"at most {maximum:g} {unit}, {days[index]:{at}}"
             sentences.append(f"{each.label}: {peak}; most recently {values[-1][0]:g}.")
     return " ".join(sentences)

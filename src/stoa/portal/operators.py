@@ -16,7 +16,7 @@ from stoa.portal.dispatch import not_found
 from stoa.portal.forms import ConfirmedForm, FormError, text
 from stoa.portal.list_view import PAGE_SIZE, before
 from stoa.portal.pages import ROOT, Audience, Pages, Redirect, View
-from stoa.portal.queries import ACCOUNTS, APPS, STORE_MEMBERS, STORES
+from stoa.portal.queries import ACCOUNTS, APP_MEMBERS, APPS, STORE_MEMBERS, STORES
 from stoa.portal.visit import Visit
 
 
@@ -88,22 +88,24 @@ async def operator_apps(visit: Visit) -> View:
 
 @pages.page("/operators/apps/{app:int}", audience=Audience.OPERATOR, nav="operator_apps")
 async def operator_app(visit: Visit) -> View:
-    return View("operators/app.html", {"app": await _app(visit)})
+    app = await found_app(visit)
+    return View("operators/app.html", {"app": app, "members": await APP_MEMBERS.all(visit.db, app.id)})
 
 
 @pages.form("/operators/apps/{app:int}/suspend", on=operator_app)
 async def suspend_app(visit: Visit, form: SuspensionForm) -> Redirect:
-    app = await apps.suspend_app(visit.by, (await _app(visit)).client_id, form.reason)
+    app = await apps.suspend_app(visit.by, (await found_app(visit)).client_id, form.reason)
     return Redirect(f"{_OPERATORS}/apps/{app.id}", f"{app.name} is suspended. It is blocked on all stores.")
 
 
 @pages.form("/operators/apps/{app:int}/resume", on=operator_app)
 async def resume_app(visit: Visit) -> Redirect:
-    app = await apps.resume_app(visit.by, (await _app(visit)).client_id)
+    app = await apps.resume_app(visit.by, (await found_app(visit)).client_id)
     return Redirect(f"{_OPERATORS}/apps/{app.id}", f"{app.name} is active again.")
 
 
-async def _app(visit: Visit) -> App:
+async def found_app(visit: Visit) -> App:
+    """Return the app in the path of an operator page."""
     try:
         return await find_app(visit.db, str(visit.path_param("app")))
     except NoSuchApp:

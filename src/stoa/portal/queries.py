@@ -65,8 +65,25 @@ ACCOUNT_NAMES = Query(
 )
 
 
-class StoreMember(msgspec.Struct):
-    """An account with a role on a store."""
+class AppName(msgspec.Struct):
+    id: int
+    name: str
+
+
+APP_NAMES = Query(
+    AppName,
+    "SELECT id, name FROM apps WHERE id = ANY ($1::text[]::bigint[])",
+    unbound="a store sees the names of apps that wrote to it",
+)
+ACCOUNT_NUMBER = Query(
+    int,
+    "SELECT id FROM accounts WHERE lower(email) = lower($1) OR id::text = $1 ORDER BY id LIMIT 1",
+    unbound=_OPERATOR,
+)
+
+
+class Member(msgspec.Struct):
+    """An account with a role on a store or an app."""
 
     id: int
     name: str
@@ -75,9 +92,15 @@ class StoreMember(msgspec.Struct):
 
 
 STORE_MEMBERS = Query(
-    StoreMember,
+    Member,
     """SELECT a.id, a.name, a.email, o.role FROM account_stores o JOIN accounts a ON a.id = o.account_id
         WHERE o.store_id = $1 ORDER BY o.role, a.id LIMIT 100""",
+)
+APP_MEMBERS = Query(
+    Member,
+    """SELECT a.id, a.name, a.email, o.role FROM account_apps o JOIN accounts a ON a.id = o.account_id
+        WHERE o.app_id = $1 ORDER BY o.role, a.id LIMIT 100""",
+    unbound=_OPERATOR,
 )
 
 # --- search for operators ----------------------------------------------------------------------------------

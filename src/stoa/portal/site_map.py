@@ -18,6 +18,7 @@ from stoa.portal import (
     health,
     imports,
     install,
+    load,
     locations,
     notifications,
     operators,
@@ -25,6 +26,7 @@ from stoa.portal import (
     outbox,
     products,
     profile,
+    requests,
     stores,
     subscription_detail,
     subscriptions,
@@ -46,6 +48,7 @@ MODULES: Sequence[Pages] = (
     app_endpoint.pages,
     install.pages,
     usage.pages,
+    requests.pages,
     subscriptions.pages,
     subscription_detail.pages,
     deliveries.pages,
@@ -62,6 +65,7 @@ MODULES: Sequence[Pages] = (
     operators.pages,
     health.pages,
     outbox.pages,
+    load.pages,
 )
 PAGES: list[Page] = [page for module in MODULES for page in module.pages]
 FORMS: list[Form] = [form for module in MODULES for form in module.forms]
@@ -94,7 +98,8 @@ NAVIGATION = (
             Item("Accounts", "people", "operator_accounts"),
             Item("Audit log", "log", "operator_audit"),
             Item("Email", "send", "operator_outbox"),
-            Item("Health", "chart", "operator_health"),
+            Item("Health", "pulse", "operator_health"),
+            Item("Load", "chart", "operator_load"),
         ),
         operators=True,
     ),
@@ -104,6 +109,7 @@ NAVIGATION = (
 APP_TABS = (
     ("Overview", "app_page"),
     ("Usage", "app_usage"),
+    ("Requests", "app_requests"),
     ("Webhooks", "app_webhooks"),
     ("Endpoint", "app_endpoint"),
     ("Credentials", "app_credentials"),

@@ -1,32 +1,28 @@
-"""Usage pages: an app's requests, errors, latency and rate limiting by day and store, and its failed requests."""
+"""Usage pages: an app's requests, errors, latency and rate limiting by day and store."""
 
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 from functools import cache
-from urllib.parse import urlencode
 
 import msgspec
-from starlette.status import HTTP_429_TOO_MANY_REQUESTS
 
 from stoa.access.queries import INSTALLATIONS_OF_APP
 from stoa.api import ENDPOINTS
+from stoa.db.query import Executor
 from stoa.portal import charts
 from stoa.portal.charts import Chart, Series
-from stoa.portal.list_view import page_number
 from stoa.portal.pages import Pages, View
 from stoa.portal.snippets import Snippets
 from stoa.portal.visit import Visit
 from stoa.reference.document import Group
-from stoa.rest.problems import Refusal
 from stoa.usage.queries import DayMetrics, StoreMetrics
-from stoa.usage.reports import UsageReport, failed_requests, usage_by_store, usage_report
+from stoa.usage.reports import UsageReport, usage_by_store, usage_report
 
 pages = Pages()
 RANGES = (7, 30, 90)  # in days
 _DEFAULT_RANGE = 30
 _RETENTION_DAYS = 400
 _MAX_OPERATIONS, _MAX_STORES = 12, 12
-_FAILURES_PER_PAGE, _MAX_FAILURES = 25, 1000
 
 
 class Operation(msgspec.Struct, frozen=True):
@@ -42,7 +38,7 @@ async def app_usage(visit: Visit) -> View:
     days = next((each for each in RANGES if str(each) == visit.query("days")), _DEFAULT_RANGE)
     last = datetime.now(UTC).date()
     first = last - timedelta(days=days - 1)
-    stores = await usage_by_store(visit.db, visit.app.id, last - timedelta(days=_RETENTION_DAYS), last)
+    stores = await stores_called(visit.db, visit.app.id)
     store = _selected_store(visit, stores)
     usage = await usage_report(visit.db, visit.app.id, first, last, store_id=store.store_id if store else None)
     by_store = await usage_by_store(visit.db, visit.app.id, first, last)
@@ -60,38 +56,6 @@ async def app_usage(visit: Visit) -> View:
         "snippets": Snippets(visit.origin, visit.app.client_id, handle=installed[0].store if installed else ""),
     }
     return View("apps/usage.html", context)
-
-
-@pages.page("/apps/{app_id:int}/failures", nav="list_apps")
-async def app_failures(visit: Visit) -> View:
-    last = datetime.now(UTC).date()
-    stores = await usage_by_store(visit.db, visit.app.id, last - timedelta(days=_RETENTION_DAYS), last)
-    store = _selected_store(visit, stores)
-    store_id = store.store_id if store else None
-    # As in the usage figures, a response with 429 is rate limited and not an error.
-    limited = visit.query("kind") == "rate-limited"
-    found = await failed_requests(visit.db, visit.app.id, store_id=store_id, limit=_MAX_FAILURES)
-    failures = [each for each in found if (each.status == HTTP_429_TOO_MANY_REQUESTS) == limited]
-    number = page_number(visit.query("page"), -(-len(failures) // _FAILURES_PER_PAGE))
-    start = (number - 1) * _FAILURES_PER_PAGE
-    rows = failures[start : start + _FAILURES_PER_PAGE]
-
-    def url(page: int) -> str:
-        kind = {"kind": "rate-limited"} if limited else {}
-        return f"?{urlencode({**({'store': store.handle} if store else {}), **kind, 'page': page})}"
-
-    context = {
-        "stores": stores,
-        "store": store,
-        "limited": limited,
-        "failures": [(each, operations().get(each.operation)) for each in rows],
-        "documented_codes": Refusal.known,
-        "total": len(failures),
-        "first": start + 1,
-        "next": url(number + 1) if start + _FAILURES_PER_PAGE < len(failures) else "",
-        "previous": url(number - 1) if number > 1 else "",
-    }
-    return View("apps/failures.html", context)
 
 
 def usage_charts(metrics: Sequence[DayMetrics]) -> list[Chart]:
@@ -135,6 +99,12 @@ def error_rate(usage: UsageReport) -> float | None:
     """Return the percentage of requests that failed."""
     total = usage.total
     return round(100 * total.errors / total.requests, 2) if total.requests else None
+
+
+async def stores_called(db: Executor, app_id: int) -> list[StoreMetrics]:
+    """Return the stores that an app has called, busiest first."""
+    last = datetime.now(UTC).date()
+    return await usage_by_store(db, app_id, last - timedelta(days=_RETENTION_DAYS), last)
 
 
 def _selected_store(visit: Visit, stores: Sequence[StoreMetrics]) -> StoreMetrics | None:

@@ -4,7 +4,7 @@ import asyncio
 import random
 import re
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
 
 import msgspec
@@ -37,6 +37,7 @@ from stoa.rest.request import (
     Request,
     Scope,
     Send,
+    Store,
     acceptable,
     accepts_gzip,
     bearer_token,
@@ -65,7 +66,9 @@ class Observed(msgspec.Struct):
     store_id: int | None
     app_id: int | None
     error: BaseException | None
-    fault: Fault | None = None  # the first one of the refusal
+    faults: Sequence[Fault] = ()
+    of_api: bool = True  # False for pages, documentation and tokens
+    path: str = ""  # as sent, so it may contain personal data; only the request log reads it, and keeps its known words
 
 
 class Dispatcher:
@@ -127,9 +130,10 @@ class Dispatcher:
                 request.code,
                 time.perf_counter() - started - (request.call.waited_s if request.call else 0.0),
                 request.store.id if request.store else None,
-                request.caller.app_id if request.caller else None,
+                request.caller.app_id if request.caller else request.refused_app_id,
                 request.error,
-                request.fault,
+                request.faults,
+                path=request.sub_path,
             )
         )
 
@@ -172,7 +176,11 @@ class Dispatcher:
         if store is None:
             raise NotFound("There is no store at this address.")
         request.store = store
-        endpoint, values = self._router.find(request.method, request.sub_path)
+        try:
+            endpoint, values = self._router.find(request.method, request.sub_path)
+        except Refusal as refusal:
+            refusal.app_id = await self._app_of(store, headers)
+            raise
         request.endpoint = endpoint
         caller = request.caller = await self._access.caller(store, bearer_token(headers))
         allowance = await self._limiter.take(store.id, caller.app_id, 1, caller.burst, caller.refill)
@@ -198,6 +206,15 @@ class Dispatcher:
                 self._in_flight[key] = left
             else:
                 del self._in_flight[key]
+
+    async def _app_of(self, store: Store, headers: dict[bytes, bytes]) -> int | None:
+        """The app that requests an unknown route, for its request log. The response is the same for every caller."""
+        try:
+            return (await self._access.caller(store, bearer_token(headers))).app_id
+        except Refusal as refusal:
+            return refusal.app_id
+        except (PostgresError, Unavailable):
+            return None
 
     async def _run(self, request: Request, endpoint: Endpoint, values: dict[str, Any]) -> Response:
         headers = request.headers

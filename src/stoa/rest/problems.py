@@ -54,6 +54,7 @@ class Refusal(Exception):
     reserved: ClassVar[bool] = False  # documented, so that apps can handle it, but not sent yet
     advice: ClassVar[str] = ""  # the default detail
     known: ClassVar[dict[str, type["Refusal"]]] = {}
+    app_id: int | None = None  # the app whose token is refused: for its request log, never for the response
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

@@ -53,8 +53,8 @@ class Upload(msgspec.Struct):
 class Request:
     """A request on its way through the dispatcher."""
 
-    __slots__ = ("allowance", "call", "caller", "code", "endpoint", "error", "fault", "headers", "method", "origin", "path", "query",
-                 "receive", "request_id", "store", "sub_path")  # fmt: skip
+    __slots__ = ("allowance", "call", "caller", "code", "endpoint", "error", "faults", "headers", "method", "origin", "path", "query",
+                 "receive", "refused_app_id", "request_id", "store", "sub_path")  # fmt: skip
 
     def __init__(self, scope: Scope, receive: Receive, sub_path: str) -> None:
         self.method: str = scope["method"]
@@ -72,7 +72,8 @@ class Request:
         self.call: Call | None = None  # set once the handler runs
         self.code = ""
         self.error: BaseException | None = None
-        self.fault: Fault | None = None
+        self.faults: Sequence[Fault] = ()
+        self.refused_app_id: int | None = None  # the app behind a token that is refused
 
     @property
     def base(self) -> str:

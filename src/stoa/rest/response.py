@@ -136,7 +136,8 @@ def deprecation_headers(endpoint: Endpoint) -> Headers:
 def refused(request: Request, refusal: Refusal) -> Response:
     """The problem document for a refusal."""
     request.code = refusal.code
-    request.fault = refusal.faults[0] if refusal.faults else None
+    request.faults = refusal.faults
+    request.refused_app_id = refusal.app_id
     headers = [_PROBLEM, *refusal.headers]
     if refusal.status == 401:
         headers.append((b"www-authenticate", _challenge(request, refusal)))

@@ -1,4 +1,4 @@
-"""SQL for usage metrics: upserts from the workers, retention, and the portal's reports."""
+"""SQL for usage metrics and the request log: writes from the workers, retention, and the portal's reports."""
 
 from datetime import date, datetime
 
@@ -7,43 +7,53 @@ import msgspec
 from stoa.db.query import Command, Query
 from stoa.usage.rules import BUCKETS, COUNTERS, percentile_ms
 
-MAX_FAILURES = 200  # failed requests kept for each app on each store
 _MANY_STORES = "a worker writes the metrics of many stores at once"
 _ALL_STORES = "an app's developer sees its usage of all stores"
 _MAINTENANCE = "maintenance covers all stores"
 
 _COLUMNS = ", ".join(COUNTERS)
-_TYPED_COLUMNS = ", ".join(f"{name} bigint" for name in COUNTERS)
+TYPED_COLUMNS = ", ".join(f"{name} bigint" for name in COUNTERS)
 _INCREMENTS = ", ".join(f"{name} = usage_days.{name} + excluded.{name}" for name in COUNTERS)
 
 # Rows are sorted by primary key, so that concurrent workers cannot deadlock.
 ADD_DAYS = Command(
     f"""INSERT INTO usage_days (store_id, app_id, day, operation, {_COLUMNS})
         SELECT store_id, app_id, day, operation, {_COLUMNS} FROM json_to_recordset($1::text::json) AS r(
-               store_id bigint, app_id bigint, day date, operation text, {_TYPED_COLUMNS})
+               store_id bigint, app_id bigint, day date, operation text, {TYPED_COLUMNS})
          ORDER BY store_id, app_id, day, operation
         ON CONFLICT (store_id, app_id, day, operation) DO UPDATE SET {_INCREMENTS}""",
     unbound=_MANY_STORES,
 )
-ADD_FAILURES = Command(
-    """INSERT INTO failed_requests (
-           store_id, app_id, at, request_id, method, operation, status, code, fault_pointer, fault_code, duration_us)
-       SELECT store_id, app_id, at, request_id, method, operation, status, code, fault_pointer, fault_code, duration_us
+# Workers rarely assign the same id; then one of the two requests is lost.
+ADD_REQUESTS = Command(
+    """INSERT INTO request_log (
+           store_id, app_id, id, at, request_id, method, operation, path, status, code, faults, duration_us)
+       SELECT store_id, app_id, id, at, request_id, method, operation, path, status, code, faults, duration_us
          FROM json_to_recordset($1::text::json) AS r(
-              store_id bigint, app_id bigint, at timestamptz, request_id text, method text, operation text,
-              status integer, code text, fault_pointer text, fault_code text, duration_us bigint)""",
+              store_id bigint, app_id bigint, id bigint, at timestamptz, request_id text, method text, operation text,
+              path text, status integer, code text, faults text, duration_us bigint)
+       ON CONFLICT (store_id, app_id, id) DO NOTHING""",
     unbound=_MANY_STORES,
 )
-TRIM_FAILURES = Command(
-    f"""DELETE FROM failed_requests WHERE store_id = $1 AND app_id = $2 AND (at, id) <= (
-           SELECT at, id FROM failed_requests WHERE store_id = $1 AND app_id = $2
-            ORDER BY at DESC, id DESC OFFSET {MAX_FAILURES} LIMIT 1)"""
+NEWEST_TO_DELETE = Query(
+    int,
+    "SELECT id FROM request_log WHERE app_id = $1 ORDER BY app_id DESC, id DESC OFFSET $2 LIMIT 1",
+    unbound=_ALL_STORES,
+)
+TRIM_REQUESTS = Command("DELETE FROM request_log WHERE app_id = $1 AND id <= $2", unbound=_ALL_STORES)
+FORGET_OLD_REQUESTS = Command(
+    """DELETE FROM request_log WHERE (store_id, app_id, id) IN (
+           SELECT store_id, app_id, id FROM request_log
+            WHERE id < (extract(epoch FROM now() - make_interval(days => $1::integer)) * 1000000)::bigint * 100
+            ORDER BY id LIMIT 10000)""",
+    unbound=_MAINTENANCE,
 )
 FORGET_OLD_DAYS = Command(
     """DELETE FROM usage_days WHERE (store_id, app_id, day, operation) IN (
            SELECT store_id, app_id, day, operation FROM usage_days WHERE day < current_date - 400 LIMIT 1000)""",
     unbound=_MAINTENANCE,
 )
+# The previous release writes this table; the request log has replaced it.
 FORGET_OLD_FAILURES = Command(
     """DELETE FROM failed_requests WHERE (store_id, app_id, at, id) IN (
            SELECT store_id, app_id, at, id FROM failed_requests WHERE at < now() - interval '30 days' LIMIT 1000)""",
@@ -92,26 +102,31 @@ class StoreMetrics(Metrics):
     name: str = ""
 
 
-class FailedRequest(msgspec.Struct):
-    """A request that was answered with 4xx or 5xx; `handle` is the store's."""
+class LoggedRequest(msgspec.Struct):
+    """A request of the log; `handle` is the store's, and `faults` are pairs of pointer and code as JSON."""
 
+    id: int
     at: datetime
     handle: str
     request_id: str
     method: str
     operation: str
+    path: str
     status: int
     code: str
-    fault_pointer: str
-    fault_code: str
+    faults: str
     duration_us: int
 
     @property
     def duration_ms(self) -> float:
         return self.duration_us / 1000
 
+    @property
+    def pointers(self) -> list[tuple[str, str]]:
+        return msgspec.json.decode(self.faults, type=list[tuple[str, str]])
 
-_SUMS = (
+
+SUMS = (
     "coalesce(sum(u.requests), 0)::bigint AS requests, coalesce(sum(u.client_errors), 0)::bigint AS client_errors, "
     "coalesce(sum(u.rate_limited), 0)::bigint AS rate_limited, coalesce(sum(u.server_errors), 0)::bigint AS server_errors, "
     "coalesce(sum(u.total_us), 0)::bigint AS total_us, "
@@ -119,9 +134,9 @@ _SUMS = (
 )
 _IN_ONE_STORE = "u.store_id = $1 AND u.app_id = $2 AND u.day BETWEEN $3 AND $4"
 _IN_ALL_STORES = "u.app_id = $1 AND u.day BETWEEN $2 AND $3"
-_DAYS = f"SELECT {_SUMS}, u.day FROM usage_days u WHERE %s GROUP BY u.day ORDER BY u.day"
+_DAYS = f"SELECT {SUMS}, u.day FROM usage_days u WHERE %s GROUP BY u.day ORDER BY u.day"
 _OPERATIONS = (
-    f"SELECT {_SUMS}, u.operation FROM usage_days u WHERE %s GROUP BY u.operation ORDER BY requests DESC, u.operation"
+    f"SELECT {SUMS}, u.operation FROM usage_days u WHERE %s GROUP BY u.operation ORDER BY requests DESC, u.operation"
 )
 
 DAYS = Query(DayMetrics, _DAYS % _IN_ONE_STORE)
@@ -130,13 +145,21 @@ OPERATIONS = Query(OperationMetrics, _OPERATIONS % _IN_ONE_STORE)
 OPERATIONS_ALL_STORES = Query(OperationMetrics, _OPERATIONS % _IN_ALL_STORES, unbound=_ALL_STORES)
 STORES = Query(
     StoreMetrics,
-    f"""SELECT {_SUMS}, u.store_id, s.handle, s.name FROM usage_days u JOIN stores s ON s.id = u.store_id
+    f"""SELECT {SUMS}, u.store_id, s.handle, s.name FROM usage_days u JOIN stores s ON s.id = u.store_id
          WHERE {_IN_ALL_STORES} GROUP BY u.store_id, s.handle, s.name ORDER BY requests DESC, u.store_id""",
     unbound=_ALL_STORES,
 )
-_FAILURES = """SELECT f.at, s.handle, f.request_id, f.method, f.operation, f.status, f.code,
-                      f.fault_pointer, f.fault_code, f.duration_us
-                 FROM failed_requests f JOIN stores s ON s.id = f.store_id
-                WHERE %s ORDER BY f.at DESC, f.id DESC LIMIT %s"""
-FAILURES = Query(FailedRequest, _FAILURES % ("f.store_id = $1 AND f.app_id = $2", "$3"))
-FAILURES_ALL_STORES = Query(FailedRequest, _FAILURES % ("f.app_id = $1", "$2"), unbound=_ALL_STORES)
+_REQUEST = """SELECT l.id, l.at, s.handle, l.request_id, l.method, l.operation, l.path, l.status, l.code, l.faults,
+                     l.duration_us
+                FROM request_log l JOIN stores s ON s.id = l.store_id"""
+# An app has few requests in the log, so the filters read them along the index, newest first.
+REQUESTS = Query(
+    LoggedRequest,
+    f"""{_REQUEST}
+        WHERE l.app_id = $1 AND l.id >= $2 AND l.id < $3 AND l.status BETWEEN $4 AND $5
+          AND NOT (l.status = 429 AND $6) AND ($7::bigint IS NULL OR l.store_id = $7)
+          AND ($8::text IS NULL OR l.operation = $8) AND ($9 = '' OR l.request_id = $9)
+        ORDER BY l.app_id DESC, l.id DESC LIMIT $10""",
+    unbound=_ALL_STORES,
+)
+REQUEST = Query(LoggedRequest, f"{_REQUEST} WHERE l.app_id = $1 AND l.id = $2", unbound=_ALL_STORES)

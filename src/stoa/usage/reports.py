@@ -1,13 +1,13 @@
-"""Usage reports for the portal: an app's requests by day, operation and store, and its latest failed requests."""
+"""Usage reports for the portal: an app's requests by day, operation and store, and its request log."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import date, timedelta
 
 import msgspec
 
 from stoa.db.query import Executor
 from stoa.usage import queries
-from stoa.usage.queries import DayMetrics, FailedRequest, Metrics, OperationMetrics, StoreMetrics
+from stoa.usage.queries import DayMetrics, LoggedRequest, Metrics, OperationMetrics, StoreMetrics
 
 
 class UsageReport(msgspec.Struct):
@@ -38,13 +38,41 @@ async def usage_by_store(db: Executor, app_id: int, first: date, last: date) -> 
     return await queries.STORES.all(db, app_id, first, last)
 
 
-async def failed_requests(
-    db: Executor, app_id: int, *, store_id: int | None = None, limit: int = 50
-) -> list[FailedRequest]:
-    """Return the latest failed requests, newest first."""
-    if store_id is None:
-        return await queries.FAILURES_ALL_STORES.all(db, app_id, limit)
-    return await queries.FAILURES.all(db, store_id, app_id, limit)
+class Outcome(msgspec.Struct, frozen=True):
+    """A range of statuses. As in the usage figures, a response with 429 is rate limited and not an error."""
+
+    lowest: int = 0
+    highest: int = 999
+    without_429: bool = False
+
+
+OUTCOMES: Mapping[str, Outcome] = {
+    "": Outcome(),
+    "success": Outcome(highest=399),
+    "error": Outcome(400, without_429=True),
+    "4xx": Outcome(400, 499, without_429=True),
+    "5xx": Outcome(500),
+    "429": Outcome(429, 429),
+}
+
+
+class RequestFilter(msgspec.Struct, frozen=True):
+    """Which requests of an app to list: those with ids from `first` to before `before`, and all further conditions."""
+
+    before: int
+    first: int = 0
+    outcome: str = ""
+    store_id: int | None = None
+    operation: str | None = None  # empty for unknown routes
+    request_id: str = ""
+
+
+async def logged_requests(db: Executor, app_id: int, where: RequestFilter, limit: int) -> list[LoggedRequest]:
+    """Return requests of the log, newest first."""
+    outcome = OUTCOMES[where.outcome]
+    statuses = (outcome.lowest, outcome.highest, outcome.without_429)
+    conditions = (where.store_id, where.operation, where.request_id)
+    return await queries.REQUESTS.all(db, app_id, where.first, where.before, *statuses, *conditions, limit)
 
 
 def _sum(rows: Iterable[Metrics]) -> Metrics:

@@ -1,8 +1,9 @@
-"""Counters of usage metrics: error classes, latency buckets, percentiles, and redaction of fault pointers."""
+"""Counters of usage metrics: error classes, latency buckets, percentiles; and redaction of fault pointers and paths."""
 
 import re
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from functools import partial
 
 # Upper bounds of the latency buckets in milliseconds; a last bucket counts everything above them.
@@ -55,3 +56,20 @@ def redact_pointer(pointer: str) -> str:
         parts.append(_REDACTED if redact or not _SAFE_PART.fullmatch(part) else part)
         redact = redact or part in _CALLER_DEFINED
     return ("/" + "/".join(parts))[:_MAX_POINTER_LENGTH]
+
+
+_MAX_PATH_LENGTH, _MAX_PATH_PARTS = 160, 12
+# Ids that the service assigned. A longer number may be a phone number.
+_ID = re.compile(r"\d{1,9}|(?:imp|evt|dlv|req)_[0-9a-z]{20}")
+
+
+def path_words(paths: Iterable[str]) -> frozenset[str]:
+    """The fixed words of declared paths, such as `products`."""
+    return frozenset(part for path in paths for part in path.split("/") if part and not part.startswith("{"))
+
+
+def redact_path(path: str, words: AbstractSet[str]) -> str:
+    """Keep the known words and the ids of a path; callers can write anything else there, also personal data."""
+    first, *parts = path.split("/", _MAX_PATH_PARTS)
+    kept = [part if part in words or _ID.fullmatch(part) else _REDACTED * bool(part) for part in parts]
+    return (_REDACTED * bool(first) + "".join(f"/{part}" for part in kept))[:_MAX_PATH_LENGTH]
