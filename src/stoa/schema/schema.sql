@@ -10,6 +10,8 @@ CREATE SEQUENCE customer_ids;
 CREATE SEQUENCE event_positions;
 CREATE SEQUENCE failed_request_ids;
 CREATE SEQUENCE import_numbers;
+CREATE SEQUENCE mail_ids;
+CREATE SEQUENCE notification_ids;
 CREATE SEQUENCE order_comment_ids;
 CREATE SEQUENCE order_ids;
 CREATE SEQUENCE order_line_ids;
@@ -33,6 +35,16 @@ CREATE TABLE account_apps (
 );
 CREATE INDEX account_apps_app_idx ON account_apps (app_id);
 COMMENT ON TABLE account_apps IS 'global';
+
+CREATE TABLE account_devices (
+    account_id  bigint NOT NULL,
+    device_hash bytea NOT NULL,
+    seen_at     timestamptz DEFAULT now() NOT NULL,
+    CONSTRAINT account_devices_pkey PRIMARY KEY (account_id, device_hash),
+    CONSTRAINT account_devices_account_fkey FOREIGN KEY (account_id) REFERENCES accounts(id) ON DELETE CASCADE
+);
+CREATE INDEX account_devices_seen_at_idx ON account_devices (seen_at);
+COMMENT ON TABLE account_devices IS 'global';
 
 CREATE TABLE account_links (
     token_hash bytea NOT NULL,
@@ -553,6 +565,64 @@ CREATE TABLE locations (
 );
 COMMENT ON TABLE locations IS 'store';
 
+CREATE TABLE mails (
+    id          bigint DEFAULT nextval('mail_ids'::regclass) NOT NULL,
+    message_id  text NOT NULL,
+    account_id  bigint,
+    recipient   text NOT NULL,
+    kind        text NOT NULL,
+    subject     text NOT NULL,
+    body        text NOT NULL,
+    path        text DEFAULT ''::text NOT NULL,
+    action      text DEFAULT ''::text NOT NULL,
+    nonce       text DEFAULT ''::text NOT NULL,
+    status      text DEFAULT 'waiting'::text NOT NULL,
+    attempts    integer DEFAULT 0 NOT NULL,
+    error       text DEFAULT ''::text NOT NULL,
+    owner       text DEFAULT ''::text NOT NULL,
+    due_at      timestamptz DEFAULT now() NOT NULL,
+    created_at  timestamptz DEFAULT now() NOT NULL,
+    finished_at timestamptz,
+    CONSTRAINT mails_pkey PRIMARY KEY (id),
+    CONSTRAINT mails_account_fkey FOREIGN KEY (account_id) REFERENCES accounts(id) ON DELETE CASCADE,
+    CONSTRAINT mails_status_check CHECK (status = ANY (ARRAY['waiting'::text, 'sent'::text, 'failed'::text]))
+);
+CREATE INDEX mails_account_idx ON mails (account_id);
+CREATE INDEX mails_created_at_idx ON mails (created_at);
+CREATE INDEX mails_due_at_idx ON mails (due_at) WHERE (status = 'waiting'::text);
+COMMENT ON TABLE mails IS 'global';
+
+CREATE TABLE notification_preferences (
+    account_id bigint NOT NULL,
+    kind       text NOT NULL,
+    portal     boolean NOT NULL,
+    email      boolean NOT NULL,
+    CONSTRAINT notification_preferences_pkey PRIMARY KEY (account_id, kind),
+    CONSTRAINT notification_preferences_account_fkey FOREIGN KEY (account_id) REFERENCES accounts(id) ON DELETE CASCADE
+);
+COMMENT ON TABLE notification_preferences IS 'global';
+
+CREATE TABLE notifications (
+    id         bigint DEFAULT nextval('notification_ids'::regclass) NOT NULL,
+    account_id bigint NOT NULL,
+    kind       text NOT NULL,
+    subject    text NOT NULL,
+    title      text NOT NULL,
+    body       text NOT NULL,
+    path       text NOT NULL,
+    action     text NOT NULL,
+    shown      boolean NOT NULL,
+    created_at timestamptz DEFAULT now() NOT NULL,
+    read_at    timestamptz,
+    CONSTRAINT notifications_pkey PRIMARY KEY (id),
+    CONSTRAINT notifications_account_fkey FOREIGN KEY (account_id) REFERENCES accounts(id) ON DELETE CASCADE
+);
+CREATE INDEX notifications_account_idx ON notifications (account_id, id);
+CREATE INDEX notifications_created_at_idx ON notifications (created_at);
+CREATE INDEX notifications_subject_idx ON notifications (account_id, kind, subject, created_at);
+CREATE INDEX notifications_unread_idx ON notifications (account_id) WHERE (shown AND (read_at IS NULL));
+COMMENT ON TABLE notifications IS 'global';
+
 CREATE TABLE order_comments (
     store_id   bigint NOT NULL,
     order_id   bigint NOT NULL,
@@ -801,6 +871,25 @@ CREATE TABLE removed_installations (
 CREATE INDEX removed_installations_app_idx ON removed_installations (app_id, store_id);
 COMMENT ON TABLE removed_installations IS 'store';
 
+CREATE TABLE request_log (
+    store_id    bigint NOT NULL,
+    app_id      bigint NOT NULL,
+    id          bigint NOT NULL,
+    at          timestamptz NOT NULL,
+    request_id  text NOT NULL,
+    method      text NOT NULL,
+    operation   text NOT NULL,
+    path        text NOT NULL,
+    status      integer NOT NULL,
+    code        text NOT NULL,
+    faults      text NOT NULL,
+    duration_us bigint NOT NULL,
+    CONSTRAINT request_log_pkey PRIMARY KEY (store_id, app_id, id)
+);
+CREATE INDEX request_log_app_idx ON request_log (app_id, id);
+CREATE INDEX request_log_id_idx ON request_log (id);
+COMMENT ON TABLE request_log IS 'store';
+
 CREATE TABLE routing_leases (
     bucket     smallint NOT NULL,
     holder     text DEFAULT ''::text NOT NULL,
@@ -841,6 +930,40 @@ CREATE TABLE service_facts (
     CONSTRAINT service_facts_pkey PRIMARY KEY (name)
 );
 COMMENT ON TABLE service_facts IS 'local';
+
+CREATE TABLE service_samples (
+    minutes         integer NOT NULL,
+    at              timestamptz NOT NULL,
+    requests        bigint DEFAULT 0 NOT NULL,
+    client_errors   bigint DEFAULT 0 NOT NULL,
+    rate_limited    bigint DEFAULT 0 NOT NULL,
+    server_errors   bigint DEFAULT 0 NOT NULL,
+    total_us        bigint DEFAULT 0 NOT NULL,
+    ms_1            bigint DEFAULT 0 NOT NULL,
+    ms_2            bigint DEFAULT 0 NOT NULL,
+    ms_5            bigint DEFAULT 0 NOT NULL,
+    ms_10           bigint DEFAULT 0 NOT NULL,
+    ms_20           bigint DEFAULT 0 NOT NULL,
+    ms_50           bigint DEFAULT 0 NOT NULL,
+    ms_100          bigint DEFAULT 0 NOT NULL,
+    ms_200          bigint DEFAULT 0 NOT NULL,
+    ms_500          bigint DEFAULT 0 NOT NULL,
+    ms_1000         bigint DEFAULT 0 NOT NULL,
+    ms_2000         bigint DEFAULT 0 NOT NULL,
+    ms_5000         bigint DEFAULT 0 NOT NULL,
+    ms_more         bigint DEFAULT 0 NOT NULL,
+    pending         bigint,
+    unrouted        bigint,
+    late_seconds    double precision,
+    imports_waiting bigint,
+    connections     bigint,
+    max_connections bigint,
+    database_ms     double precision,
+    bytes           bigint,
+    CONSTRAINT service_samples_pkey PRIMARY KEY (minutes, at),
+    CONSTRAINT service_samples_minutes_check CHECK (minutes = ANY (ARRAY[5, 60]))
+) WITH (fillfactor = 50);
+COMMENT ON TABLE service_samples IS 'local';
 
 CREATE TABLE stock_levels (
     store_id   bigint NOT NULL,
