@@ -1,4 +1,4 @@
-"""Whom an order, its timeline, its events and the stock ledger name: the app, or an operator without an app."""
+"""Whom an order, its timeline, its events and the stock ledger name: the app, an operator, or a person."""
 
 import msgspec
 import pytest

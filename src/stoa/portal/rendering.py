@@ -27,6 +27,7 @@ _GROUPS = {
     "customers": "Customers",
     "webhooks": "Webhooks",
 }
+_PERSONAL = frozenset({"orders", "customers"})  # orders contain contacts and addresses
 _AGO = ((60, "second"), (60, "minute"), (24, "hour"), (30, "day"), (12, "month"), (1000, "year"))
 
 
@@ -96,6 +97,7 @@ def _environment() -> Environment:
         "exact_time": exact_time,
         "precise_time": precise_time,
         "describe_scope": describe_scope,
+        "scope_marks": scope_marks,
         "initials": initials,
         "browser": browser_of,
         "filename": filename,
@@ -172,6 +174,12 @@ def ago(context: Context, when: datetime) -> Markup:
 
 def describe_scope(scope: str) -> str:
     return SCOPES.get(scope, scope)
+
+
+def scope_marks(scope: str) -> list[tuple[str, str]]:
+    """What a merchant should notice before granting a scope, each with its tone."""
+    personal = [("Personal data", "warn")] if scope.partition(":")[0] in _PERSONAL else []
+    return [*personal, *([("Erases permanently", "bad")] if scope.endswith(":erase") else [])]
 
 
 def initials(name: str) -> str:
