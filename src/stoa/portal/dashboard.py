@@ -39,7 +39,7 @@ WAITING = Query(
     Waiting,
     """SELECT (SELECT count(*) FROM (SELECT 1 FROM orders WHERE store_id = $1 AND (suspected_duplicates > 0) = true
                                       LIMIT 100) d) AS duplicates,
-              (SELECT count(*) FROM (SELECT 1 FROM orders WHERE store_id = $1 AND status = 'processing'
+              (SELECT count(*) FROM (SELECT 1 FROM orders WHERE store_id = $1 AND status IN ('pending', 'processing')
                                       LIMIT 100) u) AS unshipped,
               (SELECT count(*) FROM (SELECT 1 FROM imports
                                       WHERE store_id = $1 AND status IN ('failed', 'partially_succeeded')

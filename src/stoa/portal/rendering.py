@@ -96,6 +96,7 @@ def _environment() -> Environment:
         "ago": ago,
         "exact_time": exact_time,
         "precise_time": precise_time,
+        "day": day,
         "describe_scope": describe_scope,
         "scope_marks": scope_marks,
         "initials": initials,
@@ -157,6 +158,12 @@ def exact_time(context: Context, when: datetime) -> Markup:
 def precise_time(context: Context, when: datetime) -> Markup:
     """Format an exact time to the millisecond, for requests that are compared with other logs."""
     return _time(context, when, "", precise=True)
+
+
+@pass_context
+def day(context: Context, when: datetime) -> Markup:
+    """Format the day of a time; the tooltip shows the exact time."""
+    return _time(context, when, f"{when.astimezone(_zone(context).zone):%-d %B %Y}")
 
 
 @pass_context
