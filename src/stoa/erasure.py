@@ -122,6 +122,7 @@ NO_PERSONAL_DATA: Mapping[str, str] = {
     "stock_movements": _CATALOG,
     "store_hosts": "describes a store",
     "stores": "describes a store",
+    "submitted_forms": "holds the keys and digests of forms",
     "tokens": _APP,
     "usage_days": _FIGURES,
     "variants": _CATALOG,
@@ -141,7 +142,7 @@ async def erase_customer(call: Call, customer_id: int) -> NoContent:
     if locked is None:
         raise NotFound("There is no customer with this id.")
     call.check_version(locked.version)
-    cause = Cause(call.caller.app_id, call.request_id)
+    cause = Cause(call.app_id, call.request_id, call.person_id)
     await erase(call.db, await customers.identify(call.db, call.store_id, customer_id, locked.head, cause))
     return NoContent()
 
@@ -168,7 +169,7 @@ async def erase(db: Executor, person: Person) -> None:
         db,
         store_id,
         "customer.erased",
-        actor="operator" if cause.app_id is None else f"app:{cause.app_id}",
+        actor=cause.audited_as,
         subject=f"customer:{person.customer_id}",
         detail={},
         request_id=cause.request_id,

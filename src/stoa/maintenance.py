@@ -6,11 +6,17 @@ import random
 import structlog
 
 from stoa.access.queries import DELETE_EXPIRED_TOKENS, DELETE_OLD_ATTEMPTS
-from stoa.accounts.queries import FORGET_OLD_DEVICES, FORGET_OLD_LINKS, FORGET_OLD_RESULTS, FORGET_OLD_SESSIONS
+from stoa.accounts.queries import (
+    FORGET_OLD_DEVICES,
+    FORGET_OLD_FORMS,
+    FORGET_OLD_LINKS,
+    FORGET_OLD_RESULTS,
+    FORGET_OLD_SESSIONS,
+)
 from stoa.db.errors import PostgresError, Unavailable, cause
 from stoa.db.pool import Database
 from stoa.db.query import Command, Query
-from stoa.imports.queries import DELETE_EXPIRED_REPORTS
+from stoa.imports.queries import DELETE_CHECKED_FILES, DELETE_EXPIRED_REPORTS
 from stoa.mail.queries import DELETE_OLD_MAILS
 from stoa.notifications.queries import DELETE_OLD_NOTIFICATIONS
 from stoa.rest.idempotency import FORGET_OLD
@@ -44,8 +50,10 @@ TASKS = (
     DELETE_OLD_ATTEMPTS,
     FORGET_OLD_SESSIONS,
     FORGET_OLD_RESULTS,
+    FORGET_OLD_FORMS,
     FORGET_OLD_LINKS,
     DELETE_EXPIRED_REPORTS,
+    DELETE_CHECKED_FILES,
     FORGET_OLD_DAYS,
     FORGET_OLD_FAILURES,
     DELETE_OLD_MAILS,

@@ -1,4 +1,4 @@
-"""User journeys in a browser: first set-up, sign-up to first call, install request, keyboard only, no JavaScript."""
+"""User journeys in a browser: set-up, sign-up to first call, install request, an order, keyboard only, no JavaScript."""
 
 import json
 import re
@@ -8,8 +8,11 @@ from pathlib import Path
 import httpx
 from playwright.async_api import Page, expect
 
+from stoa.accounts.ownership import open_store
 from tests.browser.conftest import NewPage, PortalService, sign_in
-from tests.support.people import PASSWORD, new_email
+from tests.portal.store_data import create_store_data
+from tests.support.axe import check_looks
+from tests.support.people import PASSWORD, as_operator, new_email
 from tests.support.screenshots import screenshot
 
 
@@ -136,6 +139,50 @@ async def test_a_merchant_approves_and_uninstalls_an_app(portal: PortalService, 
                 break
             refused = await client.get(products, headers=headers)
         assert refused.json()["code"] == "app_not_installed"
+
+
+async def test_a_merchant_finds_ships_and_refunds_an_order(portal: PortalService, new_page: NewPage) -> None:
+    by = as_operator(portal.db, portal.settings)
+    account = await portal.create_account("Maria Stone")
+    store = await open_store(by, account.id, f"stoa-{account.id}", "Painted porch", "EUR")
+    order = (await create_store_data(by, store.handle))["order_id"]
+    page = await new_page()
+    await sign_in(page, portal, account)
+    await page.get_by_role("link", name=re.compile("Painted porch")).first.click()
+    await page.get_by_label("Search this store").last.fill("#1001")
+    await page.get_by_role("button", name="Search", exact=True).click()
+    await page.wait_for_url(f"{portal.url}/portal/stores/{store.handle}/orders/{order}")
+
+    await page.get_by_role("link", name="Change status").click()
+    await page.get_by_label("Status", exact=True).select_option("processing")
+    await page.get_by_label("Payment", exact=True).select_option("paid")
+    await page.get_by_role("button", name="Change status").click()
+    await expect(page.get_by_text("The status was changed.")).to_be_visible()
+
+    await page.get_by_role("link", name="Ship", exact=True).click()
+    await page.get_by_label("Linen Shirt").fill("3")
+    await page.get_by_role("button", name="Ship").click()
+    await expect(page.get_by_text("Must be at most 2")).to_be_visible()
+    await expect(page.get_by_label("Linen Shirt")).to_be_focused()
+    await check_looks(page, "order-ship-with-faults")
+    await page.get_by_label("Linen Shirt").fill("1")
+    await page.get_by_label("Carrier").fill("Snail post")
+    await page.get_by_label("Tracking number").fill("SN-1")
+    await page.get_by_role("button", name="Ship").click()
+    await expect(page.get_by_text("Shipped.", exact=True)).to_be_visible()
+    await expect(page.get_by_text("Snail post SN-1", exact=True)).to_be_visible()
+
+    await page.get_by_role("link", name="Refund", exact=True).click()
+    await page.get_by_label("Amount in all").fill("12.50")
+    await page.get_by_label("Reason").fill("Arrived late")
+    await page.get_by_role("button", name="Refund").dblclick()
+    await expect(page.get_by_role("heading", name="1 refund")).to_be_visible()
+    await page.get_by_label("Comment").fill("She is happy now.")
+    await page.get_by_role("button", name="Add comment").click()
+    timeline = page.locator(".timeline > li")
+    await expect(timeline).to_have_count(5)
+    await expect(timeline.filter(has_text="Maria Stone")).to_have_count(4)
+    await expect(timeline.filter(has_text="Arrived late")).to_contain_text("Maria Stone")
 
 
 async def tab_to(page: Page, name: str) -> None:

@@ -1,4 +1,4 @@
-"""Whom an order, its timeline, its events and the stock ledger name: the app, or an operator without an app."""
+"""Whom an order, its timeline, its events and the stock ledger name: the app, an operator, or a person."""
 
 import msgspec
 import pytest
@@ -9,7 +9,7 @@ from stoa.orders.duplicates import duplicate_order
 from stoa.orders.endpoints import create_order
 from stoa.orders.status import update_order_status
 from stoa.rest.body import convert
-from stoa.rest.request import Call, Caller, NamedOperator
+from stoa.rest.request import Call, Caller, NamedOperator, NamedPerson
 from tests.orders.sample_store import ADA, SampleStore
 
 TILL = NamedOperator("Till")
@@ -38,6 +38,19 @@ async def test_an_operator_is_the_author_of_an_order_without_an_app(store: Sampl
         assert placed["source"] == {"app_id": None, "name": "Till"}
         assert all(entry["author"] == AUTHOR for entry in await store.timeline(placed))
     assert await _actors(store) == {("operator", None)}
+
+
+async def test_a_person_is_named_in_the_timeline_and_not_in_events(store: SampleStore) -> None:
+    order = await store.place(("TEA", 1))
+    store.last_event = (await store.shop.db.fetch("SELECT max(position) FROM events"))[0][0]
+    async with store.shop.db.transaction() as db:
+        call = Call(db, store.shop.store, NamedPerson(7, "Maria Stone"), "req_tests", "")
+        await update_order_status(call, order["id"], StatusChange(status="processing"))
+        await update_order_status(call, order["id"], StatusChange(status="cancelled"))
+    assert call.actor == "account:7"
+    entries = await store.timeline(order)
+    assert [each["author"] for each in entries[:2]] == [{"type": "account", "id": None, "name": "Maria Stone"}] * 2
+    assert ("account", None) in await _actors(store)
 
 
 async def test_a_handler_that_needs_an_app_refuses_an_operator(store: SampleStore) -> None:

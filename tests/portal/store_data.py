@@ -50,6 +50,7 @@ async def create_store_data(by: Operator, handle: str) -> dict[str, Any]:
     return {
         "product_id": shirt.id,
         "order_id": placed["id"],
+        "action": "status",
         "customer_id": placed["customer_id"],
         "import_id": job.id,
         "location_code": "cellar",

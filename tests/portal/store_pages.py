@@ -23,3 +23,9 @@ async def place_order(shop: Shop, **more: Any) -> dict[str, Any]:
 def rows(text: str) -> list[str]:
     """Return the link texts in the first column of a table."""
     return re.findall(r'<tr><td><a href="[^"]+">([^<]+)</a>', text)
+
+
+def hidden(text: str) -> dict[str, str]:
+    """The hidden fields of a page's forms, without their tokens."""
+    found = re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)"', text)
+    return {name: value for name, value in found if name not in ("_token", "next")}

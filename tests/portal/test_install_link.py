@@ -60,6 +60,17 @@ async def link(operator: Operator, zeno: User) -> Link:
     return Link(app, made.signing_secret or "")
 
 
+async def test_the_merchant_sees_the_developer_and_marked_scopes(
+    maria: User, link: Link, zeno: User, operator: Operator
+) -> None:
+    await open_store(operator, maria.account.id, f"marked-{maria.account.id}", "Marked", "EUR")
+    await maria.open(link.url())
+    for expected in ("Zeno", f"mailto:{zeno.email}", "Developer since", "App since", "https://walker.example.com"):
+        assert expected in maria.text, expected
+    assert maria.text.count(">Personal data<") == 1, "orders, not products"
+    assert maria.text.count(">Erases permanently<") == 0
+
+
 @pytest.fixture
 async def handle(operator: Operator, maria: User) -> str:
     """A store of Maria."""

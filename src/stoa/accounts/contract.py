@@ -100,6 +100,14 @@ class OwnedStore(msgspec.Struct):
     created_at: datetime
 
 
+class Developer(msgspec.Struct):
+    """A person who owns an app, as merchants see them before they install it: name, contact, and since when they are here."""
+
+    name: str
+    email: str
+    since: datetime
+
+
 class Listing(msgspec.Struct):
     """What an app shows to merchants: its homepage, and a reason for each scope."""
 

@@ -11,7 +11,7 @@ from stoa.access.contract import App, NewSecret, StoreRow
 from stoa.access.grants import install
 from stoa.access.operator import Operator, find_app, find_store
 from stoa.access.stores import ENGLISH, UTC, create_store
-from stoa.accounts.contract import Listing, NotOwned, OwnedApp, OwnedStore, Role, TooManyApps, TooManyStores
+from stoa.accounts.contract import Developer, Listing, NotOwned, OwnedApp, OwnedStore, Role, TooManyApps, TooManyStores
 from stoa.accounts.queries import (
     APP_BY_REGISTRATION,
     COUNT_APPS,
@@ -63,8 +63,8 @@ async def listing_of(db: Executor, app_id: int) -> Listing:
     return Listing() if row is None else Listing(row.homepage, msgspec.json.decode(row.reasons, type=dict[str, str]))
 
 
-async def developers_of(db: Executor, app_id: int) -> list[str]:
-    """Return the names of the people who own the app; none if an operator created it."""
+async def developers_of(db: Executor, app_id: int) -> list[Developer]:
+    """Return the people who own the app; none if an operator created it."""
     return await DEVELOPERS.all(db, app_id)
 
 

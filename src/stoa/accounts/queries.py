@@ -6,6 +6,7 @@ import msgspec
 
 from stoa.accounts.contract import (
     Account,
+    Developer,
     InstallRequest,
     Link,
     OwnedApp,
@@ -237,8 +238,8 @@ SAVE_LISTING = Command(
     unbound=_OWNER,
 )
 DEVELOPERS = Query(
-    str,
-    """SELECT a.name FROM account_apps o JOIN accounts a ON a.id = o.account_id
+    Developer,
+    """SELECT a.name, a.email, a.created_at AS since FROM account_apps o JOIN accounts a ON a.id = o.account_id
         WHERE o.app_id = $1 AND o.role = 'owner' AND a.status = 'active' ORDER BY o.created_at, a.id LIMIT 3""",
     unbound=_OWNER,
 )
@@ -303,6 +304,29 @@ FORGET_OLD_DEVICES = Command(
     """DELETE FROM account_devices d USING (
            SELECT account_id, device_hash FROM account_devices WHERE seen_at < now() - interval '1 year' LIMIT 1000) old
         WHERE d.account_id = old.account_id AND d.device_hash = old.device_hash""",
+    unbound=_CHORE,
+)
+DISMISS_CHECKLIST = Command(
+    "UPDATE accounts SET checklist_dismissed_at = coalesce(checklist_dismissed_at, now()) WHERE id = $1",
+    unbound=_ACCOUNTS,
+)
+CHECKLIST_DISMISSED = Query(
+    bool, "SELECT checklist_dismissed_at IS NOT NULL FROM accounts WHERE id = $1", unbound=_ACCOUNTS
+)
+
+# --- forms of store pages ----------------------------------------------------------------------------------------
+
+CLAIM_FORM = Command(
+    """INSERT INTO submitted_forms (store_id, account_id, key, fingerprint) VALUES ($1, $2, $3, $4)
+       ON CONFLICT (store_id, account_id, key) DO NOTHING"""
+)
+CLAIMED_FORM = Query(
+    bytes, "SELECT fingerprint FROM submitted_forms WHERE store_id = $1 AND account_id = $2 AND key = $3"
+)
+FORGET_OLD_FORMS = Command(
+    """DELETE FROM submitted_forms WHERE (store_id, account_id, key) IN (
+           SELECT store_id, account_id, key FROM submitted_forms
+            WHERE created_at < now() - interval '1 day' LIMIT 1000)""",
     unbound=_CHORE,
 )
 FORGET_OLD_LINKS = Command(

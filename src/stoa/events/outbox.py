@@ -10,21 +10,36 @@ from stoa.ids import new_id
 
 
 class Actor(msgspec.Struct, omit_defaults=True):
-    """The originator of a change: an app by its id, or an operator."""
+    """The originator of a change: an app by its id, a person on a page of the portal, an operator, or Stoa itself."""
 
-    type: Annotated[str, Meta(description="`app` or `operator`.")]
-    app_id: Annotated[int | None, Meta(description="The id of the app; omitted for an operator.")] = None
+    type: Annotated[
+        str,
+        Meta(
+            description="`app`, `account` (a person on a page of the portal), `operator`, or `system` (Stoa itself). Further values may follow."
+        ),
+    ]
+    app_id: Annotated[int | None, Meta(description="The id of the app; omitted for all others.")] = None
 
 
 class Cause(msgspec.Struct, frozen=True):
-    """The request behind a change, and the app that sent it; without an app, an operator caused the change."""
+    """The request behind a change, and the app or the person that sent it; without either, an operator caused the change."""
 
     app_id: int | None
     request_id: str
+    account_id: int | None = None
 
     @property
     def actor(self) -> Actor:
-        return Actor("operator") if self.app_id is None else Actor("app", self.app_id)
+        if self.app_id is not None:
+            return Actor("app", self.app_id)
+        return Actor("operator" if self.account_id is None else "account")
+
+    @property
+    def audited_as(self) -> str:
+        """The actor as recorded in the audit log."""
+        if self.app_id is not None:
+            return f"app:{self.app_id}"
+        return "operator" if self.account_id is None else f"account:{self.account_id}"
 
     @property
     def actor_json(self) -> str:

@@ -13,7 +13,6 @@ from stoa.customers.save import load, save_or_refuse
 from stoa.customers.working_copy import CustomerCopy, entries_changed
 from stoa.customers.workspace import CustomerWorkspace, MatchBy
 from stoa.db.query import Executor, json_of
-from stoa.events.outbox import Cause
 from stoa.imports import csv_rows
 from stoa.imports.contract import CustomerImportFinished, Outcome
 from stoa.imports.importable import Importable, Result, RowKey, Task, failed
@@ -98,8 +97,8 @@ async def apply(db: Executor, task: Task, rows: Sequence[Row], *, write: bool) -
     plans = [each for each in planned if isinstance(each, Planned)]
     ids = [each.customer.id for each in plans]
     if write:
-        cause = Cause(task.app_id, task.request_id)
-        stored = await save_or_refuse(db, task.store.id, task.store.digits, [each.customer for each in plans], cause)
+        customers = [each.customer for each in plans]
+        stored = await save_or_refuse(db, task.store.id, task.store.digits, customers, task.cause)
         ids = [each.id for each in stored]
     by = task.options.match_by
     results = [

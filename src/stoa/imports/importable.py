@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from stoa.db.query import Executor
-from stoa.events.outbox import Event
+from stoa.events.outbox import Cause, Event
 from stoa.imports.contract import Options, Outcome
 from stoa.imports.csv_rows import Columns
 from stoa.imports.reading import Row
@@ -15,14 +15,21 @@ from stoa.rest.request import Store
 
 
 class Task(msgspec.Struct, frozen=True):
-    """The context in which rows are applied: store, import, app and options."""
+    """The context in which rows are applied: store, import, app or person, and options."""
 
     store: Store
     import_id: str
     app_id: int | None
     request_id: str
     options: Options
-    scopes: frozenset[str] | None = None  # that the app had at the upload and still has; None: an operator may do all
+    scopes: frozenset[str] | None = (
+        None  # that the app had at the upload and still has; None: an operator or a person may do all
+    )
+    account_id: int | None = None  # of the person who started the import in the portal
+
+    @property
+    def cause(self) -> Cause:
+        return Cause(self.app_id, self.request_id, self.account_id)
 
     def may(self, scope: str) -> bool:
         return self.scopes is None or scope in self.scopes

@@ -12,7 +12,7 @@ from stoa.access.rules import in_force
 from stoa.db.errors import RETRYABLE, PostgresError, Unavailable, is_lost, sqlstate
 from stoa.db.pool import Connection, Database
 from stoa.db.query import Executor
-from stoa.events.outbox import Actor, emit
+from stoa.events.outbox import emit
 from stoa.imports import queries
 from stoa.imports.contract import Options
 from stoa.imports.csv_rows import Header
@@ -69,7 +69,7 @@ class JobRun:
         store = await queries.STORE.one(database, job.store_id)
         options = msgspec.json.decode(job.options, type=Options)
         scopes = frozenset(job.scopes) if job.scopes is not None else None
-        task = Task(store, job.id, job.app_id, job.request_id, options, scopes)
+        task = Task(store, job.id, job.app_id, job.request_id, options, scopes, job.account_id)
         return cls(database, job, of, task, owner, stopping)
 
     async def parts(self, first: int) -> AsyncIterator[tuple[int, list[Row]]]:
@@ -212,12 +212,13 @@ class JobRun:
         if failure or (job.failed and (options.on_error == "abort" or job.failed == job.processed)):
             status = "failed"
         await queries.FINISH.run(db, job.store_id, job.id, status, _json(faults) if faults else None)
-        await queries.DROP_PARTS.run(db, job.store_id, job.id)
+        # The person who checked a file starts its import from the same file; maintenance deletes it after a day.
+        if not (options.dry_run and job.account_id is not None and not failure):
+            await queries.DROP_PARTS.run(db, job.store_id, job.id)
         await queries.DEQUEUE.run(db, job.store_id, job.id, self._owner)
         job = await self.read_job(db)
         event = self.of.finished(job.number, job.version, (await document_of(db, job)).decode(), {})
-        actor = Actor("app", job.app_id) if job.app_id is not None else Actor("operator")
-        await emit(db, job.store_id, event, actor=actor, request_id=job.request_id)
+        await emit(db, job.store_id, event, actor=self.task.cause.actor, request_id=job.request_id)
         store, outcome = self.task.store, (job.resource, job.status, job.processed, job.failed)
         news = import_finished(store.name, store.handle, job.id, job.app_id, outcome)
         await notify(db, await people_of(db, store_id=job.store_id), news)

@@ -13,6 +13,7 @@ from stoa.imports.contract import (
     MOST_RUNNING,
     MOST_WAITING,
     Counts,
+    Gone,
     Import,
     Options,
     RowError,
@@ -35,28 +36,48 @@ async def start_import(db: Executor, task: Task, of: Importable, file: Path, med
     total = number = 0
     with file.open("rb") as source:
         header, parts = await asyncio.to_thread(cut, source, media, of.columns, task.options)
-        await queries.CREATE.run(
-            db,
-            store_id,
-            task.import_id,
-            of.resource,
-            msgspec.json.encode(task.options).decode(),
-            media,
-            msgspec.json.encode(header).decode() if header else None,
-            task.app_id,
-            sorted(task.scopes) if task.scopes is not None else None,
-            task.request_id,
-        )
+        await _create(db, task, of.resource, media, msgspec.json.encode(header).decode() if header else None)
         # Reading and compressing run in a thread, so that the event loop keeps serving.
         while (part := await asyncio.to_thread(next, parts, None)) is not None:
             await queries.ADD_PART.run(db, store_id, task.import_id, number, part.first_row, part.data)
             total += part.rows
             number += 1
+    return await _enqueue(db, task, of.resource, total)
+
+
+async def start_checked(db: Executor, task: Task, checked: Job) -> Job:
+    """Enqueue the import of a file that a dry run has checked, in the caller's transaction."""
+    await _check_queue(db, task.store.id, task.app_id)
+    if not await queries.HAS_PARTS.one(db, task.store.id, checked.id):
+        raise Gone("The file is kept for one day. Upload it again.")
+    await _create(db, task, checked.resource, checked.media, checked.header)
+    await queries.COPY_PARTS.run(db, task.store.id, checked.id, task.import_id)
+    return await _enqueue(db, task, checked.resource, checked.total)
+
+
+async def _create(db: Executor, task: Task, resource: str, media: str, header: str | None) -> None:
+    await queries.CREATE.run(
+        db,
+        task.store.id,
+        task.import_id,
+        resource,
+        msgspec.json.encode(task.options).decode(),
+        media,
+        header,
+        task.app_id,
+        task.account_id,
+        sorted(task.scopes) if task.scopes is not None else None,
+        task.request_id,
+    )
+
+
+async def _enqueue(db: Executor, task: Task, resource: str, total: int) -> Job:
+    store_id, app_id = task.store.id, task.app_id
     await queries.SET_TOTAL.run(db, store_id, task.import_id, total)
     await queries.LOCK_INSTALLATION.maybe(db, store_id, app_id)
     await _check_queue(db, store_id, app_id)
     await queries.ENQUEUE.run(db, store_id, task.import_id, app_id)
-    return await queries.GET.one(db, store_id, of.resource, task.import_id)
+    return await queries.GET.one(db, store_id, resource, task.import_id)
 
 
 def new_import_id() -> str:

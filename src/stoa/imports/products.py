@@ -7,7 +7,6 @@ from typing import Any, cast
 import msgspec
 
 from stoa.db.query import Executor, json_of
-from stoa.events.outbox import Cause
 from stoa.imports import csv_rows
 from stoa.imports.contract import Outcome, ProductImportFinished
 from stoa.imports.importable import Importable, Result, RowKey, Task, failed
@@ -229,8 +228,7 @@ async def retire(db: Executor, task: Task, ids: Sequence[int]) -> int:
 
 async def _save(db: Executor, task: Task, products: Sequence[ProductCopy]) -> None:
     booking = Booking(kind="import", reason="sync", reference=task.import_id)
-    cause = Cause(task.app_id, task.request_id)
-    await save(db, task.store.id, products, cause, booking)
+    await save(db, task.store.id, products, task.cause, booking)
     moves = [
         Move(
             variant_id=variant.stored_id,
@@ -248,7 +246,7 @@ async def _save(db: Executor, task: Task, products: Sequence[ProductCopy]) -> No
     if not moves:
         return
     moved = await queries.move_stock(
-        db, task.store.id, moves, atomic=True, actor=cause.actor, request_id=cause.request_id
+        db, task.store.id, moves, atomic=True, actor=task.cause.actor, request_id=task.request_id
     )
     if any(each.outcome != "updated" for each in moved):
         raise RuntimeError("the levels of locked products changed")

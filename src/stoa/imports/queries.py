@@ -22,6 +22,7 @@ class Job(msgspec.Struct):
     media: str
     header: str | None
     app_id: int | None
+    account_id: int | None
     scopes: list[str] | None
     request_id: str
     total: int
@@ -43,14 +44,14 @@ class Job(msgspec.Struct):
 
 GET = Query(
     Job,
-    """SELECT store_id, id, number, resource, status, options, media, header, app_id, scopes, request_id, total, checked,
-              processed, created, updated, unchanged, archived, failed, failure, version, created_at, started_at,
+    """SELECT store_id, id, number, resource, status, options, media, header, app_id, account_id, scopes, request_id, total,
+              checked, processed, created, updated, unchanged, archived, failed, failure, version, created_at, started_at,
               finished_at, report_expires_at, expired OR report_expires_at < now() AS gone
          FROM imports WHERE store_id = $1 AND resource = $2 AND id = $3""",
 )
 CREATE = Command(
-    """INSERT INTO imports (store_id, id, resource, options, media, header, app_id, scopes, request_id, total)
-       VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 0)"""
+    """INSERT INTO imports (store_id, id, resource, options, media, header, app_id, account_id, scopes, request_id, total)
+       VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 0)"""
 )
 SET_TOTAL = Command("UPDATE imports SET total = $3 WHERE store_id = $1 AND id = $2")
 START = Command(
@@ -82,6 +83,11 @@ PART = Query(
     StoredPart,
     "SELECT part, first_row, data FROM import_parts WHERE store_id = $1 AND import_id = $2 AND part = $3",
 )
+COPY_PARTS = Command(
+    """INSERT INTO import_parts (store_id, import_id, part, first_row, data)
+       SELECT $1, $3, part, first_row, data FROM import_parts WHERE store_id = $1 AND import_id = $2"""
+)
+HAS_PARTS = Query(bool, "SELECT EXISTS (SELECT FROM import_parts WHERE store_id = $1 AND import_id = $2)")
 DROP_PARTS = Command("DELETE FROM import_parts WHERE store_id = $1 AND import_id = $2")
 
 # --- the queue ---------------------------------------------------------------------------------------------------------
@@ -211,6 +217,14 @@ KNOWN_SIZE = Query(
     int,
     "SELECT greatest(reltuples, 0)::bigint FROM pg_class WHERE oid = $1::text::regclass",
     unbound="planner statistics cover all stores",
+)
+# The file of a dry run that a person started is kept for a day, so that the import can follow.
+DELETE_CHECKED_FILES = Command(
+    """DELETE FROM import_parts WHERE (store_id, import_id, part) IN (
+           SELECT p.store_id, p.import_id, p.part
+             FROM import_parts p JOIN imports i ON i.store_id = p.store_id AND i.id = p.import_id
+            WHERE i.finished_at < now() - interval '1 day' LIMIT 1000)""",
+    unbound="maintenance covers all stores",
 )
 DELETE_EXPIRED_REPORTS = Command(
     """WITH old AS (

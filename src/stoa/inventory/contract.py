@@ -114,7 +114,7 @@ class LedgerEntry(msgspec.Struct):
     order_id: Annotated[
         int | None, Meta(description="The id of the order that changed the stock; null if it was no order.")
     ]
-    actor: Annotated[Actor, Meta(description="The app that changed the stock, or the operator.")]
+    actor: Annotated[Actor, Meta(description="The app, person or operator that changed the stock.")]
     request_id: Annotated[str, Meta(description="The id of the request that changed the stock, as in `X-Request-Id`.")]
     created_at: Annotated[datetime, Meta(description="The time of the change, in UTC.")]
 

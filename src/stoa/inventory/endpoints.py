@@ -71,7 +71,7 @@ async def adjust_inventory(call: Call, body: Adjustments) -> Batch[LedgerEntry]:
             items[index] = item
     atomic = body.mode == "atomic"
     moves = [_move(item, body) for item in items.values()]
-    actor = Actor("app", call.caller.app_id)
+    actor = Actor(call.kind, call.app_id)
     moved = await queries.move_stock(
         call.db, call.store_id, moves, atomic=atomic, actor=actor, request_id=call.request_id
     )

@@ -245,9 +245,14 @@ class Order(msgspec.Struct):
 
 
 class Author(msgspec.Struct):
-    type: Annotated[str, Meta(description="`app` or `operator`.")]
-    id: Annotated[int | None, Meta(description="The id of the app; null for an operator.")]
-    name: Annotated[str, Meta(description="The name of the app or operator at the time of the entry.")]
+    type: Annotated[
+        str,
+        Meta(
+            description="`app`, `account` (a person on a page of the portal) or `operator`. Further values may follow."
+        ),
+    ]
+    id: Annotated[int | None, Meta(description="The id of the app; null for all others.")]
+    name: Annotated[str, Meta(description="The name of the app, person or operator at the time of the entry.")]
 
 
 class Comment(msgspec.Struct):
@@ -273,7 +278,7 @@ class Comment(msgspec.Struct):
             description="The text, up to 5,000 characters in a comment; null if a change has none. Written texts become `[erased]` when the customer is erased."
         ),
     ]
-    author: Annotated[Author, Meta(description="The app or operator that wrote the entry or made the change.")]
+    author: Annotated[Author, Meta(description="The app, person or operator that wrote the entry or made the change.")]
     changes: Annotated[
         dict[str, tuple[Any, Any]],
         Meta(description="The old and the new value of each changed field, by its name; empty in a comment."),

@@ -388,13 +388,12 @@ def terms_of(order: OrderState, store_id: int) -> str:
 
 def actor_of(call: Call) -> Actor:
     """Who changes an order, as events and the stock ledger name them."""
-    return Actor("operator") if call.app_id is None else Actor("app", call.app_id)
+    return Actor(call.kind, call.app_id)
 
 
 def author_of(call: Call) -> str:
     """Who changes an order, as its timeline names them."""
-    kind = "operator" if call.app_id is None else "app"
-    return json_of({"type": kind, "id": call.app_id, "name": call.author})
+    return json_of({"type": call.kind, "id": call.app_id, "name": call.author})
 
 
 def time_text(moment: datetime) -> str:

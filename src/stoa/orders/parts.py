@@ -160,7 +160,7 @@ class Refund(msgspec.Struct):
         str | None, Meta(description="A note for staff; null if not sent, and after the customer is erased.")
     ]
     line_items: Annotated[list[RefundLine], Meta(description="The refunded units; empty if only an amount was sent.")]
-    actor: Annotated[Actor, Meta(description="The app that refunded, or the operator.")]
+    actor: Annotated[Actor, Meta(description="The app, person or operator that refunded.")]
     created_at: Annotated[Time, Meta(description="The time of the refund.")]
 
 

@@ -137,7 +137,9 @@ async def _create_customers(db: Executor, placements: Sequence[Placement]) -> No
     for _, each in sorted(new, key=lambda pair: pair[0]):
         call, inline = each.call, each.new_customer
         if inline is not None:
-            customer = await find_or_create(db, call.store_id, inline, Cause(call.app_id, call.request_id))
+            customer = await find_or_create(
+                db, call.store_id, inline, Cause(call.app_id, call.request_id, call.person_id)
+            )
             phone = e164(inline.phone) if inline.phone else None
             if customer != FoundCustomer(customer.id, inline.email, phone, inline.first_name, inline.last_name):
                 raise StaleGroup("another request has created the customer")

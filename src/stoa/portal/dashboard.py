@@ -1,14 +1,17 @@
-"""The dashboard: setup steps, pending install requests, and the account's apps and stores."""
+"""The overview: a merchant's decisions and stores, a developer's apps with their health, and the first steps."""
 
 import msgspec
 
+from stoa.accounts.contract import OwnedApp, OwnedStore
 from stoa.accounts.install_requests import pending_requests
 from stoa.accounts.ownership import owned_apps, owned_stores
+from stoa.accounts.queries import CHECKLIST_DISMISSED, DISMISS_CHECKLIST
 from stoa.db.query import Query
-from stoa.portal.pages import Pages, View
+from stoa.portal.pages import ROOT, Pages, Redirect, View
 from stoa.portal.visit import Visit
 
 pages = Pages()
+_SHOWN = 6  # stores and apps; the others are on pages of their own
 HAS_SUBSCRIPTION = Query(
     bool,
     """SELECT EXISTS (SELECT FROM account_apps o JOIN installations i ON i.app_id = o.app_id
@@ -16,6 +19,67 @@ HAS_SUBSCRIPTION = Query(
                              AND w.ended_at IS NULL
                        WHERE o.account_id = $1)""",
     unbound="it finds the subscriptions of an account's apps, by the account",
+)
+
+
+class Waiting(msgspec.Struct):
+    """What waits for a decision in a store; each number stops at 100."""
+
+    duplicates: int
+    unshipped: int
+    failed_imports: int
+    low_stock: list[int]  # products
+
+    @property
+    def anything(self) -> bool:
+        return bool(self.duplicates or self.unshipped or self.failed_imports or self.low_stock)
+
+
+WAITING = Query(
+    Waiting,
+    """SELECT (SELECT count(*) FROM (SELECT 1 FROM orders WHERE store_id = $1 AND (suspected_duplicates > 0) = true
+                                      LIMIT 100) d) AS duplicates,
+              (SELECT count(*) FROM (SELECT 1 FROM orders WHERE store_id = $1 AND status IN ('pending', 'processing')
+                                      LIMIT 100) u) AS unshipped,
+              (SELECT count(*) FROM (SELECT 1 FROM imports
+                                      WHERE store_id = $1 AND status IN ('failed', 'partially_succeeded')
+                                            AND options::json ->> 'dry_run' <> 'true'
+                                            AND finished_at > now() - interval '3 days' LIMIT 100) i) AS failed_imports,
+              ARRAY(SELECT DISTINCT v.product_id FROM variants v
+                      JOIN products p ON p.store_id = $1 AND p.id = v.product_id AND p.status = 'active'
+                     WHERE v.store_id = $1 AND v.deleted_at IS NULL AND v.track_inventory
+                           AND v.low_stock_threshold IS NOT NULL AND v.on_hand - v.reserved <= v.low_stock_threshold
+                     LIMIT 50) AS low_stock""",
+)
+
+
+class AppHealth(msgspec.Struct):
+    """An app's last seven days: requests, those that failed, and subscriptions that do not deliver."""
+
+    app_id: int
+    requests: int
+    errors: int
+    failing: int
+
+    @property
+    def error_rate(self) -> float:
+        return 100 * self.errors / self.requests if self.requests else 0.0
+
+
+APP_HEALTH = Query(
+    AppHealth,
+    """WITH used AS MATERIALIZED (
+            SELECT u.app_id, sum(u.requests)::bigint AS requests, sum(u.client_errors + u.server_errors)::bigint AS errors
+              FROM usage_days u WHERE u.app_id = ANY ($1::bigint[]) AND u.day > current_date - 7 GROUP BY u.app_id),
+        stuck AS MATERIALIZED (
+            SELECT w.app_id, count(*) AS failing
+              FROM webhooks w JOIN lanes l ON l.store_id = w.store_id AND l.webhook_id = w.id
+             WHERE w.app_id = ANY ($1::bigint[]) AND w.ended_at IS NULL
+                   AND (w.status = 'disabled' OR l.breaker = 'open') GROUP BY w.app_id)
+       SELECT a.id AS app_id, coalesce(u.requests, 0) AS requests, coalesce(u.errors, 0) AS errors,
+              coalesce(s.failing, 0) AS failing
+         FROM unnest($1::bigint[]) AS a (id) LEFT JOIN used u ON u.app_id = a.id LEFT JOIN stuck s ON s.app_id = a.id""",
+    unbound="it sums up the usage of an account's apps, by the apps",
 )
 
 
@@ -32,9 +96,40 @@ class Step(msgspec.Struct, frozen=True):
 async def dashboard(visit: Visit) -> View:
     account_id = visit.me.account_id
     apps, stores = await owned_apps(visit.by, account_id), await owned_stores(visit.by, account_id)
-    requests = await pending_requests(visit.by, account_id)
-    app_id = next((app.id for app in apps if app.role == "owner"), None)
-    steps = [
+    merchant = not apps and any(not store.development for store in stores)
+    dismissed = merchant or await CHECKLIST_DISMISSED.one(visit.db, account_id)
+    context = {
+        "apps": apps[:_SHOWN],
+        "stores": stores[:_SHOWN],
+        "merchant": merchant,
+        "developer": bool(apps),
+        "requests": await pending_requests(visit.by, account_id),
+        "waiting": [(store, await WAITING.one(visit.db, store.id)) for store in _selling(stores)],
+        "health": {each.app_id: each for each in await APP_HEALTH.all(visit.db, [app.id for app in apps[:_SHOWN]])},
+        "steps": [] if dismissed else await _steps(visit, apps, stores),
+        "app_id": _first_owned(apps),
+    }
+    return View("dashboard.html", context)
+
+
+@pages.form("/checklist/dismiss", on=dashboard)
+async def dismiss_checklist(visit: Visit) -> Redirect:
+    await DISMISS_CHECKLIST.run(visit.db, visit.me.account_id)
+    return Redirect(ROOT, "The checklist is dismissed.")
+
+
+def _selling(stores: list[OwnedStore]) -> list[OwnedStore]:
+    """The stores in which the person decides; development stores contain samples."""
+    return [store for store in stores if store.role != "viewer" and not store.development][:_SHOWN]
+
+
+def _first_owned(apps: list[OwnedApp]) -> int | None:
+    return next((app.id for app in apps if app.role == "owner"), None)
+
+
+async def _steps(visit: Visit, apps: list[OwnedApp], stores: list[OwnedStore]) -> list[Step]:
+    app_id = _first_owned(apps)
+    return [
         Step("Register an app", "Get a client ID and a client secret.", "new_app", bool(apps)),
         Step(
             "Try it on a development store",
@@ -46,7 +141,7 @@ async def dashboard(visit: Visit) -> View:
             "Subscribe to events",
             "A webhook notifies your app of each new order.",
             "app_webhooks" if app_id else "new_app",
-            await HAS_SUBSCRIPTION.one(visit.db, account_id),
+            await HAS_SUBSCRIPTION.one(visit.db, visit.me.account_id),
         ),
         Step(
             "Turn on two-factor authentication",
@@ -55,5 +150,3 @@ async def dashboard(visit: Visit) -> View:
             visit.me.two_factor,
         ),
     ]
-    context = {"apps": apps, "stores": stores, "requests": requests, "steps": steps, "app_id": app_id}
-    return View("dashboard.html", context)

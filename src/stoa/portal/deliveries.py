@@ -11,10 +11,11 @@ from stoa.events.outbox import Event
 from stoa.portal.apps import APPS
 from stoa.portal.dispatch import not_found
 from stoa.portal.forms import FormError, text
-from stoa.portal.impersonation import WRITE, ImpersonatedCall, refusals_as_faults, webhook_call, write_transaction
+from stoa.portal.impersonation import WRITE, ImpersonatedCall, webhook_call, write_transaction
 from stoa.portal.list_view import PAGE_SIZE
 from stoa.portal.pages import Pages, Redirect, View
 from stoa.portal.queries import ORDER_NUMBERS
+from stoa.portal.refusals import refusals_as_faults
 from stoa.portal.subscription_detail import found_row, subscription
 from stoa.portal.subscriptions import event_groups
 from stoa.portal.visit import Visit

@@ -25,6 +25,7 @@ from stoa.portal.assets import PATH as ASSETS
 from stoa.portal.assets import serve_asset
 from stoa.portal.csrf import is_form_token, is_same_origin
 from stoa.portal.forms import TOKEN, FormError, MalformedForm, SubmittedForm, decode, read_form, redisplayed
+from stoa.portal.multipart import is_multipart, read_multipart
 from stoa.portal.notices import LIFETIME_S, Notice, pack_notice, unpack_notice
 from stoa.portal.pages import ROOT, Audience, Form, Page, PageResponse, Redirect, View
 from stoa.portal.rendering import Renderer
@@ -117,6 +118,9 @@ class PageHandler:
                 result = _error_view(PageError(503, "Temporarily unavailable", message, retry_in_s=1))
             except Exception as error:  # noqa: BLE001 - every failure gets an error page
                 result = self._failure(visit, error)
+            finally:
+                if visit.upload is not None:
+                    visit.upload.file.close()
             shown = page or (form.page if form else None)
             try:
                 return self._response(visit, result, shown)
@@ -139,7 +143,7 @@ class PageHandler:
         redirect = _check_audience(visit, target)
         if redirect is not None:
             return redirect
-        values = await self._read_form(visit) if isinstance(target, Form) else {}
+        values = await self._read_form(visit, target) if isinstance(target, Form) else {}
         await self._find_owned(visit)
         if isinstance(target, Page):
             return await self._open(visit, target)
@@ -157,10 +161,13 @@ class PageHandler:
             return self._page(visit, kept, 200)
         return await page.handler(visit) if url == visit.request.scope["path"] else Redirect(url)
 
-    async def _read_form(self, visit: Visit) -> dict[str, list[str]]:
-        """Read the form's fields and check its token."""
+    async def _read_form(self, visit: Visit, form: Form) -> dict[str, list[str]]:
+        """Read the form's fields, and its file if it may have one, and check its token."""
         try:
-            values = await read_form(visit.request)
+            if form.upload and is_multipart(visit.request):
+                values, visit.upload = await read_multipart(visit.request)
+            else:
+                values = await read_form(visit.request)
         except MalformedForm as error:
             raise PageError(400, "Invalid form", "The form could not be read. Nothing was changed.") from error
         if not is_form_token(self._key, visit.session, values.get(TOKEN, [""])[-1]):

@@ -12,8 +12,8 @@ from stoa.rest.body import read_body
 from stoa.rest.problems import Refusal
 
 TOKEN = "_token"  # noqa: S105 - the name of a field
-_MAX_BYTES = 64 * 1024
-_MAX_FIELDS = 200
+MAX_BYTES = 64 * 1024
+MAX_FIELDS = 200
 _MEDIA_TYPE = "application/x-www-form-urlencoded"
 _REQUIRED = "This field is required."
 _WHITESPACE = "\n\t"
@@ -63,13 +63,13 @@ async def read_form(request: Request) -> dict[str, list[str]]:
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _MEDIA_TYPE:
         raise MalformedForm
     try:
-        raw = await read_body(request.receive, dict(request.headers.raw), most=_MAX_BYTES)
+        raw = await read_body(request.receive, dict(request.headers.raw), most=MAX_BYTES)
         pairs = parse_qsl(
             raw.decode("ascii"),
             keep_blank_values=True,
             strict_parsing=bool(raw),
             errors="strict",
-            max_num_fields=_MAX_FIELDS,
+            max_num_fields=MAX_FIELDS,
         )
     except (Refusal, ValueError) as error:
         raise MalformedForm from error
@@ -115,7 +115,8 @@ def _value(field: msgspec.structs.FieldInfo, values: Mapping[str, Sequence[str]]
     if get_origin(field_type) is dict:
         prefix = f"{field.name}["
         members = {name[len(prefix) : -1]: sent for name, sent in values.items() if name.startswith(prefix)}
-        return {key: _clean(sent[-1]) for key, sent in members.items() if sent[-1].strip()}
+        multiline = _declared(field.type).get("multiline", False)
+        return {key: _clean(sent[-1], multiline=multiline) for key, sent in members.items() if sent[-1].strip()}
     if field.name not in values:
         return msgspec.UNSET
     sent = values[field.name][-1]

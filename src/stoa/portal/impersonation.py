@@ -13,8 +13,8 @@ from stoa.customers.events import CustomerErased
 from stoa.db.query import Query
 from stoa.portal.dispatch import not_found
 from stoa.portal.forms import FormError
+from stoa.portal.refusals import refusals_as_faults
 from stoa.portal.visit import Visit
-from stoa.rest.problems import NotFound, Refusal
 from stoa.rest.request import Call, Caller, Store
 
 READ, WRITE = "webhooks:read", "webhooks:write"
@@ -130,19 +130,3 @@ async def write_transaction(
         call.db = db
         yield call
     visit.changed_stores.add(call.store_id)
-
-
-@asynccontextmanager
-async def refusals_as_faults(fields: Collection[str] = ()) -> AsyncGenerator[None]:
-    """Convert an endpoint's refusal to form faults; faults of other fields are shown above the form."""
-    try:
-        yield
-    except NotFound as refusal:
-        raise not_found() from refusal
-    except Refusal as refusal:
-        faults: dict[str, str] = {}
-        for fault in refusal.faults:
-            name = fault.pointer.removeprefix("/").partition("/")[0]
-            message = f"{fault.detail[:1].upper()}{fault.detail[1:]}."
-            faults.setdefault(name if name in fields else "", message)
-        raise FormError(faults or {"": refusal.detail}) from refusal

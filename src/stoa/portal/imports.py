@@ -8,12 +8,12 @@ from starlette.responses import StreamingResponse
 from stoa.imports import reports
 from stoa.imports.contract import CSV, NDJSON
 from stoa.imports.jobs import shown_import
-from stoa.imports.queries import GET, Job
+from stoa.imports.queries import GET, HAS_PARTS, Job
 from stoa.portal.dispatch import not_found
 from stoa.portal.forms import FormError
 from stoa.portal.list_view import PAGE_SIZE, before
 from stoa.portal.pages import Pages, View
-from stoa.portal.queries import APP_NAME, IMPORTS
+from stoa.portal.queries import ACCOUNT_NAMES, APP_NAME, IMPORTS
 from stoa.portal.visit import Visit
 
 pages = Pages()
@@ -30,17 +30,18 @@ async def store_imports(visit: Visit) -> View:
 
 @pages.page("/stores/{handle}/imports/{import_id}", nav="list_stores")
 async def store_import(visit: Visit) -> View:
-    job = await _job(visit)
+    job = await find_job(visit)
     shown = await shown_import(visit.db, job)
-    # Rows of a customer import contain personal data.
-    rows_visible = visit.may_change() or job.resource == "products"
+    rows_visible = may_see_rows(visit, job)
     context: dict[str, Any] = {
         "job": shown,
         "rows_visible": rows_visible,
         "running": shown.finished_at is None,
         "expired": job.gone,
         "media": job.media,
-        "app_name": await APP_NAME.maybe(visit.db, job.app_id) if job.app_id else None,
+        "started_by": await _started_by(visit, job),
+        "checked_here": shown.options.dry_run and job.account_id is not None,
+        "file_kept": await HAS_PARTS.one(visit.db, visit.store.id, job.id),
         "errors": shown.errors[:_MAX_ERRORS] if rows_visible else [],
     }
     return View("stores/import.html", context)
@@ -58,7 +59,20 @@ async def download_report(visit: Visit) -> StreamingResponse:
     return _file(reports.every_row(visit.db, job), NDJSON, f"{job.id}-report.ndjson")
 
 
-async def _job(visit: Visit) -> Job:
+async def _started_by(visit: Visit, job: Job) -> str:
+    if job.app_id is not None:
+        return await APP_NAME.maybe(visit.db, job.app_id) or ""
+    names = await ACCOUNT_NAMES.all(visit.db, [str(job.account_id)]) if job.account_id is not None else []
+    return names[0].name if names else ""
+
+
+def may_see_rows(visit: Visit, job: Job) -> bool:
+    """Rows of a customer import contain personal data."""
+    return visit.may_change() or job.resource == "products"
+
+
+async def find_job(visit: Visit) -> Job:
+    """The import in the path."""
     for resource in _RESOURCES:
         found = await GET.maybe(visit.db, visit.store.id, resource, visit.path_param("import_id"))
         if found is not None:
@@ -67,7 +81,7 @@ async def _job(visit: Visit) -> Job:
 
 
 async def _job_with_report(visit: Visit) -> Job:
-    job = await _job(visit)
+    job = await find_job(visit)
     if job.gone:
         raise FormError({"": "This report has expired. Reports are kept for 30 days."})
     return job

@@ -54,7 +54,7 @@ async def install_page(visit: Visit) -> View:
         "developers": await ownership.developers_of(visit.db, link.app.id),
         "stores": await _stores(visit),
         "return_host": parts.netloc,
-        "query": visit.request.scope["query_string"].decode("ascii", "replace"),
+        "query": visit.query_string,
     }
     return View("install.html", context, returns_to=f"{parts.scheme}://{parts.netloc}")
 

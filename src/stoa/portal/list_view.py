@@ -1,6 +1,6 @@
 """Lists on pages: an API list with the same filters, cursors and exact totals, plus links to its neighbor pages."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 from urllib.parse import urlencode
 
@@ -8,12 +8,12 @@ import msgspec
 
 from stoa.db.listing import Listing
 from stoa.portal.visit import Visit
-from stoa.rest.lists import ListOf, Page, list_page, read_list
+from stoa.rest.lists import LARGEST_PAGE, ListOf, Page, list_page, read_list
 from stoa.rest.problems import Refusal
 from stoa.rest.request import Store
 
 T = TypeVar("T")
-PAGE_SIZE = 25
+PAGE_SIZE, FOUND_AT_MOST = 25, 6
 NEWEST = (("-id", "Newest first"),)
 _NEWEST_NUMBER = 2**62
 
@@ -61,9 +61,8 @@ async def list_view(
     `fixed` filters always apply and `path_filters` come from the path. `sorts` are pairs of key and label; the first is
     the default.
     """
-    filters = {name: value for name in offered if (value := visit.query(name).strip())}
+    filters, sort = _chosen(visit, sorts, offered)
     cursor = visit.request.query_params.get(cursor_name, "")
-    sort = visit.query("sort") if visit.query("sort") in dict(sorts) else sorts[0][0]
     base = {"sort": sort, "limit": str(rows), **(fixed or {})}
     parameters = {**base, **filters, **({"cursor": cursor} if cursor else {})}
     fault = ""
@@ -72,16 +71,13 @@ async def list_view(
     except Refusal as refusal:
         fault = _sentence(refusal)
         page = await _page(visit, source, base, path_filters or {})
-    docs = [source.transform(doc) for doc in page.docs] if source.transform else page.docs
-    decoder = msgspec.json.Decoder(source.row)
-
     kept = {**({} if fault else filters), **({} if sort == sorts[0][0] else {"sort": sort})}
 
     def url(cursor: str | None) -> str:
         return f"?{urlencode({**kept, cursor_name: cursor})}" if cursor else ""
 
     return ListView(
-        [decoder.decode(doc) for doc in docs],
+        _decoded(source, page),
         page.total,
         filters,
         sort,
@@ -89,6 +85,46 @@ async def list_view(
         url(page.prev_cursor),
         fault,
     )
+
+
+def _chosen(visit: Visit, sorts: Sequence[tuple[str, str]], offered: Sequence[str]) -> tuple[dict[str, str], str]:
+    """The filters and the sort key of the URL."""
+    filters = {name: value for name in offered if (value := visit.query(name).strip())}
+    return filters, visit.query("sort") if visit.query("sort") in dict(sorts) else sorts[0][0]
+
+
+def _decoded(source: ListSource[T], page: Page[Any]) -> list[T]:
+    docs = [source.transform(doc) for doc in page.docs] if source.transform else page.docs
+    decoder = msgspec.json.Decoder(source.row)
+    return [decoder.decode(doc) for doc in docs]
+
+
+async def list_pages(
+    visit: Visit, source: ListSource[T], *, sorts: Sequence[tuple[str, str]], offered: Sequence[str]
+) -> AsyncGenerator[ListView[T]]:
+    """All pages of the list that a page shows, the largest that the API allows. An invalid filter ends it with a fault."""
+    filters, sort = _chosen(visit, sorts, offered)
+    parameters = {"sort": sort, "limit": str(LARGEST_PAGE), **filters}
+    cursor: str | None = None
+    while True:
+        try:
+            page = await _page(visit, source, {**parameters, **({"cursor": cursor} if cursor else {})}, {})
+        except Refusal as refusal:
+            yield ListView([], 0, filters, sort, "", "", _sentence(refusal))
+            return
+        yield ListView(_decoded(source, page), page.total, filters, sort, "", "", "")
+        cursor = page.next_cursor
+        if cursor is None:
+            return
+
+
+async def find_rows(visit: Visit, source: ListSource[T], **filters: str) -> list[T]:
+    """The newest few rows that match all filters; none if a filter does not accept its value."""
+    try:
+        page = await _page(visit, source, {"sort": "-id", "limit": str(FOUND_AT_MOST), **filters}, {})
+    except Refusal:
+        return []
+    return _decoded(source, page)
 
 
 async def _page(

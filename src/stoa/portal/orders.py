@@ -1,11 +1,14 @@
 """Order pages: the list, and one order with its line items, totals, fulfillments, refunds, duplicates and timeline."""
 
 import msgspec
+from starlette.responses import StreamingResponse
 
 from stoa.orders import queries
 from stoa.orders.contract import COMMENTS, DUPLICATES, ORDERS, Comment, Duplicate, Order
 from stoa.portal.dispatch import not_found
+from stoa.portal.exports import ORDER_COLUMNS, Export, export_list
 from stoa.portal.list_view import NEWEST, ListSource, ListView, list_view, paginate
+from stoa.portal.order_forms import possible_actions
 from stoa.portal.pages import Pages, View
 from stoa.portal.queries import ORDER_NUMBER
 from stoa.portal.visit import Visit
@@ -26,15 +29,17 @@ async def store_orders(visit: Visit) -> View:
     # A search by name or address would reveal personal data, so only owners can do it.
     offered = ("q", *_FILTERS) if visit.may_change() else ("number", *_FILTERS)
     orders = await list_view(visit, ORDER_LIST, sorts=_SORTS, offered=offered)
-    return View("stores/orders.html", {"orders": orders, "sorts": _SORTS})
+    return View("stores/orders.html", {"orders": orders, "sorts": _SORTS, "query": visit.query_string})
+
+
+@pages.form("/stores/{handle}/orders/export", on=store_orders)
+async def export_orders(visit: Visit) -> StreamingResponse:
+    return await export_list(visit, Export("orders", ORDER_LIST, _SORTS, ("q", *_FILTERS), ORDER_COLUMNS))
 
 
 @pages.page("/stores/{handle}/orders/{order_id:int}", nav="list_stores")
 async def store_order(visit: Visit) -> View:
-    found = await queries.GET.maybe(visit.db, visit.store.id, visit.path_param("order_id"))
-    if found is None:
-        raise not_found()
-    order = msgspec.json.decode(found.doc, type=Order)
+    order = await find_order(visit)
     of_order = {"order_id": order.id}
     timeline = await list_view(
         visit, _TIMELINE, sorts=NEWEST, path_filters=of_order, cursor_name="timeline", rows=_ENTRIES_PER_PAGE
@@ -46,6 +51,7 @@ async def store_order(visit: Visit) -> View:
     resolved = [each for each in suspected.rows if "cancelled" in (order.status, each.status)]
     context = {
         "order": order,
+        "actions": possible_actions(order) if visit.may_change() else {},
         "suspected": [each for each in suspected.rows if each not in resolved],
         "resolved": resolved,
         "copies": copies,
@@ -58,6 +64,14 @@ async def store_order(visit: Visit) -> View:
         "timeline": timeline,
     }
     return View("stores/order.html", context)
+
+
+async def find_order(visit: Visit) -> Order:
+    """The order in the path."""
+    found = await queries.GET.maybe(visit.db, visit.store.id, visit.path_param("order_id"))
+    if found is None:
+        raise not_found()
+    return msgspec.json.decode(found.doc, type=Order)
 
 
 async def _duplicates(visit: Visit, order_id: int, kind: str) -> ListView[Duplicate]:

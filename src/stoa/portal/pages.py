@@ -83,6 +83,7 @@ class Form(msgspec.Struct, frozen=True):
     handler: Callable[..., Awaitable[PageResponse]]
     fields: type[msgspec.Struct]
     page: Page
+    upload: bool = False  # whether the form may contain a file
 
     @property
     def audience(self) -> Audience:
@@ -115,14 +116,14 @@ class Pages:
 
         return declare
 
-    def form(self, path: str, *, on: Callable[..., Any]) -> Callable[[Handler], Handler]:
+    def form(self, path: str, *, on: Callable[..., Any], upload: bool = False) -> Callable[[Handler], Handler]:
         """Declare a form of the page `on`; the annotation of the handler's parameter `form` is the type of its fields."""
         page = next(page for page in self.pages if page.handler is on)
 
         def declare(handler: Handler) -> Handler:
             hints = get_type_hints(handler, include_extras=True)
             fields: type[msgspec.Struct] = hints.get("form", NoFields)
-            self.forms.append(Form(handler.__name__, f"{ROOT}{path}", handler, fields, page))
+            self.forms.append(Form(handler.__name__, f"{ROOT}{path}", handler, fields, page, upload))
             return handler
 
         return declare

@@ -35,7 +35,7 @@ class ImportRow(msgspec.Struct):
     resource: str
     status: str
     dry_run: bool
-    app_name: str | None
+    started_by: str | None
     total: int
     processed: int
     failed: int
@@ -46,8 +46,8 @@ class ImportRow(msgspec.Struct):
 IMPORTS = Query(
     ImportRow,
     """SELECT i.id, i.number, i.resource, i.status, i.options::json ->> 'dry_run' = 'true' AS dry_run,
-              a.name AS app_name, i.total, i.processed, i.failed, i.created_at, i.finished_at
-         FROM imports i LEFT JOIN apps a ON a.id = i.app_id
+              coalesce(a.name, p.name) AS started_by, i.total, i.processed, i.failed, i.created_at, i.finished_at
+         FROM imports i LEFT JOIN apps a ON a.id = i.app_id LEFT JOIN accounts p ON p.id = i.account_id
         WHERE i.store_id = $1 AND i.number < $2 ORDER BY i.number DESC LIMIT $3""",
 )
 APP_NAME = Query(str, "SELECT name FROM apps WHERE id = $1", unbound="a store sees the names of apps that wrote to it")

@@ -27,6 +27,7 @@ _GROUPS = {
     "customers": "Customers",
     "webhooks": "Webhooks",
 }
+_PERSONAL = frozenset({"orders", "customers"})  # orders contain contacts and addresses
 _AGO = ((60, "second"), (60, "minute"), (24, "hour"), (30, "day"), (12, "month"), (1000, "year"))
 
 
@@ -95,7 +96,9 @@ def _environment() -> Environment:
         "ago": ago,
         "exact_time": exact_time,
         "precise_time": precise_time,
+        "day": day,
         "describe_scope": describe_scope,
+        "scope_marks": scope_marks,
         "initials": initials,
         "browser": browser_of,
         "filename": filename,
@@ -158,6 +161,12 @@ def precise_time(context: Context, when: datetime) -> Markup:
 
 
 @pass_context
+def day(context: Context, when: datetime) -> Markup:
+    """Format the day of a time; the tooltip shows the exact time."""
+    return _time(context, when, f"{when.astimezone(_zone(context).zone):%-d %B %Y}")
+
+
+@pass_context
 def ago(context: Context, when: datetime) -> Markup:
     """Format a relative time; the tooltip shows the exact one."""
     amount = max(1, int((datetime.now(UTC) - when).total_seconds()))
@@ -172,6 +181,12 @@ def ago(context: Context, when: datetime) -> Markup:
 
 def describe_scope(scope: str) -> str:
     return SCOPES.get(scope, scope)
+
+
+def scope_marks(scope: str) -> list[tuple[str, str]]:
+    """What a merchant should notice before granting a scope, each with its tone."""
+    personal = [("Personal data", "warn")] if scope.partition(":")[0] in _PERSONAL else []
+    return [*personal, *([("Erases permanently", "bad")] if scope.endswith(":erase") else [])]
 
 
 def initials(name: str) -> str:

@@ -104,7 +104,14 @@ async def store_page(visit: Visit) -> View:
         "details": await find_store(visit.db, visit.store.handle),
         "installed": await list_installations(visit.by, visit.store.handle),
         "removed": await install_requests.removed_apps(visit.by, visit.store),
-        "requests": [(each, await ownership.listing_of(visit.db, each.app_id)) for each in requests],
+        "requests": [
+            (
+                each,
+                await ownership.listing_of(visit.db, each.app_id),
+                await ownership.developers_of(visit.db, each.app_id),
+            )
+            for each in requests
+        ],
     }
     return View("stores/overview.html", context)
 
@@ -176,7 +183,8 @@ async def _installed(visit: Visit) -> tuple[Installation, Listing]:
 @pages.page("/stores/{handle}/apps/{installed_id:int}", nav="list_stores")
 async def installed_app(visit: Visit) -> View:
     installation, listing = await _installed(visit)
-    return View("stores/app.html", {"installation": installation, "listing": listing})
+    developers = await ownership.developers_of(visit.db, installation.app_id)
+    return View("stores/app.html", {"installation": installation, "listing": listing, "developers": developers})
 
 
 @pages.form("/stores/{handle}/apps/{installed_id:int}", on=installed_app)

@@ -9,8 +9,9 @@ from stoa.events.outbox import Event
 from stoa.portal.apps import APPS
 from stoa.portal.dispatch import not_found
 from stoa.portal.forms import ConfirmedForm, FormError, text
-from stoa.portal.impersonation import WRITE, ImpersonatedCall, refusals_as_faults, webhook_call, write_transaction
+from stoa.portal.impersonation import WRITE, ImpersonatedCall, webhook_call, write_transaction
 from stoa.portal.pages import Pages, Redirect, View
+from stoa.portal.refusals import refusals_as_faults
 from stoa.portal.subscriptions import FIELDS, SubscriptionForm, event_groups, localhost_allowed, secret_page
 from stoa.portal.visit import Visit
 from stoa.webhooks.api import endpoints, queries, secrets, test_send

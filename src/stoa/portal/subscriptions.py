@@ -19,11 +19,11 @@ from stoa.portal.impersonation import (
     call_as_app,
     effective_scopes,
     installed_stores,
-    refusals_as_faults,
     write_transaction,
 )
 from stoa.portal.list_view import PAGE_SIZE, before
 from stoa.portal.pages import Pages, View
+from stoa.portal.refusals import refusals_as_faults
 from stoa.portal.visit import Visit
 from stoa.rest.endpoint import One
 from stoa.webhooks.api import endpoints, queries

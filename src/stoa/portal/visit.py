@@ -13,6 +13,7 @@ from stoa.db.pool import Database
 from stoa.portal.cookies import Cookies
 from stoa.portal.csrf import form_token
 from stoa.portal.forms import SubmittedForm
+from stoa.portal.multipart import UploadedFile
 from stoa.portal.notices import Notice
 from stoa.settings import Settings
 
@@ -39,6 +40,7 @@ class Visit:
         self.received_session = self.session = self.cookies.read("session")
         self.account: SessionAccount | None = None
         self.submitted: SubmittedForm | None = None
+        self.upload: UploadedFile | None = None  # the file of a form that may have one
         self.notice: Notice | None = None
         self.nonce = secrets.token_urlsafe(16)
         self.new_session = ""
@@ -109,11 +111,20 @@ class Visit:
         value = self.request.query_params.get(name, "")
         return value if len(value) <= most and value.isprintable() else ""
 
+    @property
+    def query_string(self) -> str:
+        """The query of the URL as it was sent, for a form that keeps the filters of its page."""
+        return self.request.scope["query_string"].decode("ascii", "replace")
+
     def token(self) -> str:
         """Return a form token; a guest gets an anonymous session to bind it to."""
         if not self.session:
             self.session = self.new_session = secrets.token_urlsafe(32)
         return form_token(self._key, self.session)
+
+    def form_key(self) -> str:
+        """Return a new key of a form that is carried out once."""
+        return secrets.token_urlsafe(16)
 
     def may_change(self) -> bool:
         """Whether the account owns everything that the path names."""

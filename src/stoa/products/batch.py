@@ -84,7 +84,7 @@ async def _run_at_once(
     refusals = [(index, each) for index, each in planned if isinstance(each, Refusal)]
     if refusals and mode == "atomic":
         raise refuse_all(refusals)
-    await save(call.db, call.store_id, workspace.products, Cause(call.caller.app_id, call.request_id))
+    await save(call.db, call.store_id, workspace.products, Cause(call.app_id, call.request_id, call.person_id))
     kept = [each.copy.stored_id for _, each in planned if isinstance(each, Planned) and each.outcome != "deleted"]
     documents = await plan.show(call, kept) if kept else {}
     return [

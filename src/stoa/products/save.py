@@ -143,7 +143,7 @@ def variant_copy(row: queries.StoredVariant) -> VariantCopy:
 async def store(call: Call, product: ProductCopy, at: Pointing = on_itself) -> None:
     """Save one product. If another product took one of its keys since it was loaded, the refusal names that product."""
     try:
-        await save(call.db, call.store_id, [product], Cause(call.caller.app_id, call.request_id))
+        await save(call.db, call.store_id, [product], Cause(call.app_id, call.request_id, call.person_id))
     except (SkuTaken, ExternalIdTaken):
         keys = Keys()
         keys.add({**product.fields, "variants": [variant.fields for variant in product.live]})

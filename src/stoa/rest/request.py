@@ -141,6 +141,13 @@ class NamedOperator(msgspec.Struct, frozen=True):
     name: str
 
 
+class NamedPerson(msgspec.Struct, frozen=True):
+    """A person who runs a handler on a page of the store, signed in with an account; timelines show the name."""
+
+    account_id: int
+    name: str
+
+
 class Access(Protocol):
     """Finds the store and the caller of a request; passed to the dispatcher."""
 
@@ -163,7 +170,9 @@ class Call:
                  "include", "parameters", "patch", "refused_items", "request_id", "settings", "store", "subject",
                  "waited_s")  # fmt: skip
 
-    def __init__(self, db: Executor, store: Store, by: Caller | NamedOperator, request_id: str, base: str) -> None:
+    def __init__(
+        self, db: Executor, store: Store, by: Caller | NamedOperator | NamedPerson, request_id: str, base: str
+    ) -> None:
         self.db = db
         self._autocommit = db
         self.settings = _SETTINGS
@@ -199,29 +208,40 @@ class Call:
 
     @property
     def caller(self) -> Caller:
-        """The app that makes the call. A call by an operator has none."""
+        """The app that makes the call. A call by an operator or a person has none."""
         if not isinstance(self.by, Caller):
-            raise TypeError(f"{self.by.name} is an operator; this handler needs an app")
+            raise TypeError(f"{self.by.name} is an operator or a person; this handler needs an app")
         return self.by
 
     @property
     def app_id(self) -> int | None:
-        """The app that makes the call, or None if an operator makes it."""
+        """The app that makes the call, or None if an operator or a person makes it."""
         return self.by.app_id if isinstance(self.by, Caller) else None
 
     @property
+    def person_id(self) -> int | None:
+        """The account of the person who makes the call, or None."""
+        return self.by.account_id if isinstance(self.by, NamedPerson) else None
+
+    @property
+    def kind(self) -> str:
+        """Who makes the call, as events and timelines name it."""
+        return "app" if isinstance(self.by, Caller) else "operator" if isinstance(self.by, NamedOperator) else "account"
+
+    @property
     def author(self) -> str:
-        """The name of the app or operator that makes the call."""
+        """The name of the app, operator or person that makes the call."""
         return self.by.app_name if isinstance(self.by, Caller) else self.by.name
 
     def may(self, scope: str) -> bool:
-        """Whether the call may use the scope. An operator may use every scope."""
+        """Whether the call may use the scope. An operator may use every scope, and so may a person whose role allows
+        the page."""
         return not isinstance(self.by, Caller) or self.by.may(scope)
 
     @property
     def actor(self) -> str:
         """The caller as recorded in the audit log."""
-        return f"app:{self.caller.app_id}"
+        return f"account:{self.by.account_id}" if isinstance(self.by, NamedPerson) else f"app:{self.caller.app_id}"
 
     @contextmanager
     def waiting(self) -> Generator[None]:

@@ -101,6 +101,8 @@ document.addEventListener("submit", (event) => {
     return;
   }
   form.setAttribute("aria-busy", "true");
+  // A download does not leave the page, so its button must work again.
+  if (form.classList.contains("download")) setTimeout(() => form.removeAttribute("aria-busy"), 1500);
   if (form.method === "post" && account) remember(form);
 });
 restore();

@@ -1,0 +1,169 @@
+"""Orders handled by a person: the same rules, events and version check as the API, once, and with the person's name."""
+
+import asyncio
+import re
+from typing import Any
+
+import msgspec
+
+from stoa.access import audit
+from stoa.access.stores import suspend_store
+from stoa.accounts.ownership import give
+from stoa.db.pool import Database
+from stoa.settings import Settings
+from tests.portal.store_pages import hidden, place_order
+from tests.support.people import User, as_operator
+from tests.support.shops import SHIRT, Shop
+
+MARIA = {"type": "account", "id": None, "name": "Maria Stone"}
+
+
+async def paid_order(shop: Shop) -> dict[str, Any]:
+    """An order of three shirts, paid and ready to be shipped."""
+    await shop.add(SHIRT)
+    lines = [{"sku": "LS-S", "quantity": 3}]
+    return await place_order(shop, line_items=lines, payment_status="paid", status="processing")
+
+
+async def act(user: User, url: str, **fields: str) -> None:
+    """Open the form of an action, and submit it."""
+    await user.open(url)
+    await user.submit(url, {**hidden(user.text), **fields})
+
+
+async def stored(shop: Shop, order: dict[str, Any]) -> dict[str, Any]:
+    return (await shop.client.get(f"/orders/{order['id']}")).json()["data"]
+
+
+async def test_a_person_ships_refunds_returns_and_comments_by_the_rules_of_the_api(
+    shop: Shop, maria: User, store_url: str, db: Database
+) -> None:
+    order = await paid_order(shop)
+    line, url = order["line_items"][0]["id"], f"{store_url}/orders/{order['id']}"
+    first_event = await db.fetch("SELECT coalesce(max(position), 0) FROM events WHERE store_id = $1", shop.store_id)
+    await maria.open(url)
+    assert re.findall(r'class="button slim[^"]*" href="[^"]+/(ship|status|refund|return|cancel)"', maria.text) == [
+        "ship",
+        "status",
+        "refund",
+        "cancel",
+    ]
+    units = f"quantities[{line}]"
+    await act(maria, f"{url}/ship", **{units: "2", "carrier": "Snail post", "tracking_number": "SN-1"})
+    assert maria.notice == "Shipped."
+    await act(maria, f"{url}/ship", **{units: "1"})
+    await act(maria, f"{url}/refund", **{units: "1", "shipping_amount": "0", "reason": "Torn", "note": "She called."})
+    await act(maria, f"{url}/return", **{units: "1", "restock": "on", "reason": "Too small"})
+    await act(maria, url, body="Packed with care.\nTwice.", visibility="customer")
+    await act(maria, f"{url}/status", status="delivered", comment="Arrived.")
+    now = await stored(shop, order)
+    assert (now["status"], now["payment_status"], now["fulfillment_status"]) == (
+        "delivered",
+        "partially_refunded",
+        "fulfilled",
+    )
+    assert now["amount_refunded"] == "59.00"
+    assert now["tracking"][0]["number"] == "SN-1"
+    assert now["line_items"][0]["returned_quantity"] == 1
+    assert now["refunds"][0]["actor"] == {"type": "account"}
+    timeline = (await shop.client.get(f"/orders/{order['id']}/comments")).json()["data"]
+    assert [each["author"] for each in timeline[:-1]] == [MARIA] * 6
+    assert [each["body"] for each in timeline[:3]] == ["Arrived.", "Packed with care.\nTwice.", "Too small"]
+    rows = await db.fetch(
+        "SELECT type, actor FROM events WHERE store_id = $1 AND position > $2 ORDER BY position",
+        shop.store_id,
+        first_event[0][0],
+    )
+    assert {msgspec.json.decode(row[1])["type"] for row in rows} == {"account"}
+    assert {"order.fulfilled", "order.refunded", "order.comment_created", "order.status_changed"} <= {
+        r[0] for r in rows
+    }
+    entries = await audit.newest(db, shop.store_id, 6)
+    assert [each.action for each in reversed(entries)] == [
+        "order.shipped",
+        "order.shipped",
+        "order.refunded",
+        "order.returned",
+        "order.commented",
+        "order.status_changed",
+    ]
+    assert {each.actor for each in entries} == {f"account:{maria.account.id}"}
+    assert "Torn" not in "".join(each.detail for each in entries), "the audit log outlives an erasure"
+    await maria.open(url)
+    assert "<b>Maria Stone</b>" in maria.text
+
+
+async def test_the_api_decides_and_its_faults_are_beside_their_fields(
+    shop: Shop, maria: User, store_url: str, db: Database
+) -> None:
+    order = await paid_order(shop)
+    line, url = order["line_items"][0]["id"], f"{store_url}/orders/{order['id']}"
+    units = f"quantities[{line}]"
+    before = await audit.head(db, shop.store_id)
+    for action, fields, faults in (
+        ("ship", {units: "4"}, {units: "Must be at most 3, the units that can be shipped."}),
+        ("ship", {units: "two"}, {units: "Must be an integer."}),
+        ("ship", {units: "0"}, {"quantities": "Enter the units to ship."}),
+        ("ship", {"quantities[1]": "1"}, {"quantities[1]": "Must be the id of a line item of this order."}),
+        (
+            "refund",
+            {"amount": "999"},
+            {"amount": "Makes the refund 999.00, but only 177.00 is paid and not refunded yet."},
+        ),
+        ("refund", {"amount": "1,5"}, {"amount": 'Must be an amount such as "19.99".'}),
+        ("refund", {}, {"quantities": "Enter units or an amount."}),
+        ("refund", {units: "1", "restock": "on"}, {"restock": None}),
+        ("cancel", {}, {"confirmed": "Select this box to confirm."}),
+        ("status", {}, {"status": "Select a new status or payment."}),
+        ("status", {"payment_status": "unpaid"}, {"payment_status": "Must be one of partially_refunded, refunded."}),
+        ("status", {"status": "delivered"}, {"": "An order cannot move from processing to delivered."}),
+    ):
+        await maria.open(f"{url}/{action}")
+        sent = {name: value for name, value in hidden(maria.text).items() if name in ("key", "version")}
+        await maria.submit(f"{url}/{action}", {**sent, **fields})
+        assert maria.response.status_code == 422, (action, fields)
+        shown = [name for name in faults if name in maria.text or not name]
+        if "quantities[1]" not in faults:  # the form has no such field
+            assert maria.faults.keys() == faults.keys(), (action, fields, maria.faults)
+            assert all(text in (None, maria.faults[name]) for name, text in faults.items()), maria.faults
+            assert shown
+    await act(maria, url, body="")
+    assert maria.faults == {"body": "Must not be empty."}
+    assert (await stored(shop, order))["version"] == order["version"]
+    assert await audit.head(db, shop.store_id) == before, "nothing is written on refusal"
+    await maria.open(f"{url}/return")
+    assert maria.notice.endswith("cannot be changed in this way now.")
+    await maria.open(f"{url}/explode")
+    assert maria.response.status_code == 404
+
+
+async def test_a_form_is_carried_out_once_and_only_on_what_it_showed(
+    shop: Shop, maria: User, store_url: str, db: Database, settings: Settings, zeno: User
+) -> None:
+    order = await paid_order(shop)
+    url = f"{store_url}/orders/{order['id']}"
+    await maria.open(f"{url}/refund")
+    form = {**hidden(maria.text), "amount": "10.00"}
+    token = maria.token
+    sent = [maria.client.post(f"{url}/refund", data={"_token": token, **form}) for _ in range(3)]
+    assert {response.status_code for response in await asyncio.gather(*sent)} == {303}
+    assert [each["amount"] for each in (await stored(shop, order))["refunds"]] == ["10.00"]
+    repeated = await maria.client.post(f"{url}/refund", data={"_token": token, **form}, follow_redirects=True)
+    assert "This form was already submitted." in repeated.text
+    other = await maria.client.post(f"{url}/refund", data={"_token": token, **form, "amount": "20.00"})
+    assert (other.status_code, "already submitted with other values" in other.text) == (409, True)
+    second_tab = {**form, "key": "another-tab"}
+    stale = await maria.client.post(f"{url}/refund", data={"_token": token, **second_tab})
+    assert (stale.status_code, "Somebody changed this while your page was open." in stale.text) == (409, True)
+    assert "10.00" in stale.text, "the page keeps the entries"
+    assert len((await stored(shop, order))["refunds"]) == 1
+    for incomplete in ({"key": ""}, {"version": ""}):
+        await maria.open(f"{url}/refund")
+        await maria.submit(f"{url}/refund", {**form, **incomplete})
+        assert maria.faults[""].startswith("This page is incomplete."), incomplete
+    await give(as_operator(db, settings), zeno.email, store=shop.store.handle, role="viewer")
+    await zeno.open(f"{url}/refund")
+    assert zeno.path == url, "a viewer cannot change anything"
+    await suspend_store(as_operator(db, settings), shop.store.handle)
+    await act(maria, f"{url}/refund", amount="1.00")
+    assert maria.faults == {"": "This store is suspended. Nothing was changed."}
