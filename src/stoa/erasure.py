@@ -119,6 +119,7 @@ NO_PERSONAL_DATA: Mapping[str, str] = {
     "stores": "describes a store",
     "tokens": _APP,
     "usage_days": _FIGURES,
+    "usage_hours": _FIGURES,
     "variants": _CATALOG,
     "webhooks": _APP,
 }

@@ -14,7 +14,7 @@ from stoa.imports.queries import DELETE_EXPIRED_REPORTS
 from stoa.rest.idempotency import FORGET_OLD
 from stoa.settings import Settings
 from stoa.usage.load import FORGET_OLD_SAMPLES
-from stoa.usage.queries import FORGET_OLD_DAYS, FORGET_OLD_FAILURES, FORGET_OLD_REQUESTS
+from stoa.usage.queries import FORGET_OLD_DAYS, FORGET_OLD_FAILURES, FORGET_OLD_HOURS, FORGET_OLD_REQUESTS
 
 EVERY_S = 5.0
 _ALL_STORES = "maintenance covers all stores"
@@ -45,6 +45,7 @@ TASKS = (
     FORGET_OLD_LINKS,
     DELETE_EXPIRED_REPORTS,
     FORGET_OLD_DAYS,
+    FORGET_OLD_HOURS,
     FORGET_OLD_FAILURES,
     FORGET_OLD_SAMPLES,
 )
