@@ -125,6 +125,7 @@ NO_PERSONAL_DATA: Mapping[str, str] = {
     "submitted_forms": "holds the keys and digests of forms",
     "tokens": _APP,
     "usage_days": _FIGURES,
+    "usage_hours": _FIGURES,
     "variants": _CATALOG,
     "webhooks": _APP,
 }

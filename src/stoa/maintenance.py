@@ -22,7 +22,7 @@ from stoa.notifications.queries import DELETE_OLD_NOTIFICATIONS
 from stoa.rest.idempotency import FORGET_OLD
 from stoa.settings import Settings
 from stoa.usage.load import FORGET_OLD_SAMPLES
-from stoa.usage.queries import FORGET_OLD_DAYS, FORGET_OLD_FAILURES, FORGET_OLD_REQUESTS
+from stoa.usage.queries import FORGET_OLD_DAYS, FORGET_OLD_FAILURES, FORGET_OLD_HOURS, FORGET_OLD_REQUESTS
 
 EVERY_S = 5.0
 _ALL_STORES = "maintenance covers all stores"
@@ -55,6 +55,7 @@ TASKS = (
     DELETE_EXPIRED_REPORTS,
     DELETE_CHECKED_FILES,
     FORGET_OLD_DAYS,
+    FORGET_OLD_HOURS,
     FORGET_OLD_FAILURES,
     DELETE_OLD_MAILS,
     DELETE_OLD_NOTIFICATIONS,

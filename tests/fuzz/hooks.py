@@ -27,6 +27,8 @@ _STORE_CODES = {
     "unknown_event",
     "option_mismatch",
 }
+# A batch with other faults has status 422, also if the stock refuses one of its items, which alone is a 409.
+_STORE_CODES |= {"insufficient_stock", "stale_quantity"}
 _STORE_CODES |= {"currency_mismatch", "total_mismatch", "metadata_limit", "address_limit", "invalid_money"}
 # and rules between fields, or formats that need a table, by pointer and by the text of the error.
 _RULES = [
@@ -44,7 +46,7 @@ _RULES = [
     (
         "invalid_format",
         r".*/\w+",
-        r"goes with|(give|specify) either|requires|cannot be combined|must not be sent|must be omitted when variants are sent|is also set on another address",
+        r"goes with|(give|specify) either|requires|cannot be combined|must not be sent|must be another location|must be omitted when variants are sent|is also set on another address",
     ),
     ("invalid_format", r"/items/\d+/(id|if_version|match_by)", r"must be omitted when op is create"),
     ("not_found", r"/items/\d+/(id|sku|external_id)", r"no product of this store has this value"),

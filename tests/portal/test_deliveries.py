@@ -10,6 +10,7 @@ from stoa.access.stores import suspend_store
 from stoa.accounts.ownership import give
 from stoa.db.pool import Database
 from stoa.portal.deliveries import truncate_escaped
+from stoa.webhooks.api.contract import HIDDEN
 from stoa.webhooks.delivery.router import route_events
 from tests.portal.installed_app import InstalledApp, install_app
 from tests.portal.store_data import create_store_data
@@ -165,6 +166,92 @@ def test_text_is_truncated_by_its_escaped_length() -> None:
     assert truncate_escaped("abc", -5) == ("", True)
 
 
+async def shown(app: InstalledApp, number: int, query: str) -> list[str]:
+    """The sequences in the log, newest first."""
+    await app.user.open(app.hook(number, f"/deliveries{query}"))
+    assert app.user.response.status_code == 200, query
+    return re.findall(r'/deliveries/(\d+)"', app.user.text)
+
+
+async def test_deliveries_are_found_by_event_resource_and_time(app: InstalledApp) -> None:
+    number = await app.add_deliveries("Mug", "Cup", "Jug")
+    rows = await app.db.fetch("SELECT event_id FROM delivery_log WHERE webhook_id = $1 ORDER BY sequence", number)
+    for query, expected in {
+        f"?event_id={rows[1][0]}": ["2"],
+        "?resource=3": ["3"],
+        "?resource=3&resource_type=product": ["3"],
+        "?resource=3&resource_type=customer": [],
+        "?resource=%233": [],  # the number of an order
+        "?resource=3&resource_type=order": [],
+        "?since=2020-01-01T00:00&until=2099-01-01T00:00": ["3", "2", "1"],
+        "?since=2099-01-01T00:00": [],
+        "?until=2020-01-01T00:00": [],
+        "?resource=x&since=soon": ["3", "2", "1"],
+    }.items():
+        assert await shown(app, number, query) == expected, query
+
+
+async def test_selected_deliveries_are_redelivered(app: InstalledApp, zeno: User) -> None:
+    number = await app.add_deliveries("Mug", "Cup", "Jug")
+    user = app.user
+    await user.open(app.hook(number, "/deliveries?resource_type=product"))
+    action = f"{app.hook(number, '/redeliver-selected')}?resource_type=product"
+    assert f'action="{action}"' in user.text
+    await user.submit(action)
+    assert user.faults["deliveries"] == "Select at least one delivery."
+    await user.submit(action, deliveries=["1", "3", "3"])
+    assert user.notice == "Redelivering 2 deliveries."
+    assert str(user.response.url).endswith("/deliveries?resource_type=product")
+    await user.submit(action, deliveries=["1", "99"])
+    assert "is not a delivery of this subscription" in user.faults[""].lower()
+    for hostile in (["0"], ["x"], ["-1"], [str(n) for n in range(1, 150)]):
+        await user.submit(action, deliveries=hostile)
+        assert user.response.status_code == 422, hostile
+    queued = await app.db.fetch("SELECT webhook_id, sequences FROM redeliveries WHERE store_id = $1", app.store_id)
+    assert [tuple(each) for each in queued] == [(number, [1, 3])]
+    await give(app.by, zeno.email, app=str(app.app_id), role="viewer")
+    await zeno.open(app.hook(number, "/deliveries"))
+    assert "checkbox" not in zeno.text
+
+
+async def test_the_request_headers_are_shown_without_secrets(app: InstalledApp, zeno: User) -> None:
+    number = await app.add_deliveries()
+    await app.db.execute("UPDATE webhooks SET header_names = '{authorization}' WHERE id = $1", number)
+    await app.user.open(app.hook(number, "/deliveries/1"))
+    [headers] = re.findall(r'<pre id="headers-text"[^>]*>(.*?)</pre>', app.user.text, re.DOTALL)
+    names = dict(line.split(": ", 1) for line in headers.splitlines())
+    assert set(names) == {
+        "authorization", "content-type", "webhook-id", "webhook-timestamp", "webhook-signature",
+    }  # fmt: skip
+    assert names["webhook-signature"].startswith("v1,")
+    assert names["authorization"] == HIDDEN
+    await give(app.by, zeno.email, app=str(app.app_id), role="viewer")
+    await zeno.open(app.hook(number, "/deliveries/1"))
+    assert "webhook-signature" not in zeno.text
+
+
+@pytest.mark.parametrize(
+    ("succeeded", "failed", "attempts", "rate"),
+    [
+        (4, 0, 4, "100%"),
+        (0, 0, 6, "0%"),
+        (1, 0, 3, "33.3%"),
+        (99_999, 0, 100_000, "99.9%"),
+        (5, 1, 5, "99.9%"),
+    ],
+)
+async def test_a_failing_subscription_never_shows_full_success(
+    app: InstalledApp, succeeded: int, failed: int, attempts: int, rate: str
+) -> None:
+    number = await app.add_deliveries()
+    add = "INSERT INTO delivery_hours VALUES ($1, $2, date_trunc('hour', now()), $3, $4, $5, $6, 10)"
+    await app.db.execute(add, app.store_id, number, succeeded, failed, attempts, attempts - succeeded)
+    await app.user.open(app.hook(number))
+    assert f"<dt>Success rate</dt><dd>{rate}</dd>" in app.user.text
+    await app.user.open(f"{app.path}/webhooks")
+    assert f">{rate}<" in app.user.text
+
+
 async def test_a_delivery_shows_the_number_of_its_order(maria: User, db: Database) -> None:
     reasons = {"orders:write": "To place them.", "webhooks:write": "To subscribe to changes."}
     app = await install_app(maria, db, reasons)
@@ -177,6 +264,8 @@ async def test_a_delivery_shows_the_number_of_its_order(maria: User, db: Databas
     assert f"order #{number}" in maria.text
     link = re.search(r'href="([^"]+/deliveries/\d+)"', maria.text)
     assert link
+    for query in (f"?resource=%23{number}", f"?resource={number}&resource_type=order"):
+        assert await shown(app, webhook_id, query) == await shown(app, webhook_id, "")
     await maria.open(link[1])
     assert f"order #{number} (ID {placed['order_id']})" in maria.text
     await app.grant("webhooks:write")  # the app can no longer read orders

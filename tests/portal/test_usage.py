@@ -12,6 +12,7 @@ import pytest
 
 from stoa.access.grants import install
 from stoa.accounts.ownership import open_store, register_app
+from stoa.app import Application
 from stoa.db.pool import Database
 from stoa.usage.rules import COUNTERS
 from tests.support.people import User, as_operator
@@ -116,6 +117,21 @@ async def test_the_page_is_filtered_by_days_and_store(app: AppWithClient, maria:
     assert "1,000" not in maria.text
     await maria.open(f"{app.path}/usage?days=7&store={other.handle}")
     assert "1,000" in maria.text
+
+
+async def test_the_last_day_is_shown_by_hour(app: AppWithClient, application: Application, db: Database) -> None:
+    await add_requests(db, app, 0, 500)  # of the day, not of the last 24 hours
+    await app.client.get("/products")
+    await app.client.get("/products/999999999")
+    await application.usage.flush(db)
+    for query in ("", f"&store={app.handle}"):
+        await app.user.open(f"{app.path}/usage?days=1{query}")
+        assert app.user.text.count('<th scope="row">') == 24
+        assert "<dt>Requests</dt><dd>2</dd>" in app.user.text
+        assert "<dd>50%" in app.user.text
+        assert re.search(r"Requests: at most \d per hour, at \d+ \w+, \d\d:00", app.user.text)
+        assert "By hour" in app.user.text
+        assert "get_product" in app.user.text
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,16 @@ from stoa.rest.problems import Fault
 from stoa.settings import Settings
 from stoa.usage.queries import LoggedRequest
 from stoa.usage.recorder import Recorder
-from stoa.usage.reports import OUTCOMES, RequestFilter, UsageReport, logged_requests, usage_by_store, usage_report
+from stoa.usage.reports import (
+    OUTCOMES,
+    RequestFilter,
+    UsageReport,
+    last_hours,
+    logged_requests,
+    usage_by_store,
+    usage_of_last_day,
+    usage_report,
+)
 from stoa.usage.request_log import MAX_PENDING, MAX_PER_FLUSH, RequestLog
 from tests.support.shops import Shop, api_client, open_shop
 
@@ -136,8 +145,25 @@ async def test_the_report_includes_days_without_requests(shop: Shop, db: Databas
     recorder(observed(shop))
     await recorder.flush(db)
     usage = await usage_report(db, shop.app_id, TODAY - timedelta(days=29), TODAY + timedelta(days=1))
-    assert [day.day for day in usage.days] == [TODAY + timedelta(days=number) for number in range(-29, 2)]
-    assert sum(day.requests for day in usage.days) == 1
+    assert [day.start for day in usage.periods] == [TODAY + timedelta(days=number) for number in range(-29, 2)]
+    assert sum(day.requests for day in usage.periods) == 1
+
+
+async def test_the_last_day_is_reported_by_hour(shop: Shop, other_shop: Shop, db: Database) -> None:
+    recorder = recording()
+    for status in (200, 404, 429):
+        recorder(observed(shop, status))
+    recorder(observed(shop, store_id=other_shop.store_id))
+    await recorder.flush(db)
+    usage = await usage_of_last_day(db, shop.app_id)
+    assert len(usage.periods) == 24
+    # The hour may end during this test.
+    assert sum(hour.requests for hour in usage.periods[-2:]) == usage.total.requests == 4
+    assert (usage.total.errors, usage.total.rate_limited) == (1, 1)
+    assert [(each.operation, each.requests) for each in usage.operations] == [("list_notes", 4)]
+    of_store = await usage_of_last_day(db, shop.app_id, store_id=shop.store_id)
+    assert (of_store.total.requests, [each.requests for each in of_store.operations]) == (3, [3])
+    assert [each.requests for each in await usage_by_store(db, shop.app_id, *last_hours())] == [3, 1]
 
 
 async def test_usage_is_reported_by_store_and_in_total(shop: Shop, application: Application, db: Database) -> None:
@@ -268,11 +294,12 @@ async def test_old_rows_are_deleted(shop: Shop, db: Database) -> None:
     await recorder.flush(db)
     store_id, settings = shop.store_id, Settings(request_log_days=3)
     await db.execute("UPDATE usage_days SET day = current_date - 401 WHERE store_id = $1", store_id)
+    await db.execute("UPDATE usage_hours SET hour = hour - interval '3 days' WHERE store_id = $1", store_id)
     # An id begins with microseconds.
     await db.execute("UPDATE request_log SET id = id - 3::bigint * 86400 * 100000000 WHERE store_id = $1", store_id)
     recorder(observed(shop, 404))
     await recorder.flush(db)
     await maintain(db, settings)
-    for table in ("usage_days", "request_log"):
+    for table in ("usage_days", "usage_hours", "request_log"):
         [[left]] = await db.fetch(f"SELECT count(*) FROM {table} WHERE store_id = $1", store_id)
         assert left == 1, table

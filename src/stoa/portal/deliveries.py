@@ -1,5 +1,6 @@
 """Deliveries of a subscription: the log, one delivery with its payload and attempts, and redelivery."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 from urllib.parse import urlencode
@@ -12,9 +13,9 @@ from stoa.portal.apps import APPS
 from stoa.portal.dispatch import not_found
 from stoa.portal.forms import FormError, text
 from stoa.portal.impersonation import WRITE, ImpersonatedCall, webhook_call, write_transaction
-from stoa.portal.list_view import PAGE_SIZE
+from stoa.portal.list_view import PAGE_SIZE, moment
 from stoa.portal.pages import Pages, Redirect, View
-from stoa.portal.queries import ORDER_NUMBERS
+from stoa.portal.queries import ORDER_BY_NUMBER, ORDER_NUMBERS
 from stoa.portal.refusals import refusals_as_faults
 from stoa.portal.subscription_detail import found_row, subscription
 from stoa.portal.subscriptions import event_groups
@@ -27,7 +28,11 @@ from stoa.webhooks.api.delivery_ids import delivery_id
 from stoa.webhooks.api.listings import DELIVERIES
 
 pages = Pages()
-_FILTERS = ("status", "event_type", "event_id")
+_FILTERS = ("status", "event_type", "event_id", "resource_type", "resource", "since", "until")
+_RESOURCES = ("order", "product", "variant", "customer", "import")
+_NO_RESOURCE = 0  # the id of no resource
+_MAX_DIGITS = 16
+_MAX_SELECTED = 100
 _STATUSES = ("succeeded", "failed", "retrying", "pending", "held", "skipped", "cancelled")
 # Limits in escaped characters, so that a page stays small.
 _MAX_PAYLOAD_LENGTH, _MAX_RESPONSES_LENGTH = 60_000, 40_000
@@ -41,6 +46,17 @@ class RedeliveryForm(msgspec.Struct):
         Literal["failed", "succeeded", "skipped", "cancelled", "any"],
         msgspec.Meta(extra={"message": "Select one of the options."}),
     ] = "failed"
+
+
+class SelectionForm(msgspec.Struct):
+    deliveries: Annotated[
+        list[Annotated[int, msgspec.Meta(ge=1, le=2**62)]],
+        msgspec.Meta(min_length=1, max_length=_MAX_SELECTED, extra={"message": "Select at least one delivery."}),
+    ] = []
+
+    @classmethod
+    def faults(cls, values: Mapping[str, Any]) -> dict[str, str]:
+        return {} if values.get("deliveries") else {"deliveries": "Select at least one delivery."}
 
 
 class AttemptView(msgspec.Struct):
@@ -57,9 +73,9 @@ async def webhook_deliveries(visit: Visit) -> View:
     hook = await subscription(visit.db, call, visit.path_param("webhook_id"))
     filters = {name: value for name in _FILTERS if (value := visit.query(name).strip())}
     cursor = visit.request.query_params.get("cursor", "")
-    parameters = {**filters, **({"cursor": cursor} if cursor else {})}
     fault = ""
     try:
+        parameters = {**await _parameters(call, filters), **({"cursor": cursor} if cursor else {})}
         page = await _list_deliveries(call, hook.id, parameters)
     except (Refusal, ValueError) as refusal:
         fault = refusal.detail if isinstance(refusal, Refusal) else "The link is invalid. Showing the first page."
@@ -82,13 +98,32 @@ async def webhook_deliveries(visit: Visit) -> View:
         "not_sent": page.extra_meta.get("not_sent") if page.extra_meta else None,
         "next": url(page.next_cursor),
         "previous": url(page.prev_cursor),
+        "query": urlencode(filters),
         "statuses": _STATUSES,
+        "resources": _RESOURCES,
         "events": [
             pattern for wildcard, _, group in event_groups() for pattern in (wildcard, *(each.name for each in group))
         ],
         "may_write": call.may(WRITE),
     }
     return View("apps/deliveries.html", context)
+
+
+async def _parameters(call: ImpersonatedCall, filters: dict[str, str]) -> dict[str, str]:
+    """Return the filters as parameters of the API. People know an order by its number; other resources have ids."""
+    parameters = dict(filters)
+    resource, number = parameters.pop("resource", ""), filters.get("resource", "").removeprefix("#").strip()
+    if resource and (resource.startswith("#") or filters.get("resource_type") == "order"):
+        known = call.may("orders:read") and number.isascii() and number.isdigit() and len(number) < _MAX_DIGITS
+        found = await ORDER_BY_NUMBER.maybe(call.db, call.store_id, int(number)) if known else None
+        parameters |= {"resource_type": "order", "resource_id": str(found or _NO_RESOURCE)}
+    elif resource:
+        parameters["resource_id"] = resource
+    for name in ("since", "until"):
+        if name in parameters:
+            time = moment(parameters[name])
+            parameters[name] = time.isoformat() if time else parameters[name]
+    return parameters
 
 
 async def _order_numbers(call: ImpersonatedCall, deliveries: list[Delivery]) -> dict[int, int]:
@@ -117,8 +152,25 @@ async def redeliver_range(visit: Visit, form: RedeliveryForm) -> Redirect:
     matched = msgspec.json.decode(accepted.doc, type=Redelivery).matched
     if not matched:
         return Redirect(_log_url(visit), "No deliveries match this period and status.", "")
-    notice = "Redelivering 1 delivery." if matched == 1 else f"Redelivering {matched:,} deliveries."
-    return Redirect(_log_url(visit), notice)
+    return Redirect(_log_url(visit), _redelivering(matched))
+
+
+@pages.form("/apps/{app_id:int}/webhooks/{at}/{webhook_id:int}/redeliver-selected", on=webhook_deliveries)
+async def redeliver_selected(visit: Visit, form: SelectionForm) -> Redirect:
+    call = await webhook_call(visit)
+    webhook_id = visit.path_param("webhook_id")
+    async with write_transaction(visit, call):
+        row = await found_row(call.db, call, webhook_id)
+        body = NewRedelivery(delivery_ids=[delivery_id(webhook_id, sequence) for sequence in set(form.deliveries)])
+        accepted = await delivery_log.redelivered(call, row, body)
+    matched = msgspec.json.decode(accepted.doc, type=Redelivery).matched
+    filters = urlencode({name: value for name in _FILTERS if (value := visit.query(name).strip())})
+    url = f"{_log_url(visit)}?{filters}" if filters else _log_url(visit)
+    return Redirect(url, _redelivering(matched))
+
+
+def _redelivering(count: int) -> str:
+    return "Redelivering 1 delivery." if count == 1 else f"Redelivering {count:,} deliveries."
 
 
 def _parse_time(field: str, value: str) -> datetime | None:
@@ -145,9 +197,12 @@ async def webhook_delivery(visit: Visit) -> View:
     event = Event.known.get(delivery.event_type)
     # A payload contains the store's data: it needs a scope that is granted now, and is only for owners of the app.
     granted = event is not None and call.may(event.scope)
-    payload, truncated = "", False
+    payload, truncated, headers = "", False, ""
     if granted and visit.may_change():
         payload, truncated = truncate_escaped(_pretty(delivery.payload), _MAX_PAYLOAD_LENGTH)
+        signed = {} if delivery.headers is msgspec.UNSET else delivery.headers
+        # The values of custom headers are secrets: the subscription shows only their names.
+        headers = "\n".join(f"{name}: {value}" for name, value in {**hook.headers, **signed}.items() if signed)
     context = {
         "hook": hook,
         "store": call.store,
@@ -155,6 +210,7 @@ async def webhook_delivery(visit: Visit) -> View:
         "numbers": await _order_numbers(call, [delivery]),
         "granted": granted,
         "payload": payload,
+        "headers": headers,
         "truncated": truncated,
         "expired": not delivery.payload,
         "attempts": _attempt_views(delivery.attempts),

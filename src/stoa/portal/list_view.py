@@ -1,6 +1,7 @@
 """Lists on pages: an API list with the same filters, cursors and exact totals, plus links to its neighbor pages."""
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, Generic, TypeVar
 from urllib.parse import urlencode
 
@@ -179,3 +180,13 @@ def before(visit: Visit) -> int:
     """Return the number below which a list continues, from the query parameter `before`; ignored if it is invalid."""
     value = visit.query("before")
     return int(value) if value.isascii() and value.isdigit() and 0 < len(value) < 19 else _NEWEST_NUMBER
+
+
+def moment(value: str) -> datetime | None:
+    """Parse the value of a datetime-local filter as UTC; None if it is missing or invalid."""
+    try:
+        time = datetime.fromisoformat(value)
+    except ValueError:
+        return None
+    time = time if time.tzinfo else time.replace(tzinfo=UTC)
+    return time if 2000 <= time.year <= 4000 else None

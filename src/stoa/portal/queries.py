@@ -15,6 +15,9 @@ _MATCHES = "($2 = '' OR strpos(lower({0}), $2) > 0 OR strpos(lower({1}), $2) > 0
 ORDER_NUMBER = Query(int, "SELECT number FROM orders WHERE store_id = $1 AND id = $2")
 
 
+ORDER_BY_NUMBER = Query(int, "SELECT id FROM orders WHERE store_id = $1 AND number = $2")
+
+
 class OrderNumber(msgspec.Struct):
     id: int
     number: int

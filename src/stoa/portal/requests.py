@@ -1,11 +1,10 @@
 """Request log pages: the requests of an app with filters, and one request; for its developers and for operators."""
 
-from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlencode
 
 from stoa.portal.dispatch import not_found
-from stoa.portal.list_view import PAGE_SIZE, before
+from stoa.portal.list_view import PAGE_SIZE, before, moment
 from stoa.portal.operators import found_app
 from stoa.portal.pages import Audience, Pages, View
 from stoa.portal.usage import operations, stores_called
@@ -55,7 +54,7 @@ async def _log(visit: Visit, app_id: int) -> dict[str, Any]:
     given = {
         name: visit.query(name).strip() for name in ("status", "store", "operation", "request_id", "since", "until")
     }
-    since, until = _moment(given["since"]), _moment(given["until"])
+    since, until = moment(given["since"]), moment(given["until"])
     valid = {
         "status": given["status"] in OUTCOMES,
         "store": given["store"] in known,
@@ -92,16 +91,6 @@ async def _log(visit: Visit, app_id: int) -> dict[str, Any]:
         "max_rows": visit.settings.request_log_rows,
         "max_per_second": MAX_PER_SECOND,
     }
-
-
-def _moment(value: str) -> datetime | None:
-    """Parse the value of a datetime-local field as UTC; None if it is missing or invalid."""
-    try:
-        moment = datetime.fromisoformat(value)
-    except ValueError:
-        return None
-    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return moment if 2000 <= moment.year <= 4000 else None  # an id has 18 digits
 
 
 async def _request(visit: Visit, app_id: int) -> dict[str, Any]:

@@ -15,11 +15,11 @@ from stoa.portal.pages import Pages, View
 from stoa.portal.snippets import Snippets
 from stoa.portal.visit import Visit
 from stoa.reference.document import Group
-from stoa.usage.queries import DayMetrics, StoreMetrics
-from stoa.usage.reports import UsageReport, usage_by_store, usage_report
+from stoa.usage.queries import DayMetrics, HourMetrics, StoreMetrics
+from stoa.usage.reports import UsageReport, last_hours, usage_by_store, usage_of_last_day, usage_report
 
 pages = Pages()
-RANGES = (7, 30, 90)  # in days
+RANGES = (1, 7, 30, 90)  # in days; one day is shown by hour
 _DEFAULT_RANGE = 30
 _RETENTION_DAYS = 400
 _MAX_OPERATIONS, _MAX_STORES = 12, 12
@@ -36,12 +36,9 @@ class Operation(msgspec.Struct, frozen=True):
 @pages.page("/apps/{app_id:int}/usage", nav="list_apps")
 async def app_usage(visit: Visit) -> View:
     days = next((each for each in RANGES if str(each) == visit.query("days")), _DEFAULT_RANGE)
-    last = datetime.now(UTC).date()
-    first = last - timedelta(days=days - 1)
     stores = await stores_called(visit.db, visit.app.id)
     store = _selected_store(visit, stores)
-    usage = await usage_report(visit.db, visit.app.id, first, last, store_id=store.store_id if store else None)
-    by_store = await usage_by_store(visit.db, visit.app.id, first, last)
+    usage, by_store = await _usage(visit, days, store.store_id if store else None)
     installed = await INSTALLATIONS_OF_APP.all(visit.db, visit.app.id)
     context = {
         "ranges": RANGES,
@@ -50,7 +47,7 @@ async def app_usage(visit: Visit) -> View:
         "store": store,
         "usage": usage,
         "error_rate": error_rate(usage),
-        "charts": usage_charts(usage.days),
+        "charts": usage_charts(usage.periods, "per hour" if days == 1 else "per day"),
         "operations": [(each, operations().get(each.operation)) for each in usage.operations[:_MAX_OPERATIONS]],
         "by_store": by_store[:_MAX_STORES],
         "snippets": Snippets(visit.origin, visit.app.client_id, handle=installed[0].store if installed else ""),
@@ -58,15 +55,27 @@ async def app_usage(visit: Visit) -> View:
     return View("apps/usage.html", context)
 
 
-def usage_charts(metrics: Sequence[DayMetrics]) -> list[Chart]:
-    days: list[date] = [each.day for each in metrics]
+async def _usage(visit: Visit, days: int, store_id: int | None) -> tuple[UsageReport, list[StoreMetrics]]:
+    """Return the usage of the last days, or of the last 24 hours, and that of each store."""
+    app_id = visit.app.id
+    if days == 1:
+        usage = await usage_of_last_day(visit.db, app_id, store_id=store_id)
+        return usage, await usage_by_store(visit.db, app_id, *last_hours())
+    last = datetime.now(UTC).date()
+    first = last - timedelta(days=days - 1)
+    usage = await usage_report(visit.db, app_id, first, last, store_id=store_id)
+    return usage, await usage_by_store(visit.db, app_id, first, last)
+
+
+def usage_charts(metrics: Sequence[DayMetrics | HourMetrics], unit: str) -> list[Chart]:
+    days: list[date] = [each.start for each in metrics]
     return [
         charts.bars(
-            "requests", "Requests", "per day", days,
+            "requests", "Requests", unit, days,
             [Series("Requests", "sea", "requests", [each.requests for each in metrics])],
         ),
         charts.bars(
-            "errors", "Errors", "per day", days,
+            "errors", "Errors", unit, days,
             [
                 Series("Client errors (4xx)", "ochre", "client-errors", [each.client_errors for each in metrics]),
                 Series("Server errors (5xx)", "clay", "server-errors", [each.server_errors for each in metrics]),
@@ -80,7 +89,7 @@ def usage_charts(metrics: Sequence[DayMetrics]) -> list[Chart]:
             ],
         ),
         charts.bars(
-            "rate-limited", "Rate limited", "per day", days,
+            "rate-limited", "Rate limited", unit, days,
             [Series("Responses with 429", "ochre", "rate-limited", [each.rate_limited for each in metrics])],
         ),
     ]  # fmt: skip

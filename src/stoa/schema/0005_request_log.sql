@@ -55,3 +55,33 @@ CREATE TABLE service_samples (
     CONSTRAINT service_samples_minutes_check CHECK (minutes IN (5, 60))
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE service_samples IS 'local';
+
+-- Request counts of the last two days by hour. The columns are those of usage_days.
+CREATE TABLE usage_hours (
+    store_id      bigint      NOT NULL,
+    app_id        bigint      NOT NULL,
+    hour          timestamptz NOT NULL,
+    operation     text        NOT NULL,
+    requests      bigint      NOT NULL,
+    client_errors bigint      NOT NULL,
+    rate_limited  bigint      NOT NULL,
+    server_errors bigint      NOT NULL,
+    total_us      bigint      NOT NULL,
+    ms_1          bigint      NOT NULL,
+    ms_2          bigint      NOT NULL,
+    ms_5          bigint      NOT NULL,
+    ms_10         bigint      NOT NULL,
+    ms_20         bigint      NOT NULL,
+    ms_50         bigint      NOT NULL,
+    ms_100        bigint      NOT NULL,
+    ms_200        bigint      NOT NULL,
+    ms_500        bigint      NOT NULL,
+    ms_1000       bigint      NOT NULL,
+    ms_2000       bigint      NOT NULL,
+    ms_5000       bigint      NOT NULL,
+    ms_more       bigint      NOT NULL,
+    CONSTRAINT usage_hours_pkey PRIMARY KEY (store_id, app_id, hour, operation)
+) WITH (fillfactor = 60);
+CREATE INDEX usage_hours_app_idx ON usage_hours (app_id, hour);
+CREATE INDEX usage_hours_hour_idx ON usage_hours (hour);
+COMMENT ON TABLE usage_hours IS 'store';

@@ -1,6 +1,6 @@
 """SQL for usage metrics and the request log: writes from the workers, retention, and the portal's reports."""
 
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 
 import msgspec
 
@@ -13,17 +13,16 @@ _MAINTENANCE = "maintenance covers all stores"
 
 _COLUMNS = ", ".join(COUNTERS)
 TYPED_COLUMNS = ", ".join(f"{name} bigint" for name in COUNTERS)
-_INCREMENTS = ", ".join(f"{name} = usage_days.{name} + excluded.{name}" for name in COUNTERS)
+_INCREMENTS = ", ".join(f"{name} = u.{name} + excluded.{name}" for name in COUNTERS)
 
 # Rows are sorted by primary key, so that concurrent workers cannot deadlock.
-ADD_DAYS = Command(
-    f"""INSERT INTO usage_days (store_id, app_id, day, operation, {_COLUMNS})
-        SELECT store_id, app_id, day, operation, {_COLUMNS} FROM json_to_recordset($1::text::json) AS r(
-               store_id bigint, app_id bigint, day date, operation text, {TYPED_COLUMNS})
-         ORDER BY store_id, app_id, day, operation
-        ON CONFLICT (store_id, app_id, day, operation) DO UPDATE SET {_INCREMENTS}""",
-    unbound=_MANY_STORES,
-)
+_ADD = f"""INSERT INTO {{0}} AS u (store_id, app_id, {{1}}, operation, {_COLUMNS})
+        SELECT store_id, app_id, {{1}}, operation, {_COLUMNS} FROM json_to_recordset($1::text::json) AS r(
+               store_id bigint, app_id bigint, {{1}} {{2}}, operation text, {TYPED_COLUMNS})
+         ORDER BY store_id, app_id, {{1}}, operation
+        ON CONFLICT (store_id, app_id, {{1}}, operation) DO UPDATE SET {_INCREMENTS}"""
+ADD_DAYS = Command(_ADD.format("usage_days", "day", "date"), unbound=_MANY_STORES)
+ADD_HOURS = Command(_ADD.format("usage_hours", "hour", "timestamptz"), unbound=_MANY_STORES)
 # Workers rarely assign the same id; then one of the two requests is lost.
 ADD_REQUESTS = Command(
     """INSERT INTO request_log (
@@ -51,6 +50,12 @@ FORGET_OLD_REQUESTS = Command(
 FORGET_OLD_DAYS = Command(
     """DELETE FROM usage_days WHERE (store_id, app_id, day, operation) IN (
            SELECT store_id, app_id, day, operation FROM usage_days WHERE day < current_date - 400 LIMIT 1000)""",
+    unbound=_MAINTENANCE,
+)
+FORGET_OLD_HOURS = Command(
+    """DELETE FROM usage_hours WHERE (store_id, app_id, hour, operation) IN (
+           SELECT store_id, app_id, hour, operation FROM usage_hours
+            WHERE hour < now() - interval '2 days' LIMIT 10000)""",
     unbound=_MAINTENANCE,
 )
 # The previous release writes this table; the request log has replaced it.
@@ -90,6 +95,18 @@ class Metrics(msgspec.Struct):
 
 class DayMetrics(Metrics):
     day: date = date.min
+
+    @property
+    def start(self) -> date:
+        return self.day
+
+
+class HourMetrics(Metrics):
+    hour: datetime = datetime.min.replace(tzinfo=UTC)
+
+    @property
+    def start(self) -> date:
+        return self.hour
 
 
 class OperationMetrics(Metrics):
@@ -132,23 +149,29 @@ SUMS = (
     "coalesce(sum(u.total_us), 0)::bigint AS total_us, "
     f"ARRAY[{', '.join(f'coalesce(sum(u.{name}), 0)' for name in BUCKETS)}]::bigint[] AS buckets"
 )
-_IN_ONE_STORE = "u.store_id = $1 AND u.app_id = $2 AND u.day BETWEEN $3 AND $4"
-_IN_ALL_STORES = "u.app_id = $1 AND u.day BETWEEN $2 AND $3"
-_DAYS = f"SELECT {SUMS}, u.day FROM usage_days u WHERE %s GROUP BY u.day ORDER BY u.day"
+_IN_ONE_STORE = "u.store_id = $1 AND u.app_id = $2 AND u.{1} BETWEEN $3 AND $4"
+_IN_ALL_STORES = "u.app_id = $1 AND u.{1} BETWEEN $2 AND $3"
+# The table and its column of time are filled in.
+_PERIODS = f"SELECT {SUMS}, u.{{1}} FROM {{0}} u WHERE %s GROUP BY u.{{1}} ORDER BY u.{{1}}"
 _OPERATIONS = (
-    f"SELECT {SUMS}, u.operation FROM usage_days u WHERE %s GROUP BY u.operation ORDER BY requests DESC, u.operation"
+    f"SELECT {SUMS}, u.operation FROM {{0}} u WHERE %s GROUP BY u.operation ORDER BY requests DESC, u.operation"
 )
+_STORES = f"""SELECT {SUMS}, u.store_id, s.handle, s.name FROM {{0}} u JOIN stores s ON s.id = u.store_id
+         WHERE {_IN_ALL_STORES} GROUP BY u.store_id, s.handle, s.name ORDER BY requests DESC, u.store_id"""
+_BY_DAY, _BY_HOUR = ("usage_days", "day"), ("usage_hours", "hour")
 
-DAYS = Query(DayMetrics, _DAYS % _IN_ONE_STORE)
-DAYS_ALL_STORES = Query(DayMetrics, _DAYS % _IN_ALL_STORES, unbound=_ALL_STORES)
-OPERATIONS = Query(OperationMetrics, _OPERATIONS % _IN_ONE_STORE)
-OPERATIONS_ALL_STORES = Query(OperationMetrics, _OPERATIONS % _IN_ALL_STORES, unbound=_ALL_STORES)
-STORES = Query(
-    StoreMetrics,
-    f"""SELECT {SUMS}, u.store_id, s.handle, s.name FROM usage_days u JOIN stores s ON s.id = u.store_id
-         WHERE {_IN_ALL_STORES} GROUP BY u.store_id, s.handle, s.name ORDER BY requests DESC, u.store_id""",
-    unbound=_ALL_STORES,
+DAYS = Query(DayMetrics, (_PERIODS % _IN_ONE_STORE).format(*_BY_DAY))
+DAYS_ALL_STORES = Query(DayMetrics, (_PERIODS % _IN_ALL_STORES).format(*_BY_DAY), unbound=_ALL_STORES)
+OPERATIONS = Query(OperationMetrics, (_OPERATIONS % _IN_ONE_STORE).format(*_BY_DAY))
+OPERATIONS_ALL_STORES = Query(OperationMetrics, (_OPERATIONS % _IN_ALL_STORES).format(*_BY_DAY), unbound=_ALL_STORES)
+STORES = Query(StoreMetrics, _STORES.format(*_BY_DAY), unbound=_ALL_STORES)
+HOURS = Query(HourMetrics, (_PERIODS % _IN_ONE_STORE).format(*_BY_HOUR))
+HOURS_ALL_STORES = Query(HourMetrics, (_PERIODS % _IN_ALL_STORES).format(*_BY_HOUR), unbound=_ALL_STORES)
+OPERATIONS_BY_HOUR = Query(OperationMetrics, (_OPERATIONS % _IN_ONE_STORE).format(*_BY_HOUR))
+OPERATIONS_BY_HOUR_ALL_STORES = Query(
+    OperationMetrics, (_OPERATIONS % _IN_ALL_STORES).format(*_BY_HOUR), unbound=_ALL_STORES
 )
+STORES_BY_HOUR = Query(StoreMetrics, _STORES.format(*_BY_HOUR), unbound=_ALL_STORES)
 _REQUEST = """SELECT l.id, l.at, s.handle, l.request_id, l.method, l.operation, l.path, l.status, l.code, l.faults,
                      l.duration_us
                 FROM request_log l JOIN stores s ON s.id = l.store_id"""

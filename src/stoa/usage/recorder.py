@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import random
+from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -13,7 +14,7 @@ from stoa.db.errors import RETRYABLE, PostgresError, Unavailable, cause, sqlstat
 from stoa.db.pool import Database
 from stoa.rest.dispatch import Observed
 from stoa.usage.load import ADD_TRAFFIC
-from stoa.usage.queries import ADD_DAYS
+from stoa.usage.queries import ADD_DAYS, ADD_HOURS
 from stoa.usage.request_log import FLUSH_INTERVAL_S, RequestLog
 from stoa.usage.rules import COUNTERS, REQUESTS, TOTAL_US, bucket_of, error_counter
 
@@ -30,9 +31,9 @@ class Recorder:
     def __init__(self, log: RequestLog) -> None:
         self._log = log
         self._counts: dict[_AnyKey, list[float]] = {}  # the total time is in seconds until `_collect`
-        self._since = _today()
-        # Counts by day that are not written yet, for example while the database is unreachable.
-        self._pending: dict[tuple[date, *_Key], list[int]] = {}
+        self._since = _this_hour()
+        # Counts by hour that are not written yet, for example while the database is unreachable.
+        self._pending: dict[tuple[datetime, *_Key], list[int]] = {}
         self._of_service = [0] * len(COUNTERS)
         self._flush_lock = asyncio.Lock()
 
@@ -64,7 +65,8 @@ class Recorder:
             try:
                 async with database.transaction() as db:
                     if self._pending:
-                        await ADD_DAYS.run(db, _day_rows(self._pending))
+                        await ADD_DAYS.run(db, _rows("day", _by_day(self._pending)))
+                        await ADD_HOURS.run(db, _rows("hour", self._pending))
                     await self._log.write(db, requests)
                     await ADD_TRAFFIC.run(db, _json(dict(zip(COUNTERS, self._of_service, strict=True))))
             except (PostgresError, Unavailable) as error:
@@ -79,9 +81,9 @@ class Recorder:
         self._pending, self._of_service = {}, [0] * len(COUNTERS)
 
     def _collect(self) -> None:
-        """Move the counts to `_pending`, under the day on which counting began, and add up those of the service."""
+        """Move the counts to `_pending`, under the hour in which counting began, and add up those of the service."""
         counted, self._counts = self._counts, {}
-        since, self._since = self._since, _today()
+        since, self._since = self._since, _this_hour()
         for (store_id, app_id, operation), measured in counted.items():
             counts = [int(count) for count in measured]
             counts[TOTAL_US] = int(measured[TOTAL_US] * 1_000_000)
@@ -110,14 +112,21 @@ class Recorder:
             await self.flush(database)
 
 
-def _today() -> date:
-    return datetime.now(UTC).date()
+def _this_hour() -> datetime:
+    return datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
 
 
-def _day_rows(pending: dict[tuple[date, *_Key], list[int]]) -> str:
-    names = ("day", "store_id", "app_id", "operation", *COUNTERS)
-    rows = [dict(zip(names, (*key, *counts), strict=True)) for key, counts in pending.items()]
-    return _json(rows)
+def _by_day(pending: Mapping[tuple[datetime, *_Key], list[int]]) -> dict[tuple[date, *_Key], list[int]]:
+    days: dict[tuple[date, *_Key], list[int]] = {}
+    for (hour, store_id, app_id, operation), counts in pending.items():
+        day = (hour.date(), store_id, app_id, operation)
+        days[day] = _added(days[day], counts) if day in days else counts
+    return days
+
+
+def _rows(period: str, pending: Mapping[Any, Sequence[int]]) -> str:
+    names = (period, "store_id", "app_id", "operation", *COUNTERS)
+    return _json([dict(zip(names, (*key, *counts), strict=True)) for key, counts in pending.items()])
 
 
 def _added(one: list[int], other: list[int]) -> list[int]:

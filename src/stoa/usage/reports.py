@@ -1,19 +1,21 @@
 """Usage reports for the portal: an app's requests by day, operation and store, and its request log."""
 
-from collections.abc import Iterable, Mapping
-from datetime import date, timedelta
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
 
 import msgspec
 
 from stoa.db.query import Executor
 from stoa.usage import queries
-from stoa.usage.queries import DayMetrics, LoggedRequest, Metrics, OperationMetrics, StoreMetrics
+from stoa.usage.queries import DayMetrics, HourMetrics, LoggedRequest, Metrics, OperationMetrics, StoreMetrics
+
+HOURS_OF_A_DAY = 24
 
 
 class UsageReport(msgspec.Struct):
-    """An app's usage of one store or of all stores over a range of days."""
+    """An app's usage of one store or of all stores over a range of days or hours."""
 
-    days: list[DayMetrics]  # every day of the range, including days without requests
+    periods: Sequence[DayMetrics | HourMetrics]  # every day or hour of the range, also those without requests
     total: Metrics
     operations: list[OperationMetrics]  # busiest first
 
@@ -33,9 +35,30 @@ async def usage_report(
     return UsageReport([by_day.get(day) or DayMetrics(day=day) for day in dates], _sum(days), operations)
 
 
+async def usage_of_last_day(db: Executor, app_id: int, *, store_id: int | None = None) -> UsageReport:
+    """Return the usage of the last 24 hours, by hour; the current hour is the last one."""
+    first, last = last_hours()
+    if store_id is None:
+        found = await queries.HOURS_ALL_STORES.all(db, app_id, first, last)
+        operations = await queries.OPERATIONS_BY_HOUR_ALL_STORES.all(db, app_id, first, last)
+    else:
+        found = await queries.HOURS.all(db, store_id, app_id, first, last)
+        operations = await queries.OPERATIONS_BY_HOUR.all(db, store_id, app_id, first, last)
+    by_hour = {each.hour: each for each in found}
+    hours = [first + timedelta(hours=number) for number in range(HOURS_OF_A_DAY)]
+    return UsageReport([by_hour.get(hour) or HourMetrics(hour=hour) for hour in hours], _sum(found), operations)
+
+
+def last_hours() -> tuple[datetime, datetime]:
+    """Return the first and the last of the last 24 hours."""
+    last = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
+    return last - timedelta(hours=HOURS_OF_A_DAY - 1), last
+
+
 async def usage_by_store(db: Executor, app_id: int, first: date, last: date) -> list[StoreMetrics]:
-    """Return the app's usage of each store, busiest first."""
-    return await queries.STORES.all(db, app_id, first, last)
+    """Return the app's usage of each store, busiest first; by hour if the range is one of times."""
+    query = queries.STORES_BY_HOUR if isinstance(first, datetime) else queries.STORES
+    return await query.all(db, app_id, first, last)
 
 
 class Outcome(msgspec.Struct, frozen=True):

@@ -234,6 +234,10 @@ async def test_a_failed_delivery_is_retried_with_the_same_id_until_it_succeeds(s
         [entry] = await log(shop.db, hook.id)
         assert entry["attempt_count"] == len(entry["attempts"]) == len(receiver.received)
         assert [attempt["response_status"] for attempt in entry["attempts"]][-1] == 200
+        stats = (await shop.client.get(f"/webhooks/{hook.id}")).json()["data"]["stats_24h"]
+        assert stats == {"succeeded": 1, "failed": 0, "attempts": len(receiver.received)}, (
+            "the success rate is not 100 %"
+        )
 
 
 async def test_a_delivery_fails_after_its_last_retry(shop: Shop, settings: Settings) -> None:
