@@ -91,7 +91,7 @@ async def overloads(db: Connection) -> dict[str, int]:
     rows = await db.fetch(
         "SELECT oid::regprocedure::text, oid::bigint FROM pg_proc WHERE proname = 'probe_one' ORDER BY 1"
     )
-    return dict[str, int](rows)
+    return {row[0]: row[1] for row in rows}
 
 
 async def test_requests_pass_while_a_migration_waits_for_a_lock(
@@ -174,7 +174,7 @@ async def test_an_interrupted_backfill_continues_after_its_last_batch(
     # Only the rows beside 8 get a number other than 0; if they were filled twice, it would be 2 and -2.
     rows = await db.fetch("SELECT store_id, id, times FROM probes WHERE times <> 0 ORDER BY 1, 2")
     assert [tuple(row) for row in rows] == [(1, 7, 1), (1, 9, -1), (2, 7, 1), (2, 9, -1)]
-    rows = await db.fetch("SELECT store_id, last_id FROM schema_backfills")
+    rows = await db.fetch("SELECT last_store, last_id FROM schema_backfills")
     assert [tuple(row) for row in rows] == [(2, 17)]
 
 

@@ -58,7 +58,7 @@ def arguments(signature: str) -> int:
 async def test_calls_of_the_previous_release_are_not_ambiguous(db: Database) -> None:
     """Parameters have no types before a function is found, so overloads must differ in the number of their arguments."""
     rows = await db.fetch("SELECT name, signature FROM stored_functions")
-    current = dict[str, str](rows)
+    current = {row[0]: row[1] for row in rows}
     for signature in previous_release().functions:
         now = current.get(signature.partition("(")[0], signature)
         assert now == signature or arguments(now) != arguments(signature), f"give {now} a new name"

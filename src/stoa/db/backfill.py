@@ -22,20 +22,20 @@ _PAUSE = 1.0  # after each batch, as a share of its duration: at most half of th
 _REPORT_EVERY_S = 5.0
 
 CREATE = """
-CREATE TABLE IF NOT EXISTS schema_backfills (version integer PRIMARY KEY, store_id bigint NOT NULL, last_id bigint NOT NULL);
+CREATE TABLE IF NOT EXISTS schema_backfills (version integer PRIMARY KEY, last_store bigint NOT NULL, last_id bigint NOT NULL);
 COMMENT ON TABLE schema_backfills IS 'local'"""
 
 
 class Position(msgspec.Struct):
-    store_id: int
+    last_store: int
     last_id: int
 
 
-_POSITION = Query(Position, "SELECT store_id, last_id FROM schema_backfills WHERE version = $1", unbound=_SCHEMA)
+_POSITION = Query(Position, "SELECT last_store, last_id FROM schema_backfills WHERE version = $1", unbound=_SCHEMA)
 _STORES = Query(int, "SELECT id FROM stores WHERE id >= $1 ORDER BY id", unbound="a backfill goes through all stores")
 _SAVE = Command(
-    """INSERT INTO schema_backfills (version, store_id, last_id) VALUES ($1, $2, $3)
-           ON CONFLICT (version) DO UPDATE SET store_id = excluded.store_id, last_id = excluded.last_id""",
+    """INSERT INTO schema_backfills (version, last_store, last_id) VALUES ($1, $2, $3)
+           ON CONFLICT (version) DO UPDATE SET last_store = excluded.last_store, last_id = excluded.last_id""",
     unbound=_SCHEMA,
 )
 
@@ -46,8 +46,8 @@ async def fill(db: Connection, migration: Migration) -> None:
     batch = Query(int, statement, unbound="a contract test checks the statements of backfills")
     before = await _POSITION.maybe(db, migration.version) or Position(0, 0)
     reported = time.monotonic()
-    for store_id in await _STORES.all(db, before.store_id):
-        last = before.last_id if store_id == before.store_id else 0
+    for store_id in await _STORES.all(db, before.last_store):
+        last = before.last_id if store_id == before.last_store else 0
         while True:
             started = time.monotonic()
 

@@ -53,7 +53,7 @@ _TABLE = Query(
 _STORED = Query(StoredFunction, "SELECT name, digest, signature, follows FROM stored_functions", unbound=_SCHEMA)
 _OVERLOADS = Query(
     Overload,
-    """SELECT proname::text, oid::regprocedure::text, xmin::text FROM pg_proc
+    """SELECT proname::text AS name, oid::regprocedure::text AS signature, xmin::text AS row FROM pg_proc
         WHERE pronamespace = current_schema()::regnamespace AND proname = ANY ($1::text[])""",
     unbound=_SCHEMA,
 )
@@ -92,7 +92,7 @@ def _parts(text: str) -> list[int]:
 async def changed(db: Executor, current: Sequence[Function]) -> list[Function]:
     """The functions that differ from those in the database."""
     table = await _TABLE.one(db)
-    digests = dict[str, str](await db.fetch(f"SELECT name, digest FROM {table}") if table else [])
+    digests = {row[0]: row[1] for row in await db.fetch(f"SELECT name, digest FROM {table}")} if table else {}
     return [function for function in current if digests.get(function.name) != function.digest]
 
 
