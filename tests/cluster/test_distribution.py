@@ -51,6 +51,12 @@ def test_a_table_of_a_store_is_logged_before_it_is_distributed() -> None:
     assert placed == "SELECT create_distributed_table('buckets', 'store_id', colocate_with => 'products')"
 
 
+def test_the_rows_of_a_table_without_a_key_identify_themselves() -> None:
+    """Otherwise its shards could not be moved while they are written to."""
+    table = Table("notes", "store", "local", unlogged=False, after=[], keyless=True)
+    assert placing(table, "products")[0] == "ALTER TABLE notes REPLICA IDENTITY FULL"
+
+
 def test_functions_of_a_cluster_have_the_names_of_the_plain_ones() -> None:
     assert [function.name for function in functions(distributed=True)] == [function.name for function in functions()]
 

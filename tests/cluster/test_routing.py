@@ -68,6 +68,12 @@ async def test_every_shape_of_a_list_asks_one_node(db: Database) -> None:
             assert await tasks(db, listing.statement(shape)) == 1, (path, shape)
 
 
+def test_no_statement_takes_a_shared_row_lock_on_a_global_table() -> None:
+    """Citus takes a stronger lock on the table afterwards, so two such statements deadlock."""
+    shared = re.compile(r"FOR (KEY )?SHARE")
+    assert [name for name, query in ALL if query.unbound is not None and shared.search(query.sql)] == []
+
+
 def test_the_list_names_statements_that_exist() -> None:
     assert set(FAN_OUT) <= NAMES
 

@@ -1,4 +1,4 @@
-"""A proxy to PostgreSQL that can cut the connection before a COMMIT or before its response."""
+"""A proxy to PostgreSQL that can cut the connection before a COMMIT or before its response, or be away altogether."""
 
 import asyncio
 from asyncio import StreamReader, StreamWriter
@@ -17,12 +17,22 @@ class Proxy:
         self._connections: set[asyncio.Task[None]] = set()
         self.cut: Literal["before", "after"] | None = None  # whether to lose the next COMMIT, or its response
         self.cuts = 0
+        self.port = 0
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._accept, "127.0.0.1")
+        await self.open()
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        await self.shut()
+
+    async def open(self) -> None:
+        """Accept connections; after it was shut, on the same port."""
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", self.port)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def shut(self) -> None:
+        """Cut all connections, and refuse new ones."""
         self._server.close()
         for connection in self._connections:
             connection.cancel()
@@ -31,8 +41,7 @@ class Proxy:
 
     @property
     def url(self) -> str:
-        port = self._server.sockets[0].getsockname()[1]
-        return f"postgresql://{self._target.username}@127.0.0.1:{port}{self._target.path}?sslmode=disable"
+        return f"postgresql://{self._target.username}@127.0.0.1:{self.port}{self._target.path}?sslmode=disable"
 
     def _accept(self, reader: StreamReader, writer: StreamWriter) -> None:
         connection = asyncio.create_task(self._forward(reader, writer))

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 from stoa.db.errors import PostgresError, sqlstate
@@ -11,6 +12,7 @@ SERVER = "TEST_POSTGRES_URL"  # if set, the suite uses that server instead of an
 CLUSTER = (
     "TEST_CITUS_URL"  # if set, the suite uses databases that are distributed over this cluster; names the coordinator
 )
+FAN_OUT_LOG = "TEST_CITUS_FAN_OUT"  # if set, the coordinator logs the statements that ask several nodes
 SHARDS = 4  # few, because each test process distributes a database of its own
 PATIENCE_S = 60  # far above what a healthy service needs, because test machines are busy
 _LOCK = 7306230  # adding a node alters a role on every node, so databases are created one after the other
@@ -27,10 +29,10 @@ def sibling(url: str, name: str) -> str:
     return f"{base.rsplit('/', 1)[0]}/{name}" + (f"?{options}" if options else "")
 
 
-async def new_database(name: str, server: str = "") -> str:
-    """An empty database, by default on the server of this test run."""
+async def new_database(name: str, server: str = "", *, spare: Sequence[tuple[str, int]] = ()) -> str:
+    """An empty database, by default on the server of this test run; on a cluster also on nodes that it may add later."""
     if not server and on_cluster():
-        return await _new_on_every_node(os.environ[CLUSTER], name)
+        return await _new_on_every_node(os.environ[CLUSTER], name, spare)
     server = server or os.environ[SERVER]
     await _create(server, name)
     return sibling(server, name)
@@ -59,15 +61,20 @@ async def _drop(admin: Connection, name: str) -> None:
                 return
 
 
-async def _new_on_every_node(coordinator: str, name: str) -> str:
+def at_node(url: str, host: str, port: int) -> str:
+    """The same database on another node."""
+    address = urlsplit(url)
+    login = address.netloc.rpartition("@")[0]
+    return address._replace(netloc=f"{login}@{host}:{port}" if login else f"{host}:{port}").geturl()
+
+
+async def _new_on_every_node(coordinator: str, name: str, spare: Sequence[tuple[str, int]]) -> str:
     admin = await connect(coordinator, statement_timeout_ms=0)
     try:
         nodes = [(str(host), int(port)) for host, port in await admin.fetch(_NODES)]
         await admin.fetch("SELECT pg_advisory_lock($1)", _LOCK)
-        for host, port in nodes:
-            server = urlsplit(coordinator)
-            login = server.netloc.rpartition("@")[0]
-            node = server._replace(netloc=f"{login}@{host}:{port}" if login else f"{host}:{port}").geturl()
+        for host, port in (*nodes, *spare):
+            node = at_node(coordinator, host, port)
             await _create(node, name)
             await _run(sibling(node, name), "CREATE EXTENSION citus")
         (host, port), *workers = nodes
@@ -80,6 +87,13 @@ async def _new_on_every_node(coordinator: str, name: str) -> str:
     finally:
         await admin.close()
     return sibling(coordinator, name)
+
+
+async def log_fan_out(url: str) -> None:
+    """Let the coordinator log each statement that asks several nodes; `tests/cluster/observed.py` reads the log."""
+    if FAN_OUT_LOG in os.environ:
+        name = urlsplit(url).path[1:]
+        await _run(url, f"ALTER DATABASE \"{name}\" SET citus.multi_task_query_log_level = 'log'")
 
 
 async def _run(url: str, *statements: str) -> None:

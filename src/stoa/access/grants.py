@@ -29,10 +29,10 @@ from stoa.access.queries import (
     DELETE_TOMBSTONE,
     END_OLD_SUBSCRIPTIONS,
     GET_INSTALLATION,
-    HOLD_APP,
     INSERT_TOKEN,
     INSTALL,
     LIST_INSTALLATIONS,
+    LOCK_APP,
     REVOKE_TOKEN,
     REVOKE_TOKENS_OF_APP,
     UNINSTALL,
@@ -60,7 +60,7 @@ async def install(
         raise InvalidRate
     async with by.db.transaction() as db:
         found, found_store = await find_app(db, app), await find_store(db, store)
-        await HOLD_APP.one(db, found.id)
+        await LOCK_APP.one(db, found.id)
         if found.status == "deleted":
             raise AppDeleted
         granted = known_scopes(found.scopes if scopes is None else scopes)

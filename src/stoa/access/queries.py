@@ -258,9 +258,9 @@ SELECT a.id, a.client_id, a.name, a.scopes, a.status,
   FROM found a ORDER BY a.id"""
 LIST_APPS = Query(App, _APPS.format(""), unbound=_OPERATOR)
 GET_APP = Query(App, _APPS.format("WHERE a.client_id = $1 OR a.id = $2"), unbound=_OPERATOR)
+# An install and a change of the app's callbacks lock the app, so that they see each other. FOR SHARE would be enough for two
+# installs, but on a cluster two shared locks on a global table deadlock.
 LOCK_APP = Query(int, "SELECT id FROM apps WHERE id = $1 FOR NO KEY UPDATE", unbound=_OPERATOR)
-# A change of the app's callbacks locks the app, so that it and a concurrent install see each other.
-HOLD_APP = Query(int, "SELECT id FROM apps WHERE id = $1 FOR SHARE", unbound=_OPERATOR)
 CREATE_APP = Query(
     int, "INSERT INTO apps (client_id, name, scopes) VALUES ($1, $2, $3) RETURNING id", unbound=_OPERATOR
 )

@@ -5,7 +5,18 @@ from collections.abc import Callable
 import msgspec
 
 from stoa.db import migrate
-from stoa.db.placement import CITUS_CATALOG, HAS_CITUS, PREPARE, STORE, colocation, misplaced, placing
+from stoa.db.placement import (
+    CITUS_CATALOG,
+    HAS_CITUS,
+    PREPARE,
+    STORE,
+    TABLES,
+    Table,
+    colocation,
+    identifying,
+    misplaced,
+    placing,
+)
 from stoa.db.pool import APPLICATION_NAME, Connection, connect
 from stoa.db.query import Executor, Query
 
@@ -21,6 +32,8 @@ SETTINGS = {
     "citus.max_adaptive_executor_pool_size": "1",
     # SET LOCAL lock_timeout must hold on the node where the lock is.
     "citus.propagate_set_commands": "local",
+    # A request to a store whose node is away must not hold its connection until the statement timeout.
+    "citus.node_connection_timeout": "3000",
 }
 
 
@@ -108,19 +121,20 @@ _ON_SHARDS = Query(
 )
 
 
-def _no_report(_: Step) -> None:
+def no_report(_: Step) -> None:
     return None
 
 
 async def plan(url: str) -> list[Step]:
     """The steps that `distribute` would take now; empty if the database is distributed as it declares."""
-    db = await _connect(url)
+    db = await connect_to_cluster(url, "stoa distribute")
     try:
         server = await _check(db, changing=False)
         steps = [Step(f"database {server.database}", f"set {name} = {value}") for name, value in await _unset(db)]
         for table in await misplaced(db):
             action = "distribute by store_id" if table.declared == STORE else "copy to every node"
             steps.append(Step(f"table {table.name}", action))
+        steps += [Step(f"table {table.name}", "identify rows by all columns") for table in await _keyless(db)]
         changed = await migrate.changed_for_cluster(db)
         steps += [Step(f"function {name}", "replace by its form for a cluster") for name in changed]
         return steps + [Step(f"table {name}", "delete the copied rows") for name in await _LEFT_BEHIND.all(db)]
@@ -128,7 +142,7 @@ async def plan(url: str) -> list[Step]:
         await db.close()
 
 
-async def distribute(url: str, *, shards: int = SHARDS, report: Callable[[Step], None] = _no_report) -> list[Step]:
+async def distribute(url: str, *, shards: int = SHARDS, report: Callable[[Step], None] = no_report) -> list[Step]:
     """Take every step that is missing. A step that fails leaves those before it in place, and a new run continues."""
     done: list[Step] = []
 
@@ -136,7 +150,7 @@ async def distribute(url: str, *, shards: int = SHARDS, report: Callable[[Step],
         done.append(Step(subject, action))
         report(done[-1])
 
-    db = await _connect(url)
+    db = await connect_to_cluster(url, "stoa distribute")
     try:
         server = await _check(db, changing=True)
         for name, value in await _unset(db):
@@ -152,6 +166,9 @@ async def distribute(url: str, *, shards: int = SHARDS, report: Callable[[Step],
             finish(
                 f"table {table.name}", "distributed by store_id" if table.declared == STORE else "copied to every node"
             )
+        for table in await _keyless(db):
+            await _in_transaction(db, *identifying(table))
+            finish(f"table {table.name}", "rows are identified by all columns")
         for signature in await _UNKNOWN_FUNCTIONS.all(db):
             await db.execute(f"SELECT create_distributed_function('{signature}')")
         await db.execute("BEGIN")
@@ -162,18 +179,29 @@ async def distribute(url: str, *, shards: int = SHARDS, report: Callable[[Step],
         for name in await _LEFT_BEHIND.all(db):
             await db.execute(f"SELECT truncate_local_data_after_distributing_table('{name}')")
             finish(f"table {name}", "deleted the copied rows")
-        for options in await _COLUMN_OPTIONS.all(db):
-            if await _ON_SHARDS.one(db, options.name, f"ALTER TABLE %s {options.changes}"):
-                raise DistributionRefused(
-                    f"a shard of {options.name} did not accept its planner settings; run it again"
-                )
+        await restore_planner_settings(db)
         return done
     finally:
         await db.close()
 
 
-async def _connect(url: str) -> Connection:
-    return await connect(url, statement_timeout_ms=0, lock_timeout_ms=10_000, timeout_s=10, name="stoa distribute")
+async def restore_planner_settings(db: Executor) -> None:
+    """Set the planner settings of columns on all shards; new and moved shards do not have them."""
+    for options in await _COLUMN_OPTIONS.all(db):
+        if await _ON_SHARDS.one(db, options.name, f"ALTER TABLE %s {options.changes}"):
+            raise DistributionRefused(
+                f"a shard of {options.name} did not accept its planner settings; run `stoa db distribute` again"
+            )
+
+
+async def connect_to_cluster(url: str, name: str) -> Connection:
+    """A connection for work that takes as long as it needs."""
+    return await connect(url, statement_timeout_ms=0, lock_timeout_ms=10_000, timeout_s=10, name=name)
+
+
+async def _keyless(db: Executor) -> list[Table]:
+    """The distributed tables whose shards could not be moved while they are written to."""
+    return [table for table in await TABLES.all(db) if table.placed == STORE and table.keyless]
 
 
 async def _in_transaction(db: Connection, *statements: str) -> None:

@@ -32,10 +32,11 @@ class TableSize(msgspec.Struct):
 
 
 class StoreSize(msgspec.Struct):
-    """A store by the exact totals of its lists, and the node that holds it."""
+    """A store by the exact totals of its lists, the node that holds it, and whether it has shards of its own there."""
 
     store: str
     node: str
+    own_shards: bool
     products: int
     orders: int
     customers: int
@@ -102,10 +103,21 @@ _TOTALS = Query(
     unbound=_OVERVIEW,
 )
 _HANDLE = Query(str, "SELECT handle FROM stores WHERE id = $1", unbound=_OVERVIEW)
-_NODE_OF_STORE = Query(
-    str,
-    """SELECT p.nodename || ':' || p.nodeport FROM pg_dist_shard_placement p
-        WHERE p.shardid = get_shard_id_for_distribution_column('row_counts', $1::bigint)""",
+
+
+class StoreShard(msgspec.Struct):
+    """The shard that holds a store, and its node; all tables of the store are in shards beside it."""
+
+    id: int
+    node: str
+    own: bool
+
+
+STORE_SHARD = Query(
+    StoreShard,
+    """SELECT s.shardid AS id, p.nodename || ':' || p.nodeport AS node, s.shardminvalue = s.shardmaxvalue AS own
+         FROM pg_dist_shard s JOIN pg_dist_shard_placement p ON p.shardid = s.shardid
+        WHERE s.shardid = get_shard_id_for_distribution_column('row_counts', $1::bigint)""",
     unbound=CITUS_CATALOG,
 )
 
@@ -118,8 +130,9 @@ async def read_status(db: Executor) -> Status:
     stores: list[StoreSize] = []
     for totals in await _TOTALS.all(db, _LARGEST):
         handle = await _HANDLE.maybe(db, totals.store_id)
-        node = await _NODE_OF_STORE.one(db, totals.store_id) if distributed else ""
-        stores.append(StoreSize(handle or "", node, totals.products, totals.orders, totals.customers))
+        shard = await STORE_SHARD.one(db, totals.store_id) if distributed else StoreShard(0, "", own=False)
+        counts = (totals.products, totals.orders, totals.customers)
+        stores.append(StoreSize(handle or "", shard.node, shard.own, *counts))
     return Status(
         distributed,
         await (_NODES if distributed else _ONE_NODE).all(db),

@@ -26,6 +26,10 @@ class Unavailable(Exception):
     """The database is unreachable or overloaded; the request may be retried later."""
 
 
+class CommitUnknown(Unavailable):
+    """A COMMIT failed on a cluster, where the node of the store may have committed before."""
+
+
 def sqlstate(error: BaseException) -> str:
     return str(getattr(error, "sqlstate", None) or "")
 
@@ -34,11 +38,16 @@ def is_lost(error: BaseException) -> bool:
     """Whether the connection that raised this error must not be used again."""
     code = sqlstate(error)
     if code:
-        return code.startswith(_GONE_CLASSES) or code in _GONE
+        return (code.startswith(_GONE_CLASSES) and not is_away(error)) or code in _GONE
     # A wrong argument is an InterfaceError and a ValueError: a bug in Stoa, not a lost connection.
     return isinstance(error, (OSError, InterfaceError, InternalClientError, TimeoutError)) and not isinstance(
         error, ValueError
     )
+
+
+def is_away(error: BaseException) -> bool:
+    """Whether the coordinator of a cluster cannot reach another node. That ends the statement, not this connection."""
+    return sqlstate(error).startswith(_GONE_CLASSES) and getattr(error, "severity_en", None) == "ERROR"
 
 
 def is_busy(error: BaseException) -> bool:

@@ -13,13 +13,17 @@ STORE, GLOBAL, LOCAL = "store", "global", "local"
 
 
 class Table(msgspec.Struct):
-    """A table, where its comment says that it lives, and where it lives now; `after` names the tables that it refers to."""
+    """A table, where its comment says that it lives, and where it lives now; `after` names the tables that it refers to.
+
+    The rows of a keyless table have nothing that identifies them while a shard is copied to another node.
+    """
 
     name: str
     declared: str
     placed: str
     unlogged: bool
     after: list[str]
+    keyless: bool = False
 
 
 HAS_CITUS = Query(bool, "SELECT EXISTS (SELECT FROM pg_extension WHERE extname = 'citus')", unbound=_SCHEMA)
@@ -33,7 +37,9 @@ TABLES = Query(
                    ELSE 'local' END AS placed,
               c.relpersistence = 'u' AS unlogged,
               ARRAY(SELECT DISTINCT r.relname::text FROM pg_constraint f JOIN pg_class r ON r.oid = f.confrelid
-                     WHERE f.conrelid = c.oid AND f.contype = 'f' AND r.oid <> c.oid) AS after
+                     WHERE f.conrelid = c.oid AND f.contype = 'f' AND r.oid <> c.oid) AS after,
+              c.relreplident = 'd' AND NOT EXISTS (
+                  SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary) AS keyless
          FROM pg_class c LEFT JOIN pg_dist_partition d ON d.logicalrelid = c.oid
         WHERE c.relkind IN ('r', 'p') AND c.relnamespace = 'public'::regnamespace AND NOT c.relispartition
           AND NOT relation_is_a_known_shard(c.oid)
@@ -91,7 +97,13 @@ def placing(table: Table, colocated_with: str) -> list[str]:
         f"SELECT create_distributed_table('{table.name}', 'store_id', colocate_with => '{colocated_with or 'none'}')"
     )
     # An unlogged table cannot be replicated, so its shards could not be moved while they are used.
-    return [f"ALTER TABLE {table.name} SET LOGGED", place] if table.unlogged else [place]
+    logged = [f"ALTER TABLE {table.name} SET LOGGED"] if table.unlogged else []
+    return [*logged, *identifying(table), place]
+
+
+def identifying(table: Table) -> list[str]:
+    """The statement that lets a keyless table be copied while it is written to: its whole rows identify themselves."""
+    return [f"ALTER TABLE {table.name} REPLICA IDENTITY FULL"] if table.keyless else []
 
 
 async def colocation(db: Executor) -> str:

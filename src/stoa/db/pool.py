@@ -7,7 +7,18 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Protocol, cast
 
-from stoa.db.errors import PostgresError, Unavailable, error_class, is_busy, is_crowded, is_lost, sqlstate
+from stoa.db.errors import (
+    RETRYABLE,
+    CommitUnknown,
+    PostgresError,
+    Unavailable,
+    error_class,
+    is_away,
+    is_busy,
+    is_crowded,
+    is_lost,
+    sqlstate,
+)
 from stoa.db.hosts import open_connection
 from stoa.db.pooler import Path, path_of
 from stoa.db.query import Executor
@@ -17,6 +28,7 @@ APPLICATION_NAME = "stoa"
 ACQUIRE_TIMEOUT_S = 2.0
 GROW_AGAIN_S = 5.0  # how long a pool stays smaller after the server refused it a further connection
 _FAILED_TRANSACTION = "25P02"
+_CONSTRAINT = "23"
 MOST_WAITING = 4  # per connection, before the pool is saturated
 CONNECT_TIMEOUT_S = 2
 NEEDS_SESSION = (
@@ -94,7 +106,14 @@ def _unreachable(error: Exception) -> Unavailable:
 
 async def _commit(connection: Connection) -> None:
     """Commit. If an error was swallowed, the server rolls back instead, and only the command tag shows it."""
-    if await connection.execute("COMMIT") != "COMMIT":
+    try:
+        tag = await connection.execute("COMMIT")
+    except PostgresError as error:
+        code = sqlstate(error)
+        if code in RETRYABLE or code.startswith(_CONSTRAINT) or is_lost(error):
+            raise
+        raise CommitUnknown("a node of the database failed while it committed") from error
+    if tag != "COMMIT":
         raise RuntimeError("the transaction was rolled back, because an error inside it was swallowed")
 
 
@@ -276,6 +295,8 @@ class Database:
                 self._idle.pop().terminate()
                 self._open -= 1
             return Unavailable("the database connection was lost")
+        if is_away(error):
+            return Unavailable("a node of the database cannot be reached")
         return Unavailable("the database is too busy") if is_busy(error) else None
 
     async def fetch(self, sql: str, *args: Any) -> Sequence[Sequence[Any]]:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import structlog
 
-from stoa.db.errors import RETRYABLE, Unavailable, cause, is_lost, sqlstate
+from stoa.db.errors import RETRYABLE, CommitUnknown, Unavailable, cause, is_away, is_lost, sqlstate
 from stoa.db.pool import Connection, Database
 from stoa.rest import idempotency
 from stoa.rest.coalescing import Coalescer
@@ -167,7 +167,11 @@ async def _keep(
 
 
 def _is_lost(error: Exception) -> bool:
-    return isinstance(error, Unavailable) and (error.__cause__ is None or is_lost(error.__cause__))
+    """Whether another try is useless or would repeat what may be committed."""
+    if not isinstance(error, Unavailable):
+        return False
+    origin = error.__cause__
+    return isinstance(error, CommitUnknown) or origin is None or is_lost(origin) or is_away(origin)
 
 
 async def alone(call: Call, outcomes: Awaitable[Sequence[Any]]) -> Any:

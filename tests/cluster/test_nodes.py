@@ -1,0 +1,163 @@
+"""Stores on several nodes: one store is moved while it is served, and a node that is away costs only its own stores."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+import pytest
+from tests.fault.proxy import Proxy
+from tests.support.databases import SHARDS, at_node, new_database, on_cluster
+from tests.support.shops import MUG, Shop, open_shop
+
+from stoa.app import Application
+from stoa.cluster.distribution import distribute, plan
+from stoa.cluster.isolation import Isolation, IsolationRefused, isolate
+from stoa.cluster.isolation import plan as plan_isolation
+from stoa.cluster.status import STORE_SHARD, read_status
+from stoa.db.errors import CommitUnknown, Unavailable, is_away, is_lost
+from stoa.db.migrate import migrate
+from stoa.db.pool import Database, connect
+from stoa.settings import Settings, load
+
+needs_cluster = pytest.mark.skipif(not on_cluster(), reason="needs a Citus cluster: set TEST_CITUS_URL")
+BACK_S = 30
+
+
+@dataclass
+class Cluster:
+    """A distributed database whose second worker is reached through a proxy, and an application on it."""
+
+    url: str
+    db: Database
+    application: Application
+    proxy: Proxy
+    workers: list[str]
+
+    async def shop_on(self, worker: str) -> Shop:
+        """A new store that lives on this worker."""
+        while True:
+            shop = await open_shop(self.application, self.db)
+            if (await STORE_SHARD.one(self.db, shop.store_id)).node == worker:
+                return shop
+            await shop.client.aclose()
+
+
+@pytest.fixture
+async def cluster(settings: Settings) -> AsyncIterator[Cluster]:
+    url = await new_database(f"test_nodes_{os.getpid()}")
+    await migrate(url)
+    await distribute(url, shards=SHARDS)
+    admin = await connect(url, statement_timeout_ms=0)
+    nodes = await admin.fetch("SELECT nodeid, nodename, nodeport FROM pg_dist_node WHERE groupid <> 0 ORDER BY groupid")
+    (_, first, first_port), (node_id, host, port), *_ = nodes
+    async with Proxy(at_node(url, host, port)) as proxy:
+        await admin.fetch("SELECT citus_update_node($1, '127.0.0.1', $2)", node_id, proxy.port)
+        await admin.close()
+        db = Database(url, size=4)
+        application = Application(
+            load({}, database_url=url, secret_key=settings.secret_key, log_level="error", metrics="off")
+        )
+        yield Cluster(url, db, application, proxy, [f"{first}:{first_port}", f"127.0.0.1:{proxy.port}"])
+        await application.close()
+        await db.close()
+
+
+class Reported(Exception):
+    """An error as the server reports it."""
+
+    def __init__(self, sqlstate: str, severity_en: str) -> None:
+        super().__init__(sqlstate)
+        self.sqlstate = sqlstate
+        self.severity_en = severity_en
+
+
+def test_an_unreachable_node_does_not_cost_the_connection_to_the_coordinator() -> None:
+    assert is_away(Reported("08006", "ERROR"))
+    assert not is_lost(Reported("08006", "ERROR"))
+    assert is_lost(Reported("08006", "FATAL"))
+    assert is_lost(Reported("57P01", "FATAL"))
+    assert issubclass(CommitUnknown, Unavailable)
+
+
+@needs_cluster
+@pytest.mark.timeout(300)
+async def test_a_node_that_is_away_costs_only_its_own_stores(cluster: Cluster) -> None:
+    near, far = [await cluster.shop_on(worker) for worker in cluster.workers]
+    for shop in (near, far):
+        await shop.add(MUG | {"stock": {"on_hand": 100}})
+    order = {"line_items": [{"sku": "MUG-1", "quantity": 1}]}
+    await cluster.proxy.shut()
+    for turn in range(6):
+        lost = await far.client.post("/orders", json=order, headers={"idempotency-key": f"far-{turn}"})
+        assert (lost.status_code, lost.json()["code"], lost.headers["retry-after"]) == (503, "unavailable", "1")
+        assert (await far.client.get("/products")).status_code == 503
+        placed = await near.client.post("/orders", json=order, headers={"idempotency-key": f"near-{turn}"})
+        assert placed.status_code == 201, placed.text
+        assert (await near.client.get("/products")).status_code == 200
+    await cluster.proxy.open()
+    async with asyncio.timeout(BACK_S):
+        while (await far.client.get("/products")).status_code != 200:
+            await asyncio.sleep(0.1)
+    for turn in range(6):
+        again = await far.client.post("/orders", json=order, headers={"idempotency-key": f"far-{turn}"})
+        assert (again.status_code, again.headers.get("idempotent-replayed")) == (201, None), again.text
+    totals = [(await shop.client.get("/orders")).json()["meta"]["total"] for shop in (near, far)]
+    assert totals == [6, 6]
+
+
+@needs_cluster
+@pytest.mark.timeout(300)
+async def test_a_store_is_moved_to_shards_of_its_own_on_another_node_while_it_is_written_to(cluster: Cluster) -> None:
+    shop = await cluster.shop_on(cluster.workers[0])
+    await shop.add(MUG | {"stock": {"on_hand": 10_000}})
+    asked = Isolation(shop.store.handle, cluster.workers[1])
+    assert [step.action for step in await plan_isolation(cluster.url, asked)] == [
+        "give it shards of its own",
+        f"move it from {cluster.workers[0]} to {cluster.workers[1]}",
+    ]
+    statuses: list[int] = []
+    moved = asyncio.Event()
+
+    async def write() -> None:
+        while not moved.is_set():
+            answer = await shop.client.post("/orders", json={"line_items": [{"sku": "MUG-1", "quantity": 1}]})
+            statuses.append(answer.status_code)
+            await asyncio.sleep(0.2)
+
+    writer = asyncio.create_task(write())
+    done = await isolate(cluster.url, asked)
+    moved.set()
+    await writer
+    assert len(done) == 2
+    assert await isolate(cluster.url, asked) == await plan_isolation(cluster.url, asked) == []
+    assert await plan(cluster.url) == []
+    shard = await STORE_SHARD.one(cluster.db, shop.store_id)
+    assert (shard.node, shard.own) == (cluster.workers[1], True)
+    # Writes may be refused while their shard is switched, but none is lost.
+    assert set(statuses) <= {201, 503}
+    assert (await shop.client.get("/orders")).json()["meta"]["total"] == statuses.count(201) > 0
+    [shown] = [store for store in (await read_status(cluster.db)).stores if store.store == shop.store.handle]
+    assert (shown.node, shown.own_shards) == (cluster.workers[1], True)
+
+
+@needs_cluster
+@pytest.mark.timeout(300)
+async def test_a_move_that_cannot_work_is_refused_with_what_to_do(cluster: Cluster) -> None:
+    shop = await cluster.shop_on(cluster.workers[0])
+    for asked, message in (
+        (Isolation("nobody"), "no store with the handle nobody"),
+        (Isolation(shop.store.handle, "db9.internal:5432"), "no worker of this cluster; choose one of"),
+    ):
+        with pytest.raises(IsolationRefused, match=message):
+            await plan_isolation(cluster.url, asked)
+    await cluster.proxy.shut()
+    with pytest.raises(IsolationRefused, match="every node must run while a store moves"):
+        await isolate(cluster.url, Isolation(shop.store.handle))
+    await cluster.proxy.open()
+
+
+@pytest.mark.not_on_cluster("it concerns a server without Citus")
+async def test_a_database_on_one_server_is_refused(database_url: str) -> None:
+    with pytest.raises(IsolationRefused, match="stoa db distribute"):
+        await plan_isolation(database_url, Isolation("demo"))
