@@ -109,6 +109,7 @@ NO_PERSONAL_DATA: Mapping[str, str] = {
     "redeliveries": _IDS,
     "request_log": "holds the operation, the ids in the path and the error codes, nothing else that the caller sent",
     "removed_installations": _APP,
+    "reset_requests": _ACCOUNT,
     "row_counts": _FIGURES,
     "service_audit_entries": _IDS,
     "delivery_workers": "names the processes that deliver",

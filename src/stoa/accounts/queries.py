@@ -158,6 +158,20 @@ FIND_LINK = Query(
 USE_LINK = Command("DELETE FROM account_links WHERE token_hash = $1 AND expires_at > now()", unbound=_ACCOUNTS)
 DELETE_LINKS = Command("DELETE FROM account_links WHERE purpose = $1 AND email = $2", unbound=_ACCOUNTS)
 
+ADD_RESET_REQUEST = Command("INSERT INTO reset_requests (email) VALUES ($1)", unbound=_ACCOUNTS)
+TAKE_RESET_REQUESTS = Query(
+    str,
+    """DELETE FROM reset_requests WHERE id IN (SELECT r.id FROM reset_requests r ORDER BY r.id LIMIT $1::integer)
+       RETURNING email""",
+    unbound=_ACCOUNTS,
+)
+RESET_MAILED_RECENTLY = Query(
+    bool,
+    """SELECT EXISTS (SELECT FROM mails WHERE account_id = $1 AND kind = 'password_reset'
+                        AND created_at > now() - interval '5 minutes')""",
+    unbound=_ACCOUNTS,
+)
+
 # --- ownership ---------------------------------------------------------------------------------------------
 
 # What a person owns comes first: on a cluster, the nodes are then asked once for the installations of all of it.
@@ -333,4 +347,7 @@ FORGET_OLD_LINKS = Command(
     """DELETE FROM account_links WHERE token_hash IN (
            SELECT token_hash FROM account_links WHERE expires_at < now() LIMIT 1000)""",
     unbound=_CHORE,
+)
+FORGET_OLD_RESET_REQUESTS = Command(
+    "DELETE FROM reset_requests WHERE created_at < now() - interval '1 hour'", unbound=_CHORE
 )

@@ -35,7 +35,7 @@ RELEASE = Command(
         WHERE id = ANY ($1::bigint[]) AND owner = $2 AND status = 'waiting'""",
     unbound=_MAIL,
 )
-# A mail that was sent counts as sent, whoever has its lease by now.
+# A mail that was sent counts as sent, even if another worker has its lease by now.
 SENT = Command(
     "UPDATE mails SET status = 'sent', error = '', owner = '', finished_at = now() WHERE id = $1 AND status = 'waiting'",
     unbound=_MAIL,

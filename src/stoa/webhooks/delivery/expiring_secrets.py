@@ -47,7 +47,7 @@ EXPIRING = Query(
 
 
 async def remind_of_expiring_secrets(database: Database) -> None:
-    """Tell of each secret that expires soon, once; one worker at a time does so."""
+    """Notify the developers of each secret that expires soon, once; one worker at a time does so."""
     async with database.transaction() as db:
         if not await TRY_LOCK.one(db):
             return
