@@ -83,6 +83,8 @@ NO_PERSONAL_DATA: Mapping[str, str] = {
     "account_sessions": _ACCOUNT,
     "account_stores": _ACCOUNT,
     "accounts": _ACCOUNT,
+    "announcement_dismissals": _ACCOUNT,
+    "announcements": "holds texts of operators for everybody",
     "app_callbacks": _APP,
     "app_listings": _APP,
     "app_secrets": _APP,

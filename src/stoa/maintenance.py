@@ -7,6 +7,7 @@ import structlog
 
 from stoa.access.queries import DELETE_EXPIRED_TOKENS, DELETE_OLD_ATTEMPTS
 from stoa.accounts.queries import (
+    DELETE_OLD_ANNOUNCEMENTS,
     FORGET_OLD_DEVICES,
     FORGET_OLD_FORMS,
     FORGET_OLD_LINKS,
@@ -63,6 +64,7 @@ TASKS = (
     FORGET_OLD_DEVICES,
     FORGET_OLD_SAMPLES,
     FORGET_OLD_RESET_REQUESTS,
+    DELETE_OLD_ANNOUNCEMENTS,
 )
 
 
