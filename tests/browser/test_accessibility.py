@@ -39,6 +39,7 @@ async def test_pages_for_guests_are_accessible(portal: PortalService, new_page: 
     await page.get_by_role("button", name="Create account").click()
     await expect(page.get_by_text("This field is required.").first).to_be_visible()
     await check_looks(page, "sign_up-with-faults")
+    await open_and_check(page, f"{portal.url}/portal/forgot-password", "forgot_password")
     await open_and_check(page, f"{portal.url}/portal/nothing/here", "nothing_here")
     await open_and_check(page, portal.url + _path((await invite(by, new_email(), operator=True)).address), "invitation")
     await open_and_check(page, portal.url + _path((await create_reset_link(by, account.email)).address), "new_password")

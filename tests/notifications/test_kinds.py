@@ -28,7 +28,7 @@ HOSTILE = "Walker <b>\u202e" + "x" * 150
 
 
 async def told(db: Database, user: User) -> list[tuple[str, str, str]]:
-    """Kind, title and path of what the user was told of in the portal."""
+    """Kind, title and path of the user's notifications in the portal."""
     rows = await db.fetch(
         "SELECT kind, title, path FROM notifications WHERE account_id = $1 AND shown ORDER BY id", user.account.id
     )

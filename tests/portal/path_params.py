@@ -60,6 +60,7 @@ async def create_resources(by: Operator, db: Database, account_id: int) -> dict[
     await post(db, Content("test", "Hello", "Text", "/portal", "Open"), [Recipient(account_id, new_email())])
     await notify(db, [account_id], News("new_device", "device:1", "New sign-in", "Body", "/portal/account", "Open"))
     [[notification]] = await db.fetch("SELECT max(id) FROM notifications WHERE account_id = $1", account_id)
+    [[announcement]] = await db.fetch("SELECT nextval('announcement_ids')")
     [[mail]] = await db.fetch("SELECT max(id) FROM mails WHERE account_id = $1", account_id)
     return {
         "app_id": installed.app_id,
@@ -77,6 +78,7 @@ async def create_resources(by: Operator, db: Database, account_id: int) -> dict[
         "store": store.handle,
         "app": installed.app_id,
         "account": account_id,
+        "announcement": announcement,
         "mail": mail,
         "notification": notification,
     }

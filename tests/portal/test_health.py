@@ -35,6 +35,7 @@ def healthy_report() -> HealthReport:
         [Partitions("events", 9, date(2026, 6, 8), ahead=True)],
         [],
         [OverdueTask("sessions", 3, NOW - timedelta(seconds=4))],
+        0,
     )
 
 
@@ -61,6 +62,7 @@ def test_a_healthy_service_has_no_problems() -> None:
         ({"backlog": Backlog(1, 1, 0, 0.0, 61.0, 0, 1)}, "Events have been waiting"),
         ({"imports": ImportQueue(0, 1, NOW - timedelta(minutes=2))}, "import has been waiting"),
         ({"overdue": [OverdueTask("sessions", 9, NOW - timedelta(hours=1))]}, "Maintenance is behind"),
+        ({"stuck_mails": 1}, "Email cannot be sent"),
     ],
 )
 def test_a_problem_is_reported(changes: dict[str, object], message: str) -> None:

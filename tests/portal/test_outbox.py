@@ -48,5 +48,10 @@ async def test_with_a_mail_server_there_is_no_hint(settings: Settings, db: Datab
     user = await create_user(application, db, operator=True)
     await user.open("/portal/operators/outbox")
     assert "STOA_SMTP_URL" not in user.text
+    await post(db, Content("test", "Stuck", "Text"), [Recipient(None, new_email())])
+    await db.execute("UPDATE mails SET attempts = 3 WHERE subject = 'Stuck'")
+    await user.open("/portal/operators/health")
+    assert "Email cannot be sent. The page Email shows why." in user.text
+    await db.execute("DELETE FROM mails WHERE subject = 'Stuck'")
     await user.client.aclose()
     await application.close()

@@ -128,6 +128,24 @@ class InstallRequest(msgspec.Struct):
     created_at: datetime
 
 
+class Announcement(msgspec.Struct):
+    """A text that everybody who is signed in sees between two times."""
+
+    id: int
+    text: str
+    starts_at: datetime
+    ends_at: datetime
+
+
+class CurrentAnnouncement(msgspec.Struct):
+    """An announcement that is shown now, for one person."""
+
+    id: int
+    text: str
+    starts_at: datetime
+    dismissed: bool
+
+
 # --- refusals -----------------------------------------------------------------------------------------------
 
 

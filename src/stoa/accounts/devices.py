@@ -1,4 +1,4 @@
-"""The browsers that an account has signed in from; the person is told of a sign-in from a new one."""
+"""The browsers that an account has signed in from; a sign-in from a new one causes a notification."""
 
 import re
 import secrets
@@ -30,7 +30,7 @@ async def remember_device(by: Operator, db: Executor, account_id: int, device: s
 
 
 async def note_sign_in(by: Operator, db: Executor, account_id: int, device: str, *, peer: str, agent: str) -> None:
-    """Tell the person of a sign-in from a browser that is not known yet, in the transaction of the sign-in."""
+    """Notify the person of a sign-in from an unknown browser, in the transaction of the sign-in."""
     device = device_token(device)
     if not await remember_device(by, db, account_id, device):
         name = keyed_hash(by.key, device).hex()[:16]

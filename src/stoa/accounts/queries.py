@@ -6,6 +6,8 @@ import msgspec
 
 from stoa.accounts.contract import (
     Account,
+    Announcement,
+    CurrentAnnouncement,
     Developer,
     InstallRequest,
     Link,
@@ -158,6 +160,20 @@ FIND_LINK = Query(
 USE_LINK = Command("DELETE FROM account_links WHERE token_hash = $1 AND expires_at > now()", unbound=_ACCOUNTS)
 DELETE_LINKS = Command("DELETE FROM account_links WHERE purpose = $1 AND email = $2", unbound=_ACCOUNTS)
 
+ADD_RESET_REQUEST = Command("INSERT INTO reset_requests (email) VALUES ($1)", unbound=_ACCOUNTS)
+TAKE_RESET_REQUESTS = Query(
+    str,
+    """DELETE FROM reset_requests WHERE id IN (SELECT r.id FROM reset_requests r ORDER BY r.id LIMIT $1::integer)
+       RETURNING email""",
+    unbound=_ACCOUNTS,
+)
+RESET_MAILED_RECENTLY = Query(
+    bool,
+    """SELECT EXISTS (SELECT FROM mails WHERE account_id = $1 AND kind = 'password_reset'
+                        AND created_at > now() - interval '5 minutes')""",
+    unbound=_ACCOUNTS,
+)
+
 # --- ownership ---------------------------------------------------------------------------------------------
 
 # What a person owns comes first: on a cluster, the nodes are then asked once for the installations of all of it.
@@ -288,6 +304,31 @@ REFUSE_REQUEST = Command(
 )
 DELETE_REQUEST = Command("DELETE FROM installation_requests WHERE store_id = $1 AND app_id = $2")
 
+# --- announcements -----------------------------------------------------------------------------------------
+
+ANNOUNCEMENTS = Query(
+    Announcement, "SELECT id, text, starts_at, ends_at FROM announcements ORDER BY id DESC LIMIT 50", unbound=_ACCOUNTS
+)
+CURRENT_ANNOUNCEMENTS = Query(
+    CurrentAnnouncement,
+    """SELECT a.id, a.text, a.starts_at, d.account_id IS NOT NULL AS dismissed
+         FROM announcements a LEFT JOIN announcement_dismissals d ON d.announcement_id = a.id AND d.account_id = $1
+        WHERE a.starts_at <= now() AND a.ends_at > now() ORDER BY a.starts_at DESC, a.id DESC LIMIT 20""",
+    unbound=_ACCOUNTS,
+)
+ADD_ANNOUNCEMENT = Query(
+    int, "INSERT INTO announcements (text, starts_at, ends_at) VALUES ($1, $2, $3) RETURNING id", unbound=_ACCOUNTS
+)
+END_ANNOUNCEMENT = Command(
+    "UPDATE announcements SET ends_at = now(), starts_at = least(starts_at, now()) WHERE id = $1 AND ends_at > now()",
+    unbound=_ACCOUNTS,
+)
+DISMISS_ANNOUNCEMENT = Command(
+    """INSERT INTO announcement_dismissals (account_id, announcement_id) SELECT $1, a.id FROM announcements a WHERE a.id = $2
+           ON CONFLICT (account_id, announcement_id) DO NOTHING""",
+    unbound=_ACCOUNTS,
+)
+
 # --- maintenance ------------------------------------------------------------------------------------------
 
 FORGET_OLD_SESSIONS = Command(
@@ -333,4 +374,10 @@ FORGET_OLD_LINKS = Command(
     """DELETE FROM account_links WHERE token_hash IN (
            SELECT token_hash FROM account_links WHERE expires_at < now() LIMIT 1000)""",
     unbound=_CHORE,
+)
+FORGET_OLD_RESET_REQUESTS = Command(
+    "DELETE FROM reset_requests WHERE created_at < now() - interval '1 hour'", unbound=_CHORE
+)
+DELETE_OLD_ANNOUNCEMENTS = Command(
+    "DELETE FROM announcements WHERE ends_at < now() - interval '90 days'", unbound=_CHORE
 )

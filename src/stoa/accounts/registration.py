@@ -32,9 +32,19 @@ from stoa.db.errors import PostgresError, violates
 from stoa.db.pool import Database
 from stoa.db.query import Executor
 from stoa.ids import new_id
+from stoa.mail.contract import Content, Recipient
+from stoa.mail.outbox import post
 from stoa.settings import Settings, service_url
 
 LINK_HOURS: dict[Purpose, int] = {"set-up": 24, "invitation": 7 * 24, "reset": 24}
+_PASSWORD_CHANGED = Content(
+    "password_changed",
+    "Your password was changed",
+    "The password of your account was changed, and all other sessions have ended. If it was not you, ask an operator of this "
+    "service for help at once.",
+    "/portal/account",
+    "Open your account",
+)
 _PATHS: dict[Purpose, str] = {"set-up": "set-up", "invitation": "invitation", "reset": "new-password"}
 
 
@@ -203,6 +213,7 @@ async def _set_password(by: Operator, db: Executor, account: Account, password_h
     await DELETE_LINKS.run(db, "reset", account.email)
     ended = await END_SESSIONS.run(db, account.id)
     await by.record(db, SERVICE, "account.password_changed", f"account:{account.id}", sessions_ended=ended)
+    await post(db, _PASSWORD_CHANGED, [Recipient(account.id, account.email)])
 
 
 async def rename_account(by: Operator, account_id: int, name: str) -> None:

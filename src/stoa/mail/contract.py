@@ -68,5 +68,8 @@ class LeasedMail(msgspec.Struct):
 
 
 class MailCounts(msgspec.Struct):
+    """How many mails wait and failed, up to 1,000; `stuck` are those that failed three times or were not tried in time."""
+
     waiting: int
     failed: int
+    stuck: int

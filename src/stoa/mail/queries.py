@@ -35,7 +35,7 @@ RELEASE = Command(
         WHERE id = ANY ($1::bigint[]) AND owner = $2 AND status = 'waiting'""",
     unbound=_MAIL,
 )
-# A mail that was sent counts as sent, whoever has its lease by now.
+# A mail that was sent counts as sent, even if another worker has its lease by now.
 SENT = Command(
     "UPDATE mails SET status = 'sent', error = '', owner = '', finished_at = now() WHERE id = $1 AND status = 'waiting'",
     unbound=_MAIL,
@@ -74,7 +74,9 @@ GET = Query(Mail, f"{_SELECT} WHERE id = $1", unbound=_MAIL)
 COUNTS = Query(
     MailCounts,
     """SELECT (SELECT count(*) FROM (SELECT FROM mails WHERE status = 'waiting' LIMIT 1000) t) AS waiting,
-              (SELECT count(*) FROM (SELECT FROM mails WHERE status = 'failed' LIMIT 1000) t) AS failed""",
+              (SELECT count(*) FROM (SELECT FROM mails WHERE status = 'failed' LIMIT 1000) t) AS failed,
+              (SELECT count(*) FROM (SELECT FROM mails WHERE status = 'waiting'
+                  AND (attempts >= 3 OR due_at < now() - interval '10 minutes') LIMIT 1000) t) AS stuck""",
     unbound=_MAIL,
 )
 # Sent on purpose once more: a new id, so that no mail server drops it as a repeat.

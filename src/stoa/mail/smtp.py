@@ -88,7 +88,8 @@ def refusal_of(error: Exception) -> Refusal:
         case TimeoutError():
             return Refusal("The server does not respond in time.", permanent=False, lost=True)
         case smtplib.SMTPException() | OSError():
-            return Refusal(_told(f"The connection failed: {type(error).__name__}"), permanent=False, lost=True)
+            reason = getattr(error, "strerror", None) or type(error).__name__
+            return Refusal(_told(f"The connection failed: {reason}"), permanent=False, lost=True)
         case _:  # the message cannot be composed: a bad address or header
             return Refusal(_told(f"The message is not valid: {type(error).__name__}"), permanent=True, lost=False)
 

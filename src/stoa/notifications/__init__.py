@@ -1,1 +1,1 @@
-"""Notifications: what a person is told of, in the portal and by email."""
+"""Notifications to people, in the portal and by email."""

@@ -28,7 +28,7 @@ KINDS: Mapping[str, Kind] = {
 
 
 class News(msgspec.Struct, frozen=True):
-    """What is to be told, and the page to look at. The same news about the same subject is not repeated for `quiet_s`."""
+    """The text of a notification and the page to look at. The same kind about the same subject is not repeated for `quiet_s`."""
 
     kind: str
     subject: str
@@ -40,7 +40,7 @@ class News(msgspec.Struct, frozen=True):
 
 
 class Wanted(msgspec.Struct):
-    """A person who is to be told, and how."""
+    """A person to notify, and how."""
 
     account_id: int
     email: str
@@ -62,7 +62,7 @@ class Notification(msgspec.Struct):
 
 
 class Preference(msgspec.Struct):
-    """How a person wants to be told of a kind."""
+    """How a person wants to be notified of a kind."""
 
     kind: str
     portal: bool

@@ -44,10 +44,10 @@ def install_request(app_id: int, app: str, store_id: int, handle: str, store: st
 
 
 def app_suspended(app_id: int, app: str, reason: str) -> News:
-    told = shortened(reason, _MAX_REASON)
+    shown = shortened(reason, _MAX_REASON)
     body = f"An operator of this service has suspended {shortened(app)}. Every store refuses its requests until it is resumed."
-    if told:
-        body += f"\n\nThe reason: {told}"
+    if shown:
+        body += f"\n\nThe reason: {shown}"
     return News(
         "app_suspended",
         f"app:{app_id}",
@@ -59,7 +59,7 @@ def app_suspended(app_id: int, app: str, reason: str) -> News:
 
 
 def secret_expires(app_id: int, app: str, secret: str, subject: str, expires_at: datetime, path: str) -> News:
-    """`secret` says which one; the subject contains the time, so each rotation is told of once."""
+    """`secret` says which one; the subject contains the time, so each rotation causes one notification."""
     title = f"An old secret of {shortened(app)} expires soon"
     body = (
         f"The {secret} of {shortened(app)} that you have replaced stops working at {expires_at:%H:%M} UTC on "
@@ -71,7 +71,7 @@ def secret_expires(app_id: int, app: str, secret: str, subject: str, expires_at:
 def import_finished(
     store: str, handle: str, import_id: str, app_id: int | None, outcome: tuple[str, str, int, int]
 ) -> News:
-    """An app may import every few minutes; its imports of one outcome are told of once an hour."""
+    """An app may import every few minutes; its imports with one outcome cause one notification an hour."""
     resource, status, rows, failed = outcome
     words = {"succeeded": "is finished", "partially_succeeded": "is finished, but some rows failed"}
     title = f"An import of {resource} into {shortened(store)} {words.get(status, 'failed')}"

@@ -8,11 +8,11 @@ from stoa.mail.outbox import post
 from stoa.notifications.contract import KINDS, News
 from stoa.notifications.queries import ADD, WANTED
 
-_PREFERENCES = "To choose what you are told of, open your account in the portal."
+_PREFERENCES = "To choose your notifications, open your account in the portal."
 
 
 async def notify(db: Executor, people: Sequence[int], news: News) -> None:
-    """Tell each of these accounts as it prefers, unless it was told the same a short time ago."""
+    """Notify each of these accounts as it prefers, unless it got the same notification a short time ago."""
     default = KINDS[news.kind].email
     wanted = await WANTED.all(db, list(people), news.kind, default, news.subject, news.quiet_s) if people else []
     if not wanted:

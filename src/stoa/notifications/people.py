@@ -1,4 +1,4 @@
-"""Who looks after an app or a store, and so is told of what happens to it."""
+"""The people who look after an app or a store, and are notified of what happens to it."""
 
 from stoa.db.query import Executor
 from stoa.notifications.queries import APP_PEOPLE, STORE_PEOPLE

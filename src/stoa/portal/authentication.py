@@ -5,7 +5,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from stoa.accounts import registration, sessions, two_factor
+from stoa.accounts import registration, reset_requests, sessions, two_factor
 from stoa.accounts.contract import (
     Account,
     EmailTaken,
@@ -57,6 +57,10 @@ class AcceptForm(msgspec.Struct):
     email: Annotated[str, text(_EMAIL_MESSAGE, max_length=254)] = ""
 
 
+class ForgotPasswordForm(msgspec.Struct):
+    email: Email
+
+
 class NewPasswordForm(msgspec.Struct):
     password: NewPassword
 
@@ -68,7 +72,8 @@ class TwoFactorForm(msgspec.Struct):
 
 @pages.page("/sign-in", audience=Audience.GUEST)
 async def sign_in_page(visit: Visit) -> View:
-    return View("authentication/sign_in.html", {"next": _next(visit), "sign_up": visit.settings.sign_up})
+    context = {"next": _next(visit), "sign_up": visit.settings.sign_up, "sends": bool(visit.settings.smtp_url)}
+    return View("authentication/sign_in.html", context)
 
 
 @pages.form("/sign-in", on=sign_in_page)
@@ -180,6 +185,24 @@ async def _accept(visit: Visit, purpose: Purpose, form: AcceptForm, notice: str)
     except WeakPassword as refusal:
         raise FormError(password=sentence(refusal)) from refusal
     return await _open_session(visit, account, notice)
+
+
+@pages.page("/forgot-password", audience=Audience.GUEST)
+async def forgot_password_page(visit: Visit) -> View:
+    return View("authentication/forgot_password.html", {"sends": bool(visit.settings.smtp_url)})
+
+
+@pages.form("/forgot-password", on=forgot_password_page)
+async def ask_for_reset(visit: Visit, form: ForgotPasswordForm) -> Redirect:
+    """The answer is the same for every address."""
+    if not visit.settings.smtp_url:
+        raise FormError({"": "This service does not send email. Ask an operator for a reset link."}, status=403)
+    try:
+        await reset_requests.request_reset(visit.by, visit.db, form.email, peer=visit.peer)
+    except InvalidEmail as refusal:
+        raise FormError(email=sentence(refusal)) from refusal
+    message = "If this address has an account, we have sent it an email with a link. The link works once, for one hour."
+    return Redirect(SIGN_IN, message, "")
 
 
 @pages.page("/new-password/{token}", audience=Audience.ANYONE)

@@ -13,6 +13,7 @@ from starlette.routing import Route
 
 from stoa.access.addresses import is_handle
 from stoa.access.contract import AccessRefused, TooManyAttempts
+from stoa.accounts.announcements import current_announcements
 from stoa.accounts.ownership import owned_app, owned_store
 from stoa.accounts.passwords import PasswordQueueFull
 from stoa.accounts.sessions import find_session
@@ -136,6 +137,7 @@ class PageHandler:
             visit.account = await find_session(self._db, self._key, visit.session, touch=not visit.unattended)
             if visit.account is not None and not visit.unattended:
                 visit.unread = await UNREAD.one(self._db, visit.account.account_id)
+                visit.announcements = await current_announcements(self._db, visit.account.account_id)
         if target is None:
             if visit.request.scope["path"] == f"{ROOT}/":
                 return Redirect(ROOT)

@@ -6,6 +6,7 @@ import msgspec
 
 from stoa.db import migrate
 from stoa.db.query import Executor
+from stoa.mail.queries import COUNTS
 from stoa.maintenance import EVERY_S
 from stoa.measuring import IMPORT_QUEUE, LATE_S, ImportQueue
 from stoa.portal.pages import Audience, Pages, View
@@ -38,6 +39,7 @@ class HealthReport(msgspec.Struct):
     partitions: list[Partitions]
     failing: list[FailingReceiver]
     overdue: list[OverdueTask]
+    stuck_mails: int
 
     @property
     def late(self) -> list[OverdueTask]:
@@ -54,12 +56,12 @@ class Problem(msgspec.Struct):
 
 @pages.page("/operators/health", audience=Audience.OPERATOR)
 async def operator_health(visit: Visit) -> View:
-    report = await _report(visit.db)
+    report = await _report(visit.db, sends=bool(visit.settings.smtp_url))
     context = {"report": report, "problems": problems(report), "latest": migrate.LATEST, "every_s": round(EVERY_S)}
     return View("operators/health.html", context)
 
 
-async def _report(db: Executor) -> HealthReport:
+async def _report(db: Executor, *, sends: bool) -> HealthReport:
     # Sequential, so that this page takes only one connection from the pool.
     return HealthReport(
         await DATABASE.one(db),
@@ -69,6 +71,7 @@ async def _report(db: Executor) -> HealthReport:
         await PARTITIONS.all(db),
         await FAILING_RECEIVERS.all(db),
         await OVERDUE_CHORES.all(db),
+        (await COUNTS.one(db)).stuck if sends else 0,
     )
 
 
@@ -91,6 +94,8 @@ def problems(report: HealthReport) -> list[Problem]:
         found.append(Problem("Some webhook receivers are failing. Stoa retries them less often."))
     if report.imports.oldest and report.database.now - report.imports.oldest > _MAX_QUEUE_AGE:
         found.append(Problem("An import has been waiting for more than a minute."))
+    if report.stuck_mails:
+        found.append(Problem("Email cannot be sent. The page Email shows why."))
     if report.late:
         found.append(Problem("Maintenance is behind. Check that a worker is running."))
     return found

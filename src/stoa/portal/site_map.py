@@ -8,6 +8,7 @@ from starlette.routing import Route
 from stoa.db.pool import Database
 from stoa.portal import (
     access_tokens,
+    announcements,
     app_endpoint,
     apps,
     audit,
@@ -68,6 +69,7 @@ MODULES: Sequence[Pages] = (
     health.pages,
     outbox.pages,
     load.pages,
+    announcements.pages,
 )
 PAGES: list[Page] = [page for module in MODULES for page in module.pages]
 FORMS: list[Form] = [form for module in MODULES for form in module.forms]
@@ -99,6 +101,7 @@ NAVIGATION = (
             Item("All apps", "app", "operator_apps"),
             Item("Accounts", "people", "operator_accounts"),
             Item("Audit log", "log", "operator_audit"),
+            Item("Announcements", "info", "operator_announcements"),
             Item("Email", "send", "operator_outbox"),
             Item("Health", "pulse", "operator_health"),
             Item("Load", "chart", "operator_load"),

@@ -7,7 +7,7 @@ from typing import Any
 from starlette.requests import Request
 
 from stoa.access.operator import Operator
-from stoa.accounts.contract import OwnedApp, OwnedStore, SessionAccount
+from stoa.accounts.contract import CurrentAnnouncement, OwnedApp, OwnedStore, SessionAccount
 from stoa.accounts.devices import device_token
 from stoa.db.pool import Database
 from stoa.portal.cookies import Cookies
@@ -47,6 +47,7 @@ class Visit:
         self.page_url = ""  # the GET address of the page, also if a form is the response
         self.shows_secret = False
         self.unread = 0  # notifications
+        self.announcements: list[CurrentAnnouncement] = []
         self.changed_stores: set[int] = set()  # stores with new events to deliver
         self._key = key
 

@@ -28,7 +28,7 @@ CREATE INDEX mails_account_idx ON mails (account_id);
 CREATE INDEX mails_created_at_idx ON mails (created_at);
 COMMENT ON TABLE mails IS 'global';
 
--- What a person is told of. A row is written even if the person wants only an email, because repeats are recognized by it.
+-- Notifications to people. A row is written even if the person wants only an email, because repeats are recognized by it.
 CREATE SEQUENCE notification_ids;
 CREATE TABLE notifications (
     id         bigint      NOT NULL DEFAULT nextval('notification_ids'),
@@ -72,3 +72,37 @@ CREATE TABLE account_devices (
 );
 CREATE INDEX account_devices_seen_at_idx ON account_devices (seen_at);
 COMMENT ON TABLE account_devices IS 'global';
+
+-- Requests for a password reset, until the delivery process answers them; most likely within seconds.
+CREATE SEQUENCE reset_request_ids;
+CREATE TABLE reset_requests (
+    id         bigint      NOT NULL DEFAULT nextval('reset_request_ids'),
+    email      text        NOT NULL,
+    created_at timestamptz NOT NULL DEFAULT now(),
+    CONSTRAINT reset_requests_pkey PRIMARY KEY (id)
+);
+COMMENT ON TABLE reset_requests IS 'local';
+
+-- Texts of operators that every signed-in person sees between two times, until she dismisses them.
+CREATE SEQUENCE announcement_ids;
+CREATE TABLE announcements (
+    id         bigint      NOT NULL DEFAULT nextval('announcement_ids'),
+    text       text        NOT NULL,
+    starts_at  timestamptz NOT NULL,
+    ends_at    timestamptz NOT NULL,
+    created_at timestamptz NOT NULL DEFAULT now(),
+    CONSTRAINT announcements_pkey PRIMARY KEY (id)
+);
+CREATE INDEX announcements_ends_at_idx ON announcements (ends_at);
+COMMENT ON TABLE announcements IS 'global';
+
+CREATE TABLE announcement_dismissals (
+    account_id      bigint NOT NULL,
+    announcement_id bigint NOT NULL,
+    CONSTRAINT announcement_dismissals_pkey PRIMARY KEY (account_id, announcement_id),
+    CONSTRAINT announcement_dismissals_account_fkey FOREIGN KEY (account_id) REFERENCES accounts (id) ON DELETE CASCADE,
+    CONSTRAINT announcement_dismissals_announcement_fkey FOREIGN KEY (announcement_id) REFERENCES announcements (id)
+        ON DELETE CASCADE
+);
+CREATE INDEX announcement_dismissals_announcement_idx ON announcement_dismissals (announcement_id);
+COMMENT ON TABLE announcement_dismissals IS 'global';

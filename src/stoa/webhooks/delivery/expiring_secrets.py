@@ -1,6 +1,7 @@
 """Reminds developers of secrets that they have replaced and that stop working soon."""
 
 from datetime import datetime
+from itertools import chain
 
 import msgspec
 
@@ -36,22 +37,28 @@ EXPIRING = Query(
        SELECT 'signing secret', c.app_id, a.name, '', 0, c.old_secret_expires_at
          FROM app_callbacks c JOIN apps a ON a.id = c.app_id
         WHERE c.old_secret_expires_at > now() AND c.old_secret_expires_at < now() + make_interval(hours => $1)
-        UNION ALL
-       SELECT 'signing secret', w.app_id, a.name, s.handle, w.id, w.old_secret_expires_at
+        ORDER BY 6 LIMIT 1000""",
+    unbound=_ALL_APPS,
+)
+EXPIRING_OF_SUBSCRIPTIONS = Query(
+    ExpiringSecret,
+    """SELECT 'signing secret' AS kind, w.app_id, a.name AS app, s.handle, w.id AS webhook_id,
+              w.old_secret_expires_at AS expires_at
          FROM webhooks w JOIN apps a ON a.id = w.app_id JOIN stores s ON s.id = w.store_id
         WHERE w.old_secret_expires_at > now() AND w.old_secret_expires_at < now() + make_interval(hours => $1)
           AND NOT w.of_app AND w.ended_at IS NULL
-        ORDER BY 6 LIMIT 1000""",
+        ORDER BY w.old_secret_expires_at LIMIT 1000""",
     unbound=_ALL_APPS,
 )
 
 
 async def remind_of_expiring_secrets(database: Database) -> None:
-    """Tell of each secret that expires soon, once; one worker at a time does so."""
+    """Notify the developers of each secret that expires soon, once; one worker at a time does so."""
     async with database.transaction() as db:
         if not await TRY_LOCK.one(db):
             return
-        for secret in await EXPIRING.all(db, NOTICE_HOURS):
+        found = [await query.all(db, NOTICE_HOURS) for query in (EXPIRING, EXPIRING_OF_SUBSCRIPTIONS)]
+        for secret in chain.from_iterable(found):
             path, subject = _place(secret)
             news = secret_expires(secret.app_id, secret.app, secret.kind, subject, secret.expires_at, path)
             await notify(db, await people_of(db, app_id=secret.app_id), news)

@@ -10,10 +10,13 @@ from typing import Any, cast
 import structlog
 
 from stoa.access.addresses import base_url
+from stoa.access.operator import Operator
 from stoa.access.sealing import Sealer
+from stoa.accounts import reset_requests
 from stoa.db.errors import cause
 from stoa.db.pool import Database, connect, path_to_server
 from stoa.events.notify import CHANNEL
+from stoa.ids import new_id
 from stoa.mail.courier import Courier, CourierConfig
 from stoa.settings import Settings, secret_key, service_url
 from stoa.webhooks.delivery import expiring_secrets, maintenance, queries
@@ -56,6 +59,7 @@ class DeliveryWorker:
         courier: CourierConfig | None = None,
     ) -> None:
         self._config = config or DeliveryConfig()
+        self._settings = settings
         self._listening_url = settings.database_direct_url or url
         self._durable = _pool(url, _DURABLE)
         # For statements that do not wait for the disk: an outcome that a crash of the database undoes is only sent again.
@@ -83,6 +87,7 @@ class DeliveryWorker:
             self._every(self._config.heartbeat, self._report),
             self._every(4 * self._config.poll, self._redeliver),
             self._every(expiring_secrets.EVERY_S, self._remind),
+            self._every(reset_requests.EVERY_S, self._answer_resets),
             self._every(self._config.maintenance_every, lambda: maintenance.maintain(self._durable, self._config)),
         )
         tasks = [asyncio.create_task(loop) for loop in loops]
@@ -141,6 +146,11 @@ class DeliveryWorker:
 
     async def _remind(self) -> None:
         await expiring_secrets.remind_of_expiring_secrets(self._durable)
+
+    async def _answer_resets(self) -> None:
+        if self._settings.smtp_url:
+            by = Operator(self._durable, self._settings, actor="system", request_id=new_id("req"))
+            await reset_requests.answer_reset_requests(by)
 
     async def _every(self, seconds: float, task: Callable[[], Awaitable[Any]]) -> None:
         while True:

@@ -1,0 +1,73 @@
+"""Self-service password resets: a request is noted the same way for every address, and answered in the background.
+
+The request does the same work whether the address has an account or not, so neither its answer nor its duration tells.
+"""
+
+import secrets
+
+from stoa.access.audit import SERVICE
+from stoa.access.authentication import Attempt, address_of, count_failure, refuse_guessing
+from stoa.access.credentials import keyed_hash
+from stoa.access.operator import Operator
+from stoa.access.queries import FAILED_ATTEMPTS
+from stoa.accounts.queries import (
+    ACCOUNT_BY_EMAIL,
+    ADD_LINK,
+    ADD_RESET_REQUEST,
+    DELETE_LINKS,
+    RESET_MAILED_RECENTLY,
+    TAKE_RESET_REQUESTS,
+)
+from stoa.accounts.rules import normalize_email
+from stoa.db.pool import Database
+from stoa.db.query import Executor
+from stoa.mail.contract import Content, Recipient
+from stoa.mail.message import one_time_token
+from stoa.mail.outbox import post
+
+EVERY_S = 2.0
+LINK_HOURS = 1
+_BATCH = 50
+
+
+async def request_reset(by: Operator, db: Database, email: str, *, peer: str) -> None:
+    """Note a request; the number of requests for one address and from one IP address is limited."""
+    email = normalize_email(email)
+    attempt = Attempt(f"reset/{keyed_hash(by.key, email).hex()[:32]}", address_of(peer), "account")
+    refuse_guessing(await FAILED_ATTEMPTS.one(db, attempt.subjects))
+    await count_failure(db, attempt, by.request_id)
+    await ADD_RESET_REQUEST.run(db, email)
+
+
+async def answer_reset_requests(by: Operator) -> None:
+    """Send a link to each address that has an active account; any number of processes may do so."""
+    taken = _BATCH
+    while taken == _BATCH:
+        async with by.db.transaction() as db:
+            emails = await TAKE_RESET_REQUESTS.all(db, _BATCH)
+            for email in sorted(set(emails)):
+                await _answer(by, db, email)
+        taken = len(emails)
+
+
+async def _answer(by: Operator, db: Executor, email: str) -> None:
+    account = await ACCOUNT_BY_EMAIL.maybe(db, email)
+    # A second mail within minutes would only annoy, and end the link of the first.
+    if account is None or account.status != "active" or await RESET_MAILED_RECENTLY.one(db, account.id):
+        return
+    nonce = secrets.token_urlsafe(32)
+    token_hash = keyed_hash(by.key, one_time_token(by.key, nonce))
+    await DELETE_LINKS.run(db, "reset", account.email)
+    await ADD_LINK.one(db, token_hash, "reset", account.email, False, account.id, LINK_HOURS)  # noqa: FBT003
+    await post(db, _content(nonce), [Recipient(account.id, account.email)])
+    await by.record(db, SERVICE, "account.reset_requested", f"account:{account.id}")
+
+
+def _content(nonce: str) -> Content:
+    body = (
+        "Somebody asked for a new password for your account. If it was you, follow the link within one hour. It works once.\n\n"
+        "If it was not you, ignore this email: your password stays as it is."
+    )
+    return Content(
+        "password_reset", "Reset your password", body, "/portal/new-password/", "Choose a new password", nonce
+    )

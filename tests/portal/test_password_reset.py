@@ -1,0 +1,151 @@
+"""Self-service password reset: from the sign-in page through a real email to a new password."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import msgspec
+import pytest
+
+from stoa.access.authentication import MOST_AT_ONE_ADDRESS
+from stoa.accounts.registration import disable_account
+from stoa.accounts.reset_requests import answer_reset_requests
+from stoa.app import Application
+from stoa.db.pool import Database
+from stoa.mail.courier import Courier, CourierConfig
+from stoa.settings import Settings
+from tests.support.people import PASSWORD, User, Visitor, as_operator, browser, create_user, new_email
+from tests.support.smtp import MailboxServer
+from tests.webhooks.workers import until
+
+NEW_PASSWORD = "another stroll through the stoa"
+SAME = "If this address has an account, we have sent it an email with a link. The link works once, for one hour."
+
+
+@pytest.fixture
+async def mailbox() -> AsyncIterator[MailboxServer]:
+    async with MailboxServer().running() as server:
+        yield server
+
+
+@pytest.fixture
+async def service(settings: Settings, mailbox: MailboxServer) -> AsyncIterator[Application]:
+    """The application of a service that sends email."""
+    sends = msgspec.structs.replace(
+        settings, smtp_url=mailbox.url(), mail_from="noreply@stoa.example", public_url="http://testserver"
+    )
+    application = Application(sends)
+    yield application
+    await application.close()
+
+
+async def ask(service: Application, email: str, *, peer: str = "") -> Visitor:
+    visitor = Visitor(browser(service, peer=peer))
+    await visitor.open("/portal/sign-in")
+    assert 'href="/portal/forgot-password"' in visitor.text
+    await visitor.open("/portal/forgot-password")
+    await visitor.submit("/portal/forgot-password", email=email)
+    return visitor
+
+
+async def deliver(db: Database, service: Application, email: str, mailbox: MailboxServer, count: int) -> None:
+    """Do what the delivery process does until the address has got so many mails."""
+    await answer_reset_requests(as_operator(db, service.settings))
+    stop = asyncio.Event()
+    courier = asyncio.create_task(Courier(db, service.settings, CourierConfig(poll=0.02)).run(stop))
+
+    async def received() -> bool:
+        return len(mailbox.to(email)) >= count
+
+    try:
+        await until(received, f"{count} mails")
+    finally:
+        stop.set()
+        await courier
+
+
+async def test_a_forgotten_password_is_reset_by_email(
+    service: Application, db: Database, mailbox: MailboxServer
+) -> None:
+    await db.execute("DELETE FROM mails")
+    user = await create_user(service, db)
+    visitor = await ask(service, f" {user.email.upper()} ")
+    assert visitor.notice == SAME
+    await deliver(db, service, user.email, mailbox, 1)
+    mail = mailbox.to(user.email)[0]
+    assert mail.message["Subject"] == "Reset your password"
+    assert mail.link.startswith("http://testserver/portal/new-password/")
+    link = mail.link.removeprefix("http://testserver")
+    await visitor.open(link)
+    await visitor.submit(link, password="short")
+    assert "password" in visitor.faults
+    await visitor.submit(link, password=NEW_PASSWORD)
+    assert visitor.notice == "Your password is changed. Sign in with the new one."
+    await user.open("/portal/account")
+    assert user.path == "/portal/sign-in", "all sessions end"
+    await visitor.open(link)
+    assert visitor.response.status_code == 404, "the link works once"
+    for password, path in ((PASSWORD, "/portal/sign-in"), (NEW_PASSWORD, "/portal")):
+        await visitor.open("/portal/sign-in")
+        await visitor.submit("/portal/sign-in", email=user.email, password=password)
+        assert visitor.path == path
+    await deliver(db, service, user.email, mailbox, 2)
+    subjects = [str(each.message["Subject"]) for each in mailbox.to(user.email)]
+    assert subjects[:2] == ["Reset your password", "Your password was changed"]
+    rows = await db.fetch("SELECT m::text FROM mails m WHERE account_id = $1", user.account.id)
+    assert link.rpartition("/")[2] not in str(rows)
+    await user.client.aclose()
+    await visitor.client.aclose()
+
+
+async def test_every_address_gets_the_same_answer_and_only_an_active_account_gets_one_mail(
+    service: Application, db: Database, settings: Settings
+) -> None:
+    known, disabled = await create_user(service, db), await create_user(service, db)
+    await disable_account(as_operator(db, settings), disabled.email)
+    pages: set[tuple[str, str]] = set()
+    for email in (known.email, disabled.email, new_email(), known.email):
+        visitor = await ask(service, email)
+        pages.add((visitor.path, visitor.notice))
+        await visitor.client.aclose()
+    assert pages == {("/portal/sign-in", SAME)}
+    for _ in range(2):
+        await answer_reset_requests(as_operator(db, settings))
+    await ask(service, known.email)
+    await answer_reset_requests(as_operator(db, settings))
+    accounts = [known.account.id, disabled.account.id]
+    rows = await db.fetch(
+        "SELECT account_id FROM mails WHERE kind = 'password_reset' AND account_id = ANY ($1)", accounts
+    )
+    assert [row[0] for row in rows] == [known.account.id]
+    assert await db.fetch("SELECT FROM reset_requests") == []
+    links = "SELECT expires_at - now() BETWEEN interval '59 minutes' AND interval '1 hour' FROM account_links WHERE email = $1"
+    assert [row[0] for row in await db.fetch(links, known.email)] == [True]
+    for user in (known, disabled):
+        await user.client.aclose()
+
+
+@pytest.mark.parametrize("email", ["", "nobody", "a@b@c", "x\r\ny@example.com", "a" * 300 + "@example.com"])
+async def test_what_is_no_address_is_refused(service: Application, email: str) -> None:
+    visitor = await ask(service, email)
+    assert set(visitor.faults) == {"email"}
+    await visitor.client.aclose()
+
+
+async def test_requests_are_limited(service: Application, maria: User, db: Database) -> None:
+    for _ in range(MOST_AT_ONE_ADDRESS):
+        visitor = await ask(service, maria.email, peer="10.251.251.251")
+        await visitor.client.aclose()
+    visitor = await ask(service, maria.email, peer="10.251.251.251")
+    assert visitor.response.status_code == 429
+    await visitor.client.aclose()
+    await db.execute("DELETE FROM reset_requests")
+
+
+async def test_without_a_mail_server_the_pages_say_whom_to_ask(visitor: Visitor, db: Database) -> None:
+    await visitor.open("/portal/sign-in")
+    assert "Ask an operator of this service for a reset link" in visitor.text
+    await visitor.open("/portal/forgot-password")
+    assert "Ask an operator of this service for a reset link" in visitor.text
+    await visitor.submit("/portal/forgot-password", email="maria@example.com")
+    assert visitor.response.status_code == 403
+    assert await db.fetch("SELECT FROM reset_requests WHERE email = 'maria@example.com'") == []
