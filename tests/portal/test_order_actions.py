@@ -54,7 +54,7 @@ async def test_a_person_ships_refunds_returns_and_comments_by_the_rules_of_the_a
     await act(maria, f"{url}/ship", **{units: "1"})
     await act(maria, f"{url}/refund", **{units: "1", "shipping_amount": "0", "reason": "Torn", "note": "She called."})
     await act(maria, f"{url}/return", **{units: "1", "restock": "on", "reason": "Too small"})
-    await act(maria, url, body="Packed with care.\nTwice.", visibility="customer")
+    await act(maria, url, body="Wrapped in paper.\nTwice.", visibility="customer")
     await act(maria, f"{url}/status", status="delivered", comment="Arrived.")
     now = await stored(shop, order)
     assert (now["status"], now["payment_status"], now["fulfillment_status"]) == (
@@ -68,7 +68,7 @@ async def test_a_person_ships_refunds_returns_and_comments_by_the_rules_of_the_a
     assert now["refunds"][0]["actor"] == {"type": "account"}
     timeline = (await shop.client.get(f"/orders/{order['id']}/comments")).json()["data"]
     assert [each["author"] for each in timeline[:-1]] == [MARIA] * 6
-    assert [each["body"] for each in timeline[:3]] == ["Arrived.", "Packed with care.\nTwice.", "Too small"]
+    assert [each["body"] for each in timeline[:3]] == ["Arrived.", "Wrapped in paper.\nTwice.", "Too small"]
     rows = await db.fetch(
         "SELECT type, actor FROM events WHERE store_id = $1 AND position > $2 ORDER BY position",
         shop.store_id,

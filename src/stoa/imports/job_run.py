@@ -219,6 +219,8 @@ class JobRun:
         job = await self.read_job(db)
         event = self.of.finished(job.number, job.version, (await document_of(db, job)).decode(), {})
         await emit(db, job.store_id, event, actor=self.task.cause.actor, request_id=job.request_id)
+        if options.dry_run and job.account_id is not None:
+            return  # the person waits for the result on its page
         store, outcome = self.task.store, (job.resource, job.status, job.processed, job.failed)
         news = import_finished(store.name, store.handle, job.id, job.app_id, outcome)
         await notify(db, await people_of(db, store_id=job.store_id), news)

@@ -145,6 +145,8 @@ class PageHandler:
         redirect = _check_audience(visit, target)
         if redirect is not None:
             return redirect
+        if isinstance(target, Form) and target.upload:
+            await self._find_owned(visit)  # before a large body is received
         values = await self._read_form(visit, target) if isinstance(target, Form) else {}
         await self._find_owned(visit)
         if isinstance(target, Page):
