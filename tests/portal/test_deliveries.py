@@ -248,6 +248,8 @@ async def test_a_failing_subscription_never_shows_full_success(
     await app.db.execute(add, app.store_id, number, succeeded, failed, attempts, attempts - succeeded)
     await app.user.open(app.hook(number))
     assert f"<dt>Success rate</dt><dd>{rate}</dd>" in app.user.text
+    assert app.user.text.count('<th scope="row">') == 24
+    assert f"<td>{succeeded:,}</td><td>{attempts - succeeded:,}</td>" in app.user.text
     await app.user.open(f"{app.path}/webhooks")
     assert f">{rate}<" in app.user.text
 

@@ -1,19 +1,25 @@
 """One webhook subscription: its health, test sends, settings, pause and resume, secret rotation, deletion."""
 
+from collections.abc import Sequence
+from datetime import timedelta
 from typing import Annotated, Any, Literal
 
 import msgspec
 
 from stoa.db.query import Executor
 from stoa.events.outbox import Event
+from stoa.portal import charts
 from stoa.portal.apps import APPS
+from stoa.portal.charts import Chart, Series
 from stoa.portal.dispatch import not_found
 from stoa.portal.forms import ConfirmedForm, FormError, text
 from stoa.portal.impersonation import WRITE, ImpersonatedCall, webhook_call, write_transaction
 from stoa.portal.pages import Pages, Redirect, View
+from stoa.portal.queries import DELIVERY_HOURS, DeliveryHour
 from stoa.portal.refusals import refusals_as_faults
 from stoa.portal.subscriptions import FIELDS, SubscriptionForm, event_groups, localhost_allowed, secret_page
 from stoa.portal.visit import Visit
+from stoa.usage.reports import HOURS_OF_A_DAY, last_hours
 from stoa.webhooks.api import endpoints, queries, secrets, test_send
 from stoa.webhooks.api.contract import NewSecret, NewTest, TestResult, Webhook, WebhookChanges
 from stoa.webhooks.api.documents import shown
@@ -47,15 +53,43 @@ async def _page(visit: Visit, call: ImpersonatedCall, **more: Any) -> View:
     events = [WebhookTest.name, *(each.name for _, _, group in event_groups() for each in group)]
     if row.of_app:
         events = [WebhookTest.name, *row.events]
+    hours = await _hours(visit.db, call, row.id)
     context = {
         "hook": shown(row),
         "of_app": row.of_app,
         "store": call.store,
         "test_events": [name for name in events if call.may(Event.known[name].scope)],
         "result": None,
+        "hours": hours,
+        "charts": attempt_charts(hours) if any(each.mean_ms is not None for each in hours) else [],
         "may_write": call.may(WRITE),
     }
     return View("apps/webhook.html", {**context, **more})
+
+
+async def _hours(db: Executor, call: ImpersonatedCall, webhook_id: int) -> list[DeliveryHour]:
+    """Return the attempts of the last 24 hours, also for hours without attempts."""
+    found = {each.hour: each for each in await DELIVERY_HOURS.all(db, call.store_id, webhook_id)}
+    first, _ = last_hours()
+    hours = [first + timedelta(hours=number) for number in range(HOURS_OF_A_DAY)]
+    return [found.get(hour) or DeliveryHour(hour) for hour in hours]
+
+
+def attempt_charts(hours: Sequence[DeliveryHour]) -> list[Chart]:
+    times = [each.hour for each in hours]
+    return [
+        charts.bars(
+            "attempts", "Attempts", "per hour", times,
+            [
+                Series("Succeeded", "sea", "succeeded", [each.succeeded for each in hours]),
+                Series("Failed", "clay", "failed", [each.failed for each in hours]),
+            ],
+        ),
+        charts.lines(
+            "duration", "Response time", "ms, mean", times,
+            [Series("Receiver", "ochre", "duration", [each.mean_ms for each in hours])],
+        ),
+    ]  # fmt: skip
 
 
 async def subscription(db: Executor, call: ImpersonatedCall, webhook_id: int) -> Webhook:
