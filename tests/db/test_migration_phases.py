@@ -5,6 +5,7 @@ import os
 from collections.abc import AsyncIterator
 
 import pytest
+import structlog
 from tests.support.databases import SERVER, new_database, sibling
 
 from stoa.db import backfill, stored_functions
@@ -170,7 +171,12 @@ async def test_an_interrupted_backfill_continues_after_its_last_batch(
     with pytest.raises(PostgresError, match="division by zero"):  # in the second store, after the first is done
         await migrate(url)
     await db.execute("DELETE FROM probes WHERE id = 8")
-    assert await migrate(url) == [FILL]
+    monkeypatch.setattr(backfill, "_REPORT_EVERY_S", 0.0)
+    with structlog.testing.capture_logs() as logged:
+        assert await migrate(url) == [FILL]
+    assert [(line["event"], line["store_id"], line["last_id"]) for line in logged] == [
+        ("backfill", 2, last) for last in (10, 13, 16, 17)
+    ]
     # Only the rows beside 8 get a number other than 0; if they were filled twice, it would be 2 and -2.
     rows = await db.fetch("SELECT store_id, id, times FROM probes WHERE times <> 0 ORDER BY 1, 2")
     assert [tuple(row) for row in rows] == [(1, 7, 1), (1, 9, -1), (2, 7, 1), (2, 9, -1)]

@@ -53,6 +53,7 @@ REFUSED = {
     "ALTER TABLE orders DROP COLUMN head;": "the phase contract",
     "ALTER TABLE orders RENAME TO purchases;": "the phase contract",
     "UPDATE products SET name = lower(name);": "the phase backfill",
+    "ALTER TABLE tokens ADD CONSTRAINT probe CHECK (id > 0);": "it blocks reads and writes",
     "CLUSTER products USING products_pkey;": "its locks are unknown",
     "-- phase: concurrently\nALTER TABLE orders ADD COLUMN probe text;": "another phase",
     "-- phase: concurrently\nCREATE INDEX CONCURRENTLY probe_idx ON events (store_id);": "a partitioned table",
@@ -61,7 +62,9 @@ REFUSED = {
 ACCEPTED = (
     "CREATE TABLE probes (store_id bigint, id bigint);\nCREATE INDEX probes_idx ON probes (id);\nUPDATE probes SET id = 1;",
     "ALTER TABLE products ADD COLUMN probe text, ADD COLUMN level integer NOT NULL DEFAULT 0;",
-    "UPDATE stores SET name = name;",  # a small table
+    "UPDATE account_stores SET role = role;",  # a small table
+    """ALTER TABLE account_stores DROP CONSTRAINT account_stores_role_check;
+ALTER TABLE account_stores ADD CONSTRAINT account_stores_role_check CHECK (role IN ('owner', 'manager', 'viewer'));""",
     "-- phase: concurrently\nCREATE INDEX CONCURRENTLY probe_idx ON orders (store_id, created_at);",
     "-- phase: contract\nALTER TABLE orders DROP COLUMN head;",
 )

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import sysconfig
 import tarfile
+import tomllib
 import venv
 from pathlib import Path
 
@@ -67,8 +68,8 @@ class Installation:
         lines = [str(current / "src"), str(current / "sdk/python/src")]
         if not self.own_libraries:
             lines.append(sysconfig.get_path("purelib"))
-        version = f"python{sys.version_info.major}.{sys.version_info.minor}"
-        (folder / f"lib/{version}/site-packages/release.pth").write_text("".join(f"{line}\n" for line in lines))
+        self._packages = folder / f"lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages"
+        (self._packages / "release.pth").write_text("".join(f"{line}\n" for line in lines))
         self.install(source)
 
     def install(self, source: Path) -> None:
@@ -76,6 +77,10 @@ class Installation:
         if self.own_libraries:
             install = [self.python, "-m", "pip", "--disable-pip-version-check", "-qq", "install", "--require-hashes"]
             subprocess.run([*install, "-r", source / LOCK], check=True, timeout=600)
+        version = tomllib.loads((source / "pyproject.toml").read_text())["project"]["version"]
+        metadata = self._packages / "stoa-0.dist-info/METADATA"
+        metadata.parent.mkdir(exist_ok=True)
+        metadata.write_text(f"Metadata-Version: 2.1\nName: stoa\nVersion: {version}\n")
         link = self._folder / "next"
         link.symlink_to(source.resolve(), target_is_directory=True)
         link.rename(self._folder / "release")  # at once, so that a process that starts finds one of the two

@@ -77,6 +77,7 @@ async def acknowledged(trade: Trade, more: int) -> None:
     count = len(trade.ledger) + more
     async with asyncio.timeout(SLOWEST_S):
         while len(trade.ledger) < count:
+            assert not trade.trouble, f"{dict(trade.trouble)} {trade.wrong[:3]}"
             await asyncio.sleep(0.02)
 
 
@@ -193,8 +194,10 @@ async def test_the_previous_release_serves_while_the_next_one_migrates(tmp_path:
             running = [asyncio.create_task(app) for app in apps]
             try:
                 seconds = await upgrade(service, installation, trade, receiver, db)
-            finally:
                 await finish(trade, running)
+            finally:
+                for task in running:
+                    task.cancel()
                 waits.over.set()
                 await watching
             found = await verify(trade)

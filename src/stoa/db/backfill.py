@@ -7,6 +7,7 @@ interrupted backfill continues where it was.
 
 import asyncio
 import time
+from functools import partial
 
 import msgspec
 import structlog
@@ -42,22 +43,14 @@ _SAVE = Command(
 
 async def fill(db: Connection, migration: Migration) -> None:
     """Run the batches of a migration that are missing; logs the progress every few seconds."""
-    [statement] = migration.statements
-    batch = Query(int, statement, unbound="a contract test checks the statements of backfills")
     before = await _POSITION.maybe(db, migration.version) or Position(0, 0)
     reported = time.monotonic()
     for store_id in await _STORES.all(db, before.last_store):
         last = before.last_id if store_id == before.last_store else 0
         while True:
             started = time.monotonic()
-
-            async def step(store_id: int = store_id, last: int = last) -> int | None:
-                reached = await batch.maybe(db, store_id, last, BATCH)
-                if reached is not None:
-                    await _SAVE.run(db, migration.version, store_id, reached)
-                return reached
-
-            reached = await in_short_transaction(db, f"Backfill {migration}", step)
+            work = partial(_run_batch, db, migration, store_id, last)
+            reached = await in_short_transaction(db, f"Backfill {migration}", work)
             if reached is None:
                 break
             last = reached
@@ -65,3 +58,12 @@ async def fill(db: Connection, migration: Migration) -> None:
                 reported = time.monotonic()
                 structlog.get_logger().info("backfill", migration=str(migration), store_id=store_id, last_id=last)
             await asyncio.sleep(_PAUSE * (time.monotonic() - started))
+
+
+async def _run_batch(db: Connection, migration: Migration, store_id: int, last: int) -> int | None:
+    [statement] = migration.statements
+    batch = Query(int, statement, unbound="a test checks the statements of backfills")
+    reached = await batch.maybe(db, store_id, last, BATCH)
+    if reached is not None:
+        await _SAVE.run(db, migration.version, store_id, reached)
+    return reached

@@ -16,6 +16,8 @@ _SCHEMA = "the schema belongs to no store"
 _HAS_MIGRATIONS = Query(bool, "SELECT to_regclass('schema_migrations') IS NOT NULL", unbound=_SCHEMA)
 # The order in which `migrate` runs the phases; functions are replaced between the first and the second.
 _ORDER = (("expand",), ("concurrently", "backfill"), ("contract",))
+# A global table is small, because people fill it and not apps. A lock on these would still stop every request.
+_READ_BY_REQUESTS = frozenset({"apps", "app_secrets", "store_hosts", "stores", "tokens"})
 _BACKFILLED = re.compile(r"\b(?:UPDATE|INTO|DELETE FROM) (\w+)", re.IGNORECASE)
 
 
@@ -104,7 +106,8 @@ def _fault(migration: Migration, statement: str, effect: Effect, reader: LockRea
         return "its locks are unknown; add it to statement_locks.py"
     if concurrently and effect.table in reader.partitioned:
         return "an index of a partitioned table cannot be built concurrently; build it on each partition"
-    if blocks and effect.long:
+    small = reader.placements.get(effect.table) == "global" and effect.table not in _READ_BY_REQUESTS
+    if blocks and effect.long and not small:
         return f"it blocks {effect.blocks} while it reads or writes all rows"
     if phase == "concurrently" and blocks:
         return "it blocks requests, so it belongs in a migration of another phase"
@@ -112,7 +115,7 @@ def _fault(migration: Migration, statement: str, effect: Effect, reader: LockRea
         return "it takes long, so it belongs in a migration with the phase concurrently"
     if phase != "contract" and effect.removes:
         return "the previous release may use it; remove it in the next release, with the phase contract"
-    if effect.long and effect.lock == "ROW EXCLUSIVE" and reader.placements.get(effect.table) != "global":
+    if effect.long and effect.lock == "ROW EXCLUSIVE" and not small:
         return "it locks many rows at once, so it belongs in a migration with the phase backfill"
     return ""
 

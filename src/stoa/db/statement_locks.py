@@ -59,6 +59,7 @@ _COMMANDS: tuple[tuple[str, str, str, dict[str, bool]], ...] = (
     (r"ALTER (?:COLUMN )?\w+ SET (?:STATISTICS|\()", "set planner options", SHARE_UPDATE_EXCLUSIVE, {}),
     (r"(?:SET|RESET) \(", "set storage options", SHARE_UPDATE_EXCLUSIVE, {}),
     (r"SET (?:UN)?LOGGED", "rewrite the table", ACCESS_EXCLUSIVE, {"long": True, "rewrites": True}),
+    (r"DROP CONSTRAINT (?:IF EXISTS )?\w+_check$", "drop a check", ACCESS_EXCLUSIVE, {}),  # then more is allowed than before
     (r"DROP (?:COLUMN|CONSTRAINT) ", "drop a column or constraint", ACCESS_EXCLUSIVE, {"removes": True}),
     (r"RENAME ", "rename", ACCESS_EXCLUSIVE, {"removes": True}),
 )  # fmt: skip
