@@ -13,6 +13,7 @@ from stoa.accounts.queries import (
     FORGET_OLD_RESULTS,
     FORGET_OLD_SESSIONS,
 )
+from stoa.accounts.team_queries import FORGET_OLD_INVITATIONS, FORGET_OLD_OFFERS
 from stoa.db.errors import PostgresError, Unavailable, cause
 from stoa.db.pool import Database
 from stoa.db.query import Command, Query
@@ -52,6 +53,8 @@ TASKS = (
     FORGET_OLD_RESULTS,
     FORGET_OLD_FORMS,
     FORGET_OLD_LINKS,
+    FORGET_OLD_INVITATIONS,
+    FORGET_OLD_OFFERS,
     DELETE_EXPIRED_REPORTS,
     DELETE_CHECKED_FILES,
     FORGET_OLD_DAYS,

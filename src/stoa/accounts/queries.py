@@ -202,8 +202,11 @@ SET_APP_ROLE = Command(
     unbound=_OWNER,
 )
 REMOVE_APP_ROLE = Command("DELETE FROM account_apps WHERE account_id = $1 AND app_id = $2", unbound=_OWNER)
+# Every member of a development store has it as a development store.
 SET_STORE_ROLE = Command(
-    """INSERT INTO account_stores (account_id, store_id, role, development) VALUES ($1, $2, $3, $4)
+    """INSERT INTO account_stores (account_id, store_id, role, development)
+       SELECT $1::bigint, $2::bigint, $3::text,
+              $4::boolean OR EXISTS (SELECT FROM account_stores o WHERE o.store_id = $2 AND o.development)
        ON CONFLICT (account_id, store_id) DO UPDATE SET role = excluded.role""",
     unbound=_OWNER,
 )
@@ -221,7 +224,7 @@ DEVELOPMENT_INSTALLATIONS = Query(
     DevelopmentInstallation,
     """SELECT s.handle, i.scopes FROM account_stores o JOIN stores s ON s.id = o.store_id
               JOIN installations i ON i.store_id = o.store_id AND i.app_id = $2
-        WHERE o.account_id = $1 AND o.role = 'owner' AND o.development ORDER BY s.handle""",
+        WHERE o.account_id = $1 AND o.role <> 'viewer' AND o.development ORDER BY s.handle""",
     unbound=_OWNER,
 )
 
@@ -259,7 +262,7 @@ REQUESTS_OF_APP = Query(
 REQUESTS_OF_ACCOUNT = Query(
     InstallRequest,
     f"""{_REQUEST} JOIN account_stores o ON o.store_id = r.store_id
-        WHERE o.account_id = $1 AND o.role = 'owner' AND r.status = 'pending' ORDER BY r.created_at LIMIT 20""",
+        WHERE o.account_id = $1 AND o.role <> 'viewer' AND r.status = 'pending' ORDER BY r.created_at LIMIT 20""",
     unbound=_OWNER,
 )
 

@@ -18,6 +18,7 @@ from stoa.portal import (
     health,
     import_actions,
     install,
+    joining,
     load,
     locations,
     notifications,
@@ -32,6 +33,7 @@ from stoa.portal import (
     subscription_detail,
     subscriptions,
     tail,
+    teams,
     theme,
     usage,
 )
@@ -42,6 +44,7 @@ from stoa.settings import Settings
 
 MODULES: Sequence[Pages] = (
     authentication.pages,
+    joining.pages,
     theme.pages,
     dashboard.pages,
     apps.pages,
@@ -61,6 +64,7 @@ MODULES: Sequence[Pages] = (
     search.pages,
     import_actions.pages,  # with those of imports
     locations.pages,
+    teams.pages,
     audit.pages,
     profile.pages,
     notifications.pages,
@@ -116,6 +120,8 @@ APP_TABS = (
     ("Endpoint", "app_endpoint"),
     ("Credentials", "app_credentials"),
     ("Stores", "app_stores"),
+    ("Team", "app_team"),
+    ("Audit log", "app_audit"),
     ("Settings", "app_settings"),
 )
 STORE_TABS = (
@@ -125,6 +131,7 @@ STORE_TABS = (
     ("Customers", "store_customers"),
     ("Imports", "store_imports"),
     ("Locations", "store_locations"),
+    ("Team", "store_team"),
     ("Audit log", "store_audit"),
 )
 
