@@ -121,6 +121,7 @@ NO_PERSONAL_DATA: Mapping[str, str] = {
     "schema_migrations": "describes the schema",
     "stock_levels": _CATALOG,
     "stock_movements": _CATALOG,
+    "store_closures": "describes a store",
     "store_hosts": "describes a store",
     "stores": "describes a store",
     "submitted_forms": "holds the keys and digests of forms",

@@ -101,6 +101,7 @@ async def invite_colleague(page: Page) -> None:
     await expect(page.get_by_text("/portal/join/")).to_be_visible()
     await check_looks(page, "invitation_link")
     await page.get_by_role("link", name="Done").click()
+    await page.get_by_role("link", name="Webhooks", exact=True).click()
 
 
 async def register_app(page: Page, portal: PortalService) -> None:

@@ -41,7 +41,7 @@ NEEDS: dict[Audience | Right, str] = {
         app_settings app_stores app_tail app_team app_usage app_webhook app_webhooks installed_app store_accept_ownership
         store_audit store_customer store_customers store_decline_ownership store_import store_imports store_leave
         store_ledger store_location store_locations store_order store_orders store_page store_product store_products
-        store_team webhook_deliveries webhook_delivery""",
+        store_settings store_team webhook_deliveries webhook_delivery""",
     Right.CHANGE: """
         approve_request change_app change_callbacks change_location change_store_settings close_location create_location
         create_subscription delete_subscription download_failed_rows download_report end_old_secret issue_access_token
@@ -50,7 +50,8 @@ NEEDS: dict[Audience | Right, str] = {
         rotate_secret rotate_signing_secret rotate_subscription_secret send_test uninstall_app update_subscription
         webhook_settings withdraw_request""",
     Right.OWN: """
-        app_change_role app_invite app_offer_ownership app_remove_member app_revoke_invitation app_withdraw_offer delete_app
+        app_change_role app_invite app_offer_ownership app_remove_member app_revoke_invitation app_withdraw_offer close_store
+        delete_app delete_development_store delete_store export_store keep_store reopen_store reset_development_store
         store_change_role store_invite store_offer_ownership store_remove_member store_revoke_invitation
         store_withdraw_offer""",
 }

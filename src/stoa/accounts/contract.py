@@ -122,6 +122,7 @@ class OwnedStore(msgspec.Struct):
     installations: int
     requests: int
     created_at: datetime
+    erase_at: datetime | None
 
 
 class Developer(msgspec.Struct):

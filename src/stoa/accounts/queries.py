@@ -183,11 +183,13 @@ _OWNED_STORES = """WITH found AS MATERIALIZED (
      installed AS MATERIALIZED (
          SELECT i.store_id, count(*) AS apps FROM installations i
           WHERE i.store_id IN (SELECT f.id FROM found f) GROUP BY i.store_id)
-SELECT s.id, s.handle, s.name, s.currency, s.prices_include_tax, s.timezone, s.status, s.role, s.development,
+SELECT s.id, s.handle, s.name, s.currency, s.prices_include_tax, s.timezone,
+       CASE WHEN c.store_id IS NULL THEN s.status ELSE 'closed' END AS status, s.role, s.development,
        coalesce(i.apps, 0) AS installations,
        (SELECT count(*) FROM installation_requests r WHERE r.store_id = s.id AND r.status = 'pending') AS requests,
-       s.created_at
-  FROM found s LEFT JOIN installed i ON i.store_id = s.id ORDER BY s.handle"""
+       s.created_at, c.erase_at
+  FROM found s LEFT JOIN installed i ON i.store_id = s.id LEFT JOIN store_closures c ON c.store_id = s.id
+ ORDER BY s.handle"""
 OWNED_STORES = Query(OwnedStore, _OWNED_STORES.format("ORDER BY s.handle LIMIT 200"), unbound=_OWNER)
 OWNED_STORE = Query(OwnedStore, _OWNED_STORES.format("AND s.handle = $2"), unbound=_OWNER)
 COUNT_STORES = Query(
@@ -210,6 +212,7 @@ SET_STORE_ROLE = Command(
        ON CONFLICT (account_id, store_id) DO UPDATE SET role = excluded.role""",
     unbound=_OWNER,
 )
+REMOVE_STORE_ROLES = Command("DELETE FROM account_stores WHERE store_id = $1", unbound=_OWNER)
 REMOVE_STORE_ROLE = Command("DELETE FROM account_stores WHERE account_id = $1 AND store_id = $2", unbound=_OWNER)
 
 

@@ -54,7 +54,7 @@ async def _search(visit: Visit, query: Query[Any], statuses: tuple[str, ...]) ->
 
 @pages.page("/operators/stores", audience=Audience.OPERATOR)
 async def operator_stores(visit: Visit) -> View:
-    return View("operators/stores.html", await _search(visit, STORES, ("active", "suspended")))
+    return View("operators/stores.html", await _search(visit, STORES, ("active", "suspended", "closed")))
 
 
 @pages.page("/operators/stores/{store}", audience=Audience.OPERATOR, nav="operator_stores")

@@ -29,6 +29,7 @@ from stoa.portal import (
     profile,
     requests,
     search,
+    store_settings,
     stores,
     subscription_detail,
     subscriptions,
@@ -64,6 +65,7 @@ MODULES: Sequence[Pages] = (
     search.pages,
     import_actions.pages,  # with those of imports
     locations.pages,
+    store_settings.pages,
     teams.pages,
     audit.pages,
     profile.pages,
@@ -133,6 +135,7 @@ STORE_TABS = (
     ("Locations", "store_locations"),
     ("Team", "store_team"),
     ("Audit log", "store_audit"),
+    ("Settings", "store_settings"),
 )
 
 

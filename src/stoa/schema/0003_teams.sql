@@ -1,4 +1,4 @@
--- Teams of apps and stores. A membership stays a row of account_apps or account_stores; only its roles become more.
+-- Teams of apps and stores, and the closing of stores. A membership stays a row of account_apps or account_stores; only its roles become more.
 -- Release 0.2.0 lets an owner change things and every other role look, so it treats the new roles as viewers.
 
 ALTER TABLE account_apps DROP CONSTRAINT account_apps_role_check;
@@ -53,3 +53,15 @@ CREATE TABLE ownership_offers (
 CREATE INDEX ownership_offers_to_idx ON ownership_offers (to_account);
 CREATE INDEX ownership_offers_expires_at_idx ON ownership_offers (expires_at);
 COMMENT ON TABLE ownership_offers IS 'global';
+
+-- Stores that their owner has closed. The status of a closed store is `suspended`, so every release refuses apps there.
+CREATE TABLE store_closures (
+    store_id  bigint      NOT NULL,
+    suspended boolean     NOT NULL,                -- whether an operator has suspended the store too
+    closed_at timestamptz NOT NULL DEFAULT now(),
+    erase_at  timestamptz,                         -- when maintenance erases the store; null: it is only closed
+    CONSTRAINT store_closures_pkey PRIMARY KEY (store_id),
+    CONSTRAINT store_closures_store_fkey FOREIGN KEY (store_id) REFERENCES stores (id) ON DELETE CASCADE
+);
+CREATE INDEX store_closures_erase_at_idx ON store_closures (erase_at) WHERE erase_at IS NOT NULL;
+COMMENT ON TABLE store_closures IS 'global';
