@@ -155,15 +155,19 @@ async def test_a_removed_owner_takes_the_invitations_along(
     await add(app, zeno, kind, "owner")
     link = await invite(app, kind, new_email(), "owner")
     await zeno.open(f"{base}/team")
-    await zeno.submit(f"{base}/team/members/{maria.account.id}/remove")
+    await zeno.submit(f"{base}/team/remove", member=maria.account.id)
+    assert "confirmed" in zeno.faults
+    await zeno.submit(f"{base}/team/remove", member=maria.account.id, confirmed="on")
     assert zeno.notice == "Member removed."
     await visitor.open(link)
     assert visitor.response.status_code == 404
     await maria.open(f"{base}/team")
     assert maria.response.status_code == 404
     await zeno.open(f"{base}/team")
-    await zeno.submit(f"{base}/team/members/{zeno.account.id}/remove")
-    assert "leave the team" in zeno.notice
+    await zeno.submit(f"{base}/team/remove", member=maria.account.id, confirmed="on")
+    assert zeno.tone == "warn", "a stale page"
+    await zeno.submit(f"{base}/team/remove", member=zeno.account.id, confirmed="on")
+    assert zeno.response.status_code == 422
 
 
 @KINDS

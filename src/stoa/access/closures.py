@@ -41,7 +41,10 @@ async def reopen_store(by: Operator, handle: str) -> StoreRow:
 
 
 async def delete_store(by: Operator, handle: str, *, days: int = ERASURE_DAYS) -> StoreRow:
-    """Close a store, and let maintenance erase it after some days; until then, the deletion can be cancelled."""
+    """Close a store, and let maintenance erase it after some days; until then, the deletion can be cancelled.
+
+    A second deletion can only be earlier than the first.
+    """
     async with by.db.transaction() as db:
         store = await find_store(db, handle)
         await _close(db, store.id)

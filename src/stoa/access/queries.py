@@ -262,7 +262,7 @@ SUSPEND_CLOSED_STORE = Command("UPDATE store_closures SET suspended = $2 WHERE s
 REMOVE_CLOSURE = Command("DELETE FROM store_closures WHERE store_id = $1")
 SCHEDULE_ERASURE = Query(
     datetime,
-    """UPDATE store_closures SET erase_at = coalesce(erase_at, now() + make_interval(days => $2))
+    """UPDATE store_closures SET erase_at = least(erase_at, now() + make_interval(days => $2))
         WHERE store_id = $1 RETURNING erase_at""",
 )
 CANCEL_ERASURE = Command("UPDATE store_closures SET erase_at = NULL WHERE store_id = $1 AND erase_at > now()")

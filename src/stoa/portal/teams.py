@@ -36,7 +36,7 @@ class RoleForm(msgspec.Struct):
     role: Annotated[str, text(_ROLE_MESSAGE, min_length=1, max_length=20)]
 
 
-class OfferForm(ConfirmedForm, kw_only=True):
+class MemberForm(ConfirmedForm, kw_only=True):
     member: Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1, extra={"message": "Select a member."})]
 
 
@@ -52,9 +52,11 @@ async def store_team(visit: Visit) -> View:
 
 async def _team_page(visit: Visit, template: str) -> View:
     team, owner = _team(visit), visit.may(Right.OWN)
+    members = await teams.members_of(visit.db, team)
     context = {
         "team": team,
-        "members": await teams.members_of(visit.db, team),
+        "members": members,
+        "choices": [(each.account_id, f"{each.name[:60]} ({each.email[:60]})") for each in members],
         "invitations": await teams.invitations_to(visit.db, team) if owner else [],
         "offer": await teams.offer_of(visit.db, team),
         "roles": [(role, f"{role.capitalize()}: {DUTIES[role]}") for role in ROLES[team.kind]],
@@ -100,13 +102,13 @@ async def change_role(visit: Visit, form: RoleForm) -> Redirect:
     return await _done(visit, change, "Role changed.")
 
 
-@pages.form(f"{_APP}/members/{{member_id:int}}/remove", on=app_team, right=Right.OWN, name="app_remove_member")
-@pages.form(f"{_STORE}/members/{{member_id:int}}/remove", on=store_team, right=Right.OWN, name="store_remove_member")
-async def remove_member(visit: Visit) -> Redirect:
-    member_id: int = visit.path_param("member_id")
-    if member_id == visit.me.account_id:
-        return Redirect(_url(visit), "To end your own membership, leave the team below.", "warn")
-    return await _done(visit, teams.remove_member(visit.by, _team(visit), member_id), "Member removed.")
+@pages.form(f"{_APP}/remove", on=app_team, right=Right.OWN, name="app_remove_member")
+@pages.form(f"{_STORE}/remove", on=store_team, right=Right.OWN, name="store_remove_member")
+async def remove_member(visit: Visit, form: MemberForm) -> Redirect:
+    if form.member == visit.me.account_id:
+        raise FormError(member="To end your own membership, leave the team below.")
+    removed = teams.remove_member(visit.by, _team(visit), form.member)
+    return await _done(visit, removed, "Member removed.")
 
 
 @pages.form(f"{_APP}/leave", on=app_team, right=Right.VIEW, name="app_leave")
@@ -119,7 +121,7 @@ async def leave(visit: Visit, form: ConfirmedForm) -> Redirect:
 
 @pages.form(f"{_APP}/offer", on=app_team, right=Right.OWN, name="app_offer_ownership")
 @pages.form(f"{_STORE}/offer", on=store_team, right=Right.OWN, name="store_offer_ownership")
-async def offer_ownership(visit: Visit, form: OfferForm) -> Redirect:
+async def offer_ownership(visit: Visit, form: MemberForm) -> Redirect:
     offer = teams.offer_ownership(visit.by, _team(visit), visit.me.account_id, form.member)
     return await _done(visit, offer, "Ownership offered. The member finds it on the overview, and must confirm it.")
 
