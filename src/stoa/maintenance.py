@@ -1,4 +1,4 @@
-"""Periodic maintenance, run by one worker at a time: it folds counters and deletes expired keys, tokens and reports."""
+"""Periodic maintenance, run by one worker at a time: it folds counters, deletes what has expired, and erases stores."""
 
 import asyncio
 import random
@@ -15,14 +15,17 @@ from stoa.accounts.queries import (
     FORGET_OLD_RESULTS,
     FORGET_OLD_SESSIONS,
 )
+from stoa.accounts.team_queries import FORGET_OLD_INVITATIONS, FORGET_OLD_OFFERS
 from stoa.db.errors import PostgresError, Unavailable, cause
 from stoa.db.pool import Database
 from stoa.db.query import Command, Query
+from stoa.ids import new_id
 from stoa.imports.queries import DELETE_CHECKED_FILES, DELETE_EXPIRED_REPORTS
 from stoa.mail.queries import DELETE_OLD_MAILS
 from stoa.notifications.queries import DELETE_OLD_NOTIFICATIONS
 from stoa.rest.idempotency import FORGET_OLD
 from stoa.settings import Settings
+from stoa.store_erasure import erase_due_store
 from stoa.usage.load import FORGET_OLD_SAMPLES
 from stoa.usage.queries import FORGET_OLD_DAYS, FORGET_OLD_FAILURES, FORGET_OLD_HOURS, FORGET_OLD_REQUESTS
 
@@ -54,6 +57,8 @@ TASKS = (
     FORGET_OLD_RESULTS,
     FORGET_OLD_FORMS,
     FORGET_OLD_LINKS,
+    FORGET_OLD_INVITATIONS,
+    FORGET_OLD_OFFERS,
     DELETE_EXPIRED_REPORTS,
     DELETE_CHECKED_FILES,
     FORGET_OLD_DAYS,
@@ -75,6 +80,7 @@ async def maintain(database: Database, settings: Settings | None = None) -> None
             for task in TASKS:
                 await task.run(db)
             await FORGET_OLD_REQUESTS.run(db, (settings or Settings()).request_log_days)
+            await erase_due_store(db, new_id("req"))
 
 
 async def maintain_forever(database: Database, settings: Settings) -> None:

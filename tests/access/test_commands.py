@@ -81,7 +81,7 @@ def test_a_store_is_created_and_listed(stoa: Stoa) -> None:
     words = ("--name", "Demo shop", "--currency", "EUR", "--host", f"{handle}.example.org")
     made = parsed(stoa("store", "create", handle, *words, "--json"))
     fields = ["id", "handle", "name", "currency", "prices_include_tax", "status", "timezone", "locale", "hosts"]
-    assert list(made) == [*fields, "created_at"]
+    assert list(made) == [*fields, "created_at", "erase_at"]
     assert made["hosts"] == [f"{handle}.example.org"]
     assert made in parsed(stoa("store", "list", "--json"))
 
@@ -178,6 +178,18 @@ def test_apps_and_stores_are_suspended_and_resumed(stoa: Stoa, handle: str, app:
     assert parsed(stoa("app", "resume", app["client_id"], "--json"))["status"] == "active"
     assert parsed(stoa("store", "suspend", handle, "--json"))["status"] == "suspended"
     assert parsed(stoa("store", "resume", handle, "--json"))["status"] == "active"
+
+
+def test_a_store_is_closed_exported_and_deleted(stoa: Stoa, handle: str) -> None:
+    assert parsed(stoa("store", "close", handle, "--json"))["status"] == "closed"
+    assert parsed(stoa("store", "reopen", handle, "--json"))["status"] == "active"
+    assert stoa("store", "delete", handle, "--confirm", "another").exit_code == 2
+    deleted = parsed(stoa("store", "delete", handle, "--confirm", handle, "--json"))
+    assert deleted["status"] == "closed"
+    assert deleted["erase_at"] is not None
+    assert parsed(stoa("store", "keep", handle, "--json"))["erase_at"] is None
+    assert '"type":"store"' in stoa("store", "export", handle).stdout
+    assert "no store" in stoa("store", "close", "no-such-store").stderr
 
 
 def test_tokens_are_issued_and_revoked(stoa: Stoa, handle: str, app: dict[str, Any]) -> None:
@@ -324,6 +336,7 @@ def commands() -> list[tuple[str, click.Command]]:
 def test_every_expected_command_exists() -> None:
     assert {name for name, _ in commands()} == {
         *("store create", "store list", "store update", "store suspend", "store resume"),
+        *("store close", "store reopen", "store export", "store delete", "store keep"),
         *("app callbacks", "app rotate-signing-secret"),
         *("app create", "app list", "app install", "app uninstall", "app rotate-secret", "app suspend", "app resume"),
         *("token issue", "token revoke"),
@@ -335,7 +348,7 @@ def test_every_expected_command_exists() -> None:
 def test_every_command_has_help_and_json(stoa: Stoa, name: str) -> None:
     result = stoa(*name.split(), "--help")
     assert result.exit_code == 0
-    assert "--json" in result.stdout
+    assert "--json" in result.stdout or name == "store export", "an export is JSON already"
     command = dict(commands())[name]
     assert command.help
     assert all(option.help for option in command.params if isinstance(option, click.Option))

@@ -10,6 +10,7 @@ from stoa.access.apps import create_app, list_apps, resume_app, rotate_secret, s
 from stoa.access.contract import (
     AccessRefused,
     AppDeleted,
+    ErasureBegun,
     HandleTaken,
     HostTaken,
     InvalidGrace,
@@ -245,6 +246,7 @@ def test_every_refusal_says_what_to_do() -> None:
         InvalidGrace(),
         RotationActive(),
         AppDeleted(),
+        ErasureBegun(),
     ]
     ours = {kind for kind in AccessRefused.__subclasses__() if kind.__module__ == AccessRefused.__module__}
     assert {type(each) for each in refusals} == ours

@@ -96,3 +96,19 @@ def test_a_role_is_given_and_taken(stoa: Stoa) -> None:
     assert again.exit_code == 1
     assert "has no access" in again.stderr
     assert stoa("account", "give", email).exit_code == 2
+
+
+def test_a_team_is_invited_and_listed(stoa: Stoa) -> None:
+    email, handle = new_email(), new_handle()
+    output(stoa("account", "create", email, "--name", "X", "--generate", "--json"))
+    output(stoa("store", "create", handle, "--name", "Shop", "--currency", "EUR", "--json"))
+    assert output(stoa("account", "give", email, "--store", handle, "--role", "manager", "--json"))["role"] == "manager"
+    wrong = stoa("account", "give", email, "--store", handle, "--role", "developer")
+    assert "is not a role here" in wrong.stderr
+    [member] = output(stoa("account", "members", "--store", handle, "--json"))
+    assert (member["email"], member["role"]) == (email, "manager")
+    invited = output(stoa("account", "invite", new_email(), "--store", handle, "--role", "owner", "--json"))
+    assert "/portal/join/" in invited["address"]
+    assert "already a member" in stoa("account", "invite", email, "--store", handle).stderr
+    assert stoa("account", "invite", email, "--store", handle, "--operator").exit_code == 2
+    assert stoa("account", "members").exit_code == 2

@@ -43,6 +43,8 @@ async def test_pages_for_guests_are_accessible(portal: PortalService, new_page: 
     await open_and_check(page, f"{portal.url}/portal/nothing/here", "nothing_here")
     await open_and_check(page, portal.url + _path((await invite(by, new_email(), operator=True)).address), "invitation")
     await open_and_check(page, portal.url + _path((await create_reset_link(by, account.email)).address), "new_password")
+    params = await create_resources(by, portal.db, account.id)
+    await open_and_check(page, f"{portal.url}/portal/join/{params['invitation']}", "join")
 
 
 def _path(address: str) -> str:
@@ -87,8 +89,20 @@ async def test_pages_that_answer_forms_are_accessible(portal: PortalService, new
     page = await new_page()
     await sign_in(page, portal, account)
     await register_app(page, portal)
+    await invite_colleague(page)
     await subscribe_without_receiver(page)
     await turn_on_two_factor(page, portal, account)
+
+
+async def invite_colleague(page: Page) -> None:
+    """From any page of an app."""
+    await page.get_by_role("link", name="Team").click()
+    await page.get_by_label("Email").fill(new_email())
+    await page.get_by_role("button", name="Create invitation").click()
+    await expect(page.get_by_text("/portal/join/")).to_be_visible()
+    await check_looks(page, "invitation_link")
+    await page.get_by_role("link", name="Done").click()
+    await page.get_by_role("link", name="Webhooks", exact=True).click()
 
 
 async def register_app(page: Page, portal: PortalService) -> None:

@@ -40,7 +40,7 @@ cli.load_all()
 EVERY = dict(walk(cli))
 LEAVES = {path: command for path, command in EVERY.items() if not isinstance(command, click.Group)}
 WITH_JSON = [path for path, command in LEAVES.items() if any("--json" in each.opts for each in command.params)]
-WITHOUT_JSON = {("serve",), ("demo",), ("mcp",), ("worker",), ("openapi",), ("completion",)}
+WITHOUT_JSON = {("serve",), ("demo",), ("mcp",), ("worker",), ("openapi",), ("completion",), ("store", "export")}
 # Tested in tests/webhooks, tests/fault, tests/cluster and test_doctor.py.
 ELSEWHERE = {
     ("listen",),
@@ -59,6 +59,10 @@ ARGUMENTS: dict[tuple[str, ...], str] = {
     ("store", "update"): "{handle} --timezone Europe/Berlin --prices-include-tax",
     ("store", "suspend"): "{handle}",
     ("store", "resume"): "{handle}",
+    ("store", "close"): "{handle}",
+    ("store", "reopen"): "{handle}",
+    ("store", "delete"): "{handle} --confirm {handle}",
+    ("store", "keep"): "{handle}",
     ("location", "list"): "{handle}",
     ("location", "add"): "{handle} east --name East",
     ("location", "update"): "{handle} default --priority 5",
@@ -85,6 +89,7 @@ ARGUMENTS: dict[tuple[str, ...], str] = {
     ("account", "reset"): "{person}",
     ("account", "give"): "{person} --store {handle}",
     ("account", "take"): "{person} --store {handle}",
+    ("account", "members"): "--store {handle}",
 }
 
 

@@ -9,9 +9,11 @@ import pyotp
 
 from stoa.access.grants import install, uninstall
 from stoa.access.operator import Operator
-from stoa.accounts import two_factor
+from stoa.accounts import teams, two_factor
+from stoa.accounts.contract import Team
 from stoa.accounts.install_requests import request_install
-from stoa.accounts.ownership import open_store, owned_app, register_app
+from stoa.accounts.ownership import give, open_store, owned_app, register_app
+from stoa.accounts.queries import CREATE_ACCOUNT
 from stoa.accounts.registration import invite
 from stoa.accounts.sessions import sign_in
 from stoa.app import Application
@@ -62,6 +64,11 @@ async def create_resources(by: Operator, db: Database, account_id: int) -> dict[
     [[notification]] = await db.fetch("SELECT max(id) FROM notifications WHERE account_id = $1", account_id)
     [[announcement]] = await db.fetch("SELECT nextval('announcement_ids')")
     [[mail]] = await db.fetch("SELECT max(id) FROM mails WHERE account_id = $1", account_id)
+    colleague = new_email()
+    member_id = await CREATE_ACCOUNT.one(db, colleague, "Colleague", *("no password", False))
+    await give(by, colleague, store=store.handle, app=str(installed.app_id), role="viewer")
+    team = Team("store", store.id, store.name)
+    invitation = await teams.invite(by, team, new_email(), "manager", invited_by=account_id)
     return {
         "app_id": installed.app_id,
         "client_id": installed.client_id,
@@ -72,6 +79,9 @@ async def create_resources(by: Operator, db: Database, account_id: int) -> dict[
         "requested_store": store.handle,
         "token": link.address.rpartition("/")[2],
         "logged_id": logged_id,
+        "invitation": invitation.address.rpartition("/")[2],
+        "invitation_id": (await teams.invitations_to(db, team))[0].id,
+        "member_id": member_id,
         **await create_store_data(by, store.handle),
         **await create_webhook_data(by, store.handle, store.id, installed.app_id),
         # Path parameters of operator pages, which are not limited to an owner.
@@ -106,20 +116,22 @@ def is_owned(target: Page | Form) -> bool:
     return "{app_id" in target.path or "{handle" in target.path
 
 
-async def browser_for(form: Form, application: Application, db: Database) -> tuple[httpx.AsyncClient, str]:
-    """Return a browser that is in the audience of the form, and the URL of the form."""
+async def browser_for(
+    audience: Audience, application: Application, db: Database
+) -> tuple[httpx.AsyncClient, dict[str, Any]]:
+    """Return a browser that is in the audience, and path parameters of one of each resource."""
     owner = await create_user(application, db, operator=True)
-    url = form.url({**await path_params_for(owner, db), "token": "no-such-link"})
-    if form.audience in (Audience.SIGNED_IN, Audience.OPERATOR):
-        return owner.client, url
-    if form.audience is Audience.TWO_FACTOR_PENDING:
+    params = {**await path_params_for(owner, db), "token": "no-such-link"}
+    if audience in (Audience.SIGNED_IN, Audience.OPERATOR):
+        return owner.client, params
+    if audience is Audience.TWO_FACTOR_PENDING:
         by = as_operator(db, application.settings)
         secret = two_factor.new_secret()
         await two_factor.turn_on(by, owner.account.id, secret, pyotp.TOTP(secret).now())
         session = await sign_in(by, db, owner.email, PASSWORD, peer=new_peer(), agent="")
         owner.client.cookies.set("stoa_session", session.token, domain="testserver.local")
-        return owner.client, url
+        return owner.client, params
     await owner.client.aclose()
     client = browser(application)
     await client.get("/portal/sign-in")
-    return client, url
+    return client, params

@@ -100,7 +100,7 @@ async def test_a_viewer_sees_no_payload(app: InstalledApp, zeno: User) -> None:
     await zeno.open(app.hook(number, "/deliveries/1"))
     assert zeno.response.status_code == 200
     assert CANARY not in zeno.text
-    assert "only owners of the app can see payloads" in zeno.text
+    assert "only owners and developers of the app can see payloads" in zeno.text
 
 
 async def test_one_delivery_or_a_period_is_redelivered(app: InstalledApp) -> None:

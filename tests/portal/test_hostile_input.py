@@ -25,7 +25,8 @@ EVERY_FORM = [pytest.param(form, id=form.name) for form in FORMS]
 async def test_hostile_fields_never_cause_a_server_error(
     application: Application, db: Database, settings: Settings, form: Form
 ) -> None:
-    client, path = await browser_for(form, application, db)
+    client, params = await browser_for(form.audience, application, db)
+    path = form.url(params)
     session = client.cookies["stoa_session"]
     names = form.fields.__struct_fields__ or ("anything",)
     values = [

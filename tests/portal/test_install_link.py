@@ -256,5 +256,5 @@ async def test_without_parameters_the_link_asks_for_all_scopes_and_uses_the_only
 
 async def test_a_person_without_a_store_can_return(zeno: User, link: Link) -> None:
     await zeno.open(link.url())
-    assert "You own no store" in zeno.text
+    assert "You have no store" in zeno.text
     assert "error=access_denied" in link.returned(await link.decide(zeno, "/refuse"))

@@ -59,6 +59,7 @@ async def test_an_owner_decides_whether_prices_include_taxes(maria: User, operat
     for values, included in (({"prices_include_tax": "on"}, True), ({}, False)):
         await maria.submit(f"{url}/settings", values)
         assert maria.notice == "Saved. The change takes effect within a second."
+        await maria.open(url)
         assert ("Include taxes" if included else "Exclude taxes") in maria.text
         store = await owned_store(db, maria.account.id, handle)
         assert store is not None

@@ -4,6 +4,7 @@ import click
 
 from stoa.access import apps, grants, stores
 from stoa.access.audit_commands import audit_log
+from stoa.access.closure_commands import STORE_COMMANDS
 from stoa.access.console import Console, print_one, print_rows, warn_shown_once
 from stoa.access.contract import NewSecret
 from stoa.access.options import json_option, scopes_option
@@ -12,7 +13,7 @@ from stoa.access.token_commands import token
 
 @click.group()
 def store() -> None:
-    """Create, list, change, suspend and resume stores.
+    """Create, list, change, suspend, close, export and delete stores.
 
     \b
     Examples:
@@ -296,4 +297,7 @@ def resume_app(console: Console, app: str, *, as_json: bool) -> None:
     print_one(console.run(lambda by: apps.resume_app(by, app)), as_json=as_json)
 
 
-COMMANDS: list[click.Command] = [store, token, audit_log]  # the package of webhooks completes `app`
+for command in STORE_COMMANDS:
+    store.add_command(command)
+# The package of webhooks completes `app`, and the export of a store completes `store`.
+COMMANDS: list[click.Command] = [token, audit_log]

@@ -36,6 +36,7 @@ class StoreRow(msgspec.Struct):
     locale: str
     hosts: list[str]
     created_at: datetime
+    erase_at: datetime | None  # when its erasure begins, if it is to be deleted
 
 
 class App(msgspec.Struct):
@@ -305,6 +306,11 @@ class UnknownScope(AccessRefused):
 class ScopeNotCovered(AccessRefused):
     def __init__(self, scopes: str, covered: str) -> None:
         super().__init__(f"{scopes} cannot be granted here; choose from {covered}")
+
+
+class ErasureBegun(AccessRefused):
+    def __init__(self) -> None:
+        super().__init__("the store is being erased; this cannot be stopped")
 
 
 class NotInstalled(AccessRefused):

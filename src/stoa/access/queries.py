@@ -219,9 +219,10 @@ INSTALLATIONS_PAGE = Query(
 
 # --- operators ---------------------------------------------------------------------------------------------
 
-_STORE = """SELECT s.id, s.handle, s.name, s.currency, s.prices_include_tax, s.status, s.timezone, s.locale,
-       ARRAY(SELECT h.host FROM store_hosts h WHERE h.store_id = s.id ORDER BY h.host) AS hosts, s.created_at
-  FROM stores s"""
+_STORE = """SELECT s.id, s.handle, s.name, s.currency, s.prices_include_tax,
+       CASE WHEN c.store_id IS NULL THEN s.status ELSE 'closed' END AS status, s.timezone, s.locale,
+       ARRAY(SELECT h.host FROM store_hosts h WHERE h.store_id = s.id ORDER BY h.host) AS hosts, s.created_at, c.erase_at
+  FROM stores s LEFT JOIN store_closures c ON c.store_id = s.id"""
 LIST_STORES = Query(StoreRow, f"{_STORE} ORDER BY s.handle", unbound=_OPERATOR)
 GET_STORE = Query(StoreRow, f"{_STORE} WHERE s.handle = $1", unbound=_OPERATOR)
 CREATE_STORE = Query(
@@ -240,6 +241,31 @@ SET_STORE_STATUS = Command(
     "UPDATE stores SET status = $2, updated_at = now() WHERE id = $1 AND status <> $2", unbound=_OPERATOR
 )
 
+
+class Closure(msgspec.Struct):
+    """A closed store; `suspended` if an operator has suspended it too, `erasing` once its erasure has begun."""
+
+    suspended: bool
+    erasing: bool
+
+
+LOCK_STORE = Query(str, "SELECT status FROM stores WHERE id = $1 FOR NO KEY UPDATE", unbound=_OPERATOR)
+LOCK_CLOSURE = Query(
+    Closure,
+    """SELECT suspended, coalesce(erase_at <= now(), false) AS erasing FROM store_closures
+        WHERE store_id = $1 FOR UPDATE""",
+)
+CLOSE_STORE = Command(
+    "INSERT INTO store_closures (store_id, suspended) VALUES ($1, $2) ON CONFLICT (store_id) DO NOTHING"
+)
+SUSPEND_CLOSED_STORE = Command("UPDATE store_closures SET suspended = $2 WHERE store_id = $1 AND suspended <> $2")
+REMOVE_CLOSURE = Command("DELETE FROM store_closures WHERE store_id = $1")
+SCHEDULE_ERASURE = Query(
+    datetime,
+    """UPDATE store_closures SET erase_at = least(erase_at, now() + make_interval(days => $2))
+        WHERE store_id = $1 RETURNING erase_at""",
+)
+CANCEL_ERASURE = Command("UPDATE store_closures SET erase_at = NULL WHERE store_id = $1 AND erase_at > now()")
 UPDATE_STORE = Command(
     """UPDATE stores SET name = $2, timezone = $3, locale = $4, prices_include_tax = $5, updated_at = now()
         WHERE id = $1""",

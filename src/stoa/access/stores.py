@@ -25,7 +25,10 @@ from stoa.access.queries import (
     ADD_HOSTS,
     CREATE_STORE,
     LIST_STORES,
+    LOCK_CLOSURE,
+    LOCK_STORE,
     SET_STORE_STATUS,
+    SUSPEND_CLOSED_STORE,
     UPDATE_STORE,
 )
 from stoa.db.errors import PostgresError, violates
@@ -139,6 +142,11 @@ async def resume_store(by: Operator, handle: str) -> StoreRow:
 async def _set_status(by: Operator, handle: str, status: str, action: str, **detail: str) -> StoreRow:
     async with by.db.transaction() as db:
         store = await find_store(db, handle)
-        if await SET_STORE_STATUS.run(db, store.id, status):
+        await LOCK_STORE.one(db, store.id)
+        if await LOCK_CLOSURE.maybe(db, store.id) is None:
+            changed = await SET_STORE_STATUS.run(db, store.id, status)
+        else:  # a closed store stays closed
+            changed = await SUSPEND_CLOSED_STORE.run(db, store.id, status == "suspended")
+        if changed:
             await by.record(db, store.id, action, f"store:{handle}", **detail)
         return await find_store(db, handle)

@@ -6,15 +6,18 @@ import sys
 import click
 
 from stoa.access.console import Console, print_one, print_rows, warn_shown_once
-from stoa.accounts import ownership, registration
+from stoa.access.operator import Operator
+from stoa.accounts import ownership, registration, teams
+from stoa.accounts.contract import ROLES, Member, NewLink
 
 _PASSWORD_BYTES = 32
+_ROLES = list(dict.fromkeys(role for roles in ROLES.values() for role in roles))
 _json = click.option("--json", "as_json", is_flag=True, help="Machine-readable output with stable keys.")
 
 
 @click.group()
 def account() -> None:
-    """Manage portal accounts: create, invite, list, disable, reset, and grant access to stores and apps.
+    """Manage portal accounts: create, invite, list, disable, reset, and the teams of stores and apps.
 
     \b
     Examples:
@@ -47,6 +50,10 @@ def create(console: Console, email: str, name: str, *, operator: bool, generate:
         print_one(created, as_json=as_json)
 
 
+_store = click.option("--store", "store", default="", metavar="HANDLE", help="The store's handle.")
+_app = click.option("--app", "app", default="", metavar="APP", help="The app's client ID or number.")
+
+
 def _read_password() -> str:
     if sys.stdin.isatty():
         return str(click.prompt("Password", hide_input=True, confirmation_prompt=True))
@@ -56,16 +63,32 @@ def _read_password() -> str:
 @account.command("invite")
 @click.argument("email")
 @click.option("--operator", is_flag=True, help="Allow the account to manage every store, app and account.")
+@_store
+@_app
+@click.option("--role", type=click.Choice(_ROLES), default="viewer", show_default=True, help="The role in the team.")
 @_json
 @click.pass_obj
-def invite(console: Console, email: str, *, operator: bool, as_json: bool) -> None:
+def invite(console: Console, email: str, store: str, app: str, role: str, *, operator: bool, as_json: bool) -> None:
     """Create an invitation link. It works once, for seven days. Send it to the person yourself.
 
+    With --store or --app, it invites the person to that team, whether they have an account or not.
+
     \b
-    Example:
+    Examples:
       stoa account invite maria@example.com
+      stoa account invite maria@example.com --store demo --role manager
     """
-    print_one(console.run(lambda by: registration.invite(by, email, operator=operator)), as_json=as_json)
+    if store and app:
+        raise click.UsageError("specify --store or --app, not both")
+    if operator and (store or app):
+        raise click.UsageError("an invitation to a team cannot make an operator")
+
+    async def run(by: Operator) -> NewLink:
+        if not store and not app:
+            return await registration.invite(by, email, operator=operator)
+        return await teams.invite(by, await teams.find_team(by.db, store=store, app=app), email, role)
+
+    print_one(console.run(run), as_json=as_json)
     warn_shown_once("address")
 
 
@@ -128,8 +151,25 @@ def reset(console: Console, email: str, *, two_factor: bool, as_json: bool) -> N
     warn_shown_once("address")
 
 
-_store = click.option("--store", "store", default="", metavar="HANDLE", help="The store's handle.")
-_app = click.option("--app", "app", default="", metavar="APP", help="The app's client ID or number.")
+@account.command("members")
+@_store
+@_app
+@_json
+@click.pass_obj
+def members(console: Console, store: str, app: str, *, as_json: bool) -> None:
+    """List the members of the team of a store or an app, with their roles.
+
+    \b
+    Example:
+      stoa account members --store demo
+    """
+    if bool(store) == bool(app):
+        raise click.UsageError("specify --store or --app")
+
+    async def run(by: Operator) -> list[Member]:
+        return await teams.members_of(by.db, await teams.find_team(by.db, store=store, app=app))
+
+    print_rows(console.run(run), as_json=as_json, none="The team has no members.")
 
 
 @account.command("give")
@@ -138,10 +178,10 @@ _app = click.option("--app", "app", default="", metavar="APP", help="The app's c
 @_app
 @click.option(
     "--role",
-    type=click.Choice(["owner", "viewer"]),
+    type=click.Choice(_ROLES),
     default="owner",
     show_default=True,
-    help="An owner can change it; a viewer can only view it.",
+    help="Developers of an app and managers of a store can change it; a viewer can only view it.",
 )
 @_json
 @click.pass_obj
@@ -151,12 +191,11 @@ def give(console: Console, email: str, store: str, app: str, role: str, *, as_js
     \b
     Examples:
       stoa account give maria@example.com --store demo
-      stoa account give zeno@example.com --app 3 --role viewer
+      stoa account give zeno@example.com --app 3 --role developer
     """
     if not store and not app:
         raise click.UsageError("specify --store or --app")
-    kind = "viewer" if role == "viewer" else "owner"
-    console.run(lambda by: ownership.give(by, email, store=store, app=app, role=kind))
+    console.run(lambda by: ownership.give(by, email, store=store, app=app, role=role))
     print_one({"email": email, "store": store or None, "app": app or None, "role": role}, as_json=as_json)
 
 

@@ -1,14 +1,38 @@
 """Account types that the portal and the command line share, and the reasons for which an operation is refused."""
 
+from collections.abc import Mapping
 from datetime import datetime
+from enum import IntEnum
 from typing import Literal
 
 import msgspec
 
 from stoa.access.contract import AccessRefused
 
-Role = Literal["owner", "viewer"]
+Role = Literal["owner", "developer", "manager", "viewer"]
+Kind = Literal["app", "store"]
 Purpose = Literal["set-up", "invitation", "reset"]
+
+
+class Right(IntEnum):
+    """What a role allows on an app or a store; a higher right includes the lower ones."""
+
+    VIEW = 1
+    CHANGE = 2
+    OWN = 3
+
+
+RIGHTS: Mapping[str, Right] = {
+    "viewer": Right.VIEW,
+    "developer": Right.CHANGE,
+    "manager": Right.CHANGE,
+    "owner": Right.OWN,
+}
+# The roles of each kind of team, the strongest first.
+ROLES: Mapping[Kind, tuple[Role, ...]] = {
+    "app": ("owner", "developer", "viewer"),
+    "store": ("owner", "manager", "viewer"),
+}
 
 
 class Account(msgspec.Struct):
@@ -71,7 +95,7 @@ class NewLink(msgspec.Struct):
 
 
 class OwnedApp(msgspec.Struct):
-    """An app that an account can see; only the role `owner` can change it."""
+    """An app that an account can see; its role says what else it may do."""
 
     id: int
     client_id: str
@@ -84,7 +108,7 @@ class OwnedApp(msgspec.Struct):
 
 
 class OwnedStore(msgspec.Struct):
-    """A store that an account can see; only the role `owner` can change it."""
+    """A store that an account can see; its role says what else it may do."""
 
     id: int
     handle: str
@@ -98,6 +122,7 @@ class OwnedStore(msgspec.Struct):
     installations: int
     requests: int
     created_at: datetime
+    erase_at: datetime | None
 
 
 class Developer(msgspec.Struct):
@@ -106,6 +131,70 @@ class Developer(msgspec.Struct):
     name: str
     email: str
     since: datetime
+
+
+class Team(msgspec.Struct, frozen=True):
+    """The people who have a role on an app or a store."""
+
+    kind: Kind
+    id: int
+    name: str
+
+
+class Member(msgspec.Struct):
+    """An account with a role in a team."""
+
+    account_id: int
+    name: str
+    email: str
+    role: str
+    status: str
+    joined_at: datetime
+
+
+class Invitation(msgspec.Struct):
+    """A pending invitation to a team, as the team sees it; an operator made one without `invited_by`."""
+
+    id: int
+    email: str
+    role: str
+    invited_by: str | None
+    created_at: datetime
+    expires_at: datetime
+
+
+class InvitationToTeam(msgspec.Struct):
+    """A pending invitation, as the invited person sees it; `account_exists` if somebody has signed up with its address."""
+
+    id: int
+    kind: str
+    team_id: int
+    team_name: str
+    handle: str
+    email: str
+    role: str
+    invited_by: str | None
+    account_exists: bool
+
+
+class OwnershipOffer(msgspec.Struct):
+    """An offer of the ownership that awaits the receiver's confirmation."""
+
+    from_account: int
+    from_name: str
+    to_account: int
+    to_name: str
+    expires_at: datetime
+
+
+class OfferedOwnership(msgspec.Struct):
+    """An offer, as the receiver's overview lists it."""
+
+    kind: str
+    app_id: int
+    handle: str
+    name: str
+    from_name: str
 
 
 class Listing(msgspec.Struct):
@@ -223,6 +312,46 @@ class LinkExpired(AccessRefused):
 class NotOwned(AccessRefused):
     def __init__(self) -> None:
         super().__init__("the account has no access to it; nothing was changed")
+
+
+class InvalidRole(AccessRefused):
+    def __init__(self, role: str, roles: tuple[str, ...]) -> None:
+        super().__init__(f'"{role[:40]}" is not a role here; use one of: {", ".join(roles)}')
+
+
+class AlreadyMember(AccessRefused):
+    def __init__(self) -> None:
+        super().__init__("this person is already a member; change the role in the list of members")
+
+
+class NoSuchMember(AccessRefused):
+    def __init__(self) -> None:
+        super().__init__("this person is no longer a member; reload the page")
+
+
+class NoSuchInvitation(AccessRefused):
+    def __init__(self) -> None:
+        super().__init__("this invitation was already used, revoked or has expired; reload the page")
+
+
+class WrongInvitee(AccessRefused):
+    def __init__(self, email: str) -> None:
+        super().__init__(f"this invitation is for {email}; sign in with that account")
+
+
+class LastOwner(AccessRefused):
+    def __init__(self) -> None:
+        super().__init__("there must be an owner; make another member an owner first, or transfer the ownership")
+
+
+class NoSuchOffer(AccessRefused):
+    def __init__(self) -> None:
+        super().__init__("this offer was withdrawn, declined or has expired; nothing was changed")
+
+
+class TooManyMembers(AccessRefused):
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"a team can have at most {limit} members and invitations; remove one first")
 
 
 class TooManyStores(AccessRefused):

@@ -11,7 +11,19 @@ from stoa.access.contract import App, NewSecret, StoreRow
 from stoa.access.grants import install
 from stoa.access.operator import Operator, find_app, find_store
 from stoa.access.stores import ENGLISH, UTC, create_store
-from stoa.accounts.contract import Developer, Listing, NotOwned, OwnedApp, OwnedStore, Role, TooManyApps, TooManyStores
+from stoa.accounts.contract import (
+    ROLES,
+    Developer,
+    InvalidRole,
+    Kind,
+    Listing,
+    NotOwned,
+    OwnedApp,
+    OwnedStore,
+    Role,
+    TooManyApps,
+    TooManyStores,
+)
 from stoa.accounts.queries import (
     APP_BY_REGISTRATION,
     COUNT_APPS,
@@ -36,7 +48,7 @@ from stoa.db.query import Executor
 
 MAX_APPS = 100
 MAX_STORES, MAX_DEVELOPMENT_STORES = 100, 10
-_LIVE, _DEVELOPMENT = False, True
+LIVE, DEVELOPMENT = False, True
 _ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"
 
 
@@ -124,10 +136,10 @@ async def open_store(
     """Create a store; the account becomes its owner."""
     async with by.transaction() as joined, joined.db.transaction() as db:
         await LOCK_ACCOUNT.one(db, account_id)
-        if await COUNT_STORES.one(db, account_id, _LIVE) >= MAX_STORES:
+        if await COUNT_STORES.one(db, account_id, LIVE) >= MAX_STORES:
             raise TooManyStores(MAX_STORES)
         store = await create_store(joined, handle, name, currency, timezone=timezone, locale=locale)
-        await SET_STORE_ROLE.run(db, account_id, store.id, "owner", _LIVE)
+        await SET_STORE_ROLE.run(db, account_id, store.id, "owner", LIVE)
     return store
 
 
@@ -136,25 +148,35 @@ async def open_development_store(by: Operator, account_id: int, name: str, curre
     suffix = "".join(secrets.choice(_ALPHABET) for _ in range(8))
     async with by.transaction() as joined, joined.db.transaction() as db:
         await LOCK_ACCOUNT.one(db, account_id)
-        if await COUNT_STORES.one(db, account_id, _DEVELOPMENT) >= MAX_DEVELOPMENT_STORES:
+        if await COUNT_STORES.one(db, account_id, DEVELOPMENT) >= MAX_DEVELOPMENT_STORES:
             raise TooManyStores(MAX_DEVELOPMENT_STORES, "development stores")
         store = await create_store(joined, f"dev-{suffix}", name, currency)
-        await SET_STORE_ROLE.run(db, account_id, store.id, "owner", _DEVELOPMENT)
+        await SET_STORE_ROLE.run(db, account_id, store.id, "owner", DEVELOPMENT)
     return store
 
 
-async def give(by: Operator, email: str, *, store: str = "", app: str = "", role: Role = "owner") -> None:
-    """Give an account a role on a store or an app."""
+async def give(by: Operator, email: str, *, store: str = "", app: str = "", role: str = "owner") -> None:
+    """Give an account a role on a store or an app; a role of only the other kind is refused."""
     async with by.db.transaction() as db:
         account = await find_account(db, email)
         if store:
             row = await find_store(db, store)
-            await SET_STORE_ROLE.run(db, account.id, row.id, role, _LIVE)
+            check_role("store", role)
+            await SET_STORE_ROLE.run(db, account.id, row.id, role, LIVE)
             await by.record(db, row.id, "store.shared", f"account:{account.id}", role=role)
         if app:
             found = await find_app(db, app)
+            check_role("app", role)
             await SET_APP_ROLE.run(db, account.id, found.id, role)
             await by.record(db, SERVICE, "app.shared", f"app:{found.id}", account=account.id, role=role)
+
+
+def check_role(kind: Kind, role: str) -> Role:
+    """Return the role, if it is one of this kind of team."""
+    for known in ROLES[kind]:
+        if known == role:
+            return known
+    raise InvalidRole(role, ROLES[kind])
 
 
 async def take(by: Operator, email: str, *, store: str = "", app: str = "") -> None:

@@ -199,11 +199,13 @@ _OWNED_STORES = """WITH found AS MATERIALIZED (
      installed AS MATERIALIZED (
          SELECT i.store_id, count(*) AS apps FROM installations i
           WHERE i.store_id IN (SELECT f.id FROM found f) GROUP BY i.store_id)
-SELECT s.id, s.handle, s.name, s.currency, s.prices_include_tax, s.timezone, s.status, s.role, s.development,
+SELECT s.id, s.handle, s.name, s.currency, s.prices_include_tax, s.timezone,
+       CASE WHEN c.store_id IS NULL THEN s.status ELSE 'closed' END AS status, s.role, s.development,
        coalesce(i.apps, 0) AS installations,
        (SELECT count(*) FROM installation_requests r WHERE r.store_id = s.id AND r.status = 'pending') AS requests,
-       s.created_at
-  FROM found s LEFT JOIN installed i ON i.store_id = s.id ORDER BY s.handle"""
+       s.created_at, c.erase_at
+  FROM found s LEFT JOIN installed i ON i.store_id = s.id LEFT JOIN store_closures c ON c.store_id = s.id
+ ORDER BY s.handle"""
 OWNED_STORES = Query(OwnedStore, _OWNED_STORES.format("ORDER BY s.handle LIMIT 200"), unbound=_OWNER)
 OWNED_STORE = Query(OwnedStore, _OWNED_STORES.format("AND s.handle = $2"), unbound=_OWNER)
 COUNT_STORES = Query(
@@ -218,11 +220,15 @@ SET_APP_ROLE = Command(
     unbound=_OWNER,
 )
 REMOVE_APP_ROLE = Command("DELETE FROM account_apps WHERE account_id = $1 AND app_id = $2", unbound=_OWNER)
+# Every member of a development store has it as a development store.
 SET_STORE_ROLE = Command(
-    """INSERT INTO account_stores (account_id, store_id, role, development) VALUES ($1, $2, $3, $4)
+    """INSERT INTO account_stores (account_id, store_id, role, development)
+       SELECT $1::bigint, $2::bigint, $3::text,
+              $4::boolean OR EXISTS (SELECT FROM account_stores o WHERE o.store_id = $2 AND o.development)
        ON CONFLICT (account_id, store_id) DO UPDATE SET role = excluded.role""",
     unbound=_OWNER,
 )
+REMOVE_STORE_ROLES = Command("DELETE FROM account_stores WHERE store_id = $1", unbound=_OWNER)
 REMOVE_STORE_ROLE = Command("DELETE FROM account_stores WHERE account_id = $1 AND store_id = $2", unbound=_OWNER)
 
 
@@ -237,7 +243,7 @@ DEVELOPMENT_INSTALLATIONS = Query(
     DevelopmentInstallation,
     """SELECT s.handle, i.scopes FROM account_stores o JOIN stores s ON s.id = o.store_id
               JOIN installations i ON i.store_id = o.store_id AND i.app_id = $2
-        WHERE o.account_id = $1 AND o.role = 'owner' AND o.development ORDER BY s.handle""",
+        WHERE o.account_id = $1 AND o.role <> 'viewer' AND o.development ORDER BY s.handle""",
     unbound=_OWNER,
 )
 
@@ -275,7 +281,7 @@ REQUESTS_OF_APP = Query(
 REQUESTS_OF_ACCOUNT = Query(
     InstallRequest,
     f"""{_REQUEST} JOIN account_stores o ON o.store_id = r.store_id
-        WHERE o.account_id = $1 AND o.role = 'owner' AND r.status = 'pending' ORDER BY r.created_at LIMIT 20""",
+        WHERE o.account_id = $1 AND o.role <> 'viewer' AND r.status = 'pending' ORDER BY r.created_at LIMIT 20""",
     unbound=_OWNER,
 )
 

@@ -54,7 +54,7 @@ async def create_account(by: Operator, email: str, name: str, password: str, *, 
     password_hash = await passwords.hash_password(password)
     try:
         async with by.db.transaction() as db:
-            return await _insert_account(by, db, email, name, password_hash, operator=operator)
+            return await insert_account(by, db, email, name, password_hash, operator=operator)
     except PostgresError as error:
         if violates(error, "accounts_email_key"):
             raise EmailTaken from error
@@ -74,9 +74,10 @@ async def sign_up(by: Operator, db: Database, email: str, name: str, password: s
     return account
 
 
-async def _insert_account(
+async def insert_account(
     by: Operator, db: Executor, email: str, name: str, password_hash: str, *, operator: bool
 ) -> Account:
+    """Add an account in the caller's transaction; its values are checked before."""
     account_id = await CREATE_ACCOUNT.one(db, email, name, password_hash, operator)
     await by.record(db, SERVICE, "account.created", f"account:{account_id}", operator=operator)
     return await GET_ACCOUNT.one(db, account_id)
@@ -170,7 +171,7 @@ async def accept_link(by: Operator, purpose: Purpose, token: str, *, email: str,
                 await DELETE_LINKS.run(db, purpose, "")
                 if await ANY_ACCOUNT.one(db):
                     raise LinkExpired
-            return await _insert_account(by, db, email, name, password_hash, operator=link.operator)
+            return await insert_account(by, db, email, name, password_hash, operator=link.operator)
     except PostgresError as error:
         if violates(error, "accounts_email_key"):
             raise EmailTaken from error

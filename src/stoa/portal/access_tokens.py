@@ -40,7 +40,7 @@ CALLABLE_STORES = Query(
          FROM account_apps o JOIN apps a ON a.id = o.app_id
               JOIN installations i ON i.app_id = a.id JOIN stores s ON s.id = i.store_id
               LEFT JOIN account_stores m ON m.account_id = o.account_id AND m.store_id = s.id
-        WHERE o.account_id = $1 AND o.role = 'owner' AND a.status = 'active' AND s.status = 'active'
+        WHERE o.account_id = $1 AND o.role <> 'viewer' AND a.status = 'active' AND s.status = 'active'
         ORDER BY own DESC, a.name, a.id, s.handle LIMIT $2""",
     unbound="an app's developer sees all stores that have it installed",
 )

@@ -14,7 +14,7 @@ from stoa.access.grants import revoke_all_tokens
 from stoa.access.operator import find_app
 from stoa.access.queries import INSTALLATIONS_OF_APP
 from stoa.accounts import install_requests, ownership
-from stoa.accounts.contract import AlreadyGranted, NoSuchRequest, RefusedRecently, TooManyStores
+from stoa.accounts.contract import AlreadyGranted, NoSuchRequest, RefusedRecently, Right, TooManyStores
 from stoa.accounts.rate_limit import limit_rate
 from stoa.accounts.rules import is_web_url
 from stoa.db.errors import PostgresError, violates
@@ -202,7 +202,7 @@ async def app_stores(visit: Visit) -> View:
 
 
 @pages.form("/apps/{app_id:int}/development-store", on=app_stores)
-async def open_development_store(visit: Visit) -> Redirect:
+async def open_development_store_for_app(visit: Visit) -> Redirect:
     name = f"Development store of {visit.app.name}"
     store = await create_development_store(visit.by, visit.me.account_id, name=name, app=visit.app.client_id)
     return Redirect(
@@ -249,7 +249,7 @@ async def change_app(visit: Visit, form: ListingForm) -> Redirect:
     return Redirect(f"{APPS}/{visit.app.id}/settings", "Saved.")
 
 
-@pages.form("/apps/{app_id:int}/delete", on=app_settings)
+@pages.form("/apps/{app_id:int}/delete", on=app_settings, right=Right.OWN)
 async def delete_app(visit: Visit, form: DeletionForm) -> Redirect:
     if form.name != visit.app.name:
         raise FormError(name="This is not the app's name. Enter it exactly as shown.")

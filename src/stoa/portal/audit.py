@@ -23,6 +23,7 @@ _ACCOUNT, _APP = "account:", "app:"
 _NOBODY = "account:none"  # the actor of no entry
 _EPOCH, _LAST_DAY = datetime(1970, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)
 _LATEST_US = 10**17  # a later cursor would not be a date
+_DIGITS = 19
 _MAX_AUTO_VERIFIED = 5_000  # longer chains are verified on request
 
 
@@ -59,6 +60,19 @@ async def store_audit(visit: Visit) -> View:
     }
     where = _conditions(filters, filters.get("actor", ""), filters.get("app", ""), _zone(visit.store.timezone))
     return View("stores/audit.html", {**context, **await _log(visit, store_id, where, filters)})
+
+
+@pages.page("/apps/{app_id:int}/audit", nav="list_apps")
+async def app_audit(visit: Visit) -> View:
+    """The entries about an app; they are part of the chain of the service, which only operators see in full."""
+    where = audit.Conditions("", "", f"{_APP}{visit.app.id}", None, None)
+    found = await audit.found(visit.db, audit.SERVICE, where, before(visit), _PAGE_SIZE + 1)
+    names = await _names(visit, _words(found))
+    context = {
+        "entries": [_log_entry(visit, entry, names) for entry in found[:_PAGE_SIZE]],
+        "older": f"?before={found[_PAGE_SIZE - 1].position}" if found[_PAGE_SIZE:] else "",
+    }
+    return View("apps/audit.html", context)
 
 
 @pages.page("/operators/audit", audience=Audience.OPERATOR)
@@ -121,7 +135,7 @@ async def _everywhere(visit: Visit, where: audit.Conditions, filters: dict[str, 
     found = await audit.found_everywhere(visit.db, where, end, _PAGE_SIZE + 1)
     more = len(found) > _PAGE_SIZE
     found = found[:_PAGE_SIZE]
-    names = await _names(visit, [word for entry in found for word in (entry.actor, entry.subject)])
+    names = await _names(visit, _words(found))
     last = (found[-1].created_at - _EPOCH) // timedelta(microseconds=1) if found else 0
     return {
         "entries": [_log_entry(visit, entry, names, entry.store or "Service") for entry in found],
@@ -138,7 +152,7 @@ async def _log(visit: Visit, chain: int | None, where: audit.Conditions, filters
     found = await audit.found(visit.db, chain, where, before(visit), _PAGE_SIZE + 1)
     more = len(found) > _PAGE_SIZE
     found = found[:_PAGE_SIZE]
-    names = await _names(visit, [word for entry in found for word in (entry.actor, entry.subject)])
+    names = await _names(visit, _words(found))
     verified = head.position <= _MAX_AUTO_VERIFIED or visit.query("verify") == "now"
     return {
         "entries": [_log_entry(visit, entry, names) for entry in found],
@@ -151,10 +165,17 @@ async def _log(visit: Visit, chain: int | None, where: audit.Conditions, filters
     }
 
 
+def _words(entries: Sequence[audit.Entry]) -> list[str]:
+    """Return the words of entries that may name an account."""
+    details = [value for entry in entries for value in msgspec.json.decode(entry.detail, type=dict[str, Any]).values()]
+    words = [word for entry in entries for word in (entry.actor, entry.subject)]
+    return words + [value for value in details if isinstance(value, str)]
+
+
 async def _names(visit: Visit, words: Sequence[str]) -> dict[int, str]:
     """Return the names of the accounts among the words."""
     accounts = {word.removeprefix(_ACCOUNT) for word in words if word.startswith(_ACCOUNT)}
-    numbers = [number for number in accounts if number.isdigit()]
+    numbers = [number for number in accounts if number.isascii() and number.isdigit() and len(number) < _DIGITS]
     return {each.id: each.name for each in await ACCOUNT_NAMES.all(visit.db, numbers)}
 
 
@@ -164,7 +185,11 @@ def _log_entry(visit: Visit, entry: audit.Entry, names: dict[int, str], store: s
         _sentence(entry.action),
         _actor(visit, entry.actor, names),
         _person(visit, entry.subject, names) or entry.subject,
-        {name.replace("_", " "): _text(value) for name, value in detail.items() if value not in (None, [], "")},
+        {
+            name.replace("_", " "): _person(visit, str(value), names) or _text(value)
+            for name, value in detail.items()
+            if value not in (None, [], "")
+        },
         entry.request_id,
         entry.created_at,
         store,
@@ -182,7 +207,7 @@ def _actor(visit: Visit, actor: str, names: dict[int, str]) -> str:
 def _person(visit: Visit, word: str, names: dict[int, str]) -> str:
     """Return the name of an account; empty if the word does not name an account."""
     number = word.removeprefix(_ACCOUNT)
-    if number == word or not number.isdigit():
+    if number == word or not (number.isascii() and number.isdigit()):
         return ""
     if int(number) == visit.me.account_id:
         return "You"

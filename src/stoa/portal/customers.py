@@ -1,4 +1,4 @@
-"""Customer pages: the list, and one customer with addresses and orders; only for owners of the store."""
+"""Customer pages: the list, and one customer with addresses and orders; not for viewers."""
 
 from typing import Annotated, Any
 
@@ -48,7 +48,7 @@ CUSTOMER_LIST = ListSource(CUSTOMERS, queries.LISTING, Customer, _with_shared_me
 @pages.page("/stores/{handle}/customers", nav="list_stores")
 async def store_customers(visit: Visit) -> View:
     if not visit.may_change():
-        return _owners_only()
+        return _not_for_viewers()
     customers = await list_view(visit, CUSTOMER_LIST, sorts=_SORTS, offered=_FILTERS)
     return View("stores/customers.html", {"customers": customers, "sorts": _SORTS, "query": visit.query_string})
 
@@ -61,7 +61,7 @@ async def export_customers(visit: Visit) -> StreamingResponse:
 @pages.page("/stores/{handle}/customers/{customer_id:int}", nav="list_stores")
 async def store_customer(visit: Visit) -> View:
     if not visit.may_change():
-        return _owners_only()
+        return _not_for_viewers()
     found = await queries.GET.maybe(visit.db, visit.store.id, visit.path_param("customer_id"))
     if found is None:
         raise not_found()
@@ -105,5 +105,5 @@ def _identifier(customer: Customer) -> str:
     return customer.email or customer.phone or str(customer.id)
 
 
-def _owners_only() -> View:
+def _not_for_viewers() -> View:
     return View("stores/owners_only.html", {"tab": "store_customers"})

@@ -2,10 +2,11 @@
 
 import msgspec
 
-from stoa.accounts.contract import OwnedApp, OwnedStore
+from stoa.accounts.contract import RIGHTS, OwnedApp, OwnedStore, Right
 from stoa.accounts.install_requests import pending_requests
 from stoa.accounts.ownership import owned_apps, owned_stores
 from stoa.accounts.queries import CHECKLIST_DISMISSED, DISMISS_CHECKLIST
+from stoa.accounts.teams import offers_to
 from stoa.db.query import Query
 from stoa.portal.pages import ROOT, Pages, Redirect, View
 from stoa.portal.visit import Visit
@@ -103,11 +104,12 @@ async def dashboard(visit: Visit) -> View:
         "stores": stores[:_SHOWN],
         "merchant": merchant,
         "developer": bool(apps),
+        "offers": await offers_to(visit.db, account_id),
         "requests": await pending_requests(visit.by, account_id),
         "waiting": [(store, await WAITING.one(visit.db, store.id)) for store in _selling(stores)],
         "health": {each.app_id: each for each in await APP_HEALTH.all(visit.db, [app.id for app in apps[:_SHOWN]])},
         "steps": [] if dismissed else await _steps(visit, apps, stores),
-        "app_id": _first_owned(apps),
+        "app_id": _first_changeable(apps),
     }
     return View("dashboard.html", context)
 
@@ -123,12 +125,12 @@ def _selling(stores: list[OwnedStore]) -> list[OwnedStore]:
     return [store for store in stores if store.role != "viewer" and not store.development][:_SHOWN]
 
 
-def _first_owned(apps: list[OwnedApp]) -> int | None:
-    return next((app.id for app in apps if app.role == "owner"), None)
+def _first_changeable(apps: list[OwnedApp]) -> int | None:
+    return next((app.id for app in apps if RIGHTS[app.role] >= Right.CHANGE), None)
 
 
 async def _steps(visit: Visit, apps: list[OwnedApp], stores: list[OwnedStore]) -> list[Step]:
-    app_id = _first_owned(apps)
+    app_id = _first_changeable(apps)
     return [
         Step("Register an app", "Get a client ID and a client secret.", "new_app", bool(apps)),
         Step(

@@ -195,7 +195,7 @@ async def webhook_delivery(visit: Visit) -> View:
     hook = await subscription(visit.db, call, visit.path_param("webhook_id"))
     delivery = await _find(call, hook.id, visit.path_param("sequence"))
     event = Event.known.get(delivery.event_type)
-    # A payload contains the store's data: it needs a scope that is granted now, and is only for owners of the app.
+    # A payload contains the store's data: it needs a scope that is granted now, and is not for viewers.
     granted = event is not None and call.may(event.scope)
     payload, truncated, headers = "", False, ""
     if granted and visit.may_change():

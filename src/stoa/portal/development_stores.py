@@ -1,12 +1,22 @@
-"""Development stores: created, filled with sample data and installed with an app, in one transaction."""
+"""Development stores: created and reset with sample data, each in one transaction, and deleted without a delay."""
 
-from stoa.access.contract import StoreRow
+from stoa.access.closures import delete_store
+from stoa.access.contract import AccessRefused, StoreRow
 from stoa.access.grants import install
 from stoa.access.operator import Operator
+from stoa.accounts.contract import OwnedStore
 from stoa.accounts.ownership import open_development_store
+from stoa.accounts.queries import REMOVE_STORE_ROLES
 from stoa.demo.stock import fill
+from stoa.store_erasure import CONTENT, delete_rows
 
+MAX_RESET_ROWS = 50_000
 _CATALOG, _CURRENCY = "catalog.json", "USD"
+
+
+class StoreTooLarge(AccessRefused):
+    def __init__(self) -> None:
+        super().__init__("the store is too large to reset; delete it, and create another one")
 
 
 async def create_development_store(by: Operator, account_id: int, *, name: str, app: str = "") -> StoreRow:
@@ -16,3 +26,19 @@ async def create_development_store(by: Operator, account_id: int, *, name: str, 
         if app:
             await install(joined, app, store.handle)
     return store
+
+
+async def reset_development_store(by: Operator, store: OwnedStore) -> None:
+    """Replace the content of a store by the sample data; apps, subscriptions and locations stay."""
+    async with by.transaction() as joined:
+        if await delete_rows(joined.db, store.id, MAX_RESET_ROWS, CONTENT) >= MAX_RESET_ROWS:
+            raise StoreTooLarge
+        await fill(joined, store.handle, _CATALOG)
+        await joined.record(joined.db, store.id, "store.reset", f"store:{store.handle}")
+
+
+async def delete_development_store(by: Operator, store: OwnedStore) -> None:
+    """End everybody's access to a store, and let maintenance erase it now."""
+    async with by.transaction() as joined:
+        await delete_store(joined, store.handle, days=0)
+        await REMOVE_STORE_ROLES.run(joined.db, store.id)

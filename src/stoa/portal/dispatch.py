@@ -14,6 +14,7 @@ from starlette.routing import Route
 from stoa.access.addresses import is_handle
 from stoa.access.contract import AccessRefused, TooManyAttempts
 from stoa.accounts.announcements import current_announcements
+from stoa.accounts.contract import Right
 from stoa.accounts.ownership import owned_app, owned_store
 from stoa.accounts.passwords import PasswordQueueFull
 from stoa.accounts.sessions import find_session
@@ -37,6 +38,10 @@ from stoa.settings import Settings, secret_key
 from stoa.telemetry import fault
 
 SIGN_IN, TWO_FACTOR = f"{ROOT}/sign-in", f"{ROOT}/two-factor"
+_NOT_ALLOWED = {
+    Right.CHANGE: ("View only", "Your role allows you to look, but not to change anything. Ask an owner."),
+    Right.OWN: ("Owners only", "Only an owner can do this. Nothing was changed."),
+}
 _MAX_ID = 2**63
 _MIN_GZIP_BYTES = 1_000
 _YEAR_S = 365 * 24 * 60 * 60
@@ -149,10 +154,10 @@ class PageHandler:
             await self._find_owned(visit)  # before a large body is received
         values = await self._read_form(visit, target) if isinstance(target, Form) else {}
         await self._find_owned(visit)
+        if not visit.may(target.right):
+            raise PageError(403, *_NOT_ALLOWED[target.right])
         if isinstance(target, Page):
             return await self._open(visit, target)
-        if not visit.may_change():
-            raise PageError(403, "View only", "You can view this page, but only an owner can change it.")
         return await self._submit(visit, target, values)
 
     async def _open(self, visit: Visit, page: Page) -> PageResponse:

@@ -12,7 +12,7 @@ from stoa.access.credentials import is_client_id
 from stoa.access.operator import find_app
 from stoa.access.rules import ordered
 from stoa.accounts import install_requests, ownership
-from stoa.accounts.contract import OwnedStore
+from stoa.accounts.contract import RIGHTS, OwnedStore, Right
 from stoa.portal.dispatch import PageError
 from stoa.portal.forms import FormError, text
 from stoa.portal.pages import Pages, Redirect, View
@@ -85,7 +85,7 @@ async def _stores(visit: Visit) -> list[OwnedStore]:
 
 
 def _may_install(store: OwnedStore) -> bool:
-    return store.role == "owner" and store.status == "active"
+    return RIGHTS[store.role] >= Right.CHANGE and store.status == "active"
 
 
 async def _link(visit: Visit) -> InstallLink:

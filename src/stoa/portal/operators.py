@@ -1,6 +1,8 @@
-"""Pages for operators: find, suspend and resume stores and apps; disable and enable accounts."""
+"""Pages for operators: find, suspend and resume stores and apps; invite, disable and enable accounts."""
 
 from typing import Annotated, Any
+
+import msgspec
 
 from stoa.access import apps, stores
 from stoa.access.addresses import is_handle
@@ -8,12 +10,14 @@ from stoa.access.contract import App, NoSuchApp, NoSuchStore, StoreRow
 from stoa.access.grants import list_installations
 from stoa.access.operator import find_app, find_store
 from stoa.accounts import registration
-from stoa.accounts.contract import Account
+from stoa.accounts.contract import Account, EmailTaken, InvalidEmail
 from stoa.accounts.ownership import owned_apps, owned_stores
 from stoa.accounts.queries import GET_ACCOUNT
 from stoa.db.query import Query
-from stoa.portal.dispatch import not_found
+from stoa.portal.authentication import Email
+from stoa.portal.dispatch import not_found, sentence
 from stoa.portal.forms import ConfirmedForm, FormError, text
+from stoa.portal.links import link_to_pass_on
 from stoa.portal.list_view import PAGE_SIZE, before
 from stoa.portal.pages import ROOT, Audience, Pages, Redirect, View
 from stoa.portal.queries import ACCOUNTS, APP_MEMBERS, APPS, STORE_MEMBERS, STORES
@@ -24,6 +28,12 @@ class SuspensionForm(ConfirmedForm, kw_only=True):
     reason: Annotated[
         str, text("Enter a reason with 1 to 500 characters.", min_length=1, max_length=500, multiline=True)
     ]
+
+
+class InvitationForm(msgspec.Struct):
+    email: Email
+    operator: bool = False
+    confirmed: bool = False
 
 
 pages = Pages()
@@ -44,7 +54,7 @@ async def _search(visit: Visit, query: Query[Any], statuses: tuple[str, ...]) ->
 
 @pages.page("/operators/stores", audience=Audience.OPERATOR)
 async def operator_stores(visit: Visit) -> View:
-    return View("operators/stores.html", await _search(visit, STORES, ("active", "suspended")))
+    return View("operators/stores.html", await _search(visit, STORES, ("active", "suspended", "closed")))
 
 
 @pages.page("/operators/stores/{store}", audience=Audience.OPERATOR, nav="operator_stores")
@@ -118,6 +128,26 @@ async def found_app(visit: Visit) -> App:
 @pages.page("/operators/accounts", audience=Audience.OPERATOR)
 async def operator_accounts(visit: Visit) -> View:
     return View("operators/accounts.html", await _search(visit, ACCOUNTS, ("active", "disabled")))
+
+
+@pages.page("/operators/invite", audience=Audience.OPERATOR, nav="operator_accounts")
+async def invite_page(visit: Visit) -> View:
+    return View("operators/invite.html", {"closed": visit.settings.sign_up == "closed"})
+
+
+@pages.form("/operators/invite", on=invite_page)
+async def invite_account(visit: Visit, form: InvitationForm) -> View:
+    """Invite a person to create an account; an invitation of an operator needs a confirmation."""
+    if visit.settings.sign_up == "closed":
+        raise FormError({"": "STOA_SIGN_UP is closed, so nobody could use the link. Create the account by command."})
+    if form.operator and not form.confirmed:
+        raise FormError(confirmed="Select this box to invite an operator.")
+    try:
+        link = await registration.invite(visit.by, form.email, operator=form.operator)
+    except (InvalidEmail, EmailTaken) as refusal:
+        raise FormError(email=sentence(refusal)) from refusal
+    title = "Invitation of an operator" if form.operator else "Invitation"
+    return link_to_pass_on(link, title, f"{_OPERATORS}/accounts", "Accounts")
 
 
 @pages.page("/operators/accounts/{account:int}", audience=Audience.OPERATOR, nav="operator_accounts")

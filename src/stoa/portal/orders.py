@@ -26,7 +26,7 @@ _IMPERSONAL_FIELDS = frozenset({"status", "payment_status", "fulfillment_status"
 
 @pages.page("/stores/{handle}/orders", nav="list_stores")
 async def store_orders(visit: Visit) -> View:
-    # A search by name or address would reveal personal data, so only owners can do it.
+    # A search by name or address would reveal personal data, so viewers cannot do it.
     offered = ("q", *_FILTERS) if visit.may_change() else ("number", *_FILTERS)
     orders = await list_view(visit, ORDER_LIST, sorts=_SORTS, offered=offered)
     return View("stores/orders.html", {"orders": orders, "sorts": _SORTS, "query": visit.query_string})

@@ -1,4 +1,4 @@
-"""How portal pages and forms are declared: path, audience, handler, and the type of a form's fields."""
+"""How portal pages and forms are declared: path, audience, right, handler, and the type of a form's fields."""
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
@@ -8,10 +8,12 @@ from typing import Any, TypeVar, get_type_hints
 import msgspec
 from starlette.responses import Response
 
+from stoa.accounts.contract import Right
 from stoa.portal.visit import Visit
 
 ROOT = "/portal"
 Handler = TypeVar("Handler", bound=Callable[..., Awaitable["PageResponse"]])
+_OF_TEAM = re.compile(r"{(app_id:int|handle)}")
 _PATH_PARAM = re.compile(r"{(\w+)(?::\w+)?}")
 
 
@@ -63,11 +65,12 @@ class NoFields(msgspec.Struct):
 
 
 class Page(msgspec.Struct, frozen=True):
-    """The GET handler of a path. Only owners and viewers can open a path that names {app_id} or {handle}."""
+    """The GET handler of a path. Only members can open a path that names {app_id} or {handle}, if their role has the right."""
 
     name: str
     path: str
     audience: Audience
+    right: Right
     handler: Callable[[Visit], Awaitable[PageResponse]]
     nav: str
 
@@ -76,10 +79,11 @@ class Page(msgspec.Struct, frozen=True):
 
 
 class Form(msgspec.Struct, frozen=True):
-    """The POST handler of a path; an invalid form is shown again on `page`. Viewers cannot submit forms."""
+    """The POST handler of a path; an invalid form is shown again on `page`. Members need a role with the right."""
 
     name: str
     path: str
+    right: Right
     handler: Callable[..., Awaitable[PageResponse]]
     fields: type[msgspec.Struct]
     page: Page
@@ -105,25 +109,38 @@ class Pages:
         self.forms: list[Form] = []
 
     def page(
-        self, path: str, *, audience: Audience = Audience.SIGNED_IN, nav: str = ""
+        self, path: str, *, audience: Audience = Audience.SIGNED_IN, nav: str = "", right: Right = Right.VIEW
     ) -> Callable[[Handler], Handler]:
         """Declare a page; `nav` names the page that the navigation marks as current, if it is not this one."""
 
         def declare(handler: Handler) -> Handler:
             name = handler.__name__
-            self.pages.append(Page(name, f"{ROOT}{path}", audience, handler, nav or name))
+            self.pages.append(Page(name, f"{ROOT}{path}", audience, right, handler, nav or name))
             return handler
 
         return declare
 
-    def form(self, path: str, *, on: Callable[..., Any], upload: bool = False) -> Callable[[Handler], Handler]:
-        """Declare a form of the page `on`; the annotation of the handler's parameter `form` is the type of its fields."""
+    def form(
+        self,
+        path: str,
+        *,
+        on: Callable[..., Any],
+        right: Right | None = None,
+        name: str = "",
+        upload: bool = False,
+    ) -> Callable[[Handler], Handler]:
+        """Declare a form of the page `on`; the annotation of the handler's parameter `form` is the type of its fields.
+
+        A form of an app or a store needs the right to change it, unless it declares another one. Forms that share a handler
+        have a `name`.
+        """
         page = next(page for page in self.pages if page.handler is on)
+        needed = right or (Right.CHANGE if _OF_TEAM.search(path) else Right.VIEW)
 
         def declare(handler: Handler) -> Handler:
             hints = get_type_hints(handler, include_extras=True)
             fields: type[msgspec.Struct] = hints.get("form", NoFields)
-            self.forms.append(Form(handler.__name__, f"{ROOT}{path}", handler, fields, page, upload))
+            self.forms.append(Form(name or handler.__name__, f"{ROOT}{path}", needed, handler, fields, page, upload))
             return handler
 
         return declare

@@ -147,15 +147,18 @@ STORES = Query(
     StoreResult,
     f"""WITH found AS MATERIALIZED (
             SELECT s.* FROM stores s
-             WHERE s.id < $1 AND {_MATCHES.format("s.handle", "s.name")} AND ($3 = '' OR s.status = $3)
+             WHERE s.id < $1 AND {_MATCHES.format("s.handle", "s.name")} AND ($3 = '' OR $3 = CASE
+                   WHEN EXISTS (SELECT FROM store_closures c WHERE c.store_id = s.id) THEN 'closed' ELSE s.status END)
              ORDER BY s.id DESC LIMIT $4),
         installed AS MATERIALIZED (
             SELECT i.store_id, count(*) AS apps FROM installations i
              WHERE i.store_id IN (SELECT f.id FROM found f) GROUP BY i.store_id)
-        SELECT s.id, s.handle, s.name, s.currency, s.status,
+        SELECT s.id, s.handle, s.name, s.currency,
+               CASE WHEN c.store_id IS NULL THEN s.status ELSE 'closed' END AS status,
                EXISTS (SELECT 1 FROM account_stores o WHERE o.store_id = s.id AND o.development) AS development,
                coalesce(i.apps, 0) AS apps, s.created_at
-          FROM found s LEFT JOIN installed i ON i.store_id = s.id ORDER BY s.id DESC""",
+          FROM found s LEFT JOIN installed i ON i.store_id = s.id LEFT JOIN store_closures c ON c.store_id = s.id
+         ORDER BY s.id DESC""",
     unbound=_OPERATOR,
 )
 

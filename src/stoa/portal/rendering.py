@@ -32,10 +32,11 @@ _AGO = ((60, "second"), (60, "minute"), (24, "hour"), (30, "day"), (12, "month")
 
 
 class FormView:
-    """A form in a template: its URL, and the value and fault of each field."""
+    """A form in a template: its URL, whether the visitor may submit it, and the value and fault of each field."""
 
-    def __init__(self, url: str, visit: Visit) -> None:
+    def __init__(self, url: str, visit: Visit, *, allowed: bool) -> None:
         self.url = url
+        self.allowed = allowed
         self.id = url.removeprefix("/portal/").replace("/", "-")
         self._submitted = visit.submitted if visit.submitted and visit.submitted.url == url else None
 
@@ -71,8 +72,13 @@ class Renderer:
         def url(name: str, **path_params: Any) -> str:
             return self._pages[name].url({**visit.request.path_params, **path_params})
 
+        def may(name: str) -> bool:
+            """Whether the visitor may submit a form, by the rule that the dispatcher checks."""
+            return visit.may(self._forms[name].right)
+
         def form(name: str, **path_params: Any) -> FormView:
-            return FormView(self._forms[name].url({**visit.request.path_params, **path_params}), visit)
+            form_url = self._forms[name].url({**visit.request.path_params, **path_params})
+            return FormView(form_url, visit, allowed=may(name))
 
         shared: dict[str, Any] = {
             "scope_groups": _scope_groups(),
@@ -80,6 +86,7 @@ class Renderer:
             "me": visit.account,
             "url": url,
             "form_of": form,
+            "may": may,
             "current": current,
             "navigation": self._navigation(visit),
             "asset": _asset,

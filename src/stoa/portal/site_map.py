@@ -19,6 +19,7 @@ from stoa.portal import (
     health,
     import_actions,
     install,
+    joining,
     load,
     locations,
     notifications,
@@ -29,10 +30,12 @@ from stoa.portal import (
     profile,
     requests,
     search,
+    store_settings,
     stores,
     subscription_detail,
     subscriptions,
     tail,
+    teams,
     theme,
     usage,
 )
@@ -43,6 +46,7 @@ from stoa.settings import Settings
 
 MODULES: Sequence[Pages] = (
     authentication.pages,
+    joining.pages,
     theme.pages,
     dashboard.pages,
     apps.pages,
@@ -62,6 +66,8 @@ MODULES: Sequence[Pages] = (
     search.pages,
     import_actions.pages,  # with those of imports
     locations.pages,
+    store_settings.pages,
+    teams.pages,
     audit.pages,
     profile.pages,
     notifications.pages,
@@ -119,6 +125,8 @@ APP_TABS = (
     ("Endpoint", "app_endpoint"),
     ("Credentials", "app_credentials"),
     ("Stores", "app_stores"),
+    ("Team", "app_team"),
+    ("Audit log", "app_audit"),
     ("Settings", "app_settings"),
 )
 STORE_TABS = (
@@ -128,7 +136,9 @@ STORE_TABS = (
     ("Customers", "store_customers"),
     ("Imports", "store_imports"),
     ("Locations", "store_locations"),
+    ("Team", "store_team"),
     ("Audit log", "store_audit"),
+    ("Settings", "store_settings"),
 )
 
 

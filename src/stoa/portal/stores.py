@@ -15,7 +15,7 @@ from stoa.access.contract import (
 )
 from stoa.access.grants import list_installations, uninstall
 from stoa.access.operator import find_store
-from stoa.access.stores import ENGLISH, UTC, update_store
+from stoa.access.stores import ENGLISH, UTC
 from stoa.accounts import install_requests, ownership
 from stoa.accounts.contract import Listing, NoSuchRequest
 from stoa.money import CURRENCIES
@@ -28,27 +28,16 @@ from stoa.portal.visit import Visit
 pages = Pages()
 STORES = f"{ROOT}/stores"
 _COMMON_CURRENCIES = ("EUR", "USD", "GBP", "JPY", "CHF", "CAD", "AUD", "SEK", "PLN", "INR", "BRL", "MXN")
-
-
-_TIMEZONE_MESSAGE = "Enter an IANA time zone, such as Europe/Berlin."
-_LOCALE_MESSAGE = "Enter a language with an optional region, such as de-DE."
+TIMEZONE_MESSAGE = "Enter an IANA time zone, such as Europe/Berlin."
+LOCALE_MESSAGE = "Enter a language with an optional region, such as de-DE."
 
 
 class StoreForm(msgspec.Struct):
     name: Annotated[str, text("Enter a name with 1 to 80 characters.", min_length=1, max_length=80)]
     handle: Annotated[str, text("Use 1 to 63 of a-z, 0-9 and inner hyphens.", min_length=1, max_length=63)]
     currency: Annotated[str, text("Select a currency.", min_length=3, max_length=3)]
-    timezone: Annotated[str, text(_TIMEZONE_MESSAGE, max_length=64)] = UTC
-    locale: Annotated[str, text(_LOCALE_MESSAGE, max_length=20)] = ENGLISH
-
-
-class SettingsForm(msgspec.Struct):
-    """The settings of a store; an empty text keeps its value."""
-
-    prices_include_tax: bool
-    name: Annotated[str, text("Enter a name with 1 to 80 characters.", max_length=80)] = ""
-    timezone: Annotated[str, text(_TIMEZONE_MESSAGE, max_length=64)] = ""
-    locale: Annotated[str, text(_LOCALE_MESSAGE, max_length=20)] = ""
+    timezone: Annotated[str, text(TIMEZONE_MESSAGE, max_length=64)] = UTC
+    locale: Annotated[str, text(LOCALE_MESSAGE, max_length=20)] = ENGLISH
 
 
 class ScopesForm(msgspec.Struct):
@@ -91,9 +80,9 @@ async def open_store(visit: Visit, form: StoreForm) -> Redirect:
     except UnknownCurrency as refusal:
         raise FormError(currency=sentence(refusal)) from refusal
     except InvalidTimezone as refusal:
-        raise FormError(timezone=_TIMEZONE_MESSAGE) from refusal
+        raise FormError(timezone=TIMEZONE_MESSAGE) from refusal
     except InvalidLocale as refusal:
-        raise FormError(locale=_LOCALE_MESSAGE) from refusal
+        raise FormError(locale=LOCALE_MESSAGE) from refusal
     return Redirect(f"{STORES}/{store.handle}", f"{store.name} was created.")
 
 
@@ -114,24 +103,6 @@ async def store_page(visit: Visit) -> View:
         ],
     }
     return View("stores/overview.html", context)
-
-
-@pages.form("/stores/{handle}/settings", on=store_page)
-async def change_store_settings(visit: Visit, form: SettingsForm) -> Redirect:
-    try:
-        await update_store(
-            visit.by,
-            visit.store.handle,
-            name=form.name or None,
-            timezone=form.timezone or None,
-            locale=form.locale or None,
-            prices_include_tax=form.prices_include_tax,
-        )
-    except InvalidTimezone as refusal:
-        raise FormError(timezone=_TIMEZONE_MESSAGE) from refusal
-    except InvalidLocale as refusal:
-        raise FormError(locale=_LOCALE_MESSAGE) from refusal
-    return Redirect(f"{STORES}/{visit.store.handle}", "Saved. The change takes effect within a second.")
 
 
 @pages.form("/stores/{handle}/requests/{requesting_id:int}/approve", on=store_page)

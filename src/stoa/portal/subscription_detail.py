@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from stoa.accounts.contract import Right
 from stoa.db.query import Executor
 from stoa.events.outbox import Event
 from stoa.portal import charts
@@ -161,7 +162,7 @@ async def delete_subscription(visit: Visit, form: ConfirmedForm) -> Redirect:
     return Redirect(f"{APPS}/{visit.app.id}/webhooks", "Subscription deleted.")
 
 
-@pages.page("/apps/{app_id:int}/webhooks/{at}/{webhook_id:int}/settings", nav="list_apps")
+@pages.page("/apps/{app_id:int}/webhooks/{at}/{webhook_id:int}/settings", nav="list_apps", right=Right.CHANGE)
 async def webhook_settings(visit: Visit) -> View:
     call = await webhook_call(visit)
     hook = await subscription(visit.db, call, visit.path_param("webhook_id"))

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from stoa.accounts.contract import Right
 from stoa.db.query import Query
 from stoa.events.outbox import Event
 from stoa.portal.forms import text
@@ -128,7 +129,7 @@ async def _subscriptions(
     return sorted(found, key=lambda pair: -pair[1].id)
 
 
-@pages.page("/apps/{app_id:int}/new-webhook", nav="list_apps")
+@pages.page("/apps/{app_id:int}/new-webhook", nav="list_apps", right=Right.CHANGE)
 async def new_webhook(visit: Visit) -> View:
     stores = [each for each in await installed_stores(visit) if WRITE in effective_scopes(visit, each)]
     handle = visit.submitted.values.get("store", [""])[-1] if visit.submitted else visit.query("store")

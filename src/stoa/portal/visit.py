@@ -7,7 +7,7 @@ from typing import Any
 from starlette.requests import Request
 
 from stoa.access.operator import Operator
-from stoa.accounts.contract import CurrentAnnouncement, OwnedApp, OwnedStore, SessionAccount
+from stoa.accounts.contract import RIGHTS, CurrentAnnouncement, OwnedApp, OwnedStore, Right, SessionAccount
 from stoa.accounts.devices import device_token
 from stoa.db.pool import Database
 from stoa.portal.cookies import Cookies
@@ -127,7 +127,10 @@ class Visit:
         """Return a new key of a form that is carried out once."""
         return secrets.token_urlsafe(16)
 
-    def may_change(self) -> bool:
-        """Whether the account owns everything that the path names."""
+    def may(self, right: Right) -> bool:
+        """Whether the account's roles on everything that the path names have this right."""
         owned = [getattr(self, name) for name in ("app", "store") if hasattr(self, name)]
-        return all(each.role == "owner" for each in owned)
+        return all(RIGHTS.get(each.role, Right.VIEW) >= right for each in owned)
+
+    def may_change(self) -> bool:
+        return self.may(Right.CHANGE)

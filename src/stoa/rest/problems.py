@@ -208,7 +208,7 @@ class AppSuspended(Refusal):
 
 
 class StoreSuspended(Refusal):
-    """The operator has suspended this store."""
+    """An operator has suspended this store, or its owner has closed it."""
 
     status, code, title = 403, "store_suspended", "The store is suspended"
 

@@ -1,0 +1,115 @@
+"""Erases a store: deletes all of its rows in bounded batches, in one explicit order."""
+
+import msgspec
+
+from stoa.access import audit
+from stoa.db.query import Command, Executor, Query
+
+BATCH = 5_000  # rows that one run of maintenance deletes at most
+
+
+class Step(msgspec.Struct, frozen=True):
+    """A table of a store, and the statement that deletes a batch of its rows; `content` is what a reset deletes too."""
+
+    table: str
+    delete: Command
+    content: bool
+
+
+def _step(table: str, *keys: str, content: bool = False, unbound: str | None = None) -> Step:
+    """A step for a table whose primary key is `store_id` and `keys`."""
+    columns = ", ".join(keys)
+    batch = f"({columns}) IN (SELECT {columns} FROM {table} WHERE store_id = $1 LIMIT $2)" if keys else "$2::bigint > 0"
+    sql = f"DELETE FROM {table} WHERE store_id = $1 AND {batch}"
+    return Step(table, Command(sql, unbound=unbound), content)
+
+
+# Access ends first. Rows come before the rows that they refer to. The audit log comes last.
+STEPS: tuple[Step, ...] = (
+    _step("ownership_offers", "id"),
+    _step("team_invitations", "id"),
+    _step("account_stores", "account_id"),
+    _step("installation_requests", "app_id"),
+    _step("tokens", "token_hash"),
+    _step("store_hosts", "host"),
+    _step("installations", "app_id"),
+    _step("removed_installations", "app_id"),
+    _step("redeliveries", "id"),
+    _step("pending_deliveries", "webhook_id", "sequence"),
+    _step("lanes", "webhook_id"),
+    _step("deliveries", "webhook_id", "sequence", "finished_on"),
+    _step("delivery_hours", "webhook_id", "hour"),
+    _step("webhooks", "id"),
+    _step("events", "id", "routed_on"),
+    _step("import_queue", "import_id", content=True),
+    _step("import_rows", "import_id", "row", content=True),
+    _step("import_parts", "import_id", "part", content=True),
+    _step("imports", "id", content=True),
+    _step("order_duplicates", "order_id", "other_id", content=True),
+    _step("order_comments", "order_id", "id", content=True),
+    _step("order_lines", "order_id", "id", content=True),
+    _step("orders", "id", content=True),
+    _step("order_numbers", content=True),
+    _step("customer_metadata", "customer_id", content=True),
+    _step("customers", "id", content=True),
+    _step("stock_movements", "id", content=True),
+    _step("stock_levels", "variant_id", "location", content=True),
+    _step("product_terms", "product_id", content=True),
+    _step("variants", "id", content=True),
+    _step("products", "id", content=True),
+    _step("row_counts", "resource", "id", content=True),
+    _step("idempotency_keys", "app_id", "key", content=True),
+    _step("submitted_forms", "account_id", "key", content=True),
+    _step("locations", "code"),
+    _step("rate_buckets", "app_id", "purpose"),
+    _step("usage_days", "app_id", "day", "operation"),
+    _step("usage_hours", "app_id", "hour", "operation"),
+    _step("failed_requests", "app_id", "at", "id"),
+    _step("request_log", "app_id", "id"),
+    _step("audit_entries", "position"),
+)
+CONTENT = tuple(step for step in STEPS if step.content)
+# Deleted with the row of the store.
+WITH_THE_STORE = ("store_closures",)
+
+
+class DueStore(msgspec.Struct):
+    id: int
+    handle: str
+
+
+_CHORE = "maintenance covers all stores"
+DUE = Query(
+    DueStore,
+    """SELECT s.id, s.handle FROM store_closures c JOIN stores s ON s.id = c.store_id
+        WHERE c.erase_at <= now() ORDER BY c.erase_at, s.id LIMIT 1""",
+    unbound=_CHORE,
+)
+DELETE_STORE = Command("DELETE FROM stores WHERE id = $1", unbound=_CHORE)
+
+
+async def delete_rows(db: Executor, store_id: int, most: int, steps: tuple[Step, ...] = STEPS) -> int:
+    """Delete at most `most` rows of a store, table by table; returns how many there were."""
+    deleted = 0
+    for step in steps:
+        deleted += await step.delete.run(db, store_id, most - deleted)
+        if deleted >= most:
+            break
+    return deleted
+
+
+async def erase_due_store(db: Executor, request_id: str, most: int = BATCH) -> None:
+    """Delete a batch of the store that is due; when nothing is left, delete the store itself."""
+    store = await DUE.maybe(db)
+    if store is None or await delete_rows(db, store.id, most):
+        return
+    await DELETE_STORE.run(db, store.id)
+    await audit.record(
+        db,
+        audit.SERVICE,
+        "store.erased",
+        actor="service",
+        subject=f"store:{store.handle}",
+        detail={},
+        request_id=request_id,
+    )

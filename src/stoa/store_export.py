@@ -1,0 +1,83 @@
+"""Exports a store as lines of JSON: the store, its products, variants, customers and orders, as the API returns them."""
+
+from collections.abc import AsyncGenerator
+
+import click
+import msgspec
+
+from stoa.access.commands import store
+from stoa.access.console import Console
+from stoa.access.contract import StoreRow
+from stoa.access.operator import Operator, find_store
+from stoa.customers.documents import only_shared
+from stoa.db.query import Executor, Query
+from stoa.orders import queries as order_queries
+from stoa.products import queries as product_queries
+
+MEDIA, _BATCH = "application/x-ndjson", 500
+
+
+class Document(msgspec.Struct):
+    id: int
+    doc: bytes
+
+
+def _documents(table: str, expression: str, condition: str = "") -> Query[Document]:
+    return Query(
+        Document,
+        f"""SELECT id, convert_to({expression}, 'UTF8') AS doc FROM {table}
+             WHERE store_id = $1 AND id > $2 {condition} ORDER BY id LIMIT $3""",
+    )
+
+
+_LIVE = "AND deleted_at IS NULL"
+PRODUCTS = _documents("products", product_queries.LISTING.doc, _LIVE)
+VARIANTS = _documents("variants", product_queries.VARIANT_LISTING.doc, _LIVE)
+CUSTOMERS = _documents("customers", """'{"id":' || id || head || shown || tail""", _LIVE)
+ORDERS = _documents("orders", order_queries.LISTING.doc)
+_KINDS = (("product", PRODUCTS), ("variant", VARIANTS), ("customer", CUSTOMERS), ("order", ORDERS))
+
+
+async def record_export(by: Operator, exported: StoreRow) -> None:
+    """Record an export in the audit log of the store, because it contains personal data."""
+    async with by.db.transaction() as db:
+        await by.record(db, exported.id, "store.exported", f"store:{exported.handle}")
+
+
+async def export_store(db: Executor, exported: StoreRow) -> AsyncGenerator[bytes]:
+    """Yield the lines of an export in batches; each line has a `type` and its `data`."""
+    yield _line("store", msgspec.json.encode(exported))
+    for kind, query in _KINDS:
+        after = 0
+        while found := await query.all(db, exported.id, after, _BATCH):
+            after = found[-1].id
+            documents = (only_shared(each.doc) if kind == "customer" else each.doc for each in found)
+            yield b"".join(_line(kind, document) for document in documents)
+
+
+def _line(kind: str, document: bytes) -> bytes:
+    return b'{"type":"%s","data":%s}\n' % (kind.encode(), document)
+
+
+@click.command("export")
+@click.argument("handle")
+@click.pass_obj
+def export_command(console: Console, handle: str) -> None:
+    """Write a store to standard output as lines of JSON: settings, products, variants, customers and orders.
+
+    \b
+    Example:
+      stoa store export demo > demo.ndjson
+    """
+
+    async def run(by: Operator) -> None:
+        found = await find_store(by.db, handle)
+        await record_export(by, found)
+        async for lines in export_store(by.db, found):
+            click.echo(lines, nl=False)
+
+    console.run(run)
+
+
+store.add_command(export_command)
+COMMANDS: list[click.Command] = [store]
