@@ -3,6 +3,7 @@
 
 CREATE SEQUENCE account_ids;
 CREATE SEQUENCE account_session_ids;
+CREATE SEQUENCE announcement_ids;
 CREATE SEQUENCE app_ids;
 CREATE SEQUENCE app_secret_ids;
 CREATE SEQUENCE customer_address_ids;
@@ -15,11 +16,14 @@ CREATE SEQUENCE notification_ids;
 CREATE SEQUENCE order_comment_ids;
 CREATE SEQUENCE order_ids;
 CREATE SEQUENCE order_line_ids;
+CREATE SEQUENCE ownership_offer_ids;
 CREATE SEQUENCE product_ids;
 CREATE SEQUENCE redelivery_ids;
+CREATE SEQUENCE reset_request_ids;
 CREATE SEQUENCE row_count_ids;
 CREATE SEQUENCE stock_movement_ids;
 CREATE SEQUENCE store_ids;
+CREATE SEQUENCE team_invitation_ids;
 CREATE SEQUENCE variant_ids;
 CREATE SEQUENCE webhook_ids;
 
@@ -31,7 +35,7 @@ CREATE TABLE account_apps (
     CONSTRAINT account_apps_pkey PRIMARY KEY (account_id, app_id),
     CONSTRAINT account_apps_account_fkey FOREIGN KEY (account_id) REFERENCES accounts(id) ON DELETE CASCADE,
     CONSTRAINT account_apps_app_fkey FOREIGN KEY (app_id) REFERENCES apps(id) ON DELETE CASCADE,
-    CONSTRAINT account_apps_role_check CHECK (role = ANY (ARRAY['owner'::text, 'viewer'::text]))
+    CONSTRAINT account_apps_role_check CHECK (role = ANY (ARRAY['owner'::text, 'developer'::text, 'viewer'::text]))
 );
 CREATE INDEX account_apps_app_idx ON account_apps (app_id);
 COMMENT ON TABLE account_apps IS 'global';
@@ -110,30 +114,52 @@ CREATE TABLE account_stores (
     CONSTRAINT account_stores_pkey PRIMARY KEY (account_id, store_id),
     CONSTRAINT account_stores_account_fkey FOREIGN KEY (account_id) REFERENCES accounts(id) ON DELETE CASCADE,
     CONSTRAINT account_stores_store_fkey FOREIGN KEY (store_id) REFERENCES stores(id) ON DELETE CASCADE,
-    CONSTRAINT account_stores_role_check CHECK (role = ANY (ARRAY['owner'::text, 'viewer'::text]))
+    CONSTRAINT account_stores_role_check CHECK (role = ANY (ARRAY['owner'::text, 'manager'::text, 'viewer'::text]))
 );
 CREATE INDEX account_stores_store_idx ON account_stores (store_id);
 COMMENT ON TABLE account_stores IS 'global';
 
 CREATE TABLE accounts (
-    id                  bigint DEFAULT nextval('account_ids'::regclass) NOT NULL,
-    email               text NOT NULL,
-    name                text NOT NULL,
-    password_hash       text NOT NULL,
-    operator            boolean DEFAULT false NOT NULL,
-    status              text DEFAULT 'active'::text NOT NULL,
-    totp_secret         bytea,
-    totp_step           bigint DEFAULT 0 NOT NULL,
-    factor_failures     integer DEFAULT 0 NOT NULL,
-    factor_locked_until timestamptz,
-    created_at          timestamptz DEFAULT now() NOT NULL,
-    updated_at          timestamptz DEFAULT now() NOT NULL,
+    id                     bigint DEFAULT nextval('account_ids'::regclass) NOT NULL,
+    email                  text NOT NULL,
+    name                   text NOT NULL,
+    password_hash          text NOT NULL,
+    operator               boolean DEFAULT false NOT NULL,
+    status                 text DEFAULT 'active'::text NOT NULL,
+    totp_secret            bytea,
+    totp_step              bigint DEFAULT 0 NOT NULL,
+    factor_failures        integer DEFAULT 0 NOT NULL,
+    factor_locked_until    timestamptz,
+    created_at             timestamptz DEFAULT now() NOT NULL,
+    updated_at             timestamptz DEFAULT now() NOT NULL,
+    checklist_dismissed_at timestamptz,
     CONSTRAINT accounts_pkey PRIMARY KEY (id),
     CONSTRAINT accounts_email_key UNIQUE (email),
     CONSTRAINT accounts_email_check CHECK (email = lower(email)),
     CONSTRAINT accounts_status_check CHECK (status = ANY (ARRAY['active'::text, 'disabled'::text]))
 );
 COMMENT ON TABLE accounts IS 'global';
+
+CREATE TABLE announcement_dismissals (
+    account_id      bigint NOT NULL,
+    announcement_id bigint NOT NULL,
+    CONSTRAINT announcement_dismissals_pkey PRIMARY KEY (account_id, announcement_id),
+    CONSTRAINT announcement_dismissals_account_fkey FOREIGN KEY (account_id) REFERENCES accounts(id) ON DELETE CASCADE,
+    CONSTRAINT announcement_dismissals_announcement_fkey FOREIGN KEY (announcement_id) REFERENCES announcements(id) ON DELETE CASCADE
+);
+CREATE INDEX announcement_dismissals_announcement_idx ON announcement_dismissals (announcement_id);
+COMMENT ON TABLE announcement_dismissals IS 'global';
+
+CREATE TABLE announcements (
+    id         bigint DEFAULT nextval('announcement_ids'::regclass) NOT NULL,
+    text       text NOT NULL,
+    starts_at  timestamptz NOT NULL,
+    ends_at    timestamptz NOT NULL,
+    created_at timestamptz DEFAULT now() NOT NULL,
+    CONSTRAINT announcements_pkey PRIMARY KEY (id)
+);
+CREATE INDEX announcements_ends_at_idx ON announcements (ends_at);
+COMMENT ON TABLE announcements IS 'global';
 
 CREATE TABLE app_callbacks (
     app_id                bigint NOT NULL,
@@ -481,6 +507,7 @@ CREATE TABLE imports (
     finished_at       timestamptz,
     report_expires_at timestamptz DEFAULT (now() + '30 days'::interval) NOT NULL,
     expired           boolean DEFAULT false NOT NULL,
+    account_id        bigint,
     CONSTRAINT imports_pkey PRIMARY KEY (store_id, id),
     CONSTRAINT imports_store_fkey FOREIGN KEY (store_id) REFERENCES stores(id) ON DELETE CASCADE,
     CONSTRAINT imports_status_check CHECK (status = ANY (ARRAY['queued'::text, 'running'::text, 'succeeded'::text, 'partially_succeeded'::text, 'failed'::text]))
@@ -750,6 +777,27 @@ CREATE INDEX orders_total_idx ON orders (store_id, total, id);
 CREATE INDEX orders_updated_at_idx ON orders (store_id, updated_at, id);
 COMMENT ON TABLE orders IS 'store';
 
+CREATE TABLE ownership_offers (
+    id           bigint DEFAULT nextval('ownership_offer_ids'::regclass) NOT NULL,
+    app_id       bigint,
+    store_id     bigint,
+    from_account bigint NOT NULL,
+    to_account   bigint NOT NULL,
+    created_at   timestamptz DEFAULT now() NOT NULL,
+    expires_at   timestamptz NOT NULL,
+    CONSTRAINT ownership_offers_pkey PRIMARY KEY (id),
+    CONSTRAINT ownership_offers_app_key UNIQUE (app_id),
+    CONSTRAINT ownership_offers_store_key UNIQUE (store_id),
+    CONSTRAINT ownership_offers_app_fkey FOREIGN KEY (app_id) REFERENCES apps(id) ON DELETE CASCADE,
+    CONSTRAINT ownership_offers_from_fkey FOREIGN KEY (from_account) REFERENCES accounts(id) ON DELETE CASCADE,
+    CONSTRAINT ownership_offers_store_fkey FOREIGN KEY (store_id) REFERENCES stores(id) ON DELETE CASCADE,
+    CONSTRAINT ownership_offers_to_fkey FOREIGN KEY (to_account) REFERENCES accounts(id) ON DELETE CASCADE,
+    CONSTRAINT ownership_offers_team_check CHECK ((app_id IS NULL) <> (store_id IS NULL))
+);
+CREATE INDEX ownership_offers_expires_at_idx ON ownership_offers (expires_at);
+CREATE INDEX ownership_offers_to_idx ON ownership_offers (to_account);
+COMMENT ON TABLE ownership_offers IS 'global';
+
 CREATE TABLE pending_deliveries (
     store_id         bigint NOT NULL,
     webhook_id       bigint NOT NULL,
@@ -890,6 +938,14 @@ CREATE INDEX request_log_app_idx ON request_log (app_id, id);
 CREATE INDEX request_log_id_idx ON request_log (id);
 COMMENT ON TABLE request_log IS 'store';
 
+CREATE TABLE reset_requests (
+    id         bigint DEFAULT nextval('reset_request_ids'::regclass) NOT NULL,
+    email      text NOT NULL,
+    created_at timestamptz DEFAULT now() NOT NULL,
+    CONSTRAINT reset_requests_pkey PRIMARY KEY (id)
+);
+COMMENT ON TABLE reset_requests IS 'local';
+
 CREATE TABLE routing_leases (
     bucket     smallint NOT NULL,
     holder     text DEFAULT ''::text NOT NULL,
@@ -1017,6 +1073,17 @@ CREATE INDEX stock_movements_sku_idx ON stock_movements (store_id, sku, id) WHER
 CREATE INDEX stock_movements_variant_idx ON stock_movements (store_id, variant_id, id);
 COMMENT ON TABLE stock_movements IS 'store';
 
+CREATE TABLE store_closures (
+    store_id  bigint NOT NULL,
+    suspended boolean NOT NULL,
+    closed_at timestamptz DEFAULT now() NOT NULL,
+    erase_at  timestamptz,
+    CONSTRAINT store_closures_pkey PRIMARY KEY (store_id),
+    CONSTRAINT store_closures_store_fkey FOREIGN KEY (store_id) REFERENCES stores(id) ON DELETE CASCADE
+);
+CREATE INDEX store_closures_erase_at_idx ON store_closures (erase_at) WHERE (erase_at IS NOT NULL);
+COMMENT ON TABLE store_closures IS 'global';
+
 CREATE TABLE store_hosts (
     host     text NOT NULL,
     store_id bigint NOT NULL,
@@ -1043,6 +1110,40 @@ CREATE TABLE stores (
     CONSTRAINT stores_status_check CHECK (status = ANY (ARRAY['active'::text, 'suspended'::text]))
 );
 COMMENT ON TABLE stores IS 'global';
+
+CREATE TABLE submitted_forms (
+    store_id    bigint NOT NULL,
+    account_id  bigint NOT NULL,
+    key         text NOT NULL,
+    fingerprint bytea NOT NULL,
+    created_at  timestamptz DEFAULT now() NOT NULL,
+    CONSTRAINT submitted_forms_pkey PRIMARY KEY (store_id, account_id, key)
+);
+CREATE INDEX submitted_forms_created_at_idx ON submitted_forms (created_at);
+COMMENT ON TABLE submitted_forms IS 'store';
+
+CREATE TABLE team_invitations (
+    id         bigint DEFAULT nextval('team_invitation_ids'::regclass) NOT NULL,
+    app_id     bigint,
+    store_id   bigint,
+    email      text NOT NULL,
+    role       text NOT NULL,
+    token_hash bytea NOT NULL,
+    invited_by bigint,
+    created_at timestamptz DEFAULT now() NOT NULL,
+    expires_at timestamptz NOT NULL,
+    CONSTRAINT team_invitations_pkey PRIMARY KEY (id),
+    CONSTRAINT team_invitations_app_key UNIQUE (app_id, email),
+    CONSTRAINT team_invitations_store_key UNIQUE (store_id, email),
+    CONSTRAINT team_invitations_token_key UNIQUE (token_hash),
+    CONSTRAINT team_invitations_account_fkey FOREIGN KEY (invited_by) REFERENCES accounts(id) ON DELETE CASCADE,
+    CONSTRAINT team_invitations_app_fkey FOREIGN KEY (app_id) REFERENCES apps(id) ON DELETE CASCADE,
+    CONSTRAINT team_invitations_store_fkey FOREIGN KEY (store_id) REFERENCES stores(id) ON DELETE CASCADE,
+    CONSTRAINT team_invitations_role_check CHECK (role = ANY (ARRAY['owner'::text, 'developer'::text, 'manager'::text, 'viewer'::text])),
+    CONSTRAINT team_invitations_team_check CHECK ((app_id IS NULL) <> (store_id IS NULL))
+);
+CREATE INDEX team_invitations_expires_at_idx ON team_invitations (expires_at);
+COMMENT ON TABLE team_invitations IS 'global';
 
 CREATE TABLE tokens (
     token_hash bytea NOT NULL,
@@ -1087,6 +1188,35 @@ CREATE TABLE usage_days (
 CREATE INDEX usage_days_app_idx ON usage_days (app_id, day);
 CREATE INDEX usage_days_day_idx ON usage_days (day);
 COMMENT ON TABLE usage_days IS 'store';
+
+CREATE TABLE usage_hours (
+    store_id      bigint NOT NULL,
+    app_id        bigint NOT NULL,
+    hour          timestamptz NOT NULL,
+    operation     text NOT NULL,
+    requests      bigint NOT NULL,
+    client_errors bigint NOT NULL,
+    rate_limited  bigint NOT NULL,
+    server_errors bigint NOT NULL,
+    total_us      bigint NOT NULL,
+    ms_1          bigint NOT NULL,
+    ms_2          bigint NOT NULL,
+    ms_5          bigint NOT NULL,
+    ms_10         bigint NOT NULL,
+    ms_20         bigint NOT NULL,
+    ms_50         bigint NOT NULL,
+    ms_100        bigint NOT NULL,
+    ms_200        bigint NOT NULL,
+    ms_500        bigint NOT NULL,
+    ms_1000       bigint NOT NULL,
+    ms_2000       bigint NOT NULL,
+    ms_5000       bigint NOT NULL,
+    ms_more       bigint NOT NULL,
+    CONSTRAINT usage_hours_pkey PRIMARY KEY (store_id, app_id, hour, operation)
+) WITH (fillfactor = 60);
+CREATE INDEX usage_hours_app_idx ON usage_hours (app_id, hour);
+CREATE INDEX usage_hours_hour_idx ON usage_hours (hour);
+COMMENT ON TABLE usage_hours IS 'store';
 
 CREATE TABLE variants (
     store_id            bigint NOT NULL,
