@@ -71,7 +71,7 @@ class Commands(click.Group):
 
     def load_all(self) -> None:
         """Import every command, for those who need `commands` complete."""
-        for module in {*_MODULES.values()}:
+        for module in dict.fromkeys(_MODULES.values()):
             self._load(module)
 
     def _load(self, module: str) -> None:
