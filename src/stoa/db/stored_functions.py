@@ -15,7 +15,8 @@ from stoa.db.schema_files import Function, previous_release
 
 _SCHEMA = "the schema belongs to no store"
 # Release 0.2.0 keeps digests in schema_functions, and replaces every function that differs from its own. Its table is
-# left as it is, so that a process of 0.2.0 that starts on this schema changes nothing. The next release drops it.
+# left as it is, so that a process of 0.2.0 that starts on this schema changes nothing. When released.json names a later
+# release, a contract migration may drop it.
 CREATE = """
 CREATE TABLE IF NOT EXISTS stored_functions (
     name text PRIMARY KEY, digest text NOT NULL, signature text NOT NULL, follows text NOT NULL);
