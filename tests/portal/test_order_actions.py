@@ -52,6 +52,7 @@ async def test_a_person_ships_refunds_returns_and_comments_by_the_rules_of_the_a
     await act(maria, f"{url}/ship", **{units: "2", "carrier": "Snail post", "tracking_number": "SN-1"})
     assert maria.notice == "Shipped."
     await act(maria, f"{url}/ship", **{units: "1"})
+    await act(maria, f"{url}/track", fulfillment_id="2", tracking_number="SN-2", delivered="on")
     await act(maria, f"{url}/refund", **{units: "1", "shipping_amount": "0", "reason": "Torn", "note": "She called."})
     await act(maria, f"{url}/return", **{units: "1", "restock": "on", "reason": "Too small"})
     await act(maria, url, body="Wrapped in paper.\nTwice.", visibility="customer")
@@ -63,11 +64,12 @@ async def test_a_person_ships_refunds_returns_and_comments_by_the_rules_of_the_a
         "fulfilled",
     )
     assert now["amount_refunded"] == "59.00"
-    assert now["tracking"][0]["number"] == "SN-1"
+    assert [each["number"] for each in now["tracking"]] == ["SN-1", "SN-2"]
+    assert now["fulfillments"][1]["status"] == "delivered"
     assert now["line_items"][0]["returned_quantity"] == 1
     assert now["refunds"][0]["actor"] == {"type": "account"}
     timeline = (await shop.client.get(f"/orders/{order['id']}/comments")).json()["data"]
-    assert [each["author"] for each in timeline[:-1]] == [MARIA] * 6
+    assert [each["author"] for each in timeline[:-1]] == [MARIA] * 7
     assert [each["body"] for each in timeline[:3]] == ["Arrived.", "Wrapped in paper.\nTwice.", "Too small"]
     rows = await db.fetch(
         "SELECT type, actor FROM events WHERE store_id = $1 AND position > $2 ORDER BY position",
@@ -78,10 +80,11 @@ async def test_a_person_ships_refunds_returns_and_comments_by_the_rules_of_the_a
     assert {"order.fulfilled", "order.refunded", "order.comment_created", "order.status_changed"} <= {
         r[0] for r in rows
     }
-    entries = await audit.newest(db, shop.store_id, 6)
+    entries = await audit.newest(db, shop.store_id, 7)
     assert [each.action for each in reversed(entries)] == [
         "order.shipped",
         "order.shipped",
+        "order.tracking_changed",
         "order.refunded",
         "order.returned",
         "order.commented",

@@ -29,6 +29,8 @@ class OrderForm(VersionedForm):
     carrier: Line = ""
     tracking_number: Line = ""
     tracking_url: Line = ""
+    fulfillment_id: Line = ""
+    delivered: bool = False
     amount: Line = ""
     shipping_amount: Line = ""
     restock: bool = False
@@ -58,13 +60,28 @@ class Action(msgspec.Struct, frozen=True):
     possible: Callable[[Order], bool]
 
 
+_TRACKING = {"/tracking/carrier": "carrier", "/tracking": "tracking_number", "/tracking/url": "tracking_url"}
+
+
+def _tracking(form: OrderForm) -> dict[str, Any]:
+    sent = _words(carrier=form.carrier, number=form.tracking_number, url=form.tracking_url)
+    return {"tracking": sent} if sent else {}
+
+
 def _ship(form: OrderForm) -> Body:
-    tracking = {"carrier": form.carrier, "number": form.tracking_number, "url": form.tracking_url}
-    sent = {name: value for name, value in tracking.items() if value}
     portions, fields = _portions(form, "id", "/line_items", "Enter the units to ship.")
-    fields |= {"/tracking/carrier": "carrier", "/tracking": "tracking_number", "/tracking/url": "tracking_url"}
-    body: dict[str, Any] = {"status": "shipped", "line_items": portions, **({"tracking": sent} if sent else {})}
-    return Body(body | _words(comment=form.comment), fields | {"/comment": "comment"})
+    body = {"status": "shipped", "line_items": portions, **_tracking(form), **_words(comment=form.comment)}
+    return Body(body, {**fields, **_TRACKING, "/comment": "comment"})
+
+
+def _track(form: OrderForm) -> Body:
+    """The tracking of one fulfillment, its delivery, or both."""
+    changes = {**_tracking(form), **({"status": "delivered"} if form.delivered else {})}
+    if not changes:
+        raise FormError(tracking_number="Enter the tracking, or mark the parcel as delivered.")
+    return Body(
+        {"fulfillment_id": whole(form.fulfillment_id), **changes}, {**_TRACKING, "/fulfillment_id": "fulfillment_id"}
+    )
 
 
 def _take_back(form: OrderForm) -> Body:
@@ -156,6 +173,14 @@ ACTIONS: Mapping[str, Action] = {
         _move,
         None,
         lambda order: bool(statuses_to(order) or payments_to(order)),
+    ),
+    "track": Action(
+        "Tracking",
+        "order.tracking_changed",
+        "The tracking was changed.",
+        _track,
+        None,
+        lambda order: bool(order.fulfillments),
     ),
     "refund": Action(
         "Refund",
