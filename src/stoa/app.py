@@ -27,6 +27,7 @@ from stoa.rest.dispatch import PREFIX, Dispatcher, Observed
 from stoa.rest.endpoint import Endpoint
 from stoa.rest.problems import Refusal
 from stoa.rest.request import Receive, Scope, Send, check_headers, method_label, trust_proxies
+from stoa.rest.response import send_body
 from stoa.settings import Settings, load, secret_key
 from stoa.telemetry import Observer, configure_logging, log_start, log_stop
 from stoa.usage.recorder import Recorder
@@ -136,6 +137,10 @@ class Application:
                 request_id = headers.get(b"x-request-id", b"").decode()
                 if headers.get(b"content-type", b"").startswith(b"text/event-stream"):
                     streamed = time.perf_counter()  # the response stays open until its reader leaves
+            elif not message.get("more_body"):
+                sent = await send_body(send, message.get("body", b""))
+                streamed = streamed or sent
+                return
             await send(message)
 
         with contextlib.suppress(Exception):  # Starlette re-raises exceptions that its handler answered and logged

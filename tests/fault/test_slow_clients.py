@@ -6,9 +6,11 @@ import socket
 import time
 from pathlib import Path
 
+from stoa.supervisor import UNSENT_BYTES
 from tests.fault.conftest import SEND_SECONDS
+from tests.support.metrics import metric, scrape
 from tests.support.partial_request import PartialRequest
-from tests.support.service import Service
+from tests.support.service import Service, until
 
 HEADERS_S = 10
 LATEST_S = 40  # generous: on an idle machine it is half a second after the limit
@@ -72,11 +74,26 @@ async def test_a_body_that_arrives_too_slowly_gets_408(service: Service) -> None
 UNREAD = b"GET /openapi.json HTTP/1.1\r\nhost: localhost\r\n\r\n" * 40  # far more than the kernel buffers
 
 
-def connect(port: int) -> socket.socket:
-    """A client that has sent its requests and reads nothing."""
-    client = socket.create_connection(("127.0.0.1", port))
+def connect(port: int, *, receive_bytes: int = 0) -> socket.socket:
+    """A client that has sent its requests and reads nothing; its own kernel keeps at most `receive_bytes` of them."""
+    client = socket.socket()
+    if receive_bytes:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
+    client.connect(("127.0.0.1", port))
     client.sendall(UNREAD)
     return client
+
+
+def unsent_bytes(port: int, client: socket.socket) -> int:
+    """What the kernel holds of the responses that the service has sent to a client."""
+    ends = f":{port:04X}", f":{client.getsockname()[1]:04X}"
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    [queues] = [row[4] for row in rows if row[1].endswith(ends[0]) and row[2].endswith(ends[1])]
+    return int(queues.split(":")[0], 16)
+
+
+async def answered(service: Service, operation: str) -> float:
+    return metric(await scrape(service), "stoa_requests_total", operation=operation)
 
 
 def open_connections(port: int) -> set[int]:
@@ -99,6 +116,24 @@ async def test_clients_that_do_not_read_are_closed_and_block_no_others(service: 
     finally:
         for client in clients:
             client.close()
+
+
+async def test_what_a_client_does_not_read_is_not_buffered_and_its_request_ends_with_the_connection(
+    service: Service,
+) -> None:
+    before = await answered(service, "/openapi.json")
+    clients = [connect(service.port, receive_bytes=8_192) for _ in range(10)]
+    try:
+        await asyncio.to_thread(until, lambda: all(unsent_bytes(service.port, each) for each in clients), "it has sent")
+        await asyncio.sleep(0.5)
+        assert max(unsent_bytes(service.port, each) for each in clients) < 4 * UNSENT_BYTES
+        assert await answered(service, "/openapi.json") == before  # each waits until its client takes the next part
+    finally:
+        for client in clients:
+            client.close()
+    async with asyncio.timeout(LATEST_S):
+        while await answered(service, "/openapi.json") < before + len(clients):
+            await asyncio.sleep(0.1)
 
 
 async def test_a_client_that_reads_slowly_gets_the_whole_response(service: Service) -> None:

@@ -18,6 +18,7 @@ from tests.figures.replica import relieve
 from tests.figures.restarts import restart_under_load
 from tests.figures.slow import loiter
 from tests.figures.soak import soak
+from tests.figures.unread import hoard
 
 Figure = Callable[[Path], Awaitable[bool]]
 
@@ -35,7 +36,7 @@ Figure = Callable[[Path], Awaitable[bool]]
 )
 @click.option("--minutes", default=40, show_default=True, help="Time limit of kills and restarts.")
 def figures(names: tuple[str, ...], workers: int, databases: int, restarts: int, seconds: int, minutes: int) -> None:
-    """Run the named measurements: kills, restarts, failover, replica, overload, greedy, slow, soak; by default all."""
+    """Run the named measurements: kills, restarts, failover, replica, overload, greedy, slow, unread, soak; by default all."""
     known: dict[str, Figure] = {
         "kills": lambda folder: kill_under_load(folder, workers, databases, minutes),
         "restarts": lambda folder: restart_under_load(folder, restarts, minutes),
@@ -45,6 +46,7 @@ def figures(names: tuple[str, ...], workers: int, databases: int, restarts: int,
         "greedy": lambda folder: crowd_out(folder, seconds / 6),
         "slow": lambda folder: loiter(folder, seconds / 6),
         "soak": lambda folder: soak(folder, seconds * 30),
+        "unread": hoard,
     }
     if unknown := set(names) - known.keys():
         raise click.ClickException(f"{', '.join(unknown)}: choose from {', '.join(known)}")

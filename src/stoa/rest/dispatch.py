@@ -62,7 +62,7 @@ class Observed(msgspec.Struct):
     operation: str
     status: int
     code: str
-    seconds: float  # without the time that the caller asked to wait
+    seconds: float  # until the server has the response, without the time that the caller asked to wait
     store_id: int | None
     app_id: int | None
     error: BaseException | None
@@ -117,10 +117,10 @@ class Dispatcher:
         self._busy += 1
         try:
             response = await self._respond(request, scope, handle)
-            compress = accepts_gzip(request.headers)
-            await send_response(send, response, head=request.method == "HEAD", compress=compress)
         finally:
-            self._busy -= 1
+            self._busy -= 1  # before the response is sent: clients that read slowly must not count as load
+        compress = accepts_gzip(request.headers)
+        answered_at = await send_response(send, response, head=request.method == "HEAD", compress=compress)
         self._observe(
             Observed(
                 request.request_id,
@@ -128,7 +128,7 @@ class Dispatcher:
                 request.endpoint.name if request.endpoint else "",
                 response.status,
                 request.code,
-                time.perf_counter() - started - (request.call.waited_s if request.call else 0.0),
+                answered_at - started - (request.call.waited_s if request.call else 0.0),
                 request.store.id if request.store else None,
                 request.caller.app_id if request.caller else request.refused_app_id,
                 request.error,

@@ -1,6 +1,7 @@
 """Responses: what a handler returned, or a refusal, as status, headers and bytes."""
 
 import gzip
+import time
 import zlib
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
@@ -17,6 +18,7 @@ from stoa.rest.request import Call, Headers, Request, Send, accepts_gzip, tags
 _JSON = (b"content-type", b"application/json")
 _PROBLEM = (b"content-type", b"application/problem+json")
 _GZIP_FROM = 1_000
+PART_BYTES = 32 * 1024
 
 SAFE_HEADERS: Headers = [
     (b"cache-control", b"no-store"),
@@ -34,7 +36,8 @@ class Response(msgspec.Struct):
     parts: AsyncIterator[bytes] | None = None  # a streamed body
 
 
-async def send_response(send: Send, response: Response, *, head: bool = False, compress: bool = False) -> None:
+async def send_response(send: Send, response: Response, *, head: bool = False, compress: bool = False) -> float:
+    """Send a response; returns the time at which the server had its first part."""
     body, headers = response.body, response.headers
     if compress and len(body) >= _GZIP_FROM:
         body = gzip.compress(body, compresslevel=1, mtime=0)
@@ -45,7 +48,24 @@ async def send_response(send: Send, response: Response, *, head: bool = False, c
     if response.parts is not None and not head:
         async for part in response.parts:
             await send({"type": "http.response.body", "body": part, "more_body": True})
-    await send({"type": "http.response.body", "body": b"" if head else body})
+    return await send_body(send, b"" if head else body)
+
+
+async def send_body(send: Send, body: bytes) -> float:
+    """Send a whole body; returns the time at which the server had its first part.
+
+    A large body is sent in parts, and the server takes the next one when the client has taken those before. Otherwise each
+    client that does not read would keep a copy of its response in the server.
+    """
+    if len(body) <= PART_BYTES:
+        await send({"type": "http.response.body", "body": body})
+        return time.perf_counter()
+    first_at = 0.0
+    for start in range(0, len(body), PART_BYTES):
+        more = start + PART_BYTES < len(body)
+        await send({"type": "http.response.body", "body": body[start : start + PART_BYTES], "more_body": more})
+        first_at = first_at or time.perf_counter()
+    return first_at
 
 
 def render(request: Request, endpoint: Endpoint, call: Call, answer: Any, status: int | None = None) -> Response:
