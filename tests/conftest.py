@@ -19,7 +19,7 @@ from stoa.db.migrate import migrate
 from stoa.db.pool import Database, connect
 from stoa.settings import Settings, load
 from tests.support import notes
-from tests.support.databases import CLUSTER, SERVER, SHARDS, new_database, on_cluster
+from tests.support.databases import CLUSTER, SERVER, SHARDS, log_fan_out, new_database, on_cluster
 from tests.support.shops import Shop, open_shop
 
 SECRET_KEY = "5e" * 32
@@ -89,6 +89,7 @@ async def _create_database(name: str) -> str:
     await db.close()
     if on_cluster():
         await distribute(url, shards=SHARDS)
+        await log_fan_out(url)
     return url
 
 

@@ -15,7 +15,7 @@ from stoa.cluster.distribution import distribute, plan
 from stoa.cluster.isolation import Isolation, IsolationRefused, isolate
 from stoa.cluster.isolation import plan as plan_isolation
 from stoa.cluster.status import STORE_SHARD, read_status
-from stoa.db.errors import CommitUnknown, Unavailable, is_away, is_lost
+from stoa.db.errors import CommitUnknown, PostgresError, Unavailable, is_away, is_lost
 from stoa.db.migrate import migrate
 from stoa.db.pool import Database, connect
 from stoa.settings import Settings, load
@@ -53,7 +53,6 @@ async def cluster(settings: Settings) -> AsyncIterator[Cluster]:
     (_, first, first_port), (node_id, host, port), *_ = nodes
     async with Proxy(at_node(url, host, port)) as proxy:
         await admin.fetch("SELECT citus_update_node($1, '127.0.0.1', $2)", node_id, proxy.port)
-        await admin.close()
         db = Database(url, size=4)
         application = Application(
             load({}, database_url=url, secret_key=settings.secret_key, log_level="error", metrics="off")
@@ -61,13 +60,16 @@ async def cluster(settings: Settings) -> AsyncIterator[Cluster]:
         yield Cluster(url, db, application, proxy, [f"{first}:{first_port}", f"127.0.0.1:{proxy.port}"])
         await application.close()
         await db.close()
+        # Otherwise the maintenance of Citus would go on asking the proxy.
+        await admin.fetch("SELECT citus_update_node($1, $2, $3)", node_id, host, port)
+        await admin.close()
 
 
 class Reported(Exception):
     """An error as the server reports it."""
 
-    def __init__(self, sqlstate: str, severity_en: str) -> None:
-        super().__init__(sqlstate)
+    def __init__(self, sqlstate: str, severity_en: str, message: str = "") -> None:
+        super().__init__(message)
         self.sqlstate = sqlstate
         self.severity_en = severity_en
 
@@ -77,7 +79,25 @@ def test_an_unreachable_node_does_not_cost_the_connection_to_the_coordinator() -
     assert not is_lost(Reported("08006", "ERROR"))
     assert is_lost(Reported("08006", "FATAL"))
     assert is_lost(Reported("57P01", "FATAL"))
+    assert is_away(Reported("XX000", "ERROR", "failure on connection marked as essential: 127.0.0.1:9701"))
+    assert not is_away(Reported("XX000", "ERROR", "could not read block 7"))
     assert issubclass(CommitUnknown, Unavailable)
+
+
+@pytest.mark.not_on_cluster("a trigger of one server stands for the failing node")
+@pytest.mark.parametrize(("code", "expected"), [("XX000", CommitUnknown), ("23514", PostgresError)])
+async def test_a_commit_that_a_node_fails_may_have_happened(db: Database, code: str, expected: type[Exception]) -> None:
+    with pytest.raises(expected) as raised:
+        async with db.transaction() as connection:
+            await connection.execute(
+                f"""CREATE TEMPORARY TABLE failing (id bigint) ON COMMIT DROP;
+                    CREATE FUNCTION pg_temp.fail() RETURNS trigger LANGUAGE plpgsql AS $$
+                    BEGIN RAISE EXCEPTION 'the node is gone' USING ERRCODE = '{code}'; END $$;
+                    CREATE CONSTRAINT TRIGGER fail AFTER INSERT ON failing DEFERRABLE INITIALLY DEFERRED
+                        FOR EACH ROW EXECUTE FUNCTION pg_temp.fail();
+                    INSERT INTO failing VALUES (1)"""
+            )
+    assert isinstance(raised.value, Unavailable) == (code == "XX000")
 
 
 @needs_cluster

@@ -10,15 +10,15 @@ from tests.contract.test_statements import ALL, LISTINGS, shapes, store_owned
 from tests.support.databases import on_cluster
 
 from stoa.db.errors import PostgresError
-from stoa.db.migrate import Function, functions
 from stoa.db.pool import Database
+from stoa.db.schema_files import Function, functions, with_cluster_settings
 
 needs_cluster = pytest.mark.skipif(not on_cluster(), reason="needs a Citus cluster: set TEST_CITUS_URL")
 PLAIN = {function.name: function for function in functions()}
 CHANGED = [
     function
     for function in functions(distributed=True)
-    if function.sql != PLAIN[function.name].sql.replace("force_generic_plan", "force_custom_plan")
+    if function.sql != with_cluster_settings(PLAIN[function.name].sql)
 ]
 NAMES = {name for name, _ in ALL}
 # A value of each type, so that a plan can be made; no statement is executed.

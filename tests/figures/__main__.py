@@ -12,7 +12,10 @@ import click
 
 from tests.figures.failover import fail_over
 from tests.figures.greedy import crowd_out
+from tests.figures.growth import grow_under_load
+from tests.figures.idle import look_for_work
 from tests.figures.kills import kill_under_load
+from tests.figures.nodes import kill_nodes_under_load
 from tests.figures.overload import overload
 from tests.figures.replica import relieve
 from tests.figures.restarts import restart_under_load
@@ -21,6 +24,7 @@ from tests.figures.soak import soak
 from tests.figures.unread import hoard
 
 Figure = Callable[[Path], Awaitable[bool]]
+ON_CLUSTER = ("growth", "idle", "nodes")
 
 
 @click.command()
@@ -34,9 +38,23 @@ Figure = Callable[[Path], Awaitable[bool]]
     show_default=True,
     help="Duration of overload; replica measures a third of it, greedy and slow a sixth of it at a time, soak thirty times.",
 )
+@click.option("--nodes", default=12, show_default=True, help="Number of kill -9 of cluster nodes, in turn.")
+@click.option("--spare", default="127.0.0.1:9703", show_default=True, help="The node that growth adds to the cluster.")
 @click.option("--minutes", default=40, show_default=True, help="Time limit of kills and restarts.")
-def figures(names: tuple[str, ...], workers: int, databases: int, restarts: int, seconds: int, minutes: int) -> None:
-    """Run the named measurements: kills, restarts, failover, replica, overload, greedy, slow, unread, soak; by default all."""
+def figures(
+    names: tuple[str, ...],
+    workers: int,
+    databases: int,
+    restarts: int,
+    seconds: int,
+    nodes: int,
+    spare: str,
+    minutes: int,
+) -> None:
+    """Run the named measurements: kills, restarts, failover, replica, overload, greedy, slow, unread, soak; by default these.
+
+    growth, idle and nodes need a Citus cluster on this machine, which TEST_CITUS_URL names.
+    """
     known: dict[str, Figure] = {
         "kills": lambda folder: kill_under_load(folder, workers, databases, minutes),
         "restarts": lambda folder: restart_under_load(folder, restarts, minutes),
@@ -47,13 +65,17 @@ def figures(names: tuple[str, ...], workers: int, databases: int, restarts: int,
         "slow": lambda folder: loiter(folder, seconds / 6),
         "soak": lambda folder: soak(folder, seconds * 30),
         "unread": hoard,
+        "growth": lambda folder: grow_under_load(folder, spare, seconds / 2),
+        "idle": lambda folder: look_for_work(folder, seconds / 2),
+        "nodes": lambda folder: kill_nodes_under_load(folder, workers, nodes, minutes),
     }
     if unknown := set(names) - known.keys():
         raise click.ClickException(f"{', '.join(unknown)}: choose from {', '.join(known)}")
     signal.signal(signal.SIGTERM, _stop)
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    missed = [name for name in names or known if not asyncio.run(_measure(known[name], minutes + 10))]
+    chosen = names or [name for name in known if name not in ON_CLUSTER]
+    missed = [name for name in chosen if not asyncio.run(_measure(known[name], minutes + 10))]
     if missed:
         click.echo(f"Targets missed: {', '.join(missed)}")
     sys.exit(bool(missed))

@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import json
 import random
+import time
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -44,14 +45,18 @@ class Trade:
         self.trouble: Counter[str] = Counter()  # unacknowledged attempts, by status or error
         self.wrong: list[str] = []  # unexpected error responses
         self.reads = 0
+        self.took: list[tuple[float, float]] = []  # when each answered request began, and its seconds
         self.over = asyncio.Event()
         self._numbers = itertools.count(1)
+        self._product = 1
 
     async def create_products(self) -> None:
         async with self.account.client() as client:
             for sku in SKUS:
                 body = {"name": f"Mug {sku}", "price": "9.90", "sku": sku, "stock": {"on_hand": ON_HAND}}
-                assert (await client.post("/products", json=body)).status_code == 201
+                answer = await client.post("/products", json=body)
+                assert answer.status_code == 201, answer.text
+                self._product = answer.json()["data"]["id"]
 
     async def write_on(self, *, fresh: bool = False, think_s: float = 0.0) -> None:
         """Write until `over` is set: on one connection or on a new one each time, with an optional pause."""
@@ -70,16 +75,18 @@ class Trade:
                 await asyncio.sleep(random.uniform(0, 2 * think_s))
         await client.aclose()
 
-    async def read_on(self, *, fresh: bool = False) -> None:
+    async def read_on(self, *, fresh: bool = False, think_s: float = 0.0) -> None:
         """Read until `over` is set; failed reads are counted."""
         client = self.account.client()
         while not self.over.is_set():
-            path = random.choice(("/products?limit=5", "/orders?limit=5&sort=-id", "/products/1"))
+            path = random.choice(("/products?limit=5", "/orders?limit=5&sort=-id", f"/products/{self._product}"))
             answer = await self._try(client, Write("read", "GET", path, {}, ""))
             self.reads += answer is not None
             if fresh:
                 await client.aclose()
                 client = self.account.client()
+            if think_s:
+                await asyncio.sleep(random.uniform(0, 2 * think_s))
         await client.aclose()
 
     def _next(self, placed: list[int]) -> Write:
@@ -109,12 +116,14 @@ class Trade:
         write.status, write.answer = answer.status_code, answer.content
 
     async def _try(self, client: httpx.AsyncClient, write: Write) -> httpx.Response | None:
+        began = time.monotonic()
         try:
             answer = await send(client, write)
         except httpx.TransportError as error:
             self.trouble[type(error).__name__] += 1
             return None
         if answer.is_success:
+            self.took.append((began, time.monotonic() - began))
             return answer
         expected = f'"code":"{_AGAIN.get(answer.status_code)}"' in answer.text
         self.trouble[str(answer.status_code)] += 1
@@ -149,22 +158,24 @@ class Verification(msgspec.Struct):
         return f"{self.acknowledged} writes acknowledged: {faults}, {self.replays_differ} replays differ, {rest}"
 
 
-async def verify(trade: Trade) -> Verification:
-    """Compare the ledger with the database after all writers have finished."""
-    db = await connect(trade.account.service.database_url, statement_timeout_ms=0)
+async def verify(*trades: Trade) -> Verification:
+    """Compare the ledgers of all stores with the database after all writers have finished."""
+    db = await connect(trades[0].account.service.database_url, statement_timeout_ms=0)
     try:
-        found = Verification(len(trade.ledger))
-        for kind, effects in (await _effects(db)).items():
-            expected = {_fingerprint(write) for write in trade.ledger if write.kind == kind}
-            found.lost += len(expected - effects.keys())
-            found.unexpected += len(effects.keys() - expected)
-            found.repeated += sum(times - 1 for times in effects.values())
-        found.replays_differ = await _replay(trade)
+        found = Verification(sum(len(trade.ledger) for trade in trades))
+        for trade in trades:
+            [[store_id]] = await db.fetch("SELECT id FROM stores WHERE handle = $1", trade.account.handle)
+            for kind, effects in (await _effects(db, store_id)).items():
+                expected = {_fingerprint(write) for write in trade.ledger if write.kind == kind}
+                found.lost += len(expected - effects.keys())
+                found.unexpected += len(effects.keys() - expected)
+                found.repeated += sum(times - 1 for times in effects.values())
+            found.replays_differ += await _replay(trade, REPLAYED // len(trades))
+            found.broken += await _arithmetic(db, store_id)
+            found.broken += _violations({"only retryable refusals": len(trade.wrong)}) + trade.wrong[:3]
         checks = await invariants.check(db)
-        found.broken = [f"{check.invariant}: {check.broken}" for check in checks if check.broken]
-        found.broken += await _arithmetic(db)
+        found.broken += [f"{check.invariant}: {check.broken}" for check in checks if check.broken]
         found.broken += await _events(db)
-        found.broken += _violations({"only retryable refusals": len(trade.wrong)}) + trade.wrong[:3]
         return found
     finally:
         await db.close()
@@ -174,21 +185,23 @@ def _fingerprint(write: Write) -> str:
     return write.path.split("/")[2] if write.kind == "cancel" else write.key
 
 
-async def _effects(db: Connection) -> dict[str, dict[str, int]]:
-    """The rows of each kind in the database, by fingerprint, and how often each occurs."""
+async def _effects(db: Connection, store_id: int) -> dict[str, dict[str, int]]:
+    """The rows of each kind in the store, by fingerprint, and how often each occurs."""
     statements = {
-        "product": "SELECT name, count(*) FROM products WHERE name LIKE 'key-%' GROUP BY 1",
-        "order": "SELECT order_document(o.id, o.head, o.lines, o.person, o.tail)::json->'metadata'->>'fingerprint', count(*) FROM orders o GROUP BY 1",
-        "adjust": "SELECT reference, count(*) FROM stock_movements WHERE kind = 'adjust' GROUP BY 1",
+        "product": "SELECT name, count(*) FROM products WHERE store_id = $1 AND name LIKE 'key-%' GROUP BY 1",
+        "order": """SELECT order_document(o.id, o.head, o.lines, o.person, o.tail)::json->'metadata'->>'fingerprint', count(*)
+                      FROM orders o WHERE o.store_id = $1 GROUP BY 1""",
+        "adjust": "SELECT reference, count(*) FROM stock_movements WHERE store_id = $1 AND kind = 'adjust' GROUP BY 1",
         "cancel": """SELECT resource_id::text, count(*) FROM events
-                      WHERE type = 'order.status_changed' AND changes::json->'status'->>1 = 'cancelled' GROUP BY 1""",
+                      WHERE store_id = $1 AND type = 'order.status_changed'
+                        AND changes::json->'status'->>1 = 'cancelled' GROUP BY 1""",
     }
-    return {kind: {row[0]: row[1] for row in await db.fetch(text)} for kind, text in statements.items()}
+    return {kind: {row[0]: row[1] for row in await db.fetch(text, store_id)} for kind, text in statements.items()}
 
 
-async def _replay(trade: Trade) -> int:
+async def _replay(trade: Trade, most: int) -> int:
     """Repeat some of the writes with their keys; returns how many responses differ from the first."""
-    some = random.sample(trade.ledger, min(REPLAYED, len(trade.ledger)))
+    some = random.sample(trade.ledger, min(most, len(trade.ledger)))
     differ = 0
     async with trade.account.client() as client:
         for write in some:
@@ -198,11 +211,12 @@ async def _replay(trade: Trade) -> int:
     return differ
 
 
-async def _arithmetic(db: Connection) -> list[str]:
+async def _arithmetic(db: Connection, store_id: int) -> list[str]:
     """Order numbers are unique, and totals are the sums of line items."""
     wrong = 0
     numbers: Counter[int] = Counter()
-    for row in await db.fetch("SELECT order_document(o.id, o.head, o.lines, o.person, o.tail) FROM orders o"):
+    documents = "SELECT order_document(o.id, o.head, o.lines, o.person, o.tail) FROM orders o WHERE o.store_id = $1"
+    for row in await db.fetch(documents, store_id):
         order = json.loads(row[0])
         numbers[order["number"]] += 1
         lines = sum(_cents(line["total"]) for line in order["line_items"])
@@ -244,7 +258,8 @@ def _violations(broken: dict[str, int]) -> list[str]:
     return [f"{rule}: violated {times} times" for rule, times in broken.items() if times]
 
 
-async def finish(trade: Trade, writers: Sequence[asyncio.Task[None]]) -> None:
+async def finish(trade: Trade, writers: Sequence[asyncio.Task[None]], *others: Trade) -> None:
     """Let the writers finish their current writes."""
-    trade.over.set()
+    for each in (trade, *others):
+        each.over.set()
     await asyncio.gather(*writers)

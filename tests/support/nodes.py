@@ -48,7 +48,14 @@ class Node(msgspec.Struct, frozen=True):
         log = self.data.parent / f"{self.data.name}-restarted.log"
         command = [self.program.with_name("pg_ctl"), "-w", "-t", "60", "-D", self.data, "-l", log, "start"]
         user = owner if os.geteuid() == 0 else None
-        subprocess.run(command, user=user, check=True, stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
+        subprocess.run(
+            command,
+            user=user,
+            check=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
 
     def cpu_seconds(self) -> float:
         """The CPU time of all its processes, also of those that have ended."""

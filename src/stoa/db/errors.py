@@ -19,6 +19,14 @@ _GONE_CLASSES = ("08", "57P")
 _GONE = frozenset({"25006", "53300"})
 _BUSY = frozenset({"57014", LOCK_TIMEOUT, "53100", "53200", "53400"})
 _TOO_MANY_CONNECTIONS = "53300"
+# The coordinator of a cluster reports these as internal errors and I/O errors if another node is lost during a statement.
+_AWAY = frozenset({"XX000", "58030"})
+_AWAY_MESSAGES = (
+    "server closed the connection unexpectedly",
+    "failure on connection marked as essential",
+    "failed to COPY to shard",
+    "connection not open",
+)
 _NO_SQLSTATE = "none"  # the connection failed, or the client stopped waiting
 
 
@@ -47,7 +55,10 @@ def is_lost(error: BaseException) -> bool:
 
 def is_away(error: BaseException) -> bool:
     """Whether the coordinator of a cluster cannot reach another node. That ends the statement, not this connection."""
-    return sqlstate(error).startswith(_GONE_CLASSES) and getattr(error, "severity_en", None) == "ERROR"
+    if getattr(error, "severity_en", None) != "ERROR":
+        return False
+    code = sqlstate(error)
+    return code.startswith(_GONE_CLASSES) or (code in _AWAY and str(error).startswith(_AWAY_MESSAGES))
 
 
 def is_busy(error: BaseException) -> bool:

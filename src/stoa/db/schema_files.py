@@ -16,7 +16,12 @@ import msgspec
 Phase = Literal["expand", "concurrently", "backfill", "contract"]
 _PHASE = re.compile(r"-- phase: (\w+)$", re.MULTILINE)
 _CLUSTER = "cluster"
-_GENERIC, _CUSTOM = "plan_cache_mode = force_generic_plan", "plan_cache_mode = force_custom_plan"
+_ON_CLUSTER = {
+    # A plan without a store cannot be sent to the store's node.
+    "plan_cache_mode = force_generic_plan": "plan_cache_mode = force_custom_plan",
+    # The last moment of a move locks a whole shard, which must not look like another request with the same key.
+    "lock_timeout = '100ms'": "lock_timeout = '1s'",
+}
 
 
 class MigrationRefused(Exception):
@@ -95,8 +100,7 @@ def previous_release() -> Release:
 def functions(*, distributed: bool = False) -> list[Function]:
     """All stored functions of this release: each `<package>/functions/<name>.sql` holds one.
 
-    On a cluster, a file of the package `cluster` replaces the function of the same name, and each call is planned with its
-    store, because a plan without a store cannot be sent to the store's node.
+    On a cluster, a file of the package `cluster` replaces the function of the same name, and settings of functions differ.
     """
     found = sorted(_functions_below(files("stoa"), ""), key=lambda function: (not function.pure, function.name))
     plain = [function for function in found if function.package != _CLUSTER]
@@ -104,9 +108,16 @@ def functions(*, distributed: bool = False) -> list[Function]:
         return plain
     cluster = {function.name: function.sql for function in found if function.package == _CLUSTER}
     return [
-        msgspec.structs.replace(function, sql=cluster.get(function.name, function.sql).replace(_GENERIC, _CUSTOM))
+        msgspec.structs.replace(function, sql=with_cluster_settings(cluster.get(function.name, function.sql)))
         for function in plain
     ]
+
+
+def with_cluster_settings(sql: str) -> str:
+    """A function with the settings that it has on a cluster."""
+    for setting, other in _ON_CLUSTER.items():
+        sql = sql.replace(setting, other)
+    return sql
 
 
 def _functions_below(folder: Traversable, package: str) -> Iterator[Function]:

@@ -67,9 +67,10 @@ PAGE = Query(
         WHERE account_id = $1 AND id < $2 AND shown ORDER BY id DESC LIMIT $3::integer""",
     unbound=_PEOPLE,
 )
+# Citus refuses now() inside coalesce; least ignores null.
 READ = Query(
     str,
-    """UPDATE notifications SET read_at = coalesce(read_at, now()) WHERE account_id = $1 AND id = $2 AND shown
+    """UPDATE notifications SET read_at = least(read_at, now()) WHERE account_id = $1 AND id = $2 AND shown
        RETURNING path""",
     unbound=_PEOPLE,
 )
