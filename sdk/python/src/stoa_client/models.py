@@ -8,12 +8,14 @@ from stoa_client.answers import Model, absent
 
 
 class Actor(Model):
-    """The originator of a change: an app by its id, or an operator."""
+    """The originator of a change: an app by its id, a person on a page of the portal, an operator, or Stoa itself."""
 
     type: str = absent()
-    """`app` or `operator`."""
+    """`app`, `account` (a person on a page of the portal), `operator`, or `system` (Stoa itself). Further values
+    may follow.
+    """
     app_id: "int | None" = absent()
-    """The id of the app; omitted for an operator."""
+    """The id of the app; omitted for all others."""
 
 
 class Address(Model):
@@ -95,11 +97,11 @@ class Attempt(Model):
 
 class Author(Model):
     type: str = absent()
-    """`app` or `operator`."""
+    """`app`, `account` (a person on a page of the portal) or `operator`. Further values may follow."""
     id: "int | None" = absent()
-    """The id of the app; null for an operator."""
+    """The id of the app; null for all others."""
     name: str = absent()
-    """The name of the app or operator at the time of the entry."""
+    """The name of the app, person or operator at the time of the entry."""
 
 
 class BreakerState(Model):
@@ -136,7 +138,7 @@ class Comment(Model):
     when the customer is erased.
     """
     author: "Author" = absent()
-    """The app or operator that wrote the entry or made the change."""
+    """The app, person or operator that wrote the entry or made the change."""
     changes: dict[str, list[Any]] = absent()
     """The old and the new value of each changed field, by its name; empty in a comment."""
     created_at: datetime = absent()
@@ -458,7 +460,7 @@ class LedgerEntry(Model):
     order_id: "int | None" = absent()
     """The id of the order that changed the stock; null if it was no order."""
     actor: "Actor" = absent()
-    """The app that changed the stock, or the operator."""
+    """The app, person or operator that changed the stock."""
     request_id: str = absent()
     """The id of the request that changed the stock, as in `X-Request-Id`."""
     created_at: str = absent()
@@ -855,7 +857,7 @@ class Refund(Model):
     line_items: "list[RefundLine]" = absent()
     """The refunded units; empty if only an amount was sent."""
     actor: "Actor" = absent()
-    """The app that refunded, or the operator."""
+    """The app, person or operator that refunded."""
     created_at: datetime = absent()
     """The time of the refund."""
 
