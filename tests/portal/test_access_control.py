@@ -26,34 +26,40 @@ NEEDS: dict[Audience | Right, str] = {
     Audience.ANYONE: """
         accept_invitation accept_team_invitation choose_theme decline_team_invitation invitation_page join_page
         join_with_new_account new_password_page reset_password set_up set_up_page theme_page""",
-    Audience.GUEST: "sign_in sign_in_page sign_up sign_up_page",
+    Audience.GUEST: """
+        ask_for_reset forgot_password_page sign_in sign_in_page sign_up sign_up_page""",
     Audience.TWO_FACTOR_PENDING: "check_two_factor two_factor_page",
     Audience.SIGNED_IN: """
-        access_tokens account_page approve_install change_name change_password dashboard end_other_sessions end_session
-        install_page list_apps list_stores new_app new_store open_development_store open_store refuse_install register_app
-        renew_recovery_codes sign_out turn_off_two_factor turn_on_two_factor two_factor_set_up""",
+        access_tokens account_page announcements_page approve_install change_name change_password dashboard
+        dismiss_announcement dismiss_checklist end_other_sessions end_session install_page list_apps list_stores new_app
+        new_store notifications_page open_development_store open_notification open_store read_all_notifications
+        read_notification refuse_install register_app renew_recovery_codes save_preferences sign_out turn_off_two_factor
+        turn_on_two_factor two_factor_set_up""",
     Audience.OPERATOR: """
-        disable_account enable_account invite_account invite_page operator_account operator_accounts operator_app
-        operator_apps operator_audit operator_health operator_store operator_stores resume_app resume_store suspend_app
-        suspend_store""",
+        create_announcement disable_account enable_account end_announcement invite_account invite_page operator_account
+        operator_accounts operator_announcements operator_app operator_app_request operator_app_requests operator_apps
+        operator_audit operator_health operator_load operator_mail operator_outbox operator_store operator_stores
+        resend_mail resume_app resume_store send_test_mail suspend_app suspend_store""",
     Right.VIEW: """
-        app_accept_ownership app_audit app_credentials app_decline_ownership app_endpoint app_failures app_leave app_page
-        app_settings app_stores app_tail app_team app_usage app_webhook app_webhooks installed_app store_accept_ownership
-        store_audit store_customer store_customers store_decline_ownership store_import store_imports store_leave
-        store_ledger store_location store_locations store_order store_orders store_page store_product store_products
-        store_settings store_team webhook_deliveries webhook_delivery""",
+        app_accept_ownership app_audit app_credentials app_decline_ownership app_endpoint app_leave app_page app_request
+        app_requests app_settings app_stores app_tail app_team app_usage app_webhook app_webhooks installed_app
+        store_accept_ownership store_audit store_customer store_customers store_decline_ownership store_import
+        store_imports store_leave store_ledger store_location store_locations store_order store_orders store_page
+        store_product store_products store_search store_settings store_team webhook_deliveries webhook_delivery""",
     Right.CHANGE: """
-        approve_request change_app change_callbacks change_location change_store_settings close_location create_location
-        create_subscription delete_subscription download_failed_rows download_report end_old_secret issue_access_token
-        new_webhook open_development_store_for_app open_location pause_subscription redeliver_one redeliver_range
-        reduce_app_scopes refuse_request reinstall_app request_install resume_endpoint resume_subscription revoke_tokens
-        rotate_secret rotate_signing_secret rotate_subscription_secret send_test uninstall_app update_subscription
-        webhook_settings withdraw_request""",
+        approve_request change_app change_callbacks change_location change_order change_product change_stock
+        change_store_settings close_location comment_on_order create_location create_subscription delete_subscription
+        download_failed_rows download_report edit_product end_old_secret export_customers export_orders export_products
+        fix_import import_corrected_rows issue_access_token new_import new_webhook open_development_store_for_app
+        open_location order_action pause_subscription redeliver_one redeliver_range redeliver_selected reduce_app_scopes
+        refuse_request reinstall_app request_install resume_endpoint resume_subscription revoke_tokens rotate_secret
+        rotate_signing_secret rotate_subscription_secret send_test start_checked_import uninstall_app
+        update_subscription upload_import webhook_settings withdraw_request""",
     Right.OWN: """
-        app_change_role app_invite app_offer_ownership app_remove_member app_revoke_invitation app_withdraw_offer close_store
-        delete_app delete_development_store delete_store export_store keep_store reopen_store reset_development_store
-        store_change_role store_invite store_offer_ownership store_remove_member store_revoke_invitation
-        store_withdraw_offer""",
+        app_change_role app_invite app_offer_ownership app_remove_member app_revoke_invitation app_withdraw_offer
+        close_store delete_app delete_development_store delete_store export_store forget_customer keep_store
+        reopen_store reset_development_store store_change_role store_invite store_offer_ownership store_remove_member
+        store_revoke_invitation store_withdraw_offer""",
 }
 NEEDED = {name: need for need, names in NEEDS.items() for name in names.split()}
 # Forms after which a member has no more access, or the app is gone; they come last.
@@ -80,11 +86,15 @@ def comparable(response: tuple[int, str]) -> tuple[int, str]:
     return response[0], re.sub(r"/portal/[^\" ]*", "", text)
 
 
+def _pattern(path: str) -> str:
+    return re.sub(r"{[^}]+}", "[^/]+", re.sub(r"{\w+:int}", "[0-9]+", path))
+
+
 def rights_of_forms(html: str) -> dict[str, Right]:
     """The forms and buttons of a page, with the right that each needs."""
     found: dict[str, Right] = {}
     for action in re.findall(r'<(?:form method="post"|button)[^>]* (?:form)?action="([^"?]+)', html):
-        [form] = [form for form in FORMS if re.fullmatch(re.sub(r"{[^}]+}", "[^/]+", form.path), action)]
+        [form] = [form for form in FORMS if re.fullmatch(_pattern(form.path), action)]
         found[form.name] = form.right
     return found
 

@@ -32,7 +32,8 @@ async def store_imports(visit: Visit) -> View:
 async def store_import(visit: Visit) -> View:
     job = await find_job(visit)
     shown = await shown_import(visit.db, job)
-    rows_visible = may_see_rows(visit, job)
+    # Rows of a customer import contain personal data.
+    rows_visible = visit.may_change() or job.resource == "products"
     context: dict[str, Any] = {
         "job": shown,
         "rows_visible": rows_visible,
@@ -64,11 +65,6 @@ async def _started_by(visit: Visit, job: Job) -> str:
         return await APP_NAME.maybe(visit.db, job.app_id) or ""
     names = await ACCOUNT_NAMES.all(visit.db, [str(job.account_id)]) if job.account_id is not None else []
     return names[0].name if names else ""
-
-
-def may_see_rows(visit: Visit, job: Job) -> bool:
-    """Rows of a customer import contain personal data."""
-    return visit.may_change() or job.resource == "products"
 
 
 async def find_job(visit: Visit) -> Job:

@@ -6,13 +6,14 @@ from typing import Any, get_args
 
 import msgspec
 
+from stoa.accounts.contract import Right
 from stoa.inventory import queries as inventory
 from stoa.inventory.contract import Adjustments, LocationLevel, Reason
 from stoa.inventory.endpoints import adjust_inventory
 from stoa.portal.forms import FormError
 from stoa.portal.list_view import paginate
 from stoa.portal.order_forms import Line
-from stoa.portal.pages import ROOT, PageResponse, Redirect, View
+from stoa.portal.pages import ROOT, Redirect, View
 from stoa.portal.products import find_product, pages
 from stoa.portal.store_writes import REPEATED, Change, OnceForm, carry_out, whole
 from stoa.portal.visit import Visit
@@ -50,11 +51,9 @@ class StockForm(OnceForm):
     reference: Line = ""
 
 
-@pages.page("/stores/{handle}/products/{product_id:int}/edit", nav="list_stores")
-async def edit_product(visit: Visit) -> PageResponse:
+@pages.page("/stores/{handle}/products/{product_id:int}/edit", nav="list_stores", right=Right.CHANGE)
+async def edit_product(visit: Visit) -> View:
     product = await find_product(visit.db, visit)
-    if not visit.may_change():
-        return Redirect(_url(visit))
     locations = [each for each in await inventory.LOCATIONS.all(visit.db, visit.store.id) if each.active]
     code = visit.query("location")
     location = code if code in [each.code for each in locations] else DEFAULT_LOCATION

@@ -57,10 +57,10 @@ class Change(msgspec.Struct, frozen=True):
 
 
 async def store_call(visit: Visit) -> Call:
-    """A call by the signed-in person; as in the API, a suspended store refuses every change."""
+    """A call by the signed-in person; as in the API, a suspended or closed store refuses every change."""
     store: Store = await STORE_BY_HANDLE.one(visit.db, visit.store.handle)
     if store.status != "active":
-        raise FormError({"": "This store is suspended. Nothing was changed."})
+        raise FormError({"": f"This store is {visit.store.status}. Nothing was changed."})
     call = Call(visit.db, store, NamedPerson(visit.me.account_id, visit.me.name), visit.request_id, "")
     call.autocommit, call.settings = visit.db.autocommit, visit.settings
     return call
