@@ -85,7 +85,7 @@ async def test_a_mail_is_sent_encrypted_with_both_parts_and_no_injected_header(
         assert server.received == []
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
         [[number, message_id]] = await db.fetch("SELECT id, message_id FROM mails WHERE recipient = $1", email)
-        await queries.RESEND.run(db, number, f"{message_id}_2")
+        await queries.RESEND.run(db, [number], [f"{message_id}_2"])
         assert await send_until(db, with_mail(settings, server), email, "sent") == ("sent", 1, "")
         [mail] = server.received
     assert mail.encrypted

@@ -35,7 +35,14 @@ async def test_an_operator_reads_the_outbox_and_sends_a_mail_again(application: 
     [[status, attempts, after]] = await db.fetch("SELECT status, attempts, message_id FROM mails WHERE id = $1", number)
     assert (status, attempts) == ("waiting", 0)
     assert before != after
+    await db.execute("UPDATE mails SET status = 'failed' WHERE id = $1", number)
     await user.open("/portal/operators/outbox")
+    assert "could not be sent" in user.text
+    await user.submit("/portal/operators/outbox/resend")
+    assert user.notice.endswith("failed emails wait to be sent again.")
+    await user.submit("/portal/operators/outbox/resend")
+    assert user.notice == "No email has failed."
+    assert await db.fetch("SELECT FROM mails WHERE id = $1 AND status = 'waiting' AND message_id <> $2", number, after)
     await user.submit("/portal/operators/outbox/test")
     assert user.notice.startswith("The test email is in the outbox.")
     assert user.email in user.text

@@ -81,11 +81,13 @@ COUNTS = Query(
 )
 # Sent on purpose once more: a new id, so that no mail server drops it as a repeat.
 RESEND = Command(
-    """UPDATE mails SET status = 'waiting', message_id = $2, attempts = 0, error = '', owner = '', due_at = now(),
+    """UPDATE mails m SET status = 'waiting', message_id = t.message_id, attempts = 0, error = '', owner = '', due_at = now(),
               created_at = now(), finished_at = NULL
-        WHERE id = $1 AND status <> 'waiting'""",
+         FROM unnest($1::bigint[], $2::text[]) AS t (id, message_id)
+        WHERE m.id = t.id AND m.status <> 'waiting'""",
     unbound=_MAIL,
 )
+FAILED = Query(int, "SELECT id FROM mails WHERE status = 'failed' ORDER BY id LIMIT 1000", unbound=_MAIL)
 
 # --- maintenance ---------------------------------------------------------------------------------------------------
 

@@ -54,6 +54,16 @@ async def send_test_mail(visit: Visit) -> Redirect:
     return Redirect(OUTBOX, "The test email is in the outbox. Reload the page to see whether it was sent.")
 
 
+@pages.form("/operators/outbox/resend", on=operator_outbox)
+async def resend_failed_mails(visit: Visit) -> Redirect:
+    async with visit.db.transaction() as db:
+        failed = await queries.FAILED.all(db)
+        count = await queries.RESEND.run(db, failed, [new_id("mail") for _ in failed])
+        if count:
+            await visit.by.record(db, SERVICE, "mail.resent", "mail:failed", count=count)
+    return Redirect(OUTBOX, f"{count} failed emails wait to be sent again." if count else "No email has failed.", "")
+
+
 @pages.page("/operators/outbox/{mail:int}", audience=Audience.OPERATOR, nav="operator_outbox")
 async def operator_mail(visit: Visit) -> View:
     return View("operators/mail.html", {"mail": await _mail(visit), "sends": bool(visit.settings.smtp_url)})
@@ -64,7 +74,7 @@ async def resend_mail(visit: Visit, form: ResendForm) -> Redirect:
     mail = await _mail(visit)
     url = f"{OUTBOX}/{mail.id}"
     async with visit.db.transaction() as db:
-        if mail.message_id != form.message_id or not await queries.RESEND.run(db, mail.id, new_id("mail")):
+        if mail.message_id != form.message_id or not await queries.RESEND.run(db, [mail.id], [new_id("mail")]):
             return Redirect(url, "This email already waits to be sent.", "warn")
         await visit.by.record(db, SERVICE, "mail.resent", f"mail:{mail.id}")
     return Redirect(url, "The email waits to be sent again.")
