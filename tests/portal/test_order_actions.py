@@ -163,7 +163,7 @@ async def test_a_form_is_carried_out_once_and_only_on_what_it_showed(
         assert maria.faults[""].startswith("This page is incomplete."), incomplete
     await give(as_operator(db, settings), zeno.email, store=shop.store.handle, role="viewer")
     await zeno.open(f"{url}/refund")
-    assert zeno.path == url, "a viewer cannot change anything"
+    assert zeno.response.status_code == 403, "a viewer cannot change anything"
     await suspend_store(as_operator(db, settings), shop.store.handle)
     await act(maria, f"{url}/refund", amount="1.00")
     assert maria.faults == {"": "This store is suspended. Nothing was changed."}

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 import msgspec
 from starlette.responses import StreamingResponse
 
+from stoa.accounts.contract import Right
 from stoa.customers import queries
 from stoa.customers.contract import CUSTOMERS, Customer
 from stoa.customers.documents import only_shared
@@ -76,7 +77,7 @@ async def store_customer(visit: Visit) -> View:
     return View("stores/customer.html", context)
 
 
-@pages.form("/stores/{handle}/customers/{customer_id:int}/forget", on=store_customer)
+@pages.form("/stores/{handle}/customers/{customer_id:int}/forget", on=store_customer, right=Right.OWN)
 async def forget_customer(visit: Visit, form: ForgetForm) -> Redirect:
     customer_id = visit.path_param("customer_id")
 

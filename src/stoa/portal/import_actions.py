@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from stoa.accounts.contract import Right
 from stoa.imports import queries
 from stoa.imports.commands import MEDIA
 from stoa.imports.contract import CSV, NDJSON, Options
@@ -19,7 +20,7 @@ from stoa.imports.queries import FailedRow, Job
 from stoa.imports.reading import cells_of
 from stoa.imports.runner import IMPORTABLE
 from stoa.portal.forms import FormError, text
-from stoa.portal.imports import find_job, may_see_rows, pages, store_import
+from stoa.portal.imports import find_job, pages, store_import
 from stoa.portal.order_forms import Line
 from stoa.portal.pages import ROOT, PageResponse, Redirect, View
 from stoa.portal.store_writes import REPEATED, Change, OnceForm, carry_out
@@ -59,10 +60,8 @@ class ShownRow(msgspec.Struct):
     raw: str
 
 
-@pages.page("/stores/{handle}/import", nav="list_stores")
+@pages.page("/stores/{handle}/import", nav="list_stores", right=Right.CHANGE)
 async def new_import(visit: Visit) -> PageResponse:
-    if not visit.may_change():
-        return Redirect(_url(visit))
     keys = {of.resource: of.match_by for of in IMPORTABLE}
     return View("stores/new_import.html", {"keys": keys})
 
@@ -116,12 +115,12 @@ async def start_checked_import(visit: Visit, form: OnceForm) -> Redirect:
     )
 
 
-@pages.page("/stores/{handle}/imports/{import_id}/fix", nav="list_stores")
+@pages.page("/stores/{handle}/imports/{import_id}/fix", nav="list_stores", right=Right.CHANGE)
 async def fix_import(visit: Visit) -> PageResponse:
     """The failed rows of an import, to correct a few at a time."""
     job = await find_job(visit)
     header = _header(job)
-    if not may_see_rows(visit, job) or not visit.may_change() or job.gone or not job.failed or not _fits(header):
+    if job.gone or not job.failed or not _fits(header):
         return Redirect(f"{_url(visit)}s/{job.id}")
     rows, more = await _failed(visit, job, header)
     context: dict[str, Any] = {

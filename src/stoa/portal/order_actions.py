@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from stoa.accounts.contract import Right
 from stoa.orders.bodies import NewComment, StatusChange
 from stoa.orders.comments import create_order_comment
 from stoa.orders.contract import Order
@@ -33,12 +34,12 @@ class CommentForm(OnceForm):
     visibility: Line = "internal"
 
 
-@pages.page("/stores/{handle}/orders/{order_id:int}/{action}", nav="list_stores")
+@pages.page("/stores/{handle}/orders/{order_id:int}/{action}", nav="list_stores", right=Right.CHANGE)
 async def order_action(visit: Visit) -> PageResponse:
     """The form of one action; without a form, because the order's state does not allow it, back to the order."""
     action, order = _action(visit), await find_order(visit)
     refused = visit.submitted is not None
-    if not visit.may_change() or not (action.possible(order) or refused):
+    if not (action.possible(order) or refused):
         return Redirect(_url(visit), f"Order #{order.number} cannot be changed in this way now.", "warn")
     context: dict[str, Any] = {
         "order": order,

@@ -6,6 +6,7 @@ from typing import Any, get_args
 
 import msgspec
 
+from stoa.accounts.contract import Right
 from stoa.inventory import queries as inventory
 from stoa.inventory.contract import Adjustments, LocationLevel, Reason
 from stoa.inventory.endpoints import adjust_inventory
@@ -50,11 +51,9 @@ class StockForm(OnceForm):
     reference: Line = ""
 
 
-@pages.page("/stores/{handle}/products/{product_id:int}/edit", nav="list_stores")
+@pages.page("/stores/{handle}/products/{product_id:int}/edit", nav="list_stores", right=Right.CHANGE)
 async def edit_product(visit: Visit) -> PageResponse:
     product = await find_product(visit.db, visit)
-    if not visit.may_change():
-        return Redirect(_url(visit))
     locations = [each for each in await inventory.LOCATIONS.all(visit.db, visit.store.id) if each.active]
     code = visit.query("location")
     location = code if code in [each.code for each in locations] else DEFAULT_LOCATION
