@@ -22,10 +22,11 @@ $(VENV)/.runtime: requirements.lock requirements-build.lock pyproject.toml sdk/p
 	@$(PIP) --no-deps --no-build-isolation --editable sdk/python --editable .
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/.runtime requirements-dev.lock requirements-mcp.lock
+$(VENV)/.dev: $(VENV)/.runtime requirements-dev.lock requirements-mcp.lock requirements-otel.lock
 	@echo "Installing the development tools ..."
 	@$(PIP) --require-hashes -r requirements-dev.lock
 	@$(PIP) --require-hashes -r requirements-mcp.lock
+	@$(PIP) --require-hashes -r requirements-otel.lock
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.dev requirements-bench.lock
@@ -177,6 +178,9 @@ lock: $(VENV)/.dev ## update the lock files: versions and hashes, no index URLs
 	@$(BIN)/uv pip compile pyproject.toml --extra mcp -c requirements.lock -c requirements-dev.lock --universal \
 	  --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate --quiet --upgrade \
 	  -o requirements-mcp.lock
+	@$(BIN)/uv pip compile pyproject.toml --extra otel -c requirements.lock -c requirements-dev.lock -c requirements-mcp.lock \
+	  --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate --quiet --upgrade \
+	  --no-emit-package stoa-client -o requirements-otel.lock
 
 clean: ## remove the virtual environment and the data of the demo
 	@rm -rf $(VENV) .stoa

@@ -30,6 +30,7 @@ from stoa.rest.request import Receive, Scope, Send, check_headers, method_label,
 from stoa.rest.response import send_body
 from stoa.settings import Settings, load, secret_key
 from stoa.telemetry import Observer, configure_logging, log_start, log_stop
+from stoa.tracing import Answer, Tracing
 from stoa.usage.recorder import Recorder
 from stoa.usage.request_log import RequestLog
 from stoa.usage.rules import path_words
@@ -41,7 +42,9 @@ _STORES = "/stores/"
 class Application:
     """Routes each request to the app API or to the site."""
 
-    def __init__(self, settings: Settings, endpoints: Sequence[Endpoint] = ENDPOINTS) -> None:
+    def __init__(
+        self, settings: Settings, endpoints: Sequence[Endpoint] = ENDPOINTS, tracing: Tracing | None = None
+    ) -> None:
         self.settings = settings
         self.database = Database(settings.database_url, size=settings.database_pool)
         read_url = settings.database_read_url
@@ -49,7 +52,10 @@ class Application:
         self.access = Admission(self.database, settings)
         words = path_words(endpoint.path for endpoint in endpoints)
         self.usage = Recorder(RequestLog(words, settings.request_log_rows))
-        self._observe = Observer(settings, self.usage)
+        self._tracing = tracing or (Tracing(settings, "web") if settings.otlp_endpoint else None)
+        self._observe: Callable[[Observed], None] = Observer(settings, self.usage)
+        if self._tracing is not None:
+            self._observe = self._tracing.observing(self._observe)
         self.notifier = Notifier(settings.database_url)
         pools = {
             "requests": self.database,
@@ -57,7 +63,7 @@ class Application:
             "notifications": self.notifier.database,
             **({"replica": self.replica.database} if self.replica else {}),
         }
-        self._dispatch = Dispatcher(
+        dispatcher = Dispatcher(
             endpoints,
             database=self.database,
             access=self.access,
@@ -70,7 +76,9 @@ class Application:
             observe=self._observe,
             committed=self.notifier,
         )
-        self._sampler = Sampler("web", pools, lambda: self._dispatch.in_flight, self.replica)
+        self._dispatch: Answer = self._tracing.requests(dispatcher) if self._tracing else dispatcher
+        self._answer_page: Answer = self._tracing.requests(self._page) if self._tracing else self._page
+        self._sampler = Sampler("web", pools, lambda: dispatcher.in_flight, self.replica)
         tokens = oauth_routes(self.database, self.access, settings)
         portal = portal_routes(self.database, settings, self.notifier)
         installations = installation_routes(self.database, settings)
@@ -93,6 +101,8 @@ class Application:
         if self.replica is not None:
             await self.replica.close()
         await self.database.close()
+        if self._tracing is not None:
+            await asyncio.to_thread(self._tracing.close)
 
     def end_waiting(self) -> None:
         """Answer the requests that wait for an event, because this worker is about to exit."""
@@ -123,7 +133,7 @@ class Application:
             if handle and rest.startswith(PREFIX[1:]):
                 await self._dispatch(scope, receive, send, sub_path=rest[len(PREFIX) - 1 :], handle=handle)
                 return
-        await self._page(scope, receive, send)
+        await self._answer_page(scope, receive, send)
 
     async def _page(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request outside the app API, with the same header limits, log and metrics."""

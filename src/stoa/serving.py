@@ -28,6 +28,7 @@ from stoa.db.service_facts import record_key
 from stoa.settings import PREFIX, Settings, WrongSetting, announced, metrics_address, secret_key
 from stoa.supervisor import Supervisor
 from stoa.telemetry import configure_logging, log_start, log_stop
+from stoa.tracing import check_extra
 from stoa.webhooks.http.address_guard import check_setting
 
 WEB_WORKER = "stoa.web_worker"
@@ -40,6 +41,7 @@ _claims: list[socket.socket] = []  # names that this process holds until it exit
 def database(settings: Settings) -> Generator[Settings]:
     """Settings whose database runs: the configured one, or an embedded one until the context ends."""
     check_setting(settings)
+    check_extra(settings)
     # Until the supervisor handles this signal, it stops everything started so far.
     signal.signal(signal.SIGTERM, _stop)
     if settings.database_url:

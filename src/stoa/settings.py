@@ -135,6 +135,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     metrics: Annotated[
         str, Meta(description="Address of the Prometheus endpoint /metrics, as host:port; off disables it.")
     ] = "127.0.0.1:9464"
+    otlp_endpoint: Annotated[
+        str,
+        Meta(
+            description="URL of an OpenTelemetry collector to which traces are sent by OTLP over HTTP, such as http://127.0.0.1:4318; empty traces nothing."
+        ),
+    ] = ""
     log_format: Annotated[
         Literal["auto", "json", "text"],
         Meta(description="Format of log lines; auto is text in a terminal and JSON elsewhere."),
@@ -164,6 +170,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             raise WrongSetting("STOA_DATABASE_READ_URL must name one server, whose position in the log is followed")
         if self.public_url and not self.public_url.startswith(("https://", "http://")):
             raise WrongSetting("STOA_PUBLIC_URL must begin with https:// or http://")
+        if self.otlp_endpoint and not self.otlp_endpoint.startswith(("https://", "http://")):
+            raise WrongSetting("STOA_OTLP_ENDPOINT must begin with https:// or http://")
         if self.metrics != "off":
             metrics_address(self.metrics)
         for name, read in (("smtp_url", read_mail_server), ("mail_from", read_sender)):

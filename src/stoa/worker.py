@@ -29,6 +29,7 @@ from stoa.measuring import Sampler, measure_forever
 from stoa.settings import Settings, load, secret_key
 from stoa.supervisor import Supervisor
 from stoa.telemetry import configure_logging, count_attempt, fault, log_start, log_stop
+from stoa.tracing import Tracing, check_extra
 from stoa.webhooks.delivery.worker import DeliveryWorker
 
 POLL_S = 0.3
@@ -83,9 +84,14 @@ def _url(settings: Settings) -> str:
 
 async def _deliver(settings: Settings, stop: asyncio.Event) -> None:
     worker = DeliveryWorker(_url(settings), settings, observe=count_attempt)
+    tracing = Tracing(settings, "deliveries") if settings.otlp_endpoint else None
+    if tracing is not None:
+        worker.scheduler.shared.trace = tracing.deliveries(worker.pools["relaxed"])
     loops = (Sampler("deliveries", worker.pools).run(), measure_forever(worker.pools["durable"]))
     async with _beside(*loops):
         await worker.run(stop)
+    if tracing is not None:
+        await asyncio.to_thread(tracing.close)
 
 
 async def _import(settings: Settings, stop: asyncio.Event) -> None:
@@ -159,6 +165,7 @@ def worker(console: Console, only: str | None, metrics: str) -> None:
       STOA_DATABASE_URL=postgresql://stoa@db.example.com/stoa stoa worker
     """
     settings = console.settings
+    check_extra(settings)
     configure_logging(settings)
     budget = worker_budget(deliveries=only != "imports", imports=only != "deliveries")
     if not asyncio.run(_check_start(settings, budget)):

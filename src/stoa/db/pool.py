@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import Counter, deque
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Protocol, cast
 
@@ -31,6 +31,7 @@ _FAILED_TRANSACTION = "25P02"
 _CONSTRAINT = "23"
 MOST_WAITING = 4  # per connection, before the pool is saturated
 CONNECT_TIMEOUT_S = 2
+connected: list[Callable[[Any], None]] = []  # called with each new connection, for tracing
 NEEDS_SESSION = (
     "STOA_DATABASE_URL leads through a connection pooler, and this work needs a session of its own: set "
     "STOA_DATABASE_DIRECT_URL to the URL of the server itself"
@@ -95,9 +96,12 @@ async def connect(
             max_cacheable_statement_size=0,
             server_settings={"application_name": name, "timezone": "UTC", **limits},
         )
-        return cast("Connection", await opening)
+        connection = cast("Connection", await opening)
     except Exception as error:
         raise _unreachable(error) from error
+    for notify in connected:
+        notify(connection)
+    return connection
 
 
 def _unreachable(error: Exception) -> Unavailable:

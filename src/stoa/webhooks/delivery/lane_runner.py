@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from copy import copy
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import msgspec
 import structlog
@@ -46,6 +47,9 @@ class SharedState(msgspec.Struct):
     config: DeliveryConfig
     observe: Callable[[SentAttempt], None]
     stores_url: str = ""  # followed by a handle, the base URL of a store
+    trace: Callable[[PendingDelivery, Target, Callable[[Target], Awaitable[Response]]], Awaitable[Response]] | None = (
+        None
+    )
     next_send_at: dict[int, float] = {}  # by subscription, for rate limits
     stopping: bool = False
     full: bool = False  # all lane slots are taken
@@ -273,7 +277,11 @@ class LaneRunner:
                     payload=subscription.payload,
                     fields=subscription.fields,
                 )
-                response = await shared.sender.send(target, delivery.id, body)
+                if shared.trace is None:
+                    response = await shared.sender.send(target, delivery.id, body)
+                else:
+                    send = partial(shared.sender.send, event_id=delivery.id, body=body)
+                    response = await shared.trace(delivery, target, send)
             except Exception as error:  # noqa: BLE001 - an event that cannot be sent is retried like any other
                 structlog.get_logger().error("delivery failed", store_id=delivery.store_id, error=type(error).__name__)
                 response = failed_response("internal_error")
