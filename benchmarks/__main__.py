@@ -11,24 +11,21 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import click
-import httpx
 import msgspec
 from rich.console import Console
 
-from benchmarks import catalog, measures, report, sameness, services, trade, writes
+from benchmarks import catalog, engines, measures, report, sameness, services, trade, writes
+from benchmarks.apps import get_token, register
 from benchmarks.catalog import Loaded
 from benchmarks.demo_start import seconds_to_first_answer
 from benchmarks.drive import CannotMeasure, Load, Target, drive_database, drive_http
 from benchmarks.measures import Access, Measure
 from benchmarks.results import Results, Round, Row, describe_machine, marks_of, row_of
 from benchmarks.services import Memory, Service
-from stoa.access.apps import create_app
 from stoa.access.contract import NewSecret
-from stoa.access.grants import install
-from stoa.access.operator import Operator
 from stoa.db.embedded import MAJOR_VERSION, EmbeddedPostgres
 from stoa.db.migrate import migrate
-from stoa.db.pool import Database, connect
+from stoa.db.pool import connect
 from stoa.settings import Settings, load
 
 BASELINE = Path(__file__).parent / "baseline"
@@ -38,7 +35,6 @@ WRITE_ROWS = ("create-product", "adjust", "create-order", "create-order-location
 MILLION_ROWS = ("million-first", "million-deep")
 ALL = (*HTTP_ROWS, *TRADE_ROWS, *WRITE_ROWS, "demo")
 WARM_UP_S = 2.0
-APP_SCOPES = ["products:write", "inventory:write", "orders:write", "customers:write"]
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -110,31 +106,12 @@ async def prepare(settings: Settings, plan: Plan, console: Console) -> Prepared:
     return Prepared(large, places, huge, business, app, postgres)
 
 
-async def register(settings: Settings, handle: str, known: NewSecret | None = None) -> NewSecret:
-    """Install an app on the store: the known one, or a new one."""
-    database = Database(settings.database_url, size=1)
-    operator = Operator(database, settings, actor="operator:bench", request_id="bench")
-    try:
-        app = known or await create_app(operator, "Benchmark", APP_SCOPES)
-        await install(operator, app.client_id, handle)
-        return app
-    finally:
-        await database.close()
-
-
 async def deadlocks(dsn: str) -> int:
     db = await connect(dsn)
     try:
         return (await db.fetch("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"))[0][0]
     finally:
         await db.close()
-
-
-def get_token(service: Service, app: NewSecret) -> str:
-    answer = httpx.post(f"{service.origin}/oauth/token", content=measures.form(app), headers=measures.FORM)
-    if answer.status_code != 200:
-        raise CannotMeasure(f"no token: {answer.status_code} {answer.text[:500]}")
-    return answer.json()["access_token"]
 
 
 def take_turns(
@@ -259,6 +236,7 @@ def _names(_context: click.Context, _parameter: click.Parameter, given: str | No
 @click.option(
     "--workers", default=2, show_default=True, type=click.IntRange(1, 16), help="Worker processes of each service."
 )
+@click.option("--citus", help="Compare one plain server with a cluster instead; names a database on the coordinator.")
 @click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write the results to this file as JSON.")
 @click.option(
     "--record",
@@ -273,7 +251,7 @@ def _names(_context: click.Context, _parameter: click.Parameter, given: str | No
 )
 def main(
     only: tuple[str, ...], million: bool, million_orders: bool, seconds: float, rounds: int, connections: int,
-    workers: int,
+    workers: int, citus: str | None,
     json_file: Path | None, record: Path | None, target: Path | None,
 ) -> None:  # fmt: skip
     """Measure Stoa, its limit (pgbench with the same statements), and a baseline on a common stack."""
@@ -283,6 +261,13 @@ def main(
     plan = Plan(chosen, Load(connections, seconds), rounds, workers, million, million_orders)
     console = Console(width=None if sys.stdout.isatty() else 200)
     try:
+        if citus:
+            with _folder() as folder:
+                rows = engines.compare(citus, folder, plan.load, rounds, workers, console)
+            if record:
+                command = f"python -m benchmarks --citus URL --seconds {seconds:g} --rounds {rounds}"
+                report.record(record, "engines", engines.as_markdown(rows, command))
+            return
         if target:
             serve(plan, target, console)
             return

@@ -113,6 +113,8 @@ _TERMS_FROM_STAGE = """INSERT INTO product_terms (store_id, product_id, terms)
 async def load(db: Connection) -> Loaded:
     """Load every store with its products; returns the large one."""
     random_ = random.Random(1)  # the same catalog in every run
+    # On a busy machine, making the next rows takes longer than a transaction may idle.
+    await db.execute("SET idle_in_transaction_session_timeout = 0")
     await db.execute("BEGIN")  # one commit instead of hundreds
     await db.execute(_STAGE)
     large: Loaded | None = None

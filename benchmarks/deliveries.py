@@ -6,8 +6,8 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -53,23 +53,33 @@ class Latency(msgspec.Struct):
     commit: list[float]
 
 
+@contextmanager
+def _server(folder: Path, url: str) -> Generator[str]:
+    """A migrated database that is given, or a temporary server."""
+    if url:
+        yield url
+        return
+    with EmbeddedPostgres(folder / "postgres") as server:
+        yield server.dsn
+
+
 @asynccontextmanager
-async def prepared(folder: Path, *, dead: int = 0, tls: bool = False) -> AsyncGenerator[Bench]:
+async def prepared(folder: Path, *, dead: int = 0, tls: bool = False, url: str = "") -> AsyncGenerator[Bench]:
     """Stores with one subscription each, some of them with a receiver that never responds."""
     port, arrivals = free_port(), folder / "arrivals"
     trusted, certificate = certificates.make(folder) if tls else (None, None)
     receiver = [sys.executable, "-m", "benchmarks.receiver", str(port), str(arrivals)]
     receiver += [str(certificate)] if certificate else []
     scheme = "https" if tls else "http"
-    with EmbeddedPostgres(folder / "postgres") as server, running(receiver, {}, folder / "receiver.log"):
-        await migrate(server.dsn)
-        database, notify = Database(server.dsn, size=4, statement_timeout_ms=0), Notifier(server.dsn)
+    with _server(folder, url) as dsn, running(receiver, {}, folder / "receiver.log"):
+        await migrate(dsn)
+        database, notify = Database(dsn, size=4, statement_timeout_ms=0), Notifier(dsn)
         sealer = Sealer(secret_key(load({}, secret_key=SECRET)))
         for number in range(1, LANES + 1):
             path = "dead" if number <= dead else "hook"
             await _subscribe(database, sealer, number, f"{scheme}://127.0.0.1:{port}/{path}/{number}")
         try:
-            yield Bench(database, notify, server.dsn, arrivals, folder, trusted)
+            yield Bench(database, notify, dsn, arrivals, folder, trusted)
         finally:
             await notify.close()
             await database.close()
@@ -142,9 +152,9 @@ def _cpu_seconds(process_id: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-async def throughput(folder: Path, count: int, *, tls: bool = False) -> tuple[float, float]:
+async def throughput(folder: Path, count: int, *, tls: bool = False, url: str = "") -> tuple[float, float]:
     """Deliveries per second of one worker on a full queue, and per second of its CPU time."""
-    async with prepared(folder, tls=tls) as bench:
+    async with prepared(folder, tls=tls, url=url) as bench:
         with _worker(bench) as process:
             await bench.database.execute(_EVENTS, LANES, "warm", DATA, 1, 500)
             await _until(bench, 500)

@@ -39,6 +39,8 @@ TITLES = {
     "imports": "Imports",
     "deliveries": "Webhook deliveries",
     "pending": "Ten million pending deliveries",
+    "engines": "One server and a Citus cluster",
+    "sizes": "Bytes of each row",
 }
 
 

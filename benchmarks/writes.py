@@ -48,6 +48,19 @@ NEW_ORDER: dict[str, Any] = {
     "metadata": {"channel": "web"},
 }
 
+ADJUSTMENT: dict[str, Any] = {
+    "reason": "restock",
+    "reference": f"R-{NUMBER}",
+    "items": [{"sku": "SKU-%d-1", "op": "adjust", "quantity": 1}],
+}
+
+
+async def prepare(db: Connection, store: Loaded, *, baseline: bool) -> None:
+    """Give the store endless stock and new ids; refuses a server that would lose acknowledged writes."""
+    await _check_durability(db)
+    await raise_sequences(db)
+    await _fill_stock(db, store, baseline=baseline)
+
 
 async def of_store(
     settings: Settings, store: Loaded, places: Loaded, access: Access, *, baseline: bool = True
@@ -55,15 +68,11 @@ async def of_store(
     """The rows that write to the store, and to the one with several locations; each transaction is durable before its response."""
     db = await connect(settings.database_url, statement_timeout_ms=0)
     try:
-        await _check_durability(db)
-        await raise_sequences(db)
-        await _fill_stock(db, store, baseline=baseline)
+        await prepare(db, store, baseline=baseline)
     finally:
         await db.close()
     create = post(store, access, "/products", NEW_PRODUCT)
-    item = {"sku": "SKU-%d-1", "op": "adjust", "quantity": 1}
-    body = {"reason": "restock", "reference": f"R-{NUMBER}", "items": [item]}
-    adjust = post(store, access, "/products/inventory/adjustments", body)
+    adjust = post(store, access, "/products/inventory/adjustments", ADJUSTMENT)
     order = post(store, access, "/orders", NEW_ORDER)
     unknown = {**NEW_ORDER, "external_id": f"unknown-{NUMBER}", "contact": _BUYER}
     unasked = post(store, access, "/orders", unknown, "unasked")
