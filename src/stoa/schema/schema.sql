@@ -32,10 +32,11 @@ CREATE TABLE account_apps (
     app_id     bigint NOT NULL,
     role       text NOT NULL,
     created_at timestamptz DEFAULT now() NOT NULL,
+    editor     boolean DEFAULT false NOT NULL,
     CONSTRAINT account_apps_pkey PRIMARY KEY (account_id, app_id),
     CONSTRAINT account_apps_account_fkey FOREIGN KEY (account_id) REFERENCES accounts(id) ON DELETE CASCADE,
     CONSTRAINT account_apps_app_fkey FOREIGN KEY (app_id) REFERENCES apps(id) ON DELETE CASCADE,
-    CONSTRAINT account_apps_role_check CHECK (role = ANY (ARRAY['owner'::text, 'developer'::text, 'viewer'::text]))
+    CONSTRAINT account_apps_role_check CHECK (role = ANY (ARRAY['owner'::text, 'viewer'::text]))
 );
 CREATE INDEX account_apps_app_idx ON account_apps (app_id);
 COMMENT ON TABLE account_apps IS 'global';
@@ -111,10 +112,11 @@ CREATE TABLE account_stores (
     role        text NOT NULL,
     development boolean DEFAULT false NOT NULL,
     created_at  timestamptz DEFAULT now() NOT NULL,
+    editor      boolean DEFAULT false NOT NULL,
     CONSTRAINT account_stores_pkey PRIMARY KEY (account_id, store_id),
     CONSTRAINT account_stores_account_fkey FOREIGN KEY (account_id) REFERENCES accounts(id) ON DELETE CASCADE,
     CONSTRAINT account_stores_store_fkey FOREIGN KEY (store_id) REFERENCES stores(id) ON DELETE CASCADE,
-    CONSTRAINT account_stores_role_check CHECK (role = ANY (ARRAY['owner'::text, 'manager'::text, 'viewer'::text]))
+    CONSTRAINT account_stores_role_check CHECK (role = ANY (ARRAY['owner'::text, 'viewer'::text]))
 );
 CREATE INDEX account_stores_store_idx ON account_stores (store_id);
 COMMENT ON TABLE account_stores IS 'global';
