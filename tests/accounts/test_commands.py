@@ -9,11 +9,11 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from stoa.access.commands import COMMANDS as ACCESS_COMMANDS
 from stoa.access.console import Console
 from stoa.accounts.commands import COMMANDS
 from stoa.db.pool import Database
 from stoa.settings import Settings
+from stoa.store_export import COMMANDS as STORE_COMMANDS
 from tests.access.tenants import new_handle
 from tests.support.people import PASSWORD, new_email
 
@@ -32,7 +32,7 @@ def stoa(settings: Settings) -> Stoa:
         finally:
             await opened.close()
 
-    group = click.Group(commands=[*COMMANDS, *ACCESS_COMMANDS])
+    group = click.Group(commands=[*COMMANDS, *STORE_COMMANDS])
 
     def run(*words: str, typed: str | None = None) -> Result:
         return CliRunner().invoke(group, list(words), obj=Console(settings, database), input=typed)

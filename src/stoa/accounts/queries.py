@@ -176,10 +176,14 @@ RESET_MAILED_RECENTLY = Query(
 
 # --- ownership ---------------------------------------------------------------------------------------------
 
+# The role of a membership `o`, and whether it may change things: a viewer who may is stored as an editor.
+ROLE_ON_APP = "CASE WHEN o.role = 'viewer' AND o.editor THEN 'developer' ELSE o.role END"
+ROLE_ON_STORE = "CASE WHEN o.role = 'viewer' AND o.editor THEN 'manager' ELSE o.role END"
+MAY_CHANGE = "(o.role = 'owner' OR o.editor)"
 # What a person owns comes first: on a cluster, the nodes are then asked once for the installations of all of it.
-_OWNED_APPS = """WITH found AS MATERIALIZED (
-         SELECT a.*, o.role FROM account_apps o JOIN apps a ON a.id = o.app_id
-          WHERE o.account_id = $1 AND a.status <> 'deleted' {}),
+_OWNED_APPS = f"""WITH found AS MATERIALIZED (
+         SELECT a.*, {ROLE_ON_APP} AS role FROM account_apps o JOIN apps a ON a.id = o.app_id
+          WHERE o.account_id = $1 AND a.status <> 'deleted' {{}}),
      installed AS MATERIALIZED (
          SELECT i.app_id, count(*) AS stores FROM installations i
           WHERE i.app_id IN (SELECT f.id FROM found f) GROUP BY i.app_id)
@@ -193,9 +197,9 @@ COUNT_APPS = Query(
         WHERE o.account_id = $1 AND o.role = 'owner' AND a.status <> 'deleted'""",
     unbound=_OWNER,
 )
-_OWNED_STORES = """WITH found AS MATERIALIZED (
-         SELECT s.*, o.role, o.development FROM account_stores o JOIN stores s ON s.id = o.store_id
-          WHERE o.account_id = $1 {}),
+_OWNED_STORES = f"""WITH found AS MATERIALIZED (
+         SELECT s.*, {ROLE_ON_STORE} AS role, o.development FROM account_stores o JOIN stores s ON s.id = o.store_id
+          WHERE o.account_id = $1 {{}}),
      installed AS MATERIALIZED (
          SELECT i.store_id, count(*) AS apps FROM installations i
           WHERE i.store_id IN (SELECT f.id FROM found f) GROUP BY i.store_id)
@@ -215,17 +219,18 @@ COUNT_STORES = Query(
 )
 LOCK_ACCOUNT = Query(int, "SELECT id FROM accounts WHERE id = $1 FOR NO KEY UPDATE", unbound=_ACCOUNTS)
 SET_APP_ROLE = Command(
-    """INSERT INTO account_apps (account_id, app_id, role) VALUES ($1, $2, $3)
-       ON CONFLICT (account_id, app_id) DO UPDATE SET role = excluded.role""",
+    """INSERT INTO account_apps (account_id, app_id, role, editor)
+       SELECT $1::bigint, $2::bigint, CASE WHEN $3 = 'developer' THEN 'viewer' ELSE $3::text END, $3 = 'developer'
+       ON CONFLICT (account_id, app_id) DO UPDATE SET role = excluded.role, editor = excluded.editor""",
     unbound=_OWNER,
 )
 REMOVE_APP_ROLE = Command("DELETE FROM account_apps WHERE account_id = $1 AND app_id = $2", unbound=_OWNER)
 # Every member of a development store has it as a development store.
 SET_STORE_ROLE = Command(
-    """INSERT INTO account_stores (account_id, store_id, role, development)
-       SELECT $1::bigint, $2::bigint, $3::text,
+    """INSERT INTO account_stores (account_id, store_id, role, editor, development)
+       SELECT $1::bigint, $2::bigint, CASE WHEN $3 = 'manager' THEN 'viewer' ELSE $3::text END, $3 = 'manager',
               $4::boolean OR EXISTS (SELECT FROM account_stores o WHERE o.store_id = $2 AND o.development)
-       ON CONFLICT (account_id, store_id) DO UPDATE SET role = excluded.role""",
+       ON CONFLICT (account_id, store_id) DO UPDATE SET role = excluded.role, editor = excluded.editor""",
     unbound=_OWNER,
 )
 REMOVE_STORE_ROLES = Command("DELETE FROM account_stores WHERE store_id = $1", unbound=_OWNER)
@@ -241,9 +246,9 @@ class DevelopmentInstallation(msgspec.Struct):
 
 DEVELOPMENT_INSTALLATIONS = Query(
     DevelopmentInstallation,
-    """SELECT s.handle, i.scopes FROM account_stores o JOIN stores s ON s.id = o.store_id
+    f"""SELECT s.handle, i.scopes FROM account_stores o JOIN stores s ON s.id = o.store_id
               JOIN installations i ON i.store_id = o.store_id AND i.app_id = $2
-        WHERE o.account_id = $1 AND o.role <> 'viewer' AND o.development ORDER BY s.handle""",
+        WHERE o.account_id = $1 AND {MAY_CHANGE} AND o.development ORDER BY s.handle""",
     unbound=_OWNER,
 )
 
@@ -281,7 +286,7 @@ REQUESTS_OF_APP = Query(
 REQUESTS_OF_ACCOUNT = Query(
     InstallRequest,
     f"""{_REQUEST} JOIN account_stores o ON o.store_id = r.store_id
-        WHERE o.account_id = $1 AND o.role <> 'viewer' AND r.status = 'pending' ORDER BY r.created_at LIMIT 20""",
+        WHERE o.account_id = $1 AND {MAY_CHANGE} AND r.status = 'pending' ORDER BY r.created_at LIMIT 20""",
     unbound=_OWNER,
 )
 

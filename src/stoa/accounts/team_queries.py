@@ -3,6 +3,7 @@
 import msgspec
 
 from stoa.accounts.contract import Invitation, InvitationToTeam, Kind, Member, OfferedOwnership, OwnershipOffer
+from stoa.accounts.queries import ROLE_ON_APP, ROLE_ON_STORE
 from stoa.db.query import Command, Query
 
 _TEAM = "it finds the people of a team, by the team"
@@ -20,10 +21,10 @@ class OfferedTransfer(msgspec.Struct):
     from_account: int
 
 
-def _members(table: str, column: str) -> Query[Member]:
+def _members(table: str, column: str, role: str) -> Query[Member]:
     return Query(
         Member,
-        f"""SELECT a.id AS account_id, a.name, a.email, o.role, a.status, o.created_at AS joined_at
+        f"""SELECT a.id AS account_id, a.name, a.email, {role} AS role, a.status, o.created_at AS joined_at
               FROM {table} o JOIN accounts a ON a.id = o.account_id
              WHERE o.{column} = $1 ORDER BY o.created_at, a.id LIMIT 200""",
         unbound=_TEAM,
@@ -31,10 +32,10 @@ def _members(table: str, column: str) -> Query[Member]:
 
 
 # The lock serializes all changes of a team, so that two owners cannot leave at the same time.
-def _lock_members(table: str, column: str) -> Query[LockedMember]:
+def _lock_members(table: str, column: str, role: str) -> Query[LockedMember]:
     return Query(
         LockedMember,
-        f"SELECT account_id, role FROM {table} WHERE {column} = $1 ORDER BY account_id FOR UPDATE",
+        f"SELECT o.account_id, {role} AS role FROM {table} o WHERE o.{column} = $1 ORDER BY o.account_id FOR UPDATE",
         unbound=_TEAM,
     )
 
@@ -59,9 +60,9 @@ def _offer(column: str) -> Query[OwnershipOffer]:
     )
 
 
-MEMBERS_OF_APP, MEMBERS_OF_STORE = _members("account_apps", "app_id"), _members("account_stores", "store_id")
-LOCK_MEMBERS_OF_APP = _lock_members("account_apps", "app_id")
-LOCK_MEMBERS_OF_STORE = _lock_members("account_stores", "store_id")
+_OF_APP, _OF_STORE = ("account_apps", "app_id", ROLE_ON_APP), ("account_stores", "store_id", ROLE_ON_STORE)
+MEMBERS_OF_APP, MEMBERS_OF_STORE = _members(*_OF_APP), _members(*_OF_STORE)
+LOCK_MEMBERS_OF_APP, LOCK_MEMBERS_OF_STORE = _lock_members(*_OF_APP), _lock_members(*_OF_STORE)
 INVITATIONS_TO_APP, INVITATIONS_TO_STORE = _invitations("app_id"), _invitations("store_id")
 OFFER_OF_APP, OFFER_OF_STORE = _offer("app_id"), _offer("store_id")
 MEMBERS: dict[Kind, Query[Member]] = {"app": MEMBERS_OF_APP, "store": MEMBERS_OF_STORE}

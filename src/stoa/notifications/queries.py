@@ -12,11 +12,14 @@ RETENTION_DAYS = 90
 
 APP_PEOPLE = Query(
     int,
-    "SELECT account_id FROM account_apps WHERE app_id = $1 AND role <> 'viewer' ORDER BY account_id LIMIT 100",
+    """SELECT account_id FROM account_apps
+        WHERE app_id = $1 AND (role = 'owner' OR editor) ORDER BY account_id LIMIT 100""",
     unbound="it finds who looks after an app",
 )
 STORE_PEOPLE = Query(
-    int, "SELECT account_id FROM account_stores WHERE store_id = $1 AND role <> 'viewer' ORDER BY account_id LIMIT 100"
+    int,
+    """SELECT account_id FROM account_stores
+        WHERE store_id = $1 AND (role = 'owner' OR editor) ORDER BY account_id LIMIT 100""",
 )
 
 

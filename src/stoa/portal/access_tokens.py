@@ -9,6 +9,7 @@ from stoa.access.addresses import is_handle
 from stoa.access.contract import TooManyAttempts
 from stoa.access.grants import issue_token
 from stoa.access.rules import listed
+from stoa.accounts.queries import MAY_CHANGE
 from stoa.accounts.rate_limit import limit_rate
 from stoa.db.query import Query
 from stoa.portal.forms import FormError, text
@@ -36,11 +37,11 @@ class CallableStore(msgspec.Struct):
 # The account's own stores come first, so that the limit hides none of them.
 CALLABLE_STORES = Query(
     CallableStore,
-    """SELECT a.id AS app_id, a.name AS app_name, s.handle, s.name, i.scopes AS granted, m.store_id IS NOT NULL AS own
+    f"""SELECT a.id AS app_id, a.name AS app_name, s.handle, s.name, i.scopes AS granted, m.store_id IS NOT NULL AS own
          FROM account_apps o JOIN apps a ON a.id = o.app_id
               JOIN installations i ON i.app_id = a.id JOIN stores s ON s.id = i.store_id
               LEFT JOIN account_stores m ON m.account_id = o.account_id AND m.store_id = s.id
-        WHERE o.account_id = $1 AND o.role <> 'viewer' AND a.status = 'active' AND s.status = 'active'
+        WHERE o.account_id = $1 AND {MAY_CHANGE} AND a.status = 'active' AND s.status = 'active'
         ORDER BY own DESC, a.name, a.id, s.handle LIMIT $2""",
     unbound="an app's developer sees all stores that have it installed",
 )

@@ -4,6 +4,7 @@ from datetime import date, datetime
 
 import msgspec
 
+from stoa.accounts.queries import ROLE_ON_APP, ROLE_ON_STORE
 from stoa.db.query import Query
 
 _OPERATOR = "operators see every store, app and account"
@@ -119,12 +120,12 @@ class Member(msgspec.Struct):
 
 STORE_MEMBERS = Query(
     Member,
-    """SELECT a.id, a.name, a.email, o.role FROM account_stores o JOIN accounts a ON a.id = o.account_id
+    f"""SELECT a.id, a.name, a.email, {ROLE_ON_STORE} AS role FROM account_stores o JOIN accounts a ON a.id = o.account_id
         WHERE o.store_id = $1 ORDER BY o.role, a.id LIMIT 100""",
 )
 APP_MEMBERS = Query(
     Member,
-    """SELECT a.id, a.name, a.email, o.role FROM account_apps o JOIN accounts a ON a.id = o.account_id
+    f"""SELECT a.id, a.name, a.email, {ROLE_ON_APP} AS role FROM account_apps o JOIN accounts a ON a.id = o.account_id
         WHERE o.app_id = $1 ORDER BY o.role, a.id LIMIT 100""",
     unbound=_OPERATOR,
 )

@@ -1,10 +1,8 @@
--- Teams of apps and stores, and the closing of stores. A membership stays a row of account_apps or account_stores; only its roles become more.
--- Release 0.2.0 lets an owner change things and every other role look, so it treats the new roles as viewers.
+-- Teams of apps and stores, and the closing of stores. A membership stays a row of account_apps or account_stores. A viewer who may
+-- change things is a developer of an app, or a manager of a store; release 0.2.0 treats them as viewers.
 
-ALTER TABLE account_apps DROP CONSTRAINT account_apps_role_check;
-ALTER TABLE account_apps ADD CONSTRAINT account_apps_role_check CHECK (role IN ('owner', 'developer', 'viewer'));
-ALTER TABLE account_stores DROP CONSTRAINT account_stores_role_check;
-ALTER TABLE account_stores ADD CONSTRAINT account_stores_role_check CHECK (role IN ('owner', 'manager', 'viewer'));
+ALTER TABLE account_apps ADD COLUMN editor boolean NOT NULL DEFAULT false;
+ALTER TABLE account_stores ADD COLUMN editor boolean NOT NULL DEFAULT false;
 
 -- Invitations to a team: single-use links, each bound to an email address. An address has one invitation to a team.
 CREATE SEQUENCE team_invitation_ids;
