@@ -265,7 +265,7 @@ def main(
             with _folder() as folder:
                 rows = engines.compare(citus, folder, plan.load, rounds, workers, console)
             if record:
-                command = f"python -m benchmarks --citus URL --seconds {seconds:g} --rounds {rounds}"
+                command = f"python -m benchmarks --citus URL --seconds {seconds:g} --rounds {rounds} --connections {connections}"
                 report.record(record, "engines", engines.as_markdown(rows, command))
             return
         if target:

@@ -74,6 +74,12 @@ def test_no_statement_takes_a_shared_row_lock_on_a_global_table() -> None:
     assert [name for name, query in ALL if query.unbound is not None and shared.search(query.sql)] == []
 
 
+def test_no_change_has_a_moment_inside_coalesce() -> None:
+    """Citus refuses functions that are not immutable there; least(column, now()) does the same, because it ignores null."""
+    refused = re.compile(r"coalesce\([^()]*,\s*(now|clock_timestamp)\(\)", re.IGNORECASE)
+    assert [name for name, query in ALL if query.sql.startswith("UPDATE") and refused.search(query.sql)] == []
+
+
 def test_the_list_names_statements_that_exist() -> None:
     assert set(FAN_OUT) <= NAMES
 

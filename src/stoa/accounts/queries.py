@@ -358,8 +358,9 @@ FORGET_OLD_DEVICES = Command(
         WHERE d.account_id = old.account_id AND d.device_hash = old.device_hash""",
     unbound=_CHORE,
 )
+# Citus refuses now() inside coalesce; least ignores null.
 DISMISS_CHECKLIST = Command(
-    "UPDATE accounts SET checklist_dismissed_at = coalesce(checklist_dismissed_at, now()) WHERE id = $1",
+    "UPDATE accounts SET checklist_dismissed_at = least(checklist_dismissed_at, now()) WHERE id = $1",
     unbound=_ACCOUNTS,
 )
 CHECKLIST_DISMISSED = Query(
