@@ -46,7 +46,7 @@ class Node(msgspec.Struct, frozen=True):
     def start(self) -> None:
         owner = self.data.stat().st_uid
         log = self.data.parent / f"{self.data.name}-restarted.log"
-        command = [self.program.with_name("pg_ctl"), "-w", "-t", "60", "-D", self.data, "-l", log, "start"]
+        command = [self.program.with_name("pg_ctl"), "-w", "-t", "300", "-D", self.data, "-l", log, "start"]
         user = owner if os.geteuid() == 0 else None
         subprocess.run(
             command,
