@@ -61,9 +61,8 @@ $(SPECTRAL)/.done: $(VENV)/.dev tools/spectral/package-lock.json
 demo: $(VENV)/.runtime ## run two stores with sample data; PORT= sets the port
 	@exec $(BIN)/stoa demo --port $(PORT)
 
-# A process for each core, at least two. The whole suite takes one more: many of its tests wait for other processes.
+# A process for each core, at least two.
 JOBS := $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$((n < 2 ? 2 : n)))
-MORE_JOBS := $(shell echo $$(($(JOBS) + 1)))
 PYTEST = $(BIN)/python -m pytest --dist worksteal
 # No browser, no processes, no pages, no executed documentation, no long properties, no measured plans, no real timeouts,
 # no thousands of hostile requests.
@@ -75,7 +74,7 @@ quick: $(VENV)/.dev ## run the fast tests, in about two minutes; for the working
 	@$(PYTEST) -n $(JOBS) $(SLOW:%=--ignore %) $(ARGS)
 
 test: $(VENV)/.dev ## run the whole test suite in parallel
-	@$(PYTEST) -n $(MORE_JOBS) --durations 40 --durations-min 3 $(ARGS)
+	@$(PYTEST) -n $(JOBS) --durations 40 --durations-min 3 $(ARGS)
 
 # The folders of the API; each process distributes a database of its own.
 CITUS := tests/cluster tests/products tests/inventory tests/customers tests/orders tests/access tests/rest tests/webhooks tests/portal

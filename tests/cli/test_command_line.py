@@ -51,6 +51,7 @@ ELSEWHERE = {
     ("doctor",),
     ("accept-key",),
     ("db", "distribute"),
+    ("db", "isolate"),
 }
 
 # Arguments for each command; `{...}` are values of the test's store.

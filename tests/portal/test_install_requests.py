@@ -21,7 +21,7 @@ async def test_a_request_is_approved_with_fewer_scopes(
     app = await create_app(operator, zeno)
     await zeno.open(f"/portal/apps/{app.app_id}/stores")
     await zeno.submit(
-        f"/portal/apps/{app.app_id}/requests", handle=f"http://testserver/stores/{handle}", message="May we?"
+        f"/portal/apps/{app.app_id}/install-requests", handle=f"http://testserver/stores/{handle}", message="May we?"
     )
     assert zeno.notice == f"Request sent to the owner of {handle}."
     assert "Pending" in zeno.text
@@ -55,20 +55,20 @@ async def test_a_refused_app_can_ask_again_after_a_day(
     handle = await create_store(operator, maria)
     app = await create_app(operator, zeno)
     await zeno.open(f"/portal/apps/{app.app_id}/stores")
-    await zeno.submit(f"/portal/apps/{app.app_id}/requests", handle=handle)
+    await zeno.submit(f"/portal/apps/{app.app_id}/install-requests", handle=handle)
     await maria.open(f"/portal/stores/{handle}")
     await maria.submit(f"/portal/stores/{handle}/requests/{app.app_id}/refuse")
     assert maria.notice == "Request refused."
     await zeno.open(f"/portal/apps/{app.app_id}/stores")
     assert "Refused" in zeno.text
-    await zeno.submit(f"/portal/apps/{app.app_id}/requests", handle=handle)
+    await zeno.submit(f"/portal/apps/{app.app_id}/install-requests", handle=handle)
     assert "tomorrow" in zeno.faults["handle"]
     await db.execute(
         "UPDATE installation_requests SET decided_at = now() - interval '2 days' WHERE app_id = $1", app.app_id
     )
-    await zeno.submit(f"/portal/apps/{app.app_id}/requests", handle=handle)
+    await zeno.submit(f"/portal/apps/{app.app_id}/install-requests", handle=handle)
     assert "Request sent" in zeno.notice
-    await zeno.submit(f"/portal/apps/{app.app_id}/requests/{handle}/withdraw")
+    await zeno.submit(f"/portal/apps/{app.app_id}/install-requests/{handle}/withdraw")
     assert zeno.notice == "Request withdrawn."
 
 
@@ -76,7 +76,7 @@ async def test_a_refused_app_can_ask_again_after_a_day(
 async def test_an_unknown_store_cannot_be_asked(zeno: User, operator: Operator, handle: str) -> None:
     app = await create_app(operator, zeno)
     await zeno.open(f"/portal/apps/{app.app_id}/stores")
-    await zeno.submit(f"/portal/apps/{app.app_id}/requests", handle=handle)
+    await zeno.submit(f"/portal/apps/{app.app_id}/install-requests", handle=handle)
     assert set(zeno.faults) == {"handle"}
 
 
@@ -85,7 +85,7 @@ async def test_a_request_for_granted_scopes_is_refused(maria: User, operator: Op
     app = await create_app(operator, maria)
     await install(operator, app.client_id, handle)
     await maria.open(f"/portal/apps/{app.app_id}/stores")
-    await maria.submit(f"/portal/apps/{app.app_id}/requests", handle=handle)
+    await maria.submit(f"/portal/apps/{app.app_id}/install-requests", handle=handle)
     assert "already" in maria.faults["handle"]
 
 
@@ -93,9 +93,9 @@ async def test_deciding_a_withdrawn_request_shows_a_warning(maria: User, zeno: U
     handle = await create_store(operator, maria)
     app = await create_app(operator, zeno)
     await zeno.open(f"/portal/apps/{app.app_id}/stores")
-    await zeno.submit(f"/portal/apps/{app.app_id}/requests", handle=handle)
+    await zeno.submit(f"/portal/apps/{app.app_id}/install-requests", handle=handle)
     await maria.open(f"/portal/stores/{handle}")
-    await zeno.submit(f"/portal/apps/{app.app_id}/requests/{handle}/withdraw")
+    await zeno.submit(f"/portal/apps/{app.app_id}/install-requests/{handle}/withdraw")
     for decision in ("approve", "refuse"):
         await maria.submit(f"/portal/stores/{handle}/requests/{app.app_id}/{decision}", scopes=["products:read"])
         assert "already decided or withdrawn" in maria.notice
@@ -110,12 +110,12 @@ async def test_repeated_requests_do_not_flood_the_audit_log_of_the_store(
     before = await audit.head(db, store.id)
     for _ in range(3):
         await zeno.open(page)
-        await zeno.submit(f"/portal/apps/{app.app_id}/requests", handle=store.handle, message="Please?")
+        await zeno.submit(f"/portal/apps/{app.app_id}/install-requests", handle=store.handle, message="Please?")
         assert zeno.path == page
     assert (await audit.head(db, store.id)).position == before.position + 1
     for _ in range(12):
-        await zeno.submit(f"/portal/apps/{app.app_id}/requests/{store.handle}/withdraw")
-        await zeno.submit(f"/portal/apps/{app.app_id}/requests", handle=store.handle, message="Please?")
+        await zeno.submit(f"/portal/apps/{app.app_id}/install-requests/{store.handle}/withdraw")
+        await zeno.submit(f"/portal/apps/{app.app_id}/install-requests", handle=store.handle, message="Please?")
     assert zeno.response.status_code == 429
     assert zeno.faults[""].startswith("You have sent ten requests in the last minute.")
     assert (await audit.head(db, store.id)).position < before.position + 25
@@ -129,5 +129,5 @@ async def test_the_rate_limit_counts_each_account_separately(zeno: User, db: Dat
     app = await ownership.register_app(operator, zeno.account.id, "Walker", "", {"products:read": "x"}, new_email())
     for message in ("One", "Two", "Three"):
         await zeno.open(f"/portal/apps/{app.app_id}/stores")
-        await zeno.submit(f"/portal/apps/{app.app_id}/requests", handle=store.handle, message=message)
+        await zeno.submit(f"/portal/apps/{app.app_id}/install-requests", handle=store.handle, message=message)
         assert zeno.notice

@@ -210,7 +210,7 @@ async def open_development_store_for_app(visit: Visit) -> Redirect:
     )
 
 
-@pages.form("/apps/{app_id:int}/requests", on=app_stores)
+@pages.form("/apps/{app_id:int}/install-requests", on=app_stores)
 async def request_install(visit: Visit, form: InstallRequestForm) -> Redirect:
     in_url = _HANDLE_IN_URL.search(form.handle)
     handle = in_url[1] if in_url else form.handle.lower()
@@ -228,7 +228,7 @@ async def request_install(visit: Visit, form: InstallRequestForm) -> Redirect:
     return Redirect(f"{APPS}/{visit.app.id}/stores", f"Request sent to the owner of {handle}.")
 
 
-@pages.form("/apps/{app_id:int}/requests/{requested_store}/withdraw", on=app_stores)
+@pages.form("/apps/{app_id:int}/install-requests/{requested_store}/withdraw", on=app_stores)
 async def withdraw_request(visit: Visit) -> Redirect:
     try:
         await install_requests.withdraw(visit.by, visit.app, visit.path_param("requested_store"))
