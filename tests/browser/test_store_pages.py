@@ -61,7 +61,7 @@ async def test_store_pages_work_without_javascript(portal: PortalService, new_pa
     params = await create_resources(as_operator(portal.db, portal.settings), portal.db, account.id)
     await sign_in(page, portal, account)
     await page.goto(f"{portal.url}/portal/stores/{params['handle']}/products")
-    await page.get_by_role("searchbox").fill("linen")
+    await page.get_by_role("searchbox", name="Search products").fill("linen")
     await page.get_by_role("button", name="Apply").click()
     await page.get_by_role("link", name="Linen Shirt").click()
     await page.get_by_role("heading", name="Linen Shirt").wait_for()

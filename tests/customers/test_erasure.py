@@ -72,18 +72,20 @@ async def canary_customer(shop: Shop) -> int:
 
 async def test_no_table_contains_a_person_after_an_erasure(shop: Shop) -> None:
     customer_id = await canary_customer(shop)
-    before = await traces(shop.db, CANARIES)
+    before = await traces(shop.db, CANARIES, store_id=shop.store.id)
     for place in (
         "customers.head", "customers.terms", "customer_metadata.value", "events.data", "events.changes",
         "idempotency_keys.body", "import_rows.key", "import_rows.raw", "import_rows.changes",
     ):  # fmt: skip
         assert [each for each in before if each.startswith(place)], f"the canaries never reached {place}"
     await send(shop, [{"email": "canary@song.example", "first_name": "Canarina"}, {"email": "lives@song.example"}])
-    assert [each for each in await traces(shop.db, CANARIES) if each.startswith("import_parts.data")]
+    assert [
+        each for each in await traces(shop.db, CANARIES, store_id=shop.store.id) if each.startswith("import_parts.data")
+    ]
     assert (await shop.client.delete(f"/customers/{customer_id}")).status_code == 204
-    assert await traces(shop.db, CANARIES) == []
+    assert await traces(shop.db, CANARIES, store_id=shop.store.id) == []
     await run_pending(shop.db)
-    assert await traces(shop.db, CANARIES) == []
+    assert await traces(shop.db, CANARIES, store_id=shop.store.id) == []
     found = (await shop.client.get("/customers?email=lives@song.example")).json()
     assert found["meta"]["total"] == 1, "other customers of the same file stay"
 
@@ -99,7 +101,7 @@ async def test_an_erasure_empties_one_record_of_a_waiting_file(shop: Shop) -> No
     after = (await shop.client.get(f"/customers/imports/{job['id']}")).json()["data"]
     assert (after["counts"]["created"], after["counts"]["failed"]) == (2, 1)
     assert [(error["row"], error["code"]) for error in after["errors"]] == [(2, "required")]
-    assert await traces(shop.db, CANARIES) == []
+    assert await traces(shop.db, CANARIES, store_id=shop.store.id) == []
 
 
 async def test_a_worker_that_read_rows_before_an_erasure_cannot_write_them(shop: Shop) -> None:
@@ -121,7 +123,7 @@ async def test_a_worker_that_read_rows_before_an_erasure_cannot_write_them(shop:
     await run_pending(shop.db)
     after = (await shop.client.get(f"/customers/imports/{job['id']}")).json()["data"]
     assert (after["counts"]["created"], after["counts"]["failed"]) == (1, 1)
-    assert await traces(shop.db, CANARIES) == []
+    assert await traces(shop.db, CANARIES, store_id=shop.store.id) == []
 
 
 async def test_every_endpoint_treats_an_erased_customer_as_missing(shop: Shop) -> None:
@@ -215,7 +217,7 @@ async def test_changes_concurrent_with_an_erasure_leave_no_personal_data(shop: S
             *(shop.client.patch(f"{path}/metadata", json={f"k{n}": "perch-metadata"}) for n in range(4)),
         )
         assert {answer.status_code for answer in answers} <= {200, 204, 404}
-        assert await traces(shop.db, CANARIES) == []
+        assert await traces(shop.db, CANARIES, store_id=shop.store.id) == []
 
 
 async def test_a_stored_response_with_a_former_email_is_erased(shop: Shop) -> None:
@@ -225,4 +227,4 @@ async def test_a_stored_response_with_a_former_email_is_erased(shop: Shop) -> No
     await send(shop, [{"email": "canary.old@song.example", "locale": "?", "first_name": "Canarina"}])
     await run_pending(shop.db)
     await shop.client.delete(f"/customers/{canary['id']}")
-    assert await traces(shop.db, CANARIES) == []
+    assert await traces(shop.db, CANARIES, store_id=shop.store.id) == []

@@ -2,7 +2,8 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Generator
+from contextlib import contextmanager
 
 import pytest
 import structlog
@@ -151,6 +152,19 @@ async def test_several_processes_may_build_one_index(url: str, monkeypatch: pyte
     assert sorted(len(each) for each in done) == [0, 0, 2]
 
 
+@contextmanager
+def all_levels_logged() -> Generator[None]:
+    """Configured logging, whatever level an earlier test has set."""
+    before = structlog.get_config() if structlog.is_configured() else None
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(0))
+    try:
+        yield
+    finally:
+        structlog.reset_defaults()
+        if before is not None:
+            structlog.configure(**before)
+
+
 async def test_an_interrupted_backfill_continues_after_its_last_batch(
     url: str, db: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -172,7 +186,7 @@ async def test_an_interrupted_backfill_continues_after_its_last_batch(
         await migrate(url)
     await db.execute("DELETE FROM probes WHERE id = 8")
     monkeypatch.setattr(backfill, "_REPORT_EVERY_S", 0.0)
-    with structlog.testing.capture_logs() as logged:
+    with all_levels_logged(), structlog.testing.capture_logs() as logged:
         assert await migrate(url) == [FILL]
     assert [(line["event"], line["store_id"], line["last_id"]) for line in logged] == [
         ("backfill", 2, last) for last in (10, 13, 16, 17)

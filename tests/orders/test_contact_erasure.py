@@ -28,7 +28,7 @@ async def test_a_contact_is_erased_from_orders_of_other_customers(store: SampleS
     order = await store.place(("TEA", 1), customer=ADA, contact=FINCH, **gift)
     await store.client.post(f"/orders/{order['id']}/comments", json={"body": "Finch rang."})
     await erase(store, FINCH)
-    assert await traces(store.shop.db, WORDS) == []
+    assert await traces(store.shop.db, WORDS, store_id=store.shop.store.id) == []
     left = await store.get(order)
     assert (left["customer_id"], left["total"]) == (order["customer_id"], order["total"])
     buyer = (await store.client.get(f"/customers/{order['customer_id']}")).json()["data"]
@@ -40,7 +40,7 @@ async def test_a_former_contact_is_erased_from_the_timeline(store: SampleStore) 
     changed = await store.patch(order, contact=ADA, note="Ring twice.")
     assert changed.status_code == 200, changed.text
     await erase(store, FINCH)
-    assert await traces(store.shop.db, WORDS) == []
+    assert await traces(store.shop.db, WORDS, store_id=store.shop.store.id) == []
     left = await store.get(order)
     assert (left["contact"], left["note"]) == (ADA, "Ring twice.")
 
@@ -50,7 +50,7 @@ async def test_an_order_whose_contact_was_cleared_is_erased_with_its_customer(st
     order = await store.place(("TEA", 1), contact=FINCH, shipping_address=home)
     assert (await store.patch(order, contact=None)).status_code == 200
     await erase(store, FINCH)
-    assert await traces(store.shop.db, WORDS) == []
+    assert await traces(store.shop.db, WORDS, store_id=store.shop.store.id) == []
     assert (await store.get(order))["shipping_address"] is None
 
 

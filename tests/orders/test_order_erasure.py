@@ -62,7 +62,7 @@ async def test_no_personal_data_of_an_erased_customer_remains(store: SampleStore
     order = await place_with_personal_data(store)
     guest = await store.place(("POT-W", 1), contact={"email": "wrenna.nightjar@AVIARY.example"}, shipping_address=NEST)
     copy = (await store.client.post(f"/orders/{order['id']}/duplicates", json={})).json()["data"]
-    before = await traces(store.shop.db, WORDS)
+    before = await traces(store.shop.db, WORDS, store_id=store.shop.store.id)
     for column in (
         "orders.person", "orders.lines", "orders.head", "orders.email", "orders.terms", "order_comments.body", "order_comments.changes",
         "events.data", "events.changes", "idempotency_keys.body",
@@ -70,7 +70,7 @@ async def test_no_personal_data_of_an_erased_customer_remains(store: SampleStore
         assert [each for each in before if each.startswith(column)], f"no trace in {column}"
     sent = await store.get(order)
     await erase(store, order["customer_id"])
-    assert await traces(store.shop.db, WORDS) == []
+    assert await traces(store.shop.db, WORDS, store_id=store.shop.store.id) == []
     left = await store.get(order)
     for name in ("number", "status", "total", "subtotal", "customer_id", "tags", "amount_due", "placed_at"):
         assert left[name] == sent[name], name
@@ -129,7 +129,7 @@ async def test_erasing_while_an_order_is_placed_leaves_no_trace(store: SampleSto
         answers = await asyncio.gather(*placing[:head_start], erasing, *placing[head_start:])
         assert {answer.status_code for answer in answers} <= {201, 204, 422}
         assert answers[head_start].status_code == 204
-    assert await traces(store.shop.db, WORDS) == []
+    assert await traces(store.shop.db, WORDS, store_id=store.shop.store.id) == []
 
 
 async def test_erasing_while_an_order_is_changed_leaves_no_trace(store: SampleStore) -> None:
@@ -144,4 +144,4 @@ async def test_erasing_while_an_order_is_changed_leaves_no_trace(store: SampleSt
             store.client.patch(path, json={"tags": [f"t{n}"]}),
         )
         assert [answer.status_code for answer in answers] == [200, 201, 204, 200]
-    assert await traces(store.shop.db, WORDS) == []
+    assert await traces(store.shop.db, WORDS, store_id=store.shop.store.id) == []

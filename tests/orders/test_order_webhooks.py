@@ -55,4 +55,4 @@ async def test_responses_of_receivers_to_import_events_are_erased_with_the_custo
         assert "whimbrel" in str(await log(shop.db, hook.id)).lower()
     found = (await shop.client.get("/customers", params={"email": person["email"]})).json()["data"]
     assert (await shop.client.delete(f"/customers/{found[0]['id']}")).status_code == 204
-    assert await traces(shop.db, ["whimbrel"]) == []
+    assert await traces(shop.db, ["whimbrel"], store_id=shop.store.id) == []

@@ -79,8 +79,13 @@ async def test_each_store_has_a_log_with_tests_and_redelivery_also_after_the_uni
         assert app.handle in maria.text
         assert '"base_url"' in maria.text
         await maria.submit(f"{page}/deliveries/1/again")
-        again = (await receiver.until(3))[2]
-        assert (again.event["type"], again.event["sequence"]) == ("app.uninstalled", 2)
+
+        async def again() -> bool:
+            return ("app.uninstalled", 2) in [
+                (each.event["type"], each.event["sequence"]) for each in receiver.received
+            ]
+
+        await until(again, "the event of the uninstall is sent again")
         # What belongs to subscriptions does not exist here.
         for action in ("pause", "secret", "delete"):
             await maria.open(page)

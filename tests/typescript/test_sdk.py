@@ -50,6 +50,14 @@ async def test_the_tests_of_the_package_pass(package: Path, service: Service) ->
     assert suspended.returncode == 0, suspended.stderr
     files = sorted((package / "dist-test").glob("*.test.js"))
     assert len(files) >= 3
-    done = node("--test", "--test-reporter=tap", *files, where=package, STOA_TEST_ACCOUNTS=as_json(accounts))
+    # Connections whose response was cut on purpose would keep the process alive for half a minute.
+    done = node(
+        "--test",
+        "--test-force-exit",
+        "--test-reporter=tap",
+        *files,
+        where=package,
+        STOA_TEST_ACCOUNTS=as_json(accounts),
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "# fail 0" in done.stdout

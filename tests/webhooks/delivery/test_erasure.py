@@ -34,7 +34,7 @@ async def test_erasing_a_customer_removes_response_bodies_from_the_delivery_log(
             await until(attempted, "both deliveries have an attempt")
             assert canary in str(await log(shop.db, hook.id))
         assert (await shop.client.delete(f"/customers/{customer}")).status_code == 204
-        assert await traces(shop.db, [canary]) == []
+        assert await traces(shop.db, [canary], store_id=shop.store.id) == []
         entries = await log(shop.db, hook.id)
         assert all(attempt["response_body"] is None for entry in entries for attempt in entry["attempts"])
         assert [entry["attempts"][0]["response_status"] for entry in entries] == [200, 500]
