@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 import structlog
-from tests.support.databases import SERVER, new_database, sibling
+from tests.support.databases import new_database
 
 from stoa.db import backfill, stored_functions
 from stoa.db import migrate as migrations
@@ -56,11 +56,7 @@ async def template() -> str:
 @pytest.fixture
 async def url(template: str) -> str:
     name = f"test_phases_{os.getpid()}"
-    admin = await connect(os.environ[SERVER], statement_timeout_ms=0)
-    await admin.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
-    await admin.execute(f'CREATE DATABASE "{name}" TEMPLATE "{name}_template"')
-    await admin.close()
-    return sibling(template, name)
+    return await new_database(name, template=f"{name}_template")
 
 
 @pytest.fixture

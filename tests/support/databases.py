@@ -29,20 +29,25 @@ def sibling(url: str, name: str) -> str:
     return f"{base.rsplit('/', 1)[0]}/{name}" + (f"?{options}" if options else "")
 
 
-async def new_database(name: str, server: str = "", *, spare: Sequence[tuple[str, int]] = ()) -> str:
-    """An empty database, by default on the server of this test run; on a cluster also on nodes that it may add later."""
+async def new_database(
+    name: str, server: str = "", *, template: str = "", spare: Sequence[tuple[str, int]] = ()
+) -> str:
+    """An empty database, by default on the server of this test run; on a cluster also on nodes that it may add later.
+
+    With a template, it is a copy of this database of the same server.
+    """
     if not server and on_cluster():
         return await _new_on_every_node(os.environ[CLUSTER], name, spare)
     server = server or os.environ[SERVER]
-    await _create(server, name)
+    await _create(server, name, template)
     return sibling(server, name)
 
 
-async def _create(server: str, name: str) -> None:
+async def _create(server: str, name: str, template: str = "") -> None:
     admin = await connect(server, statement_timeout_ms=0)
     try:
         await _drop(admin, name)
-        await admin.execute(f'CREATE DATABASE "{name}"')
+        await admin.execute(f'CREATE DATABASE "{name}"' + (f' TEMPLATE "{template}"' if template else ""))
     finally:
         await admin.close()
 
