@@ -18,7 +18,8 @@ from stoa.rest.request import Call, Headers, Request, Send, accepts_gzip, tags
 _JSON = (b"content-type", b"application/json")
 _PROBLEM = (b"content-type", b"application/problem+json")
 _GZIP_FROM = 1_000
-PART_BYTES = 32 * 1024
+WHOLE_BYTES = 256 * 1024  # a body up to this size is handed to the server at once: parts cost time
+PART_BYTES = 64 * 1024
 
 SAFE_HEADERS: Headers = [
     (b"cache-control", b"no-store"),
@@ -57,7 +58,7 @@ async def send_body(send: Send, body: bytes) -> float:
     A large body is sent in parts, and the server takes the next one when the client has taken those before. Otherwise each
     client that does not read would keep a copy of its response in the server.
     """
-    if len(body) <= PART_BYTES:
+    if len(body) <= WHOLE_BYTES:
         await send({"type": "http.response.body", "body": body})
         return time.perf_counter()
     first_at = 0.0
