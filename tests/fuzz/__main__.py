@@ -117,7 +117,7 @@ def _codes(description: dict[str, Any]) -> dict[str, dict[str, list[str]]]:
 
 def _report_uncounted(file: Path) -> None:
     reasons = Counter(file.read_text().splitlines()) if file.exists() else Counter[str]()
-    click.echo(f"Not counted, for reasons in tests/fuzz/hooks.py: {reasons.total()}")
+    click.echo(f"Not counted, for reasons in tests/fuzz/reasons.py: {reasons.total()}")
     for reason, count in reasons.most_common():
         click.echo(f"  {count:>6}  {reason}")
 
