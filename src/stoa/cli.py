@@ -207,7 +207,7 @@ def migrate(console: Console, *, only_plan: bool, as_json: bool) -> None:
       stoa migrate --plan
       STOA_DATABASE_URL=postgresql://stoa@db.example.com/stoa stoa migrate --json
     """
-    from stoa.telemetry import configure_logging  # noqa: PLC0415 - other commands need not load it
+    from stoa.operations.telemetry import configure_logging  # noqa: PLC0415 - other commands need not load it
 
     if only_plan:
         with _database_url(console.settings) as (url, _):
@@ -240,7 +240,7 @@ def doctor(console: Console, *, as_json: bool) -> None:
       stoa doctor
       stoa doctor --json
     """
-    from stoa import doctor as checks  # noqa: PLC0415 - other commands need not load it
+    from stoa.operations import doctor as checks  # noqa: PLC0415 - other commands need not load it
 
     settings = console.settings
     if not settings.database_url and not (settings.data_dir / "postgres/data").exists():

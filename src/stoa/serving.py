@@ -18,17 +18,18 @@ from typing import Any
 import msgspec
 import structlog
 
-from stoa import exposition, worker
-from stoa.connection_budget import check_connections, replica_problem, service_budget
+from stoa import worker
 from stoa.db import migrate
 from stoa.db.embedded import EmbeddedPostgres, EmbeddedPostgresFailed
 from stoa.db.errors import Unavailable
 from stoa.db.pool import Database, connect, path_to_server
 from stoa.db.service_facts import record_key
+from stoa.operations import exposition
+from stoa.operations.connection_budget import check_connections, replica_problem, service_budget
+from stoa.operations.telemetry import configure_logging, log_start, log_stop
+from stoa.operations.tracing import check_extra
 from stoa.settings import PREFIX, Settings, WrongSetting, announced, metrics_address, secret_key
 from stoa.supervisor import Supervisor
-from stoa.telemetry import configure_logging, log_start, log_stop
-from stoa.tracing import check_extra
 from stoa.webhooks.http.address_guard import check_setting
 
 WEB_WORKER = "stoa.web_worker"

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 
 import structlog
 
-from stoa import exposition
-from stoa.exposition import Process
 from stoa.handover import LEAVE, LONGEST_DRAIN_S, READY
+from stoa.operations import exposition
+from stoa.operations.exposition import Process
 from stoa.settings import Settings
 
 MIGRATE = (sys.executable, "-m", "stoa", "migrate", "--json")

@@ -15,21 +15,22 @@ import click
 import structlog
 import uvloop
 
-from stoa import api, exposition
+from stoa import api
 from stoa.access.console import Console
-from stoa.connection_budget import CONCURRENT_IMPORTS, Budget, check_connections, worker_budget
 from stoa.db.embedded import EmbeddedPostgres
 from stoa.db.errors import PostgresError, Unavailable
 from stoa.db.pool import Database, connect
 from stoa.db.service_facts import check_key
-from stoa.exposition import Process
 from stoa.imports.queries import Claimed
 from stoa.imports.runner import claim_import, run_import
-from stoa.measuring import Sampler, measure_forever
+from stoa.operations import exposition
+from stoa.operations.connection_budget import CONCURRENT_IMPORTS, Budget, check_connections, worker_budget
+from stoa.operations.exposition import Process
+from stoa.operations.measuring import Sampler, measure_forever
+from stoa.operations.telemetry import configure_logging, count_attempt, fault, log_start, log_stop
+from stoa.operations.tracing import Tracing, check_extra
 from stoa.settings import Settings, load, secret_key
 from stoa.supervisor import Supervisor
-from stoa.telemetry import configure_logging, count_attempt, fault, log_start, log_stop
-from stoa.tracing import Tracing, check_extra
 from stoa.webhooks.delivery.worker import DeliveryWorker
 
 POLL_S = 0.3

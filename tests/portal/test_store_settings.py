@@ -10,7 +10,7 @@ from stoa.access.contract import ErasureBegun, NoSuchStore
 from stoa.access.operator import find_store
 from stoa.access.stores import resume_store, suspend_store
 from stoa.db.pool import Database
-from stoa.maintenance import maintain
+from stoa.operations.maintenance import maintain
 from stoa.portal import development_stores
 from stoa.rest.problems import StoreSuspended
 from stoa.settings import Settings
