@@ -52,7 +52,7 @@ _MODULES = {
     "location": "stoa.inventory.location_commands",
     "mcp": "stoa.mcp.commands",
     "restore": "stoa.backup.commands",
-    "store": "stoa.store_export",
+    "store": "stoa.store_data.export",
     "token": "stoa.access.commands",
     "worker": "stoa.worker",
 }

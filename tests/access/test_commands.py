@@ -16,7 +16,7 @@ from stoa.access.console import Console
 from stoa.access.contract import SCOPES
 from stoa.db.pool import Database, connect
 from stoa.settings import Settings
-from stoa.store_export import COMMANDS as STORE_COMMANDS
+from stoa.store_data.export import COMMANDS as STORE_COMMANDS
 from stoa.webhooks.app_commands import COMMANDS as APP_COMMANDS
 from tests.access.tenants import new_handle
 

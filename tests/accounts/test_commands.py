@@ -13,7 +13,7 @@ from stoa.access.console import Console
 from stoa.accounts.commands import COMMANDS
 from stoa.db.pool import Database
 from stoa.settings import Settings
-from stoa.store_export import COMMANDS as STORE_COMMANDS
+from stoa.store_data.export import COMMANDS as STORE_COMMANDS
 from tests.access.tenants import new_handle
 from tests.support.people import PASSWORD, new_email
 

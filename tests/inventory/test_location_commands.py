@@ -13,7 +13,7 @@ from stoa.access.console import Console
 from stoa.db.pool import Database
 from stoa.inventory.location_commands import COMMANDS
 from stoa.settings import Settings
-from stoa.store_export import COMMANDS as STORE_COMMANDS
+from stoa.store_data.export import COMMANDS as STORE_COMMANDS
 from tests.access.tenants import new_handle
 
 Stoa = Callable[..., Result]

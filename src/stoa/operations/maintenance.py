@@ -25,7 +25,7 @@ from stoa.mail.queries import DELETE_OLD_MAILS
 from stoa.notifications.queries import DELETE_OLD_NOTIFICATIONS
 from stoa.rest.idempotency import FORGET_OLD
 from stoa.settings import Settings
-from stoa.store_erasure import erase_due_store
+from stoa.store_data.store_erasure import erase_due_store
 from stoa.usage.load import FORGET_OLD_SAMPLES
 from stoa.usage.queries import FORGET_OLD_DAYS, FORGET_OLD_FAILURES, FORGET_OLD_HOURS, FORGET_OLD_REQUESTS
 
