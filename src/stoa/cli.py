@@ -153,8 +153,8 @@ def serve(
       stoa serve --host 0.0.0.0 --port 8000 --workers 4
       stoa serve --no-background --no-migrate
     """
-    from stoa import serving  # noqa: PLC0415 - other commands need not load the server
     from stoa.accounts.registration import setup_message  # noqa: PLC0415
+    from stoa.processes import serving  # noqa: PLC0415 - other commands need not load the server
 
     settings = settings_module.load(host=host, port=port, workers=workers, data_dir=console.settings.data_dir)
     for line in settings_module.unknown():
@@ -184,8 +184,8 @@ def demo(console: Console, port: int | None) -> None:
     Example:
       stoa demo --port 8080
     """
-    from stoa import serving  # noqa: PLC0415
     from stoa.demo.run import run_demo  # noqa: PLC0415
+    from stoa.processes import serving  # noqa: PLC0415
 
     run_demo(settings_module.load(port=port, data_dir=console.settings.data_dir), serving)
 

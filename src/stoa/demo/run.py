@@ -34,7 +34,7 @@ CATALOGS = ("catalog.json", "second.json")
 
 
 class Serving(Protocol):
-    """The interface of the module `stoa.serving`, which this layer must not import."""
+    """The interface of the module `stoa.processes.serving`, which this layer must not import."""
 
     def check_port(self, settings: Settings) -> None: ...
     def check_metrics(self, settings: Settings) -> None: ...
