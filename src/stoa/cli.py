@@ -24,6 +24,7 @@ from stoa.access.console import (
     print_rows,
     progress,
 )
+from stoa.access.options import json_option
 from stoa.db import migrate as migrations
 from stoa.db import migration_plan
 from stoa.db.embedded import DataFolderInUse, EmbeddedPostgres, EmbeddedPostgresFailed
@@ -43,7 +44,7 @@ Examples:
 _MODULES = {
     "account": "stoa.accounts.commands",
     "app": "stoa.webhooks.app_commands",
-    "audit": "stoa.access.commands",
+    "audit": "stoa.access.audit_commands",
     "backup": "stoa.backup.commands",
     "db": "stoa.cluster.commands",
     "erasures": "stoa.backup.commands",
@@ -53,7 +54,7 @@ _MODULES = {
     "mcp": "stoa.mcp.commands",
     "restore": "stoa.backup.commands",
     "store": "stoa.store_data.export",
-    "token": "stoa.access.commands",
+    "token": "stoa.access.token_commands",
     "worker": "stoa.worker",
 }
 
@@ -194,7 +195,7 @@ def demo(console: Console, port: int | None) -> None:
 @click.option(
     "--plan", "only_plan", is_flag=True, help="Show what would be done, and with which locks. Change nothing."
 )
-@click.option("--json", "as_json", is_flag=True, help="Machine-readable output with stable keys.")
+@json_option
 @click.pass_obj
 def migrate(console: Console, *, only_plan: bool, as_json: bool) -> None:
     """Migrate the database to the schema of this release, while the previous release may serve requests.
@@ -228,7 +229,7 @@ def migrate(console: Console, *, only_plan: bool, as_json: bool) -> None:
 
 
 @cli.command()
-@click.option("--json", "as_json", is_flag=True, help="Machine-readable output with stable keys.")
+@json_option
 @click.pass_obj
 def doctor(console: Console, *, as_json: bool) -> None:
     """Check the database, the settings, the workers and the receivers, and say what to do about each problem.
@@ -258,7 +259,7 @@ def doctor(console: Console, *, as_json: bool) -> None:
 
 @cli.command("accept-key")
 @click.option("--yes", is_flag=True, help="Confirm that every stored credential stops working.")
-@click.option("--json", "as_json", is_flag=True, help="Machine-readable output with stable keys.")
+@json_option
 @click.pass_obj
 def accept_key(console: Console, *, yes: bool, as_json: bool) -> None:
     """Make the current STOA_SECRET_KEY the key of the database, because the former key is lost.
@@ -295,7 +296,7 @@ def openapi() -> None:
 
 
 @cli.command("settings")
-@click.option("--json", "as_json", is_flag=True, help="Machine-readable output with stable keys.")
+@json_option
 @click.pass_obj
 def list_settings(console: Console, as_json: bool) -> None:
     """List every setting with its value, default and description.

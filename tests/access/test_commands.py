@@ -11,9 +11,10 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from stoa.access.commands import COMMANDS as ACCESS_COMMANDS
+from stoa.access.audit_commands import COMMANDS as AUDIT_COMMANDS
 from stoa.access.console import Console
 from stoa.access.contract import SCOPES
+from stoa.access.token_commands import COMMANDS as TOKEN_COMMANDS
 from stoa.db.pool import Database, connect
 from stoa.settings import Settings
 from stoa.store_data.export import COMMANDS as STORE_COMMANDS
@@ -21,7 +22,7 @@ from stoa.webhooks.app_commands import COMMANDS as APP_COMMANDS
 from tests.access.tenants import new_handle
 
 Stoa = Callable[..., Result]
-COMMANDS = [*ACCESS_COMMANDS, *APP_COMMANDS, *STORE_COMMANDS]
+COMMANDS = [*STORE_COMMANDS, *APP_COMMANDS, *TOKEN_COMMANDS, *AUDIT_COMMANDS]
 
 
 @pytest.fixture
