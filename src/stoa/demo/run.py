@@ -16,9 +16,9 @@ from stoa.access.apps import create_app, list_apps, rotate_secret
 from stoa.access.contract import SCOPES
 from stoa.access.grants import install
 from stoa.access.operator import Operator
+from stoa.accounts.authentication_queries import CREDENTIALS
 from stoa.accounts.ownership import give
 from stoa.accounts.passwords import matches
-from stoa.accounts.queries import CREDENTIALS
 from stoa.accounts.registration import change_password, create_account, list_accounts
 from stoa.db import migrate
 from stoa.db.pool import Database

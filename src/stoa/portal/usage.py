@@ -6,7 +6,7 @@ from functools import cache
 
 import msgspec
 
-from stoa.access.queries import INSTALLATIONS_OF_APP
+from stoa.access.operator_queries import INSTALLATIONS_OF_APP
 from stoa.api import ENDPOINTS
 from stoa.db.query import Executor
 from stoa.portal import charts
