@@ -6,7 +6,7 @@ import socket
 import time
 from pathlib import Path
 
-from stoa.supervisor import UNSENT_BYTES
+from stoa.processes.supervisor import UNSENT_BYTES
 from tests.fault.conftest import SEND_SECONDS
 from tests.support.metrics import metric, scrape
 from tests.support.partial_request import PartialRequest

@@ -2,7 +2,7 @@
 
 import click
 
-from stoa.access.commands import app as app_group
+from stoa.access.app_commands import app as app_group
 from stoa.access.console import Console, print_one, warn_shown_once
 from stoa.access.operator import Operator, find_app
 from stoa.access.options import json_option

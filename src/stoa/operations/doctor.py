@@ -11,14 +11,20 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from stoa import measuring
-from stoa.connection_budget import LIMITS, lost_behind_a_pooler, replica_budget, replica_problem, service_budget
 from stoa.db import migrate, service_facts
 from stoa.db.errors import PostgresError, Unavailable
 from stoa.db.pool import Database, path_to_server
 from stoa.db.query import Query
 from stoa.mail.smtp import Connection, refusal_of
 from stoa.mail_settings import read_mail_server, read_sender
+from stoa.operations import measuring
+from stoa.operations.connection_budget import (
+    LIMITS,
+    lost_behind_a_pooler,
+    replica_budget,
+    replica_problem,
+    service_budget,
+)
 from stoa.settings import Settings, WrongSetting, existing_key, unknown
 from stoa.webhooks.http.address_guard import AddressRefused, Allowed, host_of, refuse_url
 from stoa.webhooks.http.connections import Connections, Origin, Unreachable
