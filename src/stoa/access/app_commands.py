@@ -5,7 +5,7 @@ import click
 from stoa.access import apps, grants
 from stoa.access.console import Console, print_one, print_rows, warn_shown_once
 from stoa.access.contract import NewSecret
-from stoa.access.options import json_option, scopes_option
+from stoa.access.options import grace_options, json_option, scopes_option
 
 
 @click.group()
@@ -101,14 +101,7 @@ def uninstall(console: Console, app: str, store: str, *, as_json: bool) -> None:
 
 @app.command("rotate-secret")
 @click.argument("app")
-@click.option(
-    "--grace-hours",
-    type=int,
-    default=24,
-    show_default=True,
-    help="How long the old secret stays valid, 0-168; use 0 if it leaked.",
-)
-@click.option("--force", is_flag=True, help="End an older secret that is still in its grace period.")
+@grace_options("stays valid")
 @json_option
 @click.pass_obj
 def rotate_secret(console: Console, app: str, grace_hours: int, *, force: bool, as_json: bool) -> None:

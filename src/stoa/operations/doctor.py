@@ -32,7 +32,6 @@ from stoa.webhooks.http.resolver import UnknownHost
 
 Status = Literal["ok", "warning", "problem"]
 
-OLDEST_POSTGRES = 15
 _SERVICE = "the doctor examines the whole service"
 _MAX_OFFSET_S = 1.0
 _LOW_DISK, _FULL_DISK = 0.15, 0.05
@@ -182,9 +181,9 @@ async def _check_server(db: Database, settings: Settings) -> list[Finding]:
 
 def _check_version(server: Server) -> Finding:
     major = server.version // 10_000
-    if major < OLDEST_POSTGRES:
+    if major < migrate.OLDEST_POSTGRES:
         return Finding(
-            "version", "problem", f"PostgreSQL {major}", f"Upgrade to PostgreSQL {OLDEST_POSTGRES} or newer."
+            "version", "problem", f"PostgreSQL {major}", f"Upgrade to PostgreSQL {migrate.OLDEST_POSTGRES} or newer."
         )
     return Finding("version", "ok", f"PostgreSQL {major}")
 

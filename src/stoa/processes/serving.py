@@ -32,7 +32,6 @@ from stoa.processes.supervisor import Supervisor
 from stoa.settings import PREFIX, Settings, WrongSetting, announced, metrics_address, secret_key
 from stoa.webhooks.http.address_guard import check_setting
 
-OLDEST_POSTGRES = 15
 PORT_TIMEOUT_S = 2.0
 _claims: list[socket.socket] = []  # names that this process holds until it exits
 
@@ -92,9 +91,9 @@ async def _check_database(url: str, name: str = "STOA_DATABASE_URL") -> None:
         await db.close()
     except Unavailable as error:
         raise WrongSetting(f"{name}: {error}; check that it runs and that the URL is correct") from error
-    if version < OLDEST_POSTGRES * 10_000:
+    if version < migrate.OLDEST_POSTGRES * 10_000:
         raise WrongSetting(
-            f"{name}: the server runs PostgreSQL {version // 10_000}; Stoa needs {OLDEST_POSTGRES} or newer"
+            f"{name}: the server runs PostgreSQL {version // 10_000}; Stoa needs {migrate.OLDEST_POSTGRES} or newer"
         )
 
 
