@@ -19,8 +19,10 @@ from stoa.api import ENDPOINTS
 from stoa.db.pool import Database
 from stoa.db.replica import Replica
 from stoa.events.notify import Notifier
-from stoa.maintenance import maintain_forever
-from stoa.measuring import Sampler, measure_forever, measure_replica_forever
+from stoa.operations.maintenance import maintain_forever
+from stoa.operations.measuring import Sampler, measure_forever, measure_replica_forever
+from stoa.operations.telemetry import Observer, configure_logging, log_start, log_stop
+from stoa.operations.tracing import Answer, Tracing
 from stoa.portal.site_map import routes as portal_routes
 from stoa.reference.routes import routes as documentation_routes
 from stoa.rest.dispatch import PREFIX, Dispatcher, Observed, overloaded
@@ -30,8 +32,6 @@ from stoa.rest.request import Receive, Scope, Send, check_headers, method_label,
 from stoa.rest.response import send_body
 from stoa.rest.unsent import UnsentResponses
 from stoa.settings import Settings, load, secret_key
-from stoa.telemetry import Observer, configure_logging, log_start, log_stop
-from stoa.tracing import Answer, Tracing
 from stoa.usage.recorder import Recorder
 from stoa.usage.request_log import RequestLog
 from stoa.usage.rules import path_words

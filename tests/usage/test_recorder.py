@@ -10,7 +10,7 @@ import httpx
 from stoa.access.credentials import new_access_token
 from stoa.app import Application
 from stoa.db.pool import Database
-from stoa.maintenance import maintain
+from stoa.operations.maintenance import maintain
 from stoa.rest.dispatch import Observed
 from stoa.rest.problems import Fault
 from stoa.settings import Settings

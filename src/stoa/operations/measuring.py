@@ -10,12 +10,12 @@ from datetime import datetime
 
 import msgspec
 
-from stoa import telemetry
 from stoa.db import service_facts
 from stoa.db.errors import PostgresError, Unavailable
 from stoa.db.pool import Database
 from stoa.db.query import Executor, Query
 from stoa.db.replica import Replica
+from stoa.operations import telemetry
 from stoa.usage.load import ADD_GAUGES
 from stoa.webhooks.delivery.queries import BACKLOG, NOW, Backlog
 
