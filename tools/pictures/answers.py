@@ -1,5 +1,6 @@
 """Pages without an address of their own, which answer a form: secrets, links, results, previews, and forms with faults."""
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -32,7 +33,7 @@ def _pressing(path: str, button: str, **fields: str) -> Callable[[Page, Params],
     def work(page: Page, params: Params) -> None:
         page.goto(SHOWN + path.format(**params))
         for label, value in fields.items():
-            page.get_by_role("main").get_by_label(label.replace("_", " "), exact=True).last.fill(value)
+            page.get_by_role("main").get_by_label(re.compile(f"^{label.replace('_', ' ')}\\b")).last.fill(value)
         _press(page, button)
 
     return work

@@ -4,6 +4,7 @@ The shots are in `artefacts/screenshots`, with one sheet for each page that show
 reach a page of the site map, if a page is wider than the screen or too heavy, or, with `--axe`, if axe finds a violation.
 """
 
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -12,7 +13,7 @@ from urllib.parse import urlsplit
 
 import click
 import msgspec
-from playwright.sync_api import Browser, Page, Request
+from playwright.sync_api import Browser, Error, Page, Request
 from tests.support.axe import ALL_BUT_CONTRAST, AXE, CONTRAST, RUN, TOO_WIDE
 
 from stoa.portal import pages as portal
@@ -104,7 +105,7 @@ class Visit(msgspec.Struct, frozen=True):
 
 
 @click.command()
-@click.option("--only", default="", help="Only pages whose names contain this word.")
+@click.option("--only", default="", help="Only pages whose names match this regular expression.")
 @click.option("--axe", is_flag=True, help="Also check each page with axe, which takes three times as long.")
 def main(*, only: str, axe: bool) -> None:
     (FOLDER / "shots").mkdir(parents=True, exist_ok=True)
@@ -113,10 +114,10 @@ def main(*, only: str, axe: bool) -> None:
         with open_browser(demo) as browser:
             album = Album(browser, demo, axe=axe)
             for visit in _visits(params):
-                if only in visit.name:
+                if re.search(only, visit.name):
                     album.take(visit)
             for name, answer in ANSWERS.items():
-                if only in name:
+                if re.search(only, name):
                     album.follow(name, answer, params)
     click.echo(f"{len(album.names)} pages, {len(WIDTHS) * len(THEMES)} shots of each: {FOLDER}")
     for name, why in REDIRECTS.items():
@@ -192,7 +193,10 @@ class Album:
     def follow(self, name: str, answer: Answer, params: dict[str, Any]) -> None:
         """Photograph the page that answers a form."""
         page = self._browser.new_page() if answer.fresh else self.page_of(answer.email)
-        answer.work(page, params)
+        try:
+            answer.work(page, params)
+        except Error as error:
+            self.faults.append(f"{name} was not reached: {error.message}")
         self.shoot(page, name)
         if answer.fresh:
             page.context.close()
