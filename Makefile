@@ -9,7 +9,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -qq install
 # The tests start hundreds of processes. Without bytecode, each would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo quick test test-citus test-failed deep deep-deliveries check format bench bench-compare bench-million bench-million-orders bench-imports fuzz lint-openapi audit cut deploy-check faults lock openapi schema sdk pictures screenshots clean help bench-deliveries bench-pending upgrade record-release
+.PHONY: demo quick test test-citus test-failed deep deep-deliveries check format bench bench-compare bench-million bench-million-orders bench-imports fuzz fuzz-stock lint-openapi audit cut deploy-check faults lock openapi schema sdk pictures screenshots clean help bench-deliveries bench-pending upgrade record-release
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 24
@@ -92,6 +92,9 @@ deep: $(VENV)/.dev ## run the property tests with twenty times as many examples,
 
 fuzz: $(VENV)/fuzz/.done ## fuzz the whole API with schemathesis; SEEDS= and CASES= limit the run
 	@$(BIN)/python -m tests.fuzz $(if $(SEEDS),--seeds $(SEEDS)) $(if $(CASES),--cases $(CASES))
+
+fuzz-stock: $(VENV)/fuzz/.done ## the same without our hooks and configuration: which reports of the tool are true; SEEDS= and CASES= limit the run
+	@$(BIN)/python -m tests.fuzz --stock --seeds $(or $(SEEDS),1) --cases $(or $(CASES),20)
 
 cut: $(VENV)/.dev ## cut 500 responses after the commit, and retry each write
 	@CUTS=500 $(BIN)/python -m pytest tests/fault/test_cut_responses.py -n 0 --timeout 1200 $(ARGS)

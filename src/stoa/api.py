@@ -2,7 +2,6 @@
 
 from stoa.access import contract as access
 from stoa.customers.endpoints import routes as customers
-from stoa.erasure import routes as erasure
 from stoa.events.outbox import Event
 from stoa.imports.endpoints import customer_routes as customer_imports
 from stoa.imports.endpoints import routes as imports
@@ -15,6 +14,7 @@ from stoa.orders.status import routes as order_status
 from stoa.products.endpoints import routes as products
 from stoa.products.variants import routes as variants
 from stoa.rest.endpoint import Endpoint
+from stoa.store_data.customer_erasure import routes as erasure
 from stoa.webhooks.api.delivery_log import routes as deliveries
 from stoa.webhooks.api.endpoints import routes as webhooks
 from stoa.webhooks.api.secrets import routes as webhook_secrets

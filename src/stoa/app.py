@@ -19,18 +19,19 @@ from stoa.api import ENDPOINTS
 from stoa.db.pool import Database
 from stoa.db.replica import Replica
 from stoa.events.notify import Notifier
-from stoa.maintenance import maintain_forever
-from stoa.measuring import Sampler, measure_forever, measure_replica_forever
+from stoa.operations.maintenance import maintain_forever
+from stoa.operations.measuring import Sampler, measure_forever, measure_replica_forever
+from stoa.operations.telemetry import Observer, configure_logging, log_start, log_stop
+from stoa.operations.tracing import Answer, Tracing
 from stoa.portal.site_map import routes as portal_routes
 from stoa.reference.routes import routes as documentation_routes
-from stoa.rest.dispatch import PREFIX, Dispatcher, Observed
+from stoa.rest.dispatch import PREFIX, Dispatcher, Observed, overloaded
 from stoa.rest.endpoint import Endpoint
 from stoa.rest.problems import Refusal
 from stoa.rest.request import Receive, Scope, Send, check_headers, method_label, trust_proxies
 from stoa.rest.response import send_body
+from stoa.rest.unsent import UnsentResponses
 from stoa.settings import Settings, load, secret_key
-from stoa.telemetry import Observer, configure_logging, log_start, log_stop
-from stoa.tracing import Answer, Tracing
 from stoa.usage.recorder import Recorder
 from stoa.usage.request_log import RequestLog
 from stoa.usage.rules import path_words
@@ -57,6 +58,7 @@ class Application:
         if self._tracing is not None:
             self._observe = self._tracing.observing(self._observe)
         self.notifier = Notifier(settings.database_url)
+        self._unsent = UnsentResponses(settings.max_unsent_bytes)
         pools = {
             "requests": self.database,
             "autocommit": self.database.autocommit,
@@ -67,6 +69,7 @@ class Application:
             endpoints,
             database=self.database,
             access=self.access,
+            unsent=self._unsent,
             replica=self.replica,
             public_url=settings.public_url,
             settings=settings,
@@ -78,7 +81,7 @@ class Application:
         )
         self._dispatch: Answer = self._tracing.requests(dispatcher) if self._tracing else dispatcher
         self._answer_page: Answer = self._tracing.requests(self._page) if self._tracing else self._page
-        self._sampler = Sampler("web", pools, lambda: dispatcher.in_flight, self.replica)
+        self._sampler = Sampler("web", pools, lambda: dispatcher.in_flight, self._unsent.measure, self.replica)
         tokens = oauth_routes(self.database, self.access, settings)
         portal = portal_routes(self.database, settings, self.notifier)
         installations = installation_routes(self.database, settings)
@@ -148,7 +151,7 @@ class Application:
                 if headers.get(b"content-type", b"").startswith(b"text/event-stream"):
                     streamed = time.perf_counter()  # the response stays open until its reader leaves
             elif not message.get("more_body"):
-                sent = await send_body(send, message.get("body", b""))
+                sent = await send_body(send, message.get("body", b""), self._unsent)
                 streamed = streamed or sent
                 return
             await send(message)
@@ -156,6 +159,9 @@ class Application:
         with contextlib.suppress(Exception):  # Starlette re-raises exceptions that its handler answered and logged
             try:
                 check_headers(scope)
+                unsent = self._unsent
+                if unsent.at_most > unsent.limit and scope["path"] not in site.HEALTH and unsent.exceeded():
+                    raise overloaded()
                 await self._site(scope, receive, observed)
             except Refusal as refusal:
                 await site.problem_response(Request(scope), refusal)(scope, receive, observed)

@@ -1,10 +1,8 @@
-"""The `stoa` command: runs the service, migrates the database, and manages stores, apps and tokens."""
+"""The `stoa` command: finds the module of each command, and reports errors in one line with an exit code."""
 
-import asyncio
 import os
 import sys
-from collections.abc import AsyncGenerator, Callable, Generator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
@@ -20,17 +18,14 @@ from stoa.access.console import (
     WRONG_USAGE,
     Console,
     Refused,
-    print_one,
+    open_console,
     print_rows,
-    progress,
 )
-from stoa.db import migrate as migrations
-from stoa.db import migration_plan
-from stoa.db.embedded import DataFolderInUse, EmbeddedPostgres, EmbeddedPostgresFailed
+from stoa.access.options import json_option
+from stoa.db.embedded import DataFolderInUse, EmbeddedPostgresFailed
 from stoa.db.errors import PostgresError, Unavailable
-from stoa.db.pool import Database
-from stoa.db.service_facts import key_fingerprint, replace_key
-from stoa.settings import Settings, WrongSetting, secret_key
+from stoa.db.migrate import MigrationRefused
+from stoa.settings import WrongSetting
 
 _EPILOG = """\b
 Examples:
@@ -41,19 +36,24 @@ Examples:
 
 
 _MODULES = {
+    "accept-key": "stoa.operations.commands",
     "account": "stoa.accounts.commands",
     "app": "stoa.webhooks.app_commands",
-    "audit": "stoa.access.commands",
+    "audit": "stoa.access.audit_commands",
     "backup": "stoa.backup.commands",
     "db": "stoa.cluster.commands",
+    "demo": "stoa.processes.commands",
+    "doctor": "stoa.operations.commands",
     "erasures": "stoa.backup.commands",
     "import": "stoa.imports.commands",
     "listen": "stoa.webhooks.listen",
     "location": "stoa.inventory.location_commands",
     "mcp": "stoa.mcp.commands",
+    "migrate": "stoa.operations.commands",
     "restore": "stoa.backup.commands",
-    "store": "stoa.store_export",
-    "token": "stoa.access.commands",
+    "serve": "stoa.processes.commands",
+    "store": "stoa.store_data.export",
+    "token": "stoa.access.token_commands",
     "worker": "stoa.worker",
 }
 
@@ -80,41 +80,6 @@ class Commands(click.Group):
             self.add_command(command)
 
 
-def _console(settings: Settings) -> Console:
-    @asynccontextmanager
-    async def database() -> AsyncGenerator[Database]:
-        with _database_url(settings) as (url, started):
-            if started:
-                await migrations.migrate(url)
-            opened = Database(url, size=2, statement_timeout_ms=30_000)
-            try:
-                yield opened
-            finally:
-                await opened.close()
-
-    return Console(settings, database)
-
-
-@contextmanager
-def _database_url(settings: Settings) -> Generator[tuple[str, bool]]:
-    """The database's URL, and whether its server was started for this command and must be migrated."""
-    if settings.database_url:
-        yield settings.database_url, False
-        return
-    server = EmbeddedPostgres(settings.data_dir / "postgres")
-    try:
-        with progress() as shown:
-            shown.add_task("Starting PostgreSQL", total=None)
-            server.start()
-    except DataFolderInUse:
-        yield server.dsn, False  # a running service owns the server; its socket accepts us too
-        return
-    try:
-        yield server.dsn, True
-    finally:
-        server.stop()
-
-
 @click.group(cls=Commands, epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="stoa")
 @click.option("--traceback", is_flag=True, expose_value=False, help="Show the traceback of an internal error.")
@@ -124,161 +89,7 @@ def cli(context: click.Context) -> None:
 
     Settings are environment variables STOA_...; `stoa settings` lists them.
     """
-    context.obj = _console(settings_module.load())
-
-
-@cli.command()
-@click.option("--host", help="Address to listen on.")
-@click.option("--port", type=int, help="Port to listen on.")
-@click.option("--workers", type=int, help="Number of processes that serve requests.")
-@click.option("--no-background", is_flag=True, help="Deliver no webhooks and run no imports; `stoa worker` does it.")
-@click.option("--no-migrate", is_flag=True, help="Do not change the schema; `stoa migrate` does it.")
-@click.pass_obj
-def serve(
-    console: Console,
-    host: str | None,
-    port: int | None,
-    workers: int | None,
-    *,
-    no_background: bool,
-    no_migrate: bool,
-) -> None:
-    """Run the service; the embedded database starts and stops with it.
-
-    SIGTERM stops it after running requests are finished; SIGHUP reloads it with the installed release.
-
-    \b
-    Examples:
-      stoa serve
-      stoa serve --host 0.0.0.0 --port 8000 --workers 4
-      stoa serve --no-background --no-migrate
-    """
-    from stoa import serving  # noqa: PLC0415 - other commands need not load the server
-    from stoa.accounts.registration import setup_message  # noqa: PLC0415
-
-    settings = settings_module.load(host=host, port=port, workers=workers, data_dir=console.settings.data_dir)
-    for line in settings_module.unknown():
-        click.echo(f"warning: {line}", err=True)
-    serving.check_port(settings)
-    serving.check_metrics(settings)
-    with serving.database(settings) as ready:
-        migrates = not no_migrate and serving.migrate_schema(ready)
-        for warning in serving.check_start(ready, background=not no_background):
-            click.echo(f"warning: {warning}", err=True)
-        lines = [f"Stoa is ready at http://{settings.host}:{settings.port}", asyncio.run(setup_message(ready))]
-        serving.serve(
-            ready,
-            on_ready=lambda: click.echo("\n".join(filter(None, lines)), err=True),
-            background=not no_background,
-            migrate_on_reload=migrates,
-        )
-
-
-@cli.command()
-@click.option("--port", type=int, help="Port to listen on.")
-@click.pass_obj
-def demo(console: Console, port: int | None) -> None:
-    """Run the service with two sample stores and an app, and print example calls.
-
-    \b
-    Example:
-      stoa demo --port 8080
-    """
-    from stoa import serving  # noqa: PLC0415
-    from stoa.demo.run import run_demo  # noqa: PLC0415
-
-    run_demo(settings_module.load(port=port, data_dir=console.settings.data_dir), serving)
-
-
-@cli.command()
-@click.option(
-    "--plan", "only_plan", is_flag=True, help="Show what would be done, and with which locks. Change nothing."
-)
-@click.option("--json", "as_json", is_flag=True, help="Machine-readable output with stable keys.")
-@click.pass_obj
-def migrate(console: Console, *, only_plan: bool, as_json: bool) -> None:
-    """Migrate the database to the schema of this release, while the previous release may serve requests.
-
-    If it is interrupted, run it again; it continues where it was.
-
-    \b
-    Examples:
-      stoa migrate
-      stoa migrate --plan
-      STOA_DATABASE_URL=postgresql://stoa@db.example.com/stoa stoa migrate --json
-    """
-    from stoa.telemetry import configure_logging  # noqa: PLC0415 - other commands need not load it
-
-    if only_plan:
-        with _database_url(console.settings) as (url, _):
-            steps = asyncio.run(migration_plan.plan(console.settings.database_direct_url or url))
-        print_rows(steps, as_json=as_json, none=f"The schema is at version {migrations.LATEST}.")
-        return
-    configure_logging(console.settings)
-    with _database_url(console.settings) as (url, _), progress(quiet=as_json) as shown:
-        shown.add_task("Migrating", total=None)
-        done = asyncio.run(migrations.migrate(console.settings.database_direct_url or url))
-    if as_json:
-        applied = [{"version": migration.version, "name": migration.name} for migration in done]
-        print_one({"applied": applied, "version": migrations.LATEST}, as_json=True)
-        return
-    for migration in done:
-        click.echo(f"applied {migration.version:04} {migration.name}")
-    click.echo(f"The schema is at version {migrations.LATEST}.")
-
-
-@cli.command()
-@click.option("--json", "as_json", is_flag=True, help="Machine-readable output with stable keys.")
-@click.pass_obj
-def doctor(console: Console, *, as_json: bool) -> None:
-    """Check the database, the settings, the workers and the receivers, and say what to do about each problem.
-
-    Nothing is changed. If there is a problem, the exit code is 1; warnings do not change it.
-
-    \b
-    Examples:
-      stoa doctor
-      stoa doctor --json
-    """
-    from stoa import doctor as checks  # noqa: PLC0415 - other commands need not load it
-
-    settings = console.settings
-    if not settings.database_url and not (settings.data_dir / "postgres/data").exists():
-        raise Refused(f"no service was ever started in {settings.data_dir}; set STOA_DATA_DIR or STOA_DATABASE_URL")
-    with _database_url(settings) as (url, _):
-        found = asyncio.run(checks.examine(url, settings))
-    print_rows(found, as_json=as_json, none="")
-    if not as_json:
-        click.echo(checks.summary(found))
-    if checks.unreachable(found):
-        raise click.exceptions.Exit(UNREACHABLE)
-    if any(each.status == "problem" for each in found):
-        raise click.exceptions.Exit(FAILED)
-
-
-@cli.command("accept-key")
-@click.option("--yes", is_flag=True, help="Confirm that every stored credential stops working.")
-@click.option("--json", "as_json", is_flag=True, help="Machine-readable output with stable keys.")
-@click.pass_obj
-def accept_key(console: Console, *, yes: bool, as_json: bool) -> None:
-    """Make the current STOA_SECRET_KEY the key of the database, because the former key is lost.
-
-    Every client secret, token, webhook secret, two-factor secret and session that was stored with the former key stops
-    working. Restart the service afterwards.
-
-    \b
-    Example:
-      stoa accept-key --yes
-    """
-    if not yes:
-        raise Refused("every stored credential stops working; pass --yes if the former key is lost", WRONG_USAGE)
-
-    async def replace() -> str:
-        async with console.database() as db:
-            await replace_key(db, secret_key(console.settings))
-            return key_fingerprint(secret_key(console.settings))
-
-    print_one({"fingerprint": asyncio.run(replace())}, as_json=as_json)
+    context.obj = open_console(settings_module.load())
 
 
 @cli.command()
@@ -295,7 +106,7 @@ def openapi() -> None:
 
 
 @cli.command("settings")
-@click.option("--json", "as_json", is_flag=True, help="Machine-readable output with stable keys.")
+@json_option
 @click.pass_obj
 def list_settings(console: Console, as_json: bool) -> None:
     """List every setting with its value, default and description.
@@ -305,9 +116,7 @@ def list_settings(console: Console, as_json: bool) -> None:
       stoa settings
       STOA_WORKERS=8 stoa settings --json
     """
-    from stoa.settings import described  # noqa: PLC0415
-
-    rows = described(console.settings)
+    rows = settings_module.described(console.settings)
     if as_json:
         print_rows(rows, as_json=True, none="")
         return
@@ -346,7 +155,7 @@ _REFUSALS: dict[type[Exception], int] = {
     ConnectionError: UNREACHABLE,
     DataFolderInUse: FAILED,
     EmbeddedPostgresFailed: FAILED,
-    migrations.MigrationRefused: FAILED,
+    MigrationRefused: FAILED,
     PostgresError: FAILED,
     OSError: FAILED,
 }

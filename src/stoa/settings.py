@@ -95,6 +95,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     max_in_flight: Annotated[
         Positive, Meta(description="Concurrent requests in each worker; more are shed with 503.")
     ] = 1000
+    max_unsent_bytes: Annotated[
+        Positive,
+        Meta(
+            description="Bytes of responses in each worker that clients have not taken; above them, requests are shed with 503."
+        ),
+    ] = 256 * 1024 * 1024
     token_seconds: Annotated[Positive, Meta(description="Lifetime of an access token, in seconds.")] = 3600
     send_seconds: Annotated[
         Positive, Meta(description="Seconds after which a connection is closed if its client takes no data.")

@@ -13,13 +13,14 @@ from starlette.routing import Route
 from stoa.api import EVENTS
 from stoa.db.pool import Database
 from stoa.ids import new_id
-from stoa.readiness import Readiness
+from stoa.operations.readiness import Readiness
+from stoa.operations.telemetry import fault
 from stoa.reference.routes import SAFE, not_found
 from stoa.rest.problems import InternalError, MethodNotAllowed, NotFound, Refusal
 from stoa.rest.request import method_label
-from stoa.telemetry import fault
 from stoa.webhooks.api.schemas import schema_bytes
 
+HEALTH = ("/live", "/ready")  # answered also under overload, because the answer may end the process
 _DOCUMENTATION = ("/docs/", "/problems/")
 
 
@@ -56,10 +57,11 @@ def problem_response(request: Request, refusal: Refusal, request_id: str = "", *
     """An error outside the app API, in the same format as inside it."""
     request_id = request_id or new_id("req")
     body = refusal.body(origin=_origin(request), instance=html.escape(request.url.path), request_id=request_id)
+    own = {name.decode(): value.decode() for name, value in refusal.headers}
     return Response(
         body,
         refusal.status,
-        headers={**SAFE, **headers, "X-Request-Id": request_id},
+        headers={**SAFE, **own, **headers, "X-Request-Id": request_id},
         media_type="application/problem+json",
     )
 

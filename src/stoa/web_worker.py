@@ -16,7 +16,7 @@ from granian.log import LogLevels  # pyright: ignore[reportMissingTypeStubs]
 from granian.server.embed import Server  # pyright: ignore[reportMissingTypeStubs]
 
 from stoa import app
-from stoa.handover import HEADER_READ_MS, LEAVE, READY, connections_closed, stop_accepting
+from stoa.processes.handover import HEADER_READ_MS, LEAVE, READY, connections_closed, stop_accepting
 
 BACKLOG = 1024
 # Above our own limit of 16 KiB, so that we answer 431 ourselves.

@@ -15,28 +15,29 @@ import click
 import structlog
 import uvloop
 
-from stoa import api, exposition
+from stoa import api
 from stoa.access.console import Console
-from stoa.connection_budget import CONCURRENT_IMPORTS, Budget, check_connections, worker_budget
 from stoa.db.embedded import EmbeddedPostgres
 from stoa.db.errors import PostgresError, Unavailable
 from stoa.db.pool import Database, connect
 from stoa.db.service_facts import check_key
-from stoa.exposition import Process
 from stoa.imports.queries import Claimed
 from stoa.imports.runner import claim_import, run_import
-from stoa.measuring import Sampler, measure_forever
+from stoa.operations import exposition
+from stoa.operations.connection_budget import CONCURRENT_IMPORTS, Budget, check_connections, worker_budget
+from stoa.operations.exposition import Process
+from stoa.operations.measuring import Sampler, measure_forever
+from stoa.operations.telemetry import configure_logging, count_attempt, fault, log_start, log_stop
+from stoa.operations.tracing import Tracing, check_extra
+from stoa.processes.command_lines import DELIVERIES, background_workers
+from stoa.processes.supervisor import Supervisor
 from stoa.settings import Settings, load, secret_key
-from stoa.supervisor import Supervisor
-from stoa.telemetry import configure_logging, count_attempt, fault, log_start, log_stop
-from stoa.tracing import Tracing, check_extra
 from stoa.webhooks.delivery.worker import DeliveryWorker
 
 POLL_S = 0.3
 RETRY_S = 2.0  # after the database was unreachable
 STATEMENT_MS = 30_000
 NICENESS = 10  # requests have priority
-DELIVERIES = "--deliveries"
 APPLICATION_NAME = "stoa imports"
 
 _ = api.EVENTS  # importing the slices registers the scope of each event
@@ -178,7 +179,7 @@ def worker(console: Console, only: str | None, metrics: str) -> None:
             kind(settings)
             return
         # In separate processes, because imports would delay deliveries.
-        supervisor = Supervisor(settings, None, commands(), migrate=False)
+        supervisor = Supervisor(settings, None, background_workers(), migrate=False)
         if metrics != "off":
             exposition.prepare(Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="stoa-metrics-"))))
             exposition.serve(metrics, supervisor.processes)
@@ -209,16 +210,6 @@ async def _check_start(settings: Settings, budget: Budget) -> bool:
             await db.close()
         return True
     return False
-
-
-def commands() -> dict[str, list[str]]:
-    """The commands that start the background workers, which exit with this process."""
-    return {"deliveries": command(os.getpid(), deliveries=True), "imports": command(os.getpid())}
-
-
-def command(parent: int, *, deliveries: bool = False) -> list[str]:
-    """The command that starts a background worker, which exits with its parent."""
-    return [sys.executable, "-m", "stoa.worker", *([DELIVERIES] if deliveries else []), str(parent)]
 
 
 COMMANDS: list[click.Command] = [worker]

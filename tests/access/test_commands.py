@@ -2,39 +2,32 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 import pytest
 from click.testing import CliRunner, Result
+from msgspec.structs import replace
 
-from stoa.access.commands import COMMANDS as ACCESS_COMMANDS
-from stoa.access.console import Console
+from stoa.access.audit_commands import COMMANDS as AUDIT_COMMANDS
+from stoa.access.console import Console, open_console
 from stoa.access.contract import SCOPES
-from stoa.db.pool import Database, connect
+from stoa.access.token_commands import COMMANDS as TOKEN_COMMANDS
+from stoa.db.pool import connect
 from stoa.settings import Settings
-from stoa.store_export import COMMANDS as STORE_COMMANDS
+from stoa.store_data.export import COMMANDS as STORE_COMMANDS
 from stoa.webhooks.app_commands import COMMANDS as APP_COMMANDS
 from tests.access.tenants import new_handle
 
 Stoa = Callable[..., Result]
-COMMANDS = [*ACCESS_COMMANDS, *APP_COMMANDS, *STORE_COMMANDS]
+COMMANDS = [*STORE_COMMANDS, *APP_COMMANDS, *TOKEN_COMMANDS, *AUDIT_COMMANDS]
 
 
 @pytest.fixture
 def console(settings: Settings) -> Console:
-    @asynccontextmanager
-    async def database() -> AsyncGenerator[Database, None]:
-        opened = Database(settings.database_url, size=2)
-        try:
-            yield opened
-        finally:
-            await opened.close()
-
-    return Console(settings, database)
+    return open_console(settings)
 
 
 @pytest.fixture
@@ -316,11 +309,8 @@ def test_the_callbacks_of_an_app_are_set_and_their_secret_is_shown_once(stoa: St
 
 
 def test_an_unreachable_database_is_reported_in_one_line(settings: Settings, tmp_path: Path) -> None:
-    @asynccontextmanager
-    async def database() -> AsyncGenerator[Database, None]:
-        yield Database(f"postgresql://nobody@/nothing?host={tmp_path}")
-
-    result = CliRunner().invoke(click.Group(commands=COMMANDS), ["store", "list"], obj=Console(settings, database))
+    console = open_console(replace(settings, database_url=f"postgresql://nobody@/nothing?host={tmp_path}"))
+    result = CliRunner().invoke(click.Group(commands=COMMANDS), ["store", "list"], obj=console)
     assert result.exit_code == 3
     assert result.stderr.startswith("error: the database cannot be reached")
 

@@ -1,19 +1,17 @@
 """The `stoa account` commands."""
 
 import json
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from typing import Any
 
 import click
 import pytest
 from click.testing import CliRunner, Result
 
-from stoa.access.console import Console
+from stoa.access.console import open_console
 from stoa.accounts.commands import COMMANDS
-from stoa.db.pool import Database
 from stoa.settings import Settings
-from stoa.store_export import COMMANDS as STORE_COMMANDS
+from stoa.store_data.export import COMMANDS as STORE_COMMANDS
 from tests.access.tenants import new_handle
 from tests.support.people import PASSWORD, new_email
 
@@ -24,18 +22,10 @@ Stoa = Callable[..., Result]
 def stoa(settings: Settings) -> Stoa:
     """Runs a command as from a shell."""
 
-    @asynccontextmanager
-    async def database() -> AsyncGenerator[Database]:
-        opened = Database(settings.database_url, size=2)
-        try:
-            yield opened
-        finally:
-            await opened.close()
-
     group = click.Group(commands=[*COMMANDS, *STORE_COMMANDS])
 
     def run(*words: str, typed: str | None = None) -> Result:
-        return CliRunner().invoke(group, list(words), obj=Console(settings, database), input=typed)
+        return CliRunner().invoke(group, list(words), obj=open_console(settings), input=typed)
 
     return run
 

@@ -9,8 +9,8 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Callable, Iterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,8 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from stoa.access.console import Console
+from stoa.access.console import open_console
 from stoa.cli import cli
-from stoa.db.pool import Database
 from stoa.settings import Settings
 from tests.docs.pages import OPERATIONS, rows
 from tests.support.service import STOA, Service, free_port
@@ -132,19 +131,11 @@ def _assert_valid(words: list[str]) -> None:
 def stoa(settings: Settings) -> Run:
     """Run a command as a shell would, in a thread because it starts its own event loop."""
 
-    @asynccontextmanager
-    async def database() -> AsyncGenerator[Database]:
-        opened = Database(settings.database_url, size=2)
-        try:
-            yield opened
-        finally:
-            await opened.close()
-
     group = click.Group(commands=dict(cli.commands))
 
     async def run(*words: str) -> Result:
         return await asyncio.to_thread(
-            CliRunner().invoke, group, list(words), obj=Console(settings, database), catch_exceptions=False
+            CliRunner().invoke, group, list(words), obj=open_console(settings), catch_exceptions=False
         )
 
     return run

@@ -31,7 +31,7 @@ def _below(parent: type[InputRow]) -> Iterator[type[InputRow]]:
 
 def row_types() -> list[type[InputRow]]:
     for module in pkgutil.walk_packages(stoa.__path__, "stoa."):
-        if module.name not in ("stoa.__main__", "stoa.serving"):
+        if module.name != "stoa.__main__":
             importlib.import_module(module.name)
     return [row for row in _below(InputRow) if row.arguments]
 

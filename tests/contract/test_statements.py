@@ -56,7 +56,7 @@ TYPES: dict[str, Any] = {
 
 def statements() -> Iterator[tuple[str, Query[Any]]]:
     for module in pkgutil.walk_packages(stoa.__path__, "stoa."):
-        if module.name in ("stoa.__main__", "stoa.serving"):
+        if module.name == "stoa.__main__":
             continue
         for name, value in vars(importlib.import_module(module.name)).items():
             if isinstance(value, Query):

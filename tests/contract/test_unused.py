@@ -41,7 +41,7 @@ def trees() -> dict[Path, ast.Module]:
 
 def modules() -> Iterator[Any]:
     for module in pkgutil.walk_packages(stoa.__path__, "stoa."):
-        if module.name not in ("stoa.__main__", "stoa.serving"):
+        if module.name != "stoa.__main__":
             yield importlib.import_module(module.name)
 
 

@@ -1,7 +1,7 @@
 """Every table of the schema is either reached by an erasure or listed as holding no personal data."""
 
 from stoa.db.pool import Database
-from stoa.erasure import NO_PERSONAL_DATA, STEPS
+from stoa.store_data.customer_erasure import NO_PERSONAL_DATA, STEPS
 
 OF_TESTS = {"notes"}  # the slice in tests/support
 
@@ -21,7 +21,9 @@ async def test_an_erasure_considers_every_table(db: Database) -> None:
     reached = {table for step in STEPS for table in step.erases}
     considered = reached | NO_PERSONAL_DATA.keys()
     schema = (await columns(db)).keys() - OF_TESTS
-    assert schema - considered == set(), "reach these tables in stoa.erasure, or say why they hold no personal data"
+    assert schema - considered == set(), (
+        "reach these tables in customer_erasure.py, or say why they hold no personal data"
+    )
     assert considered - schema == set(), "these tables no longer exist"
     assert reached & NO_PERSONAL_DATA.keys() == set()
 

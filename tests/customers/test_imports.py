@@ -3,8 +3,7 @@
 import asyncio
 import csv
 import io
-from collections.abc import AsyncGenerator, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
-from stoa.access.console import IN_PART, Console
+from stoa.access.console import IN_PART, open_console
 from stoa.db.pool import Database
 from stoa.imports.commands import COMMANDS
 from stoa.imports.runner import run_pending
@@ -228,17 +227,9 @@ async def test_an_operator_imports_a_file(shop: Shop, settings: Settings, tmp_pa
         lines([{**JUN, "metadata": {"shared.tier": "gold"}}, {"email": "x@example.com", "metadata": {"a": 1}}])
     )
 
-    @asynccontextmanager
-    async def database() -> AsyncGenerator[Database]:
-        opened = Database(settings.database_url, size=2)
-        try:
-            yield opened
-        finally:
-            await opened.close()
-
     def invoke() -> Result:
         words = ["import", "customers", str(file), "--store", shop.store.handle, "--json"]
-        return CliRunner().invoke(click.Group(commands=COMMANDS), words, obj=Console(settings, database))
+        return CliRunner().invoke(click.Group(commands=COMMANDS), words, obj=open_console(settings))
 
     done = await asyncio.to_thread(invoke)
     assert done.exit_code == IN_PART, done.output

@@ -10,10 +10,10 @@ import click
 import msgspec
 import pytest
 
-from stoa import telemetry
 from stoa.access.contract import SCOPES, OAuthError
 from stoa.api import ENDPOINTS
 from stoa.cli import cli
+from stoa.operations import telemetry
 from stoa.rest.endpoint import Endpoint
 from stoa.rest.openapi.errors import errors_of
 from stoa.rest.problems import Refusal

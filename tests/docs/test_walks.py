@@ -77,7 +77,7 @@ async def test_reading_a_list_visits_the_documented_files(shop: Shop) -> None:
         assert (await shop.client.get("/products")).status_code == 200
 
     # Telemetry is called once the response is sent.
-    assert documented("Read a list") in await walks_of(read, lambda name, _: name == "telemetry.py")
+    assert documented("Read a list") in await walks_of(read, lambda name, _: name == "operations/telemetry.py")
 
 
 async def test_placing_an_order_visits_the_documented_files(shop: Shop) -> None:

@@ -9,10 +9,10 @@ import msgspec
 import pytest
 
 from stoa.app import Application
-from stoa.connection_budget import LIMITS, service_budget, worker_budget
 from stoa.db.embedded import EmbeddedPostgres
 from stoa.db.migrate import migrate
 from stoa.db.pool import Connection, Database, connect
+from stoa.operations.connection_budget import LIMITS, service_budget, worker_budget
 from stoa.settings import Settings
 from tests.support.service import Service, sibling
 from tests.support.shops import open_shop

@@ -4,15 +4,37 @@ import asyncio
 import math
 import os
 import time
-from contextlib import AsyncExitStack
-from pathlib import Path
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, ExitStack
 
 import httpx
+import pytest
 
+from tests.support.metrics import metric, scrape
 from tests.support.partial_request import PartialRequest
-from tests.support.service import PATIENCE_S, WITH_NOTES, Account, Service, new_database
+from tests.support.service import PATIENCE_S, WITH_NOTES, Account, Service, free_port, new_database
+from tests.support.unread_client import connect
 
 BURST = 50
+MAX_UNSENT_BYTES = 4 * 1024 * 1024
+UNREAD_CLIENTS = 20  # together above the limit, each with at least 256 KiB
+
+
+@pytest.fixture(scope="module")
+async def limited(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Service]:
+    """One worker with low limits."""
+    with Service(
+        tmp_path_factory.mktemp("limited"),
+        database_url=await new_database(f"limits_{os.getpid()}"),
+        command=WITH_NOTES,
+        metrics=f"127.0.0.1:{free_port()}",
+        workers=1,
+        max_in_flight=4,
+        app_concurrency=2,
+        max_unsent_bytes=MAX_UNSENT_BYTES,
+    ) as service:
+        await service.add_notes()
+        yield service
 
 
 async def test_a_burst_over_many_connections_is_counted_exactly_by_all_workers(service: Service) -> None:
@@ -46,22 +68,34 @@ async def answered(account: Account, status: int) -> httpx.Response:
     return answer
 
 
-async def test_excess_concurrent_requests_are_shed_per_app_and_then_per_worker(tmp_path: Path) -> None:
-    url = await new_database(f"limits_{os.getpid()}")
-    with Service(
-        tmp_path, database_url=url, command=WITH_NOTES, workers=1, max_in_flight=4, app_concurrency=2
-    ) as service:
-        await service.add_notes()
-        one, other, third = [await service.account(name) for name in ("one", "other", "third")]
-        async with AsyncExitStack() as stack:
-            running = [await stack.enter_async_context(PartialRequest(one, f"running {n}")) for n in range(2)]
-            refused = await answered(one, 429)
-            assert (refused.json()["code"], refused.headers["retry-after"]) == ("rate_limited", "1")
-            assert (await answered(other, 200)).json()["meta"]["total"] == 0
-            running += [await stack.enter_async_context(PartialRequest(other, f"running {n}")) for n in range(2)]
-            shed = await answered(third, 503)
-            assert (shed.json()["code"], shed.headers["retry-after"]) == ("unavailable", "1")
-            assert service.status("/live") == service.status("/ready") == 200
-            assert await asyncio.gather(*(request.finish() for request in running)) == [201] * 4
-        for account in (one, other, third):
-            await answered(account, 200)
+async def test_excess_concurrent_requests_are_shed_per_app_and_then_per_worker(limited: Service) -> None:
+    one, other, third = [await limited.account(name) for name in ("one", "other", "third")]
+    async with AsyncExitStack() as stack:
+        running = [await stack.enter_async_context(PartialRequest(one, f"running {n}")) for n in range(2)]
+        refused = await answered(one, 429)
+        assert (refused.json()["code"], refused.headers["retry-after"]) == ("rate_limited", "1")
+        assert (await answered(other, 200)).json()["meta"]["total"] == 0
+        running += [await stack.enter_async_context(PartialRequest(other, f"running {n}")) for n in range(2)]
+        shed = await answered(third, 503)
+        assert (shed.json()["code"], shed.headers["retry-after"]) == ("unavailable", "1")
+        assert limited.status("/live") == limited.status("/ready") == 200
+        assert await asyncio.gather(*(request.finish() for request in running)) == [201] * 4
+    for account in (one, other, third):
+        await answered(account, 200)
+
+
+async def test_requests_are_shed_while_clients_do_not_take_their_responses(limited: Service) -> None:
+    account = await limited.account("unsent")
+    with ExitStack() as stack:
+        for _ in range(UNREAD_CLIENTS):
+            stack.enter_context(connect(limited.port, receive_bytes=8_192))
+        shed = await answered(account, 503)
+        assert (shed.json()["code"], shed.headers["retry-after"]) == ("unavailable", "1")
+        async with limited.client() as client:
+            page = await client.get("/docs")
+        assert (page.status_code, page.json()["code"], page.headers["retry-after"]) == (503, "unavailable", "1")
+        assert limited.status("/live") == limited.status("/ready") == 200
+        async with asyncio.timeout(PATIENCE_S):
+            while metric(await scrape(limited), "stoa_unsent_bytes") <= MAX_UNSENT_BYTES:
+                await asyncio.sleep(0.1)
+    await answered(account, 200)

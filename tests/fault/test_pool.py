@@ -68,6 +68,28 @@ async def test_waiting_tasks_get_a_connection_in_turn_or_time_out(pool: Database
     await assert_intact(pool)
 
 
+async def test_a_released_connection_goes_to_the_task_that_waited_longest(pool: Database) -> None:
+    served: list[str] = []
+
+    async def read(name: str) -> None:
+        async with pool.lend():
+            served.append(name)
+
+    async with contextlib.AsyncExitStack() as stack:
+        held = [await stack.enter_async_context(pool.lend()) for _ in range(SIZE)]
+        assert len(held) == SIZE
+        first = asyncio.create_task(read("first"))
+        await asyncio.sleep(0)
+        cancelled = asyncio.create_task(read("cancelled"))
+        await asyncio.sleep(0)
+    # Both connections are released and belong to those two, although neither task has run since.
+    cancelled.cancel()
+    await read("late")
+    await asyncio.gather(first, cancelled, return_exceptions=True)
+    assert served == ["first", "late"]
+    await assert_intact(pool)
+
+
 async def test_a_transaction_with_a_suppressed_error_is_not_reported_as_committed(pool: Database) -> None:
     async def swallow() -> None:
         async with pool.transaction() as db:

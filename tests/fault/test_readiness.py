@@ -8,12 +8,12 @@ import msgspec
 import pytest
 import structlog
 
-from stoa import readiness
 from stoa.app import Application
 from stoa.db.migrate import migrate
 from stoa.db.pool import connect
+from stoa.operations import readiness
+from stoa.operations.telemetry import LOGGED
 from stoa.settings import Settings
-from stoa.telemetry import LOGGED
 from tests.support.service import new_database, sibling
 from tests.support.shops import service_client
 

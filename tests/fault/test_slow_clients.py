@@ -6,11 +6,12 @@ import socket
 import time
 from pathlib import Path
 
-from stoa.supervisor import UNSENT_BYTES
+from stoa.rest.unsent import KERNEL_BYTES
 from tests.fault.conftest import SEND_SECONDS
 from tests.support.metrics import metric, scrape
 from tests.support.partial_request import PartialRequest
 from tests.support.service import Service, until
+from tests.support.unread_client import connect
 
 HEADERS_S = 10
 LATEST_S = 40  # generous: on an idle machine it is half a second after the limit
@@ -71,19 +72,6 @@ async def test_a_body_that_arrives_too_slowly_gets_408(service: Service) -> None
         dripping.cancel()
 
 
-UNREAD = b"GET /openapi.json HTTP/1.1\r\nhost: localhost\r\n\r\n" * 40  # far more than the kernel buffers
-
-
-def connect(port: int, *, receive_bytes: int = 0) -> socket.socket:
-    """A client that has sent its requests and reads nothing; its own kernel keeps at most `receive_bytes` of them."""
-    client = socket.socket()
-    if receive_bytes:
-        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
-    client.connect(("127.0.0.1", port))
-    client.sendall(UNREAD)
-    return client
-
-
 def unsent_bytes(port: int, client: socket.socket) -> int:
     """What the kernel holds of the responses that the service has sent to a client."""
     ends = f":{port:04X}", f":{client.getsockname()[1]:04X}"
@@ -126,7 +114,7 @@ async def test_what_a_client_does_not_read_is_not_buffered_and_its_request_ends_
     try:
         await asyncio.to_thread(until, lambda: all(unsent_bytes(service.port, each) for each in clients), "it has sent")
         await asyncio.sleep(0.5)
-        assert max(unsent_bytes(service.port, each) for each in clients) < 4 * UNSENT_BYTES
+        assert max(unsent_bytes(service.port, each) for each in clients) < 4 * KERNEL_BYTES
         assert await answered(service, "/openapi.json") == before  # each waits until its client takes the next part
     finally:
         for client in clients:

@@ -12,8 +12,8 @@ import structlog
 from stoa.access.credentials import new_client_secret
 from stoa.app import Application
 from stoa.db.pool import connect
+from stoa.operations.telemetry import LOGGED
 from stoa.settings import Settings
-from stoa.telemetry import LOGGED
 from tests.support.metrics import metric, scrape
 from tests.support.service import Account, Service, new_database
 from tests.support.shops import service_client

@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from stoa.db.pool import connect
-from stoa.telemetry import VERSION
+from stoa.operations.telemetry import VERSION
 from tests.conftest import SECRET_KEY
 from tests.docs.pages import OPERATIONS
 from tests.support.metrics import metric, scrape

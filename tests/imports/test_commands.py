@@ -3,8 +3,7 @@
 import asyncio
 import gzip
 import json
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +11,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from stoa.access.console import Console
-from stoa.db.pool import Database
+from stoa.access.console import open_console
 from stoa.imports.commands import COMMANDS
 from stoa.settings import Settings
 from tests.imports.files import catalog, lines, mug, sheet
@@ -26,19 +24,9 @@ Stoa = Callable[..., Any]
 def stoa(settings: Settings) -> Stoa:
     """Runs a command like a shell, in its own thread because it has its own event loop."""
 
-    @asynccontextmanager
-    async def database() -> AsyncGenerator[Database]:
-        opened = Database(settings.database_url, size=2)
-        try:
-            yield opened
-        finally:
-            await opened.close()
-
     async def run(*words: str) -> Result:
         def invoke() -> Result:
-            return CliRunner().invoke(
-                click.Group(commands=COMMANDS), ["import", *words], obj=Console(settings, database)
-            )
+            return CliRunner().invoke(click.Group(commands=COMMANDS), ["import", *words], obj=open_console(settings))
 
         return await asyncio.to_thread(invoke)
 

@@ -1,19 +1,17 @@
 """The command `stoa location`: its output for people and for programs, and its refusals."""
 
 import json
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from typing import Any
 
 import click
 import pytest
 from click.testing import CliRunner, Result
 
-from stoa.access.console import Console
-from stoa.db.pool import Database
+from stoa.access.console import open_console
 from stoa.inventory.location_commands import COMMANDS
 from stoa.settings import Settings
-from stoa.store_export import COMMANDS as STORE_COMMANDS
+from stoa.store_data.export import COMMANDS as STORE_COMMANDS
 from tests.access.tenants import new_handle
 
 Stoa = Callable[..., Result]
@@ -23,16 +21,8 @@ Stoa = Callable[..., Result]
 def stoa(settings: Settings) -> Stoa:
     """Run a command as a shell would."""
 
-    @asynccontextmanager
-    async def database() -> AsyncGenerator[Database, None]:
-        opened = Database(settings.database_url, size=2)
-        try:
-            yield opened
-        finally:
-            await opened.close()
-
     group = click.Group(commands=[*COMMANDS, *STORE_COMMANDS])
-    return lambda *words: CliRunner().invoke(group, list(words), obj=Console(settings, database))
+    return lambda *words: CliRunner().invoke(group, list(words), obj=open_console(settings))
 
 
 def parsed(result: Result) -> Any:

@@ -12,13 +12,13 @@ import msgspec
 import pytest
 
 from stoa.db.pool import Database
-from stoa.doctor import examine
 from stoa.mail import queries
 from stoa.mail.contract import Content, Recipient
 from stoa.mail.courier import Courier, CourierConfig
 from stoa.mail.message import one_time_token
 from stoa.mail.outbox import post
-from stoa.maintenance import maintain
+from stoa.operations.doctor import examine
+from stoa.operations.maintenance import maintain
 from stoa.settings import Settings, secret_key
 from tests.support.people import new_email
 from tests.support.smtp import MailboxServer, create_certificate

@@ -1,17 +1,14 @@
 """Backups of a store with orders, made with the operator's commands."""
 
 import os
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
-from stoa.access.console import Console
+from stoa.access.console import open_console
 from stoa.backup import invariants
 from stoa.backup.commands import backup, restore_backup
-from stoa.db.pool import Database
 from stoa.db.query import Query
 from stoa.settings import Settings
 from tests.orders.sample_store import ADA, SampleStore
@@ -20,11 +17,7 @@ from tests.orders.sample_store import ADA, SampleStore
 def run(settings: Settings, *words: str, sent: bytes = b"") -> Result:
     command = backup if words[0] == "backup" else restore_backup
 
-    @asynccontextmanager
-    async def database() -> AsyncGenerator[Database]:
-        yield Database(settings.database_url, size=1)
-
-    return CliRunner().invoke(command, list(words[1:]), obj=Console(settings, database), input=sent)
+    return CliRunner().invoke(command, list(words[1:]), obj=open_console(settings), input=sent)
 
 
 def test_a_device_is_not_replaced_by_a_backup(settings: Settings, tmp_path: Path) -> None:

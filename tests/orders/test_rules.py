@@ -8,7 +8,6 @@ import msgspec
 import pytest
 
 from stoa.events.outbox import Actor
-from stoa.orders.bodies import Portion
 from stoa.orders.contract import IllegalTransition, OrderNotEditable, OrderNotPaid
 from stoa.orders.documents import TRANSITIONS, LineState, OrderState
 from stoa.orders.parts import PaymentStatus, Status
@@ -28,6 +27,7 @@ from stoa.orders.rules import (
     stock_effects,
     sum_faults,
 )
+from stoa.orders.status_bodies import Portion
 from stoa.rest.problems import ValidationFailed
 
 NOW = "2026-03-01T10:00:00.000000Z"

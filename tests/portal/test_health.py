@@ -8,7 +8,7 @@ import pytest
 from stoa.app import Application
 from stoa.db import migrate
 from stoa.db.pool import Database
-from stoa.measuring import ImportQueue
+from stoa.operations.measuring import ImportQueue
 from stoa.portal.health import HealthReport, problems
 from stoa.portal.queries import AppliedMigration, DatabaseStatus, OverdueTask, Partitions
 from stoa.webhooks.delivery.queries import Backlog

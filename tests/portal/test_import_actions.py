@@ -8,7 +8,7 @@ import httpx
 from stoa.access import audit
 from stoa.db.pool import Database
 from stoa.imports.runner import run_pending
-from stoa.maintenance import maintain
+from stoa.operations.maintenance import maintain
 from tests.portal.store_pages import hidden
 from tests.support.people import SAME_ORIGIN, User
 from tests.support.shops import Shop

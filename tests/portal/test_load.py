@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 
 from stoa.app import Application
 from stoa.db.pool import Database
-from stoa.maintenance import maintain
-from stoa.measuring import read_queues, record
+from stoa.operations.maintenance import maintain
+from stoa.operations.measuring import read_queues, record
 from stoa.usage.load import LOAD
 from tests.support.people import User, create_user
 from tests.support.shops import Shop, api_client, open_shop

@@ -3,9 +3,9 @@
 import re
 
 from stoa.db.pool import Database
-from stoa.maintenance import maintain
 from stoa.notifications.contract import KINDS, News
 from stoa.notifications.notify import notify
+from stoa.operations.maintenance import maintain
 from stoa.portal.pages import ROOT
 from tests.support.people import User
 

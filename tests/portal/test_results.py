@@ -5,7 +5,7 @@ from typing import Any
 
 from stoa.app import Application
 from stoa.db.pool import Database
-from stoa.maintenance import maintain
+from stoa.operations.maintenance import maintain
 from stoa.portal.pages import Audience
 from stoa.portal.site_map import FORMS
 from tests.portal.installed_app import InstalledApp

@@ -10,11 +10,11 @@ from stoa.access.contract import ErasureBegun, NoSuchStore
 from stoa.access.operator import find_store
 from stoa.access.stores import resume_store, suspend_store
 from stoa.db.pool import Database
-from stoa.maintenance import maintain
+from stoa.operations.maintenance import maintain
 from stoa.portal import development_stores
 from stoa.rest.problems import StoreSuspended
 from stoa.settings import Settings
-from stoa.store_erasure import CONTENT, STEPS, WITH_THE_STORE, Step, delete_rows
+from stoa.store_data.store_erasure import CONTENT, STEPS, WITH_THE_STORE, Step, delete_rows
 from tests.contract.test_statements import assert_bound
 from tests.portal.path_params import path_params_for
 from tests.support.people import User, as_operator
@@ -130,7 +130,7 @@ async def test_a_deleted_store_is_erased_after_30_days(maria: User, db: Database
 async def test_an_erasure_reaches_every_table_of_a_store(db: Database) -> None:
     reached = [step.table for step in STEPS] + list(WITH_THE_STORE)
     assert len(set(reached)) == len(reached)
-    assert set(await rows_of(db, 0)) == set(reached), "add new tables to stoa.store_erasure"
+    assert set(await rows_of(db, 0)) == set(reached), "add new tables to stoa.store_data.store_erasure"
 
 
 @pytest.mark.parametrize("step", [pytest.param(step, id=step.table) for step in STEPS])

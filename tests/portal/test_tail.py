@@ -9,8 +9,8 @@ import msgspec
 from stoa.accounts.sessions import sign_out
 from stoa.app import Application
 from stoa.db.pool import Database
+from stoa.operations.telemetry import SECONDS
 from stoa.settings import Settings
-from stoa.telemetry import SECONDS
 from stoa.webhooks.api.feed import watch_of
 from tests.portal.installed_app import InstalledApp, install_app
 from tests.portal.webhook_data import emit_products, finish_delivery

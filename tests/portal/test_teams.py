@@ -10,7 +10,7 @@ from stoa.accounts.contract import LastOwner, Team
 from stoa.accounts.ownership import give
 from stoa.app import Application
 from stoa.db.pool import Database
-from stoa.maintenance import maintain
+from stoa.operations.maintenance import maintain
 from tests.portal.installed_app import InstalledApp
 from tests.support.people import PASSWORD, User, Visitor, create_user, new_email
 

@@ -57,7 +57,7 @@ async def write(shop: Shop, title: str, price: int) -> int:
 
 
 async def test_totals_stay_exact_under_concurrent_writes_and_folding(shop: Shop) -> None:
-    from stoa.maintenance import maintain
+    from stoa.operations.maintenance import maintain
 
     async def writer(name: int) -> None:
         for n in range(15):

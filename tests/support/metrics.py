@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from prometheus_client import Counter, Gauge, Histogram
 from prometheus_client.metrics_core import Metric
 
-from stoa import telemetry
-from stoa.exposition import Process, ProcessCollector
+from stoa.operations import telemetry
+from stoa.operations.exposition import Process, ProcessCollector
 from tests.support.service import Service
 
 

@@ -4,9 +4,9 @@ import os
 
 from stoa.api import ENDPOINTS
 from stoa.app import Application
+from stoa.operations.telemetry import configure_logging
 from stoa.rest import body
 from stoa.settings import load
-from stoa.telemetry import configure_logging
 from stoa.web_worker import main
 from tests.support import notes
 

@@ -1,14 +1,16 @@
 """The usage recorder: counting, logging, flushing, retries, redaction and retention."""
 
 import asyncio
+from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx
 
+from stoa.access.credentials import new_access_token
 from stoa.app import Application
 from stoa.db.pool import Database
-from stoa.maintenance import maintain
+from stoa.operations.maintenance import maintain
 from stoa.rest.dispatch import Observed
 from stoa.rest.problems import Fault
 from stoa.settings import Settings
@@ -236,6 +238,20 @@ async def test_refused_tokens_and_unknown_routes_are_logged_for_their_app(
     ]
     assert expired.json()["code"] != revoked.json()["code"]
     assert (await report(db, shop)).total.client_errors == 6
+
+
+async def test_an_unknown_route_waits_for_no_connection_to_find_its_app(
+    shop: Shop, worker: Application, caller: httpx.AsyncClient
+) -> None:
+    pool = worker.database
+    async with AsyncExitStack() as stack, api_client(worker, shop.store.handle, new_access_token()) as unknown:
+        for _ in range(pool.size - 1):
+            await stack.enter_async_context(pool.transaction())
+        assert (await caller.get("/notes")).status_code == 200  # finds the store, which is then cached
+        await stack.enter_async_context(pool.transaction())
+        waits = pool.waits
+        assert (await unknown.get("/no/such")).status_code == 404
+        assert pool.waits == waits
 
 
 async def test_values_from_requests_are_not_stored(

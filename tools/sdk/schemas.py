@@ -7,6 +7,7 @@ from typing import Any, cast
 Schema = Mapping[str, Any]
 HAND_WRITTEN = {"Problem", "Fault"}  # in errors.py
 _TEXT = {"str", "datetime", "Decimal"}
+_SCALARS = {"integer": "int", "number": "float", "boolean": "bool", "null": "None"}
 
 
 def named(schema: Schema) -> str | None:
@@ -37,20 +38,12 @@ def response_type(schema: Schema) -> str:
     match kind:
         case "string":
             return {"date-time": "datetime", "decimal": "Decimal"}.get(schema.get("format", ""), "str")
-        case "integer":
-            return "int"
-        case "number":
-            return "float"
-        case "boolean":
-            return "bool"
-        case "null":
-            return "None"
         case "array":
             return f"list[{response_type(_items(schema))}]"
         case "object":
             return f"dict[str, {response_type(_values(schema))}]"
         case _:
-            return "Any"
+            return _SCALARS.get(kind, "Any")
 
 
 def _response_union(parts: list[str]) -> str:
@@ -81,20 +74,12 @@ def request_type(schema: Schema, models: set[str], *, where: str = "") -> str:
     match kind:
         case "string":
             return {"date-time": "datetime | str", "decimal": "Amount"}.get(schema.get("format", ""), "str")
-        case "integer":
-            return "int"
-        case "number":
-            return "float"
-        case "boolean":
-            return "bool"
-        case "null":
-            return "None"
         case "array":
             return f"Sequence[{request_type(_items(schema), models, where=where)}]"
         case "object":
             return f"Mapping[str, {request_type(_values(schema), models, where=where)}]"
         case _:
-            return "Any"
+            return _SCALARS.get(kind, "Any")
 
 
 def parameter_type(schema: Schema, alias: str | None = None) -> str:

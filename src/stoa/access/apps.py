@@ -7,7 +7,7 @@ from stoa.access.contract import App, AppDeleted, AppSecret, InvalidGrace, NewSe
 from stoa.access.credentials import hint, keyed_hash, new_client_id, new_client_secret
 from stoa.access.grants import uninstall
 from stoa.access.operator import Operator, check_name, find_app, known_scopes
-from stoa.access.queries import (
+from stoa.access.operator_queries import (
     ADD_SECRET,
     CHANGE_APP,
     CREATE_APP,

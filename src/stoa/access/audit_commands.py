@@ -124,3 +124,6 @@ def _read_note(note: str) -> tuple[str, audit.Head]:
         raise click.BadParameter(
             "a note has the form CHAIN:POSITION:SEAL, as printed by verify", param_hint="--noted"
         ) from None
+
+
+COMMANDS: list[click.Command] = [audit_log]

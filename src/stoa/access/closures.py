@@ -4,7 +4,7 @@ from datetime import datetime
 
 from stoa.access.contract import ErasureBegun, StoreRow
 from stoa.access.operator import Operator, find_store
-from stoa.access.queries import (
+from stoa.access.operator_queries import (
     CANCEL_ERASURE,
     CLOSE_STORE,
     LOCK_CLOSURE,

@@ -3,8 +3,8 @@
 import asyncio
 import getpass
 import sys
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from datetime import datetime
 from typing import IO, Any, TypeVar, cast
 
@@ -17,6 +17,8 @@ from rich.table import Table
 
 from stoa.access.contract import AccessRefused
 from stoa.access.operator import Operator
+from stoa.db import migrate
+from stoa.db.embedded import DataFolderInUse, EmbeddedPostgres
 from stoa.db.errors import Unavailable
 from stoa.db.pool import Database
 from stoa.db.service_facts import check_key
@@ -61,6 +63,43 @@ class Console(msgspec.Struct, frozen=True):
         except Unavailable as error:
             message = f"{error}; check that it runs and that STOA_DATABASE_URL is correct"
             raise Refused(message, UNREACHABLE) from error
+
+
+def open_console(settings: Settings) -> Console:
+    """The console of the `stoa` command."""
+
+    @asynccontextmanager
+    async def database() -> AsyncGenerator[Database]:
+        with database_url(settings) as (url, started):
+            if started:
+                await migrate.migrate(url)
+            opened = Database(url, size=2, statement_timeout_ms=30_000)
+            try:
+                yield opened
+            finally:
+                await opened.close()
+
+    return Console(settings, database)
+
+
+@contextmanager
+def database_url(settings: Settings) -> Generator[tuple[str, bool]]:
+    """The database's URL, and whether its server was started for this command and must be migrated."""
+    if settings.database_url:
+        yield settings.database_url, False
+        return
+    server = EmbeddedPostgres(settings.data_dir / "postgres")
+    try:
+        with progress() as shown:
+            shown.add_task("Starting PostgreSQL", total=None)
+            server.start()
+    except DataFolderInUse:
+        yield server.dsn, False  # a running service owns the server; its socket accepts us too
+        return
+    try:
+        yield server.dsn, True
+    finally:
+        server.stop()
 
 
 def _user() -> str:

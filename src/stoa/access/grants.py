@@ -23,13 +23,12 @@ from stoa.access.contract import (
 )
 from stoa.access.credentials import hint, is_access_token, keyed_hash, new_access_token
 from stoa.access.operator import Operator, find_app, find_store, known_scopes
-from stoa.access.queries import (
+from stoa.access.operator_queries import (
     ADD_APP_ENDPOINT,
     CHANGE_INSTALLATION,
     DELETE_TOMBSTONE,
     END_OLD_SUBSCRIPTIONS,
     GET_INSTALLATION,
-    INSERT_TOKEN,
     INSTALL,
     LIST_INSTALLATIONS,
     LOCK_APP,
@@ -37,6 +36,7 @@ from stoa.access.queries import (
     REVOKE_TOKENS_OF_APP,
     UNINSTALL,
 )
+from stoa.access.queries import INSERT_TOKEN
 from stoa.access.rules import expanded, listed
 from stoa.db.query import Executor
 from stoa.events.outbox import Actor, Event, emit

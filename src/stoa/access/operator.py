@@ -6,7 +6,7 @@ from typing import Any
 
 from stoa.access import audit
 from stoa.access.contract import SCOPES, App, InvalidName, NoSuchApp, NoSuchStore, StoreRow, UnknownScope
-from stoa.access.queries import GET_APP, GET_STORE
+from stoa.access.operator_queries import GET_APP, GET_STORE
 from stoa.access.rules import ordered
 from stoa.db.pool import Connection, Database
 from stoa.db.query import Executor

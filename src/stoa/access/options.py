@@ -31,3 +31,16 @@ def scopes_option(description: str, *, required: bool = False) -> Callable[[Deco
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Machine-readable output with stable keys.")
+
+
+def grace_options(old_secret: str) -> Callable[[Decorated], Decorated]:
+    """The options of a rotation: how long the old secret is of use, and whether an active rotation ends."""
+    hours = click.option(
+        "--grace-hours",
+        type=int,
+        default=24,
+        show_default=True,
+        help=f"How long the old secret {old_secret}, 0-168; use 0 if it leaked.",
+    )
+    force = click.option("--force", is_flag=True, help="End an older secret that is still in its grace period.")
+    return lambda command: hours(force(command))

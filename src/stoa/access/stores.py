@@ -20,7 +20,7 @@ from stoa.access.contract import (
     UnknownCurrency,
 )
 from stoa.access.operator import Operator, check_name, find_store
-from stoa.access.queries import (
+from stoa.access.operator_queries import (
     ADD_DEFAULT_LOCATION,
     ADD_HOSTS,
     CREATE_STORE,

@@ -61,3 +61,6 @@ def revoke_token(console: Console, given: str | None, app_name: str | None, *, a
         console.run(lambda by: grants.revoke_token(by, text))
         count = 1
     print_one({"revoked": count}, as_json=as_json)
+
+
+COMMANDS: list[click.Command] = [token]

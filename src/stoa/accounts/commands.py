@@ -7,12 +7,12 @@ import click
 
 from stoa.access.console import Console, print_one, print_rows, warn_shown_once
 from stoa.access.operator import Operator
+from stoa.access.options import json_option
 from stoa.accounts import ownership, registration, teams
 from stoa.accounts.contract import ROLES, Member, NewLink
 
 _PASSWORD_BYTES = 32
 _ROLES = list(dict.fromkeys(role for roles in ROLES.values() for role in roles))
-_json = click.option("--json", "as_json", is_flag=True, help="Machine-readable output with stable keys.")
 
 
 @click.group()
@@ -31,7 +31,7 @@ def account() -> None:
 @click.option("--name", required=True, help="The person's name.")
 @click.option("--operator", is_flag=True, help="Allow the account to manage every store, app and account.")
 @click.option("--generate", is_flag=True, help="Generate a password and print it once, instead of prompting for one.")
-@_json
+@json_option
 @click.pass_obj
 def create(console: Console, email: str, name: str, *, operator: bool, generate: bool, as_json: bool) -> None:
     """Create an account. The password is read from a prompt or from standard input.
@@ -66,7 +66,7 @@ def _read_password() -> str:
 @_store
 @_app
 @click.option("--role", type=click.Choice(_ROLES), default="viewer", show_default=True, help="The role in the team.")
-@_json
+@json_option
 @click.pass_obj
 def invite(console: Console, email: str, store: str, app: str, role: str, *, operator: bool, as_json: bool) -> None:
     """Create an invitation link. It works once, for seven days. Send it to the person yourself.
@@ -93,7 +93,7 @@ def invite(console: Console, email: str, store: str, app: str, role: str, *, ope
 
 
 @account.command("list")
-@_json
+@json_option
 @click.pass_obj
 def list_accounts(console: Console, *, as_json: bool) -> None:
     """List all accounts.
@@ -107,7 +107,7 @@ def list_accounts(console: Console, *, as_json: bool) -> None:
 
 @account.command("disable")
 @click.argument("email")
-@_json
+@json_option
 @click.pass_obj
 def disable(console: Console, email: str, *, as_json: bool) -> None:
     """End all sessions of an account and block sign-in until the account is enabled again.
@@ -121,7 +121,7 @@ def disable(console: Console, email: str, *, as_json: bool) -> None:
 
 @account.command("enable")
 @click.argument("email")
-@_json
+@json_option
 @click.pass_obj
 def enable(console: Console, email: str, *, as_json: bool) -> None:
     """Allow a disabled account to sign in again.
@@ -136,7 +136,7 @@ def enable(console: Console, email: str, *, as_json: bool) -> None:
 @account.command("reset")
 @click.argument("email")
 @click.option("--two-factor", is_flag=True, help="Also turn off two-factor authentication, for a lost phone.")
-@_json
+@json_option
 @click.pass_obj
 def reset(console: Console, email: str, *, two_factor: bool, as_json: bool) -> None:
     """Create a password reset link. It works once, for one day. Send it to the person yourself.
@@ -154,7 +154,7 @@ def reset(console: Console, email: str, *, two_factor: bool, as_json: bool) -> N
 @account.command("members")
 @_store
 @_app
-@_json
+@json_option
 @click.pass_obj
 def members(console: Console, store: str, app: str, *, as_json: bool) -> None:
     """List the members of the team of a store or an app, with their roles.
@@ -183,7 +183,7 @@ def members(console: Console, store: str, app: str, *, as_json: bool) -> None:
     show_default=True,
     help="Developers of an app and managers of a store can change it; a viewer can only view it.",
 )
-@_json
+@json_option
 @click.pass_obj
 def give(console: Console, email: str, store: str, app: str, role: str, *, as_json: bool) -> None:
     """Give an account a role on a store or an app.
@@ -203,7 +203,7 @@ def give(console: Console, email: str, store: str, app: str, role: str, *, as_js
 @click.argument("email")
 @_store
 @_app
-@_json
+@json_option
 @click.pass_obj
 def take(console: Console, email: str, store: str, app: str, *, as_json: bool) -> None:
     """Remove an account's role on a store or an app. The store or app itself is not changed.

@@ -6,7 +6,7 @@ import secrets
 from stoa.access.authentication import address_of
 from stoa.access.credentials import keyed_hash
 from stoa.access.operator import Operator
-from stoa.accounts.queries import ADD_DEVICE, SEE_DEVICE
+from stoa.accounts.authentication_queries import ADD_DEVICE, SEE_DEVICE
 from stoa.accounts.rules import browser_of
 from stoa.db.query import Executor
 from stoa.notifications.news import new_device

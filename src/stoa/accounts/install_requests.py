@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from stoa.access.contract import App, Installation, NotInstalled, RemovedInstallation, ScopeNotCovered
 from stoa.access.grants import install, list_installations
 from stoa.access.operator import Operator, find_store, known_scopes
-from stoa.access.queries import GET_INSTALLATION, REMOVED_INSTALLATIONS
+from stoa.access.operator_queries import GET_INSTALLATION, REMOVED_INSTALLATIONS
 from stoa.access.rules import expanded
 from stoa.accounts.contract import (
     AlreadyGranted,

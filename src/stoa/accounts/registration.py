@@ -8,6 +8,7 @@ from stoa.access.credentials import keyed_hash
 from stoa.access.operator import Operator
 from stoa.access.queries import FAILED_ATTEMPTS
 from stoa.accounts import passwords
+from stoa.accounts.authentication_queries import DELETE_RECOVERY_CODES, END_SESSIONS, SET_TWO_FACTOR
 from stoa.accounts.contract import Account, EmailTaken, Link, LinkExpired, NewLink, NewSession, NoSuchAccount, Purpose
 from stoa.accounts.queries import (
     ACCOUNT_BY_EMAIL,
@@ -15,15 +16,12 @@ from stoa.accounts.queries import (
     ANY_ACCOUNT,
     CREATE_ACCOUNT,
     DELETE_LINKS,
-    DELETE_RECOVERY_CODES,
-    END_SESSIONS,
     FIND_LINK,
     GET_ACCOUNT,
     LIST_ACCOUNTS,
     RENAME_ACCOUNT,
     SET_ACCOUNT_STATUS,
     SET_PASSWORD,
-    SET_TWO_FACTOR,
     USE_LINK,
 )
 from stoa.accounts.rules import check_password, check_person_name, normalize_email

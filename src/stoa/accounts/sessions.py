@@ -8,16 +8,7 @@ from stoa.access.credentials import keyed_hash
 from stoa.access.operator import Operator
 from stoa.access.queries import FAILED_ATTEMPTS
 from stoa.accounts import passwords
-from stoa.accounts.contract import (
-    InvalidEmail,
-    NewSession,
-    Session,
-    SessionAccount,
-    WrongCredentials,
-    WrongPassword,
-)
-from stoa.accounts.devices import note_sign_in
-from stoa.accounts.queries import (
+from stoa.accounts.authentication_queries import (
     CLOSE_SESSION,
     CREDENTIALS,
     CREDENTIALS_BY_EMAIL,
@@ -27,9 +18,18 @@ from stoa.accounts.queries import (
     LIST_SESSIONS,
     LOCK_CREDENTIALS,
     OPEN_SESSION,
-    SET_PASSWORD,
     TOUCH_SESSION,
 )
+from stoa.accounts.contract import (
+    InvalidEmail,
+    NewSession,
+    Session,
+    SessionAccount,
+    WrongCredentials,
+    WrongPassword,
+)
+from stoa.accounts.devices import note_sign_in
+from stoa.accounts.queries import SET_PASSWORD
 from stoa.accounts.rules import normalize_email
 from stoa.db.pool import Database
 from stoa.db.query import Executor

@@ -7,16 +7,7 @@ from stoa.access.authentication import address_of
 from stoa.access.credentials import keyed_hash
 from stoa.access.operator import Operator
 from stoa.access.sealing import Sealer
-from stoa.accounts.contract import (
-    NewSession,
-    SessionAccount,
-    SignInExpired,
-    TwoFactorLocked,
-    TwoFactorOn,
-    WrongCode,
-)
-from stoa.accounts.devices import note_sign_in
-from stoa.accounts.queries import (
+from stoa.accounts.authentication_queries import (
     ADD_RECOVERY_CODES,
     CLOSE_SESSION,
     COUNT_RECOVERY_CODES,
@@ -29,6 +20,15 @@ from stoa.accounts.queries import (
     USE_RECOVERY_CODE,
     TwoFactor,
 )
+from stoa.accounts.contract import (
+    NewSession,
+    SessionAccount,
+    SignInExpired,
+    TwoFactorLocked,
+    TwoFactorOn,
+    WrongCode,
+)
+from stoa.accounts.devices import note_sign_in
 from stoa.accounts.rules import RECOVERY_CODES, matching_step, new_recovery_code, normalize_code
 from stoa.accounts.sessions import open_session
 from stoa.db.query import Executor

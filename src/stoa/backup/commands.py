@@ -14,6 +14,7 @@ import click
 import msgspec
 
 from stoa.access.console import WRONG_USAGE, Console, Refused, print_one, print_rows, progress
+from stoa.access.options import json_option
 from stoa.backup import invariants
 from stoa.backup.archive import BackupRefused, Manifest
 from stoa.backup.erasure_commands import COMMANDS as ERASURE_COMMANDS
@@ -84,7 +85,7 @@ async def _awaited(work: Callable[[], Awaitable[T]]) -> T:
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
 @click.option("--overwrite", is_flag=True, help="Replace FILE if it exists.")
-@click.option("--json", "as_json", is_flag=True, help="Machine-readable output with stable keys.")
+@json_option
 @click.pass_obj
 def backup(console: Console, file: Path, *, overwrite: bool, as_json: bool) -> None:
     """Save all data to FILE while the service runs; `-` writes to standard output.
@@ -162,7 +163,7 @@ async def _note(url: str) -> None:
 )
 @click.option("--no-erasures", is_flag=True, help="Confirm that nobody was erased since the backup.")
 @click.option("--drill", is_flag=True, help="Only rehearse: restore into a temporary database, check it and delete it.")
-@click.option("--json", "as_json", is_flag=True, help="Machine-readable output with stable keys.")
+@json_option
 @click.pass_obj
 def restore_backup(
     console: Console,

@@ -10,6 +10,7 @@ import msgspec
 
 from stoa.access.console import Console, Refused, print_one
 from stoa.access.operator import Operator
+from stoa.access.options import json_option
 from stoa.backup.archive import BackupRefused
 from stoa.backup.erasures import BEGINNING, ErasureList, Replayed, collect, from_bytes, replay, to_bytes
 
@@ -44,7 +45,7 @@ def erasures() -> None:
 @click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
 @click.option("--since", type=click.DateTime(), help="Only erasures since this moment (UTC); by default all.")
 @click.option("--overwrite", is_flag=True, help="Replace FILE if it exists.")
-@click.option("--json", "as_json", is_flag=True, help="Machine-readable output with stable keys.")
+@json_option
 @click.pass_obj
 def export(console: Console, file: Path, since: datetime | None, *, overwrite: bool, as_json: bool) -> None:
     """Write the list of erased customers to FILE; `-` writes to standard output.
@@ -78,7 +79,7 @@ def export(console: Console, file: Path, since: datetime | None, *, overwrite: b
 
 @erasures.command("replay")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Machine-readable output with stable keys.")
+@json_option
 @click.pass_obj
 def replay_list(console: Console, file: Path, *, as_json: bool) -> None:
     """Erase the customers in FILE again, after a backup from before their erasure was restored.

@@ -7,13 +7,13 @@ from itertools import groupby
 
 import msgspec
 
-from stoa import erasure
 from stoa.access.operator import Joined
 from stoa.backup.archive import BackupRefused
 from stoa.customers.erasure import identify
 from stoa.db.pool import Database
 from stoa.db.query import Executor, Query
 from stoa.events.outbox import Cause
+from stoa.store_data import customer_erasure
 
 FORMAT = 1
 BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
@@ -128,10 +128,12 @@ async def replay(database: Database | Joined, lists: Iterable[ErasureList], requ
         present = await PRESENT.all(database, store.store_id, ids, moments)
         for customer_id in present:
             async with database.transaction() as db:
-                locked = await erasure.lock(db, store.store_id, customer_id)
+                locked = await customer_erasure.lock(db, store.store_id, customer_id)
                 if locked is not None:
                     cause = Cause(None, request_id)
-                    await erasure.erase(db, await identify(db, store.store_id, customer_id, locked.head, cause))
+                    await customer_erasure.erase(
+                        db, await identify(db, store.store_id, customer_id, locked.head, cause)
+                    )
                     result.erased += 1
         result.absent += len(ids) - len(present)
     return result

@@ -1,4 +1,4 @@
-"""Erasing a customer's own records. The order of all steps, in every slice, is in `stoa.erasure`."""
+"""Erasing a customer's own records. The order of all steps, in every slice, is in `stoa.store_data.customer_erasure`."""
 
 import re
 from collections.abc import Iterable

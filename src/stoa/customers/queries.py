@@ -4,7 +4,8 @@ from datetime import datetime
 
 import msgspec
 
-from stoa.db.listing import Listing
+from stoa.db.documents import Document
+from stoa.db.listing import Listing, comparisons
 from stoa.db.query import Query
 
 _TERMS = "terms @@ ({}::text)::tsquery"
@@ -40,29 +41,12 @@ LISTING = Listing(
         # With the state that is not stored; without it, the index of the column applies.
         "email_consent or none": "coalesce(email_consent, 'not_subscribed') = ANY({}::text[])",
         "sms_consent or none": "coalesce(sms_consent, 'not_subscribed') = ANY({}::text[])",
-        "orders_count": "orders_count = {}",
-        "orders_count[gte]": "orders_count >= {}",
-        "orders_count[gt]": "orders_count > {}",
-        "orders_count[lte]": "orders_count <= {}",
-        "orders_count[lt]": "orders_count < {}",
-        "total_spent": "total_spent = {}",
-        "total_spent[gte]": "total_spent >= {}",
-        "total_spent[gt]": "total_spent > {}",
-        "total_spent[lte]": "total_spent <= {}",
-        "total_spent[lt]": "total_spent < {}",
-        "created_at": "created_at = {}",
-        "created_at[gte]": "created_at >= {}",
-        "created_at[gt]": "created_at > {}",
-        "created_at[lte]": "created_at <= {}",
-        "created_at[lt]": "created_at < {}",
+        **comparisons("orders_count"),
+        **comparisons("total_spent"),
+        **comparisons("created_at"),
         "updated_since": "updated_at >= {}",
     },
 )
-
-
-class Document(msgspec.Struct):
-    doc: bytes
-    version: int
 
 
 GET = Query(

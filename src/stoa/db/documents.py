@@ -14,6 +14,13 @@ TOMBSTONE = """'{"id":' || id || ',"deleted_at":"' || rfc3339(deleted_at) || '",
 _decoder = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal)
 
 
+class Document(msgspec.Struct):
+    """A resource as its stored document."""
+
+    doc: bytes
+    version: int
+
+
 def exactly(document: str | bytes) -> dict[str, Any]:
     """A document with every digit of its numbers, so that it can be compared with what a request sent."""
     return _decoder.decode(document)

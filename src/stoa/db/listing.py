@@ -32,6 +32,12 @@ class Rows(msgspec.Struct):
     more: bool
 
 
+def comparisons(column: str) -> dict[str, str]:
+    """The conditions of a filter that takes a value or bounds: `price`, `price[gte]`, and so on."""
+    operators = {"": "=", "[gte]": ">=", "[gt]": ">", "[lte]": "<=", "[lt]": "<"}
+    return {f"{column}{suffix}": f"{column} {operator} {{}}" for suffix, operator in operators.items()}
+
+
 class Listing(msgspec.Struct, frozen=True, eq=False):
     """The filters, sort keys and document of a table, all as SQL constants."""
 

@@ -14,6 +14,7 @@ from stoa.db.short_transactions import in_short_transaction
 from stoa.db.statement_locks import created_index
 
 LATEST = VERSIONS[-1]
+OLDEST_POSTGRES = 15  # that the schema works on
 _SCHEMA = "the schema belongs to no store"
 # Several processes may migrate at once, for example because several machines start. They ask for this lock in single
 # statements: CREATE INDEX CONCURRENTLY waits for every transaction, so it would wait for one that waits for the lock.

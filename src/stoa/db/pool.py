@@ -173,7 +173,7 @@ class Database:
         self._lock_timeout_ms = lock_timeout_ms
         self._begin = "BEGIN"
         self._idle: deque[Connection] = deque()
-        self._waiters: deque[asyncio.Future[None]] = deque()
+        self._waiters: deque[asyncio.Future[Connection | None]] = deque()  # in the order in which they came
         self._open = 0
         self._closed = False
         self._autocommit: Database | None = None
@@ -233,25 +233,32 @@ class Database:
                 if not self._open or not is_crowded(error):
                     raise
                 self._full_until = time.monotonic() + GROW_AGAIN_S  # until then, the open connections must do
-        waiter = asyncio.get_running_loop().create_future()
+        connection = await self._wait()
+        if connection is not None and not connection.is_closed():
+            return connection
+        self._open -= connection is not None
+        return await self._acquire()
+
+    async def _wait(self) -> Connection | None:
+        """Wait in line for a released connection, or for None: the place of a closed one, where a new one may be opened."""
+        waiter: asyncio.Future[Connection | None] = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
         self.waits += 1
         started = time.monotonic()
         try:
             async with asyncio.timeout(ACQUIRE_TIMEOUT_S):
-                await waiter
-            self.wait_s += time.monotonic() - started
+                return await waiter
         except BaseException as error:
-            self.wait_s += time.monotonic() - started
-            if waiter.done() and not waiter.cancelled():
-                self._wake()  # woken and cancelled at the same time: wake the next waiter instead
+            if waiter.done() and not waiter.cancelled():  # served and cancelled at the same time: serve the next one
+                self._give_back(waiter.result())
             elif waiter in self._waiters:
                 self._waiters.remove(waiter)
             if isinstance(error, TimeoutError):
                 self.timeouts += 1
                 raise Unavailable("no database connection became free in time") from error
             raise
-        return await self._acquire()
+        finally:
+            self.wait_s += time.monotonic() - started
 
     async def _connect(self) -> Connection:
         self._open += 1
@@ -265,7 +272,7 @@ class Database:
             return connection
         except BaseException as error:
             self._open -= 1
-            self._wake()
+            self._serve(None)
             self._count(error.__cause__ or error)
             raise
 
@@ -273,20 +280,29 @@ class Database:
         if (kind := error_class(error)) is not None:
             self.errors[kind] += 1
 
+    def _give_back(self, served: Connection | None) -> None:
+        if served is None:
+            self._serve(None)
+        else:
+            self._release(served)
+
     def _release(self, connection: Connection, *, broken: bool = False) -> None:
         if broken or self._closed or connection.is_closed():
             connection.terminate()
             self._open -= 1
+            self._serve(None)
         else:
-            self._idle.append(connection)
-        self._wake()
+            self._serve(connection)
 
-    def _wake(self) -> None:
+    def _serve(self, connection: Connection | None) -> None:
+        """Hand a connection, or the place of one, to the task that has waited longest, so that no later task takes it."""
         while self._waiters:
             waiter = self._waiters.popleft()
             if not waiter.done():
-                waiter.set_result(None)
+                waiter.set_result(connection)
                 return
+        if connection is not None:
+            self._idle.append(connection)
 
     def _failed(self, connection: Connection, error: BaseException) -> Unavailable | None:
         """Release a connection after an error. Returns Unavailable if the caller may retry."""

@@ -16,9 +16,9 @@ from stoa.access.apps import create_app, list_apps, rotate_secret
 from stoa.access.contract import SCOPES
 from stoa.access.grants import install
 from stoa.access.operator import Operator
+from stoa.accounts.authentication_queries import CREDENTIALS
 from stoa.accounts.ownership import give
 from stoa.accounts.passwords import matches
-from stoa.accounts.queries import CREDENTIALS
 from stoa.accounts.registration import change_password, create_account, list_accounts
 from stoa.db import migrate
 from stoa.db.pool import Database
@@ -34,7 +34,7 @@ CATALOGS = ("catalog.json", "second.json")
 
 
 class Serving(Protocol):
-    """The interface of the module `stoa.serving`, which this layer must not import."""
+    """The interface of the module `stoa.processes.serving`, which this layer must not import."""
 
     def check_port(self, settings: Settings) -> None: ...
     def check_metrics(self, settings: Settings) -> None: ...

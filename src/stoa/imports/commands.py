@@ -15,6 +15,7 @@ import msgspec
 
 from stoa.access.console import FAILED, IN_PART, Console, Refused, print_one, print_rows, progress
 from stoa.access.operator import Operator, find_store
+from stoa.access.options import json_option
 from stoa.db.pool import Database
 from stoa.imports import queries
 from stoa.imports.contract import CSV, JSON, NDJSON, Import, Options
@@ -54,7 +55,7 @@ def _choice(name: str, *words: str, text: str) -> Callable[[Any], Any]:
 @_choice("--missing", "ignore", "archive", text="What to do with products that are not in the file.")
 @_choice("--unknown-columns", "refuse", "ignore", text="Whether a CSV file may have columns that Stoa does not know.")
 @click.option("--dry-run", is_flag=True, help="Check the file and report the changes without writing them.")
-@click.option("--json", "as_json", is_flag=True, help="Machine-readable output with stable keys.")
+@json_option
 @click.pass_obj
 def import_products(console: Console, file: Path, handle: str, *, as_json: bool, **options: Any) -> None:
     """Import products from FILE: .ndjson, .csv or .json, optionally compressed as .gz.
@@ -75,7 +76,7 @@ def import_products(console: Console, file: Path, handle: str, *, as_json: bool,
 @_choice("--on-error", "continue", "abort", text="With abort, nothing is written if any row has a fault.")
 @_choice("--unknown-columns", "refuse", "ignore", text="Whether a CSV file may have columns that Stoa does not know.")
 @click.option("--dry-run", is_flag=True, help="Check the file and report the changes without writing them.")
-@click.option("--json", "as_json", is_flag=True, help="Machine-readable output with stable keys.")
+@json_option
 @click.pass_obj
 def import_customers(console: Console, file: Path, handle: str, *, as_json: bool, **options: Any) -> None:
     """Import customers from FILE: .ndjson, .csv or .json, optionally compressed as .gz.

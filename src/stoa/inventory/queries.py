@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 
 from stoa.db.documents import TOMBSTONE
-from stoa.db.listing import Listing
+from stoa.db.listing import Listing, comparisons
 from stoa.db.query import Command, Executor, InputRow, Query, json_rows
 from stoa.events.outbox import Actor
 from stoa.inventory.contract import Kind, Location, Reason
@@ -77,11 +77,7 @@ LEDGER = Listing(
         "reference": "reference = {}",
         "order_id": "order_id = ANY({}::bigint[])",
         "location": "location = {}",
-        "created_at": "created_at = {}",
-        "created_at[gte]": "created_at >= {}",
-        "created_at[gt]": "created_at > {}",
-        "created_at[lte]": "created_at <= {}",
-        "created_at[lt]": "created_at < {}",
+        **comparisons("created_at"),
         "updated_since": "created_at >= {}",
     },
 )

@@ -4,7 +4,8 @@ from datetime import datetime
 
 import msgspec
 
-from stoa.db.listing import Listing
+from stoa.db.documents import Document
+from stoa.db.listing import Listing, comparisons
 from stoa.db.query import Query
 from stoa.orders.allocation import Level
 
@@ -36,21 +37,9 @@ LISTING = Listing(
         "sku": "id IN (SELECT order_id FROM order_lines WHERE store_id = $1 AND sku = ANY({}::text[]))",
         "number": "number = {}",
         "external_id": "external_id = {}",
-        "total": "total = {}",
-        "total[gte]": "total >= {}",
-        "total[gt]": "total > {}",
-        "total[lte]": "total <= {}",
-        "total[lt]": "total < {}",
-        "placed_at": "placed_at = {}",
-        "placed_at[gte]": "placed_at >= {}",
-        "placed_at[gt]": "placed_at > {}",
-        "placed_at[lte]": "placed_at <= {}",
-        "placed_at[lt]": "placed_at < {}",
-        "created_at": "created_at = {}",
-        "created_at[gte]": "created_at >= {}",
-        "created_at[gt]": "created_at > {}",
-        "created_at[lte]": "created_at <= {}",
-        "created_at[lt]": "created_at < {}",
+        **comparisons("total"),
+        **comparisons("placed_at"),
+        **comparisons("created_at"),
         "tag": _TERMS,
         "q": _TERMS,
         "metadata": _TERMS,
@@ -91,11 +80,6 @@ DUPLICATES = Listing(
     sorts={"id": "id"},
     where={"order_id": "order_id = {}", "kind": "kind = ANY({}::text[])", "updated_since": "updated_at >= {}"},
 )
-
-
-class Document(msgspec.Struct):
-    doc: bytes
-    version: int
 
 
 GET = Query(

@@ -12,7 +12,7 @@ from stoa.access import apps as access_apps
 from stoa.access.contract import SCOPES, Installation, InvalidHandle, NewSecret, NoSuchStore, TooManyAttempts
 from stoa.access.grants import revoke_all_tokens
 from stoa.access.operator import find_app
-from stoa.access.queries import INSTALLATIONS_OF_APP
+from stoa.access.operator_queries import INSTALLATIONS_OF_APP
 from stoa.accounts import install_requests, ownership
 from stoa.accounts.contract import AlreadyGranted, NoSuchRequest, RefusedRecently, Right, TooManyStores
 from stoa.accounts.rate_limit import limit_rate

@@ -9,7 +9,6 @@ from stoa.accounts.contract import Right
 from stoa.customers import queries
 from stoa.customers.contract import CUSTOMERS, Customer
 from stoa.customers.documents import only_shared
-from stoa.erasure import erase_customer
 from stoa.portal.dispatch import not_found
 from stoa.portal.exports import CUSTOMER_COLUMNS, Export, export_list
 from stoa.portal.forms import FormError, text
@@ -19,6 +18,7 @@ from stoa.portal.pages import ROOT, Pages, Redirect, View
 from stoa.portal.store_writes import REPEATED, Change, OnceForm, carry_out
 from stoa.portal.visit import Visit
 from stoa.rest.request import Call
+from stoa.store_data.customer_erasure import erase_customer
 
 pages = Pages()
 _SORTS = (

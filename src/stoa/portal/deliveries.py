@@ -23,7 +23,7 @@ from stoa.portal.visit import Visit
 from stoa.rest.lists import Page, read_list
 from stoa.rest.problems import Refusal
 from stoa.webhooks.api import delivery_log
-from stoa.webhooks.api.contract import Attempt, Delivery, NewRedelivery, Redelivery
+from stoa.webhooks.api.delivery_contract import Attempt, Delivery, NewRedelivery, Redelivery
 from stoa.webhooks.api.delivery_ids import delivery_id
 from stoa.webhooks.api.listings import DELIVERIES
 

@@ -8,7 +8,7 @@ from stoa.accounts.contract import OwnedStore
 from stoa.accounts.ownership import open_development_store
 from stoa.accounts.queries import REMOVE_STORE_ROLES
 from stoa.demo.stock import fill
-from stoa.store_erasure import CONTENT, delete_rows
+from stoa.store_data.store_erasure import CONTENT, delete_rows
 
 MAX_RESET_ROWS = 50_000
 _CATALOG, _CURRENCY = "catalog.json", "USD"

@@ -22,6 +22,7 @@ from stoa.db.errors import RETRYABLE, Unavailable, cause, sqlstate
 from stoa.db.pool import Database
 from stoa.ids import new_id
 from stoa.notifications.queries import UNREAD
+from stoa.operations.telemetry import fault
 from stoa.portal import results
 from stoa.portal.assets import PATH as ASSETS
 from stoa.portal.assets import serve_asset
@@ -35,7 +36,6 @@ from stoa.portal.results import Result
 from stoa.portal.visit import Visit
 from stoa.rest.request import accepts_gzip, method_label
 from stoa.settings import Settings, secret_key
-from stoa.telemetry import fault
 
 SIGN_IN, TWO_FACTOR = f"{ROOT}/sign-in", f"{ROOT}/two-factor"
 _NOT_ALLOWED = {

@@ -7,8 +7,8 @@ import msgspec
 from stoa.db import migrate
 from stoa.db.query import Executor
 from stoa.mail.queries import COUNTS
-from stoa.maintenance import EVERY_S
-from stoa.measuring import IMPORT_QUEUE, LATE_S, ImportQueue
+from stoa.operations.maintenance import EVERY_S
+from stoa.operations.measuring import IMPORT_QUEUE, LATE_S, ImportQueue
 from stoa.portal.pages import Audience, Pages, View
 from stoa.portal.queries import (
     DATABASE,

@@ -7,6 +7,7 @@ import msgspec
 from stoa.portal import charts
 from stoa.portal.charts import Chart, Series
 from stoa.portal.pages import Audience, Pages, View
+from stoa.portal.traffic_charts import error_chart, latency_chart, request_chart
 from stoa.portal.visit import Visit
 from stoa.usage.load import LOAD, Load
 
@@ -49,26 +50,11 @@ async def operator_load(visit: Visit) -> View:
 
 def load_charts(load: Sequence[Load], interval: str) -> list[Chart]:
     times = [each.at for each in load]
+    rate_limited = Series("Rate limited (429)", "sea", "rate-limited", [each.rate_limited for each in load])
     return [
-        charts.bars(
-            "requests", "Requests", interval, times,
-            [Series("Requests", "sea", "requests", [each.requests for each in load])],
-        ),
-        charts.bars(
-            "errors", "Errors and rate limiting", interval, times,
-            [
-                Series("Client errors (4xx)", "ochre", "client-errors", [each.client_errors for each in load]),
-                Series("Server errors (5xx)", "clay", "server-errors", [each.server_errors for each in load]),
-                Series("Rate limited (429)", "sea", "rate-limited", [each.rate_limited for each in load]),
-            ],
-        ),
-        charts.lines(
-            "latency", "Latency", "ms", times,
-            [
-                Series("95th percentile", "ochre", "p95", [each.p95_ms for each in load]),
-                Series("Median", "sea", "p50", [each.p50_ms for each in load]),
-            ],
-        ),
+        request_chart(times, load, interval),
+        error_chart(times, load, interval, "Errors and rate limiting", [rate_limited]),
+        latency_chart(times, load),
         charts.lines(
             "queues", "Queues", "waiting, at most", times,
             [

@@ -3,10 +3,11 @@
 from typing import Any
 
 from stoa.accounts.contract import Right
-from stoa.orders.bodies import NewComment, StatusChange
+from stoa.orders.bodies import NewComment
 from stoa.orders.comments import create_order_comment
 from stoa.orders.contract import Order
 from stoa.orders.status import update_order_status
+from stoa.orders.status_bodies import StatusChange
 from stoa.portal.dispatch import not_found
 from stoa.portal.list_view import Slice, paginate
 from stoa.portal.order_forms import (

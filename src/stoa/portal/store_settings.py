@@ -16,7 +16,7 @@ from stoa.portal.forms import ConfirmedForm, FormError, text
 from stoa.portal.pages import ROOT, Pages, Redirect, View
 from stoa.portal.stores import LOCALE_MESSAGE, STORES, TIMEZONE_MESSAGE
 from stoa.portal.visit import Visit
-from stoa.store_export import MEDIA, export_store, record_export
+from stoa.store_data.export import MEDIA, export_store, record_export
 
 pages = Pages()
 

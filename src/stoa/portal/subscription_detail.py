@@ -22,7 +22,8 @@ from stoa.portal.subscriptions import FIELDS, SubscriptionForm, event_groups, lo
 from stoa.portal.visit import Visit
 from stoa.usage.reports import HOURS_OF_A_DAY, last_hours
 from stoa.webhooks.api import endpoints, queries, secrets, test_send
-from stoa.webhooks.api.contract import NewSecret, NewTest, TestResult, Webhook, WebhookChanges
+from stoa.webhooks.api.contract import NewSecret, Webhook, WebhookChanges
+from stoa.webhooks.api.delivery_contract import NewTest, TestResult
 from stoa.webhooks.api.documents import shown
 from stoa.webhooks.api.queries import Row
 from stoa.webhooks.delivery.events import WebhookTest

@@ -6,13 +6,14 @@ from functools import cache
 
 import msgspec
 
-from stoa.access.queries import INSTALLATIONS_OF_APP
+from stoa.access.operator_queries import INSTALLATIONS_OF_APP
 from stoa.api import ENDPOINTS
 from stoa.db.query import Executor
 from stoa.portal import charts
 from stoa.portal.charts import Chart, Series
 from stoa.portal.pages import Pages, View
 from stoa.portal.snippets import Snippets
+from stoa.portal.traffic_charts import error_chart, latency_chart, request_chart
 from stoa.portal.visit import Visit
 from stoa.reference.document import Group
 from stoa.usage.queries import DayMetrics, HourMetrics, StoreMetrics
@@ -69,30 +70,13 @@ async def _usage(visit: Visit, days: int, store_id: int | None) -> tuple[UsageRe
 
 def usage_charts(metrics: Sequence[DayMetrics | HourMetrics], unit: str) -> list[Chart]:
     days: list[date] = [each.start for each in metrics]
+    rate_limited = Series("Responses with 429", "ochre", "rate-limited", [each.rate_limited for each in metrics])
     return [
-        charts.bars(
-            "requests", "Requests", unit, days,
-            [Series("Requests", "sea", "requests", [each.requests for each in metrics])],
-        ),
-        charts.bars(
-            "errors", "Errors", unit, days,
-            [
-                Series("Client errors (4xx)", "ochre", "client-errors", [each.client_errors for each in metrics]),
-                Series("Server errors (5xx)", "clay", "server-errors", [each.server_errors for each in metrics]),
-            ],
-        ),
-        charts.lines(
-            "latency", "Latency", "ms", days,
-            [
-                Series("95th percentile", "ochre", "p95", [each.p95_ms for each in metrics]),
-                Series("Median", "sea", "p50", [each.p50_ms for each in metrics]),
-            ],
-        ),
-        charts.bars(
-            "rate-limited", "Rate limited", unit, days,
-            [Series("Responses with 429", "ochre", "rate-limited", [each.rate_limited for each in metrics])],
-        ),
-    ]  # fmt: skip
+        request_chart(days, metrics, unit),
+        error_chart(days, metrics, unit),
+        latency_chart(days, metrics),
+        charts.bars("rate-limited", "Rate limited", unit, days, [rate_limited]),
+    ]
 
 
 @cache

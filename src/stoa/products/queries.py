@@ -2,8 +2,8 @@
 
 import msgspec
 
-from stoa.db.documents import TOMBSTONE
-from stoa.db.listing import Listing
+from stoa.db.documents import TOMBSTONE, Document
+from stoa.db.listing import Listing, comparisons
 from stoa.db.query import Query
 
 _TERMS = "id IN (SELECT product_id FROM product_terms WHERE store_id = $1 AND terms @@ ({}::text)::tsquery)"
@@ -38,26 +38,13 @@ LISTING = Listing(
         "tag": _TERMS,
         "q": _TERMS,
         "metadata": _TERMS,
-        "price": "price = {}",
-        "price[gte]": "price >= {}",
-        "price[gt]": "price > {}",
-        "price[lte]": "price <= {}",
-        "price[lt]": "price < {}",
+        **comparisons("price"),
         "in_stock": "in_stock = {}",
         "external_id": "external_id = {}",
-        "created_at": "created_at = {}",
-        "created_at[gte]": "created_at >= {}",
-        "created_at[gt]": "created_at > {}",
-        "created_at[lte]": "created_at <= {}",
-        "created_at[lt]": "created_at < {}",
+        **comparisons("created_at"),
         "updated_since": "updated_at >= {}",
     },
 )
-
-
-class Document(msgspec.Struct):
-    doc: bytes
-    version: int
 
 
 GET = Query(

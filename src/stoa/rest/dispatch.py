@@ -46,6 +46,7 @@ from stoa.rest.request import (
     versions_allowed,
 )
 from stoa.rest.response import SAFE_HEADERS, Response, deprecation_headers, refused, render, send_response
+from stoa.rest.unsent import UnsentResponses
 from stoa.rest.uploads import receive_upload, upload_type
 from stoa.settings import Settings
 
@@ -80,6 +81,7 @@ class Dispatcher:
         *,
         database: Database,
         access: Access,
+        unsent: UnsentResponses,
         replica: Replica | None = None,
         public_url: str = "",
         settings: Settings | None = None,
@@ -92,6 +94,7 @@ class Dispatcher:
         self._router = Router(endpoints)
         self._database = database
         self._access = access
+        self._unsent = unsent
         self._replica = replica
         self._limiter = RateLimiter(database, fenced=replica is not None)
         self._public_url = public_url.rstrip("/")
@@ -118,9 +121,10 @@ class Dispatcher:
         try:
             response = await self._respond(request, scope, handle)
         finally:
-            self._busy -= 1  # before the response is sent: clients that read slowly must not count as load
+            self._busy -= 1  # before the response is sent: clients that read slowly count by their unsent bytes
         compress = accepts_gzip(request.headers)
-        answered_at = await send_response(send, response, head=request.method == "HEAD", compress=compress)
+        head = request.method == "HEAD"
+        answered_at = await send_response(send, response, self._unsent, head=head, compress=compress)
         self._observe(
             Observed(
                 request.request_id,
@@ -167,11 +171,13 @@ class Dispatcher:
         # Links use the public URL, or the host of the request if the host names the store.
         request.origin = (handle and self._public_url) or f"{scope['scheme']}://{host}"
         # Shed load before doing any work, so that admitted requests can finish.
-        if self._busy > self._max_in_flight or self._database.saturated:
-            raise ServiceUnavailable(
-                "The service is overloaded. Retry after the number of seconds in Retry-After.",
-                headers=[(b"retry-after", b"1")],
-            )
+        unsent = self._unsent
+        if (
+            self._busy > self._max_in_flight
+            or self._database.saturated
+            or (unsent.at_most > unsent.limit and unsent.exceeded())
+        ):
+            raise overloaded()
         store = await (self._access.store(handle=handle) if handle else self._access.store(host=host))
         if store is None:
             raise NotFound("There is no store at this address.")
@@ -209,6 +215,8 @@ class Dispatcher:
 
     async def _app_of(self, store: Store, headers: dict[bytes, bytes]) -> int | None:
         """The app that requests an unknown route, for its request log. The response is the same for every caller."""
+        if self._database.full:  # a line in a log is not worth a wait for a connection
+            return None
         try:
             return (await self._access.caller(store, bearer_token(headers))).app_id
         except Refusal as refusal:
@@ -327,6 +335,14 @@ class Dispatcher:
                     return before
                 await idempotency.remember(db, *names[:3], response)
         return response
+
+
+def overloaded() -> Refusal:
+    """The refusal of a request that is shed."""
+    return ServiceUnavailable(
+        "The service is overloaded. Retry after the number of seconds in Retry-After.",
+        headers=[(b"retry-after", b"1")],
+    )
 
 
 def _check_allowance(allowance: Allowance) -> None:

@@ -14,11 +14,11 @@ from stoa.rest.endpoint import Created, Endpoint, NoContent, One, Stream
 from stoa.rest.lists import Page, Tombstone
 from stoa.rest.problems import InsufficientScope, MissingToken, Refusal
 from stoa.rest.request import Call, Headers, Request, Send, accepts_gzip, tags
+from stoa.rest.unsent import WHOLE_BYTES, UnsentResponses
 
 _JSON = (b"content-type", b"application/json")
 _PROBLEM = (b"content-type", b"application/problem+json")
 _GZIP_FROM = 1_000
-WHOLE_BYTES = 256 * 1024  # a body up to this size is handed to the server at once: parts cost time
 PART_BYTES = 64 * 1024
 
 SAFE_HEADERS: Headers = [
@@ -37,7 +37,9 @@ class Response(msgspec.Struct):
     parts: AsyncIterator[bytes] | None = None  # a streamed body
 
 
-async def send_response(send: Send, response: Response, *, head: bool = False, compress: bool = False) -> float:
+async def send_response(
+    send: Send, response: Response, unsent: UnsentResponses, *, head: bool = False, compress: bool = False
+) -> float:
     """Send a response; returns the time at which the server had its first part."""
     body, headers = response.body, response.headers
     if compress and len(body) >= _GZIP_FROM:
@@ -48,16 +50,25 @@ async def send_response(send: Send, response: Response, *, head: bool = False, c
     await send({"type": "http.response.start", "status": response.status, "headers": headers})
     if response.parts is not None and not head:
         async for part in response.parts:
+            unsent.at_most += len(part)
             await send({"type": "http.response.body", "body": part, "more_body": True})
-    return await send_body(send, b"" if head else body)
+    if head or len(body) <= WHOLE_BYTES:
+        return await send_body(send, b"" if head else body, unsent)
+    kept = len(body) - WHOLE_BYTES
+    unsent.kept += kept
+    try:
+        return await send_body(send, body, unsent)
+    finally:
+        unsent.kept -= kept
 
 
-async def send_body(send: Send, body: bytes) -> float:
+async def send_body(send: Send, body: bytes, unsent: UnsentResponses) -> float:
     """Send a whole body; returns the time at which the server had its first part.
 
     A large body is sent in parts, and the server takes the next one when the client has taken those before. Otherwise each
     client that does not read would keep a copy of its response in the server.
     """
+    unsent.at_most += len(body)
     if len(body) <= WHOLE_BYTES:
         await send({"type": "http.response.body", "body": body})
         return time.perf_counter()

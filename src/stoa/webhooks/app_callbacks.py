@@ -16,7 +16,7 @@ from stoa.access.apps import LONGEST_GRACE_HOURS
 from stoa.access.audit import SERVICE
 from stoa.access.contract import AccessRefused, AppDeleted, InvalidGrace
 from stoa.access.operator import Operator, find_app
-from stoa.access.queries import LOCK_APP
+from stoa.access.operator_queries import LOCK_APP
 from stoa.access.sealing import Sealer
 from stoa.db.query import Command, Executor, Query
 from stoa.settings import secret_key

@@ -2,10 +2,10 @@
 
 import click
 
-from stoa.access.commands import app as app_group
+from stoa.access.app_commands import app as app_group
 from stoa.access.console import Console, print_one, warn_shown_once
 from stoa.access.operator import Operator, find_app
-from stoa.access.options import json_option
+from stoa.access.options import grace_options, json_option
 from stoa.webhooks import app_callbacks
 from stoa.webhooks.app_callbacks import Callbacks
 
@@ -55,14 +55,7 @@ def callbacks(
 
 @click.command("rotate-signing-secret")
 @click.argument("app")
-@click.option(
-    "--grace-hours",
-    type=int,
-    default=24,
-    show_default=True,
-    help="How long the old secret also signs, 0-168; use 0 if it leaked.",
-)
-@click.option("--force", is_flag=True, help="End an older secret that is still in its grace period.")
+@grace_options("also signs")
 @json_option
 @click.pass_obj
 def rotate_signing_secret(console: Console, app: str, grace_hours: int, *, force: bool, as_json: bool) -> None:

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from stoa import maintenance as service_maintenance
 from stoa.db.pool import Database
+from stoa.operations import maintenance as service_maintenance
 from stoa.settings import Settings
 from stoa.webhooks.delivery import maintenance
 from stoa.webhooks.delivery.router import route_events

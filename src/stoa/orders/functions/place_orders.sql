@@ -15,6 +15,14 @@ DECLARE
     moment        timestamptz := clock_timestamp();
     customers     bigint[];
     locked        bigint;
+    stored        bigint;
+    -- The placements, read once from in_placements: array_position(placed, order_id) is where an order's members are.
+    placed        bigint[];
+    numbers       bigint[];
+    entries       text[];
+    authors       text[];
+    actors        text[];
+    requests      text[];
     -- The lines that reserve stock, read once from in_lines for the statements below.
     line_orders   bigint[];
     line_ids      bigint[];
@@ -29,9 +37,12 @@ DECLARE
     row_units     bigint[];
     row_locations text[];
 BEGIN
-    customers := ARRAY(SELECT DISTINCT t.customer_id FROM json_to_recordset(in_placements) AS t (customer_id bigint)
-                        WHERE t.customer_id IS NOT NULL);
-    IF customers <> '{}' THEN
+    SELECT array_agg(DISTINCT t.customer_id) FILTER (WHERE t.customer_id IS NOT NULL), array_agg(t.order_id),
+           array_agg(t.number), array_agg(t.entry), array_agg(t.author), array_agg(t.actor), array_agg(t.request_id)
+      INTO customers, placed, numbers, entries, authors, actors, requests
+      FROM json_to_recordset(in_placements) AS t (
+               customer_id bigint, order_id bigint, number bigint, entry text, author text, actor text, request_id text);
+    IF customers IS NOT NULL THEN
         SELECT count(*) INTO locked FROM (
             SELECT 1 FROM customers c WHERE c.store_id = in_store_id AND c.id = ANY (customers) AND c.deleted_at IS NULL
              ORDER BY c.id FOR NO KEY UPDATE) held;
@@ -62,13 +73,14 @@ BEGIN
                phone text, total bigint, placed_at timestamptz, duplicate_of bigint, suspected_duplicates integer,
                basket bytea, address bytea, head text, lines text, person text, terms tsvector)
      ORDER BY t.external_id;  -- transactions that wait for one another's external ids do so in one order
-    INSERT INTO row_counts (store_id, resource, delta) VALUES (in_store_id, 'orders', json_array_length(in_orders));
+    GET DIAGNOSTICS stored = ROW_COUNT;
+    INSERT INTO row_counts (store_id, resource, delta) VALUES (in_store_id, 'orders', stored);
     INSERT INTO order_lines (store_id, order_id, id, variant_id, sku, quantity, fulfilled_quantity, returned_quantity)
     SELECT in_store_id, t.order_id, t.id, t.variant_id, t.sku, t.quantity, 0, 0
       FROM json_to_recordset(in_lines) AS t (order_id bigint, id bigint, variant_id bigint, sku text, quantity integer);
     INSERT INTO order_comments (store_id, order_id, type, visibility, body, author, changes, created_at)
     SELECT in_store_id, t.order_id, 'system', 'internal', t.entry, t.author, '{}', in_moment
-      FROM json_to_recordset(in_placements) AS t (order_id bigint, entry text, author text) ORDER BY t.order_id;
+      FROM unnest(placed, entries, authors) AS t (order_id, entry, author) ORDER BY t.order_id;
 
     SELECT array_agg(t.order_id), array_agg(t.id), array_agg(t.variant_id), array_agg(t.product_id), array_agg(t.reserved),
            array_agg(t.elsewhere)
@@ -130,14 +142,13 @@ BEGIN
                                      on_hand_after, reserved_after, reason, reference, order_id, movement_key, actor,
                                      request_id, created_at)
         SELECT in_store_id, v.id, v.product_id, v.sku, 'reserve', coalesce(l.location, 'default'), 0, l.units, v.on_hand,
-               v.reserved - l.later, 'order', p.number::text, l.order_id,
-               'order/' || l.order_id || '/' || l.id || '/reserve/1' || coalesce('/' || l.location, ''), p.actor, p.request_id, moment
-          FROM (SELECT t.order_id, t.id, t.variant_id, t.units, t.location,
+               v.reserved - l.later, 'order', numbers[l.n]::text, l.order_id,
+               'order/' || l.order_id || '/' || l.id || '/reserve/1' || coalesce('/' || l.location, ''),
+               actors[l.n], requests[l.n], moment
+          FROM (SELECT array_position(placed, t.order_id) AS n, t.order_id, t.id, t.variant_id, t.units, t.location,
                        (sum(t.units) OVER (PARTITION BY t.variant_id ORDER BY t.id DESC, t.location DESC) - t.units)::bigint AS later
                   FROM unnest(row_orders, row_lines, row_variants, row_units, row_locations)
                        AS t (order_id, id, variant_id, units, location)) l
-               JOIN json_to_recordset(in_placements) AS p (order_id bigint, number bigint, actor text, request_id text)
-                 ON p.order_id = l.order_id
                JOIN variants v ON v.store_id = in_store_id AND v.id = l.variant_id
          ORDER BY l.id, l.location;
         UPDATE products p
@@ -167,8 +178,8 @@ BEGIN
     -- Order by order: its own events, then those of the variants that it reserved, then those of its suspected duplicates.
     INSERT INTO events (store_id, id, type, resource_type, resource_id, resource_version, actor, changes, data,
                         request_id, created_at, parent_version)
-    SELECT in_store_id, e.id, e.type, e.resource_type, e.resource_id, e.version, p.actor, e.changes, e.data, p.request_id, moment,
-           e.parent_version
+    SELECT in_store_id, e.id, e.type, e.resource_type, e.resource_id, e.version, actors[array_position(placed, e.order_id)],
+           e.changes, e.data, requests[array_position(placed, e.order_id)], moment, e.parent_version
       FROM (SELECT t.order_id, 1 AS step, t.n, t.id, t.type, 'order' AS resource_type, t.order_id AS resource_id, 1 AS version,
                    t.changes, order_document(o.id, o.head, o.lines, o.person, ',"suspected_duplicates_count":' || t.suspected_duplicates || times) AS data,
                    NULL::integer AS parent_version
@@ -204,6 +215,5 @@ BEGIN
                       FROM json_to_recordset(in_suspects) AS s (order_id bigint, other_id bigint)) t
                    JOIN orders o ON o.store_id = in_store_id AND o.id = t.other_id
                    CROSS JOIN LATERAL (SELECT o.suspected_duplicates - t.later) AS a (count)) e
-           JOIN json_to_recordset(in_placements) AS p (order_id bigint, actor text, request_id text) ON p.order_id = e.order_id
      ORDER BY e.order_id, e.step, e.resource_id, e.n;
 END $$;

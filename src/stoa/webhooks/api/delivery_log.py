@@ -12,12 +12,7 @@ from stoa.rest.lists import ListQuery, list_page
 from stoa.rest.problems import Fault, InvalidParameter, RateLimited, ValidationFailed, counted
 from stoa.rest.request import Call
 from stoa.webhooks.api import queries
-from stoa.webhooks.api.contract import (
-    MAX_REDELIVERED,
-    Delivery,
-    NewRedelivery,
-    Redelivery,
-)
+from stoa.webhooks.api.delivery_contract import MAX_REDELIVERED, Delivery, NewRedelivery, Redelivery
 from stoa.webhooks.api.delivery_ids import parse_delivery_id
 from stoa.webhooks.api.documents import Secrets
 from stoa.webhooks.api.examples import NEW_REDELIVERY

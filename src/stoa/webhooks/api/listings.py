@@ -6,7 +6,8 @@ from stoa.events.outbox import Event
 from stoa.rest.filters import LARGEST_SET, Choices, Filter, InvalidValue, Moment, Number, StoreContext, Text
 from stoa.rest.lists import ListOf
 from stoa.rest.problems import did_you_mean, printable
-from stoa.webhooks.api.contract import MAX_WAIT_S, DeliveryStatus, WebhookStatus
+from stoa.webhooks.api.contract import WebhookStatus
+from stoa.webhooks.api.delivery_contract import MAX_WAIT_S, DeliveryStatus
 from stoa.webhooks.api.rules import selected_events, valid_patterns
 
 NOT_SENT = {

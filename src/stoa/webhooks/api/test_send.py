@@ -13,12 +13,8 @@ from stoa.rest.limits import Grant
 from stoa.rest.problems import Fault, RateLimited, ValidationFailed
 from stoa.rest.request import Call
 from stoa.webhooks.api import rules
-from stoa.webhooks.api.contract import (
-    HIDDEN,
-    NewTest,
-    TestResult,
-    Timings,
-)
+from stoa.webhooks.api.contract import HIDDEN
+from stoa.webhooks.api.delivery_contract import NewTest, TestResult, Timings
 from stoa.webhooks.api.documents import Secrets
 from stoa.webhooks.api.queries import Row
 from stoa.webhooks.api.samples import changes, document, parent_version, resource_id

@@ -14,7 +14,7 @@ import pytest
 
 from stoa.db.migrate import migrate
 from stoa.db.pool import Connection, connect
-from stoa.doctor import Finding, examine, unreachable
+from stoa.operations.doctor import Finding, examine, unreachable
 from stoa.settings import Settings
 from tests.support.service import Service, new_database, sibling, until
 

@@ -11,14 +11,20 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from stoa import measuring
-from stoa.connection_budget import LIMITS, lost_behind_a_pooler, replica_budget, replica_problem, service_budget
 from stoa.db import migrate, service_facts
 from stoa.db.errors import PostgresError, Unavailable
 from stoa.db.pool import Database, path_to_server
 from stoa.db.query import Query
 from stoa.mail.smtp import Connection, refusal_of
 from stoa.mail_settings import read_mail_server, read_sender
+from stoa.operations import measuring
+from stoa.operations.connection_budget import (
+    LIMITS,
+    lost_behind_a_pooler,
+    replica_budget,
+    replica_problem,
+    service_budget,
+)
 from stoa.settings import Settings, WrongSetting, existing_key, unknown
 from stoa.webhooks.http.address_guard import AddressRefused, Allowed, host_of, refuse_url
 from stoa.webhooks.http.connections import Connections, Origin, Unreachable
@@ -26,7 +32,6 @@ from stoa.webhooks.http.resolver import UnknownHost
 
 Status = Literal["ok", "warning", "problem"]
 
-OLDEST_POSTGRES = 15
 _SERVICE = "the doctor examines the whole service"
 _MAX_OFFSET_S = 1.0
 _LOW_DISK, _FULL_DISK = 0.15, 0.05
@@ -176,9 +181,9 @@ async def _check_server(db: Database, settings: Settings) -> list[Finding]:
 
 def _check_version(server: Server) -> Finding:
     major = server.version // 10_000
-    if major < OLDEST_POSTGRES:
+    if major < migrate.OLDEST_POSTGRES:
         return Finding(
-            "version", "problem", f"PostgreSQL {major}", f"Upgrade to PostgreSQL {OLDEST_POSTGRES} or newer."
+            "version", "problem", f"PostgreSQL {major}", f"Upgrade to PostgreSQL {migrate.OLDEST_POSTGRES} or newer."
         )
     return Finding("version", "ok", f"PostgreSQL {major}")
 

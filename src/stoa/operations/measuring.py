@@ -10,12 +10,12 @@ from datetime import datetime
 
 import msgspec
 
-from stoa import telemetry
 from stoa.db import service_facts
 from stoa.db.errors import PostgresError, Unavailable
 from stoa.db.pool import Database
 from stoa.db.query import Executor, Query
 from stoa.db.replica import Replica
+from stoa.operations import telemetry
 from stoa.usage.load import ADD_GAUGES
 from stoa.webhooks.delivery.queries import BACKLOG, NOW, Backlog
 
@@ -136,11 +136,13 @@ class Sampler:
         process: str,
         pools: Mapping[str, Database],
         in_flight: Callable[[], int] | None = None,
+        unsent_bytes: Callable[[], int] | None = None,
         replica: Replica | None = None,
     ) -> None:
         self._pools = pools
         self._replica = replica
         self._in_flight = in_flight
+        self._unsent_bytes = unsent_bytes
         self._lag = telemetry.LOOP_LAG.labels(process)
         self._published: defaultdict[tuple[str, str], float] = defaultdict(float)
 
@@ -154,6 +156,8 @@ class Sampler:
     def sample(self) -> None:
         if self._in_flight is not None:
             telemetry.IN_FLIGHT.set(self._in_flight())
+        if self._unsent_bytes is not None:
+            telemetry.UNSENT.set(self._unsent_bytes())
         for name, pool in self._pools.items():
             telemetry.POOL_SIZE.labels(name).set(pool.size)
             telemetry.CONNECTIONS.labels(name, "in_use").set(pool.in_use)

@@ -17,8 +17,8 @@ from prometheus_client.multiprocess import (
 from prometheus_client.registry import Collector
 
 from stoa.db import migrate
+from stoa.operations.telemetry import VERSION
 from stoa.settings import WrongSetting, metrics_address
-from stoa.telemetry import VERSION
 
 _FOLDER = "PROMETHEUS_MULTIPROC_DIR"  # workers inherit this variable, and write their metrics to the folder
 _TICKS = os.sysconf("SC_CLK_TCK")

@@ -5,10 +5,10 @@ from collections.abc import AsyncGenerator
 import click
 import msgspec
 
-from stoa.access.commands import store
 from stoa.access.console import Console
 from stoa.access.contract import StoreRow
 from stoa.access.operator import Operator, find_store
+from stoa.access.store_commands import store
 from stoa.customers.documents import only_shared
 from stoa.db.query import Executor, Query
 from stoa.orders import queries as order_queries

@@ -9,7 +9,7 @@ import structlog
 from stoa.db import migrate, service_facts
 from stoa.db.errors import PostgresError, Unavailable, cause
 from stoa.db.pool import Database
-from stoa.measuring import Queues, problems, read_queues
+from stoa.operations.measuring import Queues, problems, read_queues
 
 CACHE_S = 1.0  # callers may ask often, but the database is asked once per second
 

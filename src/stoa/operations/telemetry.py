@@ -69,6 +69,9 @@ MEASURED_AT = _shared_gauge("stoa_measured_timestamp_seconds", "Time at which th
 IN_FLIGHT = Gauge(
     "stoa_requests_in_flight", "Requests to the app API that are not answered", multiprocess_mode="livesum"
 )
+UNSENT = Gauge(
+    "stoa_unsent_bytes", "Bytes of responses that clients have not taken, at most", multiprocess_mode="livesum"
+)
 CONNECTIONS = Gauge(
     "stoa_database_connections", "Open database connections", ["pool", "state"], multiprocess_mode="livesum"
 )

@@ -12,8 +12,8 @@ import pytest
 
 from stoa.app import Application
 from stoa.db.pool import Database
+from stoa.operations.tracing import Tracing, summary
 from stoa.settings import Settings, WrongSetting, load
-from stoa.tracing import Tracing, summary
 from tests.support.receivers import Receiver
 from tests.support.shops import open_shop
 from tests.webhooks.workers import create_product, subscribe, working
@@ -27,7 +27,7 @@ import stoa.app, stoa.worker
 assert not [name for name in sys.modules if name.partition(".")[0] == "opentelemetry"], "imported for nothing"
 sys.modules["opentelemetry"] = None
 from stoa.settings import WrongSetting, load
-from stoa.tracing import check_extra
+from stoa.operations.tracing import check_extra
 check_extra(load({}))
 try:
     check_extra(load({"STOA_OTLP_ENDPOINT": "http://127.0.0.1:4318"}))

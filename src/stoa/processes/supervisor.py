@@ -5,19 +5,18 @@ import select
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Mapping, Sequence
 
 import structlog
 
-from stoa import exposition
-from stoa.exposition import Process
-from stoa.handover import LEAVE, LONGEST_DRAIN_S, READY
+from stoa.operations import exposition
+from stoa.operations.exposition import Process
+from stoa.processes import command_lines
+from stoa.processes.handover import LEAVE, LONGEST_DRAIN_S, READY
+from stoa.rest.unsent import KERNEL_BYTES
 from stoa.settings import Settings
 
-MIGRATE = (sys.executable, "-m", "stoa", "migrate", "--json")
-UNSENT_BYTES = 64 * 1024  # of each connection, in the kernel
 RESPAWN_PAUSE_S = 0.5  # a process that dies immediately must not keep the machine busy
 START_TIMEOUT_S = 60.0  # on reload, for a new worker to become ready
 _POLL_S = 0.05
@@ -166,7 +165,7 @@ class Supervisor:
         # window closed, for this time; Granian has no limit, and each unread response would stay in memory.
         made.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, self._settings.send_seconds * 1000)
         # Nor does the kernel take more of a response than this in advance; it would take megabytes for each connection.
-        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES)
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, KERNEL_BYTES)
         made.setblocking(False)  # noqa: FBT003
         made.bind((self._settings.host, self._settings.port))
         return made
@@ -211,7 +210,7 @@ class Supervisor:
 
     def _migrated(self) -> bool:
         """Whether the installed release could bring the schema up to date; the running release works on both."""
-        process = _start(MIGRATE, stdout=subprocess.DEVNULL)
+        process = _start(command_lines.migration(), stdout=subprocess.DEVNULL)
         while process.poll() is None and not self._stopping:
             time.sleep(_POLL_S)
         if self._stopping:

@@ -18,21 +18,20 @@ from typing import Any
 import msgspec
 import structlog
 
-from stoa import exposition, worker
-from stoa.connection_budget import check_connections, replica_problem, service_budget
 from stoa.db import migrate
 from stoa.db.embedded import EmbeddedPostgres, EmbeddedPostgresFailed
 from stoa.db.errors import Unavailable
 from stoa.db.pool import Database, connect, path_to_server
 from stoa.db.service_facts import record_key
+from stoa.operations import exposition
+from stoa.operations.connection_budget import check_connections, replica_problem, service_budget
+from stoa.operations.telemetry import configure_logging, log_start, log_stop
+from stoa.operations.tracing import check_extra
+from stoa.processes import command_lines
+from stoa.processes.supervisor import Supervisor
 from stoa.settings import PREFIX, Settings, WrongSetting, announced, metrics_address, secret_key
-from stoa.supervisor import Supervisor
-from stoa.telemetry import configure_logging, log_start, log_stop
-from stoa.tracing import check_extra
 from stoa.webhooks.http.address_guard import check_setting
 
-WEB_WORKER = "stoa.web_worker"
-OLDEST_POSTGRES = 15
 PORT_TIMEOUT_S = 2.0
 _claims: list[socket.socket] = []  # names that this process holds until it exits
 
@@ -92,9 +91,9 @@ async def _check_database(url: str, name: str = "STOA_DATABASE_URL") -> None:
         await db.close()
     except Unavailable as error:
         raise WrongSetting(f"{name}: {error}; check that it runs and that the URL is correct") from error
-    if version < OLDEST_POSTGRES * 10_000:
+    if version < migrate.OLDEST_POSTGRES * 10_000:
         raise WrongSetting(
-            f"{name}: the server runs PostgreSQL {version // 10_000}; Stoa needs {OLDEST_POSTGRES} or newer"
+            f"{name}: the server runs PostgreSQL {version // 10_000}; Stoa needs {migrate.OLDEST_POSTGRES} or newer"
         )
 
 
@@ -163,8 +162,8 @@ def serve(
     # Each connection is an open file.
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    web = [sys.executable, "-m", WEB_WORKER]
-    supervisor = Supervisor(settings, web, worker.commands() if background else {}, migrate=migrate_on_reload)
+    workers = command_lines.background_workers() if background else {}
+    supervisor = Supervisor(settings, command_lines.web_worker(), workers, migrate=migrate_on_reload)
     if settings.metrics != "off":
         exposition.serve(settings.metrics, supervisor.processes)
 

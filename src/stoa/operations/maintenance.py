@@ -6,14 +6,13 @@ import random
 import structlog
 
 from stoa.access.queries import DELETE_EXPIRED_TOKENS, DELETE_OLD_ATTEMPTS
+from stoa.accounts.authentication_queries import FORGET_OLD_DEVICES, FORGET_OLD_SESSIONS
 from stoa.accounts.queries import (
     DELETE_OLD_ANNOUNCEMENTS,
-    FORGET_OLD_DEVICES,
     FORGET_OLD_FORMS,
     FORGET_OLD_LINKS,
     FORGET_OLD_RESET_REQUESTS,
     FORGET_OLD_RESULTS,
-    FORGET_OLD_SESSIONS,
 )
 from stoa.accounts.team_queries import FORGET_OLD_INVITATIONS, FORGET_OLD_OFFERS
 from stoa.db.errors import PostgresError, Unavailable, cause
@@ -25,7 +24,7 @@ from stoa.mail.queries import DELETE_OLD_MAILS
 from stoa.notifications.queries import DELETE_OLD_NOTIFICATIONS
 from stoa.rest.idempotency import FORGET_OLD
 from stoa.settings import Settings
-from stoa.store_erasure import erase_due_store
+from stoa.store_data.store_erasure import erase_due_store
 from stoa.usage.load import FORGET_OLD_SAMPLES
 from stoa.usage.queries import FORGET_OLD_DAYS, FORGET_OLD_FAILURES, FORGET_OLD_HOURS, FORGET_OLD_REQUESTS
 

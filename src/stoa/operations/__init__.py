@@ -1,0 +1,1 @@
+"""Operating a service: its logs, metrics and traces, its readiness, its periodic maintenance, and `stoa doctor`."""
