@@ -111,8 +111,7 @@ async def test_a_reload_and_the_back_button_never_repeat_a_form(portal: PortalSe
     await page.go_back()
     assert (await portal.db.fetch("SELECT count(*) FROM app_secrets WHERE app_id = $1", app_id))[0][0] == 2
     # Times of a page without a store are in the visitor's zone, to the second.
-    title = await page.locator("time").first.get_attribute("title")
-    assert re.search(r"\d\d:\d\d:\d\d.* GMT\+9$", title or "")
+    await expect(page.locator("time").first).to_have_text(re.compile(r"\d\d:\d\d:\d\d GMT\+9$"))
 
     # A test send is not repeated either, and the addresses of forms lead to their pages.
     store = await find_store(portal.db, handle)
