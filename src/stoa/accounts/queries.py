@@ -105,7 +105,8 @@ MAILED_ACCOUNT_INVITATION = Query(
           AND m.status <> 'failed' AND m.created_at > now() - make_interval(mins => $3) LIMIT 1""",
     unbound=_ACCOUNTS,
 )
-LOCK_ADDRESS = Query(str, "SELECT pg_advisory_xact_lock(hashtextextended($1, 7306221))::text", unbound=_ACCOUNTS)
+# Serializes the transactions about one text, such as an email address.
+LOCK_TEXT = Query(str, "SELECT pg_advisory_xact_lock(hashtextextended($1, 7306221))::text", unbound=_ACCOUNTS)
 INVITATIONS_MAILED_TODAY = Query(
     int,
     """SELECT count(*) FROM mails
@@ -282,6 +283,9 @@ CURRENT_ANNOUNCEMENTS = Query(
 )
 ADD_ANNOUNCEMENT = Query(
     int, "INSERT INTO announcements (text, starts_at, ends_at) VALUES ($1, $2, $3) RETURNING id", unbound=_ACCOUNTS
+)
+SAME_ANNOUNCEMENT = Query(
+    int, "SELECT id FROM announcements WHERE text = $1 AND starts_at = $2 AND ends_at = $3 LIMIT 1", unbound=_ACCOUNTS
 )
 END_ANNOUNCEMENT = Command(
     "UPDATE announcements SET ends_at = now(), starts_at = least(starts_at, now()) WHERE id = $1 AND ends_at > now()",

@@ -32,7 +32,7 @@ from stoa.accounts.queries import (
     FIND_LINK,
     GET_ACCOUNT,
     LIST_ACCOUNTS,
-    LOCK_ADDRESS,
+    LOCK_TEXT,
     MAILED_ACCOUNT_INVITATION,
     RENAME_ACCOUNT,
     REVOKE_ACCOUNT_INVITATION,
@@ -137,7 +137,7 @@ async def invite(by: Operator, email: str, *, operator: bool = False, by_email: 
     """
     email = normalize_email(email)
     async with by.db.transaction() as db:
-        await LOCK_ADDRESS.one(db, email)
+        await LOCK_TEXT.one(db, email)
         if await ACCOUNT_BY_EMAIL.maybe(db, email) is not None:
             raise EmailTaken
         mailed = await MAILED_ACCOUNT_INVITATION.maybe(db, email, operator, QUIET_MINUTES) if by_email else None
