@@ -9,7 +9,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -qq install
 # The tests start hundreds of processes. Without bytecode, each would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo quick test test-citus test-failed deep deep-deliveries check format bench bench-compare bench-million bench-million-orders bench-imports fuzz fuzz-stock lint-openapi audit cut deploy-check faults lock openapi schema sdk pictures clean help bench-deliveries bench-pending upgrade record-release
+.PHONY: demo quick test test-citus test-failed deep deep-deliveries check format bench bench-compare bench-million bench-million-orders bench-imports fuzz fuzz-stock lint-openapi audit cut deploy-check faults lock openapi schema sdk pictures screenshots clean help bench-deliveries bench-pending upgrade record-release
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 24
@@ -149,6 +149,9 @@ sdk: $(VENV)/.dev openapi ## regenerate openapi.json and the generated parts of 
 
 pictures: $(VENV)/.dev ## take the screenshots of the README from a temporary demo; needs Chromium
 	@$(BIN)/python -m tools.pictures
+
+screenshots: $(VENV)/.dev ## photograph every page at three widths, light and dark: make screenshots ARGS="--only order --axe"
+	@$(BIN)/python -m tools.pictures.every_page $(ARGS)
 
 bench: $(VENV)/.bench ## measure requests, compared with their limit and a baseline
 	@$(BIN)/python -m benchmarks

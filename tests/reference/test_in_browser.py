@@ -83,7 +83,7 @@ async def test_a_request_is_tried_with_a_token_that_the_console_fetched(account:
     await page.get_by_role("button", name="Try it").click()
     await page.get_by_label("Base URL").fill(f"{account.service.url}/stores/{account.handle}")
     await page.get_by_text("Get a token").first.click()
-    await page.get_by_label("Client id").fill(account.client_id)
+    await page.get_by_label("Client ID").fill(account.client_id)
     await page.get_by_label("Client secret").fill(account.client_secret)
     await page.get_by_role("button", name="Get a token").click()
     await page.get_by_text("The token expires in 60 minutes.").wait_for()

@@ -10,14 +10,15 @@ from tests.support.screenshots import screenshot
 
 WIDE: ViewportSize = {"width": 1280, "height": 860}
 PHONE: ViewportSize = {"width": 390, "height": 844}
-_AXE, _RUN = Path(AXE_FILE_PATH).read_text(), Path(__file__).with_name("axe.js").read_text()
-_TOO_WIDE = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+AXE, RUN = Path(AXE_FILE_PATH).read_text(), Path(__file__).with_name("axe.js").read_text()
+TOO_WIDE = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 # Contrast is by far the slowest rule. It depends on the theme, and the other rules only on the width.
 _CONTRAST = "color-contrast"
+CONTRAST, ALL_BUT_CONTRAST = {"runOnly": [_CONTRAST]}, {"rules": {_CONTRAST: {"enabled": False}}}
 _LOOKS: list[tuple[Literal["light", "dark"], ViewportSize, dict[str, Any]]] = [
-    ("light", PHONE, {"rules": {_CONTRAST: {"enabled": False}}}),
-    ("dark", WIDE, {"runOnly": [_CONTRAST]}),
+    ("light", PHONE, ALL_BUT_CONTRAST),
+    ("dark", WIDE, CONTRAST),
     ("light", WIDE, {}),
 ]
 
@@ -25,10 +26,10 @@ _LOOKS: list[tuple[Literal["light", "dark"], ViewportSize, dict[str, Any]]] = [
 async def check(page: Page, name: str, options: dict[str, Any] | None = None) -> None:
     """Fail if the page violates a rule as it is shown now, or is wider than the screen."""
     if await page.evaluate("typeof axe") == "undefined":
-        await page.evaluate(_AXE)
-    violations: list[str] = await page.evaluate(_RUN, options or {})
+        await page.evaluate(AXE)
+    violations: list[str] = await page.evaluate(RUN, options or {})
     assert not violations, f"{name}: {violations}"
-    too_wide: int = await page.evaluate(_TOO_WIDE)
+    too_wide: int = await page.evaluate(TOO_WIDE)
     assert too_wide <= 0, f"{name} is {too_wide} pixels too wide"
 
 

@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser, async_playwright
 
-_PATHS = [Path("/usr/bin/chromium-headless-shell"), Path("/usr/bin/chromium")]
-_ARGUMENTS = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
+PATHS = [Path("/usr/bin/chromium-headless-shell"), Path("/usr/bin/chromium")]
+ARGUMENTS = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
 
 
 @asynccontextmanager
 async def open_chromium() -> AsyncGenerator[Browser]:
     """A browser until the context ends; the test is skipped if the machine has none."""
-    path = next((path for path in _PATHS if path.exists()), None)
+    path = next((path for path in PATHS if path.exists()), None)
     if path is None:
         pytest.skip("Chromium is not installed; on Debian: apt-get install chromium-headless-shell")
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=path, args=_ARGUMENTS)
+        browser = await playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
         yield browser
         await browser.close()
