@@ -312,3 +312,11 @@ async def test_a_variant_inside_an_item_is_refused_if_it_was_read_before_it_chan
     unknown = (await shop.client.post("/products/batch", json=foreign)).json()["errors"][0]
     assert (unknown["pointer"], unknown["code"]) == ("/items/0/data/variants/0/id", "unknown_variant")
     assert (await shop.client.get(path)).json()["data"]["barcode"] == "123"
+
+
+async def test_a_new_product_without_data_is_refused_at_its_item(shop: Shop) -> None:
+    for item in ({"op": "create"}, {"op": "upsert", "sku": "NEW-1"}):
+        answer = await shop.client.post("/products/batch", json={"items": [item]})
+        assert [(fault["pointer"], fault["code"]) for fault in answer.json()["errors"]] == [
+            ("/items/0/data", "required")
+        ]

@@ -172,6 +172,9 @@ def _refuse_other_keys(item: BatchItem, product: ProductCopy) -> None:
 def _created(workspace: ProductWorkspace, item: BatchItem, store: Store) -> Planned:
     """A new product; the item's own sku and external_id become part of its data."""
     named = {name: value for name in ("sku", "external_id") if (value := getattr(item, name)) is not None}
+    if not item.data:  # a pointer to a name in it would not resolve
+        fault = Fault("/data", "required", "is required to create a product")
+        raise ValidationFailed("The item has no data.", faults=[fault])
     with _pointing_to("/data", beside=named.keys() - item.data.keys()):
         created = workspace.put(product_from_row({**named, **item.data}, store), pointing_into(item.data))
     return Planned("created", created)
