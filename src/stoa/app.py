@@ -191,9 +191,10 @@ class Application:
                     asyncio.create_task(self.usage.flush_forever(self.database)),
                 ]
                 if self.settings.metrics != "off":
+                    sends, workers = bool(self.settings.smtp_url), self.settings.workers
                     self._tasks += [
                         asyncio.create_task(self._sampler.run()),
-                        asyncio.create_task(measure_forever(self.database, self.settings.workers)),
+                        asyncio.create_task(measure_forever(self.database, sends=sends, workers=workers)),
                     ]
                     if self.replica is not None:
                         self._tasks.append(asyncio.create_task(measure_replica_forever(self.replica)))

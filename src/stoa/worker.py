@@ -88,7 +88,8 @@ async def _deliver(settings: Settings, stop: asyncio.Event) -> None:
     tracing = Tracing(settings, "deliveries") if settings.otlp_endpoint else None
     if tracing is not None:
         worker.scheduler.shared.trace = tracing.deliveries(worker.pools["relaxed"])
-    loops = (Sampler("deliveries", worker.pools).run(), measure_forever(worker.pools["durable"]))
+    measured = measure_forever(worker.pools["durable"], sends=bool(settings.smtp_url))
+    loops = (Sampler("deliveries", worker.pools).run(), measured)
     async with _beside(*loops):
         await worker.run(stop)
     if tracing is not None:

@@ -12,7 +12,8 @@ from playwright.async_api import Browser, BrowserContext, Page
 from stoa.accounts.contract import Account
 from stoa.accounts.registration import create_account
 from stoa.db.pool import Database
-from stoa.settings import Settings, load
+from stoa.mail.message import one_time_token
+from stoa.settings import Settings, load, secret_key
 from tests.support.chromium import open_chromium
 from tests.support.people import PASSWORD, as_operator, new_email
 from tests.support.service import Service, new_database
@@ -82,12 +83,13 @@ async def new_page(chromium: Browser) -> AsyncIterator[NewPage]:
     contexts: list[BrowserContext] = []
     errors: list[str] = []
 
-    async def open_page(*, phone: bool = False, theme: str = "light", script: bool = True) -> Page:
+    async def open_page(*, phone: bool = False, theme: str = "light", script: bool = True, zone: str = "") -> Page:
         scheme: Any = theme
         context = await chromium.new_context(
             viewport=PHONE if phone else WIDE,  # pyright: ignore[reportArgumentType]
             color_scheme=scheme,
             java_script_enabled=script,
+            timezone_id=zone or None,
             accept_downloads=True,
         )
         await context.grant_permissions(["clipboard-read", "clipboard-write"])
@@ -102,6 +104,14 @@ async def new_page(chromium: Browser) -> AsyncIterator[NewPage]:
     for context in contexts:
         await context.close()
     assert errors == []
+
+
+async def emailed_link(portal: PortalService, email: str) -> str:
+    """The link of the latest email to an address; the mail server of the tests is never reached, so it waits."""
+    [[path, nonce]] = await portal.db.fetch(
+        "SELECT path, nonce FROM mails WHERE recipient = $1 ORDER BY id DESC LIMIT 1", email
+    )
+    return f"{portal.url}{path}{one_time_token(secret_key(portal.settings), nonce)}"
 
 
 async def sign_in(page: Page, portal: PortalService, account: Account) -> None:

@@ -65,6 +65,7 @@ async def test_from_the_first_start_to_a_revoked_token(
         await succeeded(user, f"order #{order}, redelivery")
         assert "REFUSED" not in log.read_text()
 
+    await see_request(user, "POST /orders", "201")
     await rotate(user, app)
     await uninstall(user, fresh_portal, app)
 
@@ -217,6 +218,17 @@ async def succeeded(user: Pointer, text: str) -> Locator:
         await user.page.reload()
     await user.expect_visible(row.first)
     return row.first
+
+
+async def see_request(user: Pointer, request: str, status: str) -> None:
+    """Find a request of the app in its log, which is written every few seconds."""
+    await user.click(user.link("Requests"))
+    row = user.page.get_by_role("row").filter(has_text=request).filter(has_text=status)
+    for _ in range(100):
+        if await row.count():
+            break
+        await user.page.reload()
+    await user.expect_visible(row.first)
 
 
 async def rotate(user: Pointer, app: Caller) -> None:

@@ -6,6 +6,7 @@ import pytest
 from playwright.async_api import Page, expect
 
 from stoa.access.grants import install
+from stoa.access.operator import find_store
 from stoa.accounts.contract import Account
 from stoa.accounts.ownership import open_store, register_app
 from stoa.accounts.registration import create_account
@@ -13,6 +14,7 @@ from stoa.portal.pages import Audience
 from stoa.portal.site_map import PAGES
 from tests.browser.conftest import NewPage, PortalService, sign_in
 from tests.portal.path_params import REASONS, create_resources
+from tests.portal.webhook_data import add_subscription
 from tests.support.people import PASSWORD, as_operator, new_email
 from tests.support.screenshots import screenshot
 
@@ -94,8 +96,8 @@ async def _expect_filled(page: Page) -> None:
 
 
 async def test_a_reload_and_the_back_button_never_repeat_a_form(portal: PortalService, new_page: NewPage) -> None:
-    account, app_id, _ = await _installed(portal)
-    page = await new_page()
+    account, app_id, handle = await _installed(portal)
+    page = await new_page(zone="Asia/Tokyo")
     await sign_in(page, portal, account)
     await page.goto(f"{portal.url}/portal/apps/{app_id}/credentials")
     await page.get_by_role("button", name=re.compile("new secret", re.IGNORECASE)).click()
@@ -109,8 +111,30 @@ async def test_a_reload_and_the_back_button_never_repeat_a_form(portal: PortalSe
     await page.go_back()
     assert (await portal.db.fetch("SELECT count(*) FROM app_secrets WHERE app_id = $1", app_id))[0][0] == 2
     # Times of a page without a store are in the visitor's zone, to the second.
-    title = await page.locator("time").first.get_attribute("title")
-    assert re.search(r"\d\d:\d\d:\d\d", title or "")
+    await expect(page.locator("time").first).to_have_text(re.compile(r"\d\d:\d\d:\d\d GMT\+9$"))
+
+    # A test send is not repeated either, and the addresses of forms lead to their pages.
+    store = await find_store(portal.db, handle)
+    webhook = await add_subscription(as_operator(portal.db, portal.settings), store.id, app_id)
+    hook = f"{portal.url}/portal/apps/{app_id}/webhooks/{handle}/{webhook}"
+    await page.goto(hook)
+    await page.get_by_role("button", name="Send test").click()
+    await expect(page.get_by_role("heading", name=re.compile("^Test "))).to_be_visible()
+    result = page.url
+    await page.reload()
+    await expect(page.get_by_role("heading", name=re.compile("^Test "))).to_be_visible()
+    assert page.url == result
+    await page.go_back()
+    assert page.url == hook
+    for form, target in ((f"{hook}/test", hook), (f"{portal.url}/portal/apps/{app_id}/secret", "/credentials")):
+        await page.goto(form)
+        assert page.url.endswith(target)
+
+    # One failed attempt among many is not 100 %.
+    add = "INSERT INTO delivery_hours VALUES ($1, $2, date_trunc('hour', now()), 99999, 0, 100000, 1, 10)"
+    await portal.db.execute(add, store.id, webhook)
+    await page.goto(hook)
+    await expect(page.locator("dl div", has_text="Success rate").first).to_contain_text("99.9%")
 
 
 async def test_an_app_is_uninstalled_after_a_confirmation_and_installed_again(

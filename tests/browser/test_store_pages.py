@@ -69,3 +69,9 @@ async def test_store_pages_work_without_javascript(portal: PortalService, new_pa
     await page.get_by_role("heading", name="Timeline").wait_for()
     await page.get_by_role("link", name="Ada Byron").click()
     await page.get_by_role("heading", name="Ada Byron").wait_for()
+    # Printed addresses are those at which the service is reached.
+    for path in ("/docs", "/problems/not_found"):
+        await page.goto(f"{portal.url}{path}")
+        printed = await page.content()
+        assert "localhost:8000" not in printed, path
+        assert portal.url in printed, path

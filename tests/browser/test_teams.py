@@ -7,7 +7,7 @@ from playwright.async_api import Page, expect
 
 from stoa.accounts.contract import Account
 from stoa.accounts.ownership import open_store
-from tests.browser.conftest import NewPage, PortalService, sign_in
+from tests.browser.conftest import NewPage, PortalService, emailed_link, sign_in
 from tests.support.people import PASSWORD, as_operator
 
 
@@ -20,9 +20,9 @@ async def test_a_colleague_joins_and_takes_over_the_store(portal: PortalService,
     await sign_in(page, portal, owner)
     await page.goto(team)
     await page.get_by_label("Email").fill(colleague.email)
-    await page.get_by_role("button", name="Create invitation").click()
-    address = await page.get_by_text("/portal/join/").inner_text()
-    await _accept(theirs, portal.url + address[address.index("/portal/") :], colleague)
+    await page.get_by_role("button", name="Send invitation").click()
+    await expect(page.get_by_text("We have sent the invitation")).to_be_visible()
+    await _accept(theirs, await emailed_link(portal, colleague.email), colleague)
     for tab in ("Locations", "Team", "Settings"):
         await theirs.get_by_role("link", name=tab, exact=True).click()
         buttons = theirs.locator("main form[method=post] button")

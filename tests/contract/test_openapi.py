@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 import pytest
+from tests.support.shops import Shop
 
 from stoa.api import ENDPOINTS
 from stoa.description import openapi, openapi_bytes
@@ -107,3 +108,15 @@ def test_an_import_declares_the_response_to_prefer_wait(resource: str) -> None:
     content = {status: operation["responses"][status]["content"]["application/json"] for status in ("200", "202")}
     assert content["200"]["schema"] == content["202"]["schema"], "the job, finished or not"
     assert "Prefer" in [each["name"] for each in operation["parameters"]]
+
+
+async def test_a_number_in_a_body_has_the_limits_that_the_document_declares(shop: Shop) -> None:
+    values = openapi()["components"]["schemas"]["NewProduct"]["properties"]["metadata"]["additionalProperties"]["anyOf"]
+    [number] = [each for each in values if each["type"] == "number"]
+    assert (number["minimum"], number["maximum"]) == (-(2**63), 2**63 - 1)
+    for value, detail in (
+        (1e23, "must be at most 9223372036854775807"),
+        (-1e23, "must be at least -9223372036854775808"),
+    ):
+        answer = await shop.client.post("/products", json={"name": "Mug", "price": "9.90", "metadata": {"a": value}})
+        assert [(each["pointer"], each["detail"]) for each in answer.json()["errors"]] == [("/metadata/a", detail)]

@@ -69,6 +69,10 @@ FIRING: dict[str, tuple[dict[str, str], dict[str, str], dict[str, str]]] = {
     "StoaImportsStuck": (
         {"stoa_import_oldest_waiting_seconds": "0+60x60"}, {"stoa_import_oldest_waiting_seconds": "5x60"}, {}
     ),
+    "StoaMailStuck": (
+        {"stoa_mail_oldest_waiting_seconds": "3000+60x60"}, {"stoa_mail_oldest_waiting_seconds": "0+60x60"}, {}
+    ),
+    "StoaMailGivenUp": ({"stoa_mail_given_up": "6x60"}, {"stoa_mail_given_up": "5x60"}, {}),
     "StoaProcessesRestart": (
         {'stoa_process_restarts_total{process="web"}': "0+1x60"}, {'stoa_process_restarts_total{process="web"}': "3x60"},
         {"process": "web"},

@@ -29,7 +29,7 @@ _RULES = [
     # The required members of a batch item depend on its `op`.
     ("required", r"/items/\d+/(id|sku|external_id|data|data/name|data/price)", r"is required"),
     # The document leaves `data` open, because its fields depend on `op` too.
-    ("unknown_field", r"/items/\d+/data/.*", r""),
+    ("unknown_field", r"/items/\d+/data(/.*)?", r""),
     ("required", r"/items/\d+/to_location", r"is required if op is transfer"),
     ("out_of_range", r"/items/\d+/quantity", r"must be at least 1 if op is transfer"),
     ("required", r"", r"requires a subscription with a url"),
@@ -78,7 +78,7 @@ _RULES = [
 ]
 _REQUEST_RULES = [
     (400, "page_too_deep", r""),
-    (400, "invalid_parameter", r"wait requires after|A feed takes after|event must be the name of an event"),
+    (400, "invalid_parameter", r"wait requires after|A feed accepts only"),
     (400, "invalid_parameter", r"mode=create cannot be combined"),
     (400, "invalid_parameter", r"Parameters must not contain NUL"),
     # NUL in any text, and numbers with too many digits; documenting these would need a pattern at every string.

@@ -6,10 +6,11 @@ from stoa.accounts.ownership import give
 from stoa.db.pool import Database
 from stoa.settings import Settings
 from tests.portal.installed_app import InstalledApp, install_app
+from tests.portal.mail_service import mailbox, service
 from tests.support.people import User, as_operator, maria, operator, visitor, without_accounts, zeno
 from tests.support.shops import Shop
 
-__all__ = ["maria", "operator", "visitor", "without_accounts", "zeno"]
+__all__ = ["mailbox", "maria", "operator", "service", "visitor", "without_accounts", "zeno"]
 
 
 @pytest.fixture

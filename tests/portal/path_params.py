@@ -14,7 +14,7 @@ from stoa.accounts.contract import Team
 from stoa.accounts.install_requests import request_install
 from stoa.accounts.ownership import give, open_store, owned_app, register_app
 from stoa.accounts.queries import CREATE_ACCOUNT
-from stoa.accounts.registration import invite
+from stoa.accounts.registration import invite, pending_invitations
 from stoa.accounts.sessions import sign_in
 from stoa.app import Application
 from stoa.db.pool import Database
@@ -59,6 +59,7 @@ async def create_resources(by: Operator, db: Database, account_id: int) -> dict[
     await install(by, removed.client_id, store.handle)
     await uninstall(by, removed.client_id, store.handle)
     link = await invite(by, new_email())
+    invited = next(each for each in await pending_invitations(db) if each.email == link.email)
     await post(db, Content("test", "Hello", "Text", "/portal", "Open"), [Recipient(account_id, new_email())])
     await notify(db, [account_id], News("new_device", "device:1", "New sign-in", "Body", "/portal/account", "Open"))
     [[notification]] = await db.fetch("SELECT max(id) FROM notifications WHERE account_id = $1", account_id)
@@ -89,6 +90,7 @@ async def create_resources(by: Operator, db: Database, account_id: int) -> dict[
         "app": installed.app_id,
         "account": account_id,
         "announcement": announcement,
+        "invited": invited.reference,
         "mail": mail,
         "notification": notification,
     }

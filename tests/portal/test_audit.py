@@ -30,8 +30,8 @@ async def test_an_entry_shows_action_actor_and_request(shop: Shop, maria: User, 
     assert "products:read" in maria.text
 
 
-async def test_people_are_shown_by_name_also_after_they_have_left(
-    maria: User, zeno: User, db: Database, settings: Settings
+async def test_people_and_operators_are_shown_by_name_also_after_they_have_left(
+    application: Application, maria: User, zeno: User, db: Database, settings: Settings
 ) -> None:
     by = as_operator(db, settings)
     by.actor = f"account:{maria.account.id}"
@@ -42,13 +42,22 @@ async def test_people_are_shown_by_name_also_after_they_have_left(
     await zeno.open(f"/portal/stores/{store.handle}/audit")
     assert ">Maria Stone<" in zeno.text
     await take(as_operator(db, settings), maria.email, store=store.handle)
-    await zeno.open(f"/portal/stores/{store.handle}/audit")
-    assert ">Maria Stone<" in zeno.text
-    await give(as_operator(db, settings), maria.email, store=store.handle)
+    operator = await create_user(application, db, operator=True, name="Olive Run")
+    await operator.open(f"/portal/operators/stores/{store.handle}")
+    await operator.submit(f"/portal/operators/stores/{store.handle}/suspend", reason="Spam.", confirmed="on")
     by.actor = "account:987654"
-    await suspend_store(by, store.handle)
-    await maria.open(f"/portal/stores/{store.handle}/audit")
-    assert ">Account 987654<" in maria.text
+    await resume_store(by, store.handle)
+    await zeno.open(f"/portal/stores/{store.handle}/audit")
+    for actor in ("Maria Stone (not in the team)", "Operator Olive Run", "Account 987654"):
+        assert f">{actor}<" in zeno.text, actor
+        assert f">{actor}</option>" in zeno.text, "the filter names them too"
+    assert "@" not in zeno.response.text.partition("<main")[2], "names, not addresses"
+    await give(as_operator(db, settings), operator.email, store=store.handle, role="viewer")
+    await zeno.open(f"/portal/stores/{store.handle}/audit")
+    assert ">Olive Run<" in zeno.text, "an operator who is in the team is a member"
+    await operator.open(f"/portal/operators/audit?store={store.handle}")
+    assert ">Maria Stone<" in operator.text, "to operators, a team is nothing special"
+    await operator.client.aclose()
 
 
 async def test_an_intact_log_is_verified(maria: User, store_url: str) -> None:

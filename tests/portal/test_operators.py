@@ -1,10 +1,12 @@
 """Operator pages: search, suspend and resume, disable and enable."""
 
+import re
 from collections.abc import AsyncIterator
 
 import pytest
 
 from stoa.access import audit
+from stoa.accounts.ownership import give
 from stoa.app import Application
 from stoa.db.pool import Database
 from tests.support.people import User, create_user, signed_in_browser
@@ -92,9 +94,20 @@ async def test_a_store_is_suspended_and_resumed(shop: Shop, operator: User, db: 
     assert (await latest_entry(db, shop.store_id)).action == "store.resumed"
 
 
-async def test_an_app_is_suspended_and_resumed(shop: Shop, operator: User, db: Database) -> None:
+async def test_an_app_is_suspended_and_resumed(
+    shop: Shop, operator: User, maria: User, zeno: User, db: Database
+) -> None:
     page = f"{OPERATORS}/apps/{shop.app_id}"
     await operator.open(page)
+    assert "No owner." in operator.text
+    await give(shop.operator, zeno.email, app=str(shop.app_id), role="owner")
+    await give(shop.operator, maria.email, app=str(shop.app_id), role="developer")
+    await operator.open(page)
+    people = re.search(r"<dt>Team</dt><dd>(.*?)</dd>", operator.text)
+    assert people
+    shown = [re.sub(r"<[^>]+>", "", each) for each in people[1].split(", ")]
+    assert shown == [f"Zeno {zeno.email} (owner)", f"Maria Stone {maria.email} (developer)"]
+    assert f'href="{OPERATORS}/accounts/{zeno.account.id}"' in people[1]
     assert shop.store.handle in operator.text
     await operator.submit(f"{page}/suspend", reason="Spam.", confirmed="on")
     assert "is suspended" in operator.notice

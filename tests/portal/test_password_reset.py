@@ -1,9 +1,5 @@
 """Self-service password reset: from the sign-in page through a real email to a new password."""
 
-import asyncio
-from collections.abc import AsyncIterator
-
-import msgspec
 import pytest
 
 from stoa.access.authentication import MOST_AT_ONE_ADDRESS
@@ -11,31 +7,13 @@ from stoa.accounts.registration import disable_account
 from stoa.accounts.reset_requests import answer_reset_requests
 from stoa.app import Application
 from stoa.db.pool import Database
-from stoa.mail.courier import Courier, CourierConfig
 from stoa.settings import Settings
+from tests.portal.mail_service import run_courier
 from tests.support.people import PASSWORD, User, Visitor, as_operator, browser, create_user, new_email
 from tests.support.smtp import MailboxServer
-from tests.webhooks.workers import until
 
 NEW_PASSWORD = "another stroll through the stoa"
 SAME = "If this address has an account, we have sent it an email with a link. The link works once, for one hour."
-
-
-@pytest.fixture
-async def mailbox() -> AsyncIterator[MailboxServer]:
-    async with MailboxServer().running() as server:
-        yield server
-
-
-@pytest.fixture
-async def service(settings: Settings, mailbox: MailboxServer) -> AsyncIterator[Application]:
-    """The application of a service that sends email."""
-    sends = msgspec.structs.replace(
-        settings, smtp_url=mailbox.url(), mail_from="noreply@stoa.example", public_url="http://testserver"
-    )
-    application = Application(sends)
-    yield application
-    await application.close()
 
 
 async def ask(service: Application, email: str, *, peer: str = "") -> Visitor:
@@ -50,23 +28,16 @@ async def ask(service: Application, email: str, *, peer: str = "") -> Visitor:
 async def deliver(db: Database, service: Application, email: str, mailbox: MailboxServer, count: int) -> None:
     """Do what the delivery process does until the address has got so many mails."""
     await answer_reset_requests(as_operator(db, service.settings))
-    stop = asyncio.Event()
-    courier = asyncio.create_task(Courier(db, service.settings, CourierConfig(poll=0.02)).run(stop))
 
     async def received() -> bool:
         return len(mailbox.to(email)) >= count
 
-    try:
-        await until(received, f"{count} mails")
-    finally:
-        stop.set()
-        await courier
+    await run_courier(db, service.settings, received, f"{count} mails")
 
 
 async def test_a_forgotten_password_is_reset_by_email(
     service: Application, db: Database, mailbox: MailboxServer
 ) -> None:
-    await db.execute("DELETE FROM mails")
     user = await create_user(service, db)
     visitor = await ask(service, f" {user.email.upper()} ")
     assert visitor.notice == SAME

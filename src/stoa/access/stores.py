@@ -90,6 +90,7 @@ async def update_store(
     """Change the settings of a store; None keeps a value. Existing orders keep their rule for taxes."""
     given = {"name": name, "timezone": timezone, "locale": locale, "prices_include_tax": prices_include_tax}
     async with by.db.transaction() as db:
+        await LOCK_STORE.one(db, (await find_store(db, handle)).id)
         store = await find_store(db, handle)
         changes = {key: value for key, value in given.items() if value not in (None, getattr(store, key))}
         after = msgspec.structs.replace(store, **changes)

@@ -12,6 +12,8 @@ from stoa.accounts.queries import (
     CURRENT_ANNOUNCEMENTS,
     DISMISS_ANNOUNCEMENT,
     END_ANNOUNCEMENT,
+    LOCK_TEXT,
+    SAME_ANNOUNCEMENT,
 )
 from stoa.db.query import Executor
 
@@ -34,9 +36,14 @@ async def current_announcements(db: Executor, account_id: int) -> list[CurrentAn
 
 
 async def announce(by: Operator, text: str, starts_at: datetime, ends_at: datetime, now: datetime) -> int:
+    """Announce a text between two times; the same text for the same time is announced once."""
     if not (now - LONGEST < starts_at < ends_at and now < ends_at < now + LONGEST):
         raise InvalidPeriod
     async with by.db.transaction() as db:
+        await LOCK_TEXT.one(db, text)
+        same = await SAME_ANNOUNCEMENT.maybe(db, text, starts_at, ends_at)
+        if same is not None:
+            return same
         number = await ADD_ANNOUNCEMENT.one(db, text, starts_at, ends_at)
         await by.record(db, SERVICE, "announcement.created", f"announcement:{number}", text=text)
     return number

@@ -87,11 +87,22 @@ class Link(msgspec.Struct):
 
 
 class NewLink(msgspec.Struct):
-    """A new link; its address is shown only once."""
+    """A new link; its address is shown only once. It is empty if an email carries the link: only its recipient sees it."""
 
     email: str
     address: str
     expires_at: datetime
+
+
+class AccountInvitation(msgspec.Struct):
+    """A pending invitation to create an account, as operators see it; `mail` is the status of the email that carries it."""
+
+    reference: str
+    email: str
+    operator: bool
+    created_at: datetime
+    expires_at: datetime
+    mail: str | None
 
 
 class OwnedApp(msgspec.Struct):
@@ -153,7 +164,10 @@ class Member(msgspec.Struct):
 
 
 class Invitation(msgspec.Struct):
-    """A pending invitation to a team, as the team sees it; an operator made one without `invited_by`."""
+    """A pending invitation to a team, as the team sees it; an operator made one without `invited_by`.
+
+    `mail` is the status of the email that carries it; None if somebody passed the link on.
+    """
 
     id: int
     email: str
@@ -161,6 +175,7 @@ class Invitation(msgspec.Struct):
     invited_by: str | None
     created_at: datetime
     expires_at: datetime
+    mail: str | None
 
 
 class InvitationToTeam(msgspec.Struct):

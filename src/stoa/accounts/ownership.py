@@ -1,5 +1,6 @@
 """Roles of accounts on stores and apps: created in the portal, or granted by an operator."""
 
+import hashlib
 import secrets
 from collections.abc import Mapping
 
@@ -143,14 +144,22 @@ async def open_store(
     return store
 
 
-async def open_development_store(by: Operator, account_id: int, name: str, currency: str) -> StoreRow:
-    """Create an empty development store with a random handle; the account becomes its owner."""
-    suffix = "".join(secrets.choice(_ALPHABET) for _ in range(8))
+def development_handle(account_id: int, key: str) -> str:
+    """The handle of the development store that a form with this key creates; random without a key."""
+    digest = hashlib.sha256(f"{account_id}/{key or secrets.token_urlsafe(16)}".encode()).digest()
+    return "dev-" + "".join(_ALPHABET[byte % len(_ALPHABET)] for byte in digest[:8])
+
+
+async def open_development_store(
+    by: Operator, account_id: int, name: str, currency: str, *, handle: str = ""
+) -> StoreRow:
+    """Create an empty development store; the account becomes its owner."""
+    handle = handle or development_handle(account_id, "")
     async with by.transaction() as joined, joined.db.transaction() as db:
         await LOCK_ACCOUNT.one(db, account_id)
         if await COUNT_STORES.one(db, account_id, DEVELOPMENT) >= MAX_DEVELOPMENT_STORES:
             raise TooManyStores(MAX_DEVELOPMENT_STORES, "development stores")
-        store = await create_store(joined, f"dev-{suffix}", name, currency)
+        store = await create_store(joined, handle, name, currency)
         await SET_STORE_ROLE.run(db, account_id, store.id, "owner", DEVELOPMENT)
     return store
 

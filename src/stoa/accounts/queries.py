@@ -6,6 +6,7 @@ import msgspec
 
 from stoa.accounts.contract import (
     Account,
+    AccountInvitation,
     Announcement,
     CurrentAnnouncement,
     Developer,
@@ -51,10 +52,20 @@ CHECKLIST_DISMISSED = Query(
 
 # --- links -------------------------------------------------------------------------------------------------
 
+# A link has no number. A part of the digest of its hash names it, and says nothing about its token.
+_REFERENCE = "left(encode(sha256(l.token_hash), 'hex'), 16)"
+
+
+class AddedLink(msgspec.Struct):
+    reference: str
+    expires_at: datetime
+
+
 ADD_LINK = Query(
-    datetime,
-    """INSERT INTO account_links (token_hash, purpose, email, operator, account_id, expires_at)
-       VALUES ($1, $2, $3, $4, $5, now() + make_interval(hours => $6)) RETURNING expires_at""",
+    AddedLink,
+    f"""INSERT INTO account_links AS l (token_hash, purpose, email, operator, account_id, expires_at, mail_id)
+       VALUES ($1, $2, $3, $4, $5, now() + make_interval(hours => $6), $7)
+       RETURNING {_REFERENCE} AS reference, l.expires_at""",
     unbound=_ACCOUNTS,
 )
 FIND_LINK = Query(
@@ -62,8 +73,46 @@ FIND_LINK = Query(
     "SELECT purpose, email, operator, account_id FROM account_links WHERE token_hash = $1 AND expires_at > now()",
     unbound=_ACCOUNTS,
 )
-USE_LINK = Command("DELETE FROM account_links WHERE token_hash = $1 AND expires_at > now()", unbound=_ACCOUNTS)
-DELETE_LINKS = Command("DELETE FROM account_links WHERE purpose = $1 AND email = $2", unbound=_ACCOUNTS)
+# The statements that end links return the emails that carry them, or 0.
+USE_LINK = Query(
+    int,
+    "DELETE FROM account_links WHERE token_hash = $1 AND expires_at > now() RETURNING coalesce(mail_id, 0)",
+    unbound=_ACCOUNTS,
+)
+DELETE_LINKS = Query(
+    int,
+    "DELETE FROM account_links WHERE purpose = $1 AND email = $2 RETURNING coalesce(mail_id, 0)",
+    unbound=_ACCOUNTS,
+)
+REVOKE_ACCOUNT_INVITATION = Query(
+    int,
+    f"""DELETE FROM account_links l WHERE l.purpose = 'invitation' AND l.expires_at > now() AND {_REFERENCE} = $1
+        RETURNING coalesce(l.mail_id, 0)""",
+    unbound=_ACCOUNTS,
+)
+ACCOUNT_INVITATIONS = Query(
+    AccountInvitation,
+    f"""SELECT {_REFERENCE} AS reference, l.email, l.operator, l.created_at, l.expires_at, m.status AS mail
+         FROM account_links l LEFT JOIN mails m ON m.id = l.mail_id
+        WHERE l.purpose = 'invitation' AND l.expires_at > now() ORDER BY l.created_at DESC, l.token_hash LIMIT 200""",
+    unbound=_ACCOUNTS,
+)
+# An invitation that was emailed a moment ago: a form that is submitted twice must not send it twice.
+MAILED_ACCOUNT_INVITATION = Query(
+    datetime,
+    """SELECT l.expires_at FROM account_links l JOIN mails m ON m.id = l.mail_id
+        WHERE l.purpose = 'invitation' AND l.email = $1 AND l.operator = $2 AND l.expires_at > now()
+          AND m.status <> 'failed' AND m.created_at > now() - make_interval(mins => $3) LIMIT 1""",
+    unbound=_ACCOUNTS,
+)
+# Serializes the transactions about one text, such as an email address.
+LOCK_TEXT = Query(str, "SELECT pg_advisory_xact_lock(hashtextextended($1, 7306221))::text", unbound=_ACCOUNTS)
+INVITATIONS_MAILED_TODAY = Query(
+    int,
+    """SELECT count(*) FROM mails
+        WHERE created_at > now() - interval '1 day' AND recipient = $1 AND kind = ANY ($2::text[])""",
+    unbound=_ACCOUNTS,
+)
 
 ADD_RESET_REQUEST = Command("INSERT INTO reset_requests (email) VALUES ($1)", unbound=_ACCOUNTS)
 TAKE_RESET_REQUESTS = Query(
@@ -234,6 +283,9 @@ CURRENT_ANNOUNCEMENTS = Query(
 )
 ADD_ANNOUNCEMENT = Query(
     int, "INSERT INTO announcements (text, starts_at, ends_at) VALUES ($1, $2, $3) RETURNING id", unbound=_ACCOUNTS
+)
+SAME_ANNOUNCEMENT = Query(
+    int, "SELECT id FROM announcements WHERE text = $1 AND starts_at = $2 AND ends_at = $3 LIMIT 1", unbound=_ACCOUNTS
 )
 END_ANNOUNCEMENT = Command(
     "UPDATE announcements SET ends_at = now(), starts_at = least(starts_at, now()) WHERE id = $1 AND ends_at > now()",

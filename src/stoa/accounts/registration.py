@@ -9,9 +9,22 @@ from stoa.access.operator import Operator
 from stoa.access.queries import FAILED_ATTEMPTS
 from stoa.accounts import passwords
 from stoa.accounts.authentication_queries import DELETE_RECOVERY_CODES, END_SESSIONS, SET_TWO_FACTOR
-from stoa.accounts.contract import Account, EmailTaken, Link, LinkExpired, NewLink, NewSession, NoSuchAccount, Purpose
+from stoa.accounts.contract import (
+    Account,
+    AccountInvitation,
+    EmailTaken,
+    Link,
+    LinkExpired,
+    NewLink,
+    NewSession,
+    NoSuchAccount,
+    NoSuchInvitation,
+    Purpose,
+)
+from stoa.accounts.invitation_mail import QUIET_MINUTES, Carried, account_invitation, carry
 from stoa.accounts.queries import (
     ACCOUNT_BY_EMAIL,
+    ACCOUNT_INVITATIONS,
     ADD_LINK,
     ANY_ACCOUNT,
     CREATE_ACCOUNT,
@@ -19,10 +32,14 @@ from stoa.accounts.queries import (
     FIND_LINK,
     GET_ACCOUNT,
     LIST_ACCOUNTS,
+    LOCK_TEXT,
+    MAILED_ACCOUNT_INVITATION,
     RENAME_ACCOUNT,
+    REVOKE_ACCOUNT_INVITATION,
     SET_ACCOUNT_STATUS,
     SET_PASSWORD,
     USE_LINK,
+    AddedLink,
 )
 from stoa.accounts.rules import check_password, check_person_name, normalize_email
 from stoa.accounts.sessions import open_session
@@ -31,7 +48,7 @@ from stoa.db.pool import Database
 from stoa.db.query import Executor
 from stoa.ids import new_id
 from stoa.mail.contract import Content, Recipient
-from stoa.mail.outbox import post
+from stoa.mail.outbox import discard, post
 from stoa.settings import Settings, service_url
 
 LINK_HOURS: dict[Purpose, int] = {"set-up": 24, "invitation": 7 * 24, "reset": 24}
@@ -97,7 +114,8 @@ async def create_setup_link(by: Operator) -> NewLink | None:
     async with by.db.transaction() as db:
         if await ANY_ACCOUNT.one(db):
             return None
-        return await _create_link(by, db, "set-up", "", operator=True)
+        token = Carried(secrets.token_urlsafe(32), None)
+        return _shown(by, "set-up", "", token, await _add_link(by, db, "set-up", "", token, operator=True))
 
 
 async def setup_message(settings: Settings) -> str:
@@ -112,15 +130,37 @@ async def setup_message(settings: Settings) -> str:
     return f"No account exists yet. Create the first one within 24 hours: {link.address}"
 
 
-async def invite(by: Operator, email: str, *, operator: bool = False) -> NewLink:
-    """Create a link with which the person with this email address creates an account."""
+async def invite(by: Operator, email: str, *, operator: bool = False, by_email: bool = False) -> NewLink:
+    """Create a link with which the person with this email address creates an account; an earlier link of theirs ends.
+
+    With `by_email`, an email carries the link if the service sends email.
+    """
     email = normalize_email(email)
     async with by.db.transaction() as db:
+        await LOCK_TEXT.one(db, email)
         if await ACCOUNT_BY_EMAIL.maybe(db, email) is not None:
             raise EmailTaken
-        link = await _create_link(by, db, "invitation", email, operator=operator)
-        await by.record(db, SERVICE, "account.invited", "account:new", operator=operator)
-    return link
+        mailed = await MAILED_ACCOUNT_INVITATION.maybe(db, email, operator, QUIET_MINUTES) if by_email else None
+        if mailed is not None:
+            return NewLink(email, "", mailed)
+        carried = await carry(by, db, email, account_invitation(operator=operator), by_email=by_email)
+        added = await _add_link(by, db, "invitation", email, carried, operator=operator)
+        await by.record(db, SERVICE, "account.invited", f"invitation:{added.reference}", operator=operator)
+    return _shown(by, "invitation", email, carried, added)
+
+
+async def pending_invitations(db: Executor) -> list[AccountInvitation]:
+    return await ACCOUNT_INVITATIONS.all(db)
+
+
+async def revoke_invitation(by: Operator, reference: str) -> None:
+    """End a pending invitation to create an account; an email that carries it and was not sent is discarded."""
+    async with by.db.transaction() as db:
+        mails = await REVOKE_ACCOUNT_INVITATION.all(db, reference)
+        if not mails:
+            raise NoSuchInvitation
+        await discard(db, mails)
+        await by.record(db, SERVICE, "account.invitation_revoked", f"invitation:{reference}")
 
 
 async def create_reset_link(by: Operator, email: str, *, two_factor: bool = False) -> NewLink:
@@ -130,20 +170,33 @@ async def create_reset_link(by: Operator, email: str, *, two_factor: bool = Fals
         if two_factor:
             await SET_TWO_FACTOR.run(db, account.id, None, 0)
             await DELETE_RECOVERY_CODES.run(db, account.id)
-        link = await _create_link(by, db, "reset", account.email, account_id=account.id)
+        token = Carried(secrets.token_urlsafe(32), None)
+        added = await _add_link(by, db, "reset", account.email, token, account_id=account.id)
         detail = {"two_factor_off": two_factor}
         await by.record(db, SERVICE, "account.reset_offered", f"account:{account.id}", **detail)
-    return link
+    return _shown(by, "reset", account.email, token, added)
 
 
-async def _create_link(
-    by: Operator, db: Executor, purpose: Purpose, email: str, *, operator: bool = False, account_id: int | None = None
-) -> NewLink:
-    token = secrets.token_urlsafe(32)
-    await DELETE_LINKS.run(db, purpose, email)
-    hours = LINK_HOURS[purpose]
-    expires_at = await ADD_LINK.one(db, keyed_hash(by.key, token), purpose, email, operator, account_id, hours)
-    return NewLink(email, f"{service_url(by.settings)}/portal/{_PATHS[purpose]}/{token}", expires_at)
+async def _add_link(
+    by: Operator,
+    db: Executor,
+    purpose: Purpose,
+    email: str,
+    carried: Carried,
+    *,
+    operator: bool = False,
+    account_id: int | None = None,
+) -> AddedLink:
+    """Store a link in place of an earlier one to the same address."""
+    await discard(db, await DELETE_LINKS.all(db, purpose, email))
+    token_hash, hours = keyed_hash(by.key, carried.token), LINK_HOURS[purpose]
+    return await ADD_LINK.one(db, token_hash, purpose, email, operator, account_id, hours, carried.mail_id)
+
+
+def _shown(by: Operator, purpose: Purpose, email: str, carried: Carried, added: AddedLink) -> NewLink:
+    """The link as it is shown to the person who made it; the address is empty if an email carries it."""
+    address = f"{service_url(by.settings)}/portal/{_PATHS[purpose]}/{carried.token}" if carried.mail_id is None else ""
+    return NewLink(email, address, added.expires_at)
 
 
 async def find_link(by: Operator, purpose: Purpose, token: str) -> Link | None:
@@ -162,11 +215,10 @@ async def accept_link(by: Operator, purpose: Purpose, token: str, *, email: str,
     password_hash = await passwords.hash_password(password)
     try:
         async with by.db.transaction() as db:
-            if not await USE_LINK.run(db, keyed_hash(by.key, token)):
-                raise LinkExpired
+            await _use_link(by, db, token)
             if purpose == "set-up":
                 # Of two concurrent set-ups with different links, only the first may create the first account.
-                await DELETE_LINKS.run(db, purpose, "")
+                await DELETE_LINKS.all(db, purpose, "")
                 if await ANY_ACCOUNT.one(db):
                     raise LinkExpired
             return await insert_account(by, db, email, name, password_hash, operator=link.operator)
@@ -174,6 +226,13 @@ async def accept_link(by: Operator, purpose: Purpose, token: str, *, email: str,
         if violates(error, "accounts_email_key"):
             raise EmailTaken from error
         raise
+
+
+async def _use_link(by: Operator, db: Executor, token: str) -> None:
+    used = await USE_LINK.all(db, keyed_hash(by.key, token))
+    if not used:
+        raise LinkExpired
+    await discard(db, used)
 
 
 async def reset_password(by: Operator, token: str, password: str) -> None:
@@ -184,8 +243,7 @@ async def reset_password(by: Operator, token: str, password: str) -> None:
     check_password(password, link.email)
     password_hash = await passwords.hash_password(password)
     async with by.db.transaction() as db:
-        if not await USE_LINK.run(db, keyed_hash(by.key, token)):
-            raise LinkExpired
+        await _use_link(by, db, token)
         account = await GET_ACCOUNT.one(db, link.account_id)
         await _set_password(by, db, account, password_hash)
 
@@ -209,7 +267,7 @@ async def change_own_password(by: Operator, account: Account, password: str, *, 
 
 async def _set_password(by: Operator, db: Executor, account: Account, password_hash: str) -> None:
     await SET_PASSWORD.run(db, account.id, password_hash)
-    await DELETE_LINKS.run(db, "reset", account.email)
+    await discard(db, await DELETE_LINKS.all(db, "reset", account.email))
     ended = await END_SESSIONS.run(db, account.id)
     await by.record(db, SERVICE, "account.password_changed", f"account:{account.id}", sessions_ended=ended)
     await post(db, _PASSWORD_CHANGED, [Recipient(account.id, account.email)])

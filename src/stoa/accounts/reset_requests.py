@@ -23,7 +23,7 @@ from stoa.db.pool import Database
 from stoa.db.query import Executor
 from stoa.mail.contract import Content, Recipient
 from stoa.mail.message import one_time_token
-from stoa.mail.outbox import post
+from stoa.mail.outbox import discard, post
 
 EVERY_S = 2.0
 LINK_HOURS = 1
@@ -57,9 +57,10 @@ async def _answer(by: Operator, db: Executor, email: str) -> None:
         return
     nonce = secrets.token_urlsafe(32)
     token_hash = keyed_hash(by.key, one_time_token(by.key, nonce))
-    await DELETE_LINKS.run(db, "reset", account.email)
-    await ADD_LINK.one(db, token_hash, "reset", account.email, False, account.id, LINK_HOURS)  # noqa: FBT003
-    await post(db, _content(nonce), [Recipient(account.id, account.email)])
+    await discard(db, await DELETE_LINKS.all(db, "reset", account.email))
+    [mail_id] = await post(db, _content(nonce), [Recipient(account.id, account.email)])
+    link = (token_hash, "reset", account.email, False, account.id, LINK_HOURS, mail_id)
+    await ADD_LINK.one(db, *link)
     await by.record(db, SERVICE, "account.reset_requested", f"account:{account.id}")
 
 

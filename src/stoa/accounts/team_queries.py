@@ -1,5 +1,7 @@
 """SQL for the teams of apps and stores: members, invitations and offers of the ownership."""
 
+from datetime import datetime
+
 import msgspec
 
 from stoa.accounts.contract import Invitation, InvitationToTeam, Kind, Member, OfferedOwnership, OwnershipOffer
@@ -14,6 +16,11 @@ _CHORE = "maintenance covers all teams"
 class LockedMember(msgspec.Struct):
     account_id: int
     role: str
+
+
+class AddedInvitation(msgspec.Struct):
+    id: int
+    expires_at: datetime
 
 
 class OfferedTransfer(msgspec.Struct):
@@ -43,8 +50,8 @@ def _lock_members(table: str, column: str, role: str) -> Query[LockedMember]:
 def _invitations(column: str) -> Query[Invitation]:
     return Query(
         Invitation,
-        f"""SELECT i.id, i.email, i.role, a.name AS invited_by, i.created_at, i.expires_at
-              FROM team_invitations i LEFT JOIN accounts a ON a.id = i.invited_by
+        f"""SELECT i.id, i.email, i.role, a.name AS invited_by, i.created_at, i.expires_at, m.status AS mail
+              FROM team_invitations i LEFT JOIN accounts a ON a.id = i.invited_by LEFT JOIN mails m ON m.id = i.mail_id
              WHERE i.{column} = $1 AND i.expires_at > now() ORDER BY i.id DESC LIMIT 200""",
         unbound=_TEAM,
     )
@@ -76,16 +83,30 @@ _OF_TEAM = "(app_id = $1::bigint OR store_id = $2::bigint)"
 COUNT_INVITATIONS = Query(
     int, f"SELECT count(*) FROM team_invitations WHERE {_OF_TEAM} AND expires_at > now()", unbound=_TEAM
 )
-REPLACE_INVITATION = Command(f"DELETE FROM team_invitations WHERE {_OF_TEAM} AND email = $3", unbound=_TEAM)
-ADD_INVITATION = Query(
-    Invitation,
-    """INSERT INTO team_invitations (app_id, store_id, email, role, token_hash, invited_by, expires_at)
-       VALUES ($1, $2, $3, $4, $5, $6, now() + make_interval(hours => $7))
-       RETURNING id, email, role, NULL::text AS invited_by, created_at, expires_at""",
+# An invitation that was emailed a moment ago: a form that is submitted twice must not send it twice.
+MAILED_INVITATION = Query(
+    datetime,
+    """SELECT i.expires_at FROM team_invitations i JOIN mails m ON m.id = i.mail_id
+        WHERE (i.app_id = $1::bigint OR i.store_id = $2::bigint) AND i.email = $3 AND i.role = $4 AND i.expires_at > now()
+          AND m.status <> 'failed' AND m.created_at > now() - make_interval(mins => $5)""",
     unbound=_TEAM,
 )
-REVOKE_INVITATION = Command(f"DELETE FROM team_invitations WHERE {_OF_TEAM} AND id = $3", unbound=_TEAM)
-REVOKE_INVITATIONS_OF = Command(f"DELETE FROM team_invitations WHERE {_OF_TEAM} AND invited_by = $3", unbound=_TEAM)
+ADD_INVITATION = Query(
+    AddedInvitation,
+    """INSERT INTO team_invitations (app_id, store_id, email, role, token_hash, invited_by, expires_at, mail_id)
+       VALUES ($1, $2, $3, $4, $5, $6, now() + make_interval(hours => $7), $8) RETURNING id, expires_at""",
+    unbound=_TEAM,
+)
+
+
+# Statements that end invitations return the emails that carry them, or 0.
+def _end(condition: str, reason: str) -> Query[int]:
+    return Query(int, f"DELETE FROM team_invitations WHERE {condition} RETURNING coalesce(mail_id, 0)", unbound=reason)
+
+
+REPLACE_INVITATION = _end(f"{_OF_TEAM} AND email = $3", _TEAM)
+REVOKE_INVITATION = _end(f"{_OF_TEAM} AND id = $3", _TEAM)
+REVOKE_INVITATIONS_OF = _end(f"{_OF_TEAM} AND invited_by = $3", _TEAM)
 FIND_INVITATION = Query(
     InvitationToTeam,
     """SELECT i.id, CASE WHEN i.app_id IS NULL THEN 'store' ELSE 'app' END AS kind,
@@ -97,7 +118,7 @@ FIND_INVITATION = Query(
         WHERE i.token_hash = $1 AND i.expires_at > now() AND p.status IS DISTINCT FROM 'deleted'""",
     unbound=_PERSON,
 )
-USE_INVITATION = Command("DELETE FROM team_invitations WHERE id = $1 AND expires_at > now()", unbound=_PERSON)
+USE_INVITATION = _end("id = $1 AND expires_at > now()", _PERSON)
 
 ADD_OFFER = Command(
     """INSERT INTO ownership_offers (app_id, store_id, from_account, to_account, expires_at)

@@ -4,7 +4,7 @@ Each change is one transaction that locks the members of the team and records wh
 under the app in the audit log of the service.
 """
 
-import secrets
+from collections.abc import Sequence
 from typing import cast
 
 from stoa.access.audit import SERVICE
@@ -34,6 +34,7 @@ from stoa.accounts.contract import (
     TooManyStores,
     WrongInvitee,
 )
+from stoa.accounts.invitation_mail import QUIET_MINUTES, carry, team_invitation
 from stoa.accounts.ownership import DEVELOPMENT, LIVE, MAX_APPS, MAX_DEVELOPMENT_STORES, MAX_STORES, check_role
 from stoa.accounts.queries import (
     COUNT_APPS,
@@ -56,6 +57,7 @@ from stoa.accounts.team_queries import (
     INVITATIONS,
     LOCK_MEMBERS,
     LOCK_OFFER,
+    MAILED_INVITATION,
     MEMBERS,
     OFFER,
     OFFERS_TO_ACCOUNT,
@@ -66,6 +68,7 @@ from stoa.accounts.team_queries import (
 )
 from stoa.db.errors import PostgresError, violates
 from stoa.db.query import Executor
+from stoa.mail.outbox import discard
 from stoa.settings import service_url
 
 INVITATION_HOURS, OFFER_HOURS = 7 * 24, 7 * 24
@@ -101,26 +104,35 @@ async def offers_to(db: Executor, account_id: int) -> list[OfferedOwnership]:
 # --- invitations -------------------------------------------------------------------------------------------
 
 
-async def invite(by: Operator, team: Team, email: str, role: str, *, invited_by: int | None = None) -> NewLink:
-    """Create the link with which the person with this address joins the team; an earlier link of theirs ends."""
+async def invite(
+    by: Operator, team: Team, email: str, role: str, *, invited_by: int | None = None, by_email: bool = False
+) -> NewLink:
+    """Create the link with which the person with this address joins the team; an earlier link of theirs ends.
+
+    With `by_email`, an email carries the link if the service sends email.
+    """
     email, role = normalize_email(email), check_role(team.kind, role)
-    token = secrets.token_urlsafe(32)
     async with by.db.transaction() as db:
         locked = await LOCK_MEMBERS[team.kind].all(db, team.id)
         if any(member.email == email for member in await members_of(db, team)):
             raise AlreadyMember
-        await REPLACE_INVITATION.run(db, *_ids(team), email)
+        mailed = await MAILED_INVITATION.maybe(db, *_ids(team), email, role, QUIET_MINUTES) if by_email else None
+        if mailed is not None:
+            return NewLink(email, "", mailed)
+        await discard(db, await REPLACE_INVITATION.all(db, *_ids(team), email))
         if len(locked) + await COUNT_INVITATIONS.one(db, *_ids(team)) >= MAX_MEMBERS:
             raise TooManyMembers(MAX_MEMBERS)
-        token_hash = keyed_hash(by.key, token)
-        added = await ADD_INVITATION.one(db, *_ids(team), email, role, token_hash, invited_by, INVITATION_HOURS)
+        carried = await carry(by, db, email, await team_invitation(db, team, role, invited_by), by_email=by_email)
+        link = (keyed_hash(by.key, carried.token), invited_by, INVITATION_HOURS, carried.mail_id)
+        added = await ADD_INVITATION.one(db, *_ids(team), email, role, *link)
         await _record(by, db, team, "team.invited", f"invitation:{added.id}", role=role)
-    return NewLink(email, f"{service_url(by.settings)}/portal/{PATH}/{token}", added.expires_at)
+    address = f"{service_url(by.settings)}/portal/{PATH}/{carried.token}" if carried.mail_id is None else ""
+    return NewLink(email, address, added.expires_at)
 
 
 async def revoke_invitation(by: Operator, team: Team, invitation_id: int) -> None:
     async with by.db.transaction() as db:
-        if not await REVOKE_INVITATION.run(db, *_ids(team), invitation_id):
+        if not await _end(db, await REVOKE_INVITATION.all(db, *_ids(team), invitation_id)):
             raise NoSuchInvitation
         await _record(by, db, team, "team.invitation_revoked", f"invitation:{invitation_id}")
 
@@ -170,9 +182,15 @@ async def decline_invitation(by: Operator, token: str) -> InvitationToTeam:
 
 async def _use_invitation(by: Operator, db: Executor, token: str) -> InvitationToTeam:
     invitation = await FIND_INVITATION.maybe(db, keyed_hash(by.key, token))
-    if invitation is None or not await USE_INVITATION.run(db, invitation.id):
+    if invitation is None or not await _end(db, await USE_INVITATION.all(db, invitation.id)):
         raise LinkExpired
     return invitation
+
+
+async def _end(db: Executor, mails: Sequence[int]) -> bool:
+    """Discard the unsent emails of invitations that ended, one number for each; returns whether any ended."""
+    await discard(db, mails)
+    return bool(mails)
 
 
 async def _join(by: Operator, db: Executor, invitation: InvitationToTeam, account_id: int) -> None:
@@ -226,7 +244,7 @@ async def _lock_member(db: Executor, team: Team, account_id: int) -> str:
 
 async def _end_promises(db: Executor, team: Team, account_id: int) -> None:
     """End what a member who is no longer an owner has promised to others."""
-    await REVOKE_INVITATIONS_OF.run(db, *_ids(team), account_id)
+    await _end(db, await REVOKE_INVITATIONS_OF.all(db, *_ids(team), account_id))
     await DELETE_OFFERS_OF.run(db, *_ids(team), account_id)
 
 
@@ -277,7 +295,7 @@ async def accept_ownership(by: Operator, team: Team, account_id: int) -> None:
         former = ROLES[team.kind][1]
         await _set_role(db, team, account_id, "owner")
         await _set_role(db, team, offer.from_account, former)
-        await REVOKE_INVITATIONS_OF.run(db, *_ids(team), offer.from_account)
+        await _end(db, await REVOKE_INVITATIONS_OF.all(db, *_ids(team), offer.from_account))
         await _check_limits(db, team, account_id)
         detail = {"former_owner": f"account:{offer.from_account}", "former_owner_role": former}
         await _record(by, db, team, "team.ownership_transferred", f"account:{account_id}", **detail)

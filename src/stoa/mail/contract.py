@@ -65,6 +65,15 @@ class LeasedMail(msgspec.Struct):
     nonce: str
     attempts: int
     created_at: datetime
+    account_id: int | None
+
+
+class MailBacklog(msgspec.Struct):
+    """The mails that wait, the age of the oldest of them, and the mails that were given up in the last 24 hours."""
+
+    waiting: int
+    oldest_seconds: float
+    given_up: int
 
 
 class MailCounts(msgspec.Struct):

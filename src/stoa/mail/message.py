@@ -17,6 +17,7 @@ from stoa.mail_settings import Sender
 
 _POLICY = SMTP.clone(cte_type="7bit")  # so that every server takes it
 REASON = "You receive this email because you have an account at {}."
+REASON_WITHOUT_ACCOUNT = "You receive this email because somebody at {} entered your address."
 
 
 def one_time_token(key: bytes, nonce: str) -> str:
@@ -40,7 +41,7 @@ def compose(mail: LeasedMail, sender: Sender, base_url: str, key: bytes) -> Emai
     message["Date"] = mail.created_at
     message["Message-ID"] = f"<{mail.message_id}@{sender.domain}>"
     message["Auto-Submitted"] = "auto-generated"
-    reason = REASON.format(base_url)
+    reason = (REASON if mail.account_id is not None else REASON_WITHOUT_ACCOUNT).format(base_url)
     parts = [mail.body, f"{mail.action}: {link}" if link else "", f"--\n{reason}"]
     message.set_content("\n\n".join(part for part in parts if part) + "\n")
     paragraphs = [part for part in mail.body.split("\n\n") if part.strip()]

@@ -10,11 +10,11 @@ from stoa.mail.contract import Content, Recipient
 _MAX_SUBJECT, _MAX_BODY = 200, 10_000
 
 
-async def post(db: Executor, content: Content, recipients: Sequence[Recipient]) -> None:
-    """Write one mail for each recipient, in the caller's transaction."""
+async def post(db: Executor, content: Content, recipients: Sequence[Recipient]) -> list[int]:
+    """Write one mail for each recipient, in the caller's transaction; returns their numbers."""
     if not recipients:
-        return
-    await queries.ADD.run(
+        return []
+    return await queries.ADD.all(
         db,
         [new_id("mail") for _ in recipients],
         [each.account_id for each in recipients],
@@ -26,6 +26,12 @@ async def post(db: Executor, content: Content, recipients: Sequence[Recipient]) 
         content.action,
         content.nonce,
     )
+
+
+async def discard(db: Executor, mail_ids: Sequence[int]) -> None:
+    """Delete those of the mails that were not sent, because what they say is no longer true; 0 is no mail."""
+    if given := [each for each in mail_ids if each]:
+        await queries.DISCARD.run(db, given)
 
 
 def one_line(text: str) -> str:

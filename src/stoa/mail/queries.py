@@ -1,17 +1,20 @@
 """SQL for the outbox of email."""
 
 from stoa.db.query import Command, Query
-from stoa.mail.contract import LeasedMail, Mail, MailCounts
+from stoa.mail.contract import LeasedMail, Mail, MailBacklog, MailCounts
 
 _MAIL = "email belongs to people, not to a store"
 RETENTION_DAYS = 30
 
-ADD = Command(
+ADD = Query(
+    int,
     """INSERT INTO mails (message_id, account_id, recipient, kind, subject, body, path, action, nonce)
        SELECT t.message_id, t.account_id, t.recipient, $4, $5, $6, $7, $8, $9
-         FROM unnest($1::text[], $2::bigint[], $3::text[]) AS t (message_id, account_id, recipient)""",
+         FROM unnest($1::text[], $2::bigint[], $3::text[]) AS t (message_id, account_id, recipient)
+       RETURNING id""",
     unbound=_MAIL,
 )
+DISCARD = Command("DELETE FROM mails WHERE id = ANY ($1::bigint[]) AND status <> 'sent'", unbound=_MAIL)
 
 # --- sending -------------------------------------------------------------------------------------------------------
 
@@ -22,7 +25,8 @@ LEASE = Query(
         WHERE id IN (SELECT m.id FROM mails m WHERE m.status = 'waiting' AND m.due_at <= now()
                       ORDER BY m.due_at LIMIT $3::integer)
           AND status = 'waiting' AND due_at <= now()
-       RETURNING id, message_id, recipient, kind, subject, body, path, action, nonce, attempts, created_at""",
+       RETURNING id, message_id, recipient, kind, subject, body, path, action, nonce, attempts, created_at,
+                 account_id""",
     unbound=_MAIL,
 )
 RENEW = Command(
@@ -88,6 +92,17 @@ RESEND = Command(
     unbound=_MAIL,
 )
 FAILED = Query(int, "SELECT id FROM mails WHERE status = 'failed' ORDER BY id LIMIT 1000", unbound=_MAIL)
+
+# --- monitoring ----------------------------------------------------------------------------------------------------
+
+BACKLOG = Query(
+    MailBacklog,
+    """SELECT count(*) AS waiting,
+              coalesce(extract(epoch FROM now() - min(w.created_at)), 0)::double precision AS oldest_seconds,
+              (SELECT count(*) FROM mails WHERE status = 'failed' AND finished_at > now() - interval '1 day') AS given_up
+         FROM (SELECT created_at FROM mails WHERE status = 'waiting' ORDER BY due_at LIMIT 10000) w""",
+    unbound=_MAIL,
+)
 
 # --- maintenance ---------------------------------------------------------------------------------------------------
 

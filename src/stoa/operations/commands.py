@@ -19,7 +19,6 @@ from stoa.access.options import json_option
 from stoa.db import migrate as migrations
 from stoa.db import migration_plan
 from stoa.db.service_facts import key_fingerprint, replace_key
-from stoa.operations import doctor as checks
 from stoa.operations.telemetry import configure_logging
 from stoa.settings import secret_key
 
@@ -72,6 +71,8 @@ def doctor(console: Console, *, as_json: bool) -> None:
       stoa doctor
       stoa doctor --json
     """
+    from stoa.operations import doctor as checks  # noqa: PLC0415 - a migration does not wait for its imports
+
     settings = console.settings
     if not settings.database_url and not (settings.data_dir / "postgres/data").exists():
         raise Refused(f"no service was ever started in {settings.data_dir}; set STOA_DATA_DIR or STOA_DATABASE_URL")

@@ -15,6 +15,8 @@ from stoa.db.errors import PostgresError, Unavailable
 from stoa.db.pool import Database
 from stoa.db.query import Executor, Query
 from stoa.db.replica import Replica
+from stoa.mail.contract import MailBacklog
+from stoa.mail.queries import BACKLOG as MAIL_BACKLOG
 from stoa.operations import telemetry
 from stoa.usage.load import ADD_GAUGES
 from stoa.webhooks.delivery.queries import BACKLOG, NOW, Backlog
@@ -48,6 +50,7 @@ class Queues(msgspec.Struct):
 
     backlog: Backlog
     imports: ImportQueue
+    mails: MailBacklog
     backup_at: datetime | None
     now: datetime
     clock_offset: float  # this machine's clock minus the database's
@@ -60,11 +63,12 @@ class Queues(msgspec.Struct):
 
 async def read_queues(db: Executor) -> Queues:
     backlog, imports = await BACKLOG.one(db), await IMPORT_QUEUE.one(db)
-    backup_at = await service_facts.last_backup(db)
+    mails, backup_at = await MAIL_BACKLOG.one(db), await service_facts.last_backup(db)
     before = time.time()
     now = await NOW.one(db)
     after = time.time()
-    return Queues(backlog, imports, backup_at, now, (before + after) / 2 - now.timestamp(), max(0.0, after - before))
+    offset = (before + after) / 2 - now.timestamp()
+    return Queues(backlog, imports, mails, backup_at, now, offset, max(0.0, after - before))
 
 
 def problems(queues: Queues) -> dict[str, str]:
@@ -83,8 +87,9 @@ def problems(queues: Queues) -> dict[str, str]:
     return found
 
 
-def publish(queues: Queues) -> None:
-    backlog = queues.backlog
+def publish(queues: Queues, *, sends: bool) -> None:
+    """Publish the figures; without a mail server (`sends`), mails wait on purpose, and their age is no backlog."""
+    backlog, mails = queues.backlog, queues.mails
     telemetry.PENDING.set(backlog.pending)
     telemetry.UNROUTED.set(backlog.unrouted)
     telemetry.OLDEST.set(backlog.oldest_seconds)
@@ -95,6 +100,9 @@ def publish(queues: Queues) -> None:
     telemetry.IMPORTS_WAITING.set(queues.imports.waiting)
     telemetry.IMPORTS_RUNNING.set(queues.imports.running)
     telemetry.OLDEST_IMPORT.set(queues.oldest_import_s)
+    telemetry.MAILS_WAITING.set(mails.waiting)
+    telemetry.OLDEST_MAIL.set(mails.oldest_seconds if sends else 0)
+    telemetry.MAILS_GIVEN_UP.set(mails.given_up)
     telemetry.BACKUP_AT.set(queues.backup_at.timestamp() if queues.backup_at else 0)
     telemetry.CLOCK_OFFSET.set(queues.clock_offset)
     telemetry.MEASURED_AT.set(time.time())
@@ -108,12 +116,12 @@ async def record(db: Executor, queues: Queues) -> None:
     await ADD_GAUGES.run(db, *waiting, queues.response_s * 1000)
 
 
-async def measure_forever(db: Executor, workers: int = 1) -> None:
+async def measure_forever(db: Executor, *, sends: bool, workers: int = 1) -> None:
     """Measure the queues; `workers` processes take turns, so that more of them do not measure more often."""
     while True:
         with contextlib.suppress(PostgresError, Unavailable):  # an alert fires when the figures get old
             queues = await read_queues(db)
-            publish(queues)
+            publish(queues, sends=sends)
             await record(db, queues)
         await asyncio.sleep(min(MOST_MEASURE_S, MEASURE_S * workers) * random.uniform(0.8, 1.2))  # noqa: S311
 

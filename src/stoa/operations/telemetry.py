@@ -62,6 +62,11 @@ DELIVERY_WORKERS = _shared_gauge("stoa_webhook_workers", "Delivery workers that 
 IMPORTS_WAITING = _shared_gauge("stoa_import_waiting", "Imports that wait for a worker")
 IMPORTS_RUNNING = _shared_gauge("stoa_import_running", "Imports that a worker runs")
 OLDEST_IMPORT = _shared_gauge("stoa_import_oldest_waiting_seconds", "Age of the oldest import that waits for a worker")
+MAILS_WAITING = _shared_gauge("stoa_mail_waiting", "Emails that wait to be sent, up to 10,000")
+OLDEST_MAIL = _shared_gauge(
+    "stoa_mail_oldest_waiting_seconds", "Age of the oldest email that waits to be sent; 0 without a mail server"
+)
+MAILS_GIVEN_UP = _shared_gauge("stoa_mail_given_up", "Emails that were given up in the last 24 hours")
 BACKUP_AT = _shared_gauge("stoa_backup_timestamp_seconds", "Time of the last `stoa backup`; 0 if there is none")
 CLOCK_OFFSET = _shared_gauge("stoa_clock_offset_seconds", "This machine's clock minus the clock of the database")
 MEASURED_AT = _shared_gauge("stoa_measured_timestamp_seconds", "Time at which the queues were last measured")

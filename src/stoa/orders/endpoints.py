@@ -36,8 +36,8 @@ DRY_RUN = Flag(description="Price and check the order without storing it. Return
 async def list_orders(call: Call, query: ListQuery) -> Page[Order]:
     """List orders.
 
-    Sorted by id by default; filters combine with *and*. To keep a copy up to date, filter by `updated_since`: every change of
-    an order updates `updated_at`. Orders are never deleted.
+    Sorted by id by default. Filters combine with *and*. To keep a copy in sync, poll with `updated_since`: every change of an
+    order updates `updated_at`. Orders are never deleted.
     """
     return await list_page(call.db, call.store_id, queries.LISTING, query)
 

@@ -7,11 +7,13 @@ from urllib.parse import urlencode
 
 import msgspec
 
+from stoa.access.operator_queries import LOCK_APP
 from stoa.db.query import Query
-from stoa.portal.apps import APPS, RotationForm
+from stoa.portal.apps import APPS
 from stoa.portal.dispatch import sentence
 from stoa.portal.forms import FormError, text
 from stoa.portal.pages import ROOT, Pages, Redirect, View
+from stoa.portal.signing_secrets import SigningRotationForm, secret_mark
 from stoa.portal.subscriptions import localhost_allowed
 from stoa.portal.visit import Visit
 from stoa.webhooks import app_callbacks
@@ -58,8 +60,10 @@ ENDPOINT_ON_STORES = Query(
 @pages.page("/apps/{app_id:int}/endpoint", nav="list_apps")
 async def app_endpoint(visit: Visit) -> View:
     callbacks = await app_callbacks.callbacks_of(visit.db, visit.app.id)
+    row = await app_callbacks.GET.maybe(visit.db, visit.app.id)
     context = {
         "callbacks": callbacks,
+        "seen": secret_mark(row.sealed_secret) if row else "",
         "stores": await ENDPOINT_ON_STORES.all(visit.db, visit.app.id, _MAX_STORES),
         "install_link": _install_link(visit, callbacks.return_urls[0]) if callbacks.return_urls else "",
         "localhost_allowed": localhost_allowed(visit),
@@ -89,11 +93,15 @@ async def change_callbacks(visit: Visit, form: CallbacksForm) -> View | Redirect
 
 
 @pages.form("/apps/{app_id:int}/endpoint/secret", on=app_endpoint)
-async def rotate_signing_secret(visit: Visit, form: RotationForm) -> View:
-    # Forced: the button also works while the previous secret is still valid.
-    rotated = await app_callbacks.rotate_signing_secret(
-        visit.by, visit.app.client_id, grace_hours=form.grace_hours, force=True
-    )
+async def rotate_signing_secret(visit: Visit, form: SigningRotationForm) -> View:
+    async with visit.by.transaction() as joined:
+        await LOCK_APP.one(joined.db, visit.app.id)
+        if row := await app_callbacks.GET.maybe(joined.db, visit.app.id):
+            form.check(row.sealed_secret)
+        # Forced: the button also works while the previous secret is still valid.
+        rotated = await app_callbacks.rotate_signing_secret(
+            joined, visit.app.client_id, grace_hours=form.grace_hours, force=True
+        )
     return _secret_page(rotated)
 
 

@@ -23,6 +23,7 @@ from stoa.portal.dispatch import sentence
 from stoa.portal.forms import FormError, text
 from stoa.portal.pages import ROOT, Pages, Redirect, View
 from stoa.portal.snippets import Snippets
+from stoa.portal.store_writes import OnceForm
 from stoa.portal.visit import Visit
 
 pages = Pages()
@@ -202,9 +203,9 @@ async def app_stores(visit: Visit) -> View:
 
 
 @pages.form("/apps/{app_id:int}/development-store", on=app_stores)
-async def open_development_store_for_app(visit: Visit) -> Redirect:
-    name = f"Development store of {visit.app.name}"
-    store = await create_development_store(visit.by, visit.me.account_id, name=name, app=visit.app.client_id)
+async def open_development_store_for_app(visit: Visit, form: OnceForm) -> Redirect:
+    names = {"name": f"Development store of {visit.app.name}", "app": visit.app.client_id, "key": form.key}
+    store = await create_development_store(visit.by, visit.me.account_id, **names)
     return Redirect(
         f"{APPS}/{visit.app.id}", f"Development store {store.handle} created, with sample data and this app."
     )

@@ -14,7 +14,7 @@ from stoa.access.contract import NoSuchApp, NoSuchStore
 from stoa.access.operator import find_app, find_store
 from stoa.portal.list_view import before
 from stoa.portal.pages import Audience, Pages, View
-from stoa.portal.queries import ACCOUNT_NAMES, ACCOUNT_NUMBER, APP_NAMES
+from stoa.portal.queries import ACCOUNT_NAMES, ACCOUNT_NUMBER, APP_NAMES, NAMES_FOR_APP, NAMES_FOR_STORE, AccountName
 from stoa.portal.visit import Visit
 
 pages = Pages()
@@ -173,10 +173,23 @@ def _words(entries: Sequence[audit.Entry]) -> list[str]:
 
 
 async def _names(visit: Visit, words: Sequence[str]) -> dict[int, str]:
-    """Return the names of the accounts among the words."""
+    """Return the names of the accounts among the words; on the page of a team, with what else explains them."""
     accounts = {word.removeprefix(_ACCOUNT) for word in words if word.startswith(_ACCOUNT)}
     numbers = [number for number in accounts if number.isascii() and number.isdigit() and len(number) < _DIGITS]
-    return {each.id: each.name for each in await ACCOUNT_NAMES.all(visit.db, numbers)}
+    if hasattr(visit, "store"):
+        found = await NAMES_FOR_STORE.all(visit.db, numbers, visit.store.id)
+    elif hasattr(visit, "app"):
+        found = await NAMES_FOR_APP.all(visit.db, numbers, visit.app.id)
+    else:
+        found = await ACCOUNT_NAMES.all(visit.db, numbers)
+    return {each.id: _label(each) for each in found}
+
+
+def _label(account: AccountName) -> str:
+    """A team learns that an operator acted, and that a person is not one of them, or no longer; never an email address."""
+    if account.member:
+        return account.name
+    return f"Operator {account.name}" if account.operator else f"{account.name} (not in the team)"
 
 
 def _log_entry(visit: Visit, entry: audit.Entry, names: dict[int, str], store: str = "") -> LogEntry:

@@ -3,10 +3,10 @@
 from stoa.access.closures import delete_store
 from stoa.access.contract import AccessRefused, StoreRow
 from stoa.access.grants import install
-from stoa.access.operator import Operator
+from stoa.access.operator import Operator, find_store
 from stoa.accounts.contract import OwnedStore
-from stoa.accounts.ownership import open_development_store
-from stoa.accounts.queries import REMOVE_STORE_ROLES
+from stoa.accounts.ownership import development_handle, open_development_store, owned_store
+from stoa.accounts.queries import LOCK_ACCOUNT, REMOVE_STORE_ROLES
 from stoa.demo.stock import fill
 from stoa.store_data.store_erasure import CONTENT, delete_rows
 
@@ -19,9 +19,16 @@ class StoreTooLarge(AccessRefused):
         super().__init__("the store is too large to reset; delete it, and create another one")
 
 
-async def create_development_store(by: Operator, account_id: int, *, name: str, app: str = "") -> StoreRow:
+async def create_development_store(
+    by: Operator, account_id: int, *, name: str, app: str = "", key: str = ""
+) -> StoreRow:
+    """Create a store with sample data; a form that is submitted twice has the same key, and creates one store."""
+    handle = development_handle(account_id, key)
     async with by.transaction() as joined:
-        store = await open_development_store(joined, account_id, name, _CURRENCY)
+        await LOCK_ACCOUNT.one(joined.db, account_id)
+        if await owned_store(joined.db, account_id, handle) is not None:
+            return await find_store(joined.db, handle)
+        store = await open_development_store(joined, account_id, name, _CURRENCY, handle=handle)
         await fill(joined, store.handle, _CATALOG)
         if app:
             await install(joined, app, store.handle)

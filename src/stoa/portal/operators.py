@@ -10,14 +10,14 @@ from stoa.access.contract import App, NoSuchApp, NoSuchStore, StoreRow
 from stoa.access.grants import list_installations
 from stoa.access.operator import find_app, find_store
 from stoa.accounts import registration
-from stoa.accounts.contract import Account, EmailTaken, InvalidEmail
+from stoa.accounts.contract import Account, EmailTaken, InvalidEmail, NoSuchInvitation
 from stoa.accounts.ownership import owned_apps, owned_stores
 from stoa.accounts.queries import GET_ACCOUNT
 from stoa.db.query import Query
 from stoa.portal.authentication import Email
 from stoa.portal.dispatch import not_found, sentence
 from stoa.portal.forms import ConfirmedForm, FormError, text
-from stoa.portal.links import link_to_pass_on
+from stoa.portal.links import invitation_made
 from stoa.portal.list_view import PAGE_SIZE, before
 from stoa.portal.pages import ROOT, Audience, Pages, Redirect, View
 from stoa.portal.queries import ACCOUNTS, APP_MEMBERS, APPS, STORE_MEMBERS, STORES
@@ -38,6 +38,7 @@ class InvitationForm(msgspec.Struct):
 
 pages = Pages()
 _OPERATORS = f"{ROOT}/operators"
+_INVITE = f"{_OPERATORS}/invite"
 
 
 async def _search(visit: Visit, query: Query[Any], statuses: tuple[str, ...]) -> dict[str, Any]:
@@ -132,22 +133,36 @@ async def operator_accounts(visit: Visit) -> View:
 
 @pages.page("/operators/invite", audience=Audience.OPERATOR, nav="operator_accounts")
 async def invite_page(visit: Visit) -> View:
-    return View("operators/invite.html", {"closed": visit.settings.sign_up == "closed"})
+    context = {
+        "closed": visit.settings.sign_up == "closed",
+        "sends": bool(visit.settings.smtp_url),
+        "invitations": await registration.pending_invitations(visit.db),
+    }
+    return View("operators/invite.html", context)
 
 
 @pages.form("/operators/invite", on=invite_page)
-async def invite_account(visit: Visit, form: InvitationForm) -> View:
+async def invite_account(visit: Visit, form: InvitationForm) -> View | Redirect:
     """Invite a person to create an account; an invitation of an operator needs a confirmation."""
     if visit.settings.sign_up == "closed":
         raise FormError({"": "STOA_SIGN_UP is closed, so nobody could use the link. Create the account by command."})
     if form.operator and not form.confirmed:
         raise FormError(confirmed="Select this box to invite an operator.")
     try:
-        link = await registration.invite(visit.by, form.email, operator=form.operator)
+        link = await registration.invite(visit.by, form.email, operator=form.operator, by_email=True)
     except (InvalidEmail, EmailTaken) as refusal:
         raise FormError(email=sentence(refusal)) from refusal
     title = "Invitation of an operator" if form.operator else "Invitation"
-    return link_to_pass_on(link, title, f"{_OPERATORS}/accounts", "Accounts")
+    return invitation_made(link, title, _INVITE, "Invitations")
+
+
+@pages.form("/operators/invitations/{invited}/revoke", on=invite_page)
+async def revoke_account_invitation(visit: Visit) -> Redirect:
+    try:
+        await registration.revoke_invitation(visit.by, visit.path_param("invited"))
+    except NoSuchInvitation as refusal:
+        return Redirect(_INVITE, sentence(refusal), "warn")
+    return Redirect(_INVITE, "Invitation revoked. Its link no longer works.")
 
 
 @pages.page("/operators/accounts/{account:int}", audience=Audience.OPERATOR, nav="operator_accounts")

@@ -81,14 +81,26 @@ APP_NAME = Query(str, "SELECT name FROM apps WHERE id = $1", unbound="a store se
 
 
 class AccountName(msgspec.Struct):
+    """An account; `member` if it is on the team whose log names it."""
+
     id: int
     name: str
+    operator: bool
+    member: bool
 
 
-ACCOUNT_NAMES = Query(
+_NAMES = """SELECT a.id, a.name, a.operator, {} AS member FROM accounts a WHERE a.id = ANY ($1::text[]::bigint[])"""
+_ACTED = "an audit log names the people who acted, also those who have left the team"
+ACCOUNT_NAMES = Query(AccountName, _NAMES.format("true"), unbound=_ACTED)
+NAMES_FOR_STORE = Query(
     AccountName,
-    "SELECT id, name FROM accounts WHERE id = ANY ($1::text[]::bigint[])",
-    unbound="an audit log names the people who acted, also those who have left the store",
+    _NAMES.format("EXISTS (SELECT FROM account_stores o WHERE o.store_id = $2 AND o.account_id = a.id)"),
+    unbound=_ACTED,
+)
+NAMES_FOR_APP = Query(
+    AccountName,
+    _NAMES.format("EXISTS (SELECT FROM account_apps o WHERE o.app_id = $2 AND o.account_id = a.id)"),
+    unbound=_ACTED,
 )
 
 

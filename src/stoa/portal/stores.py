@@ -23,6 +23,7 @@ from stoa.portal.development_stores import create_development_store
 from stoa.portal.dispatch import not_found, sentence
 from stoa.portal.forms import ConfirmedForm, FormError, text
 from stoa.portal.pages import ROOT, Pages, Redirect, View
+from stoa.portal.store_writes import OnceForm
 from stoa.portal.visit import Visit
 
 pages = Pages()
@@ -50,8 +51,8 @@ async def list_stores(visit: Visit) -> View:
 
 
 @pages.form("/stores/development", on=list_stores)
-async def open_development_store(visit: Visit) -> Redirect:
-    store = await create_development_store(visit.by, visit.me.account_id, name="Development store")
+async def open_development_store(visit: Visit, form: OnceForm) -> Redirect:
+    store = await create_development_store(visit.by, visit.me.account_id, name="Development store", key=form.key)
     return Redirect(f"{STORES}/{store.handle}", "Development store created, with sample data.")
 
 

@@ -18,6 +18,7 @@ from stoa.portal.impersonation import WRITE, ImpersonatedCall, webhook_call, wri
 from stoa.portal.pages import Pages, Redirect, View
 from stoa.portal.queries import DELIVERY_HOURS, DeliveryHour
 from stoa.portal.refusals import refusals_as_faults
+from stoa.portal.signing_secrets import SigningRotationForm, secret_mark
 from stoa.portal.subscriptions import FIELDS, SubscriptionForm, event_groups, localhost_allowed, secret_page
 from stoa.portal.visit import Visit
 from stoa.usage.reports import HOURS_OF_A_DAY, last_hours
@@ -26,6 +27,7 @@ from stoa.webhooks.api.contract import NewSecret, Webhook, WebhookChanges
 from stoa.webhooks.api.delivery_contract import NewTest, TestResult
 from stoa.webhooks.api.documents import shown
 from stoa.webhooks.api.queries import Row
+from stoa.webhooks.api.subscriptions import locked
 from stoa.webhooks.delivery.events import WebhookTest
 
 pages = Pages()
@@ -34,10 +36,6 @@ _MAX_BODY_LENGTH = 8_000
 
 class ResumeForm(msgspec.Struct):
     what: Annotated[Literal["all", "now"], msgspec.Meta(extra={"message": "Select one of the options."})] = "all"
-
-
-class RotationForm(msgspec.Struct):
-    grace_hours: Annotated[int, msgspec.Meta(ge=0, le=168, extra={"message": "Select one of the options."})]
 
 
 class TestForm(msgspec.Struct):
@@ -65,6 +63,7 @@ async def _page(visit: Visit, call: ImpersonatedCall, **more: Any) -> View:
         "hours": hours,
         "charts": attempt_charts(hours) if any(each.mean_ms is not None for each in hours) else [],
         "may_write": call.may(WRITE),
+        "seen": secret_mark(row.sealed_secret),
     }
     return View("apps/webhook.html", {**context, **more})
 
@@ -146,12 +145,14 @@ async def resume_subscription(visit: Visit, form: ResumeForm) -> Redirect:
 
 
 @pages.form("/apps/{app_id:int}/webhooks/{at}/{webhook_id:int}/secret", on=app_webhook)
-async def rotate_subscription_secret(visit: Visit, form: RotationForm) -> View:
+async def rotate_subscription_secret(visit: Visit, form: SigningRotationForm) -> View:
     call = await webhook_call(visit)
+    webhook_id = visit.path_param("webhook_id")
     async with write_transaction(visit, call):
+        form.check((await locked(call, webhook_id)).sealed_secret)
         # Forced: the button also works while the previous secret is still valid.
         body = NewSecret(form.grace_hours, force=True)
-        rotated = await secrets.rotate_webhook_secret(call, visit.path_param("webhook_id"), body)
+        rotated = await secrets.rotate_webhook_secret(call, webhook_id, body)
     return secret_page(visit, call, rotated)
 
 

@@ -12,7 +12,7 @@ from stoa.accounts.rate_limit import limit_rate
 from stoa.portal.authentication import Email
 from stoa.portal.dispatch import sentence
 from stoa.portal.forms import ConfirmedForm, FormError, text
-from stoa.portal.links import link_to_pass_on
+from stoa.portal.links import invitation_made
 from stoa.portal.pages import ROOT, Pages, Redirect, View
 from stoa.portal.visit import Visit
 
@@ -59,6 +59,7 @@ async def _team_page(visit: Visit, template: str) -> View:
         "choices": [(each.account_id, f"{each.name[:60]} ({each.email[:60]})") for each in members],
         "invitations": await teams.invitations_to(visit.db, team) if owner else [],
         "offer": await teams.offer_of(visit.db, team),
+        "sends": bool(visit.settings.smtp_url),
         "roles": [(role, f"{role.capitalize()}: {DUTIES[role]}") for role in ROLES[team.kind]],
     }
     return View(template, context)
@@ -66,11 +67,11 @@ async def _team_page(visit: Visit, template: str) -> View:
 
 @pages.form(f"{_APP}/invite", on=app_team, right=Right.OWN, name="app_invite")
 @pages.form(f"{_STORE}/invite", on=store_team, right=Right.OWN, name="store_invite")
-async def invite(visit: Visit, form: InvitationForm) -> View:
-    team = _team(visit)
+async def invite(visit: Visit, form: InvitationForm) -> View | Redirect:
+    team, me = _team(visit), visit.me.account_id
     try:
-        await limit_rate(visit.by, visit.db, visit.me.account_id, "team-invitation")
-        link = await teams.invite(visit.by, team, form.email, form.role, invited_by=visit.me.account_id)
+        await limit_rate(visit.by, visit.db, me, "team-invitation")
+        link = await teams.invite(visit.by, team, form.email, form.role, invited_by=me, by_email=True)
     except TooManyAttempts as refusal:
         message = "You have sent ten invitations in the last minute. Wait a minute, then try again."
         raise FormError({"": message}, status=429) from refusal
@@ -78,7 +79,7 @@ async def invite(visit: Visit, form: InvitationForm) -> View:
         raise FormError(email=sentence(refusal)) from refusal
     except InvalidRole as refusal:
         raise FormError(role=_ROLE_MESSAGE) from refusal
-    return link_to_pass_on(link, f"Invitation to {team.name}", _url(visit), "Team")
+    return invitation_made(link, f"Invitation to {team.name}", _url(visit), "Team")
 
 
 @pages.form(

@@ -256,7 +256,8 @@ def _bounds(info: inspect.IntType | inspect.FloatType) -> tuple[Any, Any]:
 
 def _within(value: Any, least: Any, most: Any, at: str, faults: list[Fault]) -> None:
     if not least <= value <= most:
-        range_ = f"at least {least}" if most == _INT64[1] else f"between {least} and {most}"
+        limit = f"at least {least}" if value < least else f"at most {most}"
+        range_ = limit if most == _INT64[1] else f"between {least} and {most}"
         faults.append(Fault(at, "out_of_range", f"must be {range_}", {"minimum": least, "maximum": most}))
 
 

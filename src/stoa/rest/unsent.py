@@ -9,7 +9,7 @@ from collections.abc import Iterator
 KERNEL_BYTES = 64 * 1024  # of each connection, in the kernel; the server holds the rest
 WHOLE_BYTES = 256 * 1024  # a body up to this size is handed to the server at once: parts cost time
 _SIOCOUTQNSD = 0x894B  # of Linux: the bytes of a TCP connection that were not sent
-_SHARE = 100  # a measurement may take one part in this many of the time
+_SHARE = 100  # measurements may take one part in this many of the time
 
 
 class UnsentResponses:
@@ -28,16 +28,16 @@ class UnsentResponses:
 
     def exceeded(self) -> bool:
         """Whether the limit is exceeded; worth a call only if `at_most` is above it."""
-        self.measure()
-        return self.at_most > self.limit
+        return self.measure() > self.limit
 
     def measure(self) -> int:
         """The bytes, measured now or a moment ago."""
         now = time.monotonic()
         if now >= self._measure_at:
+            started = time.thread_time()  # of the CPU: a busy machine must not make measurements rare
             waiting = [unsent for unsent in _unsent_in_kernel() if unsent >= KERNEL_BYTES // 2]
             self._measured = self.at_most = self.kept + sum(waiting) + WHOLE_BYTES * len(waiting)
-            self._measure_at = now + _SHARE * (time.monotonic() - now)
+            self._measure_at = now + _SHARE * (time.thread_time() - started)
         return self._measured
 
 

@@ -59,6 +59,7 @@ CREATE TABLE account_links (
     account_id bigint,
     created_at timestamptz DEFAULT now() NOT NULL,
     expires_at timestamptz NOT NULL,
+    mail_id    bigint,
     CONSTRAINT account_links_pkey PRIMARY KEY (token_hash),
     CONSTRAINT account_links_account_fkey FOREIGN KEY (account_id) REFERENCES accounts(id) ON DELETE CASCADE,
     CONSTRAINT account_links_purpose_check CHECK (purpose = ANY (ARRAY['set-up'::text, 'invitation'::text, 'reset'::text]))
@@ -619,6 +620,7 @@ CREATE TABLE mails (
 CREATE INDEX mails_account_idx ON mails (account_id);
 CREATE INDEX mails_created_at_idx ON mails (created_at);
 CREATE INDEX mails_due_at_idx ON mails (due_at) WHERE (status = 'waiting'::text);
+CREATE INDEX mails_failed_idx ON mails (finished_at) WHERE (status = 'failed'::text);
 COMMENT ON TABLE mails IS 'global';
 
 CREATE TABLE notification_preferences (
@@ -1134,6 +1136,7 @@ CREATE TABLE team_invitations (
     invited_by bigint,
     created_at timestamptz DEFAULT now() NOT NULL,
     expires_at timestamptz NOT NULL,
+    mail_id    bigint,
     CONSTRAINT team_invitations_pkey PRIMARY KEY (id),
     CONSTRAINT team_invitations_app_key UNIQUE (app_id, email),
     CONSTRAINT team_invitations_store_key UNIQUE (store_id, email),

@@ -568,8 +568,8 @@ class AsyncOrders(AsyncResource):
     def list(self, **query: Unpack[inputs.ListOrdersQuery]) -> AsyncPages[models.Order]:
         """List orders.
 
-        Sorted by id by default; filters combine with *and*. To keep a copy up to date, filter by
-        `updated_since`: every change of an order updates `updated_at`. Orders are never deleted.
+        Sorted by id by default. Filters combine with *and*. To keep a copy in sync, poll with `updated_since`:
+        every change of an order updates `updated_at`. Orders are never deleted.
 
         Requires the scope `orders:read`. Raises CursorMismatch, PageTooDeep.
         """

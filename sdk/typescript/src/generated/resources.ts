@@ -415,8 +415,8 @@ export class Orders extends Resource {
   /**
    * List orders.
    *
-   * Sorted by id by default; filters combine with *and*. To keep a copy up to date, filter by `updated_since`:
-   * every change of an order updates `updated_at`. Orders are never deleted.
+   * Sorted by id by default. Filters combine with *and*. To keep a copy in sync, poll with `updated_since`: every
+   * change of an order updates `updated_at`. Orders are never deleted.
    *
    * Requires the scope `orders:read`. Throws CursorMismatch, PageTooDeep.
    */

@@ -8,7 +8,7 @@ Schemas = dict[str, Any]
 SPARSE = "Sparse"  # begins the name of the schema of a resource that `fields` reduces
 REFS = "#/components/schemas/{name}"
 PAGE_META = {"total": 1, "limit": 50, "page": 1, "next_cursor": None, "prev_cursor": None}
-_DATA, _META = "The resource, the list of resources, or the results.", "Information about the response itself."
+_DATA, _META = "The resource, the list, or the results.", "Information about the response itself."
 PARTS: Schemas = {
     "Meta": {"type": "object", "description": "Empty, unless the operation describes its content."},
     "PageMeta": {
@@ -144,7 +144,7 @@ def _shown(endpoint: Endpoint, schemas: Schemas) -> list[dict[str, Any]]:
     if not (endpoint.lists or endpoint.shows_fields) or "properties" not in whole:
         return [_data(endpoint)]
     name = f"{SPARSE}{_resource(endpoint)}"
-    text = "The resource with only the members that the parameter `fields` selects."
+    text = "The resource with only the members that `fields` selects."
     # Without their descriptions, which would make the document much longer and say nothing new.
     members = {
         each: {k: v for k, v in kind.items() if k != "description"} for each, kind in whole["properties"].items()

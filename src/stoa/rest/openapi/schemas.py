@@ -86,10 +86,12 @@ def open_objects(document: dict[str, Any]) -> None:
 
 
 def _bound(schema: Any) -> None:
-    """Add the limits that the server sets on every integer, time and amount in a request."""
+    """Add the limits that the server sets on every number, time and amount in a request."""
     for each in _each(schema):
         if each.get("type") == "integer":
             each.update({"format": "int64", **_INT64, **each})
+        elif each.get("type") == "number":
+            each.update({**_INT64, **each})
         elif each.get("format") == "date-time":
             each["maxLength"] = LONGEST_TIME
         elif each.get("format") == "decimal":
