@@ -157,7 +157,7 @@ def _token(address: str) -> str:
 async def _set_up_token(by: Operator) -> str:
     """The token of a link for the first account, which a service offers only while it has none."""
     token = secrets.token_urlsafe(32)
-    await ADD_LINK.one(by.db, keyed_hash(by.key, token), "set-up", "", *(True, None, 1))
+    await ADD_LINK.one(by.db, keyed_hash(by.key, token), "set-up", "", *(True, None, 1, None))
     return token
 
 
