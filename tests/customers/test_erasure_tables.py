@@ -7,11 +7,11 @@ OF_TESTS = {"notes"}  # the slice in tests/support
 
 
 async def columns(db: Database) -> dict[str, set[str]]:
-    """The columns of each table; partitions have those of their parent."""
+    """The columns of each table; partitions have those of their parent, and shards have no comment with a placement."""
     rows = await db.fetch(
         """SELECT c.relname, array_agg(a.attname::text) FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
             WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relnamespace = current_schema()::regnamespace
-              AND a.attnum > 0 AND NOT a.attisdropped
+              AND a.attnum > 0 AND NOT a.attisdropped AND obj_description(c.oid, 'pg_class') IS NOT NULL
             GROUP BY c.relname"""
     )
     return {table: set(names) for table, names in rows}
