@@ -152,6 +152,8 @@ async def test_a_leaked_secret_and_its_tokens_are_revoked_at_once(application: A
     assert await token_status(application, client_id, old) == 401
     await maria.open(f"/portal/apps/{app_id}/credentials")
     await maria.submit(f"/portal/apps/{app_id}/tokens/revoke")
+    assert "confirmed" in maria.faults
+    await maria.submit(f"/portal/apps/{app_id}/tokens/revoke", confirmed="on")
     assert maria.notice == "1 access token revoked."
 
 

@@ -20,7 +20,7 @@ from stoa.accounts.rules import is_web_url
 from stoa.db.errors import PostgresError, violates
 from stoa.portal.development_stores import create_development_store
 from stoa.portal.dispatch import sentence
-from stoa.portal.forms import FormError, text
+from stoa.portal.forms import ConfirmedForm, FormError, text
 from stoa.portal.pages import ROOT, Pages, Redirect, View
 from stoa.portal.snippets import Snippets
 from stoa.portal.store_writes import OnceForm
@@ -184,7 +184,7 @@ async def end_old_secret(visit: Visit) -> Redirect:
 
 
 @pages.form("/apps/{app_id:int}/tokens/revoke", on=app_credentials)
-async def revoke_tokens(visit: Visit) -> Redirect:
+async def revoke_tokens(visit: Visit, form: ConfirmedForm) -> Redirect:
     count = await revoke_all_tokens(visit.by, visit.app.client_id)
     url = f"{APPS}/{visit.app.id}/credentials"
     if not count:
