@@ -9,6 +9,7 @@ PAGE = """<!doctype html><html lang="en"><meta name="viewport" content="width=de
 <style>:root {{ color-scheme: light dark; color: light-dark(#000, #fff); background: light-dark(#fff, #000) }} {style}</style>
 <main><h1>A page</h1>{rows}</main></html>"""
 ROWS = "".join(f"<p><code>{n}</code></p>" for n in range(20))
+CARD = '<div class="card"><table class="table"><tbody><tr><td>1</td></tr></tbody></table></div>'
 
 
 @pytest.mark.parametrize(
@@ -19,16 +20,17 @@ ROWS = "".join(f"<p><code>{n}</code></p>" for n in range(20))
         ("p:last-child { opacity: 0.2 }", "dark, 1280 .*color-contrast"),
         ("@media (max-width: 40rem) { h1 { display: none } }", "light, 390 .*page-has-heading-one"),
         ("p:last-child { width: 30rem }", "390 pixels wide is .* pixels too wide"),
+        (".card { width: 9rem } .table { width: 10rem }", "390 pixels wide is 16 pixels too wide"),
     ],
 )
 async def test_a_fault_is_found(new_page: NewPage, style: str, fault: str) -> None:
     page = await new_page()
-    await page.set_content(PAGE.format(style=style, rows=ROWS))
+    await page.set_content(PAGE.format(style=style, rows=CARD + ROWS))
     with pytest.raises(AssertionError, match=f"(?s){fault}"):
         await check_looks(page, "a page")
 
 
 async def test_a_page_without_faults_passes(new_page: NewPage) -> None:
     page = await new_page()
-    await page.set_content(PAGE.format(style="", rows=ROWS))
+    await page.set_content(PAGE.format(style="", rows=CARD + ROWS))
     await check_looks(page, "a page")

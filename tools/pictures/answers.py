@@ -61,7 +61,7 @@ def _test(page: Page, params: Params) -> None:
 def _check_file(page: Page, _: Params) -> None:
     rows = "sku,name,price\nPL-STN-RND,Stone plate,28.00\nMG-CAF-MOS,Café Mug,15.50\nBW-OAK-LRG,Oak bowl,forty\n"
     page.goto(f"{SHOWN}/portal/stores/demo/import")
-    page.get_by_label("File", exact=True).set_input_files(
+    page.locator("input[type=file]").set_input_files(
         {"name": "plates.csv", "mimeType": "text/csv", "buffer": rows.encode()}
     )
     _press(page, "Check the file")
@@ -95,7 +95,7 @@ ANSWERS: Mapping[str, Answer] = {
     "new_app-secret": Answer(DEVELOPER, _register),
     "app_credentials-secret": Answer(DEVELOPER, _pressing(f"{_APP}/credentials", "Create new secret")),
     "app_endpoint-secret": Answer(DEVELOPER, _pressing(f"{_APP}/endpoint", "Create new secret")),
-    "app_team-link": Answer(DEVELOPER, _pressing(f"{_APP}/team", "Create invitation", Email="max@example.com")),
+    "app_team-invited": Answer(DEVELOPER, _pressing(f"{_APP}/team", "Send invitation", Email="max@example.com")),
     "access_tokens-token": Answer(DEVELOPER, _pressing("/portal/access-token", "Get a token")),
     "new_webhook-secret": Answer(DEVELOPER, _subscribe),
     "app_webhook-test": Answer(DEVELOPER, _test),
@@ -105,8 +105,8 @@ ANSWERS: Mapping[str, Answer] = {
     "new_import-preview": Answer(MERCHANT, _check_file),
     "new_store-faults": Answer(MERCHANT, _pressing("/portal/open-store", "Create store", Handle="Not a handle")),
     "store_customer-forget": Answer(MERCHANT, _pressing(f"{_DEMO}/customers/{{customer_id}}", "Forget this customer")),
-    "invite_page-link": Answer(
-        OPERATOR, _pressing("/portal/operators/invite", "Create invitation", Email="ivo@example.com")
+    "invite_page-invited": Answer(
+        OPERATOR, _pressing("/portal/operators/invite", "Send invitation", Email="ivo@example.com")
     ),
     "operator_announcements-faults": Answer(OPERATOR, _pressing("/portal/operators/announcements", "Announce")),
     "dashboard-menu": Answer(OPERATOR, _menu),

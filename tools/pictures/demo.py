@@ -50,7 +50,7 @@ def running_demo() -> Generator[Demo]:
             "STOA_MAIL_FROM": "Stoa <noreply@example.com>",
         }
         command = [sys.executable, "-m", "stoa", "demo", "--port", str(port)]
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # so that the demo is stopped, too
+        signal.signal(signal.SIGTERM, _exit)
         process = subprocess.Popen(  # noqa: S603 - a fixed command
             command, env={**os.environ, **settings}, stdout=subprocess.DEVNULL, start_new_session=True
         )
@@ -62,6 +62,11 @@ def running_demo() -> Generator[Demo]:
         finally:
             process.send_signal(signal.SIGTERM)
             process.wait()
+
+
+def _exit(*_: object) -> None:
+    """Exit as on an error, so that the demo is stopped, too."""
+    sys.exit("terminated")
 
 
 def wait_until(done: Any, problem: str) -> None:

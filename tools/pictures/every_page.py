@@ -122,8 +122,8 @@ def main(*, only: str, axe: bool) -> None:
     click.echo(f"{len(album.names)} pages, {len(WIDTHS) * len(THEMES)} shots of each: {FOLDER}")
     for name, why in REDIRECTS.items():
         click.echo(f"left out: {name}, because {why}")
-    heaviest = max(album.weights, key=lambda name: album.weights[name], default="")
-    click.echo(f"heaviest: {heaviest} with {album.weights.get(heaviest, 0):,} bytes")
+    for name in sorted(album.weights, key=lambda name: album.weights[name])[-3:]:
+        click.echo(f"heaviest: {name} with {album.weights[name]:,} bytes")
     if album.faults:
         sys.exit("\n".join(album.faults))
 
@@ -134,7 +134,7 @@ def _visits(params: dict[str, Any]) -> Iterator[Visit]:
             chosen = params | {"token": params[TOKENS.get(page.name, "reset")]}
             yield Visit(page.name, _reader(page), page.url(chosen) + QUERIES.get(page.name, ""), page.name)
     for action in ACTIONS:
-        order = params["pending_order_id" if action in ("ship", "status", "cancel") else "order_id"]
+        order = params["processing_order_id" if action in ("ship", "status", "cancel") else "order_id"]
         yield Visit(f"order_action-{action}", MERCHANT, f"/portal/stores/demo/orders/{order}/{action}", "order_action")
     for name, (email, address) in STATES.items():
         yield Visit(name, email, address.format(**params))
@@ -204,7 +204,9 @@ class Album:
     def page_of(self, email: str) -> Page:
         if email not in self._pages:
             page = self._pages[email] = self._browser.new_page()
-            page.context.new_cdp_session(page).send("Network.setCacheDisabled", {"cacheDisabled": True})
+            devtools: Any = page.context.new_cdp_session(page)
+            devtools.send("Network.enable")  # without it, the cache stays on, and pages weigh too little
+            devtools.send("Network.setCacheDisabled", {"cacheDisabled": True})
             page.on("requestfinished", lambda request: self._requests.append(request))  # noqa: PLW0108 - a bound method fails
             if email:
                 sign_in(page, email, self._demo.password if email == OPERATOR else PASSWORD)

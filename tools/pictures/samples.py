@@ -157,7 +157,7 @@ def _token(address: str) -> str:
 async def _set_up_token(by: Operator) -> str:
     """The token of a link for the first account, which a service offers only while it has none."""
     token = secrets.token_urlsafe(32)
-    await ADD_LINK.one(by.db, keyed_hash(by.key, token), "set-up", "", *(True, None, 1))
+    await ADD_LINK.one(by.db, keyed_hash(by.key, token), "set-up", "", *(True, None, 1, None))
     return token
 
 
@@ -265,6 +265,7 @@ async def _find_parameters(demo: Demo, params: dict[str, Any]) -> dict[str, Any]
         "product_id": await one("SELECT product_id FROM variants WHERE store_id = $1 AND sku = $2", store.id, _SKUS[0]),
         "order_id": returned,  # shipped, with a part refunded
         "pending_order_id": orders[20],
+        "processing_order_id": orders[17],
         "duplicate_order_id": orders[29],
         "customer_id": await one("SELECT customer_id FROM orders WHERE store_id = $1 AND id = $2", store.id, returned),
         "location_code": await one("SELECT min(code) FROM locations WHERE store_id = $1", store.id),
