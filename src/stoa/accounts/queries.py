@@ -94,7 +94,7 @@ ACCOUNT_INVITATIONS = Query(
     AccountInvitation,
     f"""SELECT {_REFERENCE} AS reference, l.email, l.operator, l.created_at, l.expires_at, m.status AS mail
          FROM account_links l LEFT JOIN mails m ON m.id = l.mail_id
-        WHERE l.purpose = 'invitation' AND l.expires_at > now() ORDER BY l.created_at DESC, l.token_hash LIMIT 200""",
+        WHERE l.purpose = 'invitation' AND l.expires_at > now() ORDER BY l.created_at DESC, l.token_hash LIMIT 100""",
     unbound=_ACCOUNTS,
 )
 # An invitation that was emailed a moment ago: a form that is submitted twice must not send it twice.
