@@ -223,6 +223,7 @@ async def succeeded(user: Pointer, text: str) -> Locator:
 async def see_request(user: Pointer, request: str, status: str) -> None:
     """Find a request of the app in its log, which is written every few seconds."""
     await user.click(user.link("Requests"))
+    await user.expect_visible(user.heading("Requests"))  # a reload before the page has loaded would fail
     row = user.page.get_by_role("row").filter(has_text=request).filter(has_text=status)
     for _ in range(100):
         if await row.count():

@@ -206,7 +206,8 @@ async def test_an_app_is_registered_with_the_keyboard(portal: PortalService, new
     account = await portal.create_account()
     page = await new_page()
     await page.goto(f"{portal.url}/portal/sign-in")
-    await page.keyboard.type(account.email)  # the first field has the focus
+    await expect(page.get_by_label("Email")).to_be_focused()
+    await page.keyboard.type(account.email)
     await tab_to(page, "Password")
     await page.keyboard.type(PASSWORD)
     await page.keyboard.press("Enter")
