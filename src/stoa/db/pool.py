@@ -234,9 +234,10 @@ class Database:
                     raise
                 self._full_until = time.monotonic() + GROW_AGAIN_S  # until then, the open connections must do
         connection = await self._wait()
-        if connection is not None and not connection.is_closed():
-            return connection
-        self._open -= connection is not None
+        if connection is not None:
+            if not connection.is_closed():
+                return connection
+            self._open -= 1
         return await self._acquire()
 
     async def _wait(self) -> Connection | None:
@@ -250,7 +251,7 @@ class Database:
                 return await waiter
         except BaseException as error:
             if waiter.done() and not waiter.cancelled():  # served and cancelled at the same time: serve the next one
-                self._give_back(waiter.result())
+                self._release(waiter.result())
             elif waiter in self._waiters:
                 self._waiters.remove(waiter)
             if isinstance(error, TimeoutError):
@@ -272,7 +273,7 @@ class Database:
             return connection
         except BaseException as error:
             self._open -= 1
-            self._serve(None)
+            self._release(None)
             self._count(error.__cause__ or error)
             raise
 
@@ -280,22 +281,12 @@ class Database:
         if (kind := error_class(error)) is not None:
             self.errors[kind] += 1
 
-    def _give_back(self, served: Connection | None) -> None:
-        if served is None:
-            self._serve(None)
-        else:
-            self._release(served)
-
-    def _release(self, connection: Connection, *, broken: bool = False) -> None:
-        if broken or self._closed or connection.is_closed():
+    def _release(self, connection: Connection | None, *, broken: bool = False) -> None:
+        """Hand a connection, or the place of one, to the task that has waited longest, so that no later task takes it."""
+        if connection is not None and (broken or self._closed or connection.is_closed()):
             connection.terminate()
             self._open -= 1
-            self._serve(None)
-        else:
-            self._serve(connection)
-
-    def _serve(self, connection: Connection | None) -> None:
-        """Hand a connection, or the place of one, to the task that has waited longest, so that no later task takes it."""
+            connection = None
         while self._waiters:
             waiter = self._waiters.popleft()
             if not waiter.done():
