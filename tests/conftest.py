@@ -19,7 +19,7 @@ from stoa.db.migrate import migrate
 from stoa.db.pool import Database, connect
 from stoa.settings import Settings, load
 from tests.support import notes
-from tests.support.databases import CLUSTER, SERVER, SHARDS, log_fan_out, new_database, on_cluster
+from tests.support.databases import CLUSTER, SERVER, SHARDS, drop_made, log_fan_out, new_database, on_cluster
 from tests.support.shops import Shop, open_shop
 
 SECRET_KEY = "5e" * 32
@@ -79,6 +79,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         share.extend(fast[start : start + count])
         start, rest = start + count, rest - len(share)
     items[:] = [item for share in shares for item in share]
+
+
+def pytest_unconfigure() -> None:
+    asyncio.run(drop_made())
 
 
 async def _create_database(name: str) -> str:

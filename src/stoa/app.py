@@ -25,6 +25,7 @@ from stoa.operations.telemetry import Observer, configure_logging, log_start, lo
 from stoa.operations.tracing import Answer, Tracing
 from stoa.portal.site_map import routes as portal_routes
 from stoa.reference.routes import routes as documentation_routes
+from stoa.reference.sample_store import SampleStore
 from stoa.rest.dispatch import PREFIX, Dispatcher, Observed, overloaded
 from stoa.rest.endpoint import Endpoint
 from stoa.rest.problems import Refusal
@@ -85,7 +86,7 @@ class Application:
         tokens = oauth_routes(self.database, self.access, settings)
         portal = portal_routes(self.database, settings, self.notifier)
         installations = installation_routes(self.database, settings)
-        documentation = documentation_routes(settings.public_url)
+        documentation = documentation_routes(settings.public_url, SampleStore(self.database))
         routes = [*installations, *site.routes(self.database), *documentation, *tokens, *portal]
         self._named = {route.path for route in routes if "{" not in route.path}
         site_app = Starlette(

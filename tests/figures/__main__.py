@@ -22,6 +22,7 @@ from tests.figures.restarts import restart_under_load
 from tests.figures.slow import loiter
 from tests.figures.soak import soak
 from tests.figures.unread import hoard
+from tests.support.databases import drop_made
 
 Figure = Callable[[Path], Awaitable[bool]]
 ON_CLUSTER = ("growth", "idle", "nodes")
@@ -87,8 +88,11 @@ def _stop(*_: object) -> None:
 
 async def _measure(figure: Figure, minutes: int) -> bool:
     with tempfile.TemporaryDirectory(prefix="stoa-figure-") as folder:
-        async with asyncio.timeout(minutes * 60):
-            return await figure(Path(folder))
+        try:
+            async with asyncio.timeout(minutes * 60):
+                return await figure(Path(folder))
+        finally:
+            await drop_made()
 
 
 if __name__ == "__main__":

@@ -10,16 +10,21 @@ import msgspec
 import pytest
 from starlette.applications import Starlette
 
+from stoa.accounts.ownership import open_store
+from stoa.accounts.registration import create_account
 from stoa.api import ENDPOINTS, EVENTS
 from stoa.app import Application
+from stoa.db.pool import Database
 from stoa.description import openapi, openapi_bytes
 from stoa.guides.library import guides
 from stoa.reference import page
 from stoa.reference.markdown import texts
 from stoa.reference.postman import collection
 from stoa.reference.routes import routes
+from stoa.reference.sample_store import DEMO, YOURS, SampleStore
 from stoa.settings import Settings
 from tests.reference.reading import read
+from tests.support.people import PASSWORD, as_operator, new_email
 from tests.support.shops import Shop
 
 CACHED = ["/openapi.json", "/postman.json", "/llms.txt", "/docs", "/docs/guides/errors", "/docs/guides/errors.md",
@@ -214,14 +219,37 @@ async def test_the_changelog_has_a_section_for_each_version(shop: Shop) -> None:
 @pytest.mark.parametrize(
     "address", ["/docs/products/list_products", "/docs/products/list_products.md", "/postman.json"]
 )
-async def test_samples_show_the_public_address_of_the_service(address: str) -> None:
-    app = Starlette(routes=routes("https://api.example.com/"))
+async def test_samples_show_the_public_address_of_the_service(db: Database, address: str) -> None:
+    app = Starlette(routes=routes("https://stoa.example.org/", SampleStore(db)))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://10.0.0.1") as client:
         text = (await client.get(address)).text
         index = (await client.get("/llms.txt")).text
-    assert "https://api.example.com/stores/demo" in text
+    assert "https://stoa.example.org/stores/YOUR-STORE" in text
+    assert "https://stoa.example.org/stores/demo" not in text
     assert "localhost:8000" not in text
-    assert "(https://api.example.com/docs/guides/quickstart.md)" in index
+    assert "(https://stoa.example.org/docs/guides/quickstart.md)" in index
+
+
+async def test_samples_name_the_demo_store_where_it_exists(settings: Settings) -> None:
+    application = Application(settings)
+    try:
+        by = as_operator(application.database, settings)
+        store = SampleStore(application.database)
+        assert await store.handle() == YOURS
+        await open_store(by, (await create_account(by, new_email(), "Dana", PASSWORD)).id, DEMO, "Hearth & Loom", "USD")
+        assert await store.handle() == YOURS  # remembered for a minute
+        assert await SampleStore(application.database).handle() == DEMO
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(application), base_url="http://10.0.0.1") as client:
+            assert "http://10.0.0.1/stores/demo/api" in (await client.get("/docs/orders/get_order")).text
+    finally:
+        await application.database.execute("UPDATE stores SET handle = 'no-demo' WHERE handle = $1", DEMO)
+        await application.close()
+
+
+async def test_samples_are_shown_while_the_database_is_away(settings: Settings) -> None:
+    away = Database("postgresql://stoa@127.0.0.1:1/none", size=1)
+    assert await SampleStore(away).handle() == YOURS
+    await away.close()
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,10 @@ PATIENCE_S = 60  # far above what a healthy service needs, because test machines
 _LOCK = 7306230  # adding a node alters a role on every node, so databases are created one after the other
 _NODES = "SELECT nodename, nodeport FROM pg_dist_node WHERE isactive AND noderole = 'primary' ORDER BY groupid"
 
+_made: list[
+    tuple[str, str]
+] = []  # the databases of this process on a cluster, which outlives it: a node's URL and a name
+
 
 def on_cluster() -> bool:
     return CLUSTER in os.environ
@@ -81,6 +85,7 @@ async def _new_on_every_node(coordinator: str, name: str, spare: Sequence[tuple[
         for host, port in (*nodes, *spare):
             node = at_node(coordinator, host, port)
             await _create(node, name)
+            _made.append((node, name))
             await _run(sibling(node, name), "CREATE EXTENSION citus")
         (host, port), *workers = nodes
         await _run(
@@ -92,6 +97,17 @@ async def _new_on_every_node(coordinator: str, name: str, spare: Sequence[tuple[
     finally:
         await admin.close()
     return sibling(coordinator, name)
+
+
+async def drop_made() -> None:
+    """Drop the databases that this process created on a cluster; the coordinator's go first, because it asks the others."""
+    while _made:
+        node, name = _made.pop(0)
+        admin = await connect(node, statement_timeout_ms=0)
+        try:
+            await _drop(admin, name)
+        finally:
+            await admin.close()
 
 
 async def log_fan_out(url: str) -> None:

@@ -14,10 +14,11 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
-from stoa.access.addresses import ServiceUrls
+from stoa.access.addresses import ServiceUrls, base_url
 from stoa.description import openapi_bytes
 from stoa.guides.library import changelog, guides, pictures
 from stoa.reference import markdown, page, postman
+from stoa.reference.sample_store import DEMO, SampleStore
 from stoa.reference.search import MOST_CHARACTERS, Hit, Index
 from stoa.reference.search_entries import ErrorText, entries
 from stoa.rest.fault_codes import FAULT_CODES
@@ -61,31 +62,42 @@ class Content(msgspec.Struct, frozen=True):
         return Response(self.body, headers=sent, media_type=self.media)
 
 
-def routes(public_url: str = "") -> list[Route]:
-    """The routes; samples contain the URL of the service as the reader sees it."""
+class Place(msgspec.Struct, frozen=True):
+    """What samples name: the service as the reader sees it, if its URL is known, and one of its stores."""
 
-    def origin_of(request: Request) -> str:
+    origin: str
+    store: str
+
+    @property
+    def in_html(self) -> "Place":
+        return Place(html.escape(self.origin), self.store)
+
+
+def routes(public_url: str, store: SampleStore) -> list[Route]:
+    """The routes; samples contain the URL of the service as the reader sees it, and a store that exists or a placeholder."""
+
+    async def place_of(request: Request) -> Place:
         host = request.headers.get("host", "")
-        if not public_url and not _HOST.fullmatch(host):
-            return ""
-        return ServiceUrls(request.url.scheme, host.lower(), public_url).service
+        known = public_url or _HOST.fullmatch(host)
+        origin = ServiceUrls(request.url.scheme, host.lower(), public_url).service if known else ""
+        return Place(origin, await store.handle())
 
-    def serving(content: Callable[[str], Content]) -> Handler:
+    def serving(content: Callable[[Place], Content]) -> Handler:
         async def serve(request: Request) -> Response:
-            return content(origin_of(request)).response(request, {**SAFE, **_SHORTLY})
+            return content(await place_of(request)).response(request, {**SAFE, **_SHORTLY})
 
         return serve
 
     async def reference(request: Request) -> Response:
         address = request.url.path.rstrip("/")
         if address.endswith(".md"):
-            content = _markdown(address.removesuffix(".md"), origin_of(request))
+            content = _markdown(address.removesuffix(".md"), await place_of(request))
             return content.response(request, {**SAFE, **_SHORTLY})
-        content = _page(address, _theme(request), origin_of(request))
+        content = _page(address, _theme(request), await place_of(request))
         return content.response(request, {**_PAGE, **_SHORTLY, "Vary": "Cookie"})
 
     async def problem(request: Request) -> Response:
-        found = _placed(_problem(request.path_params["code"]), html.escape(origin_of(request)))
+        found = _placed(_problem(request.path_params["code"]), (await place_of(request)).in_html)
         return HTMLResponse(page.themed(found, _theme(request)), headers=_PAGE)
 
     return [
@@ -118,13 +130,13 @@ def _collection() -> str:
 
 
 @lru_cache(_MOST_COLLECTIONS)
-def _postman(origin: str) -> Content:
-    return Content.of(_placed(_collection(), origin).encode(), _JSON)
+def _postman(place: Place) -> Content:
+    return Content.of(_placed(_collection(), place).encode(), _JSON)
 
 
 @lru_cache(_MOST_COLLECTIONS)
-def _llms(origin: str) -> Content:
-    return Content.of(markdown.llms_text(page.document(), guides(), origin).encode(), _TEXT)
+def _llms(place: Place) -> Content:
+    return Content.of(markdown.llms_text(page.document(), guides(), place.origin).encode(), _TEXT)
 
 
 @cache
@@ -136,22 +148,24 @@ def _rendered(address: str) -> str:
 
 
 @lru_cache(_MOST_PAGES)
-def _page(address: str, theme: str, origin: str) -> Content:
-    text = _placed(page.themed(_rendered(address), theme), html.escape(origin))
+def _page(address: str, theme: str, place: Place) -> Content:
+    text = _placed(page.themed(_rendered(address), theme), place.in_html)
     return Content.of(text.encode(), "text/html; charset=utf-8")
 
 
 @lru_cache(_MOST_PAGES)
-def _markdown(address: str, origin: str) -> Content:
+def _markdown(address: str, place: Place) -> Content:
     text = markdown.texts(page.document(), guides(), changelog()).get(address)
     if text is None:
         raise HTTPException(404)
-    return Content.of(_placed(text(), origin).encode(), _MARKDOWN)
+    return Content.of(_placed(text(), place).encode(), _MARKDOWN)
 
 
-def _placed(text: str, origin: str) -> str:
-    """The text with the origin of this service in place of the origin of the demo."""
-    return text.replace(page.document().origin, origin) if origin else text
+def _placed(text: str, place: Place) -> str:
+    """The text with the origin of this service in place of the origin of the demo, and with its store."""
+    declared = page.document().origin
+    named = text.replace(base_url(declared, DEMO), base_url(declared, place.store))
+    return named.replace(declared, place.origin) if place.origin else named
 
 
 def _theme(request: Request) -> str:
