@@ -76,9 +76,12 @@ quick: $(VENV)/.dev ## run the fast tests, in about two minutes; for the working
 test: $(VENV)/.dev ## run the whole test suite in parallel
 	@$(PYTEST) -n $(JOBS) --durations 40 --durations-min 3 $(ARGS)
 
-# The folders of the API; each process distributes a database of its own.
-CITUS := tests/cluster tests/products tests/inventory tests/customers tests/orders tests/access tests/rest tests/webhooks tests/portal
-test-citus: $(VENV)/.dev ## run the tests of the API on a Citus cluster; TEST_CITUS_URL names a database on its coordinator
+# The folders whose tests use the database of their process, which is distributed. The others start services and commands with
+# databases of their own.
+CITUS := tests/cluster tests/db tests/contract tests/property tests/products tests/inventory tests/customers tests/orders \
+  tests/imports tests/access tests/accounts tests/accounting tests/rest tests/webhooks tests/usage tests/operations tests/mail \
+  tests/notifications tests/portal
+test-citus: $(VENV)/.dev ## run every test that uses the database on a Citus cluster; TEST_CITUS_URL names a database on its coordinator
 	@test -n "$${TEST_CITUS_URL:-}" || { echo 'set TEST_CITUS_URL to a database on the coordinator whose workers are registered'; exit 2; }
 	@$(PYTEST) --timeout 300 $(if $(ARGS),$(ARGS),$(CITUS))
 

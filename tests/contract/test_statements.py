@@ -113,6 +113,7 @@ def scans(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 CONDITIONS = ("Index Cond", "Filter", "Recheck Cond")
+of_one_server = pytest.mark.not_on_cluster("a plan there names shards, which tests/cluster/test_routing.py counts")
 
 
 async def assert_bound(db: Database, sql: str) -> None:
@@ -136,6 +137,7 @@ async def assert_bound(db: Database, sql: str) -> None:
             assert (insert[1], insert[4]) == ("store_id", "$1"), f"{table} is written without store_id = $1"
 
 
+@of_one_server
 @pytest.mark.parametrize("query", BOUND)
 async def test_a_statement_is_bound_to_its_store(db: Database, query: Query[Any]) -> None:
     await assert_bound(db, query.sql)
@@ -158,6 +160,7 @@ def shapes(listing: Listing, sorts: list[str]) -> Iterator[Shape]:
     yield Shape(sort=(*(f"-{sort}" for sort in sorts if sort != "id"), "id"), resumed=True)
 
 
+@of_one_server
 @pytest.mark.parametrize(("listing", "path"), LISTINGS)
 async def test_every_shape_of_a_list_is_bound_to_its_store(db: Database, listing: Listing, path: str) -> None:
     for shape in set(shapes(listing, list(listing.sorts))):
@@ -181,6 +184,7 @@ def test_every_list_endpoint_is_checked() -> None:
     assert {path for _, path in LISTINGS} == {endpoint.path for endpoint in ENDPOINTS if endpoint.lists}
 
 
+@of_one_server
 async def test_the_keys_of_store_owned_tables_begin_with_the_store(db: Database) -> None:
     owned = await store_owned(db)
     rows = await db.fetch(
@@ -212,6 +216,7 @@ async def test_the_keys_of_store_owned_tables_begin_with_the_store(db: Database)
         "INSERT INTO row_counts (resource, store_id, delta) VALUES ($1, $2, $3)",
     ],
 )
+@of_one_server
 async def test_a_statement_without_its_store_is_detected(db: Database, sql: str) -> None:
     with pytest.raises(AssertionError, match="store"):
         await assert_bound(db, sql)

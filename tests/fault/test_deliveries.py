@@ -25,7 +25,7 @@ from tests.fault.test_lost_database import Postgres
 from tests.support.receivers import Receiver
 from tests.support.service import STOA
 
-SECONDS = float(os.environ.get("DELIVERY_SECONDS", "12"))  # `make deep-deliveries` sets ten minutes
+SECONDS = float(os.environ.get("DELIVERY_SECONDS", "6"))  # `make deep-deliveries` sets ten minutes
 EVENTS_PER_S = 500
 STORES, RESOURCES, WORKERS = 4, 50, 3
 KILL_EVERY_S = (0.5, 2.5)  # a killed worker is replaced at once, and is often killed again while it starts

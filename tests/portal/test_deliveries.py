@@ -270,6 +270,10 @@ async def test_a_delivery_shows_the_number_of_its_order(maria: User, db: Databas
         assert await shown(app, webhook_id, query) == await shown(app, webhook_id, "")
     await maria.open(link[1])
     assert f"order #{number} (ID {placed['order_id']})" in maria.text
+    await maria.open(f"{app.path}/tail")
+    assert f"order #{number}" in maria.text
+    assert re.search(r">\d\d:\d\d:\d\d\.\d{3}</time>", maria.text)
     await app.grant("webhooks:write")  # the app can no longer read orders
-    await maria.open(app.hook(webhook_id, "/deliveries"))
-    assert f"#{number}" not in maria.text
+    for path in (app.hook(webhook_id, "/deliveries"), f"{app.path}/tail"):
+        await maria.open(path)
+        assert f"#{number}" not in maria.text

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from starlette.applications import Starlette
 
+from stoa.access.addresses import YOUR_STORE
 from stoa.accounts.ownership import open_store
 from stoa.accounts.registration import create_account
 from stoa.api import ENDPOINTS, EVENTS
@@ -21,7 +22,7 @@ from stoa.reference import page
 from stoa.reference.markdown import texts
 from stoa.reference.postman import collection
 from stoa.reference.routes import routes
-from stoa.reference.sample_store import DEMO, YOURS, SampleStore
+from stoa.reference.sample_store import DEMO, SampleStore
 from stoa.settings import Settings
 from tests.reference.reading import read
 from tests.support.people import PASSWORD, as_operator, new_email
@@ -235,9 +236,9 @@ async def test_samples_name_the_demo_store_where_it_exists(settings: Settings) -
     try:
         by = as_operator(application.database, settings)
         store = SampleStore(application.database)
-        assert await store.handle() == YOURS
+        assert await store.handle() == YOUR_STORE
         await open_store(by, (await create_account(by, new_email(), "Dana", PASSWORD)).id, DEMO, "Hearth & Loom", "USD")
-        assert await store.handle() == YOURS  # remembered for a minute
+        assert await store.handle() == YOUR_STORE  # remembered for a minute
         assert await SampleStore(application.database).handle() == DEMO
         async with httpx.AsyncClient(transport=httpx.ASGITransport(application), base_url="http://10.0.0.1") as client:
             assert "http://10.0.0.1/stores/demo/api" in (await client.get("/docs/orders/get_order")).text
@@ -248,7 +249,7 @@ async def test_samples_name_the_demo_store_where_it_exists(settings: Settings) -
 
 async def test_samples_are_shown_while_the_database_is_away(settings: Settings) -> None:
     away = Database("postgresql://stoa@127.0.0.1:1/none", size=1)
-    assert await SampleStore(away).handle() == YOURS
+    assert await SampleStore(away).handle() == YOUR_STORE
     await away.close()
 
 

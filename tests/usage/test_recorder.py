@@ -310,7 +310,8 @@ async def test_old_rows_are_deleted(shop: Shop, db: Database) -> None:
     await recorder.flush(db)
     store_id, settings = shop.store_id, Settings(request_log_days=3)
     await db.execute("UPDATE usage_days SET day = current_date - 401 WHERE store_id = $1", store_id)
-    await db.execute("UPDATE usage_hours SET hour = hour - interval '3 days' WHERE store_id = $1", store_id)
+    past = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - timedelta(days=3)
+    await db.execute("UPDATE usage_hours SET hour = $2 WHERE store_id = $1", store_id, past)
     # An id begins with microseconds.
     await db.execute("UPDATE request_log SET id = id - 3::bigint * 86400 * 100000000 WHERE store_id = $1", store_id)
     recorder(observed(shop, 404))

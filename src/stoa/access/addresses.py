@@ -24,6 +24,7 @@ class StoreAddress(msgspec.Struct, frozen=True):
 
 
 NO_STORE = StoreAddress()
+YOUR_STORE = "YOUR-STORE"  # stands for a handle in samples; no handle has capital letters
 
 
 class ServiceUrls(msgspec.Struct, frozen=True):

@@ -1,6 +1,6 @@
 """Deliveries of a subscription: the log, one delivery with its payload and attempts, and redelivery."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 from urllib.parse import urlencode
@@ -91,7 +91,7 @@ async def webhook_deliveries(visit: Visit) -> View:
         "hook": hook,
         "store": call.store,
         "deliveries": found,
-        "numbers": await _order_numbers(call, found),
+        "numbers": await order_numbers(call, _resources(found)),
         "total": page.total,
         "filters": filters,
         "fault": fault,
@@ -126,9 +126,13 @@ async def _parameters(call: ImpersonatedCall, filters: dict[str, str]) -> dict[s
     return parameters
 
 
-async def _order_numbers(call: ImpersonatedCall, deliveries: list[Delivery]) -> dict[int, int]:
-    """The numbers of the orders that the deliveries are about, if the app may read orders."""
-    ids = [str(each.resource.id) for each in deliveries if each.resource.type == "order"]
+def _resources(deliveries: Iterable[Delivery]) -> list[tuple[str, int]]:
+    return [(each.resource.type, each.resource.id) for each in deliveries]
+
+
+async def order_numbers(call: ImpersonatedCall, resources: Iterable[tuple[str, int]]) -> dict[int, int]:
+    """The numbers of the orders among the types and ids of resources, if the app may read orders."""
+    ids = [str(resource_id) for kind, resource_id in resources if kind == "order"]
     rows = await ORDER_NUMBERS.all(call.db, call.store_id, ids) if ids and call.may("orders:read") else []
     return {row.id: row.number for row in rows}
 
@@ -207,7 +211,7 @@ async def webhook_delivery(visit: Visit) -> View:
         "hook": hook,
         "store": call.store,
         "delivery": delivery,
-        "numbers": await _order_numbers(call, [delivery]),
+        "numbers": await order_numbers(call, _resources([delivery])),
         "granted": granted,
         "payload": payload,
         "headers": headers,

@@ -102,6 +102,7 @@ def _environment() -> Environment:
     filters: dict[str, Callable[..., Any]] = {
         "ago": ago,
         "exact_time": exact_time,
+        "clock": clock,
         "precise_time": precise_time,
         "day": day,
         "describe_scope": describe_scope,
@@ -165,6 +166,12 @@ def exact_time(context: Context, when: datetime) -> Markup:
 def precise_time(context: Context, when: datetime) -> Markup:
     """Format an exact time to the millisecond, for requests that are compared with other logs."""
     return _time(context, when, "", precise=True)
+
+
+@pass_context
+def clock(context: Context, when: datetime) -> Markup:
+    """Format the time of day in UTC, to the millisecond; the tooltip shows the exact time."""
+    return _time(context, when, when.astimezone(UTC).isoformat(timespec="milliseconds")[11:23], precise=True)
 
 
 @pass_context

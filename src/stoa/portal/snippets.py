@@ -2,6 +2,7 @@
 
 import msgspec
 
+from stoa.access.addresses import YOUR_STORE, base_url
 from stoa.rest.dispatch import PREFIX
 
 _EXTRACT_TOKEN = 'sed -E \'s/.*"access_token": ?"([^"]+)".*/\\1/\''  # noqa: S105
@@ -21,13 +22,13 @@ class Snippets(msgspec.Struct, frozen=True):
 
     @property
     def base_url(self) -> str:
-        return f"{self.origin}/stores/{self.handle}" if self.handle else ""
+        return base_url(self.origin, self.handle) if self.handle else ""
 
     @property
     def env_file(self) -> str:
         """The `.env` file with the variables that the quickstart, the SDK and `stoa listen` read."""
         variables = {
-            "STOA_BASE_URL": self.base_url or f"{self.origin}/stores/YOUR-STORE",
+            "STOA_BASE_URL": base_url(self.origin, self.handle or YOUR_STORE),
             "STOA_AUTH_URL": self.auth_url,
             "STOA_CLIENT_ID": self.client_id,
             "STOA_CLIENT_SECRET": self.client_secret or "YOUR-SECRET",

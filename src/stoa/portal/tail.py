@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator
 from datetime import datetime
 
 import msgspec
@@ -11,10 +11,10 @@ from starlette.responses import Response, StreamingResponse
 from stoa.accounts.ownership import owned_app
 from stoa.accounts.sessions import find_session
 from stoa.db.errors import PostgresError, Unavailable
-from stoa.db.pool import Database
 from stoa.db.query import Query
 from stoa.portal.apps import APPS
-from stoa.portal.impersonation import READ, InstalledStore, effective_scopes, installed_stores
+from stoa.portal.deliveries import order_numbers
+from stoa.portal.impersonation import READ, ImpersonatedCall, InstalledStore, effective_scopes, installed_stores
 from stoa.portal.pages import Pages, View
 from stoa.portal.visit import EVENT_STREAM, Visit
 from stoa.settings import secret_key
@@ -97,21 +97,23 @@ class TailEntry(msgspec.Struct):
 class Tail:
     """The state of one open page; each poll returns the deliveries that are new or have changed."""
 
-    def __init__(self, db: Database, app_id: int, stores: Callable[[], Awaitable[Sequence[InstalledStore]]]) -> None:
-        self._db = db
-        self._app_id = app_id
-        self._stores = stores
+    def __init__(self, visit: Visit) -> None:
+        self._visit = visit
+        self._db = visit.db
         self._last_sequences: dict[int, int] | None = None  # by subscription
         self._unsettled: dict[tuple[int, int], str] = {}  # state by subscription and sequence
 
     async def poll(self) -> list[TailEntry]:
         """Return what changed since the last poll, oldest first; the first poll returns the latest deliveries."""
-        stores = {each.id: each for each in await self._stores()}
-        lanes = await LANES_OF_APP.all(self._db, self._app_id, [str(each) for each in stores], _MAX_LANES)
+        stores = {each.id: each for each in await _readable_stores(self._visit)}
+        lanes = await LANES_OF_APP.all(self._db, self._visit.app.id, [str(each) for each in stores], _MAX_LANES)
         entries: list[TailEntry] = []
         for lane in lanes:
             rows = [*await self._changed(lane), *await self._new(lane)]
-            entries += [self._entry(stores[lane.store_id], lane, row) for row in rows]
+            store = stores[lane.store_id]
+            call = ImpersonatedCall(self._visit, store)
+            numbers = await order_numbers(call, [(row.resource_type, row.resource_id) for row in rows])
+            entries += [self._entry(store, lane, row, numbers) for row in rows]
         self._last_sequences = {lane.webhook_id: lane.last_sequence for lane in lanes}
         while len(self._unsettled) > _MAX_UNSETTLED:
             self._unsettled.pop(next(iter(self._unsettled)))
@@ -132,7 +134,7 @@ class Tail:
         rows = await DELIVERIES.all(self._db, lane.store_id, lane.webhook_id, sequences)
         return [row for row in rows if self._unsettled[lane.webhook_id, row.sequence] != _state(row)]
 
-    def _entry(self, store: InstalledStore, lane: Lane, row: DeliveryRow) -> TailEntry:
+    def _entry(self, store: InstalledStore, lane: Lane, row: DeliveryRow, numbers: dict[int, int]) -> TailEntry:
         key = (lane.webhook_id, row.sequence)
         unsettled = row.status in ("pending", "retrying")
         if unsettled:
@@ -140,12 +142,13 @@ class Tail:
         else:
             self._unsettled.pop(key, None)
         last = msgspec.json.decode(row.last_attempt, type=LastAttempt) if row.last_attempt else None
+        number = numbers.get(row.resource_id) if row.resource_type == "order" else None
         return TailEntry(
             id=f"{lane.webhook_id}-{row.sequence}",
-            url=f"{APPS}/{self._app_id}/webhooks/{store.handle}/{lane.webhook_id}/deliveries/{row.sequence}",
+            url=f"{APPS}/{self._visit.app.id}/webhooks/{store.handle}/{lane.webhook_id}/deliveries/{row.sequence}",
             at=row.created_at,
             event=row.event_type,
-            resource=f"{row.resource_type} {row.resource_id}",
+            resource=f"{row.resource_type} {row.resource_id if number is None else f'#{number}'}",
             store=store.handle,
             webhook=lane.name or f"Subscription {lane.webhook_id}",
             status="held" if unsettled and lane.held else row.status,
@@ -164,12 +167,8 @@ def _state(row: DeliveryRow) -> str:
 async def app_tail(visit: Visit) -> View | Response:
     if EVENT_STREAM in visit.request.headers.get("accept", ""):
         return _stream_response(visit)
-    entries = await _tail(visit).poll()
+    entries = await Tail(visit).poll()
     return View("apps/tail.html", {"entries": entries[::-1], "stores": await _readable_stores(visit)})
-
-
-def _tail(visit: Visit) -> Tail:
-    return Tail(visit.db, visit.app.id, lambda: _readable_stores(visit))
 
 
 async def _readable_stores(visit: Visit) -> list[InstalledStore]:
@@ -181,7 +180,7 @@ def _stream_response(visit: Visit) -> Response:
     if _streams.total() >= _MAX_STREAMS or _streams[account_id] >= _MAX_STREAMS_PER_ACCOUNT:
         return Response(status_code=429, headers={"Retry-After": "30"})
     headers = {"X-Accel-Buffering": "no"}
-    return StreamingResponse(_stream(visit, _tail(visit)), media_type=EVENT_STREAM, headers=headers)
+    return StreamingResponse(_stream(visit, Tail(visit)), media_type=EVENT_STREAM, headers=headers)
 
 
 async def _stream(visit: Visit, tail: Tail) -> AsyncGenerator[bytes]:

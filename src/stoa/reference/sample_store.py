@@ -3,12 +3,12 @@
 import time
 from contextlib import suppress
 
+from stoa.access.addresses import YOUR_STORE
 from stoa.access.queries import STORE_BY_HANDLE
 from stoa.db.errors import PostgresError, Unavailable
 from stoa.db.pool import Database
 
 DEMO = "demo"
-YOURS = "YOUR-STORE"  # no handle has capital letters
 _REMEMBERED_S = 60.0
 
 
@@ -17,12 +17,12 @@ class SampleStore:
 
     def __init__(self, db: Database) -> None:
         self._db = db
-        self._handle = YOURS
+        self._handle = YOUR_STORE
         self._until = 0.0
 
     async def handle(self) -> str:
         if time.monotonic() >= self._until:
             self._until = time.monotonic() + _REMEMBERED_S
             with suppress(Unavailable, PostgresError):
-                self._handle = DEMO if await STORE_BY_HANDLE.maybe(self._db, DEMO) else YOURS
+                self._handle = DEMO if await STORE_BY_HANDLE.maybe(self._db, DEMO) else YOUR_STORE
         return self._handle

@@ -20,6 +20,12 @@ function cell(label, ...children) {
   return created;
 }
 
+function clock(at) {
+  const when = new Date(at);
+  const title = when.toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "long" });
+  return element("time", { dateTime: at, title, textContent: when.toISOString().slice(11, 23) });
+}
+
 function row(entry) {
   const status = entry.status[0].toUpperCase() + entry.status.slice(1);
   const duration = entry.duration_ms === null ? "" : ` in ${entry.duration_ms} ms`;
@@ -33,7 +39,7 @@ function row(entry) {
     cell("Response", response),
     cell("Store", entry.store),
     cell("Subscription", element("span", { className: "clip", textContent: entry.webhook })),
-    cell("Time (UTC)", entry.at.slice(11, 19)),
+    cell("Time (UTC)", clock(entry.at)),
   );
 }
 
