@@ -25,8 +25,9 @@ async def soak(folder: Path, seconds: float) -> bool:
         os.sched_setaffinity(0, cores[:1])  # inherited by the callers
         lines = await open_stores(service)
         peak = await measure_peak(folder, lines)
-        callers = int(SHARE * peak * THINK_MS / 1000)
-        await call(folder, lines, callers=callers, seconds=WARM_UP_S, think_ms=THINK_MS)
+        callers = round(SHARE * peak * THINK_MS / 1000)
+        warm = await call(folder, lines, callers=callers, seconds=WARM_UP_S, think_ms=THINK_MS)
+        callers = round(callers * SHARE * peak / warm.good_per_s)  # a caller also waits for its response
         samples: list[float] = [_memory_mb(service)]
         running = asyncio.create_task(call(folder, lines, callers=callers, seconds=seconds, think_ms=THINK_MS))
         while not running.done():
