@@ -179,11 +179,13 @@ SET_APP_ROLE = Command(
     unbound=_OWNER,
 )
 REMOVE_APP_ROLE = Command("DELETE FROM account_apps WHERE account_id = $1 AND app_id = $2", unbound=_OWNER)
-# Every member of a development store has it as a development store.
+# Every member of a development store has it as a development store. The rows are read by FROM, because Citus writes nothing if
+# only a subquery reads a table.
 SET_STORE_ROLE = Command(
     """INSERT INTO account_stores (account_id, store_id, role, editor, development)
        SELECT $1::bigint, $2::bigint, CASE WHEN $3 = 'manager' THEN 'viewer' ELSE $3::text END, $3 = 'manager',
-              $4::boolean OR EXISTS (SELECT FROM account_stores o WHERE o.store_id = $2 AND o.development)
+              $4::boolean OR coalesce(bool_or(o.development), false)
+         FROM account_stores o WHERE o.store_id = $2
        ON CONFLICT (account_id, store_id) DO UPDATE SET role = excluded.role, editor = excluded.editor""",
     unbound=_OWNER,
 )

@@ -67,7 +67,7 @@ RESERVED = Query(
 LINES = Query(
     int,
     """SELECT count(*) FROM order_lines l
-        WHERE NOT EXISTS (SELECT FROM orders o WHERE o.store_id = l.store_id AND o.id = l.order_id)""",
+        WHERE NOT EXISTS (SELECT 1 FROM orders o WHERE o.store_id = l.store_id AND o.id = l.order_id)""",
     unbound=_EVERY_STORE,
 )
 SUMS = Query(

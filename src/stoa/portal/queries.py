@@ -161,7 +161,7 @@ STORES = Query(
     f"""WITH found AS MATERIALIZED (
             SELECT s.* FROM stores s
              WHERE s.id < $1 AND {_MATCHES.format("s.handle", "s.name")} AND ($3 = '' OR $3 = CASE
-                   WHEN EXISTS (SELECT FROM store_closures c WHERE c.store_id = s.id) THEN 'closed' ELSE s.status END)
+                   WHEN EXISTS (SELECT 1 FROM store_closures c WHERE c.store_id = s.id) THEN 'closed' ELSE s.status END)
              ORDER BY s.id DESC LIMIT $4),
         installed AS MATERIALIZED (
             SELECT i.store_id, count(*) AS apps FROM installations i
