@@ -1,4 +1,4 @@
-"""A long run at 70 % of the peak: memory does not grow, and nothing fails."""
+"""A long run at 70 % of the peak: memory does not grow, and hardly anything is shed."""
 
 import asyncio
 import os
@@ -14,6 +14,7 @@ from tests.support.service import Service, children
 SHARE = 0.7
 WARM_UP_S = 180  # until caches, pools and partitions are filled
 MOST_GROWTH = 0.05
+MOST_SHED = 0.001  # a checkpoint or a vacuum takes the only core of the service for a moment
 SAMPLE_S = 30
 
 
@@ -46,7 +47,8 @@ async def soak(folder: Path, seconds: float) -> bool:
         f" memory of all processes but PostgreSQL {first:.1f} MB, then {last:.1f} MB ({growth:+.1%}; lowest {min(samples):.1f},"
         f" highest {max(samples):.1f}); exit code 0: {clean}"
     )
-    return clean and not (outcome.refused or outcome.other or outcome.broken) and growth < MOST_GROWTH
+    shed = outcome.refused / (outcome.ok + outcome.refused)
+    return clean and shed <= MOST_SHED and not (outcome.other or outcome.broken) and growth < MOST_GROWTH
 
 
 def _memory_mb(service: Service) -> float:
