@@ -1,4 +1,4 @@
-"""A long run at 70 % of the peak: memory does not grow, and hardly anything is shed."""
+"""A long run at 70 % of the peak: memory does not grow, and nothing fails."""
 
 import asyncio
 import os
@@ -14,7 +14,6 @@ from tests.support.service import Service, children
 SHARE = 0.7
 WARM_UP_S = 180  # until caches, pools and partitions are filled
 MOST_GROWTH = 0.05
-MOST_SHED = 0.001  # a checkpoint or a vacuum takes the only core of the service for a moment
 SAMPLE_S = 30
 
 
@@ -43,12 +42,12 @@ async def soak(folder: Path, seconds: float) -> bool:
     click.echo(
         f"soak: peak {peak:.0f}/s; {callers} callers for {seconds / 60:.0f} min after {WARM_UP_S / 60:.0f} min:"
         f" {outcome.good_per_s:.0f}/s served ({outcome.good_per_s / peak:.0%} of the peak), {outcome.ok} in all,"
-        f" {outcome.refused} refused, {outcome.other} other, {outcome.broken} broken; p99 {outcome.p99_ms:.0f} ms;"
+        f" {outcome.refused} refused, {outcome.rude} of them without Retry-After, {outcome.other} other, {outcome.broken} broken;"
+        f" p99 {outcome.p99_ms:.0f} ms;"
         f" memory of all processes but PostgreSQL {first:.1f} MB, then {last:.1f} MB ({growth:+.1%}; lowest {min(samples):.1f},"
         f" highest {max(samples):.1f}); exit code 0: {clean}"
     )
-    shed = outcome.refused / (outcome.ok + outcome.refused)
-    return clean and shed <= MOST_SHED and not (outcome.other or outcome.broken) and growth < MOST_GROWTH
+    return clean and not (outcome.refused or outcome.other or outcome.broken) and growth < MOST_GROWTH
 
 
 def _memory_mb(service: Service) -> float:
