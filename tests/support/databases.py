@@ -18,9 +18,8 @@ PATIENCE_S = 60  # far above what a healthy service needs, because test machines
 _LOCK = 7306230  # adding a node alters a role on every node, so databases are created one after the other
 _NODES = "SELECT nodename, nodeport FROM pg_dist_node WHERE isactive AND noderole = 'primary' ORDER BY groupid"
 
-_made: list[
-    tuple[str, str]
-] = []  # the databases of this process on a cluster, which outlives it: a node's URL and a name
+# The databases of this process on a cluster, which outlives it: the URL of a node, and the name.
+_made: list[tuple[str, str]] = []
 
 
 def on_cluster() -> bool:
