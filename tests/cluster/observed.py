@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 import msgspec
-from tests.cluster.fan_out import FAN_OUT
+from tests.cluster.fan_out import FAN_OUT, PLANNED
 from tests.contract.tenancy import OVER_ALL_STORES
 from tests.contract.test_statements import ALL, LISTINGS, shapes
 
@@ -65,7 +65,7 @@ def known() -> dict[str, str]:
 def judge(asked: Asked, names: dict[str, str], over_all: set[str]) -> tuple[str, bool]:
     """The name of a statement or function, and whether it may ask several nodes."""
     name = names.get(_same(asked.statement), "")
-    if name in FAN_OUT:
+    if name in FAN_OUT or name in PLANNED:
         return name, True
     if asked.functions and (name or asked.functions[-1] in over_all):
         return f"function {asked.functions[-1]}", asked.functions[-1] in over_all

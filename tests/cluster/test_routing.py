@@ -1,10 +1,14 @@
 """On a cluster, every statement that is bound to a store asks one node, and those that ask several are listed."""
 
 import re
+from collections.abc import Iterator
+from typing import Any, cast
 
+import pglast
 import pytest
+from pglast import ast
 from tests.cluster.fan_out import FAN_OUT
-from tests.contract.tenancy import OVER_ALL_STORES, violations
+from tests.contract.tenancy import OVER_ALL_STORES, statements, violations
 from tests.contract.test_functions import mutants
 from tests.contract.test_statements import ALL, LISTINGS, shapes, store_owned
 from tests.support.databases import on_cluster
@@ -21,6 +25,13 @@ CHANGED = [
     if function.sql != with_cluster_settings(PLAIN[function.name].sql)
 ]
 NAMES = {name for name, _ in ALL}
+CHOSEN_AFTER = (
+    7  # PostgreSQL plans a statement five times for its values, and then chooses between that and one plan for all
+)
+DRAWING = """SELECT DISTINCT c.relname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
+               LEFT JOIN pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum
+              WHERE c.relnamespace = 'public'::regnamespace
+                AND (a.attidentity <> '' OR pg_get_expr(d.adbin, d.adrelid) LIKE 'nextval(%')"""
 # A value of each type, so that a plan can be made; no statement is executed.
 VALUES = {
     "int8": "1", "int4": "1", "int2": "1", "float8": "1", "text": "'1'", "varchar": "'1'", "bool": "true", "bytea": "'x'",
@@ -28,10 +39,11 @@ VALUES = {
     "int8[]": "'{1,2}'", "int4[]": "'{1,2}'", "int2[]": "'{1,2}'", "bytea[]": "'{}'", "bool[]": "'{}'", "float8[]": "'{}'",
     "timestamptz[]": "'{}'", "date[]": "'{}'",
 }  # fmt: skip
-# A plan would read nothing for any other value, or there would be none.
+# Values of a type or of one parameter: a plan would read nothing for any other value, there would be none, or fewer stores.
 OTHER_VALUES = {
     "stoa.imports.queries.KNOWN_SIZE": {"text": "'orders'"},
     "stoa.access.queries.INSTALLATIONS_PAGE": {"text[]": "'{installed,uninstalled}'"},
+    "stoa.usage.queries.REQUESTS": {"$7": "NULL"},
 }
 
 
@@ -40,13 +52,44 @@ async def tasks(db: Database, sql: str, other: dict[str, str] | None = None) -> 
     values = VALUES | (other or {})
     async with db.transaction() as connection:
         parameters = (await connection.prepare(sql)).get_parameters()
-        literals = [f"({values[kind.name]})::{kind.name}" for kind in parameters]
-        # Citus cannot explain a prepared INSERT ... SELECT, so the values stand in the statement.
-        filled = re.sub(r"\$(\d+)", lambda number: literals[int(number[1]) - 1], sql)
-        rows = await connection.fetch(f"EXPLAIN (FORMAT JSON, VERBOSE) {filled}")
+        literals = [
+            f"({values.get(f'${n}', values[kind.name])})::{kind.name}" for n, kind in enumerate(parameters, start=1)
+        ]
+        if any(_inserts(pglast.parse_sql(sql))):
+            # Citus cannot explain a prepared INSERT ... SELECT, so the values stand in the statement.
+            sql = re.sub(r"\$(\d+)", lambda number: literals[int(number[1]) - 1], sql)
+            rows = await connection.fetch(f"EXPLAIN (FORMAT JSON, VERBOSE) {sql}")
+        else:
+            await connection.execute(f"PREPARE checked AS {sql}")
+            given = f"({', '.join(literals)})" if literals else ""
+            explain = f"EXPLAIN (FORMAT JSON, VERBOSE) EXECUTE checked{given}"
+            for _ in range(CHOSEN_AFTER):
+                await connection.fetch(explain)
+            rows = await connection.fetch(explain)
+            await connection.execute("DEALLOCATE checked")
     counts = [int(count) for count in re.findall(r'"Task Count": (\d+)', rows[0][0])]
     assert 0 not in counts, f"a part of the statement asks no node, and Citus does not say so: {sql}"
     return max(counts, default=0)
+
+
+def _nodes(node: Any) -> Iterator[Any]:
+    """A parsed statement and everything in it."""
+    if isinstance(node, tuple):
+        for each in cast("tuple[Any, ...]", node):
+            yield from _nodes(each)
+    elif isinstance(node, ast.Node):
+        yield node
+        for name in node:
+            yield from _nodes(getattr(node, name))
+
+
+def _inserts(parsed: Any, into: set[str] | None = None) -> Iterator[ast.InsertStmt]:
+    """Each INSERT of a SELECT, or only those into these tables."""
+    for node in _nodes(parsed):
+        if isinstance(node, ast.InsertStmt) and (into is None or cast("Any", node.relation).relname in into):
+            select: Any = node.selectStmt
+            if select is not None and not select.valuesLists:
+                yield node
 
 
 @needs_cluster
@@ -61,6 +104,29 @@ async def test_a_statement_asks_one_node_or_is_listed(db: Database) -> None:
             if (count > 1) != (name in FAN_OUT):
                 found[name] = count
     assert found == {}
+
+
+async def test_rows_that_draw_ids_are_not_read_from_tables_alone(db: Database) -> None:
+    """Citus reads such rows from every node, unless a list of values is joined; the values are then part of the plan."""
+    parsed = {name: pglast.parse_sql(query.sql) for name, query in ALL if query.unbound is None}
+    parsed |= {
+        each.name: tuple(statements(each))
+        for each in functions(distributed=True)
+        if not each.pure and not each.sql.startswith(OVER_ALL_STORES)
+    }
+    drawing = {str(row[0]) for row in await db.fetch(DRAWING)}
+    owned = await store_owned(db)
+    inserts = {name: list(_inserts(each, drawing)) for name, each in parsed.items()}
+    assert {name for name, found in inserts.items() if any(_reads_only_tables(each, owned) for each in found)} == set()
+    assert sum(map(len, inserts.values())) > 10
+    alone = "INSERT INTO events (store_id, id) SELECT $1, o.id FROM orders o WHERE o.store_id = $1"
+    assert [_reads_only_tables(each, owned) for each in _inserts(pglast.parse_sql(alone), drawing)] == [True]
+
+
+def _reads_only_tables(insert: ast.InsertStmt, owned: set[str]) -> bool:
+    inside = list(_nodes(insert.selectStmt))
+    reads = any(isinstance(node, ast.RangeVar) and node.relname in owned for node in inside)
+    return reads and not any(isinstance(node, ast.RangeFunction) for node in inside)
 
 
 @needs_cluster

@@ -94,7 +94,7 @@ FORGET_RESPONSES = Command(
 ANNOUNCE = Command(
     """INSERT INTO events (store_id, id, type, resource_type, resource_id, resource_version, actor, changes, data, request_id)
        SELECT $1, new_event_id(), 'order.updated', 'order', o.id, o.version, $3, '{}', order_document(o.id, o.head, o.lines, o.person, o.tail), $4
-         FROM orders o WHERE o.store_id = $1 AND o.id = ANY($2::bigint[]) ORDER BY o.id"""
+         FROM unnest($2::bigint[]) AS t (id) JOIN orders o ON o.store_id = $1 AND o.id = t.id ORDER BY o.id"""
 )
 # A dry run leaves no order: its stored response is found by the contact in it.
 FORGET_DRY_RUNS = Command(

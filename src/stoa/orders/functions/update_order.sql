@@ -66,7 +66,8 @@ BEGIN
         SELECT in_store_id, new_event_id(), 'order.updated', 'order', o.id, o.version, in_actor,
                '{"suspected_duplicates_count":[' || o.suspected_duplicates + 1 || ',' || o.suspected_duplicates || ']}',
                order_document(o.id, o.head, o.lines, o.person, o.tail), in_request_id
-          FROM orders o WHERE o.store_id = in_store_id AND o.id = ANY (in_no_longer_suspected) ORDER BY o.id;
+          FROM unnest(in_no_longer_suspected) AS t (id) JOIN orders o ON o.store_id = in_store_id AND o.id = t.id
+         ORDER BY o.id;
     END IF;
     doc := convert_to(document, 'UTF8');
 END $$;
