@@ -63,16 +63,25 @@ async def test_concurrent_orders_sell_all_stock_and_no_more(concurrent_shop: Sho
     await store.assert_stock_is_consistent()
 
 
-async def test_three_thousand_buyers_get_a_thousand_units(concurrent_shop: Shop, settings: Settings) -> None:
-    """Three applications share one database, as workers do; baskets have one to three lines in random order."""
-    stock = {"A": 400, "B": 350, "C": 250}
-    store = await SampleStore(concurrent_shop).add_products(*(product(sku, units) for sku, units in stock.items()))
+@pytest.fixture
+async def clients(concurrent_shop: Shop, settings: Settings) -> AsyncIterator[list[httpx.AsyncClient]]:
+    """Clients of three applications that share one database, as workers do."""
     limits = msgspec.structs.replace(settings, app_concurrency=1000, database_pool=8)
     services = [Application(limits) for _ in range(2)]
-    clients = [
-        concurrent_shop.client,
-        *(api_client(service, concurrent_shop.store.handle, concurrent_shop.token) for service in services),
-    ]
+    others = [api_client(service, concurrent_shop.store.handle, concurrent_shop.token) for service in services]
+    yield [concurrent_shop.client, *others]
+    for client, service in zip(others, services, strict=True):
+        await client.aclose()
+        await service.notifier.close()
+        await service.database.close()
+
+
+async def test_three_thousand_buyers_get_a_thousand_units(
+    concurrent_shop: Shop, clients: list[httpx.AsyncClient]
+) -> None:
+    """Baskets have one to three lines in random order."""
+    stock = {"A": 400, "B": 350, "C": 250}
+    store = await SampleStore(concurrent_shop).add_products(*(product(sku, units) for sku, units in stock.items()))
     rng = random.Random(1000)
 
     def buy(n: int) -> Coroutine[Any, Any, httpx.Response]:
@@ -91,10 +100,6 @@ async def test_three_thousand_buyers_get_a_thousand_units(concurrent_shop: Shop,
     assert (await store.client.get("/orders")).json()["meta"]["total"] == len(sold)
     assert Counter(await store.event_names())["created"] == len(sold)
     await store.assert_stock_is_consistent()
-    for client, service in zip(clients[1:], services, strict=True):
-        await client.aclose()
-        await service.notifier.close()
-        await service.database.close()
 
 
 async def test_the_last_unit_is_sold_once(concurrent_shop: Shop) -> None:

@@ -80,6 +80,7 @@ async def _new_on_every_node(coordinator: str, name: str, spare: Sequence[tuple[
     admin = await connect(coordinator, statement_timeout_ms=0)
     try:
         nodes = [(str(host), int(port)) for host, port in await admin.fetch(_NODES)]
+        await admin.execute("SET lock_timeout = 0")  # creating the database of another process takes a while
         await admin.fetch("SELECT pg_advisory_lock($1)", _LOCK)
         for host, port in (*nodes, *spare):
             node = at_node(coordinator, host, port)

@@ -1,12 +1,16 @@
 """Creates subscriptions for tests, routes their events on demand, and settles deliveries with a given status."""
 
+import asyncio
+import secrets
 from typing import Any
 
 from stoa.db.errors import PostgresError, sqlstate
+from stoa.webhooks.delivery.queries import RELEASE_BUCKETS
 from stoa.webhooks.delivery.router import route_events
 from tests.support.shops import Shop
 
 HOOK: dict[str, Any] = {"url": "https://hooks.example.com/stoa", "events": ["product.*"]}
+UNROUTED = "SELECT id FROM events WHERE store_id = $1 AND routed_on = 'infinity' LIMIT 1"
 FINISH = """WITH settled AS (DELETE FROM pending_deliveries WHERE store_id = $1 AND webhook_id = $2
                              AND sequence = $3 RETURNING *),
                  lane AS (UPDATE lanes SET waiting = waiting - 1 WHERE store_id = $1
@@ -25,14 +29,16 @@ async def subscribe(shop: Shop, **given: Any) -> dict[str, Any]:
 
 
 async def route(shop: Shop) -> None:
-    """Route all unrouted events of the store to its subscriptions, and again if another router was faster."""
-    while True:
+    """Route all unrouted events of the store to its subscriptions; several calls can run at once, like routers."""
+    holder = secrets.token_hex(8)
+    while await shop.db.fetch(UNROUTED, shop.store_id):
         try:
-            if not (await route_events(shop.db, [shop.store_id % 64])).events:
-                return
+            if not (await route_events(shop.db, [shop.store_id % 64], holder=holder)).events:
+                await asyncio.sleep(0.05)
         except PostgresError as error:
             if sqlstate(error) != "40001":
                 raise
+            await RELEASE_BUCKETS.run(shop.db, holder)
 
 
 async def add_products(shop: Shop, *names: str) -> list[int]:
