@@ -9,7 +9,7 @@ from stoa.db.pool import connect
 from tests.figures.cluster import distributed_database
 from tests.support.service import Service
 
-MOST_PER_S = 20  # of one service with its delivery and import workers
+MOST_PER_S = 25  # of one service with its delivery and import workers
 SETTLE_S = 5
 _COUNTERS = """SELECT query_execution_single_shard, query_execution_multi_shard
                  FROM citus_stat_counters((SELECT oid FROM pg_database WHERE datname = current_database()))"""
