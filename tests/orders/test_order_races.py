@@ -1,4 +1,4 @@
-"""Concurrent calls on the same orders and stock: no unit is sold twice, no effect happens twice, and no call fails with 5xx."""
+"""Concurrent calls on the same orders and stock: no unit is sold twice, no effect happens twice, and no call fails."""
 
 import asyncio
 import random
