@@ -6,9 +6,14 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 import pytest
+from aiohttp import web
 from tests.fault.proxy import Proxy
+from tests.imports.files import job_of, lines, send
 from tests.support.databases import SHARDS, at_node, new_database, on_cluster
+from tests.support.receivers import Received, Receiver
 from tests.support.shops import MUG, Shop, open_shop
+from tests.webhooks.subscriptions import route
+from tests.webhooks.workers import create_product, subscribe, working
 
 from stoa.app import Application
 from stoa.cluster.distribution import distribute, plan
@@ -18,6 +23,7 @@ from stoa.cluster.status import STORE_SHARD, read_status
 from stoa.db.errors import CommitUnknown, PostgresError, Unavailable, is_away, is_lost
 from stoa.db.migrate import migrate
 from stoa.db.pool import Database, connect
+from stoa.imports.runner import run_pending
 from stoa.settings import Settings, load
 
 needs_cluster = pytest.mark.skipif(not on_cluster(), reason="needs a Citus cluster: set TEST_CITUS_URL")
@@ -124,6 +130,75 @@ async def test_a_node_that_is_away_costs_only_its_own_stores(cluster: Cluster) -
         assert (again.status_code, again.headers.get("idempotent-replayed")) == (201, None), again.text
     totals = [(await shop.client.get("/orders")).json()["meta"]["total"] for shop in (near, far)]
     assert totals == [6, 6]
+
+
+@needs_cluster
+@pytest.mark.timeout(300)
+async def test_webhooks_of_the_other_stores_are_delivered_while_a_node_is_away(cluster: Cluster) -> None:
+    near, far = [await cluster.shop_on(worker) for worker in cluster.workers]
+    answer = asyncio.Event()
+    settings = cluster.application.settings
+
+    async def respond_late(_request: web.Request, _received: Received) -> web.StreamResponse:
+        await answer.wait()
+        return web.Response()
+
+    async with Receiver() as near_receiver, Receiver(respond_late) as far_receiver:
+        hook = await subscribe(near, near_receiver.url, "product.created")
+        await subscribe(far, far_receiver.url, "product.created")
+        async with working(settings):
+            # The node of one store is lost while a delivery of that store is under way.
+            await create_product(near)
+            await create_product(far)
+            await far_receiver.until(1)
+            await near_receiver.until(1)
+            await cluster.proxy.shut()
+            answer.set()
+            for number in range(2, 5):
+                await create_product(near)
+                await near_receiver.until(number)
+            async with working(settings):  # a worker that starts now
+                [first, *_] = (await near.client.get(f"/webhooks/{hook.id}/deliveries", params={"after": 0})).json()["data"]
+                again = await near.client.post(f"/webhooks/{hook.id}/redeliver", json={"delivery_ids": [first["id"]]})
+                assert again.status_code == 202, again.text
+                await near_receiver.until(5)
+            await create_product(near)
+            await near_receiver.until(6)
+            await cluster.proxy.open()
+            async with asyncio.timeout(BACK_S):
+                while (await far.client.get("/products")).status_code != 200:
+                    await asyncio.sleep(0.1)
+            await create_product(far)
+            await far_receiver.until(2)
+        # The outcome that could not be stored at first was stored later: nothing was sent twice.
+        assert [event["sequence"] for event in far_receiver.events] == [1, 2]
+        assert [event["sequence"] for event in near_receiver.events] == [1, 2, 3, 4, 5, 6]
+        assert near_receiver.events[4]["id"] == near_receiver.events[0]["id"]
+
+
+@needs_cluster
+@pytest.mark.timeout(300)
+async def test_imports_and_feeds_of_the_other_stores_go_on_while_a_node_is_away(cluster: Cluster) -> None:
+    near, far = [await cluster.shop_on(worker) for worker in cluster.workers]
+    row = lines([MUG])
+    jobs = [await send(shop, row) for shop in (far, near)]
+    hooks = [await subscribe(shop, None, "product.created") for shop in (near, far)]
+    waits = [
+        asyncio.create_task(shop.client.get(f"/webhooks/{hook.id}/deliveries", params={"after": 0, "wait": 20}))
+        for shop, hook in zip((near, far), hooks, strict=True)
+    ]
+    await asyncio.sleep(0.5)
+    await cluster.proxy.shut()
+    assert (await waits[1]).status_code == 503
+    assert await run_pending(cluster.db) == 1
+    job = await job_of(near, jobs[1]["id"])
+    assert job["status"] == "succeeded", job
+    await route(near)
+    fed = await waits[0]
+    assert (fed.status_code, fed.json()["data"][0]["event_type"]) == (200, "product.created")
+    await cluster.proxy.open()
+    assert await run_pending(cluster.db) == 1
+    assert (await job_of(far, jobs[0]["id"]))["status"] == "succeeded"
 
 
 @needs_cluster

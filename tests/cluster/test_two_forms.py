@@ -10,6 +10,7 @@ from tests.cluster.test_routing import CHANGED, PLAIN
 
 from stoa.db.pool import Connection, connect
 from stoa.db.query import Query, json_rows
+from stoa.imports.queries import OLDEST_WAITING
 from stoa.webhooks.delivery import queries
 from stoa.webhooks.delivery.queries import (
     DeliveryResult,
@@ -20,6 +21,7 @@ from stoa.webhooks.delivery.queries import (
     RoutedEvent,
     RoutedLane,
 )
+from stoa.webhooks.delivery.redelivery import DUE
 
 pytestmark = pytest.mark.not_on_cluster("the plain forms are refused there")
 STORES, SUBSCRIPTIONS, EVENTS, RESOURCES = 6, 3, 60, 4
@@ -48,6 +50,16 @@ INSERT INTO lanes (store_id, webhook_id) SELECT store_id, id FROM webhooks WHERE
 INSERT INTO events (store_id, id, type, resource_type, resource_id, resource_version, actor, changes, data, request_id)
 SELECT {FIRST} + 1 + n % {STORES}, 'evt_' || n, 'product.updated', 'product', n % {RESOURCES}, n, '{{}}', '{{}}', '{{"n":1}}', 'req'
   FROM generate_series(1, {EVENTS}) AS n;
+INSERT INTO redeliveries (store_id, webhook_id, due_at, finished_at)
+SELECT store_id, id, now() - interval '1 minute' * (id % 10), CASE WHEN id % 10 = 3 THEN now() END
+  FROM webhooks WHERE store_id >= {FIRST};
+-- Two of the three jobs of each app may run, and one of them runs.
+INSERT INTO imports (store_id, id, resource, options, media, request_id, total)
+SELECT {FIRST} + n, 'imp_' || m, 'products', '{{}}', 'text/csv', 'req', 1 FROM generate_series(1, 3) AS n, generate_series(1, 3) AS m;
+INSERT INTO import_queue (store_id, import_id, app_id, lane, lease_until, created_at)
+SELECT store_id, id, 1, CASE id WHEN 'imp_1' THEN 1 END, now() + CASE id WHEN 'imp_1' THEN interval '1 minute' ELSE '0' END,
+       now() - interval '1 hour'
+  FROM imports WHERE store_id >= {FIRST};
 """
 
 
@@ -180,7 +192,10 @@ async def test_both_forms_return_and_store_the_same(forms: Forms, seed: int) -> 
     leased = await route(forms, chance)
     assert leased
     await settle(forms, chance, leased)
+    assert await forms.call(DUE)
+    assert await forms.call(OLDEST_WAITING)
     for _ in range(3):
+        assert await forms.call(queries.DUE_BUCKETS)
         lanes = await forms.call(queries.LEASE_LANES, ALL_BUCKETS, "worker-1", 1_000, TAKEOVER_S, LEASE_S)
         held = [LaneLease(lane.store_id, lane.webhook_id, lane.epoch - (chance.random() < 0.2)) for lane in lanes]
         await forms.call(queries.RENEW_LEASES, "worker-1", TAKEOVER_S, json_rows(held))

@@ -115,7 +115,7 @@ class _Checker:
         # Over all stores, a plain SELECT may name the stores; what it finds must then be tied to them. Locks belong to a store.
         plain = _is(node, ast.SelectStmt) and not node.lockingClause
         scans = self._over_all and plain and not nested and not level.derived
-        now_tied = self._tied(level, tied, scans=scans)
+        now_tied = self._tied(level, tied, scans=scans, nested=nested)
         for alias, table in level.tables.items():
             if table in self._owned and alias not in now_tied:
                 self.found.append(f"{table} {alias}")
@@ -144,10 +144,11 @@ class _Checker:
             if item.alias is not None:
                 level.derived.add(item.alias.aliasname)
 
-    def _tied(self, level: _Level, outer: frozenset[str], *, scans: bool) -> set[str]:
+    def _tied(self, level: _Level, outer: frozenset[str], *, scans: bool, nested: bool) -> set[str]:
         alone = next(iter(level.tables)) if len(level.tables) == 1 and not level.derived else ""
         pairs: list[tuple[Reference, Reference]] = []
         tied: set[str] = set()
+        listed = self._over_all and not nested  # a subquery that belongs to a row is tied to the store of that row
         for condition in level.conditions:
             if not _is(condition, ast.A_Expr):
                 continue
@@ -156,7 +157,7 @@ class _Checker:
             left, right = _reference(condition.lexpr, alone), _reference(condition.rexpr, alone)
             if condition.kind == A_Expr_Kind.AEXPR_OP and condition.name[-1].sval == "=" and left and right:
                 pairs += [(left, right), (right, left)]
-            elif condition.kind == A_Expr_Kind.AEXPR_OP_ANY and self._over_all and left and left[1] == "store_id":
+            elif condition.kind == A_Expr_Kind.AEXPR_OP_ANY and listed and left and left[1] == "store_id":
                 tied.add(left[0])
         self._follow(level, tied, pairs, outer)
         first = next((alias for alias, table in level.tables.items() if table in self._owned), None)

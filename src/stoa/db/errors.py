@@ -34,6 +34,10 @@ class Unavailable(Exception):
     """The database is unreachable or overloaded; the request may be retried later."""
 
 
+class NodeAway(Unavailable):
+    """Another node of a cluster is unreachable, and with it the stores that live there."""
+
+
 class CommitUnknown(Unavailable):
     """A COMMIT failed on a cluster, where the node of the store may have committed before."""
 

@@ -154,7 +154,7 @@ async def _replace_pure_functions(db: Connection, *, distributed: bool) -> None:
 async def _replace_functions(db: Connection, *, distributed: bool) -> None:
     async def work() -> None:
         await stored_functions.replace(db, await _changed(db, distributed=distributed))
-        await stored_functions.drop_unneeded(db, functions())
+        await stored_functions.drop_unneeded(db, functions(distributed=distributed))
         if distributed:
             await delegate_functions(db)
 

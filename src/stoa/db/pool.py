@@ -10,6 +10,7 @@ from typing import Any, Protocol, cast
 from stoa.db.errors import (
     RETRYABLE,
     CommitUnknown,
+    NodeAway,
     PostgresError,
     Unavailable,
     error_class,
@@ -307,7 +308,7 @@ class Database:
                 self._open -= 1
             return Unavailable("the database connection was lost")
         if is_away(error):
-            return Unavailable("a node of the database cannot be reached")
+            return NodeAway("a node of the database cannot be reached")
         return Unavailable("the database is too busy") if is_busy(error) else None
 
     async def fetch(self, sql: str, *args: Any) -> Sequence[Sequence[Any]]:

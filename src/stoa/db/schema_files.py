@@ -100,17 +100,16 @@ def previous_release() -> Release:
 def functions(*, distributed: bool = False) -> list[Function]:
     """All stored functions of this release: each `<package>/functions/<name>.sql` holds one.
 
-    On a cluster, a file of the package `cluster` replaces the function of the same name, and settings of functions differ.
+    On a cluster, a file of the package `cluster` replaces the function of the same name or is added, and settings of
+    functions differ.
     """
     found = sorted(_functions_below(files("stoa"), ""), key=lambda function: (not function.pure, function.name))
     plain = [function for function in found if function.package != _CLUSTER]
     if not distributed:
         return plain
-    cluster = {function.name: function.sql for function in found if function.package == _CLUSTER}
-    return [
-        msgspec.structs.replace(function, sql=with_cluster_settings(cluster.get(function.name, function.sql)))
-        for function in plain
-    ]
+    chosen = {function.name: function for function in plain}
+    chosen |= {function.name: function for function in found if function.package == _CLUSTER}
+    return [msgspec.structs.replace(function, sql=with_cluster_settings(function.sql)) for function in chosen.values()]
 
 
 def with_cluster_settings(sql: str) -> str:

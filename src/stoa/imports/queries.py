@@ -110,27 +110,21 @@ class Waiting(msgspec.Struct):
     import_id: str
 
 
+OLDEST_WAITING = Query(Waiting, "SELECT store_id, import_id FROM waiting_imports()", unbound=_ALL_STORES)
 # A job may run if nobody has its lease, and if it has one of the two slots of its app or one is free.
-_MAY_RUN = """w.lease_until <= now() AND (w.lane IS NOT NULL OR 2 > (
-                  SELECT count(*) FROM import_queue o
-                   WHERE o.store_id = {store} AND o.app_id IS NOT DISTINCT FROM w.app_id AND o.lane IS NOT NULL))"""
-# Over all stores without locks; a job is then claimed in its store, where it may be gone.
-OLDEST_WAITING = Query(
-    Waiting,
-    f"""SELECT w.store_id, w.import_id FROM import_queue w
-         WHERE {_MAY_RUN.format(store="w.store_id")} ORDER BY w.created_at LIMIT 10""",
-    unbound=_ALL_STORES,
-)
 CLAIM = Query(
     Claimed,
-    f"""UPDATE import_queue q
+    """UPDATE import_queue q
            SET lease_owner = $3, lease_until = now() + make_interval(secs => $4), tries = q.tries + 1,
                lane = coalesce(q.lane, CASE WHEN EXISTS (
                           SELECT 1 FROM import_queue o
                            WHERE o.store_id = $1 AND o.app_id IS NOT DISTINCT FROM q.app_id AND o.lane = 1) THEN 2 ELSE 1 END)
          WHERE q.store_id = $1 AND q.import_id = (
                SELECT w.import_id FROM import_queue w
-                WHERE w.store_id = $1 AND w.import_id = $2 AND {_MAY_RUN.format(store="$1")} FOR UPDATE SKIP LOCKED)
+                WHERE w.store_id = $1 AND w.import_id = $2 AND w.lease_until <= now() AND (w.lane IS NOT NULL OR 2 > (
+                      SELECT count(*) FROM import_queue o
+                       WHERE o.store_id = $1 AND o.app_id IS NOT DISTINCT FROM w.app_id AND o.lane IS NOT NULL))
+                  FOR UPDATE SKIP LOCKED)
         RETURNING q.store_id, q.import_id, q.next_part, q.tries""",
 )
 

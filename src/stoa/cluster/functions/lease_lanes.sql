@@ -1,5 +1,5 @@
 -- Over all stores: a worker leases the lanes that are due, whichever store they belong to.
--- Looks for due lanes on every node without locks, then leases them store by store.
+-- Looks for due lanes on the nodes that can be reached, without locks, then leases them store by store.
 CREATE FUNCTION lease_lanes(in_buckets smallint[], in_owner text, in_limit integer, in_takeover interval, in_lease interval)
 RETURNS TABLE (store_id bigint, webhook_id bigint, epoch bigint, next_sequence bigint, waiting bigint, owner text,
                breaker text, probes integer, failures integer, hold_until timestamptz, window_at timestamptz,
@@ -12,15 +12,34 @@ DECLARE
     lease_end   timestamptz := moment + in_lease;
     takeover_at timestamptz := moment + least(in_takeover, in_lease);
     in_store_id bigint;
+    webhook     bigint;
+    stores      bigint[];  -- that have lanes to lease
+    due_stores  bigint[] := '{}';
+    due_lanes   bigint[] := '{}';
     due         bigint[];
     locked      bigint[];
 BEGIN
     PERFORM set_config('synchronous_commit', 'off', true);
+    BEGIN
+        stores := ARRAY(SELECT DISTINCT o.store_id
+                          FROM (SELECT x.store_id FROM lanes x
+                                 WHERE x.store_id % 64 = ANY (in_buckets) AND x.due_at <= moment LIMIT 20000) o);
+    EXCEPTION WHEN connection_exception OR admin_shutdown OR crash_shutdown OR cannot_connect_now OR internal_error OR io_error THEN
+        stores := reached_stores('lanes', format('store_id %% 64 = ANY (%L) AND due_at <= %L', in_buckets, moment));
+    END;
+    IF stores = '{}' THEN
+        RETURN;
+    END IF;
+    -- Grouped here, because Citus would let any node group the rows, also one that is away.
+    FOR in_store_id, webhook IN
+        SELECT x.store_id, x.webhook_id FROM lanes x WHERE x.store_id = ANY (stores) AND x.due_at <= moment
+         ORDER BY x.due_at LIMIT in_limit
+    LOOP
+        due_stores := due_stores || in_store_id;
+        due_lanes := due_lanes || webhook;
+    END LOOP;
     FOR in_store_id, due IN
-        SELECT d.store_id, array_agg(d.webhook_id)
-          FROM (SELECT x.store_id, x.webhook_id FROM lanes x
-                 WHERE x.store_id % 64 = ANY (in_buckets) AND x.due_at <= moment
-                 ORDER BY x.due_at LIMIT in_limit) d
+        SELECT d.store_id, array_agg(d.webhook_id) FROM unnest(due_stores, due_lanes) AS d (store_id, webhook_id)
          GROUP BY d.store_id ORDER BY d.store_id
     LOOP
         locked := ARRAY(SELECT l.webhook_id FROM lanes l

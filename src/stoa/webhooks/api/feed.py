@@ -3,10 +3,11 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from weakref import WeakKeyDictionary
 
+from stoa.db.errors import NodeAway
 from stoa.db.query import Executor
 from stoa.rest.problems import RateLimited
 from stoa.webhooks.api.queries import LAST_SEQUENCES
@@ -83,6 +84,19 @@ class Watch:
 
     async def _poll_once(self) -> None:
         asked = dict(self._waiting)
+        try:
+            await self._answer(asked)
+        except NodeAway:
+            for store in {store_id for store_id, _, _ in asked.values()}:
+                of_store = {turn: wanted for turn, wanted in asked.items() if wanted[0] == store}
+                try:
+                    await self._answer(of_store)
+                except NodeAway as error:
+                    for turn in of_store:
+                        if not turn.done():
+                            turn.set_exception(error)
+
+    async def _answer(self, asked: Mapping[asyncio.Future[None], tuple[int, int, int]]) -> None:
         stores = sorted({store_id for store_id, _, _ in asked.values()})
         ids = sorted({webhook_id for _, webhook_id, _ in asked.values()})
         heads = {head.webhook_id: head.last_sequence for head in await LAST_SEQUENCES.all(self._db, stores, ids)}

@@ -82,6 +82,7 @@ class LaneRunner:
         self.state = msgspec.convert(lane, LaneState, from_attributes=True)
         self.finished = False
         self.abandoned = False  # the database refuses its results: the lease expires, and the deliveries are repeated
+        self.away = False  # the node of its store is: its results are stored later, and it starts nothing more
         self._shared = shared
         self._limits = shared.sender.limits
         self._config = shared.config

@@ -5,12 +5,12 @@ import contextlib
 import random
 import secrets
 import time
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 
 import structlog
 
 from stoa.access.sealing import Sealer
-from stoa.db.errors import RETRYABLE, PostgresError, cause, sqlstate
+from stoa.db.errors import RETRYABLE, NodeAway, PostgresError, cause, sqlstate
 from stoa.db.pool import Database
 from stoa.db.query import json_rows
 from stoa.webhooks.delivery import queries
@@ -35,6 +35,7 @@ MAX_LANES = 1000
 LEASE_BATCH = 100
 _MAX_TARGETS = 10_000
 _RETRY_S = 0.2
+_AWAY_RETRY_S = 0.5
 
 
 class LaneScheduler:
@@ -58,6 +59,7 @@ class LaneScheduler:
         self._database = database
         self._runners: dict[tuple[int, int], LaneRunner] = {}
         self._reports: dict[LaneRunner, LaneReport] = {}  # to be settled
+        self._put_off: dict[LaneRunner, LaneReport] = {}  # to be settled when the node of their store is back
         self._reserved = 0  # slots for lanes that the router may lease
         self._tasks: set[asyncio.Task[None]] = set()
         self._due_buckets: set[int] = set()
@@ -68,7 +70,7 @@ class LaneScheduler:
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop` is set; then finish the requests in flight and release every lane."""
         await self._synchronize_clock()
-        loops = (self._renew_forever, self._settle_forever, self._lease_forever)
+        loops = (self._renew_forever, self._settle_forever, self._settle_put_off_forever, self._lease_forever)
         tasks = [asyncio.create_task(loop()) for loop in loops]
         try:
             await stop.wait()
@@ -177,6 +179,7 @@ class LaneScheduler:
         intervals = (self._config.takeover_after, self._config.lease)
         lanes = await queries.LEASE_LANES.all(self._database, shuffled, self.owner, limit, *intervals)
         if lanes:
+            await self._settle_put_off({(lane.store_id, lane.webhook_id) for lane in lanes})
             stores, webhooks = [lane.store_id for lane in lanes], [lane.webhook_id for lane in lanes]
             reads = [_first_read(lane) for lane in lanes]
             subscriptions, deliveries = await asyncio.gather(
@@ -202,14 +205,27 @@ class LaneScheduler:
     async def _renew(self) -> None:
         started, runners = time.monotonic(), list(self._runners.values())
         rows = [LaneLease(*runner.key, runner.state.epoch) for runner in runners]
-        takeover = self._config.takeover_after
-        leased = await queries.RENEW_LEASES.all(self._database, self.owner, takeover, json_rows(rows))
+        try:
+            leased = await self._renew_leases(rows)
+        except NodeAway:
+            leased = await self._renew_store_by_store(rows)
         self.shared.renewed_at = started
         lost = {runner.subscription.id for runner in runners}.difference(leased)
         for runner in runners:
             if runner.subscription.id in lost and not runner.finished:
                 runner.lose()
         await self._synchronize_clock()
+
+    async def _renew_leases(self, rows: Sequence[LaneLease]) -> list[int]:
+        return await queries.RENEW_LEASES.all(self._database, self.owner, self._config.takeover_after, json_rows(rows))
+
+    async def _renew_store_by_store(self, rows: Sequence[LaneLease]) -> list[int]:
+        """The leases of stores whose node is away are lost, because they cannot be renewed."""
+        leased: list[int] = []
+        for store_id in {row.store_id for row in rows}:
+            with contextlib.suppress(NodeAway):
+                leased += await self._renew_leases([row for row in rows if row.store_id == store_id])
+        return leased
 
     async def _synchronize_clock(self) -> None:
         with contextlib.suppress(*DATABASE_ERRORS):
@@ -222,8 +238,9 @@ class LaneScheduler:
     def _settle_soon(self, runner: LaneRunner, report: LaneReport) -> None:
         if runner.abandoned:
             return
-        earlier = self._reports.get(runner)
-        self._reports[runner] = report if earlier is None else _merge(earlier, report)
+        reports = self._put_off if runner.away else self._reports
+        earlier = reports.get(runner)
+        reports[runner] = report if earlier is None else _merge(earlier, report)
         self._reported.set()
 
     async def _settle_forever(self) -> None:
@@ -248,7 +265,8 @@ class LaneScheduler:
         return batch
 
     async def _settle(self, batch: Mapping[LaneRunner, LaneReport]) -> None:
-        """Store all reports in one statement. A report that the database refuses by itself is dropped with its lane."""
+        """Store all reports in one statement. A report that the database refuses by itself is dropped with its lane, and one
+        whose node is away is put off."""
         for number, report in enumerate(batch.values(), 1):
             report.state.lane = number
             for result in report.results:
@@ -263,11 +281,14 @@ class LaneScheduler:
                 json_rows([result for report in batch.values() for result in report.results]),
             )
         except DATABASE_ERRORS as error:
-            if isinstance(error, PostgresError) and sqlstate(error) not in RETRYABLE:
+            if isinstance(error, NodeAway) or (isinstance(error, PostgresError) and sqlstate(error) not in RETRYABLE):
                 if len(batch) == 1:
-                    structlog.get_logger().error("settling a lane failed", **cause(error))
-                    for runner in batch:
-                        runner.abandoned = True
+                    for runner, report in batch.items():
+                        if not runner.away:
+                            structlog.get_logger().error("settling a lane failed", **cause(error))
+                        runner.away = isinstance(error, NodeAway)
+                        runner.abandoned = not runner.away
+                        self._keep(runner, report)
                         self._drop(runner)
                     return
                 await self._settle_one_by_one(batch)
@@ -300,9 +321,26 @@ class LaneScheduler:
             for runner, report in left.items():
                 self._keep(runner, report)
 
+    async def _settle_put_off_forever(self) -> None:
+        while True:
+            await asyncio.sleep(_AWAY_RETRY_S)
+            try:
+                while self._put_off:
+                    oldest = next(iter(self._put_off))
+                    await self._settle_put_off({oldest.key})
+                    if oldest in self._put_off:
+                        break
+            except Exception as error:  # noqa: BLE001 - the next attempt may succeed
+                structlog.get_logger().warning("settling deliveries failed", **cause(error))
+
+    async def _settle_put_off(self, lanes: Collection[tuple[int, int]]) -> None:
+        """Settle what was put off of these lanes, so that it is not sent again."""
+        for runner in [runner for runner in self._put_off if runner.key in lanes]:
+            await self._settle({runner: self._put_off.pop(runner)})
+
     def _keep(self, runner: LaneRunner, report: LaneReport) -> None:
         """Settle a report again, before what was reported since."""
-        later = self._reports.pop(runner, None)
+        later = (self._put_off if runner.away else self._reports).pop(runner, None)
         self._settle_soon(runner, report if later is None else _merge(report, later))
 
     def _drop(self, runner: LaneRunner) -> None:

@@ -265,7 +265,7 @@ class SettledLane(msgspec.Struct):
 
 DUE_BUCKETS = Query(
     int,
-    "SELECT DISTINCT store_id % 64 AS bucket FROM lanes WHERE due_at <= clock_timestamp()",
+    "SELECT due_buckets() AS bucket",
     unbound=_ALL_STORES,
 )
 LEASE_LANES = Query(

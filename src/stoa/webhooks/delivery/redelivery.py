@@ -30,10 +30,9 @@ class DueJob(msgspec.Struct):
     id: int
 
 
-# Over all stores without locks; a job is then taken in its store, where another worker may have it.
 DUE = Query(
     DueJob,
-    "SELECT store_id, id FROM redeliveries WHERE finished_at IS NULL AND due_at <= now() ORDER BY due_at LIMIT 10",
+    "SELECT store_id, id FROM due_redeliveries()",
     unbound="workers take the jobs of all stores",
 )
 # The row lock lasts until the slice is committed, so that two workers never queue the same slice.

@@ -13,7 +13,7 @@ from stoa.access.addresses import base_url
 from stoa.access.operator import Operator
 from stoa.access.sealing import Sealer
 from stoa.accounts import reset_requests
-from stoa.db.errors import cause
+from stoa.db.errors import NodeAway, cause
 from stoa.db.pool import Database, connect, path_to_server
 from stoa.events.notify import CHANNEL
 from stoa.ids import new_id
@@ -111,6 +111,9 @@ class DeliveryWorker:
         while not stop.is_set():
             try:
                 await maintenance.create_partitions(self._durable)
+            except NodeAway as error:  # those of the next days exist; the router creates a missing one
+                structlog.get_logger().warning("creating partitions failed", **cause(error))
+                return
             except DATABASE_ERRORS as error:
                 structlog.get_logger().warning("starting deliveries failed", **cause(error))
                 await asyncio.sleep(_RETRY_S)
