@@ -148,7 +148,8 @@ class _Checker:
         alone = next(iter(level.tables)) if len(level.tables) == 1 and not level.derived else ""
         pairs: list[tuple[Reference, Reference]] = []
         tied: set[str] = set()
-        listed = self._over_all and not nested  # a subquery that belongs to a row is tied to the store of that row
+        # A subquery that belongs to a row is tied to the store of that row, and a table that is joined to rows to their stores.
+        listed = self._over_all and not nested and not level.derived
         for condition in level.conditions:
             if not _is(condition, ast.A_Expr):
                 continue
