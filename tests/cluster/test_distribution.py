@@ -13,7 +13,7 @@ from stoa.cluster import distribution
 from stoa.cluster.distribution import DistributionRefused, distribute, plan
 from stoa.cluster.status import StatusRefused, read_status
 from stoa.db import migrate as migrations
-from stoa.db import placement
+from stoa.db import migration_plan, placement
 from stoa.db.migrate import Function, Migration, functions, migrate
 from stoa.db.placement import PlacementRefused, Table, is_distributed, misplaced, placing
 from stoa.db.pool import Connection, Database, connect
@@ -226,6 +226,8 @@ async def test_a_migration_returns_a_table_that_becomes_local_to_the_coordinator
         "INSERT INTO apps (id, client_id, name, scopes) SELECT n, n, n, '{}' FROM generate_series(1, 100) n"
     )
     await db.execute(TOKENS)
+    moved = [step for step in await migration_plan.plan(url) if step.action == "move back to the coordinator"]
+    assert [(step.table, step.blocks, step.duration) for step in moved] == [("tokens", "reads and writes", "long")]
     assert (await migrate(url))[0].name == "local_tokens"
     assert await misplaced(db) == []
     assert [tuple(row) for row in await db.fetch(FOUND)] == [KEPT]
