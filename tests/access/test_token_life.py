@@ -83,6 +83,28 @@ async def test_a_token_that_would_be_refused_is_inactive(
     assert await introspect(oauth, tenant, free) == INACTIVE
 
 
+async def test_a_token_of_a_store_is_inactive_after_the_app_was_uninstalled(
+    oauth: httpx.AsyncClient, operator: Operator, tenant: Tenant
+) -> None:
+    bound = await token_of(oauth, tenant, resource=f"http://{tenant.handle}.localhost/api/v3/app")
+    await uninstall(operator, tenant.app, tenant.handle)
+    assert await introspect(oauth, tenant, bound) == INACTIVE
+    await install(operator, tenant.app, tenant.handle)
+    assert await introspect(oauth, tenant, bound) == INACTIVE
+
+
+async def test_a_token_of_a_missing_store_or_app_is_refused(
+    oauth: httpx.AsyncClient, db: Database, settings: Settings, tenant: Tenant
+) -> None:
+    """Tokens have no foreign keys, because on a cluster they live on the coordinator alone."""
+    bound = await token_of(oauth, tenant, resource=f"http://{tenant.handle}.localhost/api/v3/app")
+    for change in ("store_id = 0", "store_id = NULL, app_id = 0"):
+        await db.execute(f"UPDATE tokens SET {change} WHERE store_id IN (0, $1)", tenant.store.id)
+        assert await introspect(oauth, tenant, bound) == INACTIVE
+        with pytest.raises(InvalidToken):
+            await Admission(db, settings).caller(tenant.store, bound)
+
+
 async def test_an_app_revokes_its_own_token(
     oauth: httpx.AsyncClient, db: Database, settings: Settings, tenant: Tenant
 ) -> None:

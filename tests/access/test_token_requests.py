@@ -85,14 +85,29 @@ class CountingDatabase(Database):
         return await super().execute(sql, *args)
 
 
-async def test_a_token_costs_two_round_trips(settings: Settings, tenant: Tenant) -> None:
+async def round_trips(settings: Settings, auth: tuple[str, str], **form: str) -> tuple[int, int]:
+    """The status of a token request, and the statements that it ran."""
     counting = CountingDatabase(settings.database_url)
     app = Starlette(routes=routes(counting, Admission(counting, settings), settings))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as oauth:
-        resource = f"http://{tenant.handle}.localhost/api/v3/app"
-        assert (await post(oauth, auth=tenant.basic, resource=resource)).status_code == 200
+        answer = await post(oauth, auth=auth, **form)
     await counting.close()
-    assert counting.statements == 2
+    return answer.status_code, counting.statements
+
+
+async def test_a_token_costs_two_round_trips_and_one_more_for_a_store(settings: Settings, tenant: Tenant) -> None:
+    resource = f"http://{tenant.handle}.localhost/api/v3/app"
+    assert await round_trips(settings, tenant.basic) == (200, 2)
+    assert await round_trips(settings, tenant.basic, resource=resource) == (200, 3)
+
+
+async def test_a_failed_attempt_costs_the_same_for_a_known_and_an_unknown_client(
+    settings: Settings, tenant: Tenant
+) -> None:
+    """Otherwise timing would reveal which clients exist, and on which stores they are installed."""
+    resource = f"http://{tenant.handle}.localhost/api/v3/app"
+    for client_id in (tenant.app, new_client_id()):
+        assert await round_trips(settings, (client_id, new_client_secret()), resource=resource) == (401, 2)
 
 
 # --- scope ---------------------------------------------------------------------------------------------------------

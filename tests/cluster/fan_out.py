@@ -4,7 +4,6 @@ No other statement may: a test plans all of them on a cluster. Functions over al
 their first line.
 """
 
-_TOKEN = "request of the app API: a token endpoint knows the client before it knows the store"
 _APP = "request of the app API: it concerns one app on all its stores"
 _FEED = "request of the app API: one statement for all feeds that wait in a process, at most one shard for each store"
 _PORTAL = "page of the portal: it shows an app, a person or the service on all stores"
@@ -14,8 +13,6 @@ _MAINTENANCE = "maintenance: one process every five seconds"
 _CHECK = "operator: it checks or counts the whole database"
 
 FAN_OUT = {
-    "stoa.access.queries.CLIENT": _TOKEN,
-    "stoa.access.queries.INTROSPECT": _TOKEN,
     "stoa.access.queries.INSTALLATIONS_PAGE": _APP,
     "stoa.webhooks.api.queries.LAST_SEQUENCES": _FEED,
     "stoa.access.operator_queries.END_APP_ENDPOINTS": _OPERATOR,

@@ -13,6 +13,7 @@ from stoa.cluster import distribution
 from stoa.cluster.distribution import DistributionRefused, distribute, plan
 from stoa.cluster.status import StatusRefused, read_status
 from stoa.db import migrate as migrations
+from stoa.db import migration_plan, placement
 from stoa.db.migrate import Function, Migration, functions, migrate
 from stoa.db.placement import PlacementRefused, Table, is_distributed, misplaced, placing
 from stoa.db.pool import Connection, Database, connect
@@ -55,6 +56,19 @@ def test_the_rows_of_a_table_without_a_key_identify_themselves() -> None:
     """Otherwise its shards could not be moved while they are written to."""
     table = Table("notes", "store", "local", unlogged=False, after=[], keyless=True)
     assert placing(table, "products")[0] == "ALTER TABLE notes REPLICA IDENTITY FULL"
+
+
+@pytest.mark.parametrize(("placed", "declared"), [("store", "local"), ("store", "global"), ("global", "store")])
+async def test_only_a_global_table_becomes_local(
+    monkeypatch: pytest.MonkeyPatch, db: Database, placed: str, declared: str
+) -> None:
+    class Found:
+        async def all(self, _: object) -> list[Table]:
+            return [Table("notes", declared, placed, unlogged=False, after=[])]
+
+    monkeypatch.setattr(placement, "TABLES", Found())
+    with pytest.raises(PlacementRefused, match=f"placed as {placed}, but declares {declared}"):
+        await misplaced(db)
 
 
 def test_one_function_is_added_on_a_cluster_and_the_others_have_the_names_of_the_plain_ones() -> None:
@@ -169,6 +183,56 @@ async def test_an_interrupted_distribution_continues(url: str, migrated: Connect
     rest = await distribute(url)
     assert not {step.subject for step in rest} & {each for each in reached if each.startswith("table")}
     assert await misplaced(migrated) == []
+
+
+TOKENS = """INSERT INTO tokens (token_hash, app_id, expires_at)
+            SELECT sha256(n::text::bytea), n, now() FROM generate_series(1, 100) n"""
+FOUND = """SELECT count(*), count(DISTINCT token_hash), sum(app_id)::bigint, obj_description('tokens'::regclass),
+                  ARRAY(SELECT indexname::text FROM pg_indexes WHERE tablename = 'tokens' ORDER BY 1) FROM tokens"""
+KEPT = (100, 100, 5050, "local", ["tokens_expires_at_idx", "tokens_pkey"])
+
+
+@needs_cluster
+async def test_a_table_that_became_local_returns_to_the_coordinator_with_its_rows(
+    url: str, migrated: Connection
+) -> None:
+    await distribute(url, shards=SHARDS)
+    await migrated.execute(TOKENS)
+    await migrated.fetch("SELECT create_reference_table('tokens')")
+    planned = await plan(url)
+    assert distribution.Step("table tokens", "move back to the coordinator") in planned
+    done = await distribute(url)
+    assert done[0] == distribution.Step("table tokens", "moved back to the coordinator")
+    assert await misplaced(migrated) == []
+    assert [tuple(row) for row in await migrated.fetch(FOUND)] == [KEPT]
+    assert await plan(url) == []
+    assert await distribute(url) == []
+
+
+@needs_cluster
+async def test_a_migration_returns_a_table_that_becomes_local_to_the_coordinator(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tokens were global when the database was distributed."""
+    names = [each.name for each in migrations.known()]
+    before = migrations.known()[: names.index("local_tokens")]
+    with monkeypatch.context() as earlier:
+        earlier.setattr(migrations, "known", lambda: before)
+        earlier.setattr(migrations, "VERSIONS", tuple(each.version for each in before))
+        earlier.setattr(migrations, "LATEST", before[-1].version)
+        await migrate(url)
+        await distribute(url, shards=SHARDS)
+    db = await connect(url, statement_timeout_ms=60_000, name="the test")
+    await db.execute(
+        "INSERT INTO apps (id, client_id, name, scopes) SELECT n, n, n, '{}' FROM generate_series(1, 100) n"
+    )
+    await db.execute(TOKENS)
+    moved = [step for step in await migration_plan.plan(url) if step.action == "move back to the coordinator"]
+    assert [(step.table, step.blocks, step.duration) for step in moved] == [("tokens", "reads and writes", "long")]
+    assert (await migrate(url))[0].name == "local_tokens"
+    assert await misplaced(db) == []
+    assert [tuple(row) for row in await db.fetch(FOUND)] == [KEPT]
+    await db.close()
 
 
 @needs_cluster

@@ -158,7 +158,9 @@ async def test_webhooks_of_the_other_stores_are_delivered_while_a_node_is_away(c
                 await create_product(near)
                 await near_receiver.until(number)
             async with working(settings):  # a worker that starts now
-                [first, *_] = (await near.client.get(f"/webhooks/{hook.id}/deliveries", params={"after": 0})).json()["data"]
+                [first, *_] = (await near.client.get(f"/webhooks/{hook.id}/deliveries", params={"after": 0})).json()[
+                    "data"
+                ]
                 again = await near.client.post(f"/webhooks/{hook.id}/redeliver", json={"delivery_ids": [first["id"]]})
                 assert again.status_code == 202, again.text
                 await near_receiver.until(5)

@@ -100,7 +100,7 @@ async def store_owned(db: Database) -> set[str]:
     rows = await db.fetch(
         """SELECT c.relname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'store_id'
             WHERE c.relkind IN ('r', 'p', 'v') AND c.relnamespace = 'public'::regnamespace
-              AND coalesce(obj_description(c.oid), '') <> 'global'"""
+              AND coalesce(obj_description(c.oid), '') NOT IN ('global', 'local')"""
     )
     return {row[0] for row in rows}
 

@@ -35,6 +35,7 @@ STATEMENTS = (
     "ALTER TABLE stores ALTER COLUMN handle SET STATISTICS 10",
     "ALTER TABLE store_hosts ALTER COLUMN host TYPE bytea USING host::bytea",
     "ALTER TABLE store_hosts DROP COLUMN host",
+    "ALTER TABLE store_hosts DROP CONSTRAINT store_hosts_store_fkey",
     "ALTER TABLE stores RENAME COLUMN locale TO language",
     "ALTER TABLE stores SET (fillfactor = 50)",
     "CREATE INDEX probe_idx ON stores (handle)",

@@ -9,7 +9,7 @@ import msgspec
 
 from stoa.access.addresses import named_by_host, named_by_path
 from stoa.access.credentials import is_access_token, keyed_hash
-from stoa.access.queries import STORE_BY_HANDLE, STORE_BY_HOST, TOKEN_ACCESS
+from stoa.access.queries import STORE_BY_HANDLE, STORE_BY_HOST, STORE_GRANT, TOKEN_ACCESS
 from stoa.access.rules import in_force
 from stoa.db.query import Executor
 from stoa.rest.problems import (
@@ -88,21 +88,24 @@ class Admission:
             return RefusedToken(InvalidToken), 0
         if found.invalid:
             return RefusedToken(InvalidToken, found.app_id), 0
+        grant = await STORE_GRANT.maybe(self._db, store_id, found.app_id)
+        if grant is not None and not grant.covers(found.created_at):
+            return RefusedToken(InvalidToken, found.app_id), 0
         if found.seconds_left <= 0:
             return RefusedToken(ExpiredToken, found.app_id), 0
         if found.app_status != "active":
             return RefusedToken(AppSuspended, found.app_id), 0
-        if found.granted is None:
+        if grant is None:
             return RefusedToken(AppNotInstalled, found.app_id), 0
         if found.store_status != "active":
             return RefusedToken(StoreSuspended, found.app_id), 0
         caller = Caller(
             found.app_id,
             found.app_name,
-            in_force(found.requested, found.granted),
-            found.rate_burst or self._settings.rate_burst,
-            found.rate_refill or self._settings.rate_refill,
-            found.reinstalled_at.isoformat() if found.reinstalled_at else "",
+            in_force(found.requested, grant.scopes),
+            grant.rate_burst or self._settings.rate_burst,
+            grant.rate_refill or self._settings.rate_refill,
+            grant.reinstalled_at.isoformat() if grant.reinstalled_at else "",
         )
         return caller, found.seconds_left
 

@@ -90,7 +90,7 @@ async def authenticate(
     url_store: StoreAddress = NO_STORE,
     resource_store: StoreAddress = NO_STORE,
 ) -> tuple[int, Client]:
-    """The id of the authenticated app, with everything read about it in one round trip."""
+    """The id of the authenticated app, with everything read about it in one round trip, on no node but the coordinator."""
     client_id = given.client_id if is_client_id(given.client_id) else "malformed"
     attempt = Attempt(client_id, address_of(peer))
     stores = (url_store.handle, url_store.host, resource_store.handle, resource_store.host)

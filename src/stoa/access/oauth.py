@@ -24,7 +24,7 @@ from stoa.access.contract import (
 )
 from stoa.access.credentials import is_access_token, keyed_hash, new_access_token
 from stoa.access.discovery import Discovery
-from stoa.access.queries import INSERT_TOKEN, INTROSPECT, REVOKE_OWN_TOKEN, Client
+from stoa.access.queries import INSERT_TOKEN, INTROSPECT, REVOKE_OWN_TOKEN, STORE_GRANT, Client
 from stoa.access.rules import expanded, listed, ordered
 from stoa.db.errors import Unavailable, cause
 from stoa.db.pool import Database
@@ -114,7 +114,7 @@ class TokenEndpoints:
         if client.app_status != "active":
             raise UnauthorizedClient("The app is suspended.")
         store_id, resource = self._target(request, form, client)
-        granted = (client.granted if store_id else client.scopes) or []
+        granted = await self._granted(client, app_id, store_id)
         requested = _requested(form, granted)
         token = new_access_token()
         lifetime = self._settings.token_seconds
@@ -149,11 +149,19 @@ class TokenEndpoints:
         store_id = client.resource_store_id if client.resource_store_id is not None else client.url_store_id
         if store_id is None:
             return None, ""
-        if client.granted is None:
+        return store_id, form.get("resource") or self._urls(request).resource(handle)
+
+    async def _granted(self, client: Client, app_id: int, store_id: int | None) -> list[str]:
+        """The scopes that the token may have: those that the store granted, or without a store all that the app requests."""
+        if store_id is None:
+            return client.scopes or []
+        # Only an authenticated app gets here, so failed attempts cost the same, whether the client is known or not.
+        grant = await STORE_GRANT.maybe(self._db, store_id, app_id)
+        if grant is None:
             raise UnauthorizedClient("The app is not installed on this store.")
         if client.store_status != "active":
             raise UnauthorizedClient("The store is suspended.")
-        return store_id, form.get("resource") or self._urls(request).resource(handle)
+        return grant.scopes
 
     async def revoke(self, request: Request, form: Mapping[str, str], request_id: str) -> None:
         """Revoke one of the app's own tokens; any other token is ignored without an error (RFC 7009)."""
@@ -167,12 +175,18 @@ class TokenEndpoints:
         token = None if digest is None else await INTROSPECT.maybe(self._db, digest, app_id)
         if token is None:
             return {"active": False}
+        granted = token.app_scopes
+        if token.store_id is not None:
+            grant = await STORE_GRANT.maybe(self._db, token.store_id, app_id)
+            if grant is None or not grant.covers(token.created_at):
+                return {"active": False}
+            granted = grant.scopes
         response: dict[str, Any] = {
             "active": True,
             "token_type": "Bearer",
             "client_id": token.client_id,
             "sub": token.client_id,
-            "scope": " ".join(listed(token.requested, token.granted)),
+            "scope": " ".join(listed(token.requested, granted)),
             "iat": int(token.created_at.timestamp()),
             "exp": int(token.expires_at.timestamp()),
             "iss": self._urls(request).service,

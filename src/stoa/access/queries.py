@@ -9,6 +9,7 @@ from stoa.rest.request import Store
 
 _ADDRESS = "it finds the store that a URL names"
 _CLIENT = "a client authenticates before any store is known"
+_HASH = "a token is found by its hash"
 _MAINTENANCE = "maintenance covers all stores"
 
 # --- every request -----------------------------------------------------------------------------------------
@@ -28,7 +29,7 @@ STORE_BY_HOST = Query(
 
 
 class TokenAccess(msgspec.Struct):
-    """A token on a store, with everything that decides what it may do there now."""
+    """A token on a store, with everything that decides what it may do there now, except what the store grants."""
 
     app_id: int
     app_name: str
@@ -36,30 +37,47 @@ class TokenAccess(msgspec.Struct):
     store_status: str
     seconds_left: float
     requested: list[str] | None
-    granted: list[str] | None
-    rate_burst: int | None
-    rate_refill: int | None
-    reinstalled_at: datetime | None
-    invalid: bool  # revoked, of another store, or from before the app was reinstalled
+    created_at: datetime
+    invalid: bool  # revoked, or of another store
 
 
 TOKEN_ACCESS = Query(
     TokenAccess,
     """SELECT a.id AS app_id, a.name AS app_name, a.status AS app_status, s.status AS store_status,
               extract(epoch FROM t.expires_at - now())::float8 AS seconds_left,
-              t.scopes AS requested, i.scopes AS granted, i.rate_burst, i.rate_refill, i.reinstalled_at,
-              t.revoked_at IS NOT NULL OR coalesce(t.store_id <> $1, false)
-              OR coalesce(t.created_at < i.reinstalled_at, false) AS invalid
+              t.scopes AS requested, t.created_at,
+              t.revoked_at IS NOT NULL OR coalesce(t.store_id <> $1, false) AS invalid
          FROM tokens t JOIN apps a ON a.id = t.app_id JOIN stores s ON s.id = $1
-              LEFT JOIN installations i ON i.store_id = $1 AND i.app_id = t.app_id
         WHERE t.token_hash = $2""",
+    unbound=_HASH,
+)
+
+
+class StoreGrant(msgspec.Struct):
+    """What a store grants to an app that is installed on it."""
+
+    scopes: list[str]
+    rate_burst: int | None
+    rate_refill: int | None
+    reinstalled_at: datetime | None
+
+    def covers(self, issued_at: datetime) -> bool:
+        """Whether a token of this time belongs to this installation; one from before a reinstall does not."""
+        return self.reinstalled_at is None or issued_at >= self.reinstalled_at
+
+
+# A statement of its own: on a cluster, tokens are on the coordinator, and the installations of a store are on its node. While
+# that node is away, the tokens of other stores must stay valid.
+STORE_GRANT = Query(
+    StoreGrant,
+    "SELECT scopes, rate_burst, rate_refill, reinstalled_at FROM installations WHERE store_id = $1 AND app_id = $2",
 )
 
 # --- the token endpoints -----------------------------------------------------------------------------------
 
 
 class Client(msgspec.Struct):
-    """Everything a token request needs: the app, its live secrets, the stores that the request names, failed attempts."""
+    """What a token request needs first: the app, its live secrets, the stores that the request names, failed attempts."""
 
     app_id: int | None
     app_status: str | None
@@ -68,7 +86,6 @@ class Client(msgspec.Struct):
     url_store_id: int | None
     resource_store_id: int | None
     store_status: str | None
-    granted: list[str] | None
     failures: list[int]
     seconds_left: list[float]
 
@@ -92,12 +109,11 @@ CLIENT = Query(
        SELECT a.id AS app_id, a.status AS app_status, a.scopes,
               ARRAY(SELECT k.secret_hash FROM app_secrets k
                      WHERE k.app_id = coalesce(a.id, 0) AND (k.expires_at IS NULL OR k.expires_at > now())) AS secrets,
-              named.url_store_id, named.resource_store_id, s.status AS store_status, i.scopes AS granted,
+              named.url_store_id, named.resource_store_id, s.status AS store_status,
               attempts.failures, attempts.seconds_left
          FROM named CROSS JOIN attempts
               LEFT JOIN apps a ON a.client_id = $1
-              LEFT JOIN stores s ON s.id = coalesce(named.resource_store_id, named.url_store_id)
-              LEFT JOIN installations i ON i.store_id = s.id AND i.app_id = coalesce(a.id, 0)""",
+              LEFT JOIN stores s ON s.id = coalesce(named.resource_store_id, named.url_store_id)""",
     unbound=_CLIENT,
 )
 
@@ -140,11 +156,12 @@ REVOKE_OWN_TOKEN = Command(
 
 
 class LiveToken(msgspec.Struct):
-    """A token that is valid now; `store` is set if it is limited to one store."""
+    """A token that is valid now; if it is limited to one store, only as far as `STORE_GRANT` covers it."""
 
     client_id: str
     requested: list[str] | None
-    granted: list[str]
+    app_scopes: list[str]
+    store_id: int | None
     store: str | None
     created_at: datetime
     expires_at: datetime
@@ -152,14 +169,11 @@ class LiveToken(msgspec.Struct):
 
 INTROSPECT = Query(
     LiveToken,
-    """SELECT a.client_id, t.scopes AS requested, coalesce(i.scopes, a.scopes) AS granted, s.handle AS store,
+    """SELECT a.client_id, t.scopes AS requested, a.scopes AS app_scopes, t.store_id, s.handle AS store,
               t.created_at, t.expires_at
-         FROM tokens t JOIN apps a ON a.id = t.app_id
-              LEFT JOIN stores s ON s.id = t.store_id
-              LEFT JOIN installations i ON i.store_id = t.store_id AND i.app_id = t.app_id
+         FROM tokens t JOIN apps a ON a.id = t.app_id LEFT JOIN stores s ON s.id = t.store_id
         WHERE t.token_hash = $1 AND t.app_id = $2 AND t.revoked_at IS NULL AND t.expires_at > now()
-          AND a.status = 'active' AND (i.reinstalled_at IS NULL OR t.created_at >= i.reinstalled_at)
-          AND (t.store_id IS NULL OR (s.status = 'active' AND i.app_id IS NOT NULL))""",
+          AND a.status = 'active' AND (t.store_id IS NULL OR s.status = 'active')""",
     unbound=_CLIENT,
 )
 

@@ -7,7 +7,9 @@ import msgspec
 from stoa.db import migrate
 from stoa.db.placement import (
     CITUS_CATALOG,
+    GLOBAL,
     HAS_CITUS,
+    LOCAL,
     PREPARE,
     STORE,
     TABLES,
@@ -35,6 +37,10 @@ SETTINGS = {
     # A request to a store whose node is away must not hold its connection until the statement timeout.
     "citus.node_connection_timeout": "3000",
 }
+
+# What a step does with a table, and has done, by what the table declares.
+_PLANNED = {STORE: "distribute by store_id", GLOBAL: "copy to every node", LOCAL: "move back to the coordinator"}
+_DONE = {STORE: "distributed by store_id", GLOBAL: "copied to every node", LOCAL: "moved back to the coordinator"}
 
 
 class DistributionRefused(Exception):
@@ -131,9 +137,7 @@ async def plan(url: str) -> list[Step]:
     try:
         server = await _check(db, changing=False)
         steps = [Step(f"database {server.database}", f"set {name} = {value}") for name, value in await _unset(db)]
-        for table in await misplaced(db):
-            action = "distribute by store_id" if table.declared == STORE else "copy to every node"
-            steps.append(Step(f"table {table.name}", action))
+        steps += [Step(f"table {table.name}", _PLANNED[table.declared]) for table in await misplaced(db)]
         steps += [Step(f"table {table.name}", "identify rows by all columns") for table in await _keyless(db)]
         changed = await migrate.changed_for_cluster(db)
         steps += [Step(f"function {name}", "replace by its form for a cluster") for name in changed]
@@ -163,9 +167,7 @@ async def distribute(url: str, *, shards: int = SHARDS, report: Callable[[Step],
                 f"SET LOCAL citus.shard_count = {shards}",
                 *placing(table, await colocation(db)),
             )
-            finish(
-                f"table {table.name}", "distributed by store_id" if table.declared == STORE else "copied to every node"
-            )
+            finish(f"table {table.name}", _DONE[table.declared])
         for table in await _keyless(db):
             await _in_transaction(db, *identifying(table))
             finish(f"table {table.name}", "rows are identified by all columns")

@@ -6,7 +6,7 @@ import asyncio
 import msgspec
 
 from stoa.db import backfill, stored_functions
-from stoa.db.placement import delegate_functions, is_distributed, place_new_tables
+from stoa.db.placement import delegate_functions, is_distributed, place_tables
 from stoa.db.pool import Connection, connect
 from stoa.db.query import Command, Executor, Query
 from stoa.db.schema_files import VERSIONS, Function, Migration, MigrationRefused, functions, known
@@ -108,7 +108,7 @@ async def _apply(db: Connection, migration: Migration, *, distributed: bool) -> 
         for statement in migration.statements if distributed else [migration.sql]:
             await db.execute(statement)
         if distributed:
-            await place_new_tables(db)
+            await place_tables(db)
 
     await in_short_transaction(db, f"Migration {migration}", work)
 

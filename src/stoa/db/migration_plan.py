@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from stoa.db import migrate, stored_functions
-from stoa.db.placement import is_distributed
+from stoa.db.placement import GLOBAL, LOCAL, is_distributed
 from stoa.db.pool import connect
 from stoa.db.query import Query
 from stoa.db.schema_files import Migration, functions, known
-from stoa.db.statement_locks import UNKNOWN, Effect, LockReader
+from stoa.db.statement_locks import ACCESS_EXCLUSIVE, UNKNOWN, Effect, LockReader
 
 _SCHEMA = "the schema belongs to no store"
 _HAS_MIGRATIONS = Query(bool, "SELECT to_regclass('schema_migrations') IS NOT NULL", unbound=_SCHEMA)
@@ -42,7 +42,8 @@ async def plan(url: str) -> list[Step]:
         if len(pending) < len(known()) and await migrate.is_behind(db):
             return []
         applied = [migration for migration in known() if migration not in pending]
-        changed = await stored_functions.changed(db, functions(distributed=await is_distributed(db)))
+        distributed = await is_distributed(db)
+        changed = await stored_functions.changed(db, functions(distributed=distributed))
     finally:
         await db.close()
     reader = LockReader()
@@ -56,16 +57,23 @@ async def plan(url: str) -> list[Step]:
             ]
         for migration in pending:
             if migration.phase in phases:
-                steps += _steps(migration, reader)
+                steps += _steps(migration, reader, distributed=distributed)
     return steps
 
 
-def _steps(migration: Migration, reader: LockReader) -> Iterator[Step]:
-    for statement in migration.statements:
-        for effect in _effects(migration, statement, reader):
-            duration = "long" if effect.long else "short"
-            yield Step(migration.phase, str(migration), effect.action, effect.table, effect.lock, effect.blocks, duration,
-                       effect.rewrites)  # fmt: skip
+def _steps(migration: Migration, reader: LockReader, *, distributed: bool) -> Iterator[Step]:
+    before = dict(reader.placements)
+    effects = [effect for statement in migration.statements for effect in _effects(migration, statement, reader)]
+    if distributed:
+        effects += [
+            Effect("move back to the coordinator", table, ACCESS_EXCLUSIVE, long=True, rewrites=True)
+            for table, declared in reader.placements.items()
+            if (before.get(table), declared) == (GLOBAL, LOCAL)
+        ]
+    for effect in effects:
+        duration = "long" if effect.long else "short"
+        yield Step(migration.phase, str(migration), effect.action, effect.table, effect.lock, effect.blocks, duration,
+                   effect.rewrites)  # fmt: skip
 
 
 def _effects(migration: Migration, statement: str, reader: LockReader) -> list[Effect]:

@@ -1,4 +1,4 @@
-"""Where tables live on a Citus cluster: reads what their comments declare, and places the tables that are not there yet."""
+"""Where tables live on a Citus cluster: reads what their comments declare, and places the tables that live elsewhere."""
 
 from graphlib import TopologicalSorter
 
@@ -81,7 +81,7 @@ async def misplaced(db: Executor) -> list[Table]:
     for table in tables.values():
         if table.declared not in (STORE, GLOBAL, LOCAL):
             raise PlacementRefused(f"the comment on table {table.name} must say store, global or local")
-        if table.placed not in (LOCAL, table.declared):
+        if table.placed not in (LOCAL, table.declared) and not _returns(table):
             raise PlacementRefused(f"table {table.name} is placed as {table.placed}, but declares {table.declared}")
     order = TopologicalSorter({table.name: table.after for table in tables.values()}).static_order()
     # Reference tables come first, because tables of both kinds refer to them.
@@ -89,8 +89,16 @@ async def misplaced(db: Executor) -> list[Table]:
     return sorted(found, key=lambda table: table.declared == STORE)
 
 
+def _returns(table: Table) -> bool:
+    """Whether every node has a copy of the table, but it declares to live on the coordinator alone."""
+    return (table.placed, table.declared) == (GLOBAL, LOCAL)
+
+
 def placing(table: Table, colocated_with: str) -> list[str]:
     """The statements that place a table; tables of a store live with `colocated_with`, if there is one already."""
+    if _returns(table):
+        # Citus replaces the table by a new one, without its comment.
+        return [f"SELECT undistribute_table('{table.name}')", f"COMMENT ON TABLE {table.name} IS '{LOCAL}'"]
     if table.declared == GLOBAL:
         return [f"SELECT create_reference_table('{table.name}')"]
     place = (
@@ -121,8 +129,8 @@ async def delegate_functions(db: Executor) -> None:
         )
 
 
-async def place_new_tables(db: Executor) -> None:
-    """Place what is not placed yet, inside the transaction of the caller."""
+async def place_tables(db: Executor) -> None:
+    """Place what does not live where it declares, inside the transaction of the caller."""
     colocated_with = await colocation(db)
     for statement in PREPARE:
         await db.execute(statement)

@@ -36,6 +36,7 @@ _ADD_COLUMN = re.compile(
 _ADD_CONSTRAINT = re.compile(
     r"ADD (?:CONSTRAINT (\w+) )?(CHECK|FOREIGN KEY|UNIQUE|PRIMARY KEY|NOT NULL)", re.IGNORECASE
 )
+_FOREIGN_KEY = re.compile(rf"CONSTRAINT (\w+) FOREIGN KEY \([^)]*\) REFERENCES {_NAME}", re.IGNORECASE)
 _REFERENCES = re.compile(rf"\bREFERENCES {_NAME}", re.IGNORECASE)
 # PostgreSQL evaluates these once; any other default may differ from row to row, so it would write all rows.
 _CONSTANT_DEFAULT = re.compile(
@@ -96,6 +97,7 @@ class LockReader:
         self.new: set[str] = set()  # tables that no other transaction can use yet
         self.partitioned: set[str] = set()
         self.placements: dict[str, str] = {}
+        self._foreign_keys: dict[tuple[str, str], str] = {}  # the tables that they refer to, by table and name
         self._checks: dict[tuple[str, str], str] = {}  # CHECK (column IS NOT NULL), by table and name
         self._never_null: set[tuple[str, str]] = set()
 
@@ -113,6 +115,7 @@ class LockReader:
             if re.search(r"\) PARTITION BY ", text, re.IGNORECASE):
                 self.partitioned.add(found[1])
             yield Effect("create a table", found[1], ACCESS_EXCLUSIVE)
+            self._add_foreign_keys(found[1], text)
             if found[3]:
                 yield Effect("add a partition", found[3], ACCESS_EXCLUSIVE)
             for table in dict.fromkeys(_REFERENCES.findall(text)):
@@ -145,6 +148,7 @@ class LockReader:
             yield Effect(UNKNOWN, "every table", ACCESS_EXCLUSIVE, long=True)
 
     def _command(self, table: str, command: str) -> Iterator[Effect]:
+        self._add_foreign_keys(table, command)
         if constraint := _ADD_CONSTRAINT.match(command):
             yield from self._constraint(table, command, constraint[1] or "", constraint[2].upper())
         elif _ADD_COLUMN.match(command):
@@ -165,8 +169,14 @@ class LockReader:
                     if name := re.match(r"VALIDATE CONSTRAINT (\w+)", command, re.IGNORECASE):
                         self._never_null.add((table, self._checks.get((table, name[1]), "")))
                     yield Effect(action, table, lock, **rest)
+                    dropped = re.match(r"DROP CONSTRAINT (?:IF EXISTS )?(\w+)", command, re.IGNORECASE)
+                    if dropped and (other := self._foreign_keys.get((table, dropped[1]))):
+                        yield Effect("end a reference to a table", other, lock)
                     return
             yield Effect(UNKNOWN, table, ACCESS_EXCLUSIVE, long=True)
+
+    def _add_foreign_keys(self, table: str, text: str) -> None:
+        self._foreign_keys |= {(table, name): other for name, other in _FOREIGN_KEY.findall(text)}
 
     def _constraint(self, table: str, command: str, name: str, kind: str) -> Iterator[Effect]:
         later = command.upper().endswith(" NOT VALID")

@@ -1158,12 +1158,10 @@ CREATE TABLE tokens (
     created_at timestamptz DEFAULT now() NOT NULL,
     expires_at timestamptz NOT NULL,
     revoked_at timestamptz,
-    CONSTRAINT tokens_pkey PRIMARY KEY (token_hash),
-    CONSTRAINT tokens_app_fkey FOREIGN KEY (app_id) REFERENCES apps(id) ON DELETE CASCADE,
-    CONSTRAINT tokens_store_fkey FOREIGN KEY (store_id) REFERENCES stores(id) ON DELETE CASCADE
+    CONSTRAINT tokens_pkey PRIMARY KEY (token_hash)
 );
 CREATE INDEX tokens_expires_at_idx ON tokens (expires_at);
-COMMENT ON TABLE tokens IS 'global';
+COMMENT ON TABLE tokens IS 'local';
 
 CREATE TABLE usage_days (
     store_id      bigint NOT NULL,
