@@ -5,7 +5,8 @@ import os
 from collections.abc import AsyncIterator
 
 import pytest
-from tests.support.databases import SHARDS, new_database, on_cluster
+from tests.cluster.conftest import needs_cluster
+from tests.support.databases import SHARDS, new_database
 
 from stoa.backup.archive import BackupRefused
 from stoa.backup.saving import save
@@ -19,7 +20,6 @@ from stoa.db.placement import PlacementRefused, Table, is_distributed, misplaced
 from stoa.db.pool import Connection, Database, connect
 from stoa.settings import load
 
-needs_cluster = pytest.mark.skipif(not on_cluster(), reason="needs a Citus cluster: set TEST_CITUS_URL")
 on_one_server = pytest.mark.not_on_cluster("it concerns a server without Citus")
 PROBE = Migration(
     9999,

@@ -7,17 +7,16 @@ from typing import Any, cast
 import pglast
 import pytest
 from pglast import ast
+from tests.cluster.conftest import needs_cluster
 from tests.cluster.fan_out import FAN_OUT, PLANNED
 from tests.contract.tenancy import OVER_ALL_STORES, statements, violations
 from tests.contract.test_functions import mutants
 from tests.contract.test_statements import ALL, LISTINGS, shapes, store_owned
-from tests.support.databases import on_cluster
 
 from stoa.db.errors import PostgresError
 from stoa.db.pool import Database
 from stoa.db.schema_files import Function, functions, with_cluster_settings
 
-needs_cluster = pytest.mark.skipif(not on_cluster(), reason="needs a Citus cluster: set TEST_CITUS_URL")
 PLAIN = {function.name: function for function in functions()}
 ADDED = [function for function in functions(distributed=True) if function.name not in PLAIN]
 CHANGED = [

@@ -4,12 +4,10 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.cluster.test_nodes import Cluster, cluster, needs_cluster
+from tests.cluster.conftest import Cluster, needs_cluster
 from tests.support.shops import Shop, api_client
 
 from stoa.access.credentials import new_client_secret
-
-__all__ = ["cluster"]  # the fixture
 
 
 async def post(shop: Shop, path: str, secret: str = "", **form: str) -> httpx.Response:
