@@ -336,11 +336,12 @@ class LaneScheduler:
     async def _settle_put_off(self, lanes: Collection[tuple[int, int]]) -> None:
         """Settle what was put off of these lanes, so that it is not sent again."""
         for runner in [runner for runner in self._put_off if runner.key in lanes]:
-            await self._settle({runner: self._put_off.pop(runner)})
+            if (report := self._put_off.pop(runner, None)) is not None:
+                await self._settle({runner: report})
 
     def _keep(self, runner: LaneRunner, report: LaneReport) -> None:
         """Settle a report again, before what was reported since."""
-        later = (self._put_off if runner.away else self._reports).pop(runner, None)
+        later = self._reports.pop(runner, None) or self._put_off.pop(runner, None)
         self._settle_soon(runner, report if later is None else _merge(report, later))
 
     def _drop(self, runner: LaneRunner) -> None:
