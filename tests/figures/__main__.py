@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from tests.figures.away import lose_a_worker
 from tests.figures.failover import fail_over
 from tests.figures.greedy import crowd_out
 from tests.figures.growth import grow_under_load
@@ -25,7 +26,7 @@ from tests.figures.unread import hoard
 from tests.support.databases import drop_made
 
 Figure = Callable[[Path], Awaitable[bool]]
-ON_CLUSTER = ("growth", "idle", "nodes")
+ON_CLUSTER = ("away", "growth", "idle", "nodes")
 
 
 @click.command()
@@ -54,7 +55,7 @@ def figures(
 ) -> None:
     """Run the named measurements: kills, restarts, failover, replica, overload, greedy, slow, unread, soak; by default these.
 
-    growth, idle and nodes need a Citus cluster on this machine, which TEST_CITUS_URL names.
+    away, growth, idle and nodes need a Citus cluster on this machine, which TEST_CITUS_URL names.
     """
     known: dict[str, Figure] = {
         "kills": lambda folder: kill_under_load(folder, workers, databases, minutes),
@@ -66,6 +67,7 @@ def figures(
         "slow": lambda folder: loiter(folder, seconds / 6),
         "soak": lambda folder: soak(folder, seconds * 30),
         "unread": hoard,
+        "away": lambda folder: lose_a_worker(folder, seconds / 3),
         "growth": lambda folder: grow_under_load(folder, spare, seconds / 2),
         "idle": lambda folder: look_for_work(folder, seconds / 2),
         "nodes": lambda folder: kill_nodes_under_load(folder, workers, nodes, minutes),

@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -10,7 +9,7 @@ import click
 from stoa.cluster.distribution import distribute
 from stoa.db.pool import connect
 from tests.figures.cluster import distributed_database, shards_by_node
-from tests.figures.trade import Trade, finish, verify
+from tests.figures.trade import Trade, finish, spread, verify
 from tests.support.service import Service
 
 STORES = 6
@@ -50,7 +49,7 @@ async def grow_under_load(folder: Path, spare: str, seconds: float) -> bool:
         f"{len(took)} requests answered, {failed} failed; {found}"
     )
     for name, start, end in (("before", began, moving), ("while it moved", moving, moved), ("after", moved, ended)):
-        click.echo(f"  {name}: {_spread([lasted for at, lasted in took if start <= at < end])}")
+        click.echo(f"  {name}: {spread([lasted for at, lasted in took if start <= at < end])}")
     click.echo(f"  failed: {[dict(trade.trouble) for trade in trades if trade.trouble]}; exit code 0: {clean}")
     return found.intact and clean and not failed and len(after) > len(before) and all(after.values())
 
@@ -70,11 +69,3 @@ async def _add(url: str, host: str, port: int) -> None:
             raise click.ClickException(f"the rebalance is {state}")
     finally:
         await db.close()
-
-
-def _spread(seconds: Sequence[float]) -> str:
-    if not seconds:
-        return "no requests"
-    times = sorted(second * 1000 for second in seconds)
-    p50, p99 = (times[int(len(times) * share)] for share in (0.5, 0.99))
-    return f"{len(times)} requests, p50 {p50:.0f} ms, p99 {p99:.0f} ms, longest {times[-1]:.0f} ms"

@@ -3,13 +3,12 @@
 import asyncio
 import itertools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import click
-import msgspec
 
-from stoa.db.pool import connect
+from tests.figures.arrivals import delivered_to
 from tests.figures.cluster import distributed_database
 from tests.figures.kills import SLOWEST_S, kill, kill_courier, kill_worker
 from tests.figures.trade import Trade, finish, verify
@@ -19,23 +18,6 @@ from tests.support.service import Service, until
 
 STORES = 4
 AWAY_S = 1.0  # how long a killed node stays away
-DRAIN_S = 180
-
-
-class Deliveries(msgspec.Struct):
-    """The deliveries of all subscriptions, compared with the events of their stores."""
-
-    events: int
-    missing: int
-    repeated: int
-    gaps: int
-
-    @property
-    def intact(self) -> bool:
-        return not (self.missing or self.gaps)
-
-    def __str__(self) -> str:
-        return f"{self.events} events: {self.missing} not delivered, {self.repeated} delivered again, {self.gaps} gaps"
 
 
 async def kill_nodes_under_load(folder: Path, processes: int, nodes: int, minutes: float) -> bool:
@@ -70,7 +52,7 @@ async def kill_nodes_under_load(folder: Path, processes: int, nodes: int, minute
             await finish(trades[0], running, *trades[1:])
             seconds = time.monotonic() - started
             found = await verify(*trades)
-            delivered = await _delivered(url, receiver)
+            delivered = await delivered_to(receiver, url)
             clean = service.stop() == 0
     counts = ", ".join(f"{count} {name}" for name, count in killed.items())
     click.echo(f"nodes: kill -9 of {counts} in {seconds:.0f} s; {found}; {delivered}")
@@ -86,32 +68,3 @@ def _lose(node: Node) -> None:
     node.kill()
     time.sleep(AWAY_S)
     node.start()
-
-
-async def _delivered(url: str, receiver: Receiver) -> Deliveries:
-    """Wait until all events are delivered, and compare."""
-    db = await connect(url, statement_timeout_ms=0)
-    try:
-        async with asyncio.timeout(DRAIN_S):
-            while (await db.fetch(_WAITING))[0][0]:
-                await asyncio.sleep(0.5)
-        rows = await db.fetch("SELECT store_id, id FROM events WHERE type LIKE 'order.%'")
-    finally:
-        await db.close()
-    expected = {(store_id, event_id) for store_id, event_id in rows}
-    seen = [(event["store"]["id"], event["id"], event["sequence"]) for event in receiver.events]
-    arrived = {(store_id, event_id) for store_id, event_id, _ in seen}
-    return Deliveries(len(expected), len(expected - arrived), len(seen) - len(arrived), _gaps(seen))
-
-
-_WAITING = (
-    "SELECT (SELECT sum(waiting)::bigint FROM lanes) + (SELECT count(*) FROM events WHERE routed_on = 'infinity')"
-)
-
-
-def _gaps(seen: Sequence[tuple[int, str, int]]) -> int:
-    """The numbers that are missing or taken twice in the sequences of the subscriptions, one for each store."""
-    sequences: dict[int, set[tuple[int, str]]] = {}
-    for store_id, event_id, sequence in seen:
-        sequences.setdefault(store_id, set()).add((sequence, event_id))
-    return sum(len(set(range(1, len(pairs) + 1)) ^ {sequence for sequence, _ in pairs}) for pairs in sequences.values())

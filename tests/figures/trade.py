@@ -263,3 +263,12 @@ async def finish(trade: Trade, writers: Sequence[asyncio.Task[None]], *others: T
     for each in (trade, *others):
         each.over.set()
     await asyncio.gather(*writers)
+
+
+def spread(seconds: Sequence[float]) -> str:
+    """The number of requests and how long they took."""
+    if not seconds:
+        return "no requests"
+    times = sorted(second * 1000 for second in seconds)
+    p50, p99 = (times[int(len(times) * share)] for share in (0.5, 0.99))
+    return f"{len(times)} requests, p50 {p50:.0f} ms, p99 {p99:.0f} ms, longest {times[-1]:.0f} ms"
