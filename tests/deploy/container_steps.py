@@ -140,7 +140,7 @@ def test_the_image_holds_stoa_without_the_tools_that_built_it(prefix: Path) -> N
     packages = {
         each.name.partition("-")[0] for each in (prefix / "opt/stoa/lib").glob("python3.*/site-packages/*.dist-info")
     }
-    assert packages >= {"stoa", "stoa_client", "asyncpg"}
+    assert packages >= {"stoa_commerce", "stoa_client", "asyncpg"}
     assert not packages & {"pip", "hatchling", "pytest"}
     assert container.run("touch", f"{prefix}/opt/stoa/written").returncode != 0
     assert container.run("touch", f"{prefix}/data/written").returncode == 0

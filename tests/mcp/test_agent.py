@@ -229,4 +229,4 @@ def test_without_the_library_the_command_says_what_to_install(account: Account) 
         timeout=60,
     )
     assert (ended.returncode, ended.stdout) == (1, "")
-    assert "pip install 'stoa[mcp]'" in ended.stderr
+    assert "pip install 'stoa-commerce[mcp]'" in ended.stderr

@@ -38,7 +38,7 @@ except WrongSetting as error:
 
 def sdk() -> Any:
     """The parts of the optional library that the tests use."""
-    reason = "the extra is not installed: pip install --require-hashes -r requirements-otel.lock"
+    reason = "the extra is not installed: pip install --require-hashes -r requirements/otel.lock"
     pytest.importorskip("opentelemetry.exporter.otlp.proto.http", reason=reason)
     export: Any = importlib.import_module("opentelemetry.sdk.trace.export")
     memory: Any = importlib.import_module("opentelemetry.sdk.trace.export.in_memory_span_exporter")
@@ -116,7 +116,7 @@ def test_nothing_is_imported_without_an_endpoint_and_an_endpoint_needs_the_extra
     done = subprocess.run([sys.executable, "-c", WITHOUT_EXTRA], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout.strip()) == (
         0,
-        "STOA_OTLP_ENDPOINT needs the OpenTelemetry libraries: pip install 'stoa[otel]'",
+        "STOA_OTLP_ENDPOINT needs the OpenTelemetry libraries: pip install 'stoa-commerce[otel]'",
     ), done.stderr
     with pytest.raises(WrongSetting, match="must begin with"):
         load({"STOA_OTLP_ENDPOINT": "127.0.0.1:4318"})

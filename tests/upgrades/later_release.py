@@ -48,7 +48,7 @@ def write_later_release(folder: Path) -> Path:
     """Write the release into a folder with the layout of this repository."""
     package = folder / "src/stoa"
     shutil.copytree(ROOT / "src/stoa", package, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("sdk", "docs", "requirements.lock", "pyproject.toml"):
+    for name in ("sdk", "docs", "requirements", "pyproject.toml"):
         (folder / name).symlink_to(ROOT / name)
     for name, sql in MIGRATIONS.items():
         (package / "schema" / name).write_text(sql)

@@ -15,7 +15,7 @@ from stoa.db.schema_files import previous_release
 
 ROOT = Path(__file__).parents[2]
 CACHE = ROOT / "artefacts" / "releases"
-LOCK = "requirements.lock"
+LOCKS = ("requirements/runtime.lock", "requirements.lock")  # where a release has its lock file; the second until 0.2.0
 
 
 def git(*arguments: str) -> str | None:
@@ -52,6 +52,10 @@ def exported() -> Path:
     return folder
 
 
+def _lock(release: Path) -> Path:
+    return next(release / name for name in LOCKS if (release / name).exists())
+
+
 class Installation:
     """An environment of its own with one release, which an upgrade replaces while its processes run.
 
@@ -61,7 +65,7 @@ class Installation:
 
     def __init__(self, folder: Path, source: Path, *, own_libraries: bool = False) -> None:
         self._folder = folder
-        self.own_libraries = own_libraries or (source / LOCK).read_bytes() != (ROOT / LOCK).read_bytes()
+        self.own_libraries = own_libraries or _lock(source).read_bytes() != _lock(ROOT).read_bytes()
         venv.create(folder, symlinks=True, with_pip=self.own_libraries)
         self.python = str(folder / "bin/python")
         current = folder / "release"
@@ -76,11 +80,11 @@ class Installation:
         """Replace the installed release by the one in a folder."""
         if self.own_libraries:
             install = [self.python, "-m", "pip", "--disable-pip-version-check", "-qq", "install", "--require-hashes"]
-            subprocess.run([*install, "-r", source / LOCK], check=True, timeout=600)
-        version = tomllib.loads((source / "pyproject.toml").read_text())["project"]["version"]
-        metadata = self._packages / "stoa-0.dist-info/METADATA"
+            subprocess.run([*install, "-r", _lock(source)], check=True, timeout=600)
+        project = tomllib.loads((source / "pyproject.toml").read_text())["project"]
+        metadata = self._packages / f"{project['name'].replace('-', '_')}-0.dist-info/METADATA"
         metadata.parent.mkdir(exist_ok=True)
-        metadata.write_text(f"Metadata-Version: 2.1\nName: stoa\nVersion: {version}\n")
+        metadata.write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
         link = self._folder / "next"
         link.symlink_to(source.resolve(), target_is_directory=True)
         link.rename(self._folder / "release")  # at once, so that a process that starts finds one of the two

@@ -5,12 +5,13 @@ import os
 
 import click
 
+from stoa import DISTRIBUTION
 from stoa.access.console import WRONG_USAGE, Console, Refused
 from stoa.webhooks.listen import variables_from
 
 _VARIABLES = ("STOA_BASE_URL", "STOA_CLIENT_ID", "STOA_CLIENT_SECRET")
 _TOKEN = "STOA_MCP_TOKEN"  # noqa: S105 - the name of the variable
-_INSTALL = "stoa mcp needs the Model Context Protocol library: pip install 'stoa[mcp]'"
+_INSTALL = f"stoa mcp needs the Model Context Protocol library: pip install '{DISTRIBUTION}[mcp]'"
 
 
 @click.command()

@@ -8,6 +8,7 @@ import mcp_types as types
 from mcp.server.lowlevel.server import Server
 from mcp.shared.exceptions import MCPError
 
+from stoa import DISTRIBUTION
 from stoa.mcp import answers
 from stoa.mcp.resources import TEMPLATES, listed, resources
 from stoa.mcp.store import Failure, Store
@@ -36,7 +37,7 @@ class Agent:
     def server(self) -> Server[Any]:
         return Server(
             "stoa",
-            version=version("stoa"),
+            version=version(DISTRIBUTION),
             title="Stoa",
             instructions=_INSTRUCTIONS.format(writing=_WRITES if self._write else _READ_ONLY),
             get_tool_input_schema=lambda name: tools()[name].input_schema if name in tools() else None,

@@ -12,6 +12,7 @@ import msgspec
 import structlog
 from prometheus_client import Counter, Gauge, Histogram
 
+from stoa import DISTRIBUTION
 from stoa.db.errors import cause
 from stoa.rest.dispatch import Observed
 from stoa.settings import Settings, described
@@ -23,7 +24,7 @@ LOGGED = frozenset(
     process pid exit_code version settings migration last_id""".split()
 )
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
-VERSION = version("stoa")
+VERSION = version(DISTRIBUTION)
 _SERVER_ERROR = 500  # from here on, requests are logged as errors
 
 REQUESTS = Counter("stoa_requests", "Requests answered", ["operation", "method", "status"])

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
+from stoa import DISTRIBUTION
 from stoa.db import pool
 from stoa.db.errors import sqlstate
 from stoa.db.query import Executor, Query
@@ -58,7 +59,7 @@ class LoggedStatement(Protocol):
 def check_extra(settings: Settings) -> None:
     """Refuse an endpoint that nothing would send to."""
     if settings.otlp_endpoint and not _installed("opentelemetry.exporter.otlp.proto.http"):
-        raise WrongSetting("STOA_OTLP_ENDPOINT needs the OpenTelemetry libraries: pip install 'stoa[otel]'")
+        raise WrongSetting(f"STOA_OTLP_ENDPOINT needs the OpenTelemetry libraries: pip install '{DISTRIBUTION}[otel]'")
 
 
 def _installed(name: str) -> bool:
