@@ -2,6 +2,7 @@
 
 import gzip
 from collections.abc import Iterator
+from functools import cache
 from typing import Any, cast
 
 import pytest
@@ -27,6 +28,7 @@ def references(node: Any) -> Iterator[str]:
             yield from references(each)
 
 
+@cache
 def operations() -> dict[str, dict[str, Any]]:
     paths = inlined(openapi()["paths"], openapi())
     return {operation["operationId"]: operation for item in paths.values() for operation in item.values()}
