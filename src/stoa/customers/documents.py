@@ -8,6 +8,11 @@ from zlib import crc32
 import msgspec
 
 from stoa import terms
+from stoa.customers.contract import Customer
+from stoa.db.editions import Part, added_members, edition_of
+
+PARTS = (Part("customer_head", "head", Customer),)
+EDITION = edition_of([Customer])
 
 # The members of a document's head with their defaults, in the order that callers see.
 CUSTOMER_DEFAULTS: dict[str, Any] = {
@@ -26,6 +31,7 @@ CUSTOMER_DEFAULTS: dict[str, Any] = {
     "addresses": [],
     "default_shipping_address_id": None,
     "default_billing_address_id": None,
+    **added_members(Customer),
 }
 ADDRESS_DEFAULTS: dict[str, Any] = {
     "id": None,

@@ -13,7 +13,7 @@ _TERMS = "terms @@ ({}::text)::tsquery"
 LISTING = Listing(
     table="customers",
     # Removing the start of the caller's section makes its metadata visible; the handler removes the other sections.
-    doc="""'{"id":' || id || head || replace(shown, {caller}, '') || tail""",
+    doc="""'{"id":' || id || customer_head(head, edition) || replace(shown, {caller}, '') || tail""",
     tombstone="""'{"id":' || id || ',"deleted_at":"' || rfc3339(deleted_at) || '","version":' || version || '}'""",
     counted_as="customers",
     deletable=True,
@@ -51,7 +51,7 @@ LISTING = Listing(
 
 GET = Query(
     Document,
-    """SELECT convert_to('{"id":' || id || head || shown || tail, 'UTF8') AS doc, version
+    """SELECT convert_to('{"id":' || id || customer_head(head, edition) || shown || tail, 'UTF8') AS doc, version
          FROM customers WHERE store_id = $1 AND id = $2 AND deleted_at IS NULL""",
 )
 
@@ -66,7 +66,7 @@ class StoredCustomer(msgspec.Struct):
 # All customers with one of these keys, in the order of their ids.
 READ = Query(
     StoredCustomer,
-    """SELECT id, version, head, shown FROM customers
+    """SELECT id, version, customer_head(head, edition) AS head, shown FROM customers
         WHERE store_id = $1 AND deleted_at IS NULL AND id IN (
               SELECT unnest($2::bigint[])
               UNION SELECT id FROM customers WHERE store_id = $1 AND email_key = ANY($3::text[]) AND deleted_at IS NULL

@@ -8,7 +8,7 @@ import msgspec
 from stoa.customers import queries
 from stoa.customers.consents import dated, stored_state
 from stoa.customers.contract import CustomerExists, email_key
-from stoa.customers.documents import metadata_of, section_start, shown_of, terms_of
+from stoa.customers.documents import EDITION, metadata_of, section_start, shown_of, terms_of
 from stoa.customers.events import events_of
 from stoa.customers.rules import with_defaults
 from stoa.customers.working_copy import CustomerCopy, entries_changed
@@ -37,6 +37,7 @@ class CustomerRow(InputRow):
     email_consent: str | None
     sms_consent: str | None
     head: str
+    edition: int
     shown: str
     terms: str
     visible: bool  # whether every app sees the change
@@ -192,6 +193,7 @@ def _row(customer: CustomerCopy, index: int, store_id: int) -> CustomerRow:
         email_consent=stored_state(fields, "email"),
         sms_consent=stored_state(fields, "sms"),
         head=head_of(fields),
+        edition=EDITION,
         shown=shown_of(customer.metadata),
         terms=terms_of(fields, customer.metadata, store_id),
         visible=customer.visibly_touched,

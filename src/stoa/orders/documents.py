@@ -10,7 +10,8 @@ import msgspec
 from stoa import money, terms
 from stoa.db.query import json_of
 from stoa.events.outbox import Actor
-from stoa.orders.parts import Allocation, FulfillmentStatus, PaymentStatus, Status
+from stoa.orders.contract import Order
+from stoa.orders.parts import Allocation, FulfillmentStatus, LineItem, PaymentStatus, Status
 from stoa.orders.records import FulfillmentState, RefundState, fulfillments_of, records_of, refunds_of
 from stoa.rest.problems import Fault, ValidationFailed
 from stoa.rest.request import DEFAULT_LOCATION, Call
@@ -22,6 +23,9 @@ _KEPT = (
     "payment_method", "tags", "duplicate_of", "cancel_reason", "placed_at", "cancelled_at", "completed_at", "contact",
     "shipping_address", "billing_address", "note", "metadata", "prices_include_tax", "discounts", "tax_lines",
 )  # fmt: skip
+# The members that this release knows. Others were added by a later one.
+_MEMBERS = frozenset(Order.__struct_fields__)
+_LINE_MEMBERS = frozenset(LineItem.__struct_fields__) - {"total"}
 _NO_RECORDS = ',"fulfillments":[],"refunds":[]'
 NO_CONTACT: dict[str, Any] = {"email": None, "phone": None, "first_name": None, "last_name": None}
 _decoder = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal)
@@ -72,6 +76,7 @@ class LineState(msgspec.Struct):
     prices_include_tax: bool = False  # as on the order
     location: str | None = None  # where to reserve; None: by priority
     allocations: list[Allocation] = []
+    unknown: dict[str, Any] = {}  # members that a later release added; they are kept
 
     @property
     def cost(self) -> int:
@@ -126,6 +131,8 @@ class OrderState(msgspec.Struct, kw_only=True):
     prices_include_tax: bool = False
     discounts: list[dict[str, Any]] = []
     tax_lines: list[dict[str, Any]] = []
+    unknown: dict[str, Any] = {}  # members that a later release added; they are kept
+    unknown_of_person: dict[str, Any] = {}  # the same about the buyer
 
     @property
     def discounted_cost(self) -> int:
@@ -225,10 +232,14 @@ def parts_of(order: OrderState, digits: int) -> Parts:
     if order.fulfillments or order.refunds:
         records = "," + json_of(records_of(order.fulfillments, order.refunds, digits))[1:-1]
     return Parts(
-        head="," + json_of(purchase(order, digits))[1:-1] + records,
+        head="," + json_of(purchase(order, digits))[1:-1] + records + _members(order.unknown),
         lines=json_of([line_document(line, digits) for line in order.lines]),
-        person="," + json_of(person(order))[1:-1],
+        person="," + json_of(person(order))[1:-1] + _members(order.unknown_of_person),
     )
+
+
+def _members(unknown: Mapping[str, Any]) -> str:
+    return "," + json_of(unknown)[1:-1] if unknown else ""
 
 
 def check_size(parts: Parts) -> None:
@@ -347,12 +358,14 @@ def line_document(line: LineState, digits: int) -> dict[str, Any]:
         "taxable": line.taxable,
         "location": line.location,
         "allocations": [{"location": each.location, "quantity": each.quantity} for each in line.allocations],
+        **line.unknown,
     }
 
 
 def order_of(parts: Parts, digits: int, **known: Any) -> OrderState:
     """The state of a stored order."""
-    members = _decoder.decode("{" + parts.head[1:] + parts.person + "}")
+    purchased, about = (_decoder.decode("{" + part[1:] + "}") for part in (parts.head, parts.person))
+    members = {**purchased, **about}
     include = members["prices_include_tax"]
     lines = [_line_of(line, digits, include) for line in _lines_decoder.decode(parts.lines)]
     amounts = {name: money.to_minor(Decimal(members[name]), digits) for name in _AMOUNTS}
@@ -364,16 +377,19 @@ def order_of(parts: Parts, digits: int, **known: Any) -> OrderState:
         parcels=members["tracking"][len(tracking_of(fulfillments)) :],
         **amounts,
         **{name: members[name] for name in _KEPT},
+        unknown={name: value for name, value in purchased.items() if name not in _MEMBERS},
+        unknown_of_person={name: value for name, value in about.items() if name not in _MEMBERS},
         **known,
     )
 
 
 def _line_of(members: dict[str, Any], digits: int, prices_include_tax: bool) -> LineState:
-    kept: dict[str, Any] = {name: value for name, value in members.items() if name != "total"}
+    kept: dict[str, Any] = {name: value for name, value in members.items() if name in _LINE_MEMBERS}
     for name in _LINE_AMOUNTS:
         kept[name] = money.to_minor(Decimal(kept[name]), digits)
     kept["allocations"] = [Allocation(**each) for each in kept["allocations"]]
-    return LineState(**kept, prices_include_tax=prices_include_tax)
+    unknown = {name: value for name, value in members.items() if name not in _LINE_MEMBERS and name != "total"}
+    return LineState(**kept, prices_include_tax=prices_include_tax, unknown=unknown)
 
 
 def terms_of(order: OrderState, store_id: int) -> str:

@@ -4,6 +4,9 @@ from stoa.customers.erasure import Person
 from stoa.db.query import Command, Executor, Query, json_of
 from stoa.orders.documents import NO_CONTACT
 
+_DOCUMENT = """order_document(o.id, order_head(o.head, o.edition), order_items(o.lines, o.edition),
+                             order_person(o.person, o.edition), o.tail)"""
+
 ERASED_PERSON = (
     ","
     + json_of(
@@ -50,6 +53,7 @@ THEIRS = Query(
               OR o.customer_id IS NULL AND o.email IS NULL AND o.phone IS NULL
         ORDER BY o.id""",
 )
+# A later release may have added members about the person, which are gone now: edition 1 lets them be completed.
 FORGET = Command(
     """WITH cleared AS MATERIALIZED (
            SELECT id, list_cleared(lines, '{metadata}', '{}') AS lines, head_without_words(head) AS head,
@@ -57,7 +61,7 @@ FORGET = Command(
                              WHERE split_part(each, '/', 2) = 't' OR each = $1::bigint || '/w/' || number), '') AS terms
              FROM orders WHERE store_id = $1 AND id = ANY($2::bigint[]))
        UPDATE orders o
-          SET email = NULL, phone = NULL, address = NULL, person = $3, lines = c.lines, head = c.head, terms = c.terms,
+          SET email = NULL, phone = NULL, address = NULL, person = $3, lines = c.lines, head = c.head, edition = 1, terms = c.terms,
               updated_at = greatest(o.updated_at, now()), version = o.version + 1
          FROM cleared c WHERE o.store_id = $1 AND o.id = ANY($2::bigint[]) AND o.id = c.id"""
 )
@@ -69,7 +73,7 @@ FORGET_COMMENTS = Command(
         WHERE store_id = $1 AND order_id = ANY($2::bigint[])"""
 )
 FORGET_EVENTS = Command(
-    """UPDATE events e SET changes = '{}', data = order_document(o.id, o.head, o.lines, o.person, o.tail) FROM orders o
+    f"""UPDATE events e SET changes = '{{}}', data = {_DOCUMENT} FROM orders o
         WHERE e.store_id = $1 AND e.resource_type = 'order' AND e.resource_id = ANY($2::bigint[])
           AND o.store_id = $1 AND o.id = e.resource_id"""
 )
@@ -92,8 +96,8 @@ FORGET_RESPONSES = Command(
 
 # Apps that receive events of orders but not of customers must erase the data too; the event does not repeat it.
 ANNOUNCE = Command(
-    """INSERT INTO events (store_id, id, type, resource_type, resource_id, resource_version, actor, changes, data, request_id)
-       SELECT $1, new_event_id(), 'order.updated', 'order', o.id, o.version, $3, '{}', order_document(o.id, o.head, o.lines, o.person, o.tail), $4
+    f"""INSERT INTO events (store_id, id, type, resource_type, resource_id, resource_version, actor, changes, data, request_id)
+       SELECT $1, new_event_id(), 'order.updated', 'order', o.id, o.version, $3, '{{}}', {_DOCUMENT}, $4
          FROM unnest($2::bigint[]) AS t (id) JOIN orders o ON o.store_id = $1 AND o.id = t.id ORDER BY o.id"""
 )
 # A dry run leaves no order: its stored response is found by the contact in it.

@@ -196,6 +196,7 @@ def order_columns(order: OrderState, traits: Traits, parts: Parts, store_id: int
         head=parts.head,
         lines=parts.lines,
         person=parts.person,
+        edition=rows.EDITION,
         terms=terms_of(order, store_id),
     )
 

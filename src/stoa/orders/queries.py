@@ -10,7 +10,8 @@ from stoa.db.query import Query
 from stoa.orders.allocation import Level
 
 _TERMS = "terms @@ ({}::text)::tsquery"
-_DOCUMENT = """'{"id":' || id || head || ',"line_items":' || lines || person || tail"""
+_DOCUMENT = """'{"id":' || id || order_head(head, edition) || ',"line_items":' || order_items(lines, edition)
+    || order_person(person, edition) || tail"""
 
 _COMMENT = "comment_document(id, order_id, type, visibility, body, author, changes, created_at)"
 
@@ -99,7 +100,8 @@ class StoredOrder(msgspec.Struct):
     moment: datetime
 
 
-_STORED = """SELECT id, version, suspected_duplicates, head, lines, person, clock_timestamp() AS moment
+_STORED = """SELECT id, version, suspected_duplicates, order_head(head, edition) AS head,
+                    order_items(lines, edition) AS lines, order_person(person, edition) AS person, clock_timestamp() AS moment
                FROM orders WHERE store_id = $1 AND id = $2"""
 # A copy prevents changes of the original, but no other copies.
 READ = Query(StoredOrder, f"{_STORED} FOR SHARE")

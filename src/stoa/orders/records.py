@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -10,10 +10,13 @@ from stoa import money
 from stoa.events.outbox import Actor
 from stoa.orders.parts import ShipmentStatus
 
+Record = TypeVar("Record", bound=msgspec.Struct)
+
 
 class FulfilledUnits(msgspec.Struct, frozen=True):
     line_item_id: int
     quantity: int
+    unknown: dict[str, Any] = {}  # members that a later release added; they are kept
 
 
 class FulfillmentState(msgspec.Struct, frozen=True):
@@ -25,6 +28,7 @@ class FulfillmentState(msgspec.Struct, frozen=True):
     status: ShipmentStatus
     shipped_at: str
     delivered_at: str | None
+    unknown: dict[str, Any] = {}
 
 
 class RefundedUnits(msgspec.Struct, frozen=True):
@@ -32,6 +36,7 @@ class RefundedUnits(msgspec.Struct, frozen=True):
     quantity: int
     amount: int
     restock: bool
+    unknown: dict[str, Any] = {}
 
 
 class RefundState(msgspec.Struct, frozen=True):
@@ -45,6 +50,7 @@ class RefundState(msgspec.Struct, frozen=True):
     line_items: list[RefundedUnits]
     actor: Actor
     created_at: str
+    unknown: dict[str, Any] = {}
 
 
 def records_of(fulfillments: Sequence[FulfillmentState], refunds: Sequence[RefundState], digits: int) -> dict[str, Any]:
@@ -54,20 +60,40 @@ def records_of(fulfillments: Sequence[FulfillmentState], refunds: Sequence[Refun
         return money.to_text(minor, digits)
 
     return {
-        "fulfillments": msgspec.to_builtins(fulfillments),
-        "refunds": [_converted(msgspec.to_builtins(refund), text) for refund in refunds],
+        "fulfillments": [_document(each) for each in fulfillments],
+        "refunds": [_converted(_document(refund), text) for refund in refunds],
     }
 
 
 def fulfillments_of(members: Mapping[str, Any]) -> list[FulfillmentState]:
-    return msgspec.convert(members["fulfillments"], list[FulfillmentState])
+    return [_record(each, FulfillmentState, FulfilledUnits) for each in members["fulfillments"]]
 
 
 def refunds_of(members: Mapping[str, Any], digits: int) -> list[RefundState]:
     def minor(text: str) -> int:
         return money.to_minor(Decimal(text), digits)
 
-    return msgspec.convert([_converted(refund, minor) for refund in members["refunds"]], list[RefundState])
+    return [_record(_converted(refund, minor), RefundState, RefundedUnits) for refund in members["refunds"]]
+
+
+def _document(record: FulfillmentState | RefundState) -> dict[str, Any]:
+    """A record as callers see it, with the members that this release does not know."""
+    document = msgspec.to_builtins(record)
+    return {**_joined(document), "line_items": [_joined(line) for line in document["line_items"]]}
+
+
+def _joined(members: dict[str, Any]) -> dict[str, Any]:
+    return members | members.pop("unknown")
+
+
+def _record(document: dict[str, Any], kind: type[Record], portion: type[msgspec.Struct]) -> Record:
+    lines = [_split(line, portion) for line in document["line_items"]]
+    return msgspec.convert({**_split(document, kind), "line_items": lines}, kind)
+
+
+def _split(members: dict[str, Any], kind: type[msgspec.Struct]) -> dict[str, Any]:
+    known = {name: value for name, value in members.items() if name in kind.__struct_fields__}
+    return {**known, "unknown": {name: value for name, value in members.items() if name not in known}}
 
 
 def _converted(refund: dict[str, Any], convert: Callable[[Any], Any]) -> dict[str, Any]:

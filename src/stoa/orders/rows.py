@@ -2,7 +2,19 @@
 
 from datetime import datetime
 
+from stoa.db.editions import Part, edition_of
 from stoa.db.query import InputRow
+from stoa.orders.contract import Order
+from stoa.orders.parts import LineItem
+
+# The members about the buyer, which an erasure empties.
+PERSON = frozenset({"contact", "shipping_address", "billing_address", "tracking", "note", "metadata"})
+PARTS = (
+    Part("order_head", "head", Order, frozenset(Order.__struct_fields__) - PERSON - {"line_items"}),
+    Part("order_items", "lines", LineItem, items=True),
+    Part("order_person", "person", Order, PERSON),
+)
+EDITION = edition_of([Order])
 
 
 class RelatedQuery(InputRow):
@@ -38,6 +50,7 @@ class OrderColumns(InputRow):
     head: str
     lines: str
     person: str
+    edition: int
     terms: str
 
 

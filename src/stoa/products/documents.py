@@ -8,6 +8,11 @@ from typing import Any
 import msgspec
 
 from stoa import money, terms
+from stoa.db.editions import Part, added_members, edition_of
+from stoa.products.contract import Product, Variant
+
+PARTS = (Part("product_head", "head", Product), Part("variant_head", "head", Variant))
+PRODUCT_EDITION, VARIANT_EDITION = edition_of([Product]), edition_of([Variant])
 
 # The members of a document's head with their defaults, in the order that callers see.
 PRODUCT_DEFAULTS: dict[str, Any] = {
@@ -35,6 +40,7 @@ PRODUCT_DEFAULTS: dict[str, Any] = {
     "track_inventory": True,
     "seo": {"title": None, "description": None},
     "metadata": {},
+    **added_members(Product),
 }
 VARIANT_DEFAULTS: dict[str, Any] = {
     "title": "Default",
@@ -54,6 +60,7 @@ VARIANT_DEFAULTS: dict[str, Any] = {
     "low_stock_threshold": None,
     "external_id": None,
     "metadata": {},
+    **added_members(Variant),
 }
 
 

@@ -7,15 +7,15 @@ from stoa.db.listing import Listing, comparisons
 from stoa.db.query import Query
 
 _TERMS = "id IN (SELECT product_id FROM product_terms WHERE store_id = $1 AND terms @@ ({}::text)::tsquery)"
-_VARIANT = """'{"id":' || id || ',"product_id":' || product_id || head || tail"""
+_VARIANT = """'{"id":' || id || ',"product_id":' || product_id || variant_head(head, edition) || tail"""
 # A product `p` with its variants.
-_PRODUCT = f"""'{{"id":' || id || head || ',"variants":[' || coalesce(
+_PRODUCT = f"""'{{"id":' || id || product_head(head, edition) || ',"variants":[' || coalesce(
     (SELECT string_agg({_VARIANT}, ',' ORDER BY position, id)
        FROM variants WHERE store_id = $1 AND product_id = p.id AND deleted_at IS NULL), '') || ']' || tail"""
 
 LISTING = Listing(
     table="products",
-    doc="""'{"id":' || id || head || tail""",
+    doc="""'{"id":' || id || product_head(head, edition) || tail""",
     tombstone=TOMBSTONE,
     counted_as="products",
     deletable=True,
@@ -99,7 +99,7 @@ class StoredProduct(msgspec.Struct):
 
 READ = Query(
     StoredProduct,
-    """SELECT id, version, head FROM products
+    """SELECT id, version, product_head(head, edition) AS head FROM products
         WHERE store_id = $1 AND deleted_at IS NULL AND id IN (
               SELECT unnest($2::bigint[])
               UNION SELECT id FROM products
@@ -125,7 +125,8 @@ class StoredVariant(msgspec.Struct):
 
 VARIANTS_TO_CHANGE = Query(
     StoredVariant,
-    """SELECT id, product_id, on_hand, reserved, other_on_hand, other_reserved, version, head FROM variants
+    """SELECT id, product_id, on_hand, reserved, other_on_hand, other_reserved, version, variant_head(head, edition) AS head
+         FROM variants
         WHERE store_id = $1 AND product_id = ANY($2::bigint[]) AND deleted_at IS NULL
         ORDER BY product_id, position, id""",
 )

@@ -10,7 +10,7 @@ from stoa.db.query import Executor, InputRow, json_of, json_rows
 from stoa.events.outbox import Cause
 from stoa.products import queries
 from stoa.products.contract import SkuTaken
-from stoa.products.documents import minor, options_key, terms_of
+from stoa.products.documents import PRODUCT_EDITION, VARIANT_EDITION, minor, options_key, terms_of
 from stoa.products.events import events_of
 from stoa.products.rows import Keys
 from stoa.products.working_copy import ProductCopy, VariantCopy
@@ -36,6 +36,7 @@ class ProductRow(InputRow):
     in_stock: bool
     deleted: bool
     head: str
+    edition: int
     terms: str
 
 
@@ -59,6 +60,7 @@ class VariantRow(InputRow):
     low_stock_threshold: int | None
     deleted: bool
     head: str
+    edition: int
 
 
 class MovementRow(InputRow):
@@ -223,6 +225,7 @@ def product_row(product: ProductCopy, index: int, store_id: int) -> ProductRow:
         in_stock=any(variant.sellable for variant in live),
         deleted=product.deleted,
         head=head_of(fields),
+        edition=PRODUCT_EDITION,
         terms=terms_of(fields, [variant.fields for variant in live], store_id),
     )
 
@@ -245,4 +248,5 @@ def variant_row(variant: VariantCopy, index: int, product_index: int) -> Variant
         low_stock_threshold=fields["low_stock_threshold"],
         deleted=variant.deleted,
         head=head_of(fields),
+        edition=VARIANT_EDITION,
     )

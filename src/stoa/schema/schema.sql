@@ -270,6 +270,7 @@ CREATE TABLE customers (
     shown         text NOT NULL,
     tail          text GENERATED ALWAYS AS ((((((((',"orders_count":'::text || orders_count) || ',"total_spent":"'::text) || amount_text(total_spent, (digits)::integer)) || '","last_order_at":'::text) || COALESCE((('"'::text || rfc3339(last_order_at)) || '"'::text), 'null'::text)) || times_tail(created_at, updated_at, version)) || ',"deleted_at":null}'::text)) STORED,
     terms         tsvector NOT NULL,
+    edition       smallint DEFAULT 1 NOT NULL,
     CONSTRAINT customers_pkey PRIMARY KEY (store_id, id),
     CONSTRAINT customers_consent_check CHECK ((email_consent = ANY (ARRAY['subscribed'::text, 'unsubscribed'::text, 'pending'::text])) AND (sms_consent = ANY (ARRAY['subscribed'::text, 'unsubscribed'::text, 'pending'::text]))),
     CONSTRAINT customers_erased_check CHECK ((status = 'erased'::text) = (deleted_at IS NOT NULL)),
@@ -743,6 +744,7 @@ CREATE TABLE orders (
     person               text NOT NULL,
     tail                 text GENERATED ALWAYS AS ((((',"suspected_duplicates_count":'::text || suspected_duplicates) || times_tail(created_at, updated_at, version)) || '}'::text)) STORED,
     terms                tsvector NOT NULL,
+    edition              smallint DEFAULT 1 NOT NULL,
     CONSTRAINT orders_pkey PRIMARY KEY (store_id, id),
     CONSTRAINT orders_number_key UNIQUE (store_id, number),
     CONSTRAINT orders_customer_fkey FOREIGN KEY (store_id, customer_id) REFERENCES customers(store_id, id),
@@ -860,6 +862,7 @@ CASE
     WHEN in_stock THEN 'true'::text
     ELSE 'false'::text
 END) || times_tail(created_at, updated_at, version)) || ',"deleted_at":null}'::text)) STORED,
+    edition     smallint DEFAULT 1 NOT NULL,
     CONSTRAINT products_pkey PRIMARY KEY (store_id, id),
     CONSTRAINT products_price_check CHECK (price >= 0),
     CONSTRAINT products_status_check CHECK (status = ANY (ARRAY['active'::text, 'draft'::text, 'archived'::text]))
@@ -1244,6 +1247,7 @@ CREATE TABLE variants (
     deleted_at          timestamptz,
     head                text NOT NULL,
     tail                text GENERATED ALWAYS AS (((stock_tail(on_hand, reserved) || times_tail(created_at, updated_at, version)) || '}'::text)) STORED,
+    edition             smallint DEFAULT 1 NOT NULL,
     CONSTRAINT variants_pkey PRIMARY KEY (store_id, id),
     CONSTRAINT variants_product_fkey FOREIGN KEY (store_id, product_id) REFERENCES products(store_id, id) ON DELETE CASCADE,
     CONSTRAINT variants_other_stock_check CHECK (other_reserved >= 0 AND other_reserved <= other_on_hand),

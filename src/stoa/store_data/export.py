@@ -33,7 +33,7 @@ def _documents(table: str, expression: str, condition: str = "") -> Query[Docume
 _LIVE = "AND deleted_at IS NULL"
 PRODUCTS = _documents("products", product_queries.LISTING.doc, _LIVE)
 VARIANTS = _documents("variants", product_queries.VARIANT_LISTING.doc, _LIVE)
-CUSTOMERS = _documents("customers", """'{"id":' || id || head || shown || tail""", _LIVE)
+CUSTOMERS = _documents("customers", """'{"id":' || id || customer_head(head, edition) || shown || tail""", _LIVE)
 ORDERS = _documents("orders", order_queries.LISTING.doc)
 _KINDS = (("product", PRODUCTS), ("variant", VARIANTS), ("customer", CUSTOMERS), ("order", ORDERS))
 

@@ -24,25 +24,27 @@ BEGIN
         UPDATE customers c
            SET external_id = t.external_id, email = t.email, email_key = t.email_key, phone = t.phone,
                first_name = t.first_name, last_name = t.last_name, status = t.status, email_consent = t.email_consent,
-               sms_consent = t.sms_consent, head = t.head, shown = t.shown,
+               sms_consent = t.sms_consent, head = t.head, edition = coalesce(t.edition, 1), shown = t.shown,
                terms = t.terms, updated_at = CASE WHEN t.visible THEN moment ELSE c.updated_at END,
                version = c.version + t.visible::integer
           FROM json_to_recordset(in_customers) AS t (
                    id bigint, is_new boolean, external_id text, email text, email_key text, phone text, first_name text,
-                   last_name text, status text, email_consent text, sms_consent text, head text, shown text,
-                   terms tsvector, visible boolean)
+                   last_name text, status text, email_consent text, sms_consent text, head text, edition smallint,
+                   shown text, terms tsvector, visible boolean)
          WHERE c.store_id = in_store_id AND c.id = ANY (customer_ids) AND c.id = t.id AND NOT t.is_new;
     END IF;
     IF new_customers > 0 THEN
         WITH added AS (
             INSERT INTO customers (store_id, id, external_id, email, email_key, phone, first_name, last_name, status,
-                                   email_consent, sms_consent, digits, head, shown, terms, created_at, updated_at)
+                                   email_consent, sms_consent, digits, head, edition, shown, terms, created_at,
+                                   updated_at)
             SELECT in_store_id, customer_ids[t.index], t.external_id, t.email, t.email_key, t.phone, t.first_name,
-                   t.last_name, t.status, t.email_consent, t.sms_consent, in_digits, t.head, t.shown, t.terms, moment, moment
+                   t.last_name, t.status, t.email_consent, t.sms_consent, in_digits, t.head,
+                   coalesce(t.edition, 1), t.shown, t.terms, moment, moment
               FROM json_to_recordset(in_customers) AS t (
                        index integer, is_new boolean, external_id text, email text, email_key text, phone text,
                        first_name text, last_name text, status text, email_consent text, sms_consent text, head text,
-                       shown text, terms tsvector)
+                       edition smallint, shown text, terms tsvector)
              WHERE t.is_new
              ORDER BY t.email_key COLLATE "C", t.phone COLLATE "C", t.external_id COLLATE "C", t.index
             ON CONFLICT DO NOTHING
@@ -72,7 +74,7 @@ BEGIN
     INSERT INTO events (store_id, id, type, resource_type, resource_id, resource_version, actor, changes, data, request_id,
                         audience)
     SELECT in_store_id, new_event_id(), t.type, 'customer', c.id, c.version, in_actor, t.changes,
-           customer_document(c.id, c.version, c.deleted_at, c.head, replace(c.shown, coalesce(t.section, ''), ''), c.tail),
+           customer_document(c.id, c.version, c.deleted_at, customer_head(c.head, c.edition), replace(c.shown, coalesce(t.section, ''), ''), c.tail),
            in_request_id, t.audience
       FROM json_to_recordset(in_events)
            AS t (index integer, customer_index integer, type text, changes text, audience bigint, section text)

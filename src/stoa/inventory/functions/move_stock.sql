@@ -264,7 +264,7 @@ BEGIN
                'on_hand', CASE WHEN v.on_hand <> t.on_hand THEN json_build_array(t.on_hand, v.on_hand) END,
                'available', CASE WHEN s.now <> s.old THEN json_build_array(s.old, s.now) END,
                'locations', t.locations))::text,
-           variant_document(v.id, v.product_id, v.head, v.tail), in_request_id, moment, p.version
+           variant_document(v.id, v.product_id, variant_head(v.head, v.edition), v.tail), in_request_id, moment, p.version
       FROM unnest(locked, before_on_hand, before_reserved, relocated, relocations)
            AS t (id, on_hand, reserved, relocated, locations)
            JOIN variants v ON v.store_id = in_store_id AND v.id = t.id

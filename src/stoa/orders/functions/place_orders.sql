@@ -64,14 +64,14 @@ BEGIN
     END IF;
     INSERT INTO orders (store_id, id, number, external_id, status, payment_status, fulfillment_status, customer_id,
                         email, phone, total, placed_at, duplicate_of, suspected_duplicates, basket, address,
-                        created_at, updated_at, head, lines, person, terms)
+                        created_at, updated_at, head, lines, person, edition, terms)
     SELECT in_store_id, t.id, t.number, t.external_id, t.status, t.payment_status, 'unfulfilled', t.customer_id,
            t.email, t.phone, t.total, t.placed_at, t.duplicate_of, t.suspected_duplicates, t.basket, t.address,
-           in_moment, in_moment, t.head, t.lines, t.person, t.terms
+           in_moment, in_moment, t.head, t.lines, t.person, coalesce(t.edition, 1), t.terms
       FROM json_to_recordset(in_orders) AS t (
                id bigint, number bigint, external_id text, status text, payment_status text, customer_id bigint, email text,
                phone text, total bigint, placed_at timestamptz, duplicate_of bigint, suspected_duplicates integer,
-               basket bytea, address bytea, head text, lines text, person text, terms tsvector)
+               basket bytea, address bytea, head text, lines text, person text, edition smallint, terms tsvector)
      ORDER BY t.external_id;  -- transactions that wait for one another's external ids do so in one order
     GET DIAGNOSTICS stored = ROW_COUNT;
     INSERT INTO row_counts (store_id, resource, delta) VALUES (in_store_id, 'orders', stored);
@@ -181,7 +181,8 @@ BEGIN
     SELECT in_store_id, e.id, e.type, e.resource_type, e.resource_id, e.version, actors[array_position(placed, e.order_id)],
            e.changes, e.data, requests[array_position(placed, e.order_id)], moment, e.parent_version
       FROM (SELECT t.order_id, 1 AS step, t.n, t.id, t.type, 'order' AS resource_type, t.order_id AS resource_id, 1 AS version,
-                   t.changes, order_document(o.id, o.head, o.lines, o.person, ',"suspected_duplicates_count":' || t.suspected_duplicates || times) AS data,
+                   t.changes, order_document(o.id, order_head(o.head, o.edition), order_items(o.lines, o.edition), order_person(o.person, o.edition),
+                       ',"suspected_duplicates_count":' || t.suspected_duplicates || times) AS data,
                    NULL::integer AS parent_version
               FROM json_to_recordset(in_events)
                    AS t (order_id bigint, n integer, id text, type text, changes text, suspected_duplicates integer)
@@ -189,7 +190,7 @@ BEGIN
              UNION ALL
             SELECT t.order_id, 2, k.n, new_event_id(), k.type, 'variant', v.id, v.version - t.later_orders,
                    '{"available":[' || a.now + t.units || ',' || a.now || ']}',
-                   variant_document(v.id, v.product_id, v.head, CASE WHEN t.later_orders = 0 THEN v.tail
+                   variant_document(v.id, v.product_id, variant_head(v.head, v.edition), CASE WHEN t.later_orders = 0 THEN v.tail
                        ELSE stock_tail(v.on_hand, v.reserved - t.later_units)
                             || times_tail(v.created_at, moment, v.version - t.later_orders) || '}' END),
                    p.version - t.later_of_product
@@ -208,7 +209,8 @@ BEGIN
              UNION ALL
             SELECT t.order_id, 3, 1, new_event_id(), 'order.duplicate_suspected', 'order', o.id, o.version - t.later,
                    '{"suspected_duplicates_count":[' || a.count - 1 || ',' || a.count || ']}',
-                   order_document(o.id, o.head, o.lines, o.person, ',"suspected_duplicates_count":' || a.count
+                   order_document(o.id, order_head(o.head, o.edition), order_items(o.lines, o.edition), order_person(o.person, o.edition),
+                       ',"suspected_duplicates_count":' || a.count
                        || times_tail(o.created_at, moment, o.version - t.later) || '}'), NULL
               FROM (SELECT s.order_id, s.other_id,
                            (count(*) OVER (PARTITION BY s.other_id ORDER BY s.order_id DESC) - 1)::integer AS later

@@ -9,13 +9,15 @@ DECLARE
     change   record;
     moment   timestamptz := clock_timestamp();
     new_tail text;
+    written  smallint;  -- the edition of the document
     document text;
 BEGIN
     SELECT t.* INTO STRICT change
       FROM json_to_recordset(in_order) AS t (
                id bigint, external_id text, status text, payment_status text, fulfillment_status text, customer_id bigint,
                customer_orders integer, customer_spent bigint, last_order_at timestamptz, email text, phone text, total bigint,
-               suspected_duplicates integer, basket bytea, address bytea, head text, lines text, person text, terms tsvector);
+               suspected_duplicates integer, basket bytea, address bytea, head text, lines text, person text, edition smallint,
+               terms tsvector);
     IF change.customer_orders <> 0 OR change.customer_spent <> 0 THEN
         -- The lock comes first: the next statement then sees every order that a concurrent transaction placed or changed.
         PERFORM 1 FROM customers c WHERE c.store_id = in_store_id AND c.id = change.customer_id FOR NO KEY UPDATE;
@@ -35,11 +37,12 @@ BEGIN
        SET external_id = change.external_id, status = change.status, payment_status = change.payment_status,
            fulfillment_status = change.fulfillment_status, email = change.email, phone = change.phone, total = change.total,
            suspected_duplicates = change.suspected_duplicates, basket = change.basket, address = change.address,
-           head = change.head, lines = change.lines, person = change.person, terms = change.terms, updated_at = moment,
-           version = o.version + 1
+           head = change.head, lines = change.lines, person = change.person, edition = coalesce(change.edition, 1), terms = change.terms,
+           updated_at = moment, version = o.version + 1
      WHERE o.store_id = in_store_id AND o.id = change.id
-    RETURNING o.version, o.tail INTO STRICT version, new_tail;
-    document := order_document(change.id, change.head, change.lines, change.person, new_tail);
+    RETURNING o.version, o.tail, o.edition INTO STRICT version, new_tail, written;
+    document := order_document(change.id, order_head(change.head, written), order_items(change.lines, written),
+                               order_person(change.person, written), new_tail);
     IF json_array_length(in_lines) > 0 THEN
         DELETE FROM order_lines l
          WHERE l.store_id = in_store_id AND l.order_id = change.id
@@ -65,7 +68,8 @@ BEGIN
         INSERT INTO events (store_id, id, type, resource_type, resource_id, resource_version, actor, changes, data, request_id)
         SELECT in_store_id, new_event_id(), 'order.updated', 'order', o.id, o.version, in_actor,
                '{"suspected_duplicates_count":[' || o.suspected_duplicates + 1 || ',' || o.suspected_duplicates || ']}',
-               order_document(o.id, o.head, o.lines, o.person, o.tail), in_request_id
+               order_document(o.id, order_head(o.head, o.edition), order_items(o.lines, o.edition),
+                              order_person(o.person, o.edition), o.tail), in_request_id
           FROM unnest(in_no_longer_suspected) AS t (id) JOIN orders o ON o.store_id = in_store_id AND o.id = t.id
          ORDER BY o.id;
     END IF;

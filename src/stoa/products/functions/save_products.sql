@@ -36,20 +36,20 @@ BEGIN
         UPDATE products p
            SET external_id = t.external_id, slug = t.slug, name = t.name, status = t.status, price = t.price,
                on_hand = t.on_hand, reserved = t.reserved, in_stock = t.in_stock, head = t.head,
-               deleted_at = CASE WHEN t.deleted THEN moment END, updated_at = moment, version = p.version + 1
+               edition = coalesce(t.edition, 1), deleted_at = CASE WHEN t.deleted THEN moment END, updated_at = moment, version = p.version + 1
           FROM json_to_recordset(in_products) AS t (
                    id bigint, external_id text, slug text, name text, status text, price bigint, on_hand bigint,
-                   reserved bigint, in_stock boolean, deleted boolean, head text)
+                   reserved bigint, in_stock boolean, deleted boolean, head text, edition smallint)
          WHERE p.store_id = in_store_id AND p.id = ANY (product_ids) AND p.id = t.id;
     END IF;
     IF new_products > 0 THEN
         INSERT INTO products (store_id, id, external_id, slug, name, status, price, on_hand, reserved, in_stock, head,
-                              created_at, updated_at)
+                              edition, created_at, updated_at)
         SELECT in_store_id, product_ids[t.index], t.external_id, t.slug, t.name, t.status, t.price, t.on_hand, t.reserved,
-               t.in_stock, t.head, moment, moment
+               t.in_stock, t.head, coalesce(t.edition, 1), moment, moment
           FROM json_to_recordset(in_products) AS t (
                    index integer, id bigint, external_id text, slug text, name text, status text, price bigint,
-                   on_hand bigint, reserved bigint, in_stock boolean, head text)
+                   on_hand bigint, reserved bigint, in_stock boolean, head text, edition smallint)
          WHERE t.id IS NULL
          ORDER BY t.external_id COLLATE "C", t.index;
     END IF;
@@ -66,23 +66,24 @@ BEGIN
            SET position = t.position, sku = t.sku, barcode = t.barcode, external_id = t.external_id,
                options_key = t.options_key, price = t.price, on_hand = t.on_hand, track_inventory = t.track_inventory,
                allow_backorder = t.allow_backorder, low_stock_threshold = t.low_stock_threshold, head = t.head,
-               updated_at = moment, version = v.version + 1
+               edition = coalesce(t.edition, 1), updated_at = moment, version = v.version + 1
           FROM json_to_recordset(in_variants) AS t (
                    id bigint, position integer, sku text, barcode text, external_id text, options_key text, price bigint,
                    on_hand bigint, track_inventory boolean, allow_backorder boolean, low_stock_threshold integer,
-                   deleted boolean, head text)
+                   deleted boolean, head text, edition smallint)
          WHERE v.store_id = in_store_id AND v.id = ANY (variant_ids) AND v.id = t.id AND NOT t.deleted;
     END IF;
     IF new_variants > 0 THEN
         INSERT INTO variants (store_id, id, product_id, position, sku, barcode, external_id, options_key, price, on_hand,
-                              track_inventory, allow_backorder, low_stock_threshold, head, created_at, updated_at)
+                              track_inventory, allow_backorder, low_stock_threshold, head, edition, created_at,
+                              updated_at)
         SELECT in_store_id, variant_ids[t.index], product_ids[t.product_index], t.position, t.sku, t.barcode, t.external_id,
                t.options_key, t.price, t.on_hand, t.track_inventory, t.allow_backorder, t.low_stock_threshold, t.head,
-               moment, moment
+               coalesce(t.edition, 1), moment, moment
           FROM json_to_recordset(in_variants) AS t (
                    index integer, product_index integer, id bigint, position integer, sku text, barcode text,
                    external_id text, options_key text, price bigint, on_hand bigint, track_inventory boolean,
-                   allow_backorder boolean, low_stock_threshold integer, head text)
+                   allow_backorder boolean, low_stock_threshold integer, head text, edition smallint)
          WHERE t.id IS NULL
          ORDER BY t.sku COLLATE "C", t.external_id COLLATE "C", t.index;
     END IF;
@@ -104,8 +105,8 @@ BEGIN
       FROM (SELECT t.product_index, 0 AS variant_index, 0 AS n, t.type, t.changes, 'product' AS resource_type,
                    p.id AS resource_id, p.version,
                    -- The document of GET /products/{product_id}; a deleted product is a tombstone.
-                   CASE WHEN p.deleted_at IS NULL THEN '{"id":' || p.id || p.head || ',"variants":[' || coalesce(
-                       (SELECT string_agg(variant_document(m.id, m.product_id, m.head, m.tail), ',' ORDER BY m.position, m.id)
+                   CASE WHEN p.deleted_at IS NULL THEN '{"id":' || p.id || product_head(p.head, p.edition) || ',"variants":[' || coalesce(
+                       (SELECT string_agg(variant_document(m.id, m.product_id, variant_head(m.head, m.edition), m.tail), ',' ORDER BY m.position, m.id)
                           FROM variants m
                          WHERE m.store_id = in_store_id AND m.product_id = p.id AND m.deleted_at IS NULL), '') || ']' || p.tail
                    ELSE '{"id":' || p.id || ',"deleted_at":"' || rfc3339(p.deleted_at) || '","version":' || p.version || '}'
@@ -117,7 +118,7 @@ BEGIN
              WHERE t.variant_index IS NULL
              UNION ALL
             SELECT t.product_index, t.variant_index, 0, t.type, t.changes, 'variant', v.id, v.version,
-                   variant_document(v.id, v.product_id, v.head, v.tail), p.version
+                   variant_document(v.id, v.product_id, variant_head(v.head, v.edition), v.tail), p.version
               FROM json_to_recordset(in_events) AS t (
                        product_index integer, variant_index integer, type text, changes text)
                    JOIN variants v ON v.store_id = in_store_id AND v.id = ANY (variant_ids)
@@ -128,7 +129,7 @@ BEGIN
             SELECT t.product_index, t.variant_index, s.n, s.type,
                    '{"on_hand":[' || v.on_hand - t.delta || ',' || v.on_hand || '],"available":['
                    || v.on_hand - v.reserved - t.delta || ',' || v.on_hand - v.reserved || ']}',
-                   'variant', v.id, v.version, variant_document(v.id, v.product_id, v.head, v.tail), p.version
+                   'variant', v.id, v.version, variant_document(v.id, v.product_id, variant_head(v.head, v.edition), v.tail), p.version
               FROM json_to_recordset(in_movements) AS t (
                        product_index integer, variant_index integer, initial boolean, delta bigint)
                    JOIN variants v ON v.store_id = in_store_id AND v.id = ANY (variant_ids)
