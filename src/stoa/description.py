@@ -14,7 +14,7 @@ from stoa.rest.openapi.schemas import open_objects
 from stoa.webhooks.api import example_responses
 from stoa.webhooks.api.schemas import EVENTS_TAG, components, described
 
-VERSION = "3.1"
+VERSION = "3.2"
 _WIDTH = 116
 GROUPS = {
     "Products": "The catalog: products, their variants, stock and bulk import.",

@@ -36,8 +36,8 @@ PART = Part("thing_head", "head", Thing)
 
 
 def test_the_edition_of_a_resource_is_that_of_its_newest_member() -> None:
-    assert edition_of([Thing]) == 4
-    assert edition_of([Maker]) == 2
+    assert edition_of([PART]) == 4
+    assert edition_of([Part("maker_head", "head", Maker)]) == 2
     assert [(each.path, each.default, each.edition) for each in additions(Thing)] == [
         (("maker", "country"), None, 2),
         (("pictures", "state"), "ready", 3),

@@ -77,7 +77,7 @@ async def test_every_response_has_security_headers_and_a_request_id(shop: Shop) 
         assert answer.headers["content-security-policy"] == "default-src 'none'"
         assert answer.headers["referrer-policy"] == "no-referrer"
         assert answer.headers["cache-control"] == "no-store"
-        assert answer.headers["api-version"] == "3.1"
+        assert answer.headers["api-version"] == "3.2"
         assert answer.headers["x-request-id"].startswith("req_")
         assert "access-control-allow-origin" not in answer.headers
 

@@ -12,7 +12,7 @@ from stoa.customers.contract import Customer
 from stoa.db.editions import Part, added_members, edition_of
 
 PARTS = (Part("customer_head", "head", Customer),)
-EDITION = edition_of([Customer])
+EDITION = edition_of(PARTS)
 
 # The members of a document's head with their defaults, in the order that callers see.
 CUSTOMER_DEFAULTS: dict[str, Any] = {

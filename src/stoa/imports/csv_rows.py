@@ -3,9 +3,10 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import msgspec
+from msgspec import inspect
 
 from stoa.rest.checks import unknown_field
 from stoa.rest.problems import Fault, ValidationFailed, counted, printable
@@ -44,6 +45,30 @@ def images(cell: str) -> Any:
     """URLs separated by bars; the text after a URL and a space is its alternative text."""
     pairs = [each.partition(" ") for each in words(cell)]
     return [{"url": url, "alt": alt.strip() or None} for url, _, alt in pairs]
+
+
+def columns_of(kind: type[msgspec.Struct], prefix: str = "") -> dict[str, Cell]:
+    """A column for each field of a body that one cell can hold, with the conversion that its type needs."""
+    cells = {field.encode_name: _cell(inspect.type_info(field.type)) for field in msgspec.structs.fields(kind)}
+    return {prefix + name: cell for name, cell in cells.items() if cell is not None}
+
+
+def _cell(info: inspect.Type) -> Cell | None:
+    if isinstance(info, inspect.Metadata):
+        extra = cast("dict[str, Any]", info.extra or {})  # pyright: ignore[reportUnknownMemberType]
+        return text if "money" in extra else _cell(info.type)
+    if isinstance(info, inspect.UnionType):
+        return next((cell for each in info.types if (cell := _cell(each)) is not None), None)
+    return _CELLS.get(type(info))
+
+
+_CELLS: dict[type[inspect.Type], Cell] = {
+    inspect.StrType: text,
+    inspect.LiteralType: text,
+    inspect.IntType: integer,
+    inspect.DecimalType: number,
+    inspect.BoolType: flag,
+}
 
 
 Target = Literal["resource", "member", "option", "json", "nothing", "nameless"]

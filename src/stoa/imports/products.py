@@ -13,7 +13,7 @@ from stoa.imports.importable import Importable, Result, RowKey, Task, failed
 from stoa.imports.reading import Row
 from stoa.inventory import queries
 from stoa.inventory.queries import Move
-from stoa.products.bodies import NewProduct
+from stoa.products.bodies import NewProduct, NewVariant
 from stoa.products.located_rows import (
     change_by_located_row,
     location_faults,
@@ -30,30 +30,24 @@ from stoa.rest.body import check_field_scopes
 from stoa.rest.patch import changes_between
 from stoa.rest.problems import Fault, Refusal, ValidationFailed
 
+_OF_ONE_VARIANT = ("sku", "barcode")  # without a prefix, because a product with one variant has them too
 COLUMNS = csv_rows.Columns(
     resource={
-        **dict.fromkeys(
-            "name price external_id slug description status compare_at_price cost_price brand category "
-            "weight_unit seo.title seo.description metadata. currency".split(),
-            csv_rows.text,
-        ),
-        **dict.fromkeys("requires_shipping taxable track_inventory".split(), csv_rows.flag),
+        **{name: cell for name, cell in csv_rows.columns_of(NewProduct).items() if name not in _OF_ONE_VARIANT},
+        **dict.fromkeys("seo.title seo.description metadata. currency".split(), csv_rows.text),
         "id": csv_rows.integer,
-        "weight": csv_rows.number,
         "tags": csv_rows.words,
         "images": csv_rows.images,
     },
     member={
-        **dict.fromkeys(
-            "sku barcode location variant.price variant.compare_at_price variant.cost_price variant.external_id "
-            "variant.metadata.".split(),
-            csv_rows.text,
-        ),
-        **dict.fromkeys("variant.track_inventory variant.allow_backorder variant.is_default".split(), csv_rows.flag),
-        **dict.fromkeys(
-            "stock.on_hand variant.low_stock_threshold variant.id variant.position".split(), csv_rows.integer
-        ),
-        "variant.weight": csv_rows.number,
+        **{
+            name: cell
+            for name, cell in csv_rows.columns_of(NewVariant, "variant.").items()
+            if name.removeprefix("variant.") not in (*_OF_ONE_VARIANT, "image_id")
+        },
+        **dict.fromkeys(("sku", "barcode", "location", "variant.metadata."), csv_rows.text),
+        "stock.on_hand": csv_rows.integer,
+        "variant.id": csv_rows.integer,
     },
     members="variants",
     flat=frozenset({"sku", "barcode", "stock", "location"}),

@@ -14,7 +14,7 @@ PARTS = (
     Part("order_items", "lines", LineItem, items=True),
     Part("order_person", "person", Order, PERSON),
 )
-EDITION = edition_of([Order])
+EDITION = edition_of(PARTS)
 
 
 class RelatedQuery(InputRow):

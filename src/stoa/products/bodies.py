@@ -7,6 +7,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from stoa.products.contract import (
     MOST_VARIANTS,
+    Gtin,
     Option,
     Position,
     Quantity,
@@ -60,6 +61,7 @@ class NewVariant(msgspec.Struct, forbid_unknown_fields=True):
     allow_backorder: bool = False
     low_stock_threshold: Annotated[int, Meta(ge=0, le=1_000_000_000)] | None = None
     external_id: ExternalId | None = None
+    gtin: Gtin | None = None
     metadata: Metadata = {}
     stock: SentStock = NewStock()
 
@@ -147,6 +149,7 @@ class VariantChanges(msgspec.Struct, forbid_unknown_fields=True):
     allow_backorder: bool | UnsetType = UNSET
     low_stock_threshold: Annotated[int, Meta(ge=0, le=1_000_000_000)] | UnsetType | None = UNSET
     external_id: ExternalId | UnsetType | None = UNSET
+    gtin: Gtin | UnsetType | None = UNSET
     metadata: MetadataChanges | UnsetType | None = UNSET
 
 

@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from stoa.rest.checks import Money, Time, decimal_within, worded
+from stoa.db.editions import added
+from stoa.rest.checks import Money, Time, accepted_by, decimal_within, worded
 from stoa.rest.fields import CreatedAt, Name, Short, ShownMetadata, UpdatedAt, Url, Version
 from stoa.rest.filters import (
     Choices,
@@ -37,6 +38,19 @@ Slug = Annotated[
     str,
     Meta(min_length=1, max_length=255, pattern=r"^[a-z0-9]+(?:-[a-z0-9]+)*$"),
     worded("must consist of a-z, 0-9 and single hyphens between them, such as linen-shirt"),
+]
+
+
+def has_check_digit(gtin: str) -> bool:
+    """Whether the last digit is the check digit of GS1: all digits, weighted 1 and 3 from the right, add up to tens."""
+    return sum(int(digit) * (3 if n % 2 else 1) for n, digit in enumerate(reversed(gtin))) % 10 == 0
+
+
+Gtin = Annotated[
+    str,
+    Meta(min_length=8, max_length=14, pattern=r"^[0-9]{8}([0-9]{4,6})?$"),
+    worded("must be a GTIN: 8, 12, 13 or 14 digits, the last of which is the check digit"),
+    accepted_by(has_check_digit),
 ]
 Weight = Annotated[Decimal, decimal_within(0, 1_000_000)]
 MOST_VARIANTS = 200
@@ -207,6 +221,13 @@ class Variant(msgspec.Struct):
     created_at: CreatedAt
     updated_at: UpdatedAt
     version: Version
+    gtin: Annotated[
+        str | None,
+        added(2),
+        Meta(
+            description="The Global Trade Item Number, such as an EAN or UPC, with its check digit; null if none is set. Several variants can have the same. Unlike `barcode`, it is always a valid GTIN."
+        ),
+    ] = None
 
 
 class Level(msgspec.Struct):
@@ -351,6 +372,7 @@ PRODUCTS = ListOf(
         "ids": Ids(description="Products with these ids."),
         "sku": Texts(description="Products of the variants with these SKUs.", longest=100),
         "barcode": Texts(description="Products of variants with these barcodes.", longest=100),
+        "gtin": Texts(description="Products of variants with these GTINs.", longest=14),
         "brand": Term(kind="brand", description="Products of this brand, ignoring case."),
         "category": Term(
             kind="category", description="This category or any below it, such as `Home/Kitchen`, ignoring case."
@@ -377,6 +399,7 @@ VARIANTS = ListOf(
         "product_id": Ids(description="Variants of these products."),
         "sku": Texts(description="The variants with these SKUs.", longest=100),
         "barcode": Texts(description="Variants with these barcodes.", longest=100),
+        "gtin": Texts(description="Variants with these GTINs.", longest=14),
         "external_id": Text(description="The variant with this external id."),
         "updated_since": Moment(description="Variants changed at or after this time, including stock."),
     },

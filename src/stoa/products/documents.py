@@ -11,8 +11,12 @@ from stoa import money, terms
 from stoa.db.editions import Part, added_members, edition_of
 from stoa.products.contract import Product, Variant
 
-PARTS = (Part("product_head", "head", Product), Part("variant_head", "head", Variant))
-PRODUCT_EDITION, VARIANT_EDITION = edition_of([Product]), edition_of([Variant])
+# Variants and their stock are rows of their own.
+PARTS = (
+    Part("product_head", "head", Product, frozenset(Product.__struct_fields__) - {"variants", "inventory"}),
+    Part("variant_head", "head", Variant),
+)
+PRODUCT_EDITION, VARIANT_EDITION = (edition_of([part]) for part in PARTS)
 
 # The members of a document's head with their defaults, in the order that callers see.
 PRODUCT_DEFAULTS: dict[str, Any] = {

@@ -33,6 +33,8 @@ LISTING = Listing(
         " WHERE store_id = $1 AND sku = ANY({}::text[]) AND deleted_at IS NULL)",
         "barcode": "id IN (SELECT product_id FROM variants"
         " WHERE store_id = $1 AND barcode = ANY({}::text[]) AND deleted_at IS NULL)",
+        "gtin": "id IN (SELECT product_id FROM variants"
+        " WHERE store_id = $1 AND gtin = ANY({}::text[]) AND deleted_at IS NULL)",
         "brand": _TERMS,
         "category": _TERMS,
         "tag": _TERMS,
@@ -152,6 +154,7 @@ VARIANT_LISTING = Listing(
         "product_id": "product_id = ANY({}::bigint[])",
         "sku": "sku = ANY({}::text[])",
         "barcode": "barcode = ANY({}::text[])",
+        "gtin": "gtin = ANY({}::text[])",
         "external_id": "external_id = {}",
         "updated_since": "updated_at >= {}",
     },

@@ -61,6 +61,11 @@ def worded(message: str, pattern: str | None = None) -> msgspec.Meta:
     return msgspec.Meta(pattern=pattern, extra={"words": message}, extra_json_schema={"x-rule": message})
 
 
+def accepted_by(rule: Callable[[str], bool]) -> msgspec.Meta:
+    """A rule for texts that a pattern cannot express, such as a check digit. `worded` describes it to people."""
+    return msgspec.Meta(extra={"rule": rule})
+
+
 Check = Callable[[Any, str, list[Fault], int], None]
 
 
@@ -82,7 +87,7 @@ def _build(info: inspect.Type, extra: dict[str, Any]) -> Check:
     if isinstance(info, inspect.DictType):
         return _dict(info)
     if isinstance(info, inspect.StrType):
-        return _str(info, extra.get("words"))
+        return _str(info, extra.get("words"), extra.get("rule"))
     if isinstance(info, inspect.IntType):
         return _int(info)
     if isinstance(info, inspect.DecimalType):
@@ -227,7 +232,7 @@ def _dict(info: inspect.DictType) -> Check:
     return check
 
 
-def _str(info: inspect.StrType, pattern_message: str | None) -> Check:
+def _str(info: inspect.StrType, pattern_message: str | None, rule: Callable[[str], bool] | None) -> Check:
     # `$` also matches before a trailing newline; `\Z` does not.
     pattern = re.compile(re.sub(r"\$\Z", r"\\Z", info.pattern)) if info.pattern else None
     least, most = info.min_length or 0, info.max_length
@@ -240,7 +245,7 @@ def _str(info: inspect.StrType, pattern_message: str | None) -> Check:
         elif len(value) < least:
             message = "must not be empty" if least == 1 else f"must have at least {least} characters"
             faults.append(Fault(at, "invalid_format", message))
-        elif pattern and not pattern.search(value):
+        elif (pattern and not pattern.search(value)) or (rule and not rule(value)):
             faults.append(Fault(at, "invalid_format", pattern_message or "has an invalid format"))
 
     return check

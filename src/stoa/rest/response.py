@@ -26,7 +26,7 @@ SAFE_HEADERS: Headers = [
     (b"content-security-policy", b"default-src 'none'"),
     (b"referrer-policy", b"no-referrer"),
     (b"x-content-type-options", b"nosniff"),
-    (b"api-version", b"3.1"),
+    (b"api-version", b"3.2"),
 ]
 
 

@@ -1248,6 +1248,7 @@ CREATE TABLE variants (
     head                text NOT NULL,
     tail                text GENERATED ALWAYS AS (((stock_tail(on_hand, reserved) || times_tail(created_at, updated_at, version)) || '}'::text)) STORED,
     edition             smallint DEFAULT 1 NOT NULL,
+    gtin                text,
     CONSTRAINT variants_pkey PRIMARY KEY (store_id, id),
     CONSTRAINT variants_product_fkey FOREIGN KEY (store_id, product_id) REFERENCES products(store_id, id) ON DELETE CASCADE,
     CONSTRAINT variants_other_stock_check CHECK (other_reserved >= 0 AND other_reserved <= other_on_hand),
@@ -1261,6 +1262,7 @@ ALTER TABLE variants
     ALTER COLUMN tail SET STATISTICS 0;
 CREATE INDEX variants_barcode_idx ON variants (store_id, barcode) WHERE (deleted_at IS NULL);
 CREATE UNIQUE INDEX variants_external_id_key ON variants (store_id, external_id) WHERE (deleted_at IS NULL);
+CREATE INDEX variants_gtin_idx ON variants (store_id, gtin) WHERE ((deleted_at IS NULL) AND (gtin IS NOT NULL));
 CREATE UNIQUE INDEX variants_options_key ON variants (store_id, product_id, options_key) WHERE (deleted_at IS NULL);
 CREATE INDEX variants_product_idx ON variants (store_id, product_id, "position", id) WHERE (deleted_at IS NULL);
 CREATE UNIQUE INDEX variants_sku_key ON variants (store_id, sku) WHERE (deleted_at IS NULL);

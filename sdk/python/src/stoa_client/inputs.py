@@ -288,6 +288,7 @@ VariantField: TypeAlias = Literal[
     "created_at",
     "updated_at",
     "version",
+    "gtin",
 ]
 WebhookField: TypeAlias = Literal[
     "id",
@@ -1010,6 +1011,10 @@ class NewVariant(TypedDict):
     """
     external_id: NotRequired[str | None]
     """The id of the variant in your own system, unique in the store; null if none is set."""
+    gtin: NotRequired[str | None]
+    """The Global Trade Item Number, such as an EAN or UPC, with its check digit; null if none is set. Several
+    variants can have the same. Unlike `barcode`, it is always a valid GTIN.
+    """
     metadata: NotRequired[Mapping[str, str | int | float | bool]]
     """Up to 100 values of your own, by key. All apps of the store see them."""
     stock: NotRequired[NewStock]
@@ -1324,6 +1329,10 @@ class VariantChanges(TypedDict):
     """
     external_id: NotRequired[str | None]
     """The id of the variant in your own system, unique in the store; null if none is set."""
+    gtin: NotRequired[str | None]
+    """The Global Trade Item Number, such as an EAN or UPC, with its check digit; null if none is set. Several
+    variants can have the same. Unlike `barcode`, it is always a valid GTIN.
+    """
     metadata: NotRequired[Mapping[str, str | int | float | bool | None] | None]
     """Up to 100 values of your own, by key. All apps of the store see them."""
 
@@ -1407,6 +1416,8 @@ class ListProductsQuery(TypedDict, total=False):
     """Products of the variants with these SKUs."""
     barcode: OneOrMore[str]
     """Products of variants with these barcodes."""
+    gtin: OneOrMore[str]
+    """Products of variants with these GTINs."""
     brand: str
     """Products of this brand, ignoring case."""
     category: str
@@ -1466,6 +1477,8 @@ class ListVariantsQuery(TypedDict, total=False):
     """The variants with these SKUs."""
     barcode: OneOrMore[str]
     """Variants with these barcodes."""
+    gtin: OneOrMore[str]
+    """Variants with these GTINs."""
     external_id: str
     """The variant with this external id."""
     updated_since: datetime | str
@@ -1491,6 +1504,8 @@ class ListProductVariantsQuery(TypedDict, total=False):
     """The variants with these SKUs."""
     barcode: OneOrMore[str]
     """Variants with these barcodes."""
+    gtin: OneOrMore[str]
+    """Variants with these GTINs."""
     external_id: str
     """The variant with this external id."""
     updated_since: datetime | str

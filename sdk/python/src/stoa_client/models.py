@@ -1113,6 +1113,10 @@ class Variant(Model):
     """The time of the last change, in UTC."""
     version: int = absent()
     """Increases with each change, from 1. Send it as `If-Match` to change only the version that you read."""
+    gtin: "str | None" = absent()
+    """The Global Trade Item Number, such as an EAN or UPC, with its check digit; null if none is set. Several
+    variants can have the same. Unlike `barcode`, it is always a valid GTIN.
+    """
 
 
 class Webhook(Model):

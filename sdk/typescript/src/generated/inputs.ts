@@ -820,6 +820,11 @@ export interface NewVariant {
   low_stock_threshold?: number | null;
   /** The id of the variant in your own system, unique in the store; null if none is set. */
   external_id?: string | null;
+  /**
+   * The Global Trade Item Number, such as an EAN or UPC, with its check digit; null if none is set. Several
+   * variants can have the same. Unlike `barcode`, it is always a valid GTIN.
+   */
+  gtin?: string | null;
   /** Up to 100 values of your own, by key. All apps of the store see them. */
   metadata?: Readonly<Record<string, string | number | boolean>>;
   /**
@@ -1185,6 +1190,11 @@ export interface VariantChanges {
   low_stock_threshold?: number | null;
   /** The id of the variant in your own system, unique in the store; null if none is set. */
   external_id?: string | null;
+  /**
+   * The Global Trade Item Number, such as an EAN or UPC, with its check digit; null if none is set. Several
+   * variants can have the same. Unlike `barcode`, it is always a valid GTIN.
+   */
+  gtin?: string | null;
   /** Up to 100 values of your own, by key. All apps of the store see them. */
   metadata?: Readonly<Record<string, string | number | boolean | null>> | null;
 }
@@ -1269,6 +1279,8 @@ export interface ListProductsQuery {
   sku?: OneOrMore<string> | undefined;
   /** Products of variants with these barcodes. */
   barcode?: OneOrMore<string> | undefined;
+  /** Products of variants with these GTINs. */
+  gtin?: OneOrMore<string> | undefined;
   /** Products of this brand, ignoring case. */
   brand?: string | undefined;
   /** This category or any below it, such as `Home/Kitchen`, ignoring case. */
@@ -1331,6 +1343,8 @@ export interface ListVariantsQuery {
   sku?: OneOrMore<string> | undefined;
   /** Variants with these barcodes. */
   barcode?: OneOrMore<string> | undefined;
+  /** Variants with these GTINs. */
+  gtin?: OneOrMore<string> | undefined;
   /** The variant with this external id. */
   external_id?: string | undefined;
   /** Variants changed at or after this time, including stock. */
@@ -1353,6 +1367,8 @@ export interface ListProductVariantsQuery {
   sku?: OneOrMore<string> | undefined;
   /** Variants with these barcodes. */
   barcode?: OneOrMore<string> | undefined;
+  /** Variants with these GTINs. */
+  gtin?: OneOrMore<string> | undefined;
   /** The variant with this external id. */
   external_id?: string | undefined;
   /** Variants changed at or after this time, including stock. */

@@ -1175,6 +1175,11 @@ export interface Variant {
   updated_at: string;
   /** Increases with each change, from 1. Send it as `If-Match` to change only the version that you read. */
   version: number;
+  /**
+   * The Global Trade Item Number, such as an EAN or UPC, with its check digit; null if none is set. Several
+   * variants can have the same. Unlike `barcode`, it is always a valid GTIN.
+   */
+  gtin: string | null;
 }
 
 /** A subscription of this app to events of this store. */

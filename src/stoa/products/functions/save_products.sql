@@ -66,7 +66,8 @@ BEGIN
            SET position = t.position, sku = t.sku, barcode = t.barcode, external_id = t.external_id,
                options_key = t.options_key, price = t.price, on_hand = t.on_hand, track_inventory = t.track_inventory,
                allow_backorder = t.allow_backorder, low_stock_threshold = t.low_stock_threshold, head = t.head,
-               edition = coalesce(t.edition, 1), updated_at = moment, version = v.version + 1
+               edition = coalesce(t.edition, 1), gtin = member_text(t.head, 'gtin'), updated_at = moment,
+               version = v.version + 1
           FROM json_to_recordset(in_variants) AS t (
                    id bigint, position integer, sku text, barcode text, external_id text, options_key text, price bigint,
                    on_hand bigint, track_inventory boolean, allow_backorder boolean, low_stock_threshold integer,
@@ -75,11 +76,11 @@ BEGIN
     END IF;
     IF new_variants > 0 THEN
         INSERT INTO variants (store_id, id, product_id, position, sku, barcode, external_id, options_key, price, on_hand,
-                              track_inventory, allow_backorder, low_stock_threshold, head, edition, created_at,
-                              updated_at)
+                              track_inventory, allow_backorder, low_stock_threshold, head, edition, gtin,
+                              created_at, updated_at)
         SELECT in_store_id, variant_ids[t.index], product_ids[t.product_index], t.position, t.sku, t.barcode, t.external_id,
                t.options_key, t.price, t.on_hand, t.track_inventory, t.allow_backorder, t.low_stock_threshold, t.head,
-               coalesce(t.edition, 1), moment, moment
+               coalesce(t.edition, 1), member_text(t.head, 'gtin'), moment, moment
           FROM json_to_recordset(in_variants) AS t (
                    index integer, product_index integer, id bigint, position integer, sku text, barcode text,
                    external_id text, options_key text, price bigint, on_hand bigint, track_inventory boolean,

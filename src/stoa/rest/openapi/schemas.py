@@ -5,6 +5,7 @@ from typing import Any, cast
 
 import msgspec
 
+from stoa.db.editions import ADDED
 from stoa.rest.checks import LONGEST_MONEY, LONGEST_TIME, MONEY_TEXT, TIME_TEXT
 from stoa.rest.endpoint import Endpoint
 from stoa.rest.openapi.envelopes import PARTS, REFS
@@ -65,13 +66,17 @@ def _each(schema: Any) -> Iterator[dict[str, Any]]:
 
 
 def _correct(schemas: Any) -> None:
-    """Correct two things in msgspec's output: pairs repeat their length, and exact numbers are strings."""
+    """Correct msgspec's output: pairs repeat their length, exact numbers are strings, and added members look optional."""
     for each in _each(schemas):
         if each.get("items") is False:
             each["items"] = {}
         if each.get("format") == "decimal" and "minimum" in each:  # money has a pattern instead
             each["type"] = "number"
             del each["format"]
+        for name, member in cast("dict[str, Any]", each.get("properties", {})).items():
+            if member.pop(ADDED, None) is not None:
+                del member["default"]
+                each["required"].append(name)
 
 
 def open_objects(document: dict[str, Any]) -> None:
