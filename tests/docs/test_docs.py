@@ -195,7 +195,8 @@ def test_every_stoa_command_is_valid(page: Path) -> None:
 
 
 def test_the_examples_for_contributors_match_the_code() -> None:
-    code = (ROOT / "tests/support/notes.py").read_text()
+    files = ("tests/support/notes.py", *(f"src/stoa/products/{name}.py" for name in ("contract", "bodies", "queries")))
+    code = "\n".join((ROOT / file).read_text() for file in files)
     examples = blocks(ROOT / "CONTRIBUTING.md", "python")
     assert examples
     for example in examples:
