@@ -43,8 +43,6 @@ GET /products?sku=<sku>
 GET /products?sku=<sku>,<sku 2>,<sku 3>
 GET /products?barcode=<barcode>
 GET /products?barcode=<barcode>,<barcode 2>,<barcode 3>
-GET /products?gtin=<gtin>
-GET /products?gtin=<gtin>,<gtin 2>,<gtin 3>
 GET /products?external_id=<product>
 POST /products {"name":"New","price":"3.00","sku":"<new>","external_id":"<new>"}
 PATCH /products/<product_id> {"price":"3.00"}
@@ -57,8 +55,6 @@ GET /products/variants?sku=<sku>
 GET /products/variants?sku=<sku>,<sku 2>,<sku 3>
 GET /products/variants?barcode=<barcode>
 GET /products/variants?barcode=<barcode>,<barcode 2>,<barcode 3>
-GET /products/variants?gtin=<gtin>
-GET /products/variants?gtin=<gtin>,<gtin 2>,<gtin 3>
 PATCH /products/variants {"items":[{"id":<variant_id>,"data":{"price":"3.00"}},{"sku":"<sku 2>","data":{"price":"3.00"}}]}
 GET /products/<product_id>/variants
 GET /products/<product_id>/variants/<variant_id>
@@ -116,6 +112,8 @@ RARE = """
 GET /products?status=draft
 GET /products?q=unheard
 GET /products?tag=unheard
+GET /products?gtin=40170725
+GET /products/variants?gtin=40170725,4006381333931
 GET /orders?status=shipped
 GET /orders?payment_status=refunded
 GET /orders?fulfillment_status=returned

@@ -9,7 +9,7 @@ MANY = 20_000
 # The planner knows only the average number of rows per store, which is about ten.
 SMALL_STORES, FEW = 2_000, 3
 
-PHONE, NUMBER, GTIN = 16502530000, 1001, 10_000_000
+PHONE, NUMBER = 16502530000, 1001
 PRODUCT: dict[str, Any] = {
     "name": "row-0-mug",
     "price": "12.00",
@@ -43,7 +43,7 @@ _PHONE = "'+' || substr(t.phone, 2)::bigint + n"
 _IDS: dict[str, dict[str, str]] = {
     "products": {"id": "1 + n"},
     "product_terms": {"product_id": "1 + n"},
-    "variants": {"id": "1 + n", "product_id": "1 + n", "gtin": f"({GTIN} + n)::text"},
+    "variants": {"id": "1 + n", "product_id": "1 + n"},
     "stock_movements": {
         "id": "t.id + 10 * n",
         "variant_id": "1 + n",
@@ -78,7 +78,6 @@ def name_of(kind: str, number: int) -> str:
         "number": str(NUMBER + number),
         "phone": f"%2B{PHONE + number}",
         "email": f"row-{number}-person@example.com",
-        "gtin": str(GTIN + number),
     }
     return special.get(kind) or f"row-{number}-{kind}"
 
