@@ -9,7 +9,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -qq install
 # The tests start hundreds of processes. Without bytecode, each would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo quick test test-citus test-failed deep deep-deliveries check format bench bench-compare bench-million bench-million-orders bench-imports fuzz fuzz-stock lint-openapi audit cut deploy-check faults lock openapi schema sdk pictures screenshots clean help bench-deliveries bench-pending upgrade record-release
+.PHONY: demo quick test test-citus test-failed deep deep-deliveries check format bench bench-compare bench-million bench-million-orders bench-imports fuzz fuzz-stock lint-openapi audit cut deploy-check faults lock openapi schema sdk pictures screenshots clean help bench-deliveries bench-pending upgrade release
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 24
@@ -142,8 +142,8 @@ format: $(VENV)/.dev ## format the code and apply automatic fixes
 openapi: $(VENV)/.runtime ## regenerate openapi.json
 	@$(BIN)/stoa openapi > openapi.json.new && mv openapi.json.new openapi.json
 
-record-release: $(VENV)/.dev ## after a release was tagged: record its commit and functions for the next one
-	@$(BIN)/python -m tools.release
+release: $(VENV)/.dev ## make a release of this commit, and tag it: make release VERSION=0.3.0
+	@$(BIN)/python -m tools.release $(VERSION)
 
 schema: $(VENV)/.dev ## regenerate schema.sql from the migrations
 	@$(BIN)/python -m tools.schema

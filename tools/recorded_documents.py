@@ -1,12 +1,11 @@
 """Records one document of each resource as this release stores it: `tests/upgrades/documents/<version>.json`.
 
-`make release` runs it. A test reads the recorded rows with the code of every later release.
+`make release` writes it. A test reads the recorded rows with the code of every later release.
 """
 
 import asyncio
 import sys
 import tempfile
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -80,8 +79,8 @@ async def record(url: str) -> dict[str, list[dict[str, Any]]]:
         await db.close()
 
 
-def main() -> None:
-    version = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+def write_documents(version: str) -> Path:
+    """Record the documents of this tree under a version; returns the file."""
     with tempfile.TemporaryDirectory(prefix="stoa-documents-", ignore_cleanup_errors=True) as folder:
         server = EmbeddedPostgres(Path(folder) / "postgres", durable=False)
         try:
@@ -89,9 +88,6 @@ def main() -> None:
         finally:
             server.stop()
     FOLDER.mkdir(parents=True, exist_ok=True)
-    file = FOLDER / f"{sys.argv[1] if len(sys.argv) > 1 else version}.json"
+    file = FOLDER / f"{version}.json"
     file.write_bytes(msgspec.json.format(msgspec.json.encode(recorded), indent=1) + b"\n")
-
-
-if __name__ == "__main__":
-    main()
+    return file

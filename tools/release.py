@@ -1,10 +1,16 @@
-"""Records a release for the next one: `src/stoa/schema/released.json`. Run it at the tagged commit, before anything changes."""
+"""Makes a release of the checked-out commit: `make release VERSION=0.3.0`.
+
+It sets the version everywhere, dates the changelog, records the documents of the release, commits and tags. A second commit
+records the tagged commit with the functions that the release calls, and sets the version of the next one.
+"""
 
 import asyncio
+import re
 import subprocess
 import sys
 import tempfile
-import tomllib
+from collections.abc import Iterable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
@@ -13,9 +19,54 @@ from stoa.db.embedded import EmbeddedPostgres
 from stoa.db.migrate import migrate
 from stoa.db.pool import connect
 from stoa.db.schema_files import Release
+from tools.recorded_documents import write_documents
 
-FILE = Path("src/stoa/schema/released.json")
+RECORD = Path("src/stoa/schema/released.json")
+CHANGELOG = Path("CHANGELOG.md")
+# Each file that names the version, with the line that does; npm writes 0.3.0-dev.0 for 0.3.0.dev0.
+_PYTHON, _NPM = r'(?m)^(version = ")[^"]+', r'(\A\{\s+"name": "[^"]+",\s+"version": ")[^"]+'
+VERSIONS = {
+    "pyproject.toml": [_PYTHON],
+    "sdk/python/pyproject.toml": [_PYTHON],
+    "sdk/typescript/package.json": [_NPM],
+    "sdk/typescript/package-lock.json": [_NPM, r'("": \{\s+"name": "[^"]+",\s+"version": ")[^"]+'],
+    "sdk/typescript/src/transport.ts": [r'(?m)^(export const VERSION = ")[^"]+'],
+}
 _FUNCTIONS = "SELECT signature FROM stored_functions ORDER BY 1"
+
+
+def npm(version: str) -> str:
+    """A version as npm writes it."""
+    return re.sub(r"\.dev(\d+)$", r"-dev.\1", version)
+
+
+def next_version(version: str) -> str:
+    """The version of the commits after a release: the next minor release, in development."""
+    major, minor, _ = version.split(".")
+    return f"{major}.{int(minor) + 1}.0.dev0"
+
+
+def set_version(root: Path, version: str) -> None:
+    for name, patterns in VERSIONS.items():
+        file = root / name
+        text = file.read_text(encoding="utf-8")
+        for pattern in patterns:
+            written = version if name.endswith(".toml") else npm(version)
+            text, count = re.subn(pattern, lambda found, written=written: found[1] + written, text, count=1)
+            if not count:
+                sys.exit(f"{name} has no version where it is expected")
+        file.write_text(text, encoding="utf-8")
+
+
+def date_changelog(text: str, version: str, today: str) -> str:
+    """The changelog with the unreleased changes under the heading of the release."""
+    if text.count("\n## Unreleased\n") != 1:
+        sys.exit("CHANGELOG.md needs one heading '## Unreleased'")
+    return text.replace("\n## Unreleased\n", f"\n## Unreleased\n\n## {version} ({today})\n")
+
+
+def git(*arguments: str) -> str:
+    return subprocess.run(["git", *arguments], capture_output=True, text=True, check=True).stdout.strip()  # noqa: S603, S607
 
 
 async def _functions(url: str) -> list[str]:
@@ -27,27 +78,43 @@ async def _functions(url: str) -> list[str]:
         await db.close()
 
 
-def _tagged(tag: str) -> str:
-    """The commit of a tag, which must be the one that is checked out, without changes."""
-    named = ["git", "rev-parse", "--verify", f"{tag}^{{commit}}"]
-    found = subprocess.run(named, capture_output=True, text=True, check=False)  # noqa: S603
-    changed = subprocess.run(["git", "diff", "--quiet", tag, "--", "src"], check=False)  # noqa: S603, S607
-    if found.returncode or changed.returncode:
-        sys.exit(f"tag the release as {tag} first, and run this before src changes")
-    return found.stdout.strip()
+def functions() -> list[str]:
+    """The signatures of the stored functions that this release calls."""
+    with tempfile.TemporaryDirectory(prefix="stoa-release-", ignore_cleanup_errors=True) as folder:
+        server = EmbeddedPostgres(Path(folder) / "postgres", durable=False)
+        try:
+            return asyncio.run(_functions(server.start()))
+        finally:
+            server.stop()
+
+
+def commit(message: str, files: Iterable[str]) -> None:
+    git("add", "--", *files)
+    git("commit", "--quiet", "--message", message)
 
 
 def main() -> None:
-    version = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
-    commit = _tagged(f"v{version}")
-    with tempfile.TemporaryDirectory(prefix="stoa-release-", ignore_cleanup_errors=True) as folder:
-        server = EmbeddedPostgres(Path(folder) / "postgres", durable=False)
-        url = server.start()
-        try:
-            release = Release(version, commit, asyncio.run(_functions(url)))
-        finally:
-            server.stop()
-    FILE.write_bytes(msgspec.json.format(msgspec.json.encode(release), indent=2) + b"\n")
+    if len(sys.argv) != 2 or not re.fullmatch(r"\d+\.\d+\.\d+", sys.argv[1]):
+        sys.exit("name the release, such as: make release VERSION=0.3.0")
+    version = sys.argv[1]
+    if git("status", "--porcelain"):
+        sys.exit("commit or remove your changes first")
+    if git("tag", "--list", f"v{version}"):
+        sys.exit(f"v{version} exists")
+    root = Path()
+    set_version(root, version)
+    today = datetime.now(UTC).date().isoformat()
+    CHANGELOG.write_text(date_changelog(CHANGELOG.read_text(encoding="utf-8"), version, today), encoding="utf-8")
+    recorded = write_documents(version)
+    commit(f"Release {version}", [*VERSIONS, str(CHANGELOG), str(recorded)])
+    git("tag", "--annotate", f"v{version}", "--message", f"Stoa {version}")
+    release = Release(version, git("rev-parse", "HEAD"), functions())
+    RECORD.write_bytes(msgspec.json.format(msgspec.json.encode(release), indent=2) + b"\n")
+    set_version(root, next_version(version))
+    commit(f"Record {version} for the next release", [*VERSIONS, str(RECORD)])
+    sys.stdout.write(
+        f"Tagged v{version}. Install the new version with `make test`, and push the commits and the tag.\n"
+    )
 
 
 if __name__ == "__main__":

@@ -1,9 +1,15 @@
 """A release has one version in all packages, a heading in the changelog, and a record for the next release."""
 
 import json
+import os
 import re
+import subprocess
+import sys
 import tomllib
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 from stoa.db.pool import Database
 from stoa.db.schema_files import previous_release
@@ -62,3 +68,36 @@ async def test_calls_of_the_previous_release_are_not_ambiguous(db: Database) -> 
     for signature in previous_release().functions:
         now = current.get(signature.partition("(")[0], signature)
         assert now == signature or arguments(now) != arguments(signature), f"give {now} a new name"
+
+
+def test_a_release_is_made_by_one_command(tmp_path: Path) -> None:
+    """In a clone: two commits, a tag between them, one version everywhere, and the record of what the release needs."""
+    clone = tmp_path / "clone"
+    if git("clone", "--quiet", "--local", str(ROOT), str(clone)) is None:
+        pytest.skip("this tree is no clone")
+    person = {f"GIT_{role}_{part}": "a@example.com" for role in ("AUTHOR", "COMMITTER") for part in ("NAME", "EMAIL")}
+    path = os.pathsep.join(map(str, (clone / "src", clone / "sdk/python/src", clone)))
+    environment = {**os.environ, **person, "PYTHONPATH": path}
+
+    def run(*command: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(command, cwd=clone, env=environment, capture_output=True, text=True, check=False)
+
+    release = (sys.executable, "-m", "tools.release")
+    assert "name the release" in run(*release, "soon").stderr
+    made = run(*release, "7.4.0")
+    assert made.returncode == 0, made.stderr
+    assert run("git", "log", "-2", "--format=%s").stdout.splitlines() == [
+        "Record 7.4.0 for the next release",
+        "Release 7.4.0",
+    ]
+    tagged = run("git", "rev-parse", "v7.4.0^{commit}").stdout.strip()
+    assert tagged == run("git", "rev-parse", "HEAD~1").stdout.strip()
+    record = json.loads((clone / "src/stoa/schema/released.json").read_text())
+    assert (record["version"], record["commit"]) == ("7.4.0", tagged)
+    assert {"save_products", "place_orders"} <= {each.partition("(")[0] for each in record["functions"]}
+    assert 'version = "7.5.0.dev0"' in (clone / "pyproject.toml").read_text()
+    assert '"version": "7.5.0-dev.0"' in (clone / "sdk/typescript/package.json").read_text()
+    assert 'VERSION = "7.4.0"' in run("git", "show", "v7.4.0:sdk/typescript/src/transport.ts").stdout
+    assert re.search(r"\n## Unreleased\n\n## 7\.4\.0 \(\d{4}-\d\d-\d\d\)\n", (clone / "CHANGELOG.md").read_text())
+    assert json.loads((clone / "tests/upgrades/documents/7.4.0.json").read_text())["orders"]
+    assert "v7.4.0 exists" in run(*release, "7.4.0").stderr
