@@ -1,4 +1,4 @@
-"""Finds phrases of translated or archaic English in every text of the repository; `make check` fails on one.
+"""Finds phrases of translated or archaic English in every text of the repository and in commit messages; `make check` fails on one.
 
 The list is short on purpose: it holds the phrases that once made our texts hard to read, each with its replacement.
 """
@@ -38,6 +38,9 @@ PHRASES = {
 }
 SUFFIXES = {".py", ".sql", ".md", ".html", ".js", ".css", ".toml", ".yml", ".yaml", ".ts"}
 SKIPPED = ("sdk/python/src/stoa_client/", "tests/generated/", "tools/voice.py", "tools/spectral/")
+FIRST_COMMIT = (
+    "04beaaa8634ecc8daf389b5b717b41357a1e32f7"  # the messages after it are read; a shallow clone may not have it
+)
 _FOUND = re.compile("|".join(f"(?:{phrase})" for phrase in PHRASES), re.IGNORECASE)
 
 
@@ -53,9 +56,23 @@ def findings(text: str) -> list[tuple[int, str, str]]:
     ]
 
 
+def _git(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["git", *arguments], capture_output=True, text=True, check=False)  # noqa: S603, S607
+
+
+def messages() -> list[tuple[str, str]]:
+    """The commits of this branch with their messages, newest first."""
+    logged = _git("log", "-z", "--format=%h %B", f"{FIRST_COMMIT}..HEAD")
+    return [(each.partition(" ")[0], each.partition(" ")[2]) for each in logged.stdout.split("\0") if each]
+
+
 def main() -> None:
-    listed = subprocess.run(["git", "ls-files"], capture_output=True, text=True, check=True).stdout.split()  # noqa: S607
+    listed = _git("ls-files").stdout.split()
     count = 0
+    for commit, message in messages():
+        for _, words, better in findings(message):
+            count += 1
+            sys.stdout.write(f"commit {commit}: write {better!r} instead of {words!r}\n")
     for name in listed:
         path = Path(name)
         if (path.suffix in SUFFIXES or path.name == "Makefile") and not name.startswith(SKIPPED):
