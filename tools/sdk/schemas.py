@@ -59,7 +59,7 @@ def _response_union(parts: list[str]) -> str:
 
 
 def request_type(schema: Schema, models: set[str], *, where: str = "") -> str:
-    """The type of a value in a request; `models` are components of responses, which may be request_type back as they are."""
+    """The type of a value in a request; `models` are components of responses, which a caller may send back unchanged."""
     if name := named(schema):
         return f"{where}{name}" + (f" | models.{name}" if name in models else "")
     if options := schema.get("anyOf") or schema.get("oneOf"):

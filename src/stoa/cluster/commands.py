@@ -80,7 +80,7 @@ def isolate_store(console: Console, *, store: str, node: str, only_plan: bool, a
     """Give one store shards of its own, and move them to a worker of your choice, while the store is served.
 
     Stores share shards. A store that grows beyond the others gets its own, and a worker that you added for it. While the
-    shards are split, writes to the stores in them are answered with 503; the move refuses nothing. What is done already
+    shards are split, writes to the stores in them are answered with 503; a move refuses no request. What is done already
     stays; after a failure, run it again.
 
     \b

@@ -1,4 +1,4 @@
-"""Where the units of line items are: allocated to locations by priority, and given back in the reverse order."""
+"""Where the units of line items are: allocated to locations by priority, and released in the reverse order."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence

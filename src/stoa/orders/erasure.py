@@ -112,7 +112,7 @@ FORGET_DRY_RUNS = Command(
 )
 
 
-async def forget_in_orders(db: Executor, person: Person) -> None:
+async def erase_in_orders(db: Executor, person: Person) -> None:
     """Empty every field of orders, timelines, events and stored responses that holds data of the person."""
     names = (person.store_id, person.customer_id, sorted(person.emails), sorted(person.phones))
     await FORGET_DRY_RUNS.run(db, person.store_id, *names[2:])

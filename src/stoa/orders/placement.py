@@ -152,7 +152,7 @@ async def _create_customers(db: Executor, placements: Sequence[Placement]) -> No
 async def _related(
     db: Executor, placements: Sequence[Placement], now: datetime
 ) -> Mapping[int, Sequence[queries.RelatedOrder]]:
-    """The stored orders that may stand against each new one; locks the contacts of the new ones."""
+    """The stored orders that each new one may duplicate or conflict with; locks the contacts of the new ones."""
     wanted = [_related_query(index, each, now) for index, each in enumerate(placements)]
     wanted = [each for each in wanted if each.external_id or each.customer_id or each.email or each.phone]
     related: defaultdict[int, list[queries.RelatedOrder]] = defaultdict(list)

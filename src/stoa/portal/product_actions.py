@@ -1,4 +1,4 @@
-"""What a person changes of a product: its prices, its status and its stock, through the API's own endpoints."""
+"""The forms that change a product's prices, status and stock, through the API's own endpoints."""
 
 import hashlib
 from collections.abc import Sequence

@@ -40,7 +40,7 @@ STEPS: tuple[Step, ...] = (
         {"import_rows": ("key", "changes", "raw"), "import_parts": ("data",), "events": ("data",)},
     ),
     Step(
-        orders.forget_in_orders,
+        orders.erase_in_orders,
         {
             "orders": ("email", "phone", "address", "person", "lines", "head", "terms"),
             "order_comments": ("body", "changes"),

@@ -16,7 +16,7 @@ DECLARE
     customers     bigint[];
     locked        bigint;
     stored        bigint;
-    -- The placements, read once from in_placements: array_position(placed, order_id) is where an order's members are.
+    -- The placements, read once from in_placements: array_position(placed, order_id) is the index of an order in each array.
     placed        bigint[];
     numbers       bigint[];
     entries       text[];

@@ -334,7 +334,7 @@ class LaneScheduler:
                 structlog.get_logger().warning("settling deliveries failed", **cause(error))
 
     async def _settle_put_off(self, lanes: Collection[tuple[int, int]]) -> None:
-        """Settle what was put off of these lanes, so that it is not sent again."""
+        """Settle the postponed reports of these lanes, so that their deliveries are not sent again."""
         for runner in [runner for runner in self._put_off if runner.key in lanes]:
             if (report := self._put_off.pop(runner, None)) is not None:
                 await self._settle({runner: report})
