@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Awaitable, Callable, Generator, Mapping, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -13,7 +13,7 @@ from stoa import money
 from stoa.db.pool import OutsideTransaction
 from stoa.db.query import Executor
 from stoa.ids import new_id
-from stoa.rest.limits import Allowance
+from stoa.rest.limits import DOCUMENT_BYTES, Allowance
 from stoa.rest.problems import (
     Fault,
     HeadersTooLarge,
@@ -166,8 +166,8 @@ class Subject(msgspec.Struct, frozen=True):
 class Call:
     """One request as its handler sees it."""
 
-    __slots__ = ("_autocommit", "accepted", "base", "by", "db", "echoed", "expected", "fields", "headers",
-                 "include", "parameters", "patch", "refused_items", "request_id", "settings", "store", "subject",
+    __slots__ = ("_autocommit", "accepted", "base", "by", "db", "document_cost", "echoed", "expected", "fields",
+                 "headers", "include", "parameters", "patch", "refused_items", "request_id", "settings", "store", "subject",
                  "waited_s")  # fmt: skip
 
     def __init__(
@@ -191,6 +191,7 @@ class Call:
         self.headers: Mapping[bytes, bytes] = {}
         self.fields: frozenset[str] | None = None
         self.subject: Subject | None = None  # whose personal data the response contains, so that erasure finds it
+        self.document_cost = 0  # further requests that a write costs, by the size of the documents that it writes
         self.waited_s = 0.0  # time spent waiting at the caller's request
 
     @property
@@ -201,6 +202,10 @@ class Call:
     @autocommit.setter
     def autocommit(self, db: Executor) -> None:
         self._autocommit = db
+
+    def costs_documents(self, sizes: Iterable[int]) -> None:
+        """Record the sizes of the documents that the call writes, in bytes; of several records, the largest counts."""
+        self.document_cost = max(self.document_cost, sum(size // DOCUMENT_BYTES for size in sizes))
 
     @property
     def store_id(self) -> int:

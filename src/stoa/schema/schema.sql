@@ -414,6 +414,7 @@ CREATE TABLE idempotency_keys (
     subject_type text,
     subject_id   bigint,
     created_at   timestamptz DEFAULT now() NOT NULL,
+    event_id     text,
     CONSTRAINT idempotency_keys_pkey PRIMARY KEY (store_id, app_id, key),
     CONSTRAINT idempotency_keys_subject_check CHECK (
 CASE subject_type
