@@ -38,6 +38,7 @@ MOST_HEADERS, MOST_HEADER_BYTES, MOST_TAG_BYTES = 100, 16 * 1024, 4096
 MOST_URL_BYTES = 32 * 1024  # below the 64 KiB from which the server itself answers 414
 _WITHOUT_HOST = ("1", "1.0")
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_SINGLE = (b"authorization", b"idempotency-key", b"content-type", b"content-encoding")
 _SETTINGS = Settings()
 
 
@@ -273,7 +274,11 @@ class Call:
 
 
 def check_headers(scope: Scope) -> dict[bytes, bytes]:
-    """Index the header fields by name. Too many, too large ones, and a missing or repeated Host are refused, as is a long URL."""
+    """Index the header fields by name.
+
+    Too many, too large ones, and a missing or repeated Host are refused, as are a long URL and a second field of a name that
+    has one value: a proxy may have checked the other one.
+    """
     headers: Headers = scope["headers"]
     if len(scope["path"]) + len(scope["query_string"]) > MOST_URL_BYTES:
         raise UrlTooLong(f"The path and the query of a URL may have at most {MOST_URL_BYTES} bytes in total.")
@@ -286,6 +291,11 @@ def check_headers(scope: Scope) -> dict[bytes, bytes]:
     # Granian adds an empty Host if there is none. HTTP/1.0 has no Host header, and simple health checks speak it.
     if len(hosts) > 1 or (not (hosts and hosts[0]) and scope["http_version"] not in _WITHOUT_HOST):
         raise MalformedRequest("Send exactly one Host header.", headers=[(b"connection", b"close")])
+    if len(fields) < len(headers):
+        names = [name for name, _ in headers]
+        for name in _SINGLE:
+            if names.count(name) > 1:
+                raise MalformedRequest(f"Send at most one {name.decode().title()} header.")
     return fields
 
 
