@@ -1,7 +1,7 @@
 """Account types that the portal and the command line share, and the reasons for which an operation is refused."""
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import IntEnum
 from typing import Literal
 
@@ -367,6 +367,14 @@ class NoSuchOffer(AccessRefused):
 class TooManyMembers(AccessRefused):
     def __init__(self, limit: int) -> None:
         super().__init__(f"a team can have at most {limit} members and invitations; remove one first")
+
+
+class TooManyInvitations(AccessRefused):
+    def __init__(self, limit: int, until: datetime) -> None:
+        super().__init__(
+            f"this address has received {limit} invitations within a day; invite it again after "
+            f"{until.astimezone(UTC):%d %B, %H:%M} UTC"
+        )
 
 
 class TooManyStores(AccessRefused):

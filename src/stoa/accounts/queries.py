@@ -107,10 +107,12 @@ MAILED_ACCOUNT_INVITATION = Query(
 )
 # Serializes the transactions about one text, such as an email address.
 LOCK_TEXT = Query(str, "SELECT pg_advisory_xact_lock(hashtextextended($1, 7306221))::text", unbound=_ACCOUNTS)
-INVITATIONS_MAILED_TODAY = Query(
-    int,
-    """SELECT count(*) FROM mails
-        WHERE created_at > now() - interval '1 day' AND recipient = $1 AND kind = ANY ($2::text[])""",
+# When an address that got so many invitations within a day may get another one; no row if it may now.
+NEXT_INVITATION_AT = Query(
+    datetime,
+    """SELECT created_at + interval '1 day' FROM mails
+        WHERE created_at > now() - interval '1 day' AND recipient = $1 AND kind = ANY ($2::text[])
+        ORDER BY created_at DESC OFFSET $3 - 1 LIMIT 1""",
     unbound=_ACCOUNTS,
 )
 
