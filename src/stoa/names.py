@@ -4,8 +4,6 @@ Follows the level "highly restrictive" of Unicode Technical Standard 39, word by
 "Магазин Nike". The script of a letter is the first word of its Unicode name.
 """
 
-
-
 import re
 import unicodedata
 

@@ -45,6 +45,7 @@ class Account(msgspec.Struct):
     status: str
     two_factor: bool
     created_at: datetime
+    verified: bool  # the email address
 
 
 class SessionAccount(msgspec.Struct):
@@ -142,6 +143,7 @@ class Developer(msgspec.Struct):
     name: str
     email: str
     since: datetime
+    verified: bool  # the email address
 
 
 class Team(msgspec.Struct, frozen=True):
