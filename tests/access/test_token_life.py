@@ -1,6 +1,7 @@
 """Introspection, revocation and expiry of tokens, and the discovery metadata."""
 
 import httpx
+import msgspec
 import pytest
 
 from stoa.access.admission import Admission
@@ -11,10 +12,12 @@ from stoa.access.grants import install, uninstall
 from stoa.access.operator import Operator
 from stoa.access.queries import DELETE_EXPIRED_TOKENS
 from stoa.access.stores import suspend_store
+from stoa.app import Application
 from stoa.db.pool import Database
 from stoa.rest.problems import InvalidToken
 from stoa.settings import Settings
 from tests.access.tenants import REQUESTED, Tenant, open_tenant, post, token_of
+from tests.support.shops import Shop
 
 INACTIVE = {"active": False}
 
@@ -177,6 +180,36 @@ async def test_the_metadata_satisfies_a_strict_client(oauth: httpx.AsyncClient) 
     assert found["response_types_supported"] == ["none"]
     assert "authorization_endpoint" not in found
     assert not {"authorization_code", "implicit"} & set(found["grant_types_supported"]), "they would need that endpoint"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/.well-known/oauth-authorization-server",
+        "/.well-known/oauth-protected-resource",
+        "/.well-known/oauth-protected-resource/stores/{handle}/api/v3/app",
+    ],
+)
+async def test_metadata_that_names_the_host_of_the_request_is_not_cached(
+    oauth: httpx.AsyncClient, tenant: Tenant, path: str
+) -> None:
+    answer = await oauth.get(path.format(handle=tenant.handle), headers={"host": "evil.example"})
+    assert "evil.example" in answer.text
+    assert answer.headers["cache-control"] == "no-store"
+
+
+async def test_metadata_of_the_public_url_can_be_cached(shop: Shop) -> None:
+    settings = msgspec.structs.replace(shop.application.settings, public_url="https://stoa.example")
+    application = Application(settings)
+    transport = httpx.ASGITransport(application)
+    async with httpx.AsyncClient(transport=transport, base_url="http://evil.example") as client:
+        base, store = "/.well-known/oauth-protected-resource", f"/stores/{shop.store.handle}/api/v3/app"
+        for path in ("/.well-known/oauth-authorization-server", base + store):
+            answer = await client.get(path)
+            assert "evil.example" not in answer.text
+            assert answer.headers["cache-control"] == "public, max-age=300"
+        assert (await client.get(base)).headers["cache-control"] == "no-store"  # depends on the host
+    await application.close()
 
 
 async def test_every_url_in_the_metadata_responds(oauth: httpx.AsyncClient) -> None:

@@ -104,15 +104,14 @@ async def test_pages_that_answer_forms_are_accessible(portal: PortalService, new
 
 
 async def invite_colleague(page: Page, portal: PortalService) -> None:
-    """From any page of an app. The address has got its invitations of today, so the page shows the link."""
+    """From any page of an app. The address has got its invitations of today, so the page says when it can get another."""
     email = new_email()
     await post(portal.db, Content(KINDS[0], "Invitation", "Text"), [Recipient(None, email)] * MAX_A_DAY)
     await page.get_by_role("link", name="Team").click()
     await page.get_by_label("Email").fill(email)
     await page.get_by_role("button", name="Send invitation").click()
-    await expect(page.get_by_text(f"{portal.url}/portal/join/")).to_be_visible()
-    await check_looks(page, "invitation_link")
-    await page.get_by_role("link", name="Done").click()
+    await expect(page.get_by_text("This address has received 5 invitations within a day")).to_be_visible()
+    await check_looks(page, "refused_invitation")
     await page.get_by_role("link", name="Webhooks", exact=True).click()
 
 

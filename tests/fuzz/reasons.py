@@ -80,9 +80,8 @@ _REQUEST_RULES = [
     (400, "page_too_deep", r""),
     (400, "invalid_parameter", r"wait requires after|A feed accepts only"),
     (400, "invalid_parameter", r"mode=create cannot be combined"),
-    (400, "invalid_parameter", r"Parameters must not contain NUL"),
-    # NUL in any text, and numbers with too many digits; documenting these would need a pattern at every string.
-    (400, "malformed_json", r"Text must not contain NUL|A number has too many digits|A number exceeds 64 bits"),
+    # Numbers of more than 64 characters, which no schema describes.
+    (400, "malformed_json", r"A number has too many digits|A number exceeds 64 bits"),
     (400, "invalid_parameter", r"Send either `page` or `cursor`"),
     # The file of an import is a plain string in the document.
     (422, "validation_failed", r"The file has no (header|rows)"),

@@ -206,3 +206,13 @@ async def test_an_interrupted_upload_stores_nothing(shop: Shop) -> None:
     assert b"x-request-id" in dict(start["headers"])
     for table in ("imports", "import_parts", "import_queue"):
         assert not await shop.db.fetch(f"SELECT 1 FROM {table} WHERE store_id = $1", shop.store_id)
+
+
+@pytest.mark.parametrize("resource", ["products", "customers"])
+async def test_items_that_are_not_objects_are_refused(shop: Shop, resource: str) -> None:
+    content = b'{"items":[1, {}, null, [{}], "a"]}'
+    answer = await shop.client.post(f"/{resource}/imports", content=content, headers={"content-type": JSON})
+    assert (answer.status_code, answer.json()["code"]) == (422, "validation_failed")
+    faults = answer.json()["errors"]
+    assert [fault["pointer"] for fault in faults] == ["/items/0", "/items/2", "/items/3", "/items/4"]
+    assert {fault["code"] for fault in faults} == {"invalid_type"}

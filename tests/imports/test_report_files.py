@@ -38,15 +38,18 @@ async def test_the_report_is_written_like_the_upload(shop: Shop, delimiter: str,
 
 async def test_a_formula_is_quoted_in_the_report_and_restored_by_the_next_upload(shop: Shop) -> None:
     names = ["=1+1", "+44", "-9", "@SUM(A1)", "'=kept", "''-kept", "plain", "'plain"]
+    full_width = ["\uff1d1+1", "\uff0b1", "\uff0d1", "\uff20SUM(A1)", "'\uff1dkept", "\ufe661+1"]
+    names += full_width
     records = [[f"S{n}", name, "much"] for n, name in enumerate(names)]
     text = io.StringIO()
     csv.writer(text).writerows([["sku", "name", "price"], *records])
     job = await import_file(shop, text.getvalue().encode(), CSV)
     shown = [row["name"] for row in await failures(shop, job["id"])]
-    assert shown == ["'=1+1", "'+44", "'-9", "'@SUM(A1)", "''=kept", "'''-kept", "plain", "'plain"]
+    neutral = ["'=1+1", "'+44", "'-9", "'@SUM(A1)", "''=kept", "'''-kept", "plain", "'plain"]
+    assert shown == [*neutral, *(f"'{name}" for name in full_width)]
     report = await shop.client.get(f"/products/imports/{job['id']}", headers={"accept": CSV})
     again = await import_file(shop, report.content, CSV)
-    assert (again["counts"]["failed"], [row["name"] for row in await failures(shop, again["id"])]) == (8, shown)
+    assert (again["counts"]["failed"], [row["name"] for row in await failures(shop, again["id"])]) == (14, shown)
     mended = await import_file(shop, report.content.replace(b"much", b"3.00"), CSV)
     assert mended["status"] == "succeeded", mended
     assert set(await catalog(shop)) == set(names)

@@ -7,13 +7,14 @@ import httpx
 import msgspec
 import pyotp
 
+from stoa.access.credentials import keyed_hash
 from stoa.access.grants import install, uninstall
 from stoa.access.operator import Operator
 from stoa.accounts import teams, two_factor
 from stoa.accounts.contract import Team
 from stoa.accounts.install_requests import request_install
 from stoa.accounts.ownership import give, open_store, owned_app, register_app
-from stoa.accounts.queries import CREATE_ACCOUNT
+from stoa.accounts.queries import ASK_FOR_VERIFICATION, CREATE_ACCOUNT
 from stoa.accounts.registration import invite, pending_invitations
 from stoa.accounts.sessions import sign_in
 from stoa.app import Application
@@ -31,6 +32,7 @@ from tests.portal.store_data import create_store_data
 from tests.portal.webhook_data import create_webhook_data
 from tests.support.people import PASSWORD, User, as_operator, browser, create_user, new_email, new_peer
 
+VERIFICATION = "verification-of-the-tests"
 REASONS = {
     "products:read": "To list them.",
     "orders:write": "To place them.",
@@ -68,6 +70,7 @@ async def create_resources(by: Operator, db: Database, account_id: int) -> dict[
     colleague = new_email()
     member_id = await CREATE_ACCOUNT.one(db, colleague, "Colleague", *("no password", False))
     await give(by, colleague, store=store.handle, app=str(installed.app_id), role="viewer")
+    await ASK_FOR_VERIFICATION.run(db, account_id, keyed_hash(by.key, VERIFICATION), 24)
     team = Team("store", store.id, store.name)
     invitation = await teams.invite(by, team, new_email(), "manager", invited_by=account_id)
     return {
@@ -78,6 +81,7 @@ async def create_resources(by: Operator, db: Database, account_id: int) -> dict[
         "requesting_id": requesting.app_id,
         "removed_id": removed.app_id,
         "requested_store": store.handle,
+        "verification": VERIFICATION,
         "token": link.address.rpartition("/")[2],
         "logged_id": logged_id,
         "invitation": invitation.address.rpartition("/")[2],

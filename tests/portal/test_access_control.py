@@ -33,8 +33,8 @@ NEEDS: dict[Audience | Right, str] = {
         access_tokens account_page announcements_page approve_install change_name change_password dashboard
         dismiss_announcement dismiss_checklist end_other_sessions end_session install_page list_apps list_stores new_app
         new_store notifications_page open_development_store open_notification open_store read_all_notifications
-        read_notification refuse_install register_app renew_recovery_codes save_preferences sign_out turn_off_two_factor
-        turn_on_two_factor two_factor_set_up""",
+        read_notification refuse_install register_app renew_recovery_codes save_preferences send_verification sign_out
+        turn_off_two_factor turn_on_two_factor two_factor_set_up verify_address verify_page""",
     Audience.OPERATOR: """
         create_announcement disable_account enable_account end_announcement invite_account invite_page operator_account
         operator_accounts operator_announcements operator_app operator_app_request operator_app_requests operator_apps

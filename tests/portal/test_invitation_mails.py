@@ -8,9 +8,11 @@ import pytest
 from stoa.access import audit
 from stoa.accounts import registration, teams
 from stoa.accounts.contract import Team
-from stoa.accounts.invitation_mail import MAX_A_DAY
+from stoa.accounts.invitation_mail import KINDS, MAX_A_DAY
 from stoa.app import Application
 from stoa.db.pool import Database
+from stoa.mail.contract import Content, Recipient
+from stoa.mail.outbox import post
 from stoa.operations.measuring import publish, read_queues
 from stoa.operations.telemetry import MAILS_GIVEN_UP, MAILS_WAITING, OLDEST_MAIL
 from tests.portal.installed_app import InstalledApp, install_app
@@ -117,7 +119,7 @@ async def test_an_email_that_was_not_sent_ends_with_its_invitation(service: Appl
     with pytest.raises(ZeroDivisionError):
         await fail()
     assert await mails_to(db, other) == []
-    # An address gets a few invitations a day; after that, the page shows the link.
+    # An address gets a few invitations a day; after that, another one is refused, and the link is not shown.
     await db.execute(
         "UPDATE mails SET status = 'sent', created_at = now() - interval '1 hour' WHERE recipient = $1", email
     )
@@ -127,8 +129,24 @@ async def test_an_email_that_was_not_sent_ends_with_its_invitation(service: Appl
         assert len(await mails_to(db, email)) == count
     await user.open(f"/portal/stores/{app.handle}/team")
     await user.submit(f"/portal/stores/{app.handle}/team/invite", email=email, role="viewer")
-    assert _LINK.search(user.text)
+    assert user.response.status_code == 429
+    assert user.faults["email"].startswith(
+        "This address has received 5 invitations within a day; invite it again after "
+    )
+    assert not _LINK.search(user.text)
     assert len(await mails_to(db, email)) == MAX_A_DAY
+    await user.client.aclose()
+
+
+async def test_an_operator_does_not_see_the_link_of_one_more_invitation_either(
+    service: Application, db: Database
+) -> None:
+    user = await create_user(service, db, operator=True)
+    email = new_email()
+    await post(db, Content(KINDS[1], "Invitation", "Text"), [Recipient(None, email)] * MAX_A_DAY)
+    await user.open(INVITE)
+    await user.submit(INVITE, email=email)
+    assert (user.response.status_code, "email" in user.faults, bool(_LINK.search(user.text))) == (429, True, False)
     await user.client.aclose()
 
 

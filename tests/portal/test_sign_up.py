@@ -68,6 +68,13 @@ async def test_an_email_address_has_one_account(open_visitor: Visitor, maria: Us
     assert "already" in open_visitor.faults["email"]
 
 
+async def test_a_name_that_could_pass_for_another_is_refused(open_visitor: Visitor) -> None:
+    await open_visitor.open("/portal/sign-up")
+    await open_visitor.submit("/portal/sign-up", name="M\u0430ria", email=new_email(), password=PASSWORD)
+    fault = 'The name mixes Cyrillic and Latin letters in "M\u0430ria"; write each word in one alphabet.'
+    assert open_visitor.faults == {"name": fault}
+
+
 async def test_sign_ups_are_limited_by_ip_address(open_visitor: Visitor) -> None:
     statuses: list[int] = []
     for _ in range(11):

@@ -18,6 +18,8 @@ HOSTILE = {
     "infinity": (b'{"title":"a","price":-Infinity}', 400, "malformed_json"),
     "a huge exponent": (b'{"title":"a","price":1e400}', 400, "malformed_json"),
     "a tiny exponent": (b'{"title":"a","price":1e-400}', 400, "malformed_json"),
+    "an exponent of twenty digits": (b'{"title":"a","price":1e-99999999999999999999}', 400, "malformed_json"),
+    "a huge exponent of twenty digits": (b'{"title":"a","price":1e99999999999999999999}', 400, "malformed_json"),
     "a 5000-digit integer": (b'{"title":"a","price":' + b"9" * 5000 + b"}", 400, "malformed_json"),
     "beyond int64": (
         b'{"title":"a","price":1,"detail":{"pages":9223372036854775808}}',
@@ -51,6 +53,16 @@ async def test_a_hostile_body_is_refused_with_its_code(shop: Shop, case: str) ->
     answer = await shop.client.post("/notes", content=raw, headers=JSON)
     assert (answer.status_code, answer.json()["code"]) == (status, code)
     assert (await shop.client.get("/notes")).json()["meta"]["total"] == 0
+
+
+@pytest.mark.parametrize("number", [5e-324, -2.2250738585072014e-308, 1e-31, 1.5e-45, 0e-400])
+@pytest.mark.parametrize("resource", ["products", "customers"])
+async def test_every_float_is_accepted(shop: Shop, resource: str, number: float) -> None:
+    named = {"name": "A", "price": "1.00"} if resource == "products" else {"email": "a@example.com"}
+    answer = await shop.client.post(f"/{resource}", json={**named, "metadata": {"key": number}})
+    assert answer.status_code == 201, answer.text
+    found = await shop.client.get(f"/{resource}/{answer.json()['data']['id']}")
+    assert found.json()["data"]["metadata"] == {"key": number}
 
 
 async def test_all_faults_are_reported_at_once_with_their_pointers(shop: Shop) -> None:

@@ -115,6 +115,18 @@ async def test_a_missing_or_repeated_host_is_refused(shop: Shop, path: str, vers
     assert (status, json.loads(body)["code"]) == (400, "malformed_request")
 
 
+@pytest.mark.parametrize("path", ["/products", "/stores/{handle}/oauth/token"])
+@pytest.mark.parametrize("name", ["Authorization", "Idempotency-Key", "Content-Type"])
+async def test_a_second_header_of_a_name_with_one_value_is_refused(shop: Shop, path: str, name: str) -> None:
+    client = shop.client if path == "/products" else shop.service
+    first = {"Authorization": f"Bearer {shop.token}", "Content-Type": "application/json"}.get(name, "a")
+    headers = [(name, first), (name, "Basic YTpi" if name == "Authorization" else "b")]
+    client.headers.pop("authorization", None)
+    answer = await client.post(path.format(handle=shop.store.handle), content=b"{}", headers=headers)
+    assert (answer.status_code, answer.json()["code"]) == (400, "malformed_request")
+    assert name in answer.json()["detail"]
+
+
 async def test_a_health_check_without_a_host_header_may_use_http_1_0(shop: Shop) -> None:
     assert (await request_with_hosts(shop, "/live", "1.0", 0))[0] == 200
 

@@ -298,6 +298,13 @@ class InvalidName(AccessRefused):
         super().__init__("the name must have 1 to 255 printable characters")
 
 
+class MisleadingName(AccessRefused):
+    """The name could pass for another one."""
+
+    def __init__(self, fault: str) -> None:
+        super().__init__(f"the name {fault}")
+
+
 class UnknownScope(AccessRefused):
     def __init__(self, scope: str) -> None:
         super().__init__(f'"{scope}" is not a scope; choose from {", ".join(SCOPES)}')

@@ -16,7 +16,10 @@ from stoa.settings import Settings
 _AUTH_METHODS = ["client_secret_basic", "client_secret_post"]
 # RFC 8414 requires the member, and forbids an empty list; `none` is the registered type that returns no credentials.
 _RESPONSE_TYPES = ["none"]
-_HEADERS = {"Cache-Control": "public, max-age=300", "X-Content-Type-Options": "nosniff"}
+_NOSNIFF = {"X-Content-Type-Options": "nosniff"}
+_SAME_FOR_ALL = {**_NOSNIFF, "Cache-Control": "public, max-age=300"}
+# Names the host of the request: from a shared cache, another caller would get the address that someone chose.
+_BY_HOST = {**_NOSNIFF, "Cache-Control": "no-store", "Vary": "Host"}
 
 
 class Discovery:
@@ -41,7 +44,8 @@ class Discovery:
                 "response_types_supported": _RESPONSE_TYPES,
                 "scopes_supported": list(SCOPES),
                 "service_documentation": f"{issuer}/docs",
-            }
+            },
+            by_host=not self._public_url,
         )
 
     async def protected_resource(self, request: Request) -> Response:
@@ -59,12 +63,14 @@ class Discovery:
                 "scopes_supported": list(SCOPES),
                 "bearer_methods_supported": ["header"],
                 "resource_documentation": f"{urls.service}/docs",
-            }
+            },
+            by_host=not (self._public_url and handle),
         )
 
     def _urls(self, request: Request) -> ServiceUrls:
         return ServiceUrls(request.url.scheme, request.headers.get("host", ""), self._public_url)
 
 
-def _json(document: dict[str, Any]) -> Response:
-    return Response(msgspec.json.encode(document), headers=_HEADERS, media_type="application/json")
+def _json(document: dict[str, Any], *, by_host: bool) -> Response:
+    headers = _BY_HOST if by_host else _SAME_FOR_ALL
+    return Response(msgspec.json.encode(document), headers=headers, media_type="application/json")

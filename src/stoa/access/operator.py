@@ -5,11 +5,21 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from stoa.access import audit
-from stoa.access.contract import SCOPES, App, InvalidName, NoSuchApp, NoSuchStore, StoreRow, UnknownScope
+from stoa.access.contract import (
+    SCOPES,
+    App,
+    InvalidName,
+    MisleadingName,
+    NoSuchApp,
+    NoSuchStore,
+    StoreRow,
+    UnknownScope,
+)
 from stoa.access.operator_queries import GET_APP, GET_STORE
 from stoa.access.rules import ordered
 from stoa.db.pool import Connection, Database
 from stoa.db.query import Executor
+from stoa.names import fault_in
 from stoa.settings import Settings, secret_key
 
 _LARGEST_ID = 2**63
@@ -76,6 +86,8 @@ async def find_app(db: Executor, app: str) -> App:
 def check_name(name: str) -> None:
     if not 1 <= len(name) <= 255 or not name.isprintable():
         raise InvalidName
+    if fault := fault_in(name):
+        raise MisleadingName(fault)
 
 
 def known_scopes(scopes: Sequence[str]) -> list[str]:

@@ -1,7 +1,7 @@
 """Account types that the portal and the command line share, and the reasons for which an operation is refused."""
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import IntEnum
 from typing import Literal
 
@@ -45,6 +45,7 @@ class Account(msgspec.Struct):
     status: str
     two_factor: bool
     created_at: datetime
+    verified: bool  # the email address
 
 
 class SessionAccount(msgspec.Struct):
@@ -142,6 +143,7 @@ class Developer(msgspec.Struct):
     name: str
     email: str
     since: datetime
+    verified: bool  # the email address
 
 
 class Team(msgspec.Struct, frozen=True):
@@ -367,6 +369,14 @@ class NoSuchOffer(AccessRefused):
 class TooManyMembers(AccessRefused):
     def __init__(self, limit: int) -> None:
         super().__init__(f"a team can have at most {limit} members and invitations; remove one first")
+
+
+class TooManyInvitations(AccessRefused):
+    def __init__(self, limit: int, until: datetime) -> None:
+        super().__init__(
+            f"this address has received {limit} invitations within a day; invite it again after "
+            f"{until.astimezone(UTC):%d %B, %H:%M} UTC"
+        )
 
 
 class TooManyStores(AccessRefused):

@@ -5,8 +5,8 @@ import secrets
 import msgspec
 
 from stoa.access.operator import Operator
-from stoa.accounts.contract import Team
-from stoa.accounts.queries import ACCOUNT_BY_EMAIL, GET_ACCOUNT, INVITATIONS_MAILED_TODAY
+from stoa.accounts.contract import Team, TooManyInvitations
+from stoa.accounts.queries import ACCOUNT_BY_EMAIL, GET_ACCOUNT, NEXT_INVITATION_AT
 from stoa.db.query import Executor
 from stoa.mail.contract import Content, Recipient
 from stoa.mail.message import one_time_token
@@ -14,7 +14,7 @@ from stoa.mail.outbox import post
 from stoa.notifications.news import shortened
 
 QUIET_MINUTES = 10  # the same invitation is not emailed again so soon
-MAX_A_DAY = 5  # to one address, of all teams; then the link is passed on by hand
+MAX_A_DAY = 5  # to one address, of all teams
 KINDS = ("team_invitation", "account_invitation")
 _IGNORE = "If you did not expect this, ignore it: nothing happens unless you accept."
 
@@ -27,19 +27,21 @@ class Carried(msgspec.Struct):
 
 
 async def carry(by: Operator, db: Executor, email: str, content: Content, *, by_email: bool) -> Carried:
-    """Create the token of an invitation and, if wanted and possible, the email with its link, in the caller's transaction."""
-    if not by_email or not by.settings.smtp_url or await _had_enough(db, email):
+    """Create the token of an invitation and, if wanted and possible, the email with its link, in the caller's transaction.
+
+    An address that got many invitations today is refused: another one would only annoy, and a link that belongs into an
+    email is never shown to the person who invites.
+    """
+    if not by_email or not by.settings.smtp_url:
         return Carried(secrets.token_urlsafe(32), None)
+    until = await NEXT_INVITATION_AT.maybe(db, email, list(KINDS), MAX_A_DAY)
+    if until is not None:
+        raise TooManyInvitations(MAX_A_DAY, until)
     account = await ACCOUNT_BY_EMAIL.maybe(db, email)
     nonce = secrets.token_urlsafe(32)
     recipient = Recipient(account.id if account else None, email)
     [mail_id] = await post(db, msgspec.structs.replace(content, nonce=nonce), [recipient])
     return Carried(one_time_token(by.key, nonce), mail_id)
-
-
-async def _had_enough(db: Executor, email: str) -> bool:
-    """Whether the address got so many invitations today that another one would only annoy."""
-    return await INVITATIONS_MAILED_TODAY.one(db, email, list(KINDS)) >= MAX_A_DAY
 
 
 async def team_invitation(db: Executor, team: Team, role: str, invited_by: int | None) -> Content:

@@ -23,7 +23,8 @@ _CHORE = "maintenance covers all accounts"
 
 # --- accounts ----------------------------------------------------------------------------------------------
 
-_SELECT_ACCOUNT = """SELECT id, email, name, operator, status, totp_secret IS NOT NULL AS two_factor, created_at
+_SELECT_ACCOUNT = """SELECT id, email, name, operator, status, totp_secret IS NOT NULL AS two_factor, created_at,
+       email_verified_at IS NOT NULL AS verified
   FROM accounts"""
 LIST_ACCOUNTS = Query(Account, f"{_SELECT_ACCOUNT} ORDER BY id", unbound=_ACCOUNTS)
 GET_ACCOUNT = Query(Account, f"{_SELECT_ACCOUNT} WHERE id = $1", unbound=_ACCOUNTS)
@@ -49,6 +50,25 @@ DISMISS_CHECKLIST = Command(
 CHECKLIST_DISMISSED = Query(
     bool, "SELECT checklist_dismissed_at IS NOT NULL FROM accounts WHERE id = $1", unbound=_ACCOUNTS
 )
+
+# --- verification of addresses -----------------------------------------------------------------------------
+
+VERIFICATION_MAILED_RECENTLY = Query(
+    bool,
+    """SELECT EXISTS (SELECT FROM mails WHERE account_id = $1 AND kind = $2
+                        AND created_at > now() - interval '5 minutes')""",
+    unbound=_ACCOUNTS,
+)
+ASK_FOR_VERIFICATION = Command(
+    """UPDATE accounts SET verification_hash = $2, verification_expires_at = now() + make_interval(hours => $3)
+        WHERE id = $1 AND email_verified_at IS NULL""",
+    unbound=_ACCOUNTS,
+)
+_VERIFICATION = "id = $1 AND verification_hash = $2 AND verification_expires_at > now() AND email_verified_at IS NULL"
+IS_VERIFICATION = Query(bool, f"SELECT EXISTS (SELECT FROM accounts WHERE {_VERIFICATION})", unbound=_ACCOUNTS)
+_VERIFIED = "UPDATE accounts SET email_verified_at = now(), verification_hash = NULL, verification_expires_at = NULL"
+VERIFY_BY_LINK = Command(f"{_VERIFIED} WHERE {_VERIFICATION}", unbound=_ACCOUNTS)
+VERIFY_ADDRESS = Command(f"{_VERIFIED} WHERE id = $1 AND email_verified_at IS NULL", unbound=_ACCOUNTS)
 
 # --- links -------------------------------------------------------------------------------------------------
 
@@ -107,10 +127,12 @@ MAILED_ACCOUNT_INVITATION = Query(
 )
 # Serializes the transactions about one text, such as an email address.
 LOCK_TEXT = Query(str, "SELECT pg_advisory_xact_lock(hashtextextended($1, 7306221))::text", unbound=_ACCOUNTS)
-INVITATIONS_MAILED_TODAY = Query(
-    int,
-    """SELECT count(*) FROM mails
-        WHERE created_at > now() - interval '1 day' AND recipient = $1 AND kind = ANY ($2::text[])""",
+# When an address that got so many invitations within a day may get another one; no row if it may now.
+NEXT_INVITATION_AT = Query(
+    datetime,
+    """SELECT created_at + interval '1 day' FROM mails
+        WHERE created_at > now() - interval '1 day' AND recipient = $1 AND kind = ANY ($2::text[])
+        ORDER BY created_at DESC OFFSET $3 - 1 LIMIT 1""",
     unbound=_ACCOUNTS,
 )
 
@@ -222,7 +244,7 @@ SAVE_LISTING = Command(
 )
 DEVELOPERS = Query(
     Developer,
-    """SELECT a.name, a.email, a.created_at AS since FROM account_apps o JOIN accounts a ON a.id = o.account_id
+    """SELECT a.name, a.email, a.created_at AS since, a.email_verified_at IS NOT NULL AS verified FROM account_apps o JOIN accounts a ON a.id = o.account_id
         WHERE o.app_id = $1 AND o.role = 'owner' AND a.status = 'active' ORDER BY o.created_at, a.id LIMIT 3""",
     unbound=_OWNER,
 )

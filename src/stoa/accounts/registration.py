@@ -43,6 +43,7 @@ from stoa.accounts.queries import (
 )
 from stoa.accounts.rules import check_password, check_person_name, normalize_email
 from stoa.accounts.sessions import open_session
+from stoa.accounts.verification import request_verification, verified_by_mail
 from stoa.db.errors import PostgresError, violates
 from stoa.db.pool import Database
 from stoa.db.query import Executor
@@ -63,13 +64,19 @@ _PASSWORD_CHANGED = Content(
 _PATHS: dict[Purpose, str] = {"set-up": "set-up", "invitation": "invitation", "reset": "new-password"}
 
 
-async def create_account(by: Operator, email: str, name: str, password: str, *, operator: bool = False) -> Account:
+async def create_account(
+    by: Operator, email: str, name: str, password: str, *, operator: bool = False, verify: bool = False
+) -> Account:
+    """Create an account; with `verify`, an email asks its person to confirm the address, if the service sends email."""
     email, name = normalize_email(email), check_person_name(name)
     check_password(password, email)
     password_hash = await passwords.hash_password(password)
     try:
         async with by.db.transaction() as db:
-            return await insert_account(by, db, email, name, password_hash, operator=operator)
+            account = await insert_account(by, db, email, name, password_hash, operator=operator)
+            if verify:
+                await request_verification(by, db, account.id, account.email)
+            return account
     except PostgresError as error:
         if violates(error, "accounts_email_key"):
             raise EmailTaken from error
@@ -81,7 +88,7 @@ async def sign_up(by: Operator, db: Database, email: str, name: str, password: s
     attempt = Attempt("sign-up", address_of(peer), "account")
     refuse_guessing(await FAILED_ATTEMPTS.one(db, attempt.subjects))
     try:
-        account = await create_account(by, email, name, password)
+        account = await create_account(by, email, name, password, verify=True)
     except EmailTaken:
         await count_failure(db, attempt, by.request_id)  # limits how fast a visitor can enumerate accounts
         raise
@@ -215,24 +222,28 @@ async def accept_link(by: Operator, purpose: Purpose, token: str, *, email: str,
     password_hash = await passwords.hash_password(password)
     try:
         async with by.db.transaction() as db:
-            await _use_link(by, db, token)
+            mails = await _use_link(by, db, token)
             if purpose == "set-up":
                 # Of two concurrent set-ups with different links, only the first may create the first account.
                 await DELETE_LINKS.all(db, purpose, "")
                 if await ANY_ACCOUNT.one(db):
                     raise LinkExpired
-            return await insert_account(by, db, email, name, password_hash, operator=link.operator)
+            account = await insert_account(by, db, email, name, password_hash, operator=link.operator)
+            await verified_by_mail(db, account.id, mails)
+            return account
     except PostgresError as error:
         if violates(error, "accounts_email_key"):
             raise EmailTaken from error
         raise
 
 
-async def _use_link(by: Operator, db: Executor, token: str) -> None:
+async def _use_link(by: Operator, db: Executor, token: str) -> list[int]:
+    """Use up a link; returns the email that carried it, or 0."""
     used = await USE_LINK.all(db, keyed_hash(by.key, token))
     if not used:
         raise LinkExpired
     await discard(db, used)
+    return used
 
 
 async def reset_password(by: Operator, token: str, password: str) -> None:
@@ -243,7 +254,7 @@ async def reset_password(by: Operator, token: str, password: str) -> None:
     check_password(password, link.email)
     password_hash = await passwords.hash_password(password)
     async with by.db.transaction() as db:
-        await _use_link(by, db, token)
+        await verified_by_mail(db, link.account_id, await _use_link(by, db, token))
         account = await GET_ACCOUNT.one(db, link.account_id)
         await _set_password(by, db, account, password_hash)
 

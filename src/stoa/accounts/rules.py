@@ -8,7 +8,9 @@ from urllib.parse import urlsplit
 
 import pyotp
 
+from stoa.access.contract import MisleadingName
 from stoa.accounts.contract import InvalidEmail, InvalidHomepage, InvalidPersonName, InvalidReason, WeakPassword
+from stoa.names import fault_in
 
 MIN_PASSWORD_LENGTH, MAX_PASSWORD_LENGTH = 12, 256
 RECOVERY_CODES = 10
@@ -49,6 +51,8 @@ def normalize_email(text: str) -> str:
 def check_person_name(name: str) -> str:
     if not 1 <= len(name.strip()) <= 100 or not name.isprintable():
         raise InvalidPersonName
+    if fault := fault_in(name.strip()):
+        raise MisleadingName(fault)
     return name.strip()
 
 

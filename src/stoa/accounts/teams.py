@@ -66,6 +66,7 @@ from stoa.accounts.team_queries import (
     REVOKE_INVITATIONS_OF,
     USE_INVITATION,
 )
+from stoa.accounts.verification import verified_by_mail
 from stoa.db.errors import PostgresError, violates
 from stoa.db.query import Executor
 from stoa.mail.outbox import discard
@@ -145,9 +146,10 @@ async def find_invitation(by: Operator, token: str) -> InvitationToTeam | None:
 async def accept_invitation(by: Operator, token: str, account_id: int, email: str) -> InvitationToTeam:
     """Let the account join the team; only an account with the address of the invitation can."""
     async with by.db.transaction() as db:
-        invitation = await _use_invitation(by, db, token)
+        invitation, mails = await _use_invitation(by, db, token)
         if invitation.email != email:
             raise WrongInvitee(invitation.email)
+        await verified_by_mail(db, account_id, mails)
         await _join(by, db, invitation, account_id)
     return invitation
 
@@ -162,8 +164,9 @@ async def join_with_new_account(by: Operator, token: str, name: str, password: s
     password_hash = await passwords.hash_password(password)
     try:
         async with by.db.transaction() as db:
-            invitation = await _use_invitation(by, db, token)
+            invitation, mails = await _use_invitation(by, db, token)
             account = await insert_account(by, db, invitation.email, name, password_hash, operator=False)
+            await verified_by_mail(db, account.id, mails)
             as_account = Operator(by.db, by.settings, actor=f"account:{account.id}", request_id=by.request_id)
             await _join(as_account, db, invitation, account.id)
             return invitation, account
@@ -175,16 +178,18 @@ async def join_with_new_account(by: Operator, token: str, name: str, password: s
 
 async def decline_invitation(by: Operator, token: str) -> InvitationToTeam:
     async with by.db.transaction() as db:
-        invitation = await _use_invitation(by, db, token)
+        invitation, _ = await _use_invitation(by, db, token)
         await _record(by, db, _team(invitation), "team.declined", f"invitation:{invitation.id}")
     return invitation
 
 
-async def _use_invitation(by: Operator, db: Executor, token: str) -> InvitationToTeam:
+async def _use_invitation(by: Operator, db: Executor, token: str) -> tuple[InvitationToTeam, list[int]]:
+    """Use up an invitation; returns it with the email that carried it, or 0."""
     invitation = await FIND_INVITATION.maybe(db, keyed_hash(by.key, token))
-    if invitation is None or not await _end(db, await USE_INVITATION.all(db, invitation.id)):
+    mails = await USE_INVITATION.all(db, invitation.id) if invitation else []
+    if invitation is None or not await _end(db, mails):
         raise LinkExpired
-    return invitation
+    return invitation, mails
 
 
 async def _end(db: Executor, mails: Sequence[int]) -> bool:

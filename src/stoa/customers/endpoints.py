@@ -24,6 +24,7 @@ from stoa.customers.documents import (
     own_digest_in,
     section_start,
     seen_by,
+    shown_of,
     value_of,
 )
 from stoa.customers.examples import ADDRESS_CHANGES, CUSTOMER_CHANGES, METADATA_CHANGES, NEW_ADDRESS, NEW_CUSTOMER
@@ -31,7 +32,7 @@ from stoa.customers.phones import e164
 from stoa.customers.save import load, save_or_refuse
 from stoa.customers.working_copy import CustomerCopy
 from stoa.customers.workspace import CustomerWorkspace
-from stoa.db.documents import exactly
+from stoa.db.documents import exactly, head_of
 from stoa.db.query import json_of
 from stoa.events.outbox import Cause
 from stoa.rest.endpoint import Created, NoContent, One, Page, Routes
@@ -195,7 +196,10 @@ def _keys(sent: Mapping[str, Any]) -> dict[str, Any]:
 async def _edited(call: Call, customer_id: int, edit: Callable[[CustomerCopy], CustomerCopy]) -> CustomerCopy:
     """Lock a customer, edit it, and save it if anything changed."""
     customer = _found(CustomerWorkspace(await load(call.db, call.store_id, ids=[customer_id])), customer_id)
-    return await _saved(call, edit(customer))
+    saved = await _saved(call, edit(customer))
+    # The response is a part of the customer, and the event contains all of it.
+    call.costs_documents([len(head_of(saved.fields)) + len(shown_of(saved.metadata))])
+    return saved
 
 
 async def _saved(call: Call, customer: CustomerCopy) -> CustomerCopy:

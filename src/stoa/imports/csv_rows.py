@@ -12,8 +12,10 @@ from stoa.rest.checks import unknown_field
 from stoa.rest.problems import Fault, ValidationFailed, counted, printable
 
 MOST_COLUMNS = 500
-# A spreadsheet computes a cell that begins with one of these. A leading apostrophe makes it text.
-_FORMULA, _QUOTED_FORMULA = re.compile(r"'*[=+\-@\t\r]"), re.compile(r"'+[=+\-@\t\r]")
+# A spreadsheet computes a cell that begins with one of these, some also in their full-width and small forms, or after a
+# space. A leading apostrophe makes it text.
+_COMPUTED = r"(?:[\t\r\n]|[\s\ufeff]*[=+\-@\uff1d\uff0b\uff0d\uff20\ufe66\ufe62\ufe63\ufe6b])"
+_FORMULA, _QUOTED_FORMULA = re.compile(f"'*{_COMPUTED}"), re.compile(f"'+{_COMPUTED}")
 REPORT_COLUMNS = ("error_code", "error_detail")
 _WHOLE, _NUMBER = re.compile(r"-?[0-9]{1,18}\Z"), re.compile(r"-?[0-9]{1,16}(\.[0-9]{1,16})?\Z")
 

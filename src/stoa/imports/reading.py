@@ -11,6 +11,7 @@ import msgspec
 from stoa.imports.contract import CSV, JSON, MOST_ITEMS, MOST_ROWS, Options, TooManyRows
 from stoa.imports.csv_rows import Columns, Header, Sheet
 from stoa.rest.body import MOST_DEPTH, parse
+from stoa.rest.checks import MOST_FAULTS
 from stoa.rest.problems import (
     Fault,
     MalformedJson,
@@ -18,6 +19,7 @@ from stoa.rest.problems import (
     Refusal,
     UnsupportedMediaType,
     ValidationFailed,
+    counted,
     printable,
 )
 
@@ -105,9 +107,15 @@ def _items(file: BinaryIO) -> Iterator[bytes]:
     if len(items) > MOST_ITEMS:
         words = f"A JSON file must have at most {MOST_ITEMS:,} items. Send NDJSON, which can have {MOST_ROWS:,} rows."
         raise TooManyRows(words, max_rows=MOST_ITEMS)
-    for number, item in enumerate(items, 1):
+    faults: list[Fault] = []
+    for number, item in enumerate(items):
         if len(bytes(item)) > ROW_BYTES:
-            raise PayloadTooLarge(f"Item {number} is longer than {ROW_BYTES:,} bytes.", max_bytes=ROW_BYTES)
+            raise PayloadTooLarge(f"Item {number + 1} is longer than {ROW_BYTES:,} bytes.", max_bytes=ROW_BYTES)
+        if not bytes(item).lstrip().startswith(b"{"):
+            faults.append(Fault(f"/items/{number}", "invalid_type", "must be an object"))
+    if faults:
+        raise ValidationFailed(f"{counted(len(faults), 'item')} cannot be used.", faults=faults[:MOST_FAULTS])
+    for item in items:
         # JSON strings contain no unescaped line breaks.
         yield bytes(item).replace(b"\r", b" ").replace(b"\n", b" ") + b"\n"
 

@@ -75,6 +75,7 @@ async def adjust_inventory(call: Call, body: Adjustments) -> Batch[LedgerEntry]:
     moved = await queries.move_stock(
         call.db, call.store_id, moves, atomic=atomic, actor=actor, request_id=call.request_id
     )
+    call.costs_documents(await queries.large_variants(call.db, call.store_id, moves))
     results: dict[int, Moved] = dict(zip(items, moved, strict=True))
     for index, item in items.items():
         refusal = _refusal(item, results[index])

@@ -9,6 +9,7 @@ from stoa.db.listing import Listing, comparisons
 from stoa.db.query import Command, Executor, InputRow, Query, json_rows
 from stoa.events.outbox import Actor
 from stoa.inventory.contract import Kind, Location, Reason
+from stoa.rest.limits import DOCUMENT_BYTES
 
 INVENTORY = Listing(
     table="variants",
@@ -127,6 +128,28 @@ async def move_stock(
 ) -> list[Moved]:
     """Move stock in the given order, with ledger rows and events, and return the result of each movement."""
     return await MOVE_STOCK.all(db, store_id, atomic, msgspec.json.encode(actor).decode(), request_id, json_rows(moves))
+
+
+MANY_MOVES = 10
+LARGE_VARIANTS = Query(
+    int,
+    """SELECT octet_length(head) FROM variants WHERE store_id = $1 AND id = ANY($2::bigint[]) AND octet_length(head) >= $4
+        UNION ALL
+       SELECT octet_length(head) FROM variants
+        WHERE store_id = $1 AND sku = ANY($3::text[]) AND deleted_at IS NULL AND octet_length(head) >= $4""",
+)
+
+
+async def large_variants(db: Executor, store_id: int, moves: Sequence[Move]) -> list[int]:
+    """The sizes of the large variants among those that many movements name: the event of each contains the variant.
+
+    Few movements are not worth a statement.
+    """
+    if len(moves) < MANY_MOVES:
+        return []
+    ids = [each.variant_id for each in moves if each.variant_id is not None]
+    skus = [each.sku for each in moves if each.sku is not None]
+    return await LARGE_VARIANTS.all(db, store_id, ids, skus, DOCUMENT_BYTES)
 
 
 # The levels at some locations other than the default, of variants whose products are locked.

@@ -21,6 +21,7 @@ from stoa.orders.parts import Contact, OrderAddress
 from stoa.orders.queries import Offer
 from stoa.orders.rules import change_payment, line_faults, sum_faults
 from stoa.rest.checks import MOST_FAULTS
+from stoa.rest.limits import DOCUMENT_BYTES
 from stoa.rest.problems import ExternalIdTaken, Fault, Refusal, ValidationFailed, counted, first_sent
 from stoa.rest.request import Call, Store
 
@@ -198,6 +199,10 @@ class Offers:
     def available(self) -> dict[int, int]:
         """The available units of each variant that may run out."""
         return {offer.id: offer.available for offer in self.by_id.values() if not offer.unlimited}
+
+    def large(self) -> dict[int, int]:
+        """The size of each variant whose document is so large that an event with it costs further requests."""
+        return {offer.id: len(offer.head) for offer in self.by_id.values() if len(offer.head) >= DOCUMENT_BYTES}
 
     @property
     def elsewhere(self) -> bool:

@@ -77,6 +77,9 @@ async def place(db: Executor, placements: Sequence[Placement], offers: Offers) -
     related = await _related(db, placements, now)
     refusals = _decide(placements, related, offers.available(), now)
     accepted = {index: each for index, each in enumerate(placements) if index not in refusals}
+    if large := offers.large():
+        for each in accepted.values():  # the event of a variant's stock contains the variant
+            each.call.costs_documents(large.get(line.variant_id or 0, 0) for line in each.order.lines)
     await _lock_suspects(db, list(accepted.values()))
     stored = {index: each for index, each in accepted.items() if not each.dry_run}
     dry_runs = {index: each for index, each in accepted.items() if each.dry_run}

@@ -10,7 +10,7 @@ from stoa.db.errors import OUT_OF_RANGE, PostgresError, sqlstate, violates
 from stoa.db.query import json_of, json_rows
 from stoa.events.outbox import Event
 from stoa.ids import new_id
-from stoa.inventory.queries import Move, move_stock
+from stoa.inventory.queries import Move, large_variants, move_stock
 from stoa.orders import queries, rows
 from stoa.orders.allocation import Levels, held_units, settle
 from stoa.orders.documents import OrderState, Parts, actor_of, author_of, check_size, order_of, parts_of
@@ -157,6 +157,7 @@ async def _move_stock(call: Call, order: OrderState, effects: Sequence[Effect], 
     moved = await move_stock(
         call.db, call.store_id, moves, atomic=True, actor=actor_of(call), request_id=call.request_id
     )
+    call.costs_documents(await large_variants(call.db, call.store_id, moves))
     lines = {line.id: line for line in order.lines}
     faults: list[Fault] = [
         short_fault(lines[effect.line_id], pointers.get(effect.line_id), result.available)

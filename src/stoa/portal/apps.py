@@ -32,7 +32,7 @@ _HANDLE_IN_URL = re.compile(r"/stores/([a-z0-9-]+)")
 
 _HOMEPAGE_MESSAGE = "Enter a URL that starts with https://."
 _REASON_MESSAGE = "Use at most 200 characters."
-AppName = Annotated[str, text("Enter a name with 1 to 80 characters.", min_length=1, max_length=80)]
+AppName = Annotated[str, text("Enter a name with 1 to 80 characters.", min_length=1, max_length=80, name=True)]
 Homepage = Annotated[str, text(_HOMEPAGE_MESSAGE, max_length=500)]
 Reason = Annotated[str, text(_REASON_MESSAGE, max_length=200)]
 Registration = Annotated[str, text("Reload the page.", min_length=8, max_length=64)]

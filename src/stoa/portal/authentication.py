@@ -28,7 +28,7 @@ pages = Pages()
 
 _EMAIL_MESSAGE = "Enter an email address, such as maria@example.com."
 Email = Annotated[str, text(_EMAIL_MESSAGE, min_length=3, max_length=254)]
-PersonName = Annotated[str, text("Enter a name with 1 to 100 characters.", min_length=1, max_length=100)]
+PersonName = Annotated[str, text("Enter a name with 1 to 100 characters.", min_length=1, max_length=100, name=True)]
 Password = Annotated[str, text("Enter your password.", min_length=1, max_length=1024, secret=True)]
 NewPassword = Annotated[
     str, text("Use at least 12 characters. A short sentence works well.", min_length=12, max_length=256, secret=True)

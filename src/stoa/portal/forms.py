@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Meta
 from starlette.requests import Request
 
+from stoa.names import fault_in
 from stoa.rest.body import read_body
 from stoa.rest.problems import Refusal
 
@@ -51,10 +52,19 @@ class ConfirmedForm(msgspec.Struct, kw_only=True):
 
 
 def text(
-    message: str, *, min_length: int = 0, max_length: int = 255, secret: bool = False, multiline: bool = False
+    message: str,
+    *,
+    min_length: int = 0,
+    max_length: int = 255,
+    secret: bool = False,
+    multiline: bool = False,
+    name: bool = False,
 ) -> Meta:
-    """Declare a text field and its message; a secret is not trimmed and never sent back to the browser."""
-    extra = {"message": message, "secret": secret, "multiline": multiline}
+    """Declare a text field and its message; a secret is not trimmed and never sent back to the browser.
+
+    A name that others see must not pass for another name.
+    """
+    extra = {"message": message, "secret": secret, "multiline": multiline, "name": name}
     return Meta(min_length=min_length, max_length=max_length, extra=extra)
 
 
@@ -90,6 +100,8 @@ def decode(form_type: type[msgspec.Struct], values: Mapping[str, Sequence[str]])
             value = _value(field, values)
             if value is not msgspec.UNSET:
                 decoded[field.name] = msgspec.convert(value, field.type, strict=False)
+                if _declared(field.type).get("name") and (fault := fault_in(str(value))):
+                    faults[field.name] = f"The name {fault}."
             elif field.required:
                 faults[field.name] = message if values.get(field.name, [""])[-1] else _REQUIRED
         except (msgspec.ValidationError, ValueError):

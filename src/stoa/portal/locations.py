@@ -31,7 +31,7 @@ Priority = Annotated[
         extra={"message": f"Enter a number from 0 to {locations.LOWEST_PRIORITY:,}."},
     ),
 ]
-_Name = Annotated[str, text("Enter a name with 1 to 80 characters.", min_length=1, max_length=80)]
+_Name = Annotated[str, text("Enter a name with 1 to 80 characters.", min_length=1, max_length=80, name=True)]
 _Address = Annotated[str, text("Enter at most 500 characters.", max_length=locations.LONGEST_ADDRESS)]
 
 

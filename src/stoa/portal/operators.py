@@ -10,7 +10,7 @@ from stoa.access.contract import App, NoSuchApp, NoSuchStore, StoreRow
 from stoa.access.grants import list_installations
 from stoa.access.operator import find_app, find_store
 from stoa.accounts import registration
-from stoa.accounts.contract import Account, EmailTaken, InvalidEmail, NoSuchInvitation
+from stoa.accounts.contract import Account, EmailTaken, InvalidEmail, NoSuchInvitation, TooManyInvitations
 from stoa.accounts.ownership import owned_apps, owned_stores
 from stoa.accounts.queries import GET_ACCOUNT
 from stoa.db.query import Query
@@ -152,6 +152,8 @@ async def invite_account(visit: Visit, form: InvitationForm) -> View | Redirect:
         link = await registration.invite(visit.by, form.email, operator=form.operator, by_email=True)
     except (InvalidEmail, EmailTaken) as refusal:
         raise FormError(email=sentence(refusal)) from refusal
+    except TooManyInvitations as refusal:
+        raise FormError({"email": sentence(refusal)}, status=429) from refusal
     title = "Invitation of an operator" if form.operator else "Invitation"
     return invitation_made(link, title, _INVITE, "Invitations")
 

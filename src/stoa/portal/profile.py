@@ -7,7 +7,7 @@ import segno
 from markupsafe import Markup
 
 from stoa.access.sealing import Unsealable
-from stoa.accounts import registration, sessions, two_factor
+from stoa.accounts import registration, sessions, two_factor, verification
 from stoa.accounts.contract import TwoFactorOn, WeakPassword, WrongCode, WrongPassword
 from stoa.accounts.queries import GET_ACCOUNT
 from stoa.notifications.contract import KINDS, Kind, Preference
@@ -61,6 +61,7 @@ async def account_page(visit: Visit) -> View:
         "codes_left": codes_left,
         "preferences": await _preferences(visit),
         "sends": bool(visit.settings.smtp_url),
+        "verified": (await GET_ACCOUNT.one(visit.db, me.account_id)).verified,
     }
     return View("account/account.html", context)
 
@@ -82,6 +83,30 @@ async def save_preferences(visit: Visit, form: PreferencesForm) -> Redirect:
 async def change_name(visit: Visit, form: NameForm) -> Redirect:
     await registration.rename_account(visit.by, visit.me.account_id, form.name)
     return Redirect(ACCOUNT, "Name saved.")
+
+
+@pages.form("/account/address", on=account_page)
+async def send_verification(visit: Visit) -> Redirect:
+    if not visit.settings.smtp_url:
+        raise FormError({"": "This service does not send email."}, status=403)
+    async with visit.db.transaction() as db:
+        await verification.request_verification(visit.by, db, visit.me.account_id, visit.me.email)
+    # The same answer for a second click: the link of the first one is on its way.
+    return Redirect(ACCOUNT, f"We have sent a link to {visit.me.email}. It works once, for 24 hours.")
+
+
+@pages.page("/account/verify/{verification}", nav="account_page")
+async def verify_page(visit: Visit) -> View:
+    if not await verification.is_verification(visit.by, visit.me.account_id, visit.path_param("verification")):
+        raise not_found()
+    return View("account/verify.html")
+
+
+@pages.form("/account/verify/{verification}", on=verify_page)
+async def verify_address(visit: Visit) -> Redirect:
+    if not await verification.verify(visit.by, visit.me.account_id, visit.path_param("verification")):
+        raise not_found()
+    return Redirect(ACCOUNT, "Your email address is verified.")
 
 
 @pages.form("/account/password", on=account_page)

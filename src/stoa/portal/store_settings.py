@@ -25,7 +25,7 @@ class SettingsForm(msgspec.Struct):
     """The settings of a store; an empty text keeps its value."""
 
     prices_include_tax: bool
-    name: Annotated[str, text("Enter a name with 1 to 80 characters.", max_length=80)] = ""
+    name: Annotated[str, text("Enter a name with 1 to 80 characters.", max_length=80, name=True)] = ""
     timezone: Annotated[str, text(TIMEZONE_MESSAGE, max_length=64)] = ""
     locale: Annotated[str, text(LOCALE_MESSAGE, max_length=20)] = ""
 

@@ -34,7 +34,7 @@ LOCALE_MESSAGE = "Enter a language with an optional region, such as de-DE."
 
 
 class StoreForm(msgspec.Struct):
-    name: Annotated[str, text("Enter a name with 1 to 80 characters.", min_length=1, max_length=80)]
+    name: Annotated[str, text("Enter a name with 1 to 80 characters.", min_length=1, max_length=80, name=True)]
     handle: Annotated[str, text("Use 1 to 63 of a-z, 0-9 and inner hyphens.", min_length=1, max_length=63)]
     currency: Annotated[str, text("Select a currency.", min_length=3, max_length=3)]
     timezone: Annotated[str, text(TIMEZONE_MESSAGE, max_length=64)] = UTC

@@ -7,7 +7,7 @@ import msgspec
 
 from stoa.access.contract import AccessRefused, TooManyAttempts
 from stoa.accounts import teams
-from stoa.accounts.contract import ROLES, AlreadyMember, InvalidEmail, InvalidRole, Right, Team
+from stoa.accounts.contract import ROLES, AlreadyMember, InvalidEmail, InvalidRole, Right, Team, TooManyInvitations
 from stoa.accounts.rate_limit import limit_rate
 from stoa.portal.authentication import Email
 from stoa.portal.dispatch import sentence
@@ -75,6 +75,8 @@ async def invite(visit: Visit, form: InvitationForm) -> View | Redirect:
     except TooManyAttempts as refusal:
         message = "You have sent ten invitations in the last minute. Wait a minute, then try again."
         raise FormError({"": message}, status=429) from refusal
+    except TooManyInvitations as refusal:
+        raise FormError({"email": sentence(refusal)}, status=429) from refusal
     except (InvalidEmail, AlreadyMember) as refusal:
         raise FormError(email=sentence(refusal)) from refusal
     except InvalidRole as refusal:

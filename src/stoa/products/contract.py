@@ -31,7 +31,7 @@ WeightUnit = Literal["g", "kg", "oz", "lb"]
 # Written so that Python and JavaScript mean the same characters.
 _TRIMMED = worded(
     "must be one line without spaces at either end",
-    pattern=r"^[^\s\x1c-\x1f\x85]([^\n\r\u2028\u2029]*[^\s\x1c-\x1f\x85])?$",
+    pattern=r"^[^\s\x00\x1c-\x1f\x85]([^\x00\n\r\u2028\u2029]*[^\s\x00\x1c-\x1f\x85])?$",
 )
 Sku = Annotated[str, Meta(min_length=1, max_length=100), _TRIMMED]
 Slug = Annotated[

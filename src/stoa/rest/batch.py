@@ -54,6 +54,10 @@ class Batch(msgspec.Struct, Generic[T]):
     def failed(self) -> int:
         return sum(result.status == "failed" for result in self.results)
 
+    @property
+    def resources(self) -> list[msgspec.Raw]:
+        return [result.resource for result in self.results if result.resource is not None]
+
     def body(self) -> bytes:
         counts = {"total": len(self.results), "succeeded": len(self.results) - self.failed, "failed": self.failed}
         return msgspec.json.encode({"data": self.results, "meta": counts})

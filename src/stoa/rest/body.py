@@ -6,7 +6,7 @@ import re
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -132,10 +132,17 @@ def _integer(text: str) -> int:
     return number
 
 
+_SMALLEST = -324  # the exponent of the smallest float above zero
+
+
 def _fraction(text: str) -> Decimal | int:
     """A number with a point or an exponent. 97.0 is the integer 97, as in JSON Schema."""
-    number = Decimal(text) if len(text) <= 64 else None
-    if number is None or abs(number.adjusted()) > 30:
+    try:
+        number = Decimal(text) if len(text) <= 64 else None
+    except InvalidOperation:  # an exponent of twenty digits
+        number = None
+    # Every float is accepted, also the smallest; zero has any exponent.
+    if number is None or (number and not _SMALLEST <= number.adjusted() <= 30):
         raise MalformedJson("A number has too many digits.")
     whole = abs(number) < 2**63 and number == number.to_integral_value()
     return int(number) if whole else number

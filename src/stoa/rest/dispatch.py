@@ -5,6 +5,7 @@ import random
 import re
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import Any, cast
 
 import msgspec
@@ -256,10 +257,21 @@ class Dispatcher:
             body = decode(raw, headers, endpoint, call)
             if body is not None:
                 values["body"] = body
-                await self._charge(request, caller, body, len(call.refused_items))
-        return await self._write(request, endpoint, call, values, raw)
+                await self._charge_items(request, caller, body, len(call.refused_items))
+        response = await self._write(request, endpoint, call, values, raw)
+        if call.document_cost:
+            await self._charge_documents(request, caller, call)
+        return response
 
-    async def _charge(self, request: Request, caller: Caller, body: Any, refused: int) -> None:
+    async def _charge_documents(self, request: Request, caller: Caller, call: Call) -> None:
+        """Charge a write for the large documents that it wrote, to its event, its tables and its stored response."""
+        with suppress(PostgresError, Unavailable):  # the write is committed, and its response must not say otherwise
+            charged = await self._limiter.charge(
+                call.store_id, caller.app_id, call.document_cost, caller.burst, caller.refill
+            )
+            request.allowance = charged or request.allowance
+
+    async def _charge_items(self, request: Request, caller: Caller, body: Any, refused: int) -> None:
         """Charge a batch one more request for every 50 items, `refused` ones included."""
         items: Any = getattr(body, "items", None)
         extra = (len(cast("list[Any]", items)) + refused) // 50 if isinstance(items, list) else 0

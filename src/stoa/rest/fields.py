@@ -6,7 +6,7 @@ from msgspec import Meta
 
 from stoa.rest.checks import Time, worded
 
-_NOT_BLANK = worded("must contain a non-space character", pattern=r"[^\s\x1c-\x1f\x85]")
+_NOT_BLANK = worded("must contain a non-space character", pattern=r"^[^\x00]*[^\s\x00\x1c-\x1f\x85][^\x00]*$")
 
 Short = Annotated[str, Meta(max_length=255)]
 Name = Annotated[str, Meta(min_length=1, max_length=255), _NOT_BLANK]

@@ -52,6 +52,14 @@ REMEMBER = Command(
     """UPDATE idempotency_keys SET status = $4, headers = $5, body = $6, subject_type = $7, subject_id = $8
         WHERE store_id = $1 AND app_id = $2 AND key = $3"""
 )
+# Refers to the event whose data the response repeats; stores the body only if there is no such event.
+REMEMBER_LARGE = Command(
+    """UPDATE idempotency_keys SET status = $4, headers = $5, subject_type = $7, subject_id = $8,
+              (event_id, body) = (SELECT e.id, CASE WHEN e.id IS NULL THEN $6::bytea END
+                                    FROM (SELECT event_of_response($1, $6)) AS e (id))
+        WHERE store_id = $1 AND app_id = $2 AND key = $3"""
+)
+LARGE_BYTES = 16 * 1024  # from this size on, a stored response refers to its event if it can
 
 
 class WantedKey(InputRow):
@@ -74,6 +82,7 @@ class KeptResponse(InputRow):
     status: int
     headers: str
     body: int  # the place of the body in in_bodies: bytes beside the JSON are not escaped and parsed
+    is_large: bool
     subject_type: str | None
     subject_id: int | None
 
@@ -167,7 +176,8 @@ async def remember(
 ) -> None:
     """Store the response with the work; only successes get here. `subject` is the person whose erasure must find it."""
     headers = _text(response.headers)
-    await REMEMBER.run(db, store_id, app_id, key, response.status, headers, response.body, *_columns(subject))
+    command = REMEMBER if len(response.body) < LARGE_BYTES else REMEMBER_LARGE
+    await command.run(db, store_id, app_id, key, response.status, headers, response.body, *_columns(subject))
 
 
 def _columns(subject: Subject | None) -> tuple[str | None, int | None]:
@@ -208,6 +218,7 @@ async def keep_responses(db: Executor, store_id: int, new: Sequence[NewResponse]
             each.response.status,
             _text(each.response.headers),
             place,
+            len(each.response.body) >= LARGE_BYTES,
             *_columns(each.subject),
         )
         for place, each in enumerate(new, start=1)

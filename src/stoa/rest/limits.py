@@ -30,6 +30,15 @@ TAKE_FENCED = Query(
     FencedGrant, f"SELECT granted, remaining, {POSITION} FROM take_tokens($1, $2, 'requests', $3, $4, $5)"
 )
 
+# Work that is done costs what it costs: the tokens may fall below 0, by one burst at most.
+CHARGE = Query(
+    float,
+    """UPDATE rate_buckets SET tokens = greatest(tokens - $3, -$4)
+        WHERE store_id = $1 AND app_id = $2 AND purpose = 'requests'
+       RETURNING least($4, tokens + $5 * greatest(0, extract(epoch FROM clock_timestamp() - refilled_at)))""",
+)
+DOCUMENT_BYTES = 16 * 1024  # a write costs one further request for each of these in a document that it writes
+
 
 class Allowance(msgspec.Struct, frozen=True):
     """The state of a caller's bucket after a request."""
@@ -91,9 +100,21 @@ class RateLimiter:
             return _allowance(cost, prefetch.tokens + prefetch.remaining, burst, refill, allowed=True)
         loop = asyncio.get_running_loop()
         if cost >= 1 and key in self._empty:
-            left = max(0.0, 1 - (self._empty[key] - loop.time()) * refill)
+            left = 1 - (self._empty[key] - loop.time()) * refill
             return _allowance(cost, min(left, 0.99), burst, refill, allowed=False)
         return await self._coalescer.submit(key, Demand(cost, burst, refill))
+
+    async def charge(self, store_id: int, app_id: int, cost: float, burst: int, refill: int) -> Allowance | None:
+        """Take tokens for work that is done, also if that leaves the bucket in debt, which the refill pays back."""
+        key = (store_id, app_id)
+        left = await CHARGE.maybe(self._db, *key, cost, float(burst), float(refill))
+        if left is None:
+            return None
+        if (prefetch := self._prefetched.get(key)) is not None:
+            prefetch.remaining -= cost
+            left = min(left + prefetch.tokens, burst)
+        self._refuse_while_empty(key, left, refill)
+        return _allowance(cost, left, burst, refill, allowed=True)
 
     async def _grant(self, key: tuple[int, int], demands: Sequence[Demand]) -> list[Allowance]:
         burst, refill = demands[0].burst, demands[0].refill
@@ -111,16 +132,23 @@ class RateLimiter:
                 tokens -= demand.cost
             remaining = tokens + grant.remaining
             allowances.append(_allowance(demand.cost, remaining, burst, refill, allowed=allowed, fence=fence))
-        left = tokens + grant.remaining
-        loop = asyncio.get_running_loop()
-        if left < 1:  # refuse without a statement until a token is refilled: a flood of refusals costs nothing
-            self._empty[key] = loop.time() + (1 - left) / refill
-            loop.call_at(self._empty[key], self._empty.pop, key, None)
+        self._refuse_while_empty(key, tokens + grant.remaining, refill)
         if tokens or _prefetch_size(grant.remaining):
             keep_s = PREFETCH_S if grant.granted == wanted else 0
-            timer = loop.call_later(keep_s, self._return_unused, key, burst, refill)
+            timer = asyncio.get_running_loop().call_later(keep_s, self._return_unused, key, burst, refill)
             self._prefetched[key] = Prefetch(tokens, grant.remaining, timer)
         return allowances
+
+    def _refuse_while_empty(self, key: tuple[int, int], left: float, refill: int) -> None:
+        """Refuse without a statement until a token is refilled: a flood of refusals costs nothing."""
+        if left < 1:
+            loop = asyncio.get_running_loop()
+            until = self._empty[key] = loop.time() + (1 - left) / refill
+            loop.call_at(until, self._end_refusals, key, until)
+
+    def _end_refusals(self, key: tuple[int, int], until: float) -> None:
+        if self._empty.get(key) == until:  # otherwise a charge has extended it
+            del self._empty[key]
 
     def _return_unused(self, key: tuple[int, int], burst: int, refill: int) -> None:
         """Return unused tokens to the bucket, so that other workers can take them."""
@@ -137,7 +165,7 @@ class RateLimiter:
 
 
 def _prefetch_size(remaining: float) -> int:
-    return min(MOST_PREFETCHED, int(remaining * PREFETCH_SHARE))
+    return max(0, min(MOST_PREFETCHED, int(remaining * PREFETCH_SHARE)))
 
 
 def _allowance(

@@ -128,7 +128,7 @@ def counted(number: int, noun: str) -> str:
 
 class MalformedRequest(Refusal):
     """The request is not valid HTTP: its body is incomplete or its chunks are malformed, or it does not have exactly one
-    `Host` header."""
+    `Host` header, or has two `Authorization`, `Idempotency-Key`, `Content-Type` or `Content-Encoding` headers."""
 
     status, code, title = 400, "malformed_request", "The request is not valid HTTP"
 

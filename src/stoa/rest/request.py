@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Awaitable, Callable, Generator, Mapping, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -13,7 +13,7 @@ from stoa import money
 from stoa.db.pool import OutsideTransaction
 from stoa.db.query import Executor
 from stoa.ids import new_id
-from stoa.rest.limits import Allowance
+from stoa.rest.limits import DOCUMENT_BYTES, Allowance
 from stoa.rest.problems import (
     Fault,
     HeadersTooLarge,
@@ -38,6 +38,7 @@ MOST_HEADERS, MOST_HEADER_BYTES, MOST_TAG_BYTES = 100, 16 * 1024, 4096
 MOST_URL_BYTES = 32 * 1024  # below the 64 KiB from which the server itself answers 414
 _WITHOUT_HOST = ("1", "1.0")
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_SINGLE = (b"authorization", b"idempotency-key", b"content-type", b"content-encoding")
 _SETTINGS = Settings()
 
 
@@ -166,8 +167,8 @@ class Subject(msgspec.Struct, frozen=True):
 class Call:
     """One request as its handler sees it."""
 
-    __slots__ = ("_autocommit", "accepted", "base", "by", "db", "echoed", "expected", "fields", "headers",
-                 "include", "parameters", "patch", "refused_items", "request_id", "settings", "store", "subject",
+    __slots__ = ("_autocommit", "accepted", "base", "by", "db", "document_cost", "echoed", "expected", "fields",
+                 "headers", "include", "parameters", "patch", "refused_items", "request_id", "settings", "store", "subject",
                  "waited_s")  # fmt: skip
 
     def __init__(
@@ -191,6 +192,7 @@ class Call:
         self.headers: Mapping[bytes, bytes] = {}
         self.fields: frozenset[str] | None = None
         self.subject: Subject | None = None  # whose personal data the response contains, so that erasure finds it
+        self.document_cost = 0  # further requests that a write costs, by the size of the documents that it writes
         self.waited_s = 0.0  # time spent waiting at the caller's request
 
     @property
@@ -201,6 +203,10 @@ class Call:
     @autocommit.setter
     def autocommit(self, db: Executor) -> None:
         self._autocommit = db
+
+    def costs_documents(self, sizes: Iterable[int]) -> None:
+        """Record the sizes of the documents that the call writes, in bytes; of several records, the largest counts."""
+        self.document_cost = max(self.document_cost, sum(size // DOCUMENT_BYTES for size in sizes))
 
     @property
     def store_id(self) -> int:
@@ -268,7 +274,11 @@ class Call:
 
 
 def check_headers(scope: Scope) -> dict[bytes, bytes]:
-    """Index the header fields by name. Too many, too large ones, and a missing or repeated Host are refused, as is a long URL."""
+    """Index the header fields by name.
+
+    Too many, too large ones, and a missing or repeated Host are refused, as are a long URL and a second field of a name that
+    has one value: a proxy may have checked the other one.
+    """
     headers: Headers = scope["headers"]
     if len(scope["path"]) + len(scope["query_string"]) > MOST_URL_BYTES:
         raise UrlTooLong(f"The path and the query of a URL may have at most {MOST_URL_BYTES} bytes in total.")
@@ -281,6 +291,11 @@ def check_headers(scope: Scope) -> dict[bytes, bytes]:
     # Granian adds an empty Host if there is none. HTTP/1.0 has no Host header, and simple health checks speak it.
     if len(hosts) > 1 or (not (hosts and hosts[0]) and scope["http_version"] not in _WITHOUT_HOST):
         raise MalformedRequest("Send exactly one Host header.", headers=[(b"connection", b"close")])
+    if len(fields) < len(headers):
+        names = [name for name, _ in headers]
+        for name in _SINGLE:
+            if names.count(name) > 1:
+                raise MalformedRequest(f"Send at most one {name.decode().title()} header.")
     return fields
 
 

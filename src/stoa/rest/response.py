@@ -11,6 +11,7 @@ import msgspec
 
 from stoa.rest.batch import Batch
 from stoa.rest.endpoint import Created, Endpoint, NoContent, One, Stream
+from stoa.rest.limits import DOCUMENT_BYTES
 from stoa.rest.lists import Page, Tombstone
 from stoa.rest.problems import InsufficientScope, MissingToken, Refusal
 from stoa.rest.request import Call, Headers, Request, Send, accepts_gzip, tags
@@ -86,6 +87,7 @@ def render(request: Request, endpoint: Endpoint, call: Call, answer: Any, status
         return _page(request, call, cast("Page[Any]", answer))
     if isinstance(answer, Batch):
         batch = cast("Batch[Any]", answer)
+        call.costs_documents(len(memoryview(raw)) for raw in batch.resources)
         return Response(207 if batch.failed else 200, [_JSON], batch.body())
     if isinstance(answer, Stream):
         return Response(200, [(b"content-type", answer.media.encode())], b"", answer.parts)
@@ -93,6 +95,8 @@ def render(request: Request, endpoint: Endpoint, call: Call, answer: Any, status
         return Response(204, [], b"")
     if not isinstance(answer, One):
         raise TypeError(f"{endpoint.name} returned {type(answer).__name__}")
+    if len(answer.doc) >= DOCUMENT_BYTES:
+        call.costs_documents([len(answer.doc)])
     tag = _tag(answer.version, request, answer.own)
     known = tags(request.headers, b"if-none-match")
     if request.method in ("GET", "HEAD") and _matches(known, tag, None if answer.own else answer.version):

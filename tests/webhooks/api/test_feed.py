@@ -122,6 +122,30 @@ async def test_the_number_of_waiting_requests_of_an_app_is_limited(shop: Shop) -
     assert await asyncio.gather(*waiting) == [[1]] * feed.MAX_PER_APP
 
 
+async def test_the_waiting_requests_of_an_account_are_limited_over_all_its_apps(
+    shop: Shop, other_shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feed, "MAX_PER_ACCOUNT", 7)
+    rows = await shop.db.fetch(
+        "INSERT INTO accounts (email, name, password_hash) VALUES ($1, 'Owner', '') RETURNING id",
+        f"{shop.store.handle}@example.com",
+    )
+    for each in (shop, other_shop):
+        await shop.db.execute(
+            "INSERT INTO account_apps (account_id, app_id, role) VALUES ($1, $2, 'owner')", rows[0][0], each.app_id
+        )
+    hook, other_hook = await subscribe(shop, url=None), await subscribe(other_shop, url=None)
+    waiting = [asyncio.create_task(pull(shop, hook["id"], wait=20)) for _ in range(5)]
+    waiting += [asyncio.create_task(pull(other_shop, other_hook["id"], wait=20)) for _ in range(2)]
+    await until_waiting(shop, 7)
+    path, query = f"/webhooks/{other_hook['id']}/deliveries", {"after": 0, "wait": 20}
+    answer = await other_shop.client.get(path, params=query)
+    assert (answer.status_code, answer.json()["code"], answer.headers["retry-after"]) == (429, "rate_limited", "1")
+    await add_products(shop, "A")
+    await add_products(other_shop, "A")
+    assert await asyncio.gather(*waiting) == [[1]] * 7
+
+
 async def test_stopping_the_watch_ends_all_waits(shop: Shop) -> None:
     hook = await subscribe(shop, url=None)
     watch = feed.Watch(shop.db)

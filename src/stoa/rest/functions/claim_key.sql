@@ -9,7 +9,10 @@ BEGIN
     VALUES (in_store_id, in_app_id, in_key, in_fingerprint) ON CONFLICT DO NOTHING;
     claimed := FOUND;
     IF NOT claimed THEN
-        SELECT k.fingerprint, k.status, k.headers, k.body INTO fingerprint, status, headers, body
+        SELECT k.fingerprint, k.status, k.headers,
+               coalesce(k.body, (SELECT event_response(e.data) FROM events e
+                                  WHERE e.store_id = in_store_id AND e.id = k.event_id))
+          INTO fingerprint, status, headers, body
           FROM idempotency_keys k WHERE k.store_id = in_store_id AND k.app_id = in_app_id AND k.key = in_key;
     END IF;
 END $$;

@@ -8,11 +8,14 @@ DECLARE
     response record;
 BEGIN
     BEGIN
-        INSERT INTO idempotency_keys (store_id, app_id, key, fingerprint, status, headers, body, subject_type, subject_id)
-        SELECT in_store_id, t.app_id, t.key, t.fingerprint, t.status, t.headers, in_bodies[t.body], t.subject_type, t.subject_id
-          FROM json_to_recordset(in_responses) AS t (
-                   app_id bigint, key text, fingerprint bytea, status integer, headers text, body integer, subject_type text,
-                   subject_id bigint)
+        INSERT INTO idempotency_keys (store_id, app_id, key, fingerprint, status, headers, body, event_id, subject_type,
+                                      subject_id)
+        SELECT in_store_id, t.app_id, t.key, t.fingerprint, t.status, t.headers,
+               CASE WHEN t.event_id IS NULL THEN in_bodies[t.body] END, t.event_id, t.subject_type, t.subject_id
+          FROM (SELECT r.*, CASE WHEN r.is_large THEN event_of_response(in_store_id, in_bodies[r.body]) END AS event_id
+                  FROM json_to_recordset(in_responses) AS r (
+                           app_id bigint, key text, fingerprint bytea, status integer, headers text, body integer,
+                           is_large boolean, subject_type text, subject_id bigint)) t
          ORDER BY t.app_id, t.key;
         RETURN;
     EXCEPTION WHEN unique_violation OR lock_not_available THEN

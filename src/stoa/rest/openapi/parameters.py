@@ -7,14 +7,14 @@ from stoa.rest.batch import Batch
 from stoa.rest.endpoint import Endpoint
 from stoa.rest.filters import LARGEST_SET, Filter
 from stoa.rest.openapi.envelopes import REFS
-from stoa.rest.openapi.schemas import field_name
+from stoa.rest.openapi.schemas import exclude_nul, field_name
 from stoa.rest.request import MOST_TAG_BYTES
 
 _TAGS = {"type": "string", "maxLength": MOST_TAG_BYTES}
 
 
 def parameters_of(endpoint: Endpoint, examples: Mapping[str, Any]) -> list[dict[str, Any]]:
-    return [*_path(endpoint, examples), *_query(endpoint), *_headers(endpoint)]
+    return [*exclude_nul([*_path(endpoint, examples), *_query(endpoint)]), *_headers(endpoint)]
 
 
 def _path(endpoint: Endpoint, examples: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -13,6 +13,8 @@ from stoa.rest.problems import Problem
 
 _VALUES = frozenset({"example", "examples", "default", "enum", "const"})  # keywords that contain no schemas
 _MEMBERS = frozenset({"properties", "additionalProperties", "patternProperties", "propertyNames"})
+_NO_NUL = {"pattern": r"^[^\x00]*$"}  # text that PostgreSQL cannot store; the same in Python and JavaScript
+_RESTRICTED = frozenset({"pattern", "enum", "const", "format"})
 _INT64 = {"minimum": -(2**63), "maximum": 2**63 - 1}
 
 
@@ -90,8 +92,17 @@ def open_objects(document: dict[str, Any]) -> None:
         document["additionalProperties"] = True
 
 
+def exclude_nul(schema: Any) -> Any:
+    """Add that a text of a request has no NUL character, unless its schema already excludes it; returns the schema."""
+    for each in _each(schema):
+        if each.get("type") == "string" and not _RESTRICTED & each.keys():
+            each.update(_NO_NUL)
+    return schema
+
+
 def _bound(schema: Any) -> None:
-    """Add the limits that the server sets on every number, time and amount in a request."""
+    """Add the limits that the server sets on every text, number, time and amount in a request."""
+    exclude_nul(schema)
     for each in _each(schema):
         if each.get("type") == "integer":
             each.update({"format": "int64", **_INT64, **each})

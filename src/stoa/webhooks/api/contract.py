@@ -31,7 +31,7 @@ FilterKey = Annotated[
     Meta(
         min_length=1,
         max_length=160,
-        extra_json_schema={"pattern": r"^[a-z0-9_]{1,64}(\.[a-z0-9_]{1,64}){0,3}(\[[^\[\]]{1,64}\])?$"},
+        extra_json_schema={"pattern": r"^[a-z0-9_]{1,64}(\.[a-z0-9_]{1,64}){0,3}(\[[^\[\]\x00]{1,64}\])?$"},
     ),
 ]
 FilterValue = Annotated[str, Meta(max_length=1000, extra_json_schema={"minLength": 1})] | int | float | bool

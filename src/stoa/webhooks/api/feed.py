@@ -10,10 +10,11 @@ from weakref import WeakKeyDictionary
 from stoa.db.errors import NodeAway
 from stoa.db.query import Executor
 from stoa.rest.problems import RateLimited
-from stoa.webhooks.api.queries import LAST_SEQUENCES
+from stoa.webhooks.api.queries import LAST_SEQUENCES, OWNER_OF_APP
 
 POLL_S = 0.1
-MAX_WAITING, MAX_PER_APP = 500, 5
+MAX_WAITING, MAX_PER_APP = 500, 5  # an app has its slots on each store
+MAX_PER_ACCOUNT = 50  # of all apps of one account on all stores, so that no account takes the slots of the others
 
 
 class Watch:
@@ -23,13 +24,16 @@ class Watch:
         self._db = db
         self._waiting: dict[asyncio.Future[None], tuple[int, int, int]] = {}
         self._per_app: Counter[tuple[int, int]] = Counter()
+        self._per_account: Counter[tuple[str, int]] = Counter()
         self._sleeping: set[asyncio.Future[None]] = set()
         self._task: asyncio.Task[None] | None = None
         self._stopped = False
 
     async def until_after(self, store_id: int, app_id: int, webhook_id: int, after: int, seconds: float) -> None:
         """Wait until a subscription has a later sequence, the time is up, or the service stops."""
-        with self._slot(store_id, app_id) as turn:
+        owner = await OWNER_OF_APP.one(self._db, app_id)
+        account = ("account", owner) if owner is not None else ("app", app_id)
+        with self._slot(store_id, app_id, account) as turn:
             self._waiting[turn] = (store_id, webhook_id, after)
             if self._task is None or self._task.done():
                 self._task = asyncio.create_task(self._poll())
@@ -53,14 +57,16 @@ class Watch:
         return not self._stopped
 
     @contextmanager
-    def _slot(self, store_id: int, app_id: int) -> Generator[asyncio.Future[None]]:
+    def _slot(self, store_id: int, app_id: int, account: tuple[str, int]) -> Generator[asyncio.Future[None]]:
         key = (store_id, app_id)
-        if self._per_app[key] >= MAX_PER_APP or self._per_app.total() >= MAX_WAITING:
-            raise RateLimited(
-                f"At most {MAX_PER_APP} requests of one app can wait at the same time.",
-                headers=[(b"retry-after", b"1")],
-            )
+        if self._per_app[key] >= MAX_PER_APP:
+            raise _too_many(f"At most {MAX_PER_APP} requests of one app can wait for one store at the same time.")
+        if self._per_account[account] >= MAX_PER_ACCOUNT:
+            raise _too_many(f"At most {MAX_PER_ACCOUNT} requests of the apps of one account can wait at the same time.")
+        if self._per_app.total() >= MAX_WAITING:
+            raise _too_many("Too many requests wait for events.")
         self._per_app[key] += 1
+        self._per_account[account] += 1
         turn = asyncio.get_running_loop().create_future()
         if self._stopped:
             turn.set_result(None)
@@ -70,6 +76,9 @@ class Watch:
             self._per_app[key] -= 1
             if not self._per_app[key]:
                 del self._per_app[key]
+            self._per_account[account] -= 1
+            if not self._per_account[account]:
+                del self._per_account[account]
 
     async def _poll(self) -> None:
         while self._waiting:
@@ -109,6 +118,10 @@ class Watch:
         self._stopped = True
         for turn in [turn for turn in (*self._waiting, *self._sleeping) if not turn.done()]:
             turn.set_result(None)
+
+
+def _too_many(detail: str) -> RateLimited:
+    return RateLimited(detail, headers=[(b"retry-after", b"1")])
 
 
 _watches: WeakKeyDictionary[Executor, Watch] = WeakKeyDictionary()

@@ -219,6 +219,12 @@ class LastSequence(msgspec.Struct):
     last_sequence: int
 
 
+# The first owner, if the app has any: operators also create apps without.
+OWNER_OF_APP = Query[int | None](
+    int,
+    "SELECT min(account_id) FROM account_apps WHERE app_id = $1 AND role = 'owner'",
+    unbound="an app is of no store",
+)
 LAST_SEQUENCES = Query(
     LastSequence,
     """SELECT webhook_id, next_sequence - 1 AS last_sequence FROM lanes
