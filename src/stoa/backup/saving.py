@@ -16,7 +16,7 @@ from stoa.backup.archive import (
     key_file_content,
     new_archive,
 )
-from stoa.backup.programs import CHUNK, check_exit, start
+from stoa.backup.programs import CHUNK, check_exit, start_dump
 from stoa.db import migrate, service_facts
 from stoa.db.migrate import Applied
 from stoa.db.placement import is_distributed
@@ -86,7 +86,7 @@ async def _manifest(db: Connection, settings: Settings) -> Manifest:
 
 
 async def _dump(url: str, snapshot: str, into: IO[bytes]) -> None:
-    process = await start("pg_dump", url, [*_DUMP, f"--snapshot={snapshot}"])
+    process = await start_dump(url, [*_DUMP, f"--snapshot={snapshot}"])
     if process.stdout is None or process.stderr is None:
         raise BackupRefused("pg_dump could not be started")
     errors = asyncio.create_task(process.stderr.read())
