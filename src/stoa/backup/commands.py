@@ -28,7 +28,7 @@ from stoa.db.errors import Unavailable
 from stoa.db.pool import Database, connect
 from stoa.db.service_facts import note_backup
 from stoa.ids import new_id
-from stoa.settings import Settings, load
+from stoa.settings import Settings, load, secret_key
 
 T = TypeVar("T")
 
@@ -282,7 +282,7 @@ async def _restore(
     db = Database(url, size=1, statement_timeout_ms=0)
     try:
         erased = await replay(db, lists, new_id("req"))
-        found = await invariants.check(db)
+        found = await invariants.check(db, secret_key(settings))
     finally:
         await db.close()
     rows = sum(manifest.tables.values())

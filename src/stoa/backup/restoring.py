@@ -12,8 +12,8 @@ from stoa.backup.programs import CHUNK, Server, check_exit, server_of, start_rea
 from stoa.db import migrate
 from stoa.db.pool import connect
 from stoa.db.query import Executor, Query
-from stoa.db.service_facts import key_fingerprint
-from stoa.settings import Settings, secret_key
+from stoa.secret_keys import key_fingerprint
+from stoa.settings import Settings, existing_key
 
 _ALL_STORES = "a backup contains every store"
 OTHERS = Query(
@@ -66,12 +66,13 @@ def _check_schema(manifest: Manifest) -> None:
 
 def _check_key(settings: Settings, manifest: Manifest, key: str | None) -> None:
     """Refuse a backup without its key: stored credentials are useless without it."""
-    if settings.secret_key and key_fingerprint(secret_key(settings)) != manifest.key_fingerprint:
+    keys = existing_key(settings)
+    known = keys is not None and manifest.key_fingerprint in map(key_fingerprint, keys.configured)
+    if settings.secret_key and not known:
         raise BackupRefused(
-            "STOA_SECRET_KEY is not the key of this backup: set the key with which the backup was taken"
+            "STOA_SECRET_KEY is not the key of this backup: set the key with which the backup was taken, or if it was "
+            "rotated since, the current one and that one, separated by a comma"
         )
-    file = settings.data_dir / KEY
-    known = file.exists() and key_fingerprint(bytes.fromhex(file.read_text().strip())) == manifest.key_fingerprint
     if not settings.secret_key and key is None and not known:
         raise BackupRefused("this backup contains no key: set STOA_SECRET_KEY to the key with which it was taken")
 

@@ -229,7 +229,19 @@ CREATE TABLE audit_entries (
     seal       bytea NOT NULL,
     CONSTRAINT audit_entries_pkey PRIMARY KEY (store_id, "position")
 );
+CREATE INDEX audit_entries_created_at_idx ON audit_entries (created_at);
 COMMENT ON TABLE audit_entries IS 'store';
+
+CREATE TABLE audit_heads (
+    store_id  bigint NOT NULL,
+    position  bigint NOT NULL,
+    seal      bytea NOT NULL,
+    mac       bytea NOT NULL,
+    sealed_at timestamptz DEFAULT now() NOT NULL,
+    logged_at timestamptz,
+    CONSTRAINT audit_heads_pkey PRIMARY KEY (store_id)
+);
+COMMENT ON TABLE audit_heads IS 'local';
 
 CREATE TABLE customer_metadata (
     store_id    bigint NOT NULL,
