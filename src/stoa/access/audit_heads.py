@@ -98,7 +98,7 @@ FORGET_SCAN = Command("DELETE FROM service_facts WHERE name = 'audit_scan'", unb
 
 
 class Signer:
-    """Computes and checks the MACs of ends. A key that was rotated out is not accepted: whoever stole it must not seal."""
+    """Computes and checks the MACs of ends. A key that was rotated out is not accepted, because a thief of it must not seal."""
 
     def __init__(self, keys: Keys) -> None:
         self._keys = [derived_key(key, b"stoa audit heads") for key in keys.configured]

@@ -37,7 +37,7 @@ class Column(msgspec.Struct, frozen=True):
 
 
 class Progress(msgspec.Struct):
-    """How far a pass over all columns under a key has come; `finished` says that it found nothing else to encrypt."""
+    """How far a pass through all columns under a key has come; `finished` says that it found nothing else to encrypt."""
 
     key: str  # its fingerprint
     column: int = 0
