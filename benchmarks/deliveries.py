@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import os
+import secrets
 import sys
 import tempfile
 import time
@@ -29,7 +30,7 @@ from stoa.settings import load, secret_key
 from stoa.webhooks.delivery import queries
 from stoa.webhooks.http.message import new_secret
 
-SECRET = "5e" * 32
+SECRET = secrets.token_hex(32)
 LANES = 64
 DATA = '{"id":1,"name":"Washed linen shirt","description":"' + "x" * 800 + '"}'
 LEASE_S = 600.0

@@ -4,6 +4,7 @@ import asyncio
 import io
 import os
 import resource
+import secrets
 import statistics
 import subprocess
 import sys
@@ -217,7 +218,7 @@ async def _database(folder: Path) -> AsyncGenerator[tuple[Database, Settings]]:
         await migrate(server.dsn)
         db = await connect(server.dsn)
         await db.close()
-        settings = load({}, database_url=server.dsn, secret_key="5e" * 32, metrics="off", access_log=False)
+        settings = load({}, database_url=server.dsn, secret_key=secrets.token_hex(32), metrics="off", access_log=False)
         database = Database(server.dsn, size=4, statement_timeout_ms=30_000)
         try:
             yield database, settings

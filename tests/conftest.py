@@ -1,6 +1,7 @@
 """One PostgreSQL server per run, one database per test process, and new stores for each test."""
 
 import asyncio
+import hashlib
 import os
 import shutil
 import tempfile
@@ -22,7 +23,7 @@ from tests.support import notes
 from tests.support.databases import CLUSTER, SERVER, SHARDS, drop_made, log_fan_out, new_database, on_cluster
 from tests.support.shops import Shop, open_shop
 
-SECRET_KEY = "5e" * 32
+SECRET_KEY = hashlib.sha256(b"the key of the tests").hexdigest()
 # Files whose tests take seconds each. They run first, so that no process waits for another at the end.
 SLOW = (
     "browser", "reference/test_in_browser", "upgrades", "fault", "demo", "docs", "property", "generated", "accounting", "client",

@@ -1,12 +1,15 @@
 """Settings: defaults, error messages, and a key on which several processes agree."""
 
+import secrets
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from stoa.mail_settings import MailServer, Sender, read_mail_server, read_sender
+from stoa.secret_keys import Keys, read_keys, text_of
 from stoa.settings import Settings, WrongSetting, announced, described, load, secret_key, service_url, unknown
+from tests.conftest import SECRET_KEY
 
 
 def test_without_variables_the_defaults_apply() -> None:
@@ -31,6 +34,8 @@ def test_options_take_precedence_over_the_environment() -> None:
         ("STOA_PUBLIC_URL", "example.com"),
         ("STOA_SECRET_KEY", "ab" * 10),
         ("STOA_SECRET_KEY", "a" * 65),
+        ("STOA_SECRET_KEY", f"{SECRET_KEY},"),
+        ("STOA_SECRET_KEY", f"{SECRET_KEY},short"),
         ("STOA_SMTP_URL", "http://mail.example.com"),
         ("STOA_SMTP_URL", "smtp://"),
         ("STOA_SMTP_URL", "smtp://mail.example.com:0"),
@@ -82,14 +87,14 @@ def test_secrets_are_never_shown() -> None:
     rows = described(
         load(
             {},
-            secret_key="5e" * 32,
+            secret_key=SECRET_KEY,
             database_url="postgresql://u:canary@h/d",
             smtp_url="smtps://u:canary@h",
             mail_from="a@example.com",
         )
     )
     assert "canary" not in str(rows)
-    assert "5e5e" not in str(rows)
+    assert SECRET_KEY not in str(rows)
     assert all(row["description"] for row in rows)
 
 
@@ -98,9 +103,49 @@ def test_concurrent_creation_yields_one_key(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
         keys = set(pool.map(secret_key, [settings] * 40))
     assert len(keys) == 1
-    assert len(keys.pop()) == 32
+    assert len(keys.pop().current) == 32
     assert [file.name for file in tmp_path.iterdir()] == ["secret.key"]
     assert (tmp_path / "secret.key").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(
+    "weak",
+    [
+        "0" * 64,
+        "ff" * 40,
+        "0123456789abcdef" * 4,
+        "deadbeef" * 8,
+        bytes(range(32)).hex(),
+        bytes(range(64, 0, -1)).hex(),
+    ],
+)
+def test_a_key_that_a_person_wrote_is_refused(weak: str, tmp_path: Path) -> None:
+    for read in (
+        lambda: load({"STOA_SECRET_KEY": weak}),
+        lambda: load({"STOA_SECRET_KEY": f"{weak},{SECRET_KEY}"}),
+        lambda: secret_key(load({}, data_dir=tmp_path)),
+    ):
+        (tmp_path / "secret.key").write_text(weak)
+        with pytest.raises(WrongSetting, match="openssl rand -hex 32") as raised:
+            read()
+        assert weak not in str(raised.value)
+    replaced = load({"STOA_SECRET_KEY": f"{SECRET_KEY},{weak}"})  # the way out, without a loss
+    assert secret_key(replaced).others == (bytes.fromhex(weak),)
+
+
+def test_random_keys_are_accepted() -> None:
+    for _ in range(2_000):
+        load({"STOA_SECRET_KEY": secrets.token_hex(32)})
+
+
+def test_the_first_key_writes_and_all_keys_read(tmp_path: Path) -> None:
+    first, second, third = (secrets.token_bytes(32) for _ in range(3))
+    given = load({"STOA_SECRET_KEY": f"{first.hex()}, {second.hex()},{first.hex()}"})
+    assert secret_key(given) == Keys(first, (second,))
+    (tmp_path / "secret.key").write_text(f"{first.hex()}\n{second.hex()}\n")
+    assert secret_key(load({}, data_dir=tmp_path)) == Keys(first, (second,))
+    keys = Keys(first, (second,), (third,))
+    assert read_keys(text_of(keys)) == keys
 
 
 def test_a_damaged_key_is_refused(tmp_path: Path) -> None:

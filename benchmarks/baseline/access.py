@@ -11,8 +11,9 @@ from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_asyn
 
 from benchmarks.baseline.models import Installation, Store, Token
 from stoa.access.credentials import keyed_hash
+from stoa.secret_keys import read_keys
 
-KEY = bytes.fromhex(os.environ["STOA_SECRET_KEY"])
+KEY = read_keys(os.environ["STOA_SECRET_KEY"])
 _engine = create_async_engine(
     os.environ["BASELINE_DATABASE_URL"], pool_size=10, max_overflow=0, connect_args={"server_settings": {"jit": "off"}}
 )

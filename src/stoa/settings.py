@@ -11,9 +11,9 @@ import msgspec
 from msgspec import Meta
 
 from stoa.mail_settings import read_mail_server, read_sender
+from stoa.secret_keys import KEY_BYTES, Keys, read_keys
 
 PREFIX = "STOA_"
-KEY_BYTES = 32
 _ADDRESS_FILE = "address"
 _LOCAL_HOSTS = ("127.0.0.1", "0.0.0.0", "::1", "::")  # noqa: S104 - not a socket
 # Variables of callers, which `stoa demo` prints, and of `stoa mcp`; the service ignores them.
@@ -82,7 +82,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     secret_key: Annotated[
         str,
         Meta(
-            description="Key with which credentials are hashed, 32 bytes or more as hexadecimal digits; empty uses a key in the data folder."
+            description="Key with which credentials are hashed and encrypted, 32 bytes or more as hexadecimal digits; several, separated by commas, while a key is replaced; empty uses a key in the data folder."
         ),
     ] = ""
     rate_burst: Annotated[
@@ -162,8 +162,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return self.database_direct_url or self.database_url
 
     def __post_init__(self) -> None:
-        if self.secret_key and (len(self.secret_key) < 2 * KEY_BYTES or not _is_hex(self.secret_key)):
-            raise WrongSetting(f"STOA_SECRET_KEY must be an even number of hexadecimal digits, {2 * KEY_BYTES} or more")
         for name in _URLS:
             url = getattr(self, name)
             if url and not url.startswith(("postgresql://", "postgres://")):
@@ -180,17 +178,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             raise WrongSetting("STOA_OTLP_ENDPOINT must begin with https:// or http://")
         if self.metrics != "off":
             metrics_address(self.metrics)
-        for name, read in (("smtp_url", read_mail_server), ("mail_from", read_sender)):
+        for name, read in (("secret_key", read_keys), ("smtp_url", read_mail_server), ("mail_from", read_sender)):
             try:
                 _ = read(value) if (value := getattr(self, name)) else None
             except ValueError as error:
                 raise WrongSetting(f"{PREFIX}{name.upper()} {error}") from None
         if self.smtp_url and not self.mail_from:
             raise WrongSetting("STOA_SMTP_URL needs STOA_MAIL_FROM, the sender of every email")
-
-
-def _is_hex(text: str) -> bool:
-    return len(text) % 2 == 0 and all(c in "0123456789abcdefABCDEF" for c in text)
 
 
 def metrics_address(text: str) -> tuple[str, int]:
@@ -270,21 +264,21 @@ def _local_url(settings: Settings) -> str:
     return f"http://[{host}]:{settings.port}" if ":" in host else f"http://{host}:{settings.port}"
 
 
-def secret_key(settings: Settings) -> bytes:
-    """The key with which credentials are hashed; created on first use, readable only by its owner."""
+def secret_key(settings: Settings) -> Keys:
+    """The keys with which credentials are hashed and encrypted; one is created on first use, readable only by its owner."""
     if settings.secret_key:
-        return bytes.fromhex(settings.secret_key)
+        return read_keys(settings.secret_key)
     file = settings.data_dir / "secret.key"
     if not file.exists():
         _create_key(file)
-    key = bytes.fromhex(file.read_text().strip())
-    if len(key) < KEY_BYTES:
-        raise WrongSetting(f"{file} must contain at least {2 * KEY_BYTES} hexadecimal digits; restore it from a backup")
-    return key
+    try:
+        return read_keys(file.read_text())
+    except ValueError as error:
+        raise WrongSetting(f"{file} {error}; or restore it from a backup") from None
 
 
-def existing_key(settings: Settings) -> bytes | None:
-    """The key, or None if none was created yet; for checks, which must not create one."""
+def existing_key(settings: Settings) -> Keys | None:
+    """The keys, or None if none was created yet; for checks, which must not create one."""
     created = settings.secret_key or (settings.data_dir / "secret.key").exists()
     return secret_key(settings) if created else None
 

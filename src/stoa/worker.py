@@ -17,6 +17,7 @@ import uvloop
 
 from stoa import api
 from stoa.access.console import Console
+from stoa.access.key_rotation import with_known_keys
 from stoa.db.embedded import EmbeddedPostgres
 from stoa.db.errors import PostgresError, Unavailable
 from stoa.db.pool import Database, connect
@@ -31,8 +32,9 @@ from stoa.operations.telemetry import configure_logging, count_attempt, fault, l
 from stoa.operations.tracing import Tracing, check_extra
 from stoa.processes.command_lines import DELIVERIES, background_workers
 from stoa.processes.supervisor import Supervisor
-from stoa.settings import Settings, load, secret_key
+from stoa.settings import PREFIX, Settings, load, secret_key
 from stoa.webhooks.delivery.worker import DeliveryWorker
+from stoa.webhooks.http.address_guard import check_setting
 
 POLL_S = 0.3
 RETRY_S = 2.0  # after the database was unreachable
@@ -166,12 +168,15 @@ def worker(console: Console, only: str | None, metrics: str) -> None:
     Example:
       STOA_DATABASE_URL=postgresql://stoa@db.example.com/stoa stoa worker
     """
-    settings = console.settings
-    check_extra(settings)
-    configure_logging(settings)
+    check_extra(console.settings)
+    check_setting(console.settings)
+    configure_logging(console.settings)
     budget = worker_budget(deliveries=only != "imports", imports=only != "deliveries")
-    if not asyncio.run(_check_start(settings, budget)):
+    settings = asyncio.run(_check_start(console.settings, budget))
+    if settings is None:
         return
+    if settings.secret_key:
+        os.environ[f"{PREFIX}SECRET_KEY"] = settings.secret_key  # for the processes that it starts
     with ExitStack() as stack:
         if only is not None:
             kind = run_imports if only == "imports" else run_deliveries
@@ -189,8 +194,9 @@ def worker(console: Console, only: str | None, metrics: str) -> None:
         log_stop("main")
 
 
-async def _check_start(settings: Settings, budget: Budget) -> bool:
-    """Refuse a wrong key or too many connections, as soon as the database responds; False if stopped before."""
+async def _check_start(settings: Settings, budget: Budget) -> Settings | None:
+    """Refuse a wrong key or too many connections, as soon as the database responds; returns the settings with every key of
+    the database, or None if stopped before."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -205,12 +211,13 @@ async def _check_start(settings: Settings, budget: Budget) -> bool:
             continue
         try:
             await check_key(db, secret_key(settings))
+            known = await with_known_keys(db, settings)
             for warning in await check_connections(db, _url(settings), settings, budget):
                 structlog.get_logger().warning("the connections are limited", detail=warning)
         finally:
             await db.close()
-        return True
-    return False
+        return known
+    return None
 
 
 COMMANDS: list[click.Command] = [worker]

@@ -25,7 +25,7 @@ from stoa.rest.problems import (
     StoreSuspended,
 )
 from stoa.rest.request import Access, Caller
-from stoa.settings import Settings
+from stoa.settings import Settings, secret_key
 from tests.access.tenants import Tenant, new_handle, open_store, open_tenant, post, token_of
 
 
@@ -162,7 +162,7 @@ async def test_an_expired_token_is_refused_the_moment_it_expires(
     admission: Admission, db: Database, settings: Settings, tenant: Tenant
 ) -> None:
     token = new_access_token()
-    digest = keyed_hash(bytes.fromhex(settings.secret_key), token)
+    digest = keyed_hash(secret_key(settings), token)
     await INSERT_TOKEN.one(db, digest, tenant.secret.app_id, None, None, 0.3)
     await admission.caller(tenant.store, token)
     await asyncio.sleep(0.31)

@@ -16,6 +16,9 @@ from stoa.access.credentials import (
     new_client_secret,
     same,
 )
+from stoa.secret_keys import Keys
+
+KEYS = Keys(b"a" * 32)
 
 TOKEN = new_access_token()
 
@@ -73,14 +76,14 @@ def test_a_client_id_that_is_looked_up_is_always_short_plain_text(text: str) -> 
 
 
 def test_hashes_are_equal_only_for_the_same_text_and_key() -> None:
-    assert same(keyed_hash(b"a" * 32, TOKEN), keyed_hash(b"a" * 32, TOKEN))
-    assert not same(keyed_hash(b"a" * 32, TOKEN), keyed_hash(b"b" * 32, TOKEN))
-    assert not same(keyed_hash(b"a" * 32, TOKEN), keyed_hash(b"a" * 32, new_access_token()))
+    assert same(keyed_hash(KEYS, TOKEN), keyed_hash(KEYS, TOKEN))
+    assert not same(keyed_hash(KEYS, TOKEN), keyed_hash(Keys(b"b" * 32), TOKEN))
+    assert not same(keyed_hash(KEYS, TOKEN), keyed_hash(KEYS, new_access_token()))
 
 
 @given(st.text())
 def test_any_text_can_be_hashed(text: str) -> None:
-    assert len(keyed_hash(b"k" * 32, text)) == 32
+    assert len(keyed_hash(KEYS, text)) == 32
 
 
 def test_a_hint_is_the_last_four_characters() -> None:

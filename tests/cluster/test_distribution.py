@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 from tests.cluster.conftest import needs_cluster
+from tests.conftest import SECRET_KEY
 from tests.support.databases import SHARDS, new_database
 
 from stoa.backup.archive import BackupRefused
@@ -161,7 +162,7 @@ async def test_a_filled_database_is_distributed_once_and_keeps_its_rows(url: str
     [[left]] = await migrated.fetch("SELECT pg_relation_size('orders')")
     assert left == 0
     with pytest.raises(BackupRefused, match="each node"):
-        await save(url, load({}, database_url=url, secret_key="5e" * 32), io.BytesIO())
+        await save(url, load({}, database_url=url, secret_key=SECRET_KEY), io.BytesIO())
     db = Database(url, size=1)
     status = await read_status(db)
     await db.close()

@@ -4,6 +4,7 @@ import asyncio
 import io
 import itertools
 import os
+import secrets
 import tempfile
 import zipfile
 from contextlib import suppress
@@ -19,18 +20,20 @@ from stoa.access.grants import install
 from stoa.access.stores import create_store
 from stoa.backup import invariants
 from stoa.backup.archive import DUMP, KEY, MANIFEST, BackupRefused
-from stoa.backup.programs import _connection  # pyright: ignore[reportPrivateUsage]
+from stoa.backup.programs import _connection, _program  # pyright: ignore[reportPrivateUsage]
 from stoa.backup.restoring import restore
 from stoa.backup.saving import save
+from stoa.db.embedded import binary
 from stoa.db.migrate import LATEST, migrate
 from stoa.db.pool import Database, connect
+from stoa.secret_keys import read_keys
 from stoa.settings import Settings, load
 from tests.conftest import SECRET_KEY
 from tests.fault.test_migrations import DEBIAN, accepts_connections, debian_postgres
 from tests.support.service import Account, Service, new_database
 from tests.support.shops import SHIRT, operator_of
 
-OTHER_KEY = "a7" * 32
+OTHER_KEY = secrets.token_hex(32)
 _numbers = itertools.count(1)  # autovacuum may hold a used database, which then cannot be dropped
 
 
@@ -81,7 +84,7 @@ async def stores(url: str) -> list[str]:
 
 async def broken(url: str) -> dict[str, int]:
     db = Database(url, size=1)
-    found = {each.invariant: each.broken for each in await invariants.check(db)}
+    found = {each.invariant: each.broken for each in await invariants.check(db, read_keys(SECRET_KEY))}
     await db.close()
     return {name: times for name, times in found.items() if times}
 
@@ -256,6 +259,46 @@ async def test_a_server_of_an_older_version_is_backed_up_and_restored(tmp_path: 
         file = await saved(url, tmp_path)
         await restore(url, settings_for(tmp_path), file, replace=True)
         assert await stores(url) == ["saved"]
+
+
+@pytest.mark.skipif(not DEBIAN.exists(), reason="Debian's PostgreSQL 15 is not installed")
+async def test_a_backup_of_the_embedded_server_is_restored_into_an_older_one(source: str, tmp_path: Path) -> None:
+    file = await saved(source, tmp_path)
+    with tempfile.TemporaryDirectory() as folder, debian_postgres(Path(folder)) as server:
+        await accepts_connections(server)
+        url = await new_database("stoa", server)
+        await restore(url, settings_for(tmp_path), file, replace=False)
+        assert await stores(url) == ["saved"]
+        assert await broken(url) == {}
+        again = tmp_path / "again"
+        again.mkdir()
+        back = await saved(url, again)
+    await restore(source, settings_for(tmp_path), back, replace=True)
+    assert await broken(source) == {}
+
+
+@pytest.mark.parametrize(
+    ("major", "tls", "refusal"),
+    [
+        (99, False, "does not support PostgreSQL 99: install PostgreSQL's pg_restore of version 99 or newer"),
+        (15, True, "does not support an encrypted connection: install PostgreSQL's pg_restore"),
+    ],
+)
+async def test_a_program_that_cannot_do_the_work_is_refused_before_it_starts(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, major: int, refusal: str, *, tls: bool
+) -> None:
+    assert await _program("pg_restore", major=15, tls=False) == binary("pg_restore")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(BackupRefused, match=refusal):
+        await _program("pg_restore", major=major, tls=tls)
+
+
+@pytest.mark.skipif(not DEBIAN.exists(), reason="Debian's PostgreSQL 15 is not installed")
+async def test_the_system_has_the_programs_for_encrypted_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(DEBIAN))
+    assert await _program("psql", major=15, tls=True) == DEBIAN / "psql"
+    with pytest.raises(BackupRefused, match="version 19 or newer"):  # Debian's is older than that server
+        await _program("pg_dump", major=19, tls=True)
 
 
 async def keep_writing(account: Account) -> None:

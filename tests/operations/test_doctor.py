@@ -2,6 +2,7 @@
 
 import json
 import os
+import secrets
 import shutil
 import socket
 import time
@@ -85,8 +86,24 @@ async def test_receivers_are_reached_through_the_address_guard(service: Service)
         assert "address guard" in blocked["action"]
 
 
+async def test_a_list_that_the_service_refuses_opens_no_address_to_the_doctor(service: Service) -> None:
+    account = await service.account("guarded")
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.settimeout(0)
+        port = listening.getsockname()[1]
+        async with account.client() as client:
+            body = {"url": f"http://127.0.0.1:{port}/hook", "events": ["product.*"]}
+            assert (await client.post("/webhooks", json=body)).status_code == 201
+        code, found = doctor(service, host="0.0.0.0")  # noqa: S104
+        assert (code, found["settings"]["status"]) == (1, "problem")
+        assert "STOA_WEBHOOK_ALLOW" in found["settings"]["detail"]
+        assert "address guard" in found[f"receiver 127.0.0.1:{port}"]["action"]
+        with pytest.raises(BlockingIOError):
+            listening.accept()
+
+
 def test_a_wrong_key_is_found(service: Service) -> None:
-    code, found = doctor(service, secret_key="0f" * 32)
+    code, found = doctor(service, secret_key=secrets.token_hex(32))
     assert (code, found["key"]["status"]) == (1, "problem")
     assert "stoa accept-key" in found["key"]["action"]
 

@@ -11,6 +11,7 @@ from stoa.db.pool import Database
 from stoa.portal.csrf import form_token
 from stoa.portal.pages import Audience
 from stoa.portal.site_map import FORMS, PAGES
+from stoa.secret_keys import Keys
 from stoa.settings import Settings, secret_key
 from tests.portal.path_params import browser_for, path_params_for
 from tests.support.people import HOST, SAME_ORIGIN, User, browser
@@ -44,7 +45,7 @@ async def test_a_forged_form_is_refused_and_changes_nothing(
         "an empty token": "",
         "an invalid token": "AAAA",
         "a token of another session": form_token(key, "another session"),
-        "a token made with another key": form_token(b"x" * 32, session),
+        "a token made with another key": form_token(Keys(b"x" * 32), session),
         "a truncated token": valid[:-4],
         "a token that is not ASCII": "ä",
     }

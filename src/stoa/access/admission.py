@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from stoa.access.addresses import named_by_host, named_by_path
-from stoa.access.credentials import is_access_token, keyed_hash
+from stoa.access.credentials import is_access_token, keyed_hashes
 from stoa.access.queries import STORE_BY_HANDLE, STORE_BY_HOST, STORE_GRANT, TOKEN_ACCESS
 from stoa.access.rules import in_force
 from stoa.db.query import Executor
@@ -83,7 +83,7 @@ class Admission:
 
     async def _find_caller(self, key: tuple[int, str]) -> tuple[Caller | RefusedToken, float]:
         store_id, token = key
-        found = await TOKEN_ACCESS.maybe(self._db, store_id, keyed_hash(self._key, token))
+        found = await TOKEN_ACCESS.maybe(self._db, store_id, keyed_hashes(self._key, token))
         if found is None:
             return RefusedToken(InvalidToken), 0
         if found.invalid:

@@ -1,7 +1,7 @@
 """The audit log: append-only entries in one hash chain per store, and one chain for the service."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -10,6 +10,7 @@ import msgspec
 from stoa.db.query import Command, Executor, Query
 
 SERVICE = None  # the chain of entries that belong to no single store
+SERVICE_NAME = "-"  # of that chain; no store handle starts with a hyphen
 _GENESIS = bytes(32)
 _PAGE = 1_000
 
@@ -48,6 +49,9 @@ class Head(msgspec.Struct, frozen=True):
 
     position: int
     seal: bytes
+
+
+START = Head(0, _GENESIS)
 
 
 class _Last(msgspec.Struct):
@@ -163,14 +167,29 @@ async def _last(db: Executor, store_id: int | None) -> _Last:
 
 async def verify(db: Executor, store_id: int | None) -> int | None:
     """The first position that is missing or was altered; None if the chain is intact."""
-    expected, seal = 1, _GENESIS
-    while entries := await page(db, store_id, expected - 1):
+    end = START
+    while entries := await page(db, store_id, end.position):
         for entry in entries:
-            seal = _seal(store_id, seal, entry)
-            if entry.position != expected or entry.seal != seal:
-                return expected
-            expected += 1
+            following = follow(store_id, end, [entry])
+            if following is None:
+                return end.position + 1
+            end = following
     return None
+
+
+def follow(store_id: int | None, end: Head, entries: Sequence[Entry]) -> Head | None:
+    """The end of a chain after further entries; None if one of them does not continue it."""
+    for entry in entries:
+        seal = _seal(store_id, end.seal, entry)
+        if entry.position != end.position + 1 or entry.seal != seal:
+            return None
+        end = Head(entry.position, seal)
+    return end
+
+
+def note_of(name: str, head: Head) -> str:
+    """An end of a chain as text, to be kept elsewhere and compared later."""
+    return f"{name}:{head.position}:{head.seal.hex()}"
 
 
 async def page(db: Executor, store_id: int | None, after: int, limit: int = _PAGE) -> list[Entry]:

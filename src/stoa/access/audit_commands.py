@@ -1,30 +1,39 @@
 """The commands that read and verify the audit log."""
 
-from typing import Any
+from contextlib import suppress
+from typing import IO, Any
 
 import click
 import msgspec
 
-from stoa.access import audit, stores
+from stoa.access import audit, audit_heads, stores
 from stoa.access.console import Console, Refused, print_one, print_rows, progress
 from stoa.access.operator import Operator, find_store
 from stoa.access.options import json_option
 
-_SERVICE = "-"  # the name of the service's own chain; no store handle starts with a hyphen
+_LOGGED = "audit head"  # the event of the service's log lines
 
 
 class Chain(msgspec.Struct):
-    """The result of verifying one chain; `note` is its end, to be kept elsewhere and compared later."""
+    """The result of verifying one chain: how many entries a seal covers, and its end, to be kept elsewhere and compared."""
 
     chain: str
     entries: int
+    sealed: int
     first_bad: int | None
     note: str
+
+
+class _LogLine(msgspec.Struct):
+    event: str = ""
+    note: str = ""
 
 
 @click.group("audit")
 def audit_log() -> None:
     """Read and verify the audit log, a hash chain in which each entry seals the previous one.
+
+    The service seals the end of each chain with a key derived from STOA_SECRET_KEY, and writes it to its log.
 
     \b
     Examples:
@@ -49,7 +58,7 @@ def list_entries(console: Console, handle: str | None, limit: int, *, as_json: b
     """
 
     async def read(by: Operator) -> list[audit.Entry]:
-        return await audit.newest(by.db, await _chain_id(by, handle or _SERVICE), limit)
+        return await audit.newest(by.db, await _chain_id(by, handle or audit.SERVICE_NAME), limit)
 
     entries = [_shown(entry) for entry in console.run(read)]
     print_rows(entries, as_json=as_json, none="The log has no entries yet.")
@@ -65,27 +74,32 @@ def _shown(entry: audit.Entry) -> dict[str, Any]:
 
 @audit_log.command("verify")
 @click.option("--store", "handle", help="Verify only this store's chain; default: every store's and the service's.")
-@click.option("--noted", multiple=True, help="A note from an earlier run, which must still match.")
+@click.option("--noted", multiple=True, help="A note from an earlier run or from the log, which must still match.")
+@click.option("--log", "log_file", type=click.File("rb"), help="Compare with each end in this JSON log of the service.")
 @json_option
 @click.pass_obj
-def verify_chains(console: Console, handle: str | None, noted: tuple[str, ...], *, as_json: bool) -> None:
+def verify_chains(
+    console: Console, handle: str | None, noted: tuple[str, ...], log_file: IO[bytes] | None, *, as_json: bool
+) -> None:
     """Check that no entry was altered or removed; exits with 1 if one was.
 
-    The chain reveals changes inside it. To detect that its end was cut off, or that the whole chain was rewritten,
-    keep the printed notes somewhere else and pass them with --noted.
+    The sealed end of a chain reveals a rewritten or shortened chain. An older seal may have been put back by somebody who
+    had access to the database before. To detect this too, keep the log of the service, or the printed notes, somewhere
+    else, and compare with them.
 
     \b
     Examples:
       stoa audit verify
+      stoa audit verify --log stoa.log
       stoa audit verify --noted demo:17:9f86d081884c7d65...
     """
-    earlier = [_read_note(note) for note in noted]
+    earlier, logged = [_read_note(note) for note in noted], [_read_note(note) for note in _notes_in(log_file)]
 
     async def walk(by: Operator) -> tuple[list[Chain], list[str]]:
-        names = [handle] if handle else [_SERVICE, *(store.handle for store in await stores.list_stores(by))]
+        names = [handle] if handle else [audit.SERVICE_NAME, *(store.handle for store in await stores.list_stores(by))]
         broken = [
             f"{name}:{head.position}"
-            for name, head in earlier
+            for name, head in (*earlier, *((name, head) for name, head in logged if name in names))
             if not await audit.holds(by.db, await _chain_id(by, name), head)
         ]
         walked: list[Chain] = []
@@ -95,25 +109,42 @@ def verify_chains(console: Console, handle: str | None, noted: tuple[str, ...], 
         return walked, broken
 
     chains, broken = console.run(walk)
+    unsealed = [chain.chain for chain in chains if chain.entries and not chain.sealed and chain.first_bad is None]
+    if unsealed and not as_json:
+        click.echo(
+            f"No seal covers {', '.join(unsealed)}: no service of this release has run since. It seals them within a minute.",
+            err=True,
+        )
     if handle:
         print_one(chains[0], as_json=as_json)
     else:
         print_rows(chains, as_json=as_json, none="")
     bad = [f"{chain.chain}:{chain.first_bad}" for chain in chains if chain.first_bad is not None]
     if bad or broken:
-        where = ", ".join([*bad, *broken])
-        raise Refused(f"the audit log was altered at {where}; compare it with a backup")
+        where = ", ".join(dict.fromkeys([*bad, *broken]))
+        raise Refused(f"the audit log was altered at or before {where}; compare it with a backup")
 
 
 async def _walk(by: Operator, name: str) -> Chain:
     store_id = await _chain_id(by, name)
-    first_bad = await audit.verify(by.db, store_id)
-    head = await audit.head(by.db, store_id)
-    return Chain(name, head.position, first_bad, f"{name}:{head.position}:{head.seal.hex()}")
+    found = await audit_heads.verify(by.db, by.key, store_id)
+    note = audit.note_of(name, await audit.head(by.db, store_id))
+    return Chain(name, found.entries, found.sealed, found.first_bad, note)
+
+
+def _notes_in(log: IO[bytes] | None) -> list[str]:
+    """The ends of chains in a log, of which other lines may have any form; an end that a later line repeats is read once."""
+    notes: dict[str, None] = {}
+    for line in log or ():
+        with suppress(msgspec.DecodeError):
+            found = msgspec.json.decode(line, type=_LogLine)
+            if found.event == _LOGGED:
+                notes[found.note] = None
+    return list(notes)
 
 
 async def _chain_id(by: Operator, name: str) -> int | None:
-    return audit.SERVICE if name == _SERVICE else (await find_store(by.db, name)).id
+    return audit.SERVICE if name == audit.SERVICE_NAME else (await find_store(by.db, name)).id
 
 
 def _read_note(note: str) -> tuple[str, audit.Head]:

@@ -12,9 +12,10 @@ import msgspec
 from stoa.access import audit
 from stoa.access.addresses import NO_STORE, StoreAddress
 from stoa.access.contract import InvalidClient, InvalidRequest, TooManyAttempts
-from stoa.access.credentials import is_client_id, keyed_hash, same
+from stoa.access.credentials import is_client_id, keyed_hashes, same
 from stoa.access.queries import CLIENT, COUNT_FAILURE, Client, FailedAttempts
 from stoa.db.pool import Database
+from stoa.secret_keys import Keys
 
 # Failed attempts a minute. An attacker blocks only itself: failures of a client are counted per address.
 MOST_AT_ONE_ADDRESS = 10
@@ -82,7 +83,7 @@ def address_of(host: str) -> str:
 
 async def authenticate(
     db: Database,
-    key: bytes,
+    keys: Keys,
     given: Credentials,
     *,
     peer: str,
@@ -96,9 +97,10 @@ async def authenticate(
     stores = (url_store.handle, url_store.host, resource_store.handle, resource_store.host)
     client = await CLIENT.one(db, client_id, *stores, attempt.subjects)
     refuse_guessing(client)
-    digest = keyed_hash(key, given.client_secret)
-    # Always two comparisons, whether the app has two secrets, one, or none.
-    matches = [same(stored, digest) for stored in [*client.secrets, _NO_SECRET, _NO_SECRET][:2]]
+    digests = keyed_hashes(keys, given.client_secret)
+    # Always two comparisons for each key, whether the app has two secrets, one, or none.
+    stored = [*client.secrets, _NO_SECRET, _NO_SECRET][:2]
+    matches = [same(secret, digest) for secret in stored for digest in digests]
     if client.app_id is None or not any(matches):
         await count_failure(db, attempt, request_id)
         raise InvalidClient

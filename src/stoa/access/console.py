@@ -16,6 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table
 
 from stoa.access.contract import AccessRefused
+from stoa.access.key_rotation import with_known_keys
 from stoa.access.operator import Operator
 from stoa.db import migrate
 from stoa.db.embedded import DataFolderInUse, EmbeddedPostgres
@@ -53,8 +54,9 @@ class Console(msgspec.Struct, frozen=True):
         async def inside() -> T:
             async with self.database() as db:
                 await check_key(db, secret_key(self.settings))
+                settings = await with_known_keys(db, self.settings)
                 actor = f"operator:{_user()}"
-                return await work(Operator(db, self.settings, actor=actor, request_id=new_id("req")))
+                return await work(Operator(db, settings, actor=actor, request_id=new_id("req")))
 
         try:
             return asyncio.run(inside())

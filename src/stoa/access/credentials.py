@@ -6,6 +6,8 @@ import secrets
 import string
 import zlib
 
+from stoa.secret_keys import Keys
+
 CLIENT_ID = "stoa_ci_"
 CLIENT_SECRET = "stoa_cs_"  # noqa: S105 - the prefix that secret scanners look for
 ACCESS_TOKEN = "stoa_at_"  # noqa: S105
@@ -58,8 +60,17 @@ def is_client_id(text: str) -> bool:
     return _CLIENT_ID_SHAPE.fullmatch(text) is not None
 
 
-def keyed_hash(key: bytes, text: str) -> bytes:
+def keyed_hash(keys: Keys, text: str) -> bytes:
     """The HMAC that is stored instead of a credential; useless without the key."""
+    return _hash(keys.current, text)
+
+
+def keyed_hashes(keys: Keys, text: str) -> list[bytes]:
+    """Every hash under which a credential may be stored: by the current key, or by one before a rotation."""
+    return [_hash(key, text) for key in keys.all]
+
+
+def _hash(key: bytes, text: str) -> bytes:
     return hmac.digest(key, text.encode("utf-8", "surrogatepass"), "sha256")
 
 

@@ -21,7 +21,7 @@ from stoa.access.contract import (
     ScopeNotCovered,
     StoreRow,
 )
-from stoa.access.credentials import hint, is_access_token, keyed_hash, new_access_token
+from stoa.access.credentials import hint, is_access_token, keyed_hash, keyed_hashes, new_access_token
 from stoa.access.operator import Operator, find_app, find_store, known_scopes
 from stoa.access.operator_queries import (
     ADD_APP_ENDPOINT,
@@ -140,7 +140,7 @@ async def revoke_token(by: Operator, token: str) -> None:
     if not is_access_token(token):
         raise NoSuchToken
     async with by.db.transaction() as db:
-        revoked = await REVOKE_TOKEN.maybe(db, keyed_hash(by.key, token))
+        revoked = await REVOKE_TOKEN.maybe(db, keyed_hashes(by.key, token))
         if revoked is None:
             raise NoSuchToken
         subject = f"app:{revoked.app_id}"

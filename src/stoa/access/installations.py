@@ -12,7 +12,7 @@ from stoa.access.addresses import ServiceUrls, base_url
 from stoa.access.admission import TTL_S, TtlCache
 from stoa.access.authentication import authenticate, read_credentials
 from stoa.access.contract import ListedInstallation, OAuthError, StoreDetails, TemporarilyUnavailable
-from stoa.access.credentials import is_access_token, keyed_hash
+from stoa.access.credentials import is_access_token, keyed_hashes
 from stoa.access.oauth import SAFE, oauth_refused, peer_of, request_id_of
 from stoa.access.queries import INSTALLATIONS_PAGE, TOKEN_OWNER, InstallationRow
 from stoa.db.errors import Unavailable
@@ -93,7 +93,7 @@ class Installations:
         return found
 
     async def _find_app(self, token: str) -> tuple[int | Refusal, float]:
-        owner = await TOKEN_OWNER.maybe(self._db, keyed_hash(self._key, token))
+        owner = await TOKEN_OWNER.maybe(self._db, keyed_hashes(self._key, token))
         if owner is None:
             return InvalidToken(), 0
         if owner.seconds_left <= 0:

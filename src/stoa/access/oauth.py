@@ -22,7 +22,7 @@ from stoa.access.contract import (
     UnauthorizedClient,
     UnsupportedGrantType,
 )
-from stoa.access.credentials import is_access_token, keyed_hash, new_access_token
+from stoa.access.credentials import is_access_token, keyed_hash, keyed_hashes, new_access_token
 from stoa.access.discovery import Discovery
 from stoa.access.queries import INSERT_TOKEN, INTROSPECT, REVOKE_OWN_TOKEN, STORE_GRANT, Client
 from stoa.access.rules import expanded, listed, ordered
@@ -165,14 +165,14 @@ class TokenEndpoints:
 
     async def revoke(self, request: Request, form: Mapping[str, str], request_id: str) -> None:
         """Revoke one of the app's own tokens; any other token is ignored without an error (RFC 7009)."""
-        app_id, digest = await self._own_token(request, form, request_id)
-        if digest is not None:
-            await REVOKE_OWN_TOKEN.run(self._db, digest, app_id)
+        app_id, digests = await self._own_token(request, form, request_id)
+        if digests is not None:
+            await REVOKE_OWN_TOKEN.run(self._db, digests, app_id)
 
     async def introspect(self, request: Request, form: Mapping[str, str], request_id: str) -> dict[str, Any]:
         """Describe one of the app's own tokens; any other is reported as not active (RFC 7662)."""
-        app_id, digest = await self._own_token(request, form, request_id)
-        token = None if digest is None else await INTROSPECT.maybe(self._db, digest, app_id)
+        app_id, digests = await self._own_token(request, form, request_id)
+        token = None if digests is None else await INTROSPECT.maybe(self._db, digests, app_id)
         if token is None:
             return {"active": False}
         granted = token.app_scopes
@@ -196,13 +196,15 @@ class TokenEndpoints:
     def _urls(self, request: Request) -> ServiceUrls:
         return ServiceUrls(request.url.scheme, request.headers.get("host", ""), self._settings.public_url)
 
-    async def _own_token(self, request: Request, form: Mapping[str, str], request_id: str) -> tuple[int, bytes | None]:
+    async def _own_token(
+        self, request: Request, form: Mapping[str, str], request_id: str
+    ) -> tuple[int, list[bytes] | None]:
         if "token" not in form:
             raise InvalidRequest("token is missing.")
         given = read_credentials(request.headers.get("authorization"), form)
         app_id, _ = await authenticate(self._db, self._key, given, peer=peer_of(request), request_id=request_id)
         token = form["token"]
-        return app_id, keyed_hash(self._key, token) if is_access_token(token) else None
+        return app_id, keyed_hashes(self._key, token) if is_access_token(token) else None
 
 
 async def _read_form(request: Request) -> dict[str, str]:

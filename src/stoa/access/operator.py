@@ -19,6 +19,7 @@ from stoa.access.operator_queries import GET_APP, GET_STORE
 from stoa.access.rules import ordered
 from stoa.db.pool import Connection, Database
 from stoa.db.query import Executor
+from stoa.db.service_facts import note_key
 from stoa.names import fault_in
 from stoa.settings import Settings, secret_key
 
@@ -55,7 +56,8 @@ class Operator:
             yield Operator(Joined(connection), self.settings, actor=self.actor, request_id=self.request_id)
 
     async def record(self, db: Executor, store_id: int | None, action: str, subject: str, **detail: Any) -> int:
-        """Write an audit entry in the transaction of the action."""
+        """Write an audit entry in the transaction of the action, and with the first one the fingerprint of the key."""
+        await note_key(db, self.key)
         return await audit.record(
             db,
             store_id,

@@ -171,7 +171,7 @@ class RevokedToken(msgspec.Struct):
 REVOKE_TOKEN = Query(
     RevokedToken,
     """UPDATE tokens SET revoked_at = now()
-        WHERE token_hash = $1 AND revoked_at IS NULL AND expires_at > now() RETURNING app_id, store_id""",
+        WHERE token_hash = ANY ($1::bytea[]) AND revoked_at IS NULL AND expires_at > now() RETURNING app_id, store_id""",
     unbound=_OPERATOR,
 )
 REVOKE_TOKENS_OF_APP = Command(

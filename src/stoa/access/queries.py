@@ -48,7 +48,7 @@ TOKEN_ACCESS = Query(
               t.scopes AS requested, t.created_at,
               t.revoked_at IS NOT NULL OR coalesce(t.store_id <> $1, false) AS invalid
          FROM tokens t JOIN apps a ON a.id = t.app_id JOIN stores s ON s.id = $1
-        WHERE t.token_hash = $2""",
+        WHERE t.token_hash = ANY ($2::bytea[])""",
     unbound=_HASH,
 )
 
@@ -150,7 +150,7 @@ INSERT_TOKEN = Query(
     unbound=_CLIENT,
 )
 REVOKE_OWN_TOKEN = Command(
-    "UPDATE tokens SET revoked_at = now() WHERE token_hash = $1 AND app_id = $2 AND revoked_at IS NULL",
+    "UPDATE tokens SET revoked_at = now() WHERE token_hash = ANY ($1::bytea[]) AND app_id = $2 AND revoked_at IS NULL",
     unbound=_CLIENT,
 )
 
@@ -172,7 +172,7 @@ INTROSPECT = Query(
     """SELECT a.client_id, t.scopes AS requested, a.scopes AS app_scopes, t.store_id, s.handle AS store,
               t.created_at, t.expires_at
          FROM tokens t JOIN apps a ON a.id = t.app_id LEFT JOIN stores s ON s.id = t.store_id
-        WHERE t.token_hash = $1 AND t.app_id = $2 AND t.revoked_at IS NULL AND t.expires_at > now()
+        WHERE t.token_hash = ANY ($1::bytea[]) AND t.app_id = $2 AND t.revoked_at IS NULL AND t.expires_at > now()
           AND a.status = 'active' AND (t.store_id IS NULL OR s.status = 'active')""",
     unbound=_CLIENT,
 )
@@ -193,7 +193,7 @@ TOKEN_OWNER = Query(
     TokenOwner,
     """SELECT a.id AS app_id, a.status AS app_status, t.store_id,
               extract(epoch FROM t.expires_at - now())::float8 AS seconds_left
-         FROM tokens t JOIN apps a ON a.id = t.app_id WHERE t.token_hash = $1 AND t.revoked_at IS NULL""",
+         FROM tokens t JOIN apps a ON a.id = t.app_id WHERE t.token_hash = ANY ($1::bytea[]) AND t.revoked_at IS NULL""",
     unbound=_CLIENT,
 )
 

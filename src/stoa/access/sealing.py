@@ -1,11 +1,14 @@
 """Encryption at rest for secrets that must be readable again, each bound to its column and row."""
 
 import os
+from contextlib import suppress
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from stoa.secret_keys import Keys
 
 _NONCE = 12
 _VERSION = b"\x01"
@@ -16,22 +19,34 @@ class Unsealable(Exception):
 
 
 class Sealer:
-    """Encrypts with AES-GCM, under a key derived from the service's key."""
+    """Encrypts with AES-GCM, under a key derived from the service's current key, and opens what any of its keys encrypted."""
 
-    def __init__(self, secret_key: bytes) -> None:
-        derived = HKDF(algorithm=SHA256(), length=32, salt=None, info=b"stoa sealed columns").derive(secret_key)
-        self._cipher = AESGCM(derived)
+    def __init__(self, keys: Keys) -> None:
+        self._ciphers = [AESGCM(derived_key(key, b"stoa sealed columns")) for key in keys.all]
 
     def seal(self, text: str, table: str, column: str, store_id: int, row_id: int) -> bytes:
-        nonce = os.urandom(_NONCE)
-        return _VERSION + nonce + self._cipher.encrypt(nonce, text.encode(), _context(table, column, store_id, row_id))
+        nonce, context = os.urandom(_NONCE), _context(table, column, store_id, row_id)
+        return _VERSION + nonce + self._ciphers[0].encrypt(nonce, text.encode(), context)
 
     def open(self, sealed: bytes, table: str, column: str, store_id: int, row_id: int) -> str:
+        return self._open(sealed, table, column, store_id, row_id)[0]
+
+    def renewed(self, sealed: bytes, table: str, column: str, store_id: int, row_id: int) -> bytes | None:
+        """The same text under the current key; None if that key encrypted it."""
+        text, number = self._open(sealed, table, column, store_id, row_id)
+        return self.seal(text, table, column, store_id, row_id) if number else None
+
+    def _open(self, sealed: bytes, table: str, column: str, store_id: int, row_id: int) -> tuple[str, int]:
         nonce, secret = sealed[1 : 1 + _NONCE], sealed[1 + _NONCE :]
-        try:
-            return self._cipher.decrypt(nonce, secret, _context(table, column, store_id, row_id)).decode()
-        except (InvalidTag, ValueError) as error:
-            raise Unsealable(f"{table}.{column} of row {row_id} cannot be read with this STOA_SECRET_KEY") from error
+        for number, cipher in enumerate(self._ciphers):
+            with suppress(InvalidTag, ValueError):
+                return cipher.decrypt(nonce, secret, _context(table, column, store_id, row_id)).decode(), number
+        raise Unsealable(f"{table}.{column} of row {row_id} cannot be read with this STOA_SECRET_KEY")
+
+
+def derived_key(key: bytes, purpose: bytes) -> bytes:
+    """A key for one purpose, from which neither the service's key nor that of another purpose can be computed."""
+    return HKDF(algorithm=SHA256(), length=32, salt=None, info=purpose).derive(key)
 
 
 def _context(table: str, column: str, store_id: int, row_id: int) -> bytes:

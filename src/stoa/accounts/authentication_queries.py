@@ -62,7 +62,7 @@ ADD_RECOVERY_CODES = Command(
     "INSERT INTO account_recovery_codes (account_id, code_hash) SELECT $1, unnest($2::bytea[])", unbound=_ACCOUNTS
 )
 USE_RECOVERY_CODE = Command(
-    "DELETE FROM account_recovery_codes WHERE account_id = $1 AND code_hash = $2", unbound=_ACCOUNTS
+    "DELETE FROM account_recovery_codes WHERE account_id = $1 AND code_hash = ANY ($2::bytea[])", unbound=_ACCOUNTS
 )
 COUNT_RECOVERY_CODES = Query(
     int, "SELECT count(*) FROM account_recovery_codes WHERE account_id = $1", unbound=_ACCOUNTS
@@ -80,11 +80,13 @@ FIND_SESSION = Query(
     """SELECT s.id AS session_id, s.stage, s.seen_at < now() - interval '1 minute' AS stale, a.id AS account_id,
               a.email, a.name, a.operator, a.totp_secret IS NOT NULL AS two_factor
          FROM account_sessions s JOIN accounts a ON a.id = s.account_id
-        WHERE s.session_hash = $1 AND s.expires_at > now() AND s.seen_at > now() - make_interval(secs => $2)
+        WHERE s.session_hash = ANY ($1::bytea[]) AND s.expires_at > now() AND s.seen_at > now() - make_interval(secs => $2)
           AND a.status = 'active'""",
     unbound=_ACCOUNTS,
 )
-TOUCH_SESSION = Command("UPDATE account_sessions SET seen_at = now() WHERE session_hash = $1", unbound=_ACCOUNTS)
+TOUCH_SESSION = Command(
+    "UPDATE account_sessions SET seen_at = now() WHERE session_hash = ANY ($1::bytea[])", unbound=_ACCOUNTS
+)
 LIST_SESSIONS = Query(
     Session,
     """SELECT id, address, agent, created_at, seen_at FROM account_sessions
@@ -92,7 +94,7 @@ LIST_SESSIONS = Query(
           AND seen_at > now() - make_interval(secs => $2) ORDER BY seen_at DESC, id DESC LIMIT 100""",
     unbound=_ACCOUNTS,
 )
-CLOSE_SESSION = Command("DELETE FROM account_sessions WHERE session_hash = $1", unbound=_ACCOUNTS)
+CLOSE_SESSION = Command("DELETE FROM account_sessions WHERE session_hash = ANY ($1::bytea[])", unbound=_ACCOUNTS)
 END_SESSION = Command("DELETE FROM account_sessions WHERE account_id = $1 AND id = $2", unbound=_ACCOUNTS)
 END_SESSIONS = Command("DELETE FROM account_sessions WHERE account_id = $1", unbound=_ACCOUNTS)
 END_OTHER_SESSIONS = Command("DELETE FROM account_sessions WHERE account_id = $1 AND id <> $2", unbound=_ACCOUNTS)
@@ -100,7 +102,7 @@ END_OTHER_SESSIONS = Command("DELETE FROM account_sessions WHERE account_id = $1
 # A device that was not used for a year is new again.
 SEE_DEVICE = Command(
     """UPDATE account_devices SET seen_at = now()
-        WHERE account_id = $1 AND device_hash = $2 AND seen_at > now() - interval '1 year'""",
+        WHERE account_id = $1 AND device_hash = ANY ($2::bytea[]) AND seen_at > now() - interval '1 year'""",
     unbound=_ACCOUNTS,
 )
 ADD_DEVICE = Command(

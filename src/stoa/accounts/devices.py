@@ -4,7 +4,7 @@ import re
 import secrets
 
 from stoa.access.authentication import address_of
-from stoa.access.credentials import keyed_hash
+from stoa.access.credentials import keyed_hash, keyed_hashes
 from stoa.access.operator import Operator
 from stoa.accounts.authentication_queries import ADD_DEVICE, SEE_DEVICE
 from stoa.accounts.rules import browser_of
@@ -22,10 +22,9 @@ def device_token(known: str) -> str:
 
 async def remember_device(by: Operator, db: Executor, account_id: int, device: str) -> bool:
     """Remember a browser; returns whether it was known."""
-    hashed = keyed_hash(by.key, device)
-    if await SEE_DEVICE.run(db, account_id, hashed):
+    if await SEE_DEVICE.run(db, account_id, keyed_hashes(by.key, device)):
         return True
-    await ADD_DEVICE.run(db, account_id, hashed)
+    await ADD_DEVICE.run(db, account_id, keyed_hash(by.key, device))
     return False
 
 

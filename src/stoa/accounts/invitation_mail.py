@@ -9,7 +9,7 @@ from stoa.accounts.contract import Team, TooManyInvitations
 from stoa.accounts.queries import ACCOUNT_BY_EMAIL, GET_ACCOUNT, NEXT_INVITATION_AT
 from stoa.db.query import Executor
 from stoa.mail.contract import Content, Recipient
-from stoa.mail.message import one_time_token
+from stoa.mail.message import new_nonce, one_time_token
 from stoa.mail.outbox import post
 from stoa.notifications.news import shortened
 
@@ -38,7 +38,7 @@ async def carry(by: Operator, db: Executor, email: str, content: Content, *, by_
     if until is not None:
         raise TooManyInvitations(MAX_A_DAY, until)
     account = await ACCOUNT_BY_EMAIL.maybe(db, email)
-    nonce = secrets.token_urlsafe(32)
+    nonce = new_nonce(by.key)
     recipient = Recipient(account.id if account else None, email)
     [mail_id] = await post(db, msgspec.structs.replace(content, nonce=nonce), [recipient])
     return Carried(one_time_token(by.key, nonce), mail_id)

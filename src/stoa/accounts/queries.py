@@ -90,13 +90,13 @@ ADD_LINK = Query(
 )
 FIND_LINK = Query(
     Link,
-    "SELECT purpose, email, operator, account_id FROM account_links WHERE token_hash = $1 AND expires_at > now()",
+    "SELECT purpose, email, operator, account_id FROM account_links WHERE token_hash = ANY ($1::bytea[]) AND expires_at > now()",
     unbound=_ACCOUNTS,
 )
 # The statements that end links return the emails that carry them, or 0.
 USE_LINK = Query(
     int,
-    "DELETE FROM account_links WHERE token_hash = $1 AND expires_at > now() RETURNING coalesce(mail_id, 0)",
+    "DELETE FROM account_links WHERE token_hash = ANY ($1::bytea[]) AND expires_at > now() RETURNING coalesce(mail_id, 0)",
     unbound=_ACCOUNTS,
 )
 DELETE_LINKS = Query(

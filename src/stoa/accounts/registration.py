@@ -4,7 +4,7 @@ import secrets
 
 from stoa.access.audit import SERVICE
 from stoa.access.authentication import Attempt, address_of, count_failure, refuse_guessing
-from stoa.access.credentials import keyed_hash
+from stoa.access.credentials import keyed_hash, keyed_hashes
 from stoa.access.operator import Operator
 from stoa.access.queries import FAILED_ATTEMPTS
 from stoa.accounts import passwords
@@ -208,7 +208,7 @@ def _shown(by: Operator, purpose: Purpose, email: str, carried: Carried, added: 
 
 async def find_link(by: Operator, purpose: Purpose, token: str) -> Link | None:
     """Return the valid link with this token; None if it was used, has expired or has another purpose."""
-    found = await FIND_LINK.maybe(by.db, keyed_hash(by.key, token))
+    found = await FIND_LINK.maybe(by.db, keyed_hashes(by.key, token))
     return found if found is not None and found.purpose == purpose else None
 
 
@@ -239,7 +239,7 @@ async def accept_link(by: Operator, purpose: Purpose, token: str, *, email: str,
 
 async def _use_link(by: Operator, db: Executor, token: str) -> list[int]:
     """Use up a link; returns the email that carried it, or 0."""
-    used = await USE_LINK.all(db, keyed_hash(by.key, token))
+    used = await USE_LINK.all(db, keyed_hashes(by.key, token))
     if not used:
         raise LinkExpired
     await discard(db, used)

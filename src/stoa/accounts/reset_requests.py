@@ -3,8 +3,6 @@
 The request does the same work whether the address has an account or not, so neither its answer nor its duration tells.
 """
 
-import secrets
-
 from stoa.access.audit import SERVICE
 from stoa.access.authentication import Attempt, address_of, count_failure, refuse_guessing
 from stoa.access.credentials import keyed_hash
@@ -22,7 +20,7 @@ from stoa.accounts.rules import normalize_email
 from stoa.db.pool import Database
 from stoa.db.query import Executor
 from stoa.mail.contract import Content, Recipient
-from stoa.mail.message import one_time_token
+from stoa.mail.message import new_nonce, one_time_token
 from stoa.mail.outbox import discard, post
 
 EVERY_S = 2.0
@@ -55,7 +53,7 @@ async def _answer(by: Operator, db: Executor, email: str) -> None:
     # A second mail within minutes would only annoy, and end the link of the first.
     if account is None or account.status != "active" or await RESET_MAILED_RECENTLY.one(db, account.id):
         return
-    nonce = secrets.token_urlsafe(32)
+    nonce = new_nonce(by.key)
     token_hash = keyed_hash(by.key, one_time_token(by.key, nonce))
     await discard(db, await DELETE_LINKS.all(db, "reset", account.email))
     [mail_id] = await post(db, _content(nonce), [Recipient(account.id, account.email)])

@@ -4,7 +4,7 @@ import secrets
 
 from stoa.access.audit import SERVICE
 from stoa.access.authentication import Attempt, address_of, count_failure, refuse_guessing
-from stoa.access.credentials import keyed_hash
+from stoa.access.credentials import keyed_hash, keyed_hashes
 from stoa.access.operator import Operator
 from stoa.access.queries import FAILED_ATTEMPTS
 from stoa.accounts import passwords
@@ -33,6 +33,7 @@ from stoa.accounts.queries import SET_PASSWORD
 from stoa.accounts.rules import normalize_email
 from stoa.db.pool import Database
 from stoa.db.query import Executor
+from stoa.secret_keys import Keys
 
 IDLE_TIMEOUT_S = 60 * 60
 MAX_AGE_S = 12 * 60 * 60
@@ -84,17 +85,17 @@ async def open_session(
     return NewSession(token, complete)
 
 
-async def find_session(db: Executor, key: bytes, token: str, *, touch: bool = True) -> SessionAccount | None:
+async def find_session(db: Executor, keys: Keys, token: str, *, touch: bool = True) -> SessionAccount | None:
     """Return the account behind a live session; `touch` resets the idle timeout."""
-    token_hash = keyed_hash(key, token)
-    found = await FIND_SESSION.maybe(db, token_hash, IDLE_TIMEOUT_S)
+    hashes = keyed_hashes(keys, token)
+    found = await FIND_SESSION.maybe(db, hashes, IDLE_TIMEOUT_S)
     if touch and found is not None and found.stale and found.stage == "signed in":
-        await TOUCH_SESSION.run(db, token_hash)
+        await TOUCH_SESSION.run(db, hashes)
     return found
 
 
 async def sign_out(by: Operator, token: str) -> None:
-    await CLOSE_SESSION.run(by.db, keyed_hash(by.key, token))
+    await CLOSE_SESSION.run(by.db, keyed_hashes(by.key, token))
 
 
 async def list_sessions(by: Operator, account_id: int) -> list[Session]:

@@ -115,7 +115,7 @@ FIND_INVITATION = Query(
               EXISTS (SELECT FROM accounts e WHERE e.email = i.email) AS account_exists
          FROM team_invitations i LEFT JOIN apps p ON p.id = i.app_id LEFT JOIN stores s ON s.id = i.store_id
               LEFT JOIN accounts a ON a.id = i.invited_by
-        WHERE i.token_hash = $1 AND i.expires_at > now() AND p.status IS DISTINCT FROM 'deleted'""",
+        WHERE i.token_hash = ANY ($1::bytea[]) AND i.expires_at > now() AND p.status IS DISTINCT FROM 'deleted'""",
     unbound=_PERSON,
 )
 USE_INVITATION = _end("id = $1 AND expires_at > now()", _PERSON)

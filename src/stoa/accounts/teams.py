@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from stoa.access.audit import SERVICE
-from stoa.access.credentials import keyed_hash
+from stoa.access.credentials import keyed_hash, keyed_hashes
 from stoa.access.operator import Operator, find_app, find_store
 from stoa.accounts import passwords
 from stoa.accounts.contract import (
@@ -140,7 +140,7 @@ async def revoke_invitation(by: Operator, team: Team, invitation_id: int) -> Non
 
 async def find_invitation(by: Operator, token: str) -> InvitationToTeam | None:
     """Return the pending invitation with this token; None if it was used, revoked or has expired."""
-    return await FIND_INVITATION.maybe(by.db, keyed_hash(by.key, token))
+    return await FIND_INVITATION.maybe(by.db, keyed_hashes(by.key, token))
 
 
 async def accept_invitation(by: Operator, token: str, account_id: int, email: str) -> InvitationToTeam:
@@ -185,7 +185,7 @@ async def decline_invitation(by: Operator, token: str) -> InvitationToTeam:
 
 async def _use_invitation(by: Operator, db: Executor, token: str) -> tuple[InvitationToTeam, list[int]]:
     """Use up an invitation; returns it with the email that carried it, or 0."""
-    invitation = await FIND_INVITATION.maybe(db, keyed_hash(by.key, token))
+    invitation = await FIND_INVITATION.maybe(db, keyed_hashes(by.key, token))
     mails = await USE_INVITATION.all(db, invitation.id) if invitation else []
     if invitation is None or not await _end(db, mails):
         raise LinkExpired

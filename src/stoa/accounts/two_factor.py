@@ -4,7 +4,7 @@ import pyotp
 
 from stoa.access.audit import SERVICE
 from stoa.access.authentication import address_of
-from stoa.access.credentials import keyed_hash
+from stoa.access.credentials import keyed_hash, keyed_hashes
 from stoa.access.operator import Operator
 from stoa.access.sealing import Sealer
 from stoa.accounts.authentication_queries import (
@@ -122,7 +122,7 @@ async def complete_sign_in(
             raise TwoFactorLocked
         method = await _verify(by, db, account_id, factor, normalize_code(code))
         if method:
-            if not await CLOSE_SESSION.run(db, keyed_hash(by.key, token)):
+            if not await CLOSE_SESSION.run(db, keyed_hashes(by.key, token)):
                 raise SignInExpired  # another request completed it, or it timed out
             session = await open_session(by, db, account_id, complete=True, peer=peer, agent=agent)
             detail = {"address": address_of(peer), "two_factor": method}
@@ -147,7 +147,7 @@ async def _verify(by: Operator, db: Executor, account_id: int, factor: TwoFactor
     if step is not None and step > factor.totp_step:
         await TWO_FACTOR_PASSED.run(db, account_id, step)
         return "code"
-    if step is None and await USE_RECOVERY_CODE.run(db, account_id, keyed_hash(by.key, code)):
+    if step is None and await USE_RECOVERY_CODE.run(db, account_id, keyed_hashes(by.key, code)):
         await TWO_FACTOR_PASSED.run(db, account_id, 0)
         return "recovery code"
     return ""

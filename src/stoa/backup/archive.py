@@ -33,7 +33,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def key_file_content(settings: Settings) -> str | None:
     """The content of the key file; None if the key comes from the environment, where it is kept on purpose."""
-    return None if settings.secret_key else secret_key(settings).hex() + "\n"
+    return None if settings.secret_key else "".join(f"{key.hex()}\n" for key in secret_key(settings).configured)
 
 
 @contextmanager

@@ -6,7 +6,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -20,13 +20,15 @@ from stoa.backup.archive import BackupRefused, Manifest
 from stoa.backup.erasure_commands import COMMANDS as ERASURE_COMMANDS
 from stoa.backup.erasure_commands import read_list
 from stoa.backup.erasures import ErasureList, Replayed, collect, replay
+from stoa.backup.programs import Server, server_of
 from stoa.backup.restoring import has_stores, restore
 from stoa.backup.saving import save
 from stoa.db.embedded import DataFolderInUse, EmbeddedPostgres
+from stoa.db.errors import Unavailable
 from stoa.db.pool import Database, connect
 from stoa.db.service_facts import note_backup
 from stoa.ids import new_id
-from stoa.settings import Settings, load
+from stoa.settings import Settings, load, secret_key
 
 T = TypeVar("T")
 
@@ -194,7 +196,7 @@ def restore_backup(
         given = [read_list(erasures)] if erasures else []
         with _readable(file) as backup_file:
             if drill:
-                done = _drilled(console.settings.secret_key, backup_file, given, quiet=as_json)
+                done = _drilled(console.settings, backup_file, given, quiet=as_json)
             else:
                 sure = no_erasures or bool(given)
                 done = _restored(console.settings, backup_file, given, sure=sure, replace=replace, quiet=as_json)
@@ -247,21 +249,40 @@ async def _known_erasures(url: str) -> ErasureList | None:
         await db.close()
 
 
-def _drilled(key: str, file: Path, given: list[ErasureList], *, quiet: bool) -> Restored:
+def _drilled(configured: Settings, file: Path, given: list[ErasureList], *, quiet: bool) -> Restored:
     with tempfile.TemporaryDirectory(prefix="stoa-drill-", ignore_cleanup_errors=True) as folder:
-        settings = load({}, data_dir=Path(folder) / "data", secret_key=key or None)
-        with EmbeddedPostgres(Path(folder) / "postgres", durable=False) as server:
+        settings = load({}, data_dir=Path(folder) / "data", secret_key=configured.secret_key or None)
+        with EmbeddedPostgres(Path(folder) / "postgres", durable=False) as temporary:
             return _with_progress(
-                lambda: _restore(server.dsn, settings, file, given, replace=False), "Rehearsing", quiet=quiet
+                lambda: _rehearse(temporary.dsn, settings, file, given, configured), "Rehearsing", quiet=quiet
             )
 
 
-async def _restore(url: str, settings: Settings, file: Path, lists: list[ErasureList], *, replace: bool) -> Restored:
-    manifest = await restore(url, settings, file, replace=replace)
+async def _rehearse(
+    url: str, settings: Settings, file: Path, lists: list[ErasureList], configured: Settings
+) -> Restored:
+    """Restore with the programs that a restore into the configured database would use."""
+    server = None
+    if configured.database_url:
+        with suppress(Unavailable):  # backups are also tested on machines that do not reach the database
+            server = await server_of(configured.direct_url)
+    return await _restore(url, settings, file, lists, replace=False, server=server)
+
+
+async def _restore(
+    url: str,
+    settings: Settings,
+    file: Path,
+    lists: list[ErasureList],
+    *,
+    replace: bool,
+    server: Server | None = None,
+) -> Restored:
+    manifest = await restore(url, settings, file, replace=replace, server=server)
     db = Database(url, size=1, statement_timeout_ms=0)
     try:
         erased = await replay(db, lists, new_id("req"))
-        found = await invariants.check(db)
+        found = await invariants.check(db, secret_key(settings))
     finally:
         await db.close()
     rows = sum(manifest.tables.values())

@@ -2,8 +2,9 @@
 
 import msgspec
 
-from stoa.access import audit
+from stoa.access import audit, audit_heads
 from stoa.db.query import Executor, Query
+from stoa.secret_keys import Keys
 
 _EVERY_STORE = "all stores of a restored database are checked"
 
@@ -122,8 +123,8 @@ class Found(msgspec.Struct, frozen=True):
     broken: int
 
 
-async def check(db: Executor) -> list[Found]:
+async def check(db: Executor, keys: Keys) -> list[Found]:
     """Check every invariant."""
     found = [Found(name, await query.one(db)) for name, query in _COUNTED.items()]
-    chains = [await audit.verify(db, store_id) for store_id in [audit.SERVICE, *await CHAINS.all(db)]]
-    return [*found, Found("the audit chains verify", sum(bad is not None for bad in chains))]
+    chains = [await audit_heads.verify(db, keys, store_id) for store_id in [audit.SERVICE, *await CHAINS.all(db)]]
+    return [*found, Found("the audit chains verify", sum(chain.first_bad is not None for chain in chains))]

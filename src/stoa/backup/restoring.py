@@ -2,17 +2,18 @@
 
 import asyncio
 import os
+import re
 from asyncio.subprocess import Process
 from pathlib import Path
 from typing import IO
 
 from stoa.backup.archive import DUMP, KEY, BackupRefused, Manifest, opened
-from stoa.backup.programs import CHUNK, check_exit, start, start_offline
+from stoa.backup.programs import CHUNK, Server, check_exit, server_of, start_reading, start_script
 from stoa.db import migrate
 from stoa.db.pool import connect
 from stoa.db.query import Executor, Query
-from stoa.db.service_facts import key_fingerprint
-from stoa.settings import Settings, secret_key
+from stoa.secret_keys import key_fingerprint
+from stoa.settings import Settings, existing_key
 
 _ALL_STORES = "a backup contains every store"
 OTHERS = Query(
@@ -23,20 +24,23 @@ OTHERS = Query(
 )
 HAS_SCHEMA = Query(bool, "SELECT to_regclass('public.stores') IS NOT NULL", unbound=_ALL_STORES)
 ANY_STORE = Query(bool, "SELECT EXISTS (SELECT FROM stores)", unbound=_ALL_STORES)
+_PG_RESTORE = ("--no-owner", "--no-privileges", "--exit-on-error", "--file=-")
 _PSQL = ("--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", "--set=VERBOSITY=terse", "--output=/dev/null")
-_SINCE_17 = b"\nSET transaction_timeout = 0;"  # the default, which older servers do not know
+# The default, which servers before PostgreSQL 17 do not know, and the line after it.
+_SINCE_17, _NEXT = b"\nSET transaction_timeout = 0;", b"\nSET client_encoding"
 _BEGIN = b"BEGIN;\nSET LOCAL lock_timeout = '10s';\nSET LOCAL client_min_messages = 'error';\nDROP SCHEMA IF EXISTS public CASCADE;\n"
 
 
-async def restore(url: str, settings: Settings, file: Path, *, replace: bool) -> Manifest:
-    """Replace the database by a backup and migrate it to this release's schema; returns the manifest."""
+async def restore(url: str, settings: Settings, file: Path, *, replace: bool, server: Server | None = None) -> Manifest:
+    """Replace the database by a backup and migrate it to this release's schema; returns the manifest. `server` chooses the
+    programs; a drill names the one to which a restore would connect."""
     with opened(file) as (archive, manifest):
         _check_schema(manifest)
         key = archive.read(KEY).decode() if KEY in archive.namelist() else None
         _check_key(settings, manifest, key)
         await _check_target(url, replace=replace)
         with archive.open(DUMP) as dump:
-            await _load(url, dump, manifest)
+            await _load(url, server or await server_of(url), dump, manifest)
         if key is not None and not settings.secret_key:
             _write_key(settings.data_dir / KEY, key)
     await migrate.migrate(url)
@@ -62,12 +66,13 @@ def _check_schema(manifest: Manifest) -> None:
 
 def _check_key(settings: Settings, manifest: Manifest, key: str | None) -> None:
     """Refuse a backup without its key: stored credentials are useless without it."""
-    if settings.secret_key and key_fingerprint(secret_key(settings)) != manifest.key_fingerprint:
+    keys = existing_key(settings)
+    known = keys is not None and manifest.key_fingerprint in map(key_fingerprint, keys.configured)
+    if settings.secret_key and not known:
         raise BackupRefused(
-            "STOA_SECRET_KEY is not the key of this backup: set the key with which the backup was taken"
+            "STOA_SECRET_KEY is not the key of this backup: set the key with which the backup was taken, or if it was "
+            "rotated since, the current one and that one, separated by a comma"
         )
-    file = settings.data_dir / KEY
-    known = file.exists() and key_fingerprint(bytes.fromhex(file.read_text().strip())) == manifest.key_fingerprint
     if not settings.secret_key and key is None and not known:
         raise BackupRefused("this backup contains no key: set STOA_SECRET_KEY to the key with which it was taken")
 
@@ -89,20 +94,26 @@ async def _check_target(url: str, *, replace: bool) -> None:
         raise BackupRefused("the database already contains stores: pass --replace to replace them with the backup")
 
 
-async def _load(url: str, dump: IO[bytes], manifest: Manifest) -> None:
+async def _load(url: str, server: Server, dump: IO[bytes], manifest: Manifest) -> None:
     """Stream the dump through pg_restore into psql as one transaction, which commits only after the last statement."""
-    reader = await start_offline("pg_restore", url, ["--no-owner", "--no-privileges", "--exit-on-error", "--file=-"])
-    writer = await start("psql", url, _PSQL)
+    started: list[Process] = []
     try:
+        started.append(reader := await start_reading(_major(manifest.server), _PG_RESTORE))
+        started.append(writer := await start_script(url, server, _PSQL))
         errors = await _pump(reader, writer, dump, _count_and_commit(manifest))
     except BaseException:
-        for process in (reader, writer):
+        for process in started:
             if process.returncode is None:
                 process.kill()
             await process.wait()
         raise
     await check_exit(writer, "the backup could not be restored, and nothing was changed", errors[1])
     await check_exit(reader, "the backup could not be read", errors[0])
+
+
+def _major(version: str) -> int:
+    found = re.match(r"\d+", version)
+    return int(found[0]) if found else 0
 
 
 async def _pump(reader: Process, writer: Process, dump: IO[bytes], last: bytes) -> tuple[bytes, bytes]:
@@ -112,8 +123,9 @@ async def _pump(reader: Process, writer: Process, dump: IO[bytes], last: bytes) 
     feed = asyncio.create_task(_feed(reader, dump))
     try:
         writer.stdin.write(_BEGIN)
+        writer.stdin.write((await _until(reader.stdout, _NEXT)).replace(_SINCE_17, b""))
         while part := await reader.stdout.read(CHUNK):
-            writer.stdin.write(part.replace(_SINCE_17, b"") if _SINCE_17 in part else part)
+            writer.stdin.write(part)
             await writer.stdin.drain()
         await feed
         if await reader.wait() == 0:  # otherwise psql exits without committing
@@ -125,6 +137,13 @@ async def _pump(reader: Process, writer: Process, dump: IO[bytes], last: bytes) 
         reader.kill()
     await writer.wait()
     return await outputs[0], await outputs[1]
+
+
+async def _until(output: asyncio.StreamReader, text: bytes) -> bytes:
+    try:
+        return await output.readuntil(text)
+    except asyncio.IncompleteReadError as ended:
+        return ended.partial  # pg_restore has exited and reports why
 
 
 async def _feed(reader: Process, dump: IO[bytes]) -> None:

@@ -16,12 +16,13 @@ from stoa.backup.archive import (
     key_file_content,
     new_archive,
 )
-from stoa.backup.programs import CHUNK, check_exit, start
+from stoa.backup.programs import CHUNK, check_exit, start_dump
 from stoa.db import migrate, service_facts
 from stoa.db.migrate import Applied
 from stoa.db.placement import is_distributed
 from stoa.db.pool import Connection, connect
 from stoa.db.query import Query
+from stoa.secret_keys import key_fingerprint
 from stoa.settings import Settings, secret_key
 
 _ALL_STORES = "a backup contains every store"
@@ -70,7 +71,8 @@ async def _manifest(db: Connection, settings: Settings) -> Manifest:
         raise BackupRefused(
             "a cluster has no common snapshot: back up each node, as docs/operations/cluster.md describes"
         )
-    await service_facts.check_key(db, secret_key(settings))
+    keys = secret_key(settings)
+    await service_facts.check_key(db, keys)
     tables: dict[str, int] = {}
     for name in await TABLES.all(db):
         [[tables[name]]] = await db.fetch(f'SELECT count(*) FROM "{name}"')
@@ -80,13 +82,13 @@ async def _manifest(db: Connection, settings: Settings) -> Manifest:
         schema=version,
         migrations={row.version: row.digest for row in await APPLIED.all(db)},
         server=await SERVER.one(db),
-        key_fingerprint=service_facts.key_fingerprint(secret_key(settings)),
+        key_fingerprint=await service_facts.known_key(db) or key_fingerprint(keys.current),
         tables=tables,
     )
 
 
 async def _dump(url: str, snapshot: str, into: IO[bytes]) -> None:
-    process = await start("pg_dump", url, [*_DUMP, f"--snapshot={snapshot}"])
+    process = await start_dump(url, [*_DUMP, f"--snapshot={snapshot}"])
     if process.stdout is None or process.stderr is None:
         raise BackupRefused("pg_dump could not be started")
     errors = asyncio.create_task(process.stderr.read())

@@ -1,23 +1,27 @@
 """What is known of the service as a whole: the fingerprint of its key, its last backup, and whether it can write."""
 
 import contextlib
-import hashlib
-import hmac
 from datetime import datetime
 
 from stoa.db.errors import PostgresError, Unavailable, sqlstate
 from stoa.db.query import Command, Executor, Query
+from stoa.secret_keys import Keys, key_fingerprint
 from stoa.settings import WrongSetting
 
 _SERVICE = "a fact about the service belongs to no store"
-_KEY, _BACKUP = "key_fingerprint", "backup"
+KEY, _BACKUP = "key_fingerprint", "backup"
 _NO_TABLE = "42P01"
 _SHOWN_DIGITS = 8  # enough to compare, and useless to an attacker
 
 FACT = Query(str, "SELECT value FROM service_facts WHERE name = $1", unbound=_SERVICE)
 NOTED_AT = Query(datetime, "SELECT noted_at FROM service_facts WHERE name = $1", unbound=_SERVICE)
-NOTE_FIRST = Command(
-    "INSERT INTO service_facts (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING", unbound=_SERVICE
+# Returns nothing while another transaction that recorded it is not visible yet.
+NOTE_FIRST = Query(
+    str,
+    """WITH first AS (
+           INSERT INTO service_facts (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING RETURNING value)
+       SELECT value FROM first UNION ALL SELECT value FROM service_facts WHERE name = $1""",
+    unbound=_SERVICE,
 )
 NOTE = Command(
     """INSERT INTO service_facts (name, value) VALUES ($1, $2)
@@ -33,41 +37,41 @@ WRITE = Command(
 )
 
 
-def key_fingerprint(key: bytes) -> str:
-    """A fingerprint by which two keys are compared without revealing them."""
-    return hmac.new(key, b"stoa key fingerprint", hashlib.sha256).hexdigest()[:32]
-
-
 async def known_key(db: Executor) -> str | None:
-    """The fingerprint of the key that belongs to the database; None before the first start."""
+    """The fingerprint of the key that belongs to the database; None before the first credential."""
     try:
-        return await FACT.maybe(db, _KEY)
+        return await FACT.maybe(db, KEY)
     except PostgresError as error:
         if sqlstate(error) == _NO_TABLE:  # not migrated yet
             return None
         raise
 
 
-async def check_key(db: Executor, key: bytes) -> None:
-    """Refuse a key with which the stored credentials cannot be read."""
-    known, given = await known_key(db), key_fingerprint(key)
-    if known is not None and not hmac.compare_digest(known, given):
+async def check_key(db: Executor, keys: Keys) -> None:
+    """Refuse a setting without the key of the stored credentials."""
+    _check(await known_key(db), keys)
+
+
+async def note_key(db: Executor, keys: Keys) -> None:
+    """Record the fingerprint in the transaction of the first credential, and check it at every other."""
+    known = await NOTE_FIRST.maybe(db, KEY, key_fingerprint(keys.current))
+    _check(known or await FACT.maybe(db, KEY), keys)
+
+
+def _check(known: str | None, keys: Keys) -> None:
+    given = [key_fingerprint(key) for key in keys.configured]
+    if known is not None and known not in given:
         raise WrongSetting(
-            f"STOA_SECRET_KEY is not the key of this database: its fingerprint is {given[:_SHOWN_DIGITS]}, and the "
-            f"database expects {known[:_SHOWN_DIGITS]}. Set the key with which the service was first started, or run "
-            "`stoa accept-key` if that key is lost"
+            f"STOA_SECRET_KEY is not the key of this database: its fingerprint is "
+            f"{', '.join(each[:_SHOWN_DIGITS] for each in given)}, and the database expects {known[:_SHOWN_DIGITS]}. "
+            "Set the key with which the first credential was created; to replace it, set the new key and this one, "
+            "separated by a comma; if it is lost, run `stoa accept-key`"
         )
 
 
-async def record_key(db: Executor, key: bytes) -> None:
-    """Store the fingerprint at the first start, and check it at every other."""
-    await NOTE_FIRST.run(db, _KEY, key_fingerprint(key))
-    await check_key(db, key)
-
-
-async def replace_key(db: Executor, key: bytes) -> None:
+async def replace_key(db: Executor, keys: Keys) -> None:
     """Accept another key; credentials that were stored with the old one stay unreadable."""
-    await NOTE.run(db, _KEY, key_fingerprint(key))
+    await NOTE.run(db, KEY, key_fingerprint(keys.current))
 
 
 async def note_backup(db: Executor) -> None:

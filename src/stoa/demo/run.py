@@ -39,7 +39,7 @@ class Serving(Protocol):
     def check_port(self, settings: Settings) -> None: ...
     def check_metrics(self, settings: Settings) -> None: ...
     def database(self, settings: Settings) -> AbstractContextManager[Settings]: ...
-    def check_start(self, settings: Settings) -> list[str]: ...
+    def check_start(self, settings: Settings) -> tuple[Settings, list[str]]: ...
     def serve(self, settings: Settings, *, on_ready: Callable[[], None]) -> None: ...
 
 
@@ -53,8 +53,8 @@ def run_demo(settings: Settings, serving: Serving) -> None:
     click.echo("Starting PostgreSQL ..." if not settings.database_url else "Connecting to PostgreSQL ...", err=True)
     with serving.database(settings) as ready:
         variables = asyncio.run(prepare(ready))
-        serving.check_start(ready)
-        serving.serve(ready, on_ready=lambda: click.echo(_welcome(settings, variables)))
+        checked, _ = serving.check_start(ready)
+        serving.serve(checked, on_ready=lambda: click.echo(_welcome(settings, variables)))
     click.echo("Stopped. The data is kept for the next `stoa demo`.", err=True)
 
 

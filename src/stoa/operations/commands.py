@@ -4,6 +4,7 @@ import asyncio
 
 import click
 
+from stoa.access.audit_heads import FORGET_HEADS, FORGET_SCAN
 from stoa.access.console import (
     FAILED,
     UNREACHABLE,
@@ -15,11 +16,13 @@ from stoa.access.console import (
     print_rows,
     progress,
 )
+from stoa.access.key_rotation import FORGET_RETIRED
 from stoa.access.options import json_option
 from stoa.db import migrate as migrations
 from stoa.db import migration_plan
-from stoa.db.service_facts import key_fingerprint, replace_key
+from stoa.db.service_facts import replace_key
 from stoa.operations.telemetry import configure_logging
+from stoa.secret_keys import key_fingerprint
 from stoa.settings import secret_key
 
 
@@ -105,9 +108,12 @@ def accept_key(console: Console, *, yes: bool, as_json: bool) -> None:
         raise Refused("every stored credential stops working; pass --yes if the former key is lost", WRONG_USAGE)
 
     async def replace() -> str:
-        async with console.database() as db:
-            await replace_key(db, secret_key(console.settings))
-            return key_fingerprint(secret_key(console.settings))
+        keys = secret_key(console.settings)
+        async with console.database() as db, db.transaction() as transaction:
+            await replace_key(transaction, keys)
+            for forget in (FORGET_RETIRED, FORGET_HEADS, FORGET_SCAN):
+                await forget.run(transaction)
+        return key_fingerprint(keys.current)
 
     print_one({"fingerprint": asyncio.run(replace())}, as_json=as_json)
 

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from stoa.access.key_rotation import is_retired
 from stoa.db import migrate, service_facts
 from stoa.db.errors import PostgresError, Unavailable
 from stoa.db.pool import Database, path_to_server
@@ -25,8 +26,10 @@ from stoa.operations.connection_budget import (
     replica_problem,
     service_budget,
 )
+from stoa.operations.reencryption import progress
+from stoa.secret_keys import Keys, key_fingerprint
 from stoa.settings import Settings, WrongSetting, existing_key, unknown
-from stoa.webhooks.http.address_guard import AddressRefused, Allowed, host_of, refuse_url
+from stoa.webhooks.http.address_guard import AddressRefused, Allowed, check_setting, host_of, refuse_url
 from stoa.webhooks.http.connections import Connections, Origin, Unreachable
 from stoa.webhooks.http.resolver import UnknownHost
 
@@ -109,6 +112,10 @@ def unreachable(found: Sequence[Finding]) -> bool:
 def _check_settings(settings: Settings) -> Finding:
     if wrong := unknown():
         return Finding("settings", "warning", "; ".join(wrong), "Remove or rename the variable.")
+    try:
+        check_setting(settings)
+    except WrongSetting as error:
+        return Finding("settings", "problem", str(error), "The service does not start with it: change the variable.")
     if settings.database_url and not settings.secret_key:
         return Finding(
             "settings",
@@ -201,21 +208,49 @@ def _check_server_settings(server: Server) -> Finding:
 
 
 async def _check_key(db: Database, settings: Settings) -> Finding:
-    key, known = existing_key(settings), await service_facts.known_key(db)
-    if key is None:
+    keys, known = existing_key(settings), await service_facts.known_key(db)
+    if keys is None:
         status: Status = "ok" if known is None else "problem"
         return Finding("key", status, "there is no key here", "Set STOA_SECRET_KEY to the key of the service.")
-    given = service_facts.key_fingerprint(key)[:8]
+    given = [key_fingerprint(key)[:8] for key in keys.configured]
     if known is None:
-        return Finding("key", "ok", f"the next start records its fingerprint {given}")
-    if known[:8] != given:
+        return Finding("key", "ok", f"the first credential records its fingerprint {given[0]}")
+    if known[:8] not in given:
         return Finding(
             "key",
             "problem",
-            f"its fingerprint is {given}, but the database expects {known[:8]}",
-            "Set the key with which the service was first started; if it is lost, run `stoa accept-key`.",
+            f"its fingerprint is {', '.join(given)}, but the database expects {known[:8]}",
+            "Set the key with which the first credential was created; if it is lost, run `stoa accept-key`.",
         )
-    return Finding("key", "ok", f"its fingerprint is {given}")
+    if keys.others:
+        return await _check_rotation(db, keys, known)
+    return Finding("key", "ok", f"its fingerprint is {given[0]}")
+
+
+async def _check_rotation(db: Database, keys: Keys, known: str) -> Finding:
+    """Several keys are set: say which step of the rotation is next."""
+    [current] = [key for key in keys.configured if key_fingerprint(key) == known]
+    others = [key for key in keys.configured if key != current]
+    new = [key_fingerprint(key)[:8] for key in others if not await is_retired(db, key)]
+    if new:
+        action = "When every machine has both keys, put the new one first in STOA_SECRET_KEY and restart each service."
+        detail = f"{known[:8]} is the current key; {', '.join(new)} is set, but the service has not switched to it"
+        return Finding("key", "warning", detail, action)
+    old, done = ", ".join(key_fingerprint(key)[:8] for key in others), await progress(db, current)
+    if not done.finished:
+        detail = f"{known[:8]} is the current key; stored secrets of {old} are being encrypted again"
+        return Finding(
+            "key", "warning", detail, "Keep both keys, and run `stoa doctor` again; a running service does it."
+        )
+    if done.unreadable:
+        detail = f"{known[:8]} is the current key; {done.unreadable} stored secrets can be read with none of the keys"
+        return Finding(
+            "key", "warning", detail, "If you have the key with which they were stored, add it to STOA_SECRET_KEY."
+        )
+    detail = f"{known[:8]} is the current key; nothing is encrypted with {old} any more, so it can go"
+    return Finding(
+        "key", "ok", detail, f"Remove {old} from STOA_SECRET_KEY on every machine, and restart each service."
+    )
 
 
 async def _check_connections(db: Database, url: str, settings: Settings) -> Finding:
@@ -325,7 +360,10 @@ async def _check_receivers(db: Database, settings: Settings) -> list[Finding]:
     urls = await RECEIVERS.all(db, _MAX_RECEIVERS)
     if not urls:
         return [Finding("receivers", "ok", "no subscription has a URL")]
-    allowed = Allowed.parse(settings.webhook_allow)
+    try:
+        allowed = check_setting(settings)
+    except WrongSetting:  # a service would not start with this list, so it opens nothing here either
+        allowed = Allowed()
     connections = Connections(allowed, _CONNECT_S)
     try:
         results = await asyncio.gather(*(_reach(connections, allowed, url) for url in urls))

@@ -5,6 +5,7 @@ import random
 
 import structlog
 
+from stoa.access.audit_heads import seal_chains
 from stoa.access.queries import DELETE_EXPIRED_TOKENS, DELETE_OLD_ATTEMPTS
 from stoa.accounts.authentication_queries import FORGET_OLD_DEVICES, FORGET_OLD_SESSIONS
 from stoa.accounts.queries import (
@@ -22,8 +23,9 @@ from stoa.ids import new_id
 from stoa.imports.queries import DELETE_CHECKED_FILES, DELETE_EXPIRED_REPORTS
 from stoa.mail.queries import DELETE_OLD_MAILS
 from stoa.notifications.queries import DELETE_OLD_NOTIFICATIONS
+from stoa.operations.reencryption import reencrypt
 from stoa.rest.idempotency import FORGET_OLD
-from stoa.settings import Settings
+from stoa.settings import Settings, secret_key
 from stoa.store_data.store_erasure import erase_due_store
 from stoa.usage.load import FORGET_OLD_SAMPLES
 from stoa.usage.queries import FORGET_OLD_DAYS, FORGET_OLD_FAILURES, FORGET_OLD_HOURS, FORGET_OLD_REQUESTS
@@ -73,13 +75,16 @@ TASKS = (
 
 
 async def maintain(database: Database, settings: Settings | None = None) -> None:
-    """Run every task once, unless another worker is running them."""
+    """Run every task once, unless another worker is running them; those that need a key, only with settings."""
     async with database.transaction() as db:
         if await TRY_LOCK.one(db):
             for task in TASKS:
                 await task.run(db)
             await FORGET_OLD_REQUESTS.run(db, (settings or Settings()).request_log_days)
             await erase_due_store(db, new_id("req"))
+            if settings is not None:
+                await seal_chains(db, secret_key(settings))
+                await reencrypt(db, secret_key(settings))
 
 
 async def maintain_forever(database: Database, settings: Settings) -> None:

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
 
-from stoa.access import audit
+from stoa.access import audit, audit_heads
 from stoa.access.addresses import is_handle
 from stoa.access.contract import NoSuchApp, NoSuchStore
 from stoa.access.operator import find_app, find_store
@@ -160,7 +160,7 @@ async def _log(visit: Visit, chain: int | None, where: audit.Conditions, filters
         "total": head.position,
         "older": f"?{urlencode({**filters, 'before': found[-1].position})}" if more else "",
         "verified": verified,
-        "first_invalid": await audit.verify(visit.db, chain) if verified else None,
+        "first_invalid": (await audit_heads.verify(visit.db, visit.by.key, chain)).first_bad if verified else None,
         "checkpoint": f"{head.position}:{head.seal.hex()}",
     }
 

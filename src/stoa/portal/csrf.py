@@ -9,22 +9,25 @@ from urllib.parse import urlsplit
 
 from starlette.requests import Request
 
+from stoa.secret_keys import Keys
+
 _NONCE_BYTES, _MAC_BYTES = 8, 20
 
 
-def form_token(key: bytes, session: str) -> str:
+def form_token(keys: Keys, session: str) -> str:
     """Return a token bound to this session. Its nonce differs each time, so compressed pages do not reveal it (BREACH)."""
     nonce = os.urandom(_NONCE_BYTES)
-    return base64.urlsafe_b64encode(nonce + _mac(key, session, nonce)).decode()
+    return base64.urlsafe_b64encode(nonce + _mac(keys.current, session, nonce)).decode()
 
 
-def is_form_token(key: bytes, session: str, token: str) -> bool:
+def is_form_token(keys: Keys, session: str, token: str) -> bool:
     try:
         raw = base64.urlsafe_b64decode(token.encode("ascii"))
     except (binascii.Error, ValueError):
         return False
     nonce, mac = raw[:_NONCE_BYTES], raw[_NONCE_BYTES:]
-    return bool(session) and hmac.compare_digest(mac, _mac(key, session, nonce))
+    matches = [hmac.compare_digest(mac, _mac(key, session, nonce)) for key in keys.all]
+    return bool(session) and any(matches)
 
 
 def _mac(key: bytes, session: str, nonce: bytes) -> bytes:

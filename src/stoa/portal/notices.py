@@ -7,6 +7,8 @@ from hashlib import sha256
 
 import msgspec
 
+from stoa.secret_keys import Keys
+
 _MAC_BYTES = 20
 _MAX_BYTES = 300
 LIFETIME_S = 60
@@ -19,19 +21,19 @@ class Notice(msgspec.Struct, frozen=True):
     tone: str = "good"
 
 
-def pack_notice(key: bytes, session: str, notice: Notice) -> str:
+def pack_notice(keys: Keys, session: str, notice: Notice) -> str:
     """Sign a notice for this session, so that no other site can make the portal show a message."""
     raw = f"{notice.tone} {notice.message}".encode()[:_MAX_BYTES]
-    return base64.urlsafe_b64encode(_mac(key, session, raw) + raw).decode()
+    return base64.urlsafe_b64encode(_mac(keys.current, session, raw) + raw).decode()
 
 
-def unpack_notice(key: bytes, session: str, packed: str) -> Notice | None:
+def unpack_notice(keys: Keys, session: str, packed: str) -> Notice | None:
     try:
         decoded = base64.urlsafe_b64decode(packed.encode("ascii"))
     except (binascii.Error, ValueError):
         return None
     mac, raw = decoded[:_MAC_BYTES], decoded[_MAC_BYTES:]
-    if not hmac.compare_digest(mac, _mac(key, session, raw)):
+    if not any(hmac.compare_digest(mac, _mac(key, session, raw)) for key in keys.all):
         return None
     tone, _, message = raw.decode("utf-8", "ignore").partition(" ")
     return Notice(message, tone)

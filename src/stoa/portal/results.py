@@ -7,7 +7,7 @@ import secrets
 
 import msgspec
 
-from stoa.access.credentials import keyed_hash
+from stoa.access.credentials import keyed_hash, keyed_hashes
 from stoa.access.sealing import Sealer, Unsealable
 from stoa.db.query import Command, Query
 from stoa.portal.visit import Visit
@@ -26,7 +26,7 @@ KEEP_RESULT = Command(
 SHOW_RESULT = Query(
     bytes,
     """UPDATE account_results SET shows_left = shows_left - 1
-        WHERE result_hash = $1 AND session_hash = $2 AND path = $3 AND shows_left > 0 AND expires_at > now()
+        WHERE result_hash = ANY ($1::bytea[]) AND session_hash = ANY ($2::bytea[]) AND path = $3 AND shows_left > 0 AND expires_at > now()
        RETURNING page""",
     unbound=_SESSION,
 )
@@ -51,13 +51,13 @@ async def keep(visit: Visit, result: Result) -> str:
 
 async def show(visit: Visit) -> Result | None:
     """Return the result that the URL names, unless it was shown often enough or is too old."""
-    key, path = visit.by.key, visit.request.scope["path"]
-    hashes = (keyed_hash(key, visit.query(PARAMETER)), keyed_hash(key, visit.session))
+    keys, path = visit.by.key, visit.request.scope["path"]
+    hashes = (keyed_hashes(keys, visit.query(PARAMETER)), keyed_hashes(keys, visit.session))
     page = await SHOW_RESULT.maybe(visit.db, *hashes, path)
     if page is None:
         return None
     try:
-        opened = Sealer(key).open(page, *_COLUMN, visit.me.account_id)
+        opened = Sealer(keys).open(page, *_COLUMN, visit.me.account_id)
     except Unsealable:
         return None
     return msgspec.json.decode(opened, type=Result)

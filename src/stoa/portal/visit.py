@@ -15,6 +15,7 @@ from stoa.portal.csrf import form_token
 from stoa.portal.forms import SubmittedForm
 from stoa.portal.multipart import UploadedFile
 from stoa.portal.notices import Notice
+from stoa.secret_keys import Keys
 from stoa.settings import Settings
 
 THEMES = ("system", "light", "dark")
@@ -31,7 +32,7 @@ class Visit:
     app: OwnedApp
     store: OwnedStore
 
-    def __init__(self, request: Request, db: Database, settings: Settings, key: bytes, request_id: str) -> None:
+    def __init__(self, request: Request, db: Database, settings: Settings, key: Keys, request_id: str) -> None:
         self.request = request
         self.db = db
         self.settings = settings

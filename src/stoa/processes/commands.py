@@ -43,11 +43,12 @@ def serve(
     serving.check_metrics(settings)
     with serving.database(settings) as ready:
         migrates = not no_migrate and serving.migrate_schema(ready)
-        for warning in serving.check_start(ready, background=not no_background):
+        checked, warnings = serving.check_start(ready, background=not no_background)
+        for warning in warnings:
             click.echo(f"warning: {warning}", err=True)
-        lines = [f"Stoa is ready at http://{settings.host}:{settings.port}", asyncio.run(setup_message(ready))]
+        lines = [f"Stoa is ready at http://{settings.host}:{settings.port}", asyncio.run(setup_message(checked))]
         serving.serve(
-            ready,
+            checked,
             on_ready=lambda: click.echo("\n".join(filter(None, lines)), err=True),
             background=not no_background,
             migrate_on_reload=migrates,

@@ -18,18 +18,18 @@ from typing import Any
 import msgspec
 import structlog
 
+from stoa.access.key_rotation import adopt_keys
 from stoa.db import migrate
 from stoa.db.embedded import EmbeddedPostgres, EmbeddedPostgresFailed
 from stoa.db.errors import Unavailable
 from stoa.db.pool import Database, connect, path_to_server
-from stoa.db.service_facts import record_key
 from stoa.operations import exposition
 from stoa.operations.connection_budget import check_connections, replica_problem, service_budget
 from stoa.operations.telemetry import configure_logging, log_start, log_stop
 from stoa.operations.tracing import check_extra
 from stoa.processes import command_lines
 from stoa.processes.supervisor import Supervisor
-from stoa.settings import PREFIX, Settings, WrongSetting, announced, metrics_address, secret_key
+from stoa.settings import PREFIX, Settings, WrongSetting, announced, metrics_address
 from stoa.webhooks.http.address_guard import check_setting
 
 PORT_TIMEOUT_S = 2.0
@@ -191,25 +191,26 @@ async def _migrate_schema(settings: Settings) -> bool:
     return True
 
 
-def check_start(settings: Settings, *, background: bool = True) -> list[str]:
-    """Refuse a schema, a key or a number of connections with which the service would fail later; returns warnings."""
+def check_start(settings: Settings, *, background: bool = True) -> tuple[Settings, list[str]]:
+    """Refuse a schema, a key or a number of connections with which the service would fail later; returns the settings with
+    every key of the database, and warnings."""
     return asyncio.run(_check_start(settings, background=background))
 
 
-async def _check_start(settings: Settings, *, background: bool) -> list[str]:
-    db = await connect(settings.database_url, timeout_s=10)
+async def _check_start(settings: Settings, *, background: bool) -> tuple[Settings, list[str]]:
+    db = Database(settings.database_url, size=1)
     try:
         version = await migrate.version(db)
         if version < migrate.LATEST:
             raise WrongSetting(
                 f"the database has schema {version}, but this release needs {migrate.LATEST}: run `stoa migrate`"
             )
-        await record_key(db, secret_key(settings))  # the key is created before several processes would create it
+        settings = await adopt_keys(db, settings)  # the key is created before several processes would create it
         budget = service_budget(settings, background=background)
         warnings = await check_connections(db, settings.database_url, settings, budget)
     finally:
         await db.close()
-    return [*warnings, *await _check_replica(settings)]
+    return settings, [*warnings, *await _check_replica(settings)]
 
 
 async def _check_replica(settings: Settings) -> list[str]:

@@ -90,6 +90,7 @@ NO_PERSONAL_DATA: Mapping[str, str] = {
     "app_secrets": _APP,
     "apps": _APP,
     "audit_entries": _IDS,
+    "audit_heads": _FIGURES,
     "delivery_hours": _FIGURES,
     "failed_requests": "holds the operation and the error code, nothing that the caller sent; no longer written",
     "failed_attempts": "counts failed logins by client and network address for a few minutes",

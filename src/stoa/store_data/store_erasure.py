@@ -67,6 +67,7 @@ STEPS: tuple[Step, ...] = (
     _step("failed_requests", "app_id", "at", "id"),
     _step("request_log", "app_id", "id"),
     _step("audit_entries", "position"),
+    _step("audit_heads"),
 )
 CONTENT = tuple(step for step in STEPS if step.content)
 # Deleted with the row of the store.

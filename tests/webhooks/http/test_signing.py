@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from standardwebhooks import Webhook, WebhookVerificationError
 
 from stoa.access.sealing import Sealer, Unsealable
+from stoa.secret_keys import Keys
 from stoa.webhooks.api.delivery_ids import delivery_id, parse_delivery_id
 from stoa.webhooks.http.message import base_string, new_secret, sign
 
@@ -85,7 +86,7 @@ def test_the_javascript_library_verifies_our_signatures(javascript: Path) -> Non
 
 
 def test_a_sealed_secret_opens_only_with_its_own_table_column_row_and_key() -> None:
-    sealer = Sealer(b"k" * 32)
+    sealer = Sealer(Keys(b"k" * 32))
     sealed = sealer.seal("whsec_x", "webhooks", "secret", 7, 12)
     assert b"whsec" not in sealed
     assert sealer.open(sealed, "webhooks", "secret", 7, 12) == "whsec_x"
@@ -99,7 +100,7 @@ def test_a_sealed_secret_opens_only_with_its_own_table_column_row_and_key() -> N
         with pytest.raises(Unsealable):
             sealer.open(sealed, *context)
     with pytest.raises(Unsealable):
-        Sealer(b"j" * 32).open(sealed, "webhooks", "secret", 7, 12)
+        Sealer(Keys(b"j" * 32)).open(sealed, "webhooks", "secret", 7, 12)
     with pytest.raises(Unsealable):
         sealer.open(sealed[:-1] + bytes([sealed[-1] ^ 1]), "webhooks", "secret", 7, 12)
     with pytest.raises(Unsealable):
@@ -107,7 +108,7 @@ def test_a_sealed_secret_opens_only_with_its_own_table_column_row_and_key() -> N
 
 
 def test_sealing_the_same_text_twice_gives_different_bytes() -> None:
-    sealer = Sealer(b"k" * 32)
+    sealer = Sealer(Keys(b"k" * 32))
     assert sealer.seal("x", "t", "c", 1, 1) != sealer.seal("x", "t", "c", 1, 1)
 
 
