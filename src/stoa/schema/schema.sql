@@ -511,6 +511,7 @@ CREATE TABLE imports (
     report_expires_at timestamptz DEFAULT (now() + '30 days'::interval) NOT NULL,
     expired           boolean DEFAULT false NOT NULL,
     account_id        bigint,
+    continued_by      text,
     CONSTRAINT imports_pkey PRIMARY KEY (store_id, id),
     CONSTRAINT imports_store_fkey FOREIGN KEY (store_id) REFERENCES stores(id) ON DELETE CASCADE,
     CONSTRAINT imports_status_check CHECK (status = ANY (ARRAY['queued'::text, 'running'::text, 'succeeded'::text, 'partially_succeeded'::text, 'failed'::text]))
