@@ -39,7 +39,7 @@ NEEDS: dict[Audience | Right, str] = {
         create_announcement disable_account enable_account end_announcement invite_account invite_page operator_account
         operator_accounts operator_announcements operator_app operator_app_request operator_app_requests operator_apps
         operator_audit operator_health operator_load operator_mail operator_outbox operator_store operator_stores
-        resend_failed_mails resend_mail resume_app resume_store revoke_account_invitation send_test_mail suspend_app
+        resend_failed_mails resend_mail resume_app resume_store revoke_account_invitation send_password_reset send_test_mail suspend_app
         suspend_store""",
     Right.VIEW: """
         app_accept_ownership app_audit app_credentials app_decline_ownership app_endpoint app_leave app_page app_request
