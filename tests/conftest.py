@@ -26,7 +26,7 @@ from tests.support.shops import Shop, open_shop
 SECRET_KEY = hashlib.sha256(b"the key of the tests").hexdigest()
 # Files whose tests take seconds each. They run first, so that no process waits for another at the end.
 SLOW = (
-    "browser", "reference/test_in_browser", "upgrades", "fault", "demo", "docs", "property", "generated", "accounting", "client",
+    "browser", "reference/test_in_browser", "reference/test_console", "upgrades", "fault", "demo", "docs", "property", "generated", "accounting", "client",
     "typescript", "imports/test_runner", "contract/test_plans", "orders/test_order_races", "webhooks/delivery",
     "webhooks/test_listen",
 )  # fmt: skip

@@ -39,7 +39,7 @@ NEEDS: dict[Audience | Right, str] = {
         create_announcement disable_account enable_account end_announcement invite_account invite_page operator_account
         operator_accounts operator_announcements operator_app operator_app_request operator_app_requests operator_apps
         operator_audit operator_health operator_load operator_mail operator_outbox operator_store operator_stores
-        resend_failed_mails resend_mail resume_app resume_store revoke_account_invitation send_test_mail suspend_app
+        resend_failed_mails resend_mail resume_app resume_store revoke_account_invitation send_password_reset send_test_mail suspend_app
         suspend_store""",
     Right.VIEW: """
         app_accept_ownership app_audit app_credentials app_decline_ownership app_endpoint app_leave app_page app_request
@@ -51,7 +51,7 @@ NEEDS: dict[Audience | Right, str] = {
         approve_request change_app change_callbacks change_location change_order change_product change_stock
         change_store_settings close_location comment_on_order create_location create_subscription delete_subscription
         download_failed_rows download_report edit_product end_old_secret export_customers export_orders export_products
-        fix_import import_corrected_rows issue_access_token new_import new_webhook open_development_store_for_app
+        fix_import check_corrected_rows issue_access_token new_import new_webhook open_development_store_for_app
         open_location order_action pause_subscription redeliver_one redeliver_range redeliver_selected reduce_app_scopes
         refuse_request reinstall_app request_install resume_endpoint resume_subscription revoke_tokens rotate_secret
         rotate_signing_secret rotate_subscription_secret send_test start_checked_import uninstall_app

@@ -258,3 +258,17 @@ async def test_a_person_without_a_store_can_return(zeno: User, link: Link) -> No
     await zeno.open(link.url())
     assert "You have no store" in zeno.text
     assert "error=access_denied" in link.returned(await link.decide(zeno, "/refuse"))
+
+
+async def test_a_link_that_names_no_return_address_says_what_is_missing(
+    maria: User, link: Link, operator: Operator
+) -> None:
+    for registered, message in (
+        ([], "It names no return address, and Walker has not registered one."),
+        ([RETURN, f"{RETURN}&second=1"], "It names no return address, and Walker has registered 2."),
+    ):
+        await set_callbacks(operator, link.app.client_id, endpoint_url=None, return_urls=registered)
+        await maria.open(link.url(return_to=None))
+        assert (maria.response.status_code, message in maria.text) == (400, True), registered
+        await maria.open(link.url(return_to="https://other.example.com"))
+        assert "It names a return address that Walker has not registered." in maria.text

@@ -128,8 +128,13 @@ async def test_a_disabled_account_is_signed_out(
     page = f"{OPERATORS}/accounts/{maria.account.id}"
     await operator.open(page)
     await operator.submit(f"{page}/disable")
+    assert operator.faults.keys() == {"reason", "confirmed"}, "one click does not sign anybody out"
+    await maria.open("/portal")
+    assert maria.path == "/portal"
+    await operator.submit(f"{page}/disable", reason="Left the company.", confirmed="on")
     assert "can no longer sign in" in operator.notice
-    assert (await latest_entry(db, audit.SERVICE)).action == "account.disabled"
+    entry = await latest_entry(db, audit.SERVICE)
+    assert (entry.action, "Left the company." in entry.detail) == ("account.disabled", True)
     await maria.open("/portal")
     assert maria.path == "/portal/sign-in"
     await operator.submit(f"{page}/enable")
@@ -143,11 +148,28 @@ async def test_operators_cannot_disable_their_own_account(operator: User) -> Non
     page = f"{OPERATORS}/accounts/{operator.account.id}"
     await operator.open(page)
     assert "Disable Olive Run" not in operator.text
-    await operator.submit(f"{page}/disable")
+    await operator.submit(f"{page}/disable", reason="A test.", confirmed="on")
     assert operator.response.status_code == 422
     assert "your own account" in operator.faults[""]
     await operator.open(page)
     assert operator.response.status_code == 200
+
+
+async def test_an_operator_without_email_passes_a_reset_link_on(operator: User, maria: User, db: Database) -> None:
+    page = f"{OPERATORS}/accounts/{maria.account.id}"
+    await operator.open(page)
+    assert "Create reset link" in operator.text
+    await operator.submit(f"{page}/reset-password")
+    found = re.search(r"http://[^\s<]+(/portal/new-password/[\w-]+)", operator.text)
+    assert found
+    assert (await latest_entry(db, audit.SERVICE)).action == "account.reset_offered"
+    await maria.open("/portal")
+    assert maria.path == "/portal", "the old password and its sessions stay until the link is used"
+    assert (await maria.open(found[1])).status_code == 200
+    await operator.open(page)
+    await operator.submit(f"{page}/disable", reason="A test.", confirmed="on")
+    await operator.submit(f"{page}/reset-password")
+    assert operator.response.status_code == 422, "a disabled account gets no link"
 
 
 async def test_other_accounts_do_not_see_the_operator_navigation(maria: User, operator: User) -> None:

@@ -120,3 +120,26 @@ async def test_without_a_mail_server_the_pages_say_whom_to_ask(visitor: Visitor,
     await visitor.submit("/portal/forgot-password", email="maria@example.com")
     assert visitor.response.status_code == 403
     assert await db.fetch("SELECT FROM reset_requests WHERE email = 'maria@example.com'") == []
+
+
+async def test_an_operator_sends_a_reset_by_email_and_never_sees_its_link(
+    service: Application, db: Database, mailbox: MailboxServer
+) -> None:
+    operator, user = await create_user(service, db, operator=True), await create_user(service, db)
+    page = f"/portal/operators/accounts/{user.account.id}"
+    await operator.open(page)
+    await operator.submit(f"{page}/reset-password")
+    assert operator.notice == f"We have sent a link to {user.email} by email. It works once, for one hour."
+    assert "new-password" not in operator.text
+    await operator.submit(f"{page}/reset-password")
+    assert operator.tone == "warn", "a second email would end the link of the first"
+    await deliver(db, service, user.email, mailbox, 1)
+    [mail] = mailbox.to(user.email)
+    assert "An operator of this service sends you a link" in mail.text
+    link = mail.link.removeprefix("http://testserver")
+    visitor = Visitor(browser(service))
+    await visitor.open(link)
+    await visitor.submit(link, password=NEW_PASSWORD)
+    assert visitor.notice == "Your password is changed. Sign in with the new one."
+    for each in (operator, user):
+        await each.client.aclose()

@@ -288,19 +288,19 @@ async def rename_account(by: Operator, account_id: int, name: str) -> None:
     await RENAME_ACCOUNT.run(by.db, account_id, check_person_name(name))
 
 
-async def disable_account(by: Operator, email: str) -> Account:
-    """End all sessions of the account and block sign-in until it is enabled again."""
-    return await _set_status(by, email, "disabled", "account.disabled")
+async def disable_account(by: Operator, email: str, reason: str = "") -> Account:
+    """End all sessions of the account and block sign-in until it is enabled again; the audit log keeps the reason."""
+    return await _set_status(by, email, "disabled", "account.disabled", **({"reason": reason} if reason else {}))
 
 
 async def enable_account(by: Operator, email: str) -> Account:
     return await _set_status(by, email, "active", "account.enabled")
 
 
-async def _set_status(by: Operator, email: str, status: str, action: str) -> Account:
+async def _set_status(by: Operator, email: str, status: str, action: str, **detail: str) -> Account:
     async with by.db.transaction() as db:
         account = await find_account(db, email)
         if await SET_ACCOUNT_STATUS.run(db, account.id, status):
             await END_SESSIONS.run(db, account.id)
-            await by.record(db, SERVICE, action, f"account:{account.id}")
+            await by.record(db, SERVICE, action, f"account:{account.id}", **detail)
         return await GET_ACCOUNT.one(db, account.id)

@@ -8,11 +8,13 @@ from stoa.access.authentication import Attempt, address_of, count_failure, refus
 from stoa.access.credentials import keyed_hash
 from stoa.access.operator import Operator
 from stoa.access.queries import FAILED_ATTEMPTS
+from stoa.accounts.contract import Account
 from stoa.accounts.queries import (
     ACCOUNT_BY_EMAIL,
     ADD_LINK,
     ADD_RESET_REQUEST,
     DELETE_LINKS,
+    LOCK_TEXT,
     RESET_MAILED_RECENTLY,
     TAKE_RESET_REQUESTS,
 )
@@ -26,6 +28,14 @@ from stoa.mail.outbox import discard, post
 EVERY_S = 2.0
 LINK_HOURS = 1
 _BATCH = 50
+_ASKED = (
+    "Somebody asked for a new password for your account. If it was you, follow the link within one hour. It works once.\n\n"
+    "If it was not you, ignore this email: your password stays as it is."
+)
+_OFFERED = (
+    "An operator of this service sends you a link to choose a new password. Follow it within one hour. It works once.\n\n"
+    "If you did not ask for it, ignore this email: your password stays as it is."
+)
 
 
 async def request_reset(by: Operator, db: Database, email: str, *, peer: str) -> None:
@@ -53,20 +63,32 @@ async def _answer(by: Operator, db: Executor, email: str) -> None:
     # A second mail within minutes would only annoy, and end the link of the first.
     if account is None or account.status != "active" or await RESET_MAILED_RECENTLY.one(db, account.id):
         return
-    nonce = new_nonce(by.key)
-    token_hash = keyed_hash(by.key, one_time_token(by.key, nonce))
-    await discard(db, await DELETE_LINKS.all(db, "reset", account.email))
-    [mail_id] = await post(db, _content(nonce), [Recipient(account.id, account.email)])
-    link = (token_hash, "reset", account.email, False, account.id, LINK_HOURS, mail_id)
-    await ADD_LINK.one(db, *link)
+    await _mail_link(by, db, account, _ASKED)
     await by.record(db, SERVICE, "account.reset_requested", f"account:{account.id}")
 
 
-def _content(nonce: str) -> Content:
-    body = (
-        "Somebody asked for a new password for your account. If it was you, follow the link within one hour. It works once.\n\n"
-        "If it was not you, ignore this email: your password stays as it is."
-    )
+async def send_reset(by: Operator, account: Account) -> bool:
+    """Email a link that sets a new password; False if one was emailed in the last minutes, which still works."""
+    async with by.db.transaction() as db:
+        await LOCK_TEXT.one(db, account.email)
+        if await RESET_MAILED_RECENTLY.one(db, account.id):
+            return False
+        await _mail_link(by, db, account, _OFFERED)
+        await by.record(db, SERVICE, "account.reset_offered", f"account:{account.id}", two_factor_off=False)
+    return True
+
+
+async def _mail_link(by: Operator, db: Executor, account: Account, body: str) -> None:
+    """Email a link in place of an earlier one."""
+    nonce = new_nonce(by.key)
+    token_hash = keyed_hash(by.key, one_time_token(by.key, nonce))
+    await discard(db, await DELETE_LINKS.all(db, "reset", account.email))
+    [mail_id] = await post(db, _content(nonce, body), [Recipient(account.id, account.email)])
+    link = (token_hash, "reset", account.email, False, account.id, LINK_HOURS, mail_id)
+    await ADD_LINK.one(db, *link)
+
+
+def _content(nonce: str, body: str) -> Content:
     return Content(
         "password_reset", "Reset your password", body, "/portal/new-password/", "Choose a new password", nonce
     )

@@ -8,6 +8,7 @@ import msgspec
 from stoa.customers.erasure import Person
 from stoa.db.query import Command, Executor, Query
 from stoa.imports.csv_rows import Header
+from stoa.imports.queries import REPLACE_PART
 from stoa.imports.reading import cells_of, without_rows
 
 PAGE = 1_000
@@ -52,7 +53,6 @@ WAITING_PARTS = Query(
         WHERE p.store_id = $1 AND i.resource = 'customers' ORDER BY p.import_id, p.part""",
 )
 PART = Query(bytes, "SELECT data FROM import_parts WHERE store_id = $1 AND import_id = $2 AND part = $3")
-REPLACE_PART = Command("UPDATE import_parts SET data = $4 WHERE store_id = $1 AND import_id = $2 AND part = $3")
 # A worker may have read the rows already: it loses its lease, and the job continues with the rows as they are now.
 END_LEASE = Command(
     "UPDATE import_queue SET lease_owner = '', lease_until = now() WHERE store_id = $1 AND import_id = $2"

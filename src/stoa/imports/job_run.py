@@ -14,10 +14,8 @@ from stoa.db.pool import Connection, Database
 from stoa.db.query import Executor
 from stoa.events.outbox import emit
 from stoa.imports import queries
-from stoa.imports.contract import Options
-from stoa.imports.csv_rows import Header
 from stoa.imports.importable import Importable, Result, RowKey, Task, failed
-from stoa.imports.jobs import document_of
+from stoa.imports.jobs import document_of, header_of, options_of, wrote_nothing
 from stoa.imports.queries import Job
 from stoa.imports.reading import Row, read_part
 from stoa.notifications.news import import_finished
@@ -53,7 +51,7 @@ class JobRun:
         self._seen: dict[str, int] = {}  # every key of the file so far, and its row
         self._seen_parts: dict[str, dict[str, int]] = {}  # keys of parts of a resource, and the row of each part
         self._created = 0  # since the last ANALYZE
-        self._header = header = msgspec.json.decode(job.header, type=Header) if job.header else None
+        self._header = header = header_of(job)
         options = task.options
         self._sheet = (
             of.columns.read_header(header, options.match_by, ignore_unknown=options.unknown_columns == "ignore")
@@ -67,7 +65,7 @@ class JobRun:
     ) -> "JobRun":
         await queries.START.run(database, job.store_id, job.id)
         store = await queries.STORE.one(database, job.store_id)
-        options = msgspec.json.decode(job.options, type=Options)
+        options = options_of(job)
         scopes = frozenset(job.scopes) if job.scopes is not None else None
         task = Task(store, job.id, job.app_id, job.request_id, options, scopes, job.account_id)
         return cls(database, job, of, task, owner, stopping)
@@ -212,8 +210,8 @@ class JobRun:
         if failure or (job.failed and (options.on_error == "abort" or job.failed == job.processed)):
             status = "failed"
         await queries.FINISH.run(db, job.store_id, job.id, status, _json(faults) if faults else None)
-        # The person who checked a file starts its import from the same file; maintenance deletes it after a day.
-        if not (options.dry_run and job.account_id is not None and not failure):
+        # A person continues with a file of which nothing was written; maintenance deletes it after a day.
+        if job.account_id is None or failure or not wrote_nothing(options, status):
             await queries.DROP_PARTS.run(db, job.store_id, job.id)
         await queries.DEQUEUE.run(db, job.store_id, job.id, self._owner)
         job = await self.read_job(db)

@@ -1,6 +1,7 @@
 """Turns an upload into a queued job, and a job into its public form."""
 
 import asyncio
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -19,9 +20,10 @@ from stoa.imports.contract import (
     RowError,
     TooManyImports,
 )
+from stoa.imports.csv_rows import Header
 from stoa.imports.importable import Importable, Task
 from stoa.imports.queries import FailedRow, Job
-from stoa.imports.reading import cut
+from stoa.imports.reading import cut, with_rows
 from stoa.rest.problems import Fault, InvalidParameter
 
 _RETRY_AFTER = [(b"retry-after", b"10")]
@@ -47,12 +49,46 @@ async def start_import(db: Executor, task: Task, of: Importable, file: Path, med
 
 async def start_checked(db: Executor, task: Task, checked: Job) -> Job:
     """Enqueue the import of a file that a dry run has checked, in the caller's transaction."""
-    await _check_queue(db, task.store.id, task.app_id)
-    if not await queries.HAS_PARTS.one(db, task.store.id, checked.id):
-        raise Gone("The file is kept for one day. Upload it again.")
-    await _create(db, task, checked.resource, checked.media, checked.header)
-    await queries.COPY_PARTS.run(db, task.store.id, checked.id, task.import_id)
+    await _take_over(db, task, checked)
     return await _enqueue(db, task, checked.resource, checked.total)
+
+
+async def check_again(db: Executor, task: Task, of: Importable, job: Job, corrected: Mapping[int, str]) -> Job:
+    """Enqueue another check of a whole file of which nothing was written, with the text of some rows replaced."""
+    await _take_over(db, task, job)
+    header = header_of(job)
+    ignore = task.options.unknown_columns == "ignore"
+    sheet = of.columns.read_header(header, task.options.match_by, ignore_unknown=ignore) if header else None
+    total = job.total
+    for part in await queries.PARTS_WITH_ROWS.all(db, job.store_id, task.import_id, sorted(corrected)):
+        data, more = await asyncio.to_thread(with_rows, part.first_row, part.data, sheet, header, corrected)
+        await queries.REPLACE_PART.run(db, job.store_id, task.import_id, part.part, data)
+        total += more
+    return await _enqueue(db, task, job.resource, total)
+
+
+def options_of(job: Job) -> Options:
+    return msgspec.json.decode(job.options, type=Options)
+
+
+def header_of(job: Job) -> Header | None:
+    """The header of a CSV file; None for JSON."""
+    return msgspec.json.decode(job.header, type=Header) if job.header else None
+
+
+def wrote_nothing(options: Options, status: str) -> bool:
+    """Whether no row of a finished import was written, so that its corrected rows need the others."""
+    return options.dry_run or (options.on_error == "abort" and status == "failed")
+
+
+async def _take_over(db: Executor, task: Task, job: Job) -> None:
+    """Create the import that continues with the file of another; only one can."""
+    await _check_queue(db, task.store.id, task.app_id)
+    await _create(db, task, job.resource, job.media, job.header)
+    if not await queries.CONTINUE.run(db, task.store.id, job.id, task.import_id):
+        raise Gone("This file was already imported or corrected in another tab. Open its latest import.")
+    if not await queries.MOVE_PARTS.run(db, task.store.id, job.id, task.import_id):
+        raise Gone("The file is kept for one day. Upload it again.")
 
 
 async def _create(db: Executor, task: Task, resource: str, media: str, header: str | None) -> None:
@@ -101,7 +137,7 @@ async def shown_import(db: Executor, job: Job) -> Import:
     for row in rows:
         key = msgspec.json.decode(row.key)
         errors += [RowError(row.row, key, fault.pointer, fault.code, fault.detail) for fault in _faults(row.errors)]
-    options = msgspec.json.decode(job.options, type=Options)
+    options = options_of(job)
     passes = 2 if options.on_error == "abort" and not options.dry_run else 1
     done = job.finished_at is not None or (job.checked + job.processed) == passes * job.total
     return Import(

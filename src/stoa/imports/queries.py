@@ -40,13 +40,14 @@ class Job(msgspec.Struct):
     finished_at: datetime | None
     report_expires_at: datetime
     gone: bool
+    continued_by: str | None  # the import that took over the file
 
 
 GET = Query(
     Job,
     """SELECT store_id, id, number, resource, status, options, media, header, app_id, account_id, scopes, request_id, total,
               checked, processed, created, updated, unchanged, archived, failed, failure, version, created_at, started_at,
-              finished_at, report_expires_at, expired OR report_expires_at < now() AS gone
+              finished_at, report_expires_at, expired OR report_expires_at < now() AS gone, continued_by
          FROM imports WHERE store_id = $1 AND resource = $2 AND id = $3""",
 )
 CREATE = Command(
@@ -83,10 +84,19 @@ PART = Query(
     StoredPart,
     "SELECT part, first_row, data FROM import_parts WHERE store_id = $1 AND import_id = $2 AND part = $3",
 )
-COPY_PARTS = Command(
-    """INSERT INTO import_parts (store_id, import_id, part, first_row, data)
-       SELECT $1, $3, part, first_row, data FROM import_parts WHERE store_id = $1 AND import_id = $2"""
+PARTS_WITH_ROWS = Query(
+    StoredPart,
+    """SELECT p.part, p.first_row, p.data FROM import_parts p
+        WHERE p.store_id = $1 AND p.import_id = $2 AND EXISTS (
+              SELECT FROM unnest($3::integer[]) AS row WHERE p.first_row <= row AND NOT EXISTS (
+                     SELECT FROM import_parts n
+                      WHERE n.store_id = $1 AND n.import_id = $2 AND n.part = p.part + 1 AND n.first_row <= row))
+        ORDER BY p.part""",
 )
+REPLACE_PART = Command("UPDATE import_parts SET data = $4 WHERE store_id = $1 AND import_id = $2 AND part = $3")
+# A file is moved, not copied, so that only one import can continue with it.
+CONTINUE = Command("UPDATE imports SET continued_by = $3 WHERE store_id = $1 AND id = $2 AND continued_by IS NULL")
+MOVE_PARTS = Command("UPDATE import_parts SET import_id = $3 WHERE store_id = $1 AND import_id = $2")
 HAS_PARTS = Query(bool, "SELECT EXISTS (SELECT FROM import_parts WHERE store_id = $1 AND import_id = $2)")
 DROP_PARTS = Command("DELETE FROM import_parts WHERE store_id = $1 AND import_id = $2")
 
@@ -212,7 +222,7 @@ KNOWN_SIZE = Query(
     "SELECT greatest(reltuples, 0)::bigint FROM pg_class WHERE oid = $1::text::regclass",
     unbound="planner statistics cover all stores",
 )
-# The file of a dry run that a person started is kept for a day, so that the import can follow.
+# The file of a person of which nothing was written is kept for a day, so that the import can follow.
 DELETE_CHECKED_FILES = Command(
     """DELETE FROM import_parts WHERE (store_id, import_id, part) IN (
            SELECT p.store_id, p.import_id, p.part

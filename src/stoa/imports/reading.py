@@ -3,7 +3,7 @@
 import csv
 import io
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, BinaryIO, cast
 
 import msgspec
@@ -258,6 +258,15 @@ def _read_records(first_row: int, content: str, sheet: Sheet, header: Header) ->
 def cells_of(raw: str, header: Header) -> Iterator[list[str]]:
     """The cells of a stored row, record by record."""
     return (cells for cells, _ in _records(io.StringIO(raw, newline=""), header))
+
+
+def with_rows(
+    first_row: int, data: bytes, sheet: Sheet | None, header: Header | None, corrected: Mapping[int, str]
+) -> tuple[bytes, int]:
+    """A part with the text of some rows replaced, and the change of its number of rows: equal keys join records."""
+    rows, end = read_part(first_row, data, sheet, header), "" if header else "\n"
+    replaced = zlib.compress("".join(corrected.get(row.number, row.raw + end) for row in rows).encode(), 1)
+    return replaced, len(read_part(first_row, replaced, sheet, header)) - len(rows)
 
 
 def without_rows(data: bytes, header: Header | None, matches: Callable[[str], bool]) -> bytes | None:

@@ -9,6 +9,7 @@ import msgspec
 from stoa.db.query import Executor
 from stoa.imports import queries
 from stoa.imports.csv_rows import REPORT_COLUMNS, Header, quoted
+from stoa.imports.jobs import header_of
 from stoa.imports.queries import FailedRow, Job
 from stoa.imports.reading import cells_of
 from stoa.rest.problems import Fault
@@ -40,7 +41,7 @@ def _line(row: queries.StoredRow) -> bytes:
 
 async def failed_rows(db: Executor, job: Job) -> AsyncIterator[bytes]:
     """The failed rows, to correct and upload again."""
-    header = msgspec.json.decode(job.header, type=Header) if job.header else None
+    header = header_of(job)
     yield report_header(header)
     after = 0
     while rows := await queries.FAILED_ROWS.all(db, job.store_id, job.id, after, PAGE):

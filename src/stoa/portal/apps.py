@@ -20,6 +20,7 @@ from stoa.accounts.rules import is_web_url
 from stoa.db.errors import PostgresError, violates
 from stoa.portal.development_stores import create_development_store
 from stoa.portal.dispatch import sentence
+from stoa.portal.failing_receivers import FAILING_OF_APPS
 from stoa.portal.forms import ConfirmedForm, FormError, text
 from stoa.portal.pages import ROOT, Pages, Redirect, View
 from stoa.portal.snippets import Snippets
@@ -79,7 +80,9 @@ class DeletionForm(msgspec.Struct):
 
 @pages.page("/apps")
 async def list_apps(visit: Visit) -> View:
-    return View("apps/list.html", {"apps": await ownership.owned_apps(visit.by, visit.me.account_id)})
+    apps = await ownership.owned_apps(visit.by, visit.me.account_id)
+    failing = {each.app_id for each in await FAILING_OF_APPS.all(visit.db, [app.id for app in apps])}
+    return View("apps/list.html", {"apps": apps, "failing": failing})
 
 
 @pages.page("/register-app", nav="list_apps")

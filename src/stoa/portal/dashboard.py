@@ -8,11 +8,13 @@ from stoa.accounts.ownership import owned_apps, owned_stores
 from stoa.accounts.queries import CHECKLIST_DISMISSED, DISMISS_CHECKLIST
 from stoa.accounts.teams import offers_to
 from stoa.db.query import Query
+from stoa.portal.failing_receivers import FAILING_OF_APPS
 from stoa.portal.pages import ROOT, Pages, Redirect, View
 from stoa.portal.visit import Visit
 
 pages = Pages()
 _SHOWN = 6  # stores and apps; the others are on pages of their own
+_MAX_SEARCHED = 100  # stores in which something may wait
 HAS_SUBSCRIPTION = Query(
     bool,
     # With a column, because Citus cannot collect rows without one from several nodes.
@@ -98,6 +100,10 @@ class Step(msgspec.Struct, frozen=True):
 async def dashboard(visit: Visit) -> View:
     account_id = visit.me.account_id
     apps, stores = await owned_apps(visit.by, account_id), await owned_stores(visit.by, account_id)
+    health = {each.app_id: each for each in await APP_HEALTH.all(visit.db, [app.id for app in apps])}
+    failing = [app.id for app in apps if health[app.id].failing]
+    apps.sort(key=lambda app: app.id not in failing)  # those that need attention are not among the hidden ones
+    waiting = [(store, await WAITING.one(visit.db, store.id)) for store in _selling(stores)]
     merchant = not apps and any(not store.development for store in stores)
     dismissed = merchant or await CHECKLIST_DISMISSED.one(visit.db, account_id)
     context = {
@@ -107,8 +113,9 @@ async def dashboard(visit: Visit) -> View:
         "developer": bool(apps),
         "offers": await offers_to(visit.db, account_id),
         "requests": await pending_requests(visit.by, account_id),
-        "waiting": [(store, await WAITING.one(visit.db, store.id)) for store in _selling(stores)],
-        "health": {each.app_id: each for each in await APP_HEALTH.all(visit.db, [app.id for app in apps[:_SHOWN]])},
+        "waiting": [each for each in waiting if each[1].anything][:_SHOWN],
+        "health": health,
+        "failing": await FAILING_OF_APPS.all(visit.db, failing) if failing else [],
         "steps": [] if dismissed else await _steps(visit, apps, stores),
         "app_id": _first_changeable(apps),
     }
@@ -123,7 +130,7 @@ async def dismiss_checklist(visit: Visit) -> Redirect:
 
 def _selling(stores: list[OwnedStore]) -> list[OwnedStore]:
     """The stores in which the person decides; development stores contain samples."""
-    return [store for store in stores if store.role != "viewer" and not store.development][:_SHOWN]
+    return [store for store in stores if store.role != "viewer" and not store.development][:_MAX_SEARCHED]
 
 
 def _first_changeable(apps: list[OwnedApp]) -> int | None:

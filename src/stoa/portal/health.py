@@ -9,16 +9,15 @@ from stoa.db.query import Executor
 from stoa.mail.queries import COUNTS
 from stoa.operations.maintenance import EVERY_S
 from stoa.operations.measuring import IMPORT_QUEUE, LATE_S, ImportQueue
+from stoa.portal.failing_receivers import FAILING_RECEIVERS, FailingReceiver
 from stoa.portal.pages import Audience, Pages, View
 from stoa.portal.queries import (
     DATABASE,
-    FAILING_RECEIVERS,
     MIGRATIONS,
     OVERDUE_CHORES,
     PARTITIONS,
     AppliedMigration,
     DatabaseStatus,
-    FailingReceiver,
     OverdueTask,
     Partitions,
 )

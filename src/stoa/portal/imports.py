@@ -7,7 +7,7 @@ from starlette.responses import StreamingResponse
 
 from stoa.imports import reports
 from stoa.imports.contract import CSV, NDJSON
-from stoa.imports.jobs import shown_import
+from stoa.imports.jobs import header_of, options_of, shown_import, wrote_nothing
 from stoa.imports.queries import GET, HAS_PARTS, Job
 from stoa.portal.dispatch import not_found
 from stoa.portal.forms import FormError
@@ -18,7 +18,7 @@ from stoa.portal.visit import Visit
 
 pages = Pages()
 _RESOURCES = ("products", "customers")
-_MAX_ERRORS = 20
+_MAX_ERRORS, _MAX_COLUMNS = 20, 60
 
 
 @pages.page("/stores/{handle}/imports", nav="list_stores")
@@ -32,17 +32,23 @@ async def store_imports(visit: Visit) -> View:
 async def store_import(visit: Visit) -> View:
     job = await find_job(visit)
     shown = await shown_import(visit.db, job)
+    running = shown.finished_at is None
+    continued_by = await _continued_by(visit, job)
     # Rows of a customer import contain personal data.
     rows_visible = visit.may_change() or job.resource == "products"
     context: dict[str, Any] = {
         "job": shown,
         "rows_visible": rows_visible,
-        "running": shown.finished_at is None,
+        "running": running,
         "expired": job.gone,
         "media": job.media,
         "started_by": await _started_by(visit, job),
         "checked_here": shown.options.dry_run and job.account_id is not None,
+        "wrote_nothing": not running and wrote_nothing(shown.options, shown.status),
         "file_kept": await HAS_PARTS.one(visit.db, visit.store.id, job.id),
+        "correctable": await correctable(visit, job),
+        "continued_by": continued_by,
+        "corrected": continued_by is not None and options_of(continued_by).dry_run,
         "errors": shown.errors[:_MAX_ERRORS] if rows_visible else [],
     }
     return View("stores/import.html", context)
@@ -74,6 +80,20 @@ async def find_job(visit: Visit) -> Job:
         if found is not None:
             return found
     raise not_found()
+
+
+async def correctable(visit: Visit, job: Job) -> bool:
+    """Whether failed rows can be corrected on a page: if nothing was written, only together with the other rows."""
+    header = header_of(job)
+    if not job.failed or job.finished_at is None or job.gone or len(header.columns if header else ()) > _MAX_COLUMNS:
+        return False
+    file_needed = wrote_nothing(options_of(job), job.status)
+    return not file_needed or await HAS_PARTS.one(visit.db, visit.store.id, job.id)
+
+
+async def _continued_by(visit: Visit, job: Job) -> Job | None:
+    """The import that took over the file: its next check, or its import."""
+    return await GET.maybe(visit.db, visit.store.id, job.resource, job.continued_by) if job.continued_by else None
 
 
 async def _job_with_report(visit: Visit) -> Job:

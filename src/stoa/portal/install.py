@@ -115,8 +115,12 @@ async def _return_to(visit: Visit, app: App) -> str:
     """Return the registered address that the link names; a link that names none means the only one."""
     registered = (await app_callbacks.callbacks_of(visit.db, app.id)).return_urls
     wanted = visit.request.query_params.get("return_to", "")
-    if wanted not in registered and (wanted or len(registered) != 1):
+    if wanted and wanted not in registered:
         raise _invalid(f"It names a return address that {app.name} has not registered.")
+    if not wanted and not registered:
+        raise _invalid(f"It names no return address, and {app.name} has not registered one.")
+    if not wanted and len(registered) > 1:
+        raise _invalid(f"It names no return address, and {app.name} has registered {len(registered)}.")
     return wanted or registered[0]
 
 

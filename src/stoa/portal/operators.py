@@ -1,4 +1,4 @@
-"""Pages for operators: find, suspend and resume stores and apps; invite, disable and enable accounts."""
+"""Pages for operators: find, suspend and resume stores and apps; invite, reset, disable and enable accounts."""
 
 from typing import Annotated, Any
 
@@ -9,7 +9,7 @@ from stoa.access.addresses import is_handle
 from stoa.access.contract import App, NoSuchApp, NoSuchStore, StoreRow
 from stoa.access.grants import list_installations
 from stoa.access.operator import find_app, find_store
-from stoa.accounts import registration
+from stoa.accounts import registration, reset_requests
 from stoa.accounts.contract import Account, EmailTaken, InvalidEmail, NoSuchInvitation, TooManyInvitations
 from stoa.accounts.ownership import owned_apps, owned_stores
 from stoa.accounts.queries import GET_ACCOUNT
@@ -172,18 +172,35 @@ async def operator_account(visit: Visit) -> View:
     account = await _account(visit)
     context = {
         "account": account,
+        "sends": bool(visit.settings.smtp_url),
         "stores": await owned_stores(visit.by, account.id),
         "apps": await owned_apps(visit.by, account.id),
     }
     return View("operators/account.html", context)
 
 
+@pages.form("/operators/accounts/{account:int}/reset-password", on=operator_account)
+async def send_password_reset(visit: Visit) -> View | Redirect:
+    """Email a reset link, or show it to the operator if the service sends no email."""
+    account = await _account(visit)
+    page = f"{_OPERATORS}/accounts/{account.id}"
+    if account.status != "active":
+        raise FormError({"": "This account is disabled. Enable it first."})
+    if not visit.settings.smtp_url:
+        link = await registration.create_reset_link(visit.by, account.email)
+        context = {"link": link, "title": "Password reset", "back": page, "back_label": account.name}
+        return View("link.html", context, secret=True)
+    if await reset_requests.send_reset(visit.by, account):
+        return Redirect(page, f"We have sent a link to {account.email} by email. It works once, for one hour.")
+    return Redirect(page, "A link was sent in the last five minutes, and still works.", "warn")
+
+
 @pages.form("/operators/accounts/{account:int}/disable", on=operator_account)
-async def disable_account(visit: Visit) -> Redirect:
+async def disable_account(visit: Visit, form: SuspensionForm) -> Redirect:
     account = await _account(visit)
     if account.id == visit.me.account_id:
         raise FormError({"": "You cannot disable your own account. Another operator can do it."})
-    await registration.disable_account(visit.by, account.email)
+    await registration.disable_account(visit.by, account.email, form.reason)
     return Redirect(f"{_OPERATORS}/accounts/{account.id}", f"{account.name} is signed out and can no longer sign in.")
 
 

@@ -2,6 +2,9 @@
 
 from typing import Any
 
+import msgspec
+from starlette.responses import JSONResponse, Response
+
 from stoa.accounts.contract import Right
 from stoa.orders.bodies import NewComment
 from stoa.orders.comments import create_order_comment
@@ -9,6 +12,7 @@ from stoa.orders.contract import Order
 from stoa.orders.status import update_order_status
 from stoa.orders.status_bodies import StatusChange
 from stoa.portal.dispatch import not_found
+from stoa.portal.forms import FormError
 from stoa.portal.list_view import Slice, paginate
 from stoa.portal.order_forms import (
     ACTIONS,
@@ -25,9 +29,18 @@ from stoa.portal.pages import ROOT, PageResponse, Redirect, View
 from stoa.portal.store_writes import REPEATED, Change, OnceForm, carry_out
 from stoa.portal.visit import Visit
 from stoa.rest.body import convert
+from stoa.rest.endpoint import One
 from stoa.rest.request import Call
 
 _LINES_PER_FORM = 50
+
+
+class _AmountNotShown(Exception):
+    """The page did not show the amount that would be refunded; the transaction is rolled back."""
+
+    def __init__(self, amount: str) -> None:
+        super().__init__("the amount was not shown")
+        self.amount = amount
 
 
 class CommentForm(OnceForm):
@@ -48,6 +61,7 @@ async def order_action(visit: Visit) -> PageResponse:
         "title": action.title,
         "lines": _lines(visit, order, action),
         "refundable": refundable(order),
+        "amount": visit.to_confirm,
         "statuses": statuses_to(order),
         "payments": payments_to(order),
     }
@@ -61,18 +75,35 @@ def _lines(visit: Visit, order: Order, action: Action) -> Slice:
 
 
 @pages.form("/stores/{handle}/orders/{order_id:int}/{action}", on=order_action)
-async def change_order(visit: Visit, form: OrderForm) -> Redirect:
+async def change_order(visit: Visit, form: OrderForm) -> Redirect | Response:
+    """Change the order; a refund is carried out only with the amount that the page showed, and otherwise shows it."""
     action, order_id = _action(visit), visit.path_param("order_id")
     body = action.body(form)
 
     async def work(call: Call) -> Any:
         call.patch = body.members
         change = convert(body.members, StatusChange, digits=call.store.digits)
-        return await update_order_status(call, order_id, change)
+        answer = await update_order_status(call, order_id, change)
+        if action.refunds and ((amount := _refunded(answer)) != form.shown_amount or visit.wants_json):
+            raise _AmountNotShown(amount)
+        return answer
 
     change = Change(action.audited, f"order:{order_id}", body.fields)
-    done = await carry_out(visit, form, change, work)
-    return Redirect(_url(visit), action.done if done else REPEATED, "good" if done else "warn")
+    try:
+        done = await carry_out(visit, form, change, work)
+    except _AmountNotShown as would:
+        if visit.wants_json:
+            return JSONResponse({"amount": would.amount})
+        visit.to_confirm = would.amount
+        changed = {"": "The amount has changed since the page showed it. Check it, and submit again."}
+        raise FormError(changed if form.shown_amount else {}, status=409 if form.shown_amount else 200) from would
+    said = f"Refunded {form.shown_amount} {visit.store.currency}." if action.refunds else action.done
+    return Redirect(_url(visit), said if done else REPEATED, "good" if done else "warn")
+
+
+def _refunded(answer: One[Order]) -> str:
+    """The amount of the refund that a status change has added."""
+    return str(msgspec.json.decode(answer.doc, type=Order).refunds[-1].amount)
 
 
 @pages.form("/stores/{handle}/orders/{order_id:int}", on=store_order)

@@ -33,6 +33,7 @@ class OrderForm(VersionedForm):
     delivered: bool = False
     amount: Line = ""
     shipping_amount: Line = ""
+    shown_amount: Line = ""  # the amount in all that the page showed
     restock: bool = False
     status: Line = ""
     payment_status: Line = ""
@@ -58,6 +59,7 @@ class Action(msgspec.Struct, frozen=True):
     body: Callable[[OrderForm], Body]
     units: Callable[[Order, LineItem], int] | None  # of a line item that the action can take
     possible: Callable[[Order], bool]
+    refunds: bool = False  # whether it is carried out only if the page showed the amount
 
 
 _TRACKING = {"/tracking/carrier": "carrier", "/tracking": "tracking_number", "/tracking/url": "tracking_url"}
@@ -189,6 +191,7 @@ ACTIONS: Mapping[str, Action] = {
         _refund,
         _not_refunded,
         lambda order: refundable(order) > 0,
+        refunds=True,
     ),
     "return": Action(
         "Return",

@@ -284,28 +284,6 @@ PARTITIONS = Query(
 )
 
 
-class FailingReceiver(msgspec.Struct):
-    """A webhook receiver whose circuit breaker is open."""
-
-    store: str
-    app_name: str
-    webhook_id: int
-    waiting: int
-    since: datetime | None
-    next_at: datetime | None
-
-
-FAILING_RECEIVERS = Query(
-    FailingReceiver,
-    """SELECT s.handle AS store, a.name AS app_name, l.webhook_id, l.waiting, l.failing_since AS since,
-              l.hold_until AS next_at
-         FROM lanes l JOIN webhooks w ON w.store_id = l.store_id AND w.id = l.webhook_id
-              JOIN stores s ON s.id = l.store_id JOIN apps a ON a.id = w.app_id
-        WHERE l.breaker = 'open' ORDER BY l.failing_since LIMIT 20""",
-    unbound=_SERVICE,
-)
-
-
 class OverdueTask(msgspec.Struct):
     """Rows that maintenance should have deleted by now, and since when."""
 

@@ -17,7 +17,7 @@ from stoa.portal import (
     dashboard,
     deliveries,
     health,
-    import_actions,
+    import_corrections,
     install,
     joining,
     load,
@@ -64,7 +64,7 @@ MODULES: Sequence[Pages] = (
     order_actions.pages,  # with those of orders
     customers.pages,
     search.pages,
-    import_actions.pages,  # with those of imports
+    import_corrections.pages,  # with those of imports
     locations.pages,
     store_settings.pages,
     teams.pages,

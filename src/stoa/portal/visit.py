@@ -41,6 +41,7 @@ class Visit:
         self.received_session = self.session = self.cookies.read("session")
         self.account: SessionAccount | None = None
         self.submitted: SubmittedForm | None = None
+        self.to_confirm = ""  # what a submitted form would do, which its page shows before it is submitted again
         self.upload: UploadedFile | None = None  # the file of a form that may have one
         self.notice: Notice | None = None
         self.nonce = secrets.token_urlsafe(16)

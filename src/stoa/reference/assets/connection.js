@@ -98,5 +98,11 @@ async function getOwnToken() {
   return false;
 }
 
-app.addEventListener("input", () => useApp(ownStore.value));
-ownStore.addEventListener("input", useOwnStore);
+app.addEventListener("input", () => {
+  useApp(ownStore.value);
+  fillIds();
+});
+ownStore.addEventListener("input", () => {
+  useOwnStore();
+  fillIds();
+});

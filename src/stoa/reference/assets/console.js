@@ -8,6 +8,7 @@ const HINTS = { object: "key=value", array: "1,2,3", "date-time": "2026-01-31T12
 const LARGE = 400_000; // formatting and coloring more than this would block the page
 
 let current, received, view;
+let filling = null; // the search for ids of the store, which a request waits for
 
 const views = tabs("Output", [...Object.keys(LANGUAGES), RESPONSE], (name) => {
   view = name;
@@ -25,11 +26,13 @@ base.addEventListener("input", () => {
   store.value = handleOf(baseUrl());
   useNoApp();
 });
+base.addEventListener("change", fillIds);
 token.value = memory.get("token");
 token.addEventListener("input", () => {
   keepToken(token.value.trim());
   useNoApp();
 });
+token.addEventListener("change", fillIds);
 tokenForm.addEventListener("submit", getToken);
 fields.addEventListener("submit", send);
 $(".close", panel).addEventListener("click", () => panel.close());
@@ -53,6 +56,7 @@ async function openConsole(operation) {
   if (!panel.open) matchMedia("(min-width: 82rem)").matches ? panel.show() : panel.showModal();
   const first = $("input, select, textarea", fields) ?? sendButton;
   (memory.get("token") ? first : token).focus();
+  filling = offered.then(useStoreIds);
   if ((await offered) && document.activeElement === token) first.focus({ preventScroll: true });
 }
 
@@ -97,6 +101,8 @@ function editor() {
 
 function set(name, value) {
   current.values.set(name, value);
+  current.typed.add(name);
+  if (current.section.dataset.path.includes(`{${name}}`)) current.filled = false;
   refresh();
   show(current);
 }
@@ -110,7 +116,7 @@ function control(field) {
   const hint = HINTS[field.kind] ?? HINTS[$(".type", field.row).textContent] ?? "";
   const input = choices
     ? h("select", {}, ...["", ...choices].map((each) => h("option", { value: each }, each || "any")))
-    : h("input", { placeholder: field.choices.slice(0, 2).join(",") || hint, autocomplete: "off", spellcheck: false });
+    : h("input", { name: field.name, placeholder: field.choices.slice(0, 2).join(",") || hint, autocomplete: "off", spellcheck: false });
   input.value = value;
   input.title = $("dd", field.row).firstChild?.textContent ?? "";
   input.addEventListener("input", () => set(field.name, input.value));
@@ -157,10 +163,16 @@ function refresh() {
 // Not `disabled`: a disabled button loses the focus.
 const setBusy = (busy) => sendButton.setAttribute("aria-disabled", `${busy}`);
 
-/* Asks before a request that deletes something; the answer is whether to send it. */
+/* Asks before a request that deletes something, or changes what the console has chosen; the answer is whether to send it. */
 async function confirmed({ method, url, body }) {
-  if (method !== "DELETE" && !/"op"\s*:\s*"delete"/.test(body ?? "")) return true;
+  const deletes = method === "DELETE" || /"op"\s*:\s*"delete"/.test(body ?? "");
+  if (!deletes && (method === "GET" || !current.filled)) return true;
   const dialog = $("#confirm");
+  $("#confirm-text").textContent = deletes
+    ? "It deletes data of the store, which cannot be undone."
+    : "It changes data of the store. The id is one that the console has filled in.";
+  $(".send", dialog).textContent = deletes ? "Delete" : "Send";
+  $(".send", dialog).classList.toggle("danger", deletes);
   $("code", dialog).textContent = `${method} ${url}`;
   dialog.returnValue = "";
   dialog.showModal();
@@ -183,6 +195,7 @@ async function getToken(event) {
     keepToken(given.access_token);
     useNoApp();
     status.textContent = `The token expires in ${Math.round(given.expires_in / 60)} minutes.`;
+    fillIds();
   } catch (error) {
     status.textContent = error.message;
   }
@@ -190,6 +203,7 @@ async function getToken(event) {
 
 async function send(event) {
   event.preventDefault();
+  await filling;
   const { method, url, headers, body } = requestOf(current);
   if (sendButton.ariaDisabled === "true") return;
   if (/{\w+}/.test(url)) return void (message.textContent = "Fill in the path parameters first.");
@@ -209,6 +223,7 @@ async function send(event) {
     const weight = size < 1000 ? `${size} B` : `${(size / 1000).toFixed(1)} kB`;
     message.replaceChildren(mark, ` ${response.statusText} · ${spent} ms · ${weight}`);
     received = shown(response, text);
+    noteResult({ method, url }, response, text);
     if (response.status === 401 && app.value) keepToken("");
   } catch (error) {
     received = error.name === "TimeoutError" ? "No response within 30 seconds." : `The request failed: ${error.message}`;

@@ -29,6 +29,7 @@ function prepare(operation) {
       choices: $$(".values code", row).map((each) => each.textContent),
     })),
   );
+  operation.typed = new Set(); // the names of values that the reader has entered
   operation.values = new Map(operation.fields.filter(({ sample }) => sample).map(({ name, sample }) => [name, sample]));
   operation.media = $(".media code", section)?.textContent;
   operation.body = $(".request .body", section)?.textContent.replaceAll("'\\''", "'") ?? null;
