@@ -8,8 +8,8 @@ from pathlib import Path
 
 import click
 
+from stoa.db.embedded import EmbeddedPostgres
 from tests.figures.trade import Trade, finish, verify
-from tests.support.databases import new_database
 from tests.support.haproxy import HAProxy
 from tests.support.service import Service, until
 
@@ -19,11 +19,11 @@ BETWEEN = 20  # acknowledged writes between two stops, so that each hits a busy 
 
 async def stop_under_load(folder: Path, times: int, minutes: float, workers: int = 2) -> bool:
     """Stop and start two nodes in turn, or stop at the time limit; returns whether no request failed."""
-    url = await new_database("stops")
+    database = EmbeddedPostgres(folder / "postgres")
     nodes = [
         Service(
             folder / f"node-{n}",
-            database_url=url,
+            database_url=database.dsn,
             options=["--no-background"],
             workers=workers,
             proxies=1,
@@ -32,7 +32,7 @@ async def stop_under_load(folder: Path, times: int, minutes: float, workers: int
         )
         for n in range(2)
     ]
-    with nodes[0], nodes[1], HAProxy(folder, nodes) as proxy:
+    with database, nodes[0], nodes[1], HAProxy(folder, nodes) as proxy:
         front = copy(nodes[0])
         front.url = proxy.url
         trade = Trade(await front.account("stopped", burst=10_000_000, refill=1_000_000))

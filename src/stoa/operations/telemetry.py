@@ -58,6 +58,9 @@ OLDEST = _shared_gauge("stoa_webhook_oldest_pending_seconds", "Age of the oldest
 OLDEST_UNROUTED = _shared_gauge("stoa_webhook_oldest_unrouted_seconds", "Age of the oldest event that is not routed")
 LATE = _shared_gauge("stoa_webhook_late_seconds", "How long the most overdue deliveries have waited for a worker")
 BREAKERS = _shared_gauge("stoa_webhook_open_breakers", "Receivers whose circuit breaker is open")
+RECEIVERS = _shared_gauge(
+    "stoa_webhook_receivers", "Receivers to which deliveries wait or were sent within a day, failing ones included"
+)
 DELIVERY_WORKERS = _shared_gauge("stoa_webhook_workers", "Delivery workers that are connected to the database")
 IMPORTS_WAITING = _shared_gauge("stoa_import_waiting", "Imports that wait for a worker")
 IMPORTS_RUNNING = _shared_gauge("stoa_import_running", "Imports that a worker runs")
