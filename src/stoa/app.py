@@ -148,7 +148,7 @@ class Application:
     async def _page(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request outside the app API, with the same header limits, log and metrics."""
         started = time.perf_counter()
-        status, request_id, streamed = 0, "", 0.0
+        status, request_id, shed, streamed = 0, "", "", 0.0
 
         async def observed(message: MutableMapping[str, Any]) -> None:
             nonlocal status, request_id, streamed
@@ -168,9 +168,10 @@ class Application:
                 check_headers(scope)
                 unsent = self._unsent
                 if unsent.at_most > unsent.limit and scope["path"] not in site.HEALTH and unsent.exceeded():
-                    raise overloaded()
+                    raise overloaded("unsent")
                 await self._site(scope, receive, observed)
             except Refusal as refusal:
+                shed = refusal.shed
                 await site.problem_response(Request(scope), refusal)(scope, receive, observed)
         operation = scope["path"] if scope["path"] in self._named else "page"
         seconds = (streamed or time.perf_counter()) - started
@@ -186,6 +187,7 @@ class Application:
                 None,
                 None,
                 of_api=False,
+                shed=shed,
             )
         )
 

@@ -25,6 +25,10 @@ FIRING: dict[str, tuple[dict[str, str], dict[str, str], dict[str, str]]] = {
     "StoaFails": (
         {'stoa_refusals_total{code="unavailable"}': "0+60x60"}, {'stoa_refusals_total{code="not_found"}': "0+60x60"}, {}
     ),
+    "StoaOverloaded": (
+        {'stoa_shed_total{reason="database"}': "0+60x60"}, {'stoa_shed_total{reason="database"}': "60x60"},
+        {"reason": "database"},
+    ),
     "StoaSlow": (
         {'stoa_request_seconds_bucket{le="1"}': "0+9x60", 'stoa_request_seconds_bucket{le="2.5"}': "0+10x60",
          'stoa_request_seconds_bucket{le="+Inf"}': "0+10x60"},

@@ -20,7 +20,7 @@ from stoa.webhooks.delivery.retry_policy import SentAttempt
 # Only these fields are logged, so that no other field can leak personal data or secrets.
 LOGGED = frozenset(
     """timestamp level event request_id method operation status code duration_ms store_id app_id error cause sqlstate where
-    process pid exit_code version settings migration last_id""".split()
+    process pid exit_code version settings migration last_id reason""".split()
 )
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 VERSION = version("stoa")
@@ -34,6 +34,7 @@ SECONDS = Histogram(
     buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5),
 )
 REFUSALS = Counter("stoa_refusals", "Requests refused, by code", ["code"])
+SHED = Counter("stoa_shed", "Requests shed because of overload, by reason", ["reason"])
 ATTEMPTS = Counter("stoa_webhook_attempts", "Attempts to deliver an event, by outcome", ["outcome"])
 ATTEMPT_SECONDS = Histogram(
     "stoa_webhook_attempt_seconds",
@@ -169,10 +170,12 @@ class Observer:
         timer.observe(seen.seconds)
         if seen.code:
             REFUSALS.labels(seen.code).inc()
+        if seen.shed:
+            SHED.labels(seen.shed).inc()
 
     def _write(self, seen: Observed) -> None:
         log = self._log.error if seen.status >= _SERVER_ERROR else self._log.info
-        extra = fault(seen.error) if seen.error else {}
+        extra = fault(seen.error) if seen.error else {"reason": seen.shed} if seen.shed else {}
         log(
             "request",
             request_id=seen.request_id,

@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 
 from stoa.db.errors import NodeAway
 from stoa.db.query import Executor
-from stoa.rest.problems import RateLimited
+from stoa.rest.problems import TooManyInFlight
 from stoa.webhooks.api.queries import LAST_SEQUENCES
 
 POLL_S = 0.1
@@ -56,7 +56,7 @@ class Watch:
     def _slot(self, store_id: int, app_id: int) -> Generator[asyncio.Future[None]]:
         key = (store_id, app_id)
         if self._per_app[key] >= MAX_PER_APP or self._per_app.total() >= MAX_WAITING:
-            raise RateLimited(
+            raise TooManyInFlight(
                 f"At most {MAX_PER_APP} requests of one app can wait at the same time.",
                 headers=[(b"retry-after", b"1")],
             )
