@@ -17,6 +17,7 @@ import uvloop
 
 from stoa import api
 from stoa.access.console import Console
+from stoa.db import migrate
 from stoa.db.embedded import EmbeddedPostgres
 from stoa.db.errors import PostgresError, Unavailable
 from stoa.db.pool import Database, connect
@@ -190,7 +191,7 @@ def worker(console: Console, only: str | None, metrics: str) -> None:
 
 
 async def _check_start(settings: Settings, budget: Budget) -> bool:
-    """Refuse a wrong key or too many connections, as soon as the database responds; False if stopped before."""
+    """Refuse an old schema, a wrong key or too many connections, as soon as the database responds; False if stopped before."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -204,6 +205,7 @@ async def _check_start(settings: Settings, budget: Budget) -> bool:
                 await asyncio.wait_for(stop.wait(), RETRY_S)
             continue
         try:
+            await migrate.check_schema(db)
             await check_key(db, secret_key(settings))
             for warning in await check_connections(db, _url(settings), settings, budget):
                 structlog.get_logger().warning("the connections are limited", detail=warning)

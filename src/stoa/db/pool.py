@@ -31,7 +31,7 @@ GROW_AGAIN_S = 5.0  # how long a pool stays smaller after the server refused it 
 _FAILED_TRANSACTION = "25P02"
 _CONSTRAINT = "23"
 # A wait at which new work is shed: longer than a slow commit or a burst that the pool works off by itself, and short enough
-# that whatever was admitted before gets its connection within ACQUIRE_TIMEOUT_S.
+# that a request that was admitted before gets its connection within ACQUIRE_TIMEOUT_S.
 SHED_AFTER_S = 0.5
 CONNECT_TIMEOUT_S = 2
 connected: list[Callable[[Any], None]] = []  # called with each new connection, for tracing

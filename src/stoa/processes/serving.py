@@ -199,11 +199,7 @@ def check_start(settings: Settings, *, background: bool = True) -> list[str]:
 async def _check_start(settings: Settings, *, background: bool) -> list[str]:
     db = await connect(settings.database_url, timeout_s=10)
     try:
-        version = await migrate.version(db)
-        if version < migrate.LATEST:
-            raise WrongSetting(
-                f"the database has schema {version}, but this release needs {migrate.LATEST}: run `stoa migrate`"
-            )
+        await migrate.check_schema(db)
         await record_key(db, secret_key(settings))  # the key is created before several processes would create it
         budget = service_budget(settings, background=background)
         warnings = await check_connections(db, settings.database_url, settings, budget)

@@ -294,7 +294,7 @@ class Dispatcher:
                 async with self._database.transaction() as db:
                     call.db = db
                     if key:
-                        before = await idempotency.claim(db, *names, key, fingerprint)
+                        before = await idempotency.claim(db, self._database.autocommit, *names, key, fingerprint)
                         if before is not None:
                             return idempotency.opened(before, seal, *names, key) if seal else before
                     answer = await endpoint.handler(call, **values)
@@ -335,7 +335,7 @@ class Dispatcher:
         response = render(request, endpoint, call, answer)
         if key:
             async with self._database.transaction() as db:
-                if (before := await idempotency.claim(db, *names)) is not None:
+                if (before := await idempotency.claim(db, self._database.autocommit, *names)) is not None:
                     return before
                 await idempotency.remember(db, *names[:3], response)
         return response
