@@ -21,6 +21,7 @@ from stoa.db.replica import Replica
 from stoa.events.notify import Notifier
 from stoa.operations.maintenance import maintain_forever
 from stoa.operations.measuring import Sampler, measure_forever, measure_replica_forever
+from stoa.operations.readiness import Readiness
 from stoa.operations.telemetry import Observer, configure_logging, log_start, log_stop
 from stoa.operations.tracing import Answer, Tracing
 from stoa.portal.site_map import routes as portal_routes
@@ -58,6 +59,7 @@ class Application:
         self._observe: Callable[[Observed], None] = Observer(settings, self.usage)
         if self._tracing is not None:
             self._observe = self._tracing.observing(self._observe)
+        self._readiness = Readiness(self.database)
         self.notifier = Notifier(settings.database_url)
         self._unsent = UnsentResponses(settings.max_unsent_bytes)
         pools = {
@@ -87,7 +89,7 @@ class Application:
         portal = portal_routes(self.database, settings, self.notifier)
         installations = installation_routes(self.database, settings)
         documentation = documentation_routes(settings.public_url, SampleStore(self.database))
-        routes = [*installations, *site.routes(self.database), *documentation, *tokens, *portal]
+        routes = [*installations, *site.routes(self._readiness), *documentation, *tokens, *portal]
         self._named = {route.path for route in routes if "{" not in route.path}
         site_app = Starlette(
             routes=[*routes, Mount("/stores/{handle}", app=Router(tokens, redirect_slashes=False))],
@@ -111,6 +113,10 @@ class Application:
     def end_waiting(self) -> None:
         """Answer the requests that wait for an event, because this worker is about to exit."""
         stop_waiting()
+
+    def leave(self) -> None:
+        """Let proxies notice that this service is about to exit; until then, each connection ends with its next response."""
+        self._readiness.stopping = self._draining = True
 
     def drain(self) -> None:
         """Close each connection after its next response, because another worker takes over."""
@@ -142,7 +148,7 @@ class Application:
     async def _page(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request outside the app API, with the same header limits, log and metrics."""
         started = time.perf_counter()
-        status, request_id, streamed = 0, "", 0.0
+        status, request_id, shed, streamed = 0, "", "", 0.0
 
         async def observed(message: MutableMapping[str, Any]) -> None:
             nonlocal status, request_id, streamed
@@ -162,9 +168,10 @@ class Application:
                 check_headers(scope)
                 unsent = self._unsent
                 if unsent.at_most > unsent.limit and scope["path"] not in site.HEALTH and unsent.exceeded():
-                    raise overloaded()
+                    raise overloaded("unsent")
                 await self._site(scope, receive, observed)
             except Refusal as refusal:
+                shed = refusal.shed
                 await site.problem_response(Request(scope), refusal)(scope, receive, observed)
         operation = scope["path"] if scope["path"] in self._named else "page"
         seconds = (streamed or time.perf_counter()) - started
@@ -180,6 +187,7 @@ class Application:
                 None,
                 None,
                 of_api=False,
+                shed=shed,
             )
         )
 

@@ -105,8 +105,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     send_seconds: Annotated[
         Positive, Meta(description="Seconds after which a connection is closed if its client takes no data.")
     ] = 30
+    shutdown_delay_seconds: Annotated[
+        int,
+        Meta(
+            ge=0,
+            description="Seconds after SIGTERM in which requests are served but /ready fails, so that your proxy sends them elsewhere.",
+        ),
+    ] = 5
     drain_seconds: Annotated[
-        Positive, Meta(description="Seconds that running requests have to finish at shutdown.")
+        Positive, Meta(description="Seconds that running requests have to finish at shutdown, after the delay.")
     ] = 25
     webhook_allow: Annotated[
         str,

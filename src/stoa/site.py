@@ -11,7 +11,6 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from stoa.api import EVENTS
-from stoa.db.pool import Database
 from stoa.ids import new_id
 from stoa.operations.readiness import Readiness
 from stoa.operations.telemetry import fault
@@ -24,11 +23,9 @@ HEALTH = ("/live", "/ready")  # answered also under overload, because the answer
 _DOCUMENTATION = ("/docs/", "/problems/")
 
 
-def routes(database: Database) -> list[Route]:
+def routes(readiness: Readiness) -> list[Route]:
     async def live(_: Request) -> Response:
         return JSONResponse({"status": "live"}, headers=SAFE)
-
-    readiness = Readiness(database)
 
     async def ready(request: Request) -> Response:
         answer = await (readiness.check_deeply() if "deep" in request.query_params else readiness.check())

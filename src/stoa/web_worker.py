@@ -17,8 +17,8 @@ from granian.server.embed import Server  # pyright: ignore[reportMissingTypeStub
 
 from stoa import app
 from stoa.processes.handover import HEADER_READ_MS, LEAVE, READY, connections_closed, stop_accepting
+from stoa.processes.listeners import BACKLOG
 
-BACKLOG = 1024
 # Above our own limit of 16 KiB, so that we answer 431 ourselves.
 READ_BUFFER_BYTES = 128 * 1024
 # Idle ones included: max_in_flight limits requests, and answers those it sheds.
@@ -56,17 +56,29 @@ class WebWorker:
         self._listener = listener
         self._control = control
         self._server = SocketServer(application, listener)
-        self._draining: asyncio.Task[None] | None = None
+        self._leaving: asyncio.Task[None] | None = None  # on a reload, or before a stop
 
     async def run(self) -> None:
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._stop)
+        loop.add_signal_handler(signal.SIGTERM, self._on_terminate)
+        loop.add_signal_handler(signal.SIGINT, self._stop)
         self._control.setblocking(False)  # noqa: FBT003
         loop.add_reader(self._control, self._on_control)
         self._listener.listen(BACKLOG)
         self._control.send(READY)
         await self._server.serve()
+
+    def _on_terminate(self) -> None:
+        if self._leaving is None:
+            self._leaving = asyncio.create_task(self._stop_later())
+        else:
+            self._stop()  # nobody finds a worker that leaves already
+
+    async def _stop_later(self) -> None:
+        """Serve until the proxies in front of this service have noticed that it is about to exit."""
+        self._application.leave()
+        await asyncio.sleep(self._application.settings.shutdown_delay_seconds)
+        self._stop()
 
     def _stop(self) -> None:
         self._application.end_waiting()
@@ -77,8 +89,8 @@ class WebWorker:
             received = self._control.recv(len(LEAVE))
         except OSError:
             received = b""
-        if received == LEAVE and self._draining is None:
-            self._draining = asyncio.create_task(self._drain())
+        if received == LEAVE and self._leaving is None:
+            self._leaving = asyncio.create_task(self._drain())
         elif not received:
             # A worker must not outlive the main process, of which kill -9 leaves no other sign.
             structlog.get_logger().error("the main process has exited")

@@ -18,6 +18,7 @@ import uvloop
 from stoa import api
 from stoa.access.console import Console
 from stoa.access.key_rotation import with_known_keys
+from stoa.db import migrate
 from stoa.db.embedded import EmbeddedPostgres
 from stoa.db.errors import PostgresError, Unavailable
 from stoa.db.pool import Database, connect
@@ -195,8 +196,8 @@ def worker(console: Console, only: str | None, metrics: str) -> None:
 
 
 async def _check_start(settings: Settings, budget: Budget) -> Settings | None:
-    """Refuse a wrong key or too many connections, as soon as the database responds; returns the settings with every key of
-    the database, or None if stopped before."""
+    """Refuse an old schema, a wrong key or too many connections, as soon as the database responds; returns the settings with
+    every key of the database, or None if stopped before."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -210,6 +211,7 @@ async def _check_start(settings: Settings, budget: Budget) -> Settings | None:
                 await asyncio.wait_for(stop.wait(), RETRY_S)
             continue
         try:
+            await migrate.check_schema(db)
             await check_key(db, secret_key(settings))
             known = await with_known_keys(db, settings)
             for warning in await check_connections(db, _url(settings), settings, budget):

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
@@ -22,7 +23,7 @@ from stoa.access.console import open_console
 from stoa.cli import cli
 from stoa.settings import Settings
 from tests.docs.pages import OPERATIONS, rows
-from tests.support.service import STOA, Service, free_port
+from tests.support.service import STOA, Service, free_port, new_database
 from tests.support.shops import Shop
 
 Run = Callable[..., Any]
@@ -40,8 +41,9 @@ EVERY = dict(walk(cli))
 LEAVES = {path: command for path, command in EVERY.items() if not isinstance(command, click.Group)}
 WITH_JSON = [path for path, command in LEAVES.items() if any("--json" in each.opts for each in command.params)]
 WITHOUT_JSON = {("serve",), ("demo",), ("mcp",), ("worker",), ("openapi",), ("completion",), ("store", "export")}
-# Tested in tests/webhooks, tests/fault, tests/cluster and test_doctor.py.
+# Tested below and in tests/webhooks, tests/fault, tests/cluster and test_doctor.py.
 ELSEWHERE = {
+    ("account", "set-up"),
     ("listen",),
     ("backup",),
     ("restore",),
@@ -127,18 +129,22 @@ def _assert_valid(words: list[str]) -> None:
             raise
 
 
-@pytest.fixture
-def stoa(settings: Settings) -> Run:
+def runner(settings: Settings, *, catch_exceptions: bool = False) -> Run:
     """Run a command as a shell would, in a thread because it starts its own event loop."""
 
     group = click.Group(commands=dict(cli.commands))
 
     async def run(*words: str) -> Result:
         return await asyncio.to_thread(
-            CliRunner().invoke, group, list(words), obj=open_console(settings), catch_exceptions=False
+            CliRunner().invoke, group, list(words), obj=open_console(settings), catch_exceptions=catch_exceptions
         )
 
     return run
+
+
+@pytest.fixture
+def stoa(settings: Settings) -> Run:
+    return runner(settings)
 
 
 def test_every_command_with_output_supports_json() -> None:
@@ -171,6 +177,38 @@ async def test_json_output_is_valid_json_and_nothing_else(
     done: Result = await stoa(*path, *shlex.split(words), "--json")
     assert done.exit_code == 0, done.output
     json.loads(done.stdout)
+
+
+async def test_a_link_for_the_first_account_is_created_only_while_there_is_none(stoa: Run, shop: Shop) -> None:
+    await stoa("account", "create", f"first-{shop.app_id}@example.com", "--name", "First", "--generate")
+    done: Result = await stoa("account", "set-up")
+    assert done.exit_code == 1
+    assert "an account exists; `stoa account invite`" in done.stderr
+
+
+@pytest.fixture(scope="module")
+async def empty_database() -> str:
+    return await new_database(f"empty_{os.getpid()}")
+
+
+@pytest.mark.not_on_cluster("an empty database is not part of a cluster")
+@pytest.mark.parametrize(
+    "words",
+    [
+        *("store list", "app list", "account list", "account set-up", "audit list", "location list demo"),
+        *("import products FILE --store demo", "store export demo", "db status", "accept-key --yes"),
+        "erasures export FILE --overwrite",
+    ],
+)
+async def test_a_command_on_an_empty_database_says_to_migrate_it(
+    settings: Settings, empty_database: str, tmp_path: Path, words: str
+) -> None:
+    (tmp_path / "file").write_text("sku,name,price\n")
+    on_empty = msgspec.structs.replace(settings, database_url=empty_database)
+    invoked = words.replace("FILE", str(tmp_path / "file")).split()
+    done: Result = await runner(on_empty, catch_exceptions=True)(*invoked)
+    assert done.exit_code != 0
+    assert "has no schema of Stoa yet: run `stoa migrate`" in f"{done.exception} {done.stderr}"
 
 
 async def test_tables_contain_no_python_or_json_notation(stoa: Run, shop: Shop, tmp_path: Path) -> None:

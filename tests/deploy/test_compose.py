@@ -11,13 +11,15 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
+from stoa.settings import Settings
 from tests.deploy.containerfile import read
 from tests.deploy.declared import API, DEPLOY, METRICS, ROOT, USER, check_settings, parse_command
+from tests.support.haproxy import HAPROXY, needs_haproxy
 
 FOLDER = DEPLOY / "compose"
 TEXT = (FOLDER / "compose.yml").read_text()
 VARIABLES = dict(re.findall(r"^(\w+)=(.*)$", (FOLDER / "env.example").read_text(), re.MULTILINE))
-HAPROXY = shutil.which("haproxy", path="/usr/sbin:/usr/local/sbin:/usr/bin:/usr/local/bin")
+DELAY = Settings().shutdown_delay_seconds
 PROMTOOL = shutil.which("promtool")
 
 
@@ -51,8 +53,7 @@ def test_stoa_runs_as_two_api_nodes_a_worker_and_one_migration() -> None:
         assert each["user"] == f"{USER}:{USER}"
         assert each["read_only"]
         assert each["tmpfs"] == [f"/data:uid={USER},gid={USER},mode=0700"]
-        # STOA_DRAIN_SECONDS is 25.
-        assert int(each["stop_grace_period"].removesuffix("s")) > 25
+        assert int(each["stop_grace_period"].removesuffix("s")) > DELAY + Settings().drain_seconds
         waits = each["depends_on"]
         assert name == "migrate" or waits["migrate"]["condition"] == "service_completed_successfully"
 
@@ -107,6 +108,8 @@ def test_the_proxy_and_the_monitoring_know_every_node() -> None:
     nodes = [name for name in STOA if name.startswith("api-")]
     assert re.findall(r"^\s+server (\S+) (\S+) check", proxy, re.MULTILINE) == [(n, f"{n}:{API}") for n in nodes]
     assert "uri /ready" in proxy
+    interval, failed = map(int, re.findall(r"inter (\d+)s fall (\d+)", proxy)[0])
+    assert interval * failed + 1 < DELAY, "a node serves until the proxy has noticed that it stops"
     assert STOA["api-1"]["environment"]["STOA_PROXIES"] == "1"
     prometheus = yaml.safe_load((FOLDER / "prometheus.yml").read_text())
     (job,) = prometheus["scrape_configs"]
@@ -118,7 +121,7 @@ def test_the_proxy_and_the_monitoring_know_every_node() -> None:
     assert (source["type"], source["isDefault"], source["url"]) == ("prometheus", True, "http://prometheus:9090")
 
 
-@pytest.mark.skipif(not HAPROXY, reason="HAProxy is not installed; it is a package of Debian")
+@needs_haproxy
 def test_haproxy_accepts_its_configuration() -> None:
     _accepted([str(HAPROXY), "-c", "-f", str(FOLDER / "haproxy.cfg")])
 

@@ -73,7 +73,6 @@ def test_a_server_is_probed_and_spread(name: str) -> None:
         }  # fmt: skip
         assert ports == {"http": API, "metrics": METRICS}
     assert all(probe["port"] in ports for probe in probes.values())
-    assert "lifecycle" in container(name) or name == "stoa-worker"
     labels = WORKLOADS[name]["spec"]["template"]["metadata"]["labels"]
     assert WORKLOADS[name]["spec"]["selector"]["matchLabels"] == labels
     (spread,) = pod(name)["topologySpreadConstraints"]
@@ -84,11 +83,11 @@ def test_a_server_is_probed_and_spread(name: str) -> None:
 
 
 def test_a_pod_has_left_the_service_and_finished_its_requests_before_it_is_killed() -> None:
-    command = container("stoa-api")["lifecycle"]["preStop"]["exec"]["command"]
-    assert command[0] == "sleep"
+    delay = int(only("ConfigMap", "stoa")["data"]["STOA_SHUTDOWN_DELAY_SECONDS"])
+    assert delay >= Settings().shutdown_delay_seconds
     readiness = container("stoa-api")["readinessProbe"]
     assert readiness["timeoutSeconds"] < readiness["periodSeconds"]
-    assert pod("stoa-api")["terminationGracePeriodSeconds"] > int(command[1]) + Settings().drain_seconds
+    assert pod("stoa-api")["terminationGracePeriodSeconds"] > delay + Settings().drain_seconds
     assert WORKLOADS["stoa-api"]["spec"]["strategy"]["rollingUpdate"]["maxUnavailable"] == 0
 
 

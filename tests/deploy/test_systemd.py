@@ -45,7 +45,7 @@ def test_a_unit_runs_a_valid_command_as_its_own_user(name: str) -> None:
     check_settings({**dict(example), **given})
     if unit["Type"] == ["exec"]:
         assert unit["KillMode"] == ["mixed"]
-        assert int(unit["TimeoutStopSec"][0]) > Settings().drain_seconds
+        assert int(unit["TimeoutStopSec"][0]) > Settings().shutdown_delay_seconds + Settings().drain_seconds
         assert (unit["Restart"], "-HUP" in unit["ExecReload"][0]) == (["always"], True)
 
 

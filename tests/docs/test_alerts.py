@@ -25,6 +25,10 @@ FIRING: dict[str, tuple[dict[str, str], dict[str, str], dict[str, str]]] = {
     "StoaFails": (
         {'stoa_refusals_total{code="unavailable"}': "0+60x60"}, {'stoa_refusals_total{code="not_found"}': "0+60x60"}, {}
     ),
+    "StoaOverloaded": (
+        {'stoa_shed_total{reason="database"}': "0+60x60"}, {'stoa_shed_total{reason="database"}': "60x60"},
+        {"reason": "database"},
+    ),
     "StoaSlow": (
         {'stoa_request_seconds_bucket{le="1"}': "0+9x60", 'stoa_request_seconds_bucket{le="2.5"}': "0+10x60",
          'stoa_request_seconds_bucket{le="+Inf"}': "0+10x60"},
@@ -61,10 +65,15 @@ FIRING: dict[str, tuple[dict[str, str], dict[str, str], dict[str, str]]] = {
         {'stoa_webhook_latency_seconds_bucket{le="5"}': "0+9x60", 'stoa_webhook_latency_seconds_bucket{le="+Inf"}': "0+9x60"},
         {},
     ),
+    # Three of four receivers are dead. Their open breakers leave only probes: one attempt in 500 fails.
     "StoaReceiversFail": (
-        {'stoa_webhook_attempts_total{outcome="failed"}': "0+9x60", 'stoa_webhook_attempts_total{outcome="succeeded"}': "0+1x60"},
-        {'stoa_webhook_attempts_total{outcome="failed"}': "0+1x60", 'stoa_webhook_attempts_total{outcome="succeeded"}': "0+9x60"},
+        {"stoa_webhook_open_breakers": "3x60", "stoa_webhook_receivers": "4x60",
+         'stoa_webhook_attempts_total{outcome="failed"}': "0+1x60", 'stoa_webhook_attempts_total{outcome="succeeded"}': "0+499x60"},
+        {"stoa_webhook_open_breakers": "3x60", "stoa_webhook_receivers": "400x60"},
         {},
+    ),
+    "StoaDeliveriesPending": (
+        {"stoa_webhook_oldest_pending_seconds": "0+60x500"}, {"stoa_webhook_oldest_pending_seconds": "5000x500"}, {}
     ),
     "StoaImportsStuck": (
         {"stoa_import_oldest_waiting_seconds": "0+60x60"}, {"stoa_import_oldest_waiting_seconds": "5x60"}, {}
@@ -91,6 +100,9 @@ FIRING: dict[str, tuple[dict[str, str], dict[str, str], dict[str, str]]] = {
     "StoaBackupOld": ({"stoa_backup_timestamp_seconds": "0x2000"}, {"stoa_backup_timestamp_seconds": "0+60x2000"}, {}),
 }  # fmt: skip
 
+AFTER = {"StoaBackupOld": "30h", "StoaDeliveriesPending": "8h"}  # when an alert has fired, if not after 50 minutes
+RUNBOOK = "https://docs.example.com/operations/runbook.md"
+
 
 def series() -> dict[str, set[str]]:
     """Every series that a service may export, with the names of its labels."""
@@ -109,6 +121,7 @@ def test_every_rule_has_what_an_alert_needs() -> None:
         assert re.fullmatch(r"Stoa[A-Z]\w+", rule["alert"])
         assert rule["labels"]["severity"] in ("page", "ticket")
         assert rule["annotations"]["summary"]
+        assert rule["annotations"]["runbook_url"] == f"{RUNBOOK}#{rule['alert'].lower()}"
         assert re.fullmatch(r"\d+[mh]", rule.get("for", "1m"))
         assert rule["expr"].count("(") == rule["expr"].count(")")
 
@@ -156,7 +169,7 @@ def cases(firing: bool) -> dict[str, Any]:
             "interval": "1m",
             "input_series": [{"series": name, "values": values} for name, values in (fires if firing else quiet).items()],
             "alert_rule_test": [{
-                "eval_time": "30h" if rule["alert"] == "StoaBackupOld" else "50m",
+                "eval_time": AFTER.get(rule["alert"], "50m"),
                 "alertname": rule["alert"],
                 "exp_alerts": [expected] if firing else [],
             }],

@@ -68,17 +68,27 @@ async def answered(account: Account, status: int) -> httpx.Response:
     return answer
 
 
+async def reported(service: Service, reason: str) -> None:
+    """Wait until the log and the metrics say why requests were shed."""
+    async with asyncio.timeout(PATIENCE_S):
+        while f'"reason":"{reason}"' not in service.output():
+            await asyncio.sleep(0.1)
+        while not metric(await scrape(service), "stoa_shed_total", reason=reason):
+            await asyncio.sleep(0.1)
+
+
 async def test_excess_concurrent_requests_are_shed_per_app_and_then_per_worker(limited: Service) -> None:
     one, other, third = [await limited.account(name) for name in ("one", "other", "third")]
     async with AsyncExitStack() as stack:
         running = [await stack.enter_async_context(PartialRequest(one, f"running {n}")) for n in range(2)]
         refused = await answered(one, 429)
-        assert (refused.json()["code"], refused.headers["retry-after"]) == ("rate_limited", "1")
+        assert (refused.json()["code"], refused.headers["retry-after"]) == ("too_many_in_flight", "1")
         assert (await answered(other, 200)).json()["meta"]["total"] == 0
         running += [await stack.enter_async_context(PartialRequest(other, f"running {n}")) for n in range(2)]
         shed = await answered(third, 503)
-        assert (shed.json()["code"], shed.headers["retry-after"]) == ("unavailable", "1")
+        assert (shed.json()["code"], shed.headers["retry-after"]) == ("overloaded", "1")
         assert limited.status("/live") == limited.status("/ready") == 200
+        await reported(limited, "in_flight")
         assert await asyncio.gather(*(request.finish() for request in running)) == [201] * 4
     for account in (one, other, third):
         await answered(account, 200)
@@ -90,10 +100,11 @@ async def test_requests_are_shed_while_clients_do_not_take_their_responses(limit
         for _ in range(UNREAD_CLIENTS):
             stack.enter_context(connect(limited.port, receive_bytes=8_192))
         shed = await answered(account, 503)
-        assert (shed.json()["code"], shed.headers["retry-after"]) == ("unavailable", "1")
+        assert (shed.json()["code"], shed.headers["retry-after"]) == ("overloaded", "1")
+        await reported(limited, "unsent")
         async with limited.client() as client:
             page = await client.get("/docs")
-        assert (page.status_code, page.json()["code"], page.headers["retry-after"]) == (503, "unavailable", "1")
+        assert (page.status_code, page.json()["code"], page.headers["retry-after"]) == (503, "overloaded", "1")
         assert limited.status("/live") == limited.status("/ready") == 200
         async with asyncio.timeout(PATIENCE_S):
             while metric(await scrape(limited), "stoa_unsent_bytes") <= MAX_UNSENT_BYTES:

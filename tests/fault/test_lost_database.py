@@ -73,7 +73,8 @@ async def assert_unavailable(account: Account) -> None:
     assert "retry-after" in token.headers
     for answer, seconds in answers:
         assert (answer.status_code, answer.headers["retry-after"]) == (503, "1"), answer.text
-        assert answer.json()["code"] == "unavailable"
+        # While others wait for a connection, further requests are shed.
+        assert answer.json()["code"] in ("unavailable", "overloaded")
         assert seconds < FAIL_S
 
 

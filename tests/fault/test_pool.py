@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from stoa.db.errors import PostgresError, Unavailable
-from stoa.db.pool import MOST_WAITING, Database
+from stoa.db.pool import Database
 
 SIZE = 2
 
@@ -110,13 +110,19 @@ async def test_a_connection_closed_by_the_server_is_replaced(pool: Database, db:
     await assert_intact(pool)
 
 
-async def test_a_pool_reports_when_too_many_tasks_wait(pool: Database) -> None:
+async def test_a_pool_is_saturated_by_a_long_wait_and_not_by_a_crowd(
+    pool: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stoa.db.pool.SHED_AFTER_S", 3600)
     async with contextlib.AsyncExitStack() as stack:
         for _ in range(SIZE):
             await stack.enter_async_context(pool.transaction())
-        waiting = [asyncio.create_task(pool.fetch("SELECT 1")) for _ in range(MOST_WAITING * SIZE)]
-        assert not pool.saturated
+        waiting = [asyncio.create_task(pool.fetch("SELECT 1")) for _ in range(50 * SIZE)]
         await asyncio.sleep(0)
+        assert pool.waiting == len(waiting)
+        assert not pool.saturated
+        monkeypatch.setattr("stoa.db.pool.SHED_AFTER_S", 0.01)
+        await asyncio.sleep(0.02)
         assert pool.saturated
     await asyncio.gather(*waiting)
     assert not pool.saturated

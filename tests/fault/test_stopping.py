@@ -9,7 +9,7 @@ from signal import SIGINT, SIGTERM, Signals
 import pytest
 
 from tests.support.partial_request import PartialRequest
-from tests.support.service import WITH_NOTES, Service, alive, until
+from tests.support.service import PATIENCE_S, WITH_NOTES, Service, alive, until
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +53,25 @@ async def test_a_stop_finishes_running_requests_and_refuses_new_ones(folder: Pat
         assert service.wait() == 0
         assert not postgres_runs(service)
         assert "Traceback" not in service.output()
+
+
+async def test_a_service_that_is_about_to_stop_serves_until_proxies_have_noticed(folder: Path) -> None:
+    with Service(folder, shutdown_delay_seconds=10 * PATIENCE_S) as service:
+        account = await service.account("delayed")
+        os.kill(service.pid, SIGTERM)
+        until(lambda: service.status("/ready") == 503, "a check fails")
+        async with account.client() as client:
+            answers = [await client.get("/products") for _ in range(3)]
+        assert [(answer.status_code, answer.headers["connection"]) for answer in answers] == [(200, "close")] * 3
+        assert {service.status("/live") for _ in range(10)} == {200}
+        os.kill(service.pid, SIGINT)  # ends the delay
+        assert service.wait() == 0
+        assert "Traceback" not in service.output()
+
+
+async def test_ctrl_c_waits_for_no_proxy(folder: Path) -> None:
+    with Service(folder, shutdown_delay_seconds=10 * PATIENCE_S) as service:
+        assert service.stop(SIGINT) == 0
 
 
 async def test_ctrl_c_while_workers_start_ends_everything_without_a_traceback(folder: Path) -> None:

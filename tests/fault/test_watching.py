@@ -153,7 +153,7 @@ async def test_the_start_and_stop_of_each_process_are_logged_with_version_and_se
 async def test_an_old_schema_is_refused_if_the_service_must_not_migrate(tmp_path: Path) -> None:
     url = await new_database(f"unmigrated_{os.getpid()}")
     service = Service(tmp_path, database_url=url)
-    done = service.run("serve", "--no-migrate")
-    assert done.returncode == 2
-    assert "error: the database has schema 0, but this release needs" in done.stderr
-    assert "run `stoa migrate`" in done.stderr
+    for command in (("serve", "--no-migrate"), ("worker",)):
+        done = service.run(*command)
+        assert done.returncode == 2
+        assert "error: the database has no schema of Stoa yet: run `stoa migrate`" in done.stderr

@@ -22,6 +22,7 @@ from tests.figures.replica import relieve
 from tests.figures.restarts import restart_under_load
 from tests.figures.slow import loiter
 from tests.figures.soak import soak
+from tests.figures.stops import stop_under_load
 from tests.figures.unread import hoard
 from tests.support.databases import drop_made
 
@@ -34,6 +35,7 @@ ON_CLUSTER = ("away", "growth", "idle", "nodes")
 @click.option("--workers", default=200, show_default=True, help="Number of kill -9 of web workers.")
 @click.option("--databases", default=50, show_default=True, help="Number of kill -9 of PostgreSQL.")
 @click.option("--restarts", default=50, show_default=True, help="Number of reloads.")
+@click.option("--stops", default=50, show_default=True, help="Number of stops of a node behind HAProxy.")
 @click.option(
     "--seconds",
     default=60,
@@ -42,24 +44,26 @@ ON_CLUSTER = ("away", "growth", "idle", "nodes")
 )
 @click.option("--nodes", default=12, show_default=True, help="Number of kill -9 of cluster nodes, in turn.")
 @click.option("--spare", default="127.0.0.1:9703", show_default=True, help="The node that growth adds to the cluster.")
-@click.option("--minutes", default=40, show_default=True, help="Time limit of kills and restarts.")
+@click.option("--minutes", default=40, show_default=True, help="Time limit of kills, restarts and stops.")
 def figures(
     names: tuple[str, ...],
     workers: int,
     databases: int,
     restarts: int,
+    stops: int,
     seconds: int,
     nodes: int,
     spare: str,
     minutes: int,
 ) -> None:
-    """Run the named measurements: kills, restarts, failover, replica, overload, greedy, slow, unread, soak; by default these.
+    """Run the named measurements: kills, restarts, stops, failover, replica, overload, greedy, slow, unread, soak; by default these.
 
     away, growth, idle and nodes need a Citus cluster on this machine, which TEST_CITUS_URL names.
     """
     known: dict[str, Figure] = {
         "kills": lambda folder: kill_under_load(folder, workers, databases, minutes),
         "restarts": lambda folder: restart_under_load(folder, restarts, minutes),
+        "stops": lambda folder: stop_under_load(folder, stops, minutes),
         "failover": fail_over,
         "replica": lambda folder: relieve(folder, seconds / 3),
         "overload": lambda folder: overload(folder, seconds),

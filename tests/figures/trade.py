@@ -21,7 +21,11 @@ ON_HAND = 10_000_000
 REPLAYED = 200
 WRITE_PATIENCE_S = 180  # far above the few seconds in which a killed database recovers
 _PAUSE_S = 0.05
-_AGAIN = {409: "idempotency_in_progress", 429: "rate_limited", 503: "unavailable"}
+_AGAIN = {
+    409: ("idempotency_in_progress",),
+    429: ("rate_limited", "too_many_in_flight"),
+    503: ("unavailable", "overloaded"),
+}
 
 
 class Write(msgspec.Struct):
@@ -125,7 +129,7 @@ class Trade:
         if answer.is_success:
             self.took.append((began, time.monotonic() - began))
             return answer
-        expected = f'"code":"{_AGAIN.get(answer.status_code)}"' in answer.text
+        expected = any(f'"code":"{code}"' in answer.text for code in _AGAIN.get(answer.status_code, ()))
         self.trouble[str(answer.status_code)] += 1
         self.wrong += [] if expected else [answer.text]
         return None

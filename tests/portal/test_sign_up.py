@@ -176,18 +176,33 @@ async def test_a_link_works_only_for_its_purpose(visitor: Visitor, maria: User, 
         assert visitor.response.status_code == 404
 
 
-async def test_the_first_start_offers_a_setup_link(without_accounts: Settings) -> None:
+async def new_setup_path(by: Operator) -> str:
+    link = await create_setup_link(by)
+    assert link is not None
+    return path_of(link.address)
+
+
+async def test_a_start_without_accounts_says_how_to_create_one_and_logs_no_link(without_accounts: Settings) -> None:
+    message = await setup_message(without_accounts)
+    assert "`stoa account set-up`" in message
+    assert "/portal" not in message
     application = Application(without_accounts)
-    old_path = path_of((await setup_message(without_accounts)).split()[-1])
-    path = path_of((await setup_message(without_accounts)).split()[-1])
+    [[links]] = await application.database.fetch("SELECT count(*) FROM account_links")
+    await application.close()
+    assert links == 0
+
+
+async def test_a_setup_link_creates_the_first_account(without_accounts: Settings) -> None:
+    application = Application(without_accounts)
+    by = as_operator(application.database, without_accounts)
+    old_path, path = await new_setup_path(by), await new_setup_path(by)
     async with browser(application) as client:
         visitor = Visitor(client)
         await visitor.open(old_path)
-        assert visitor.response.status_code == 404, "each start invalidates the previous link"
+        assert visitor.response.status_code == 404, "a new link ends the one before"
         await visitor.open(path)
         await visitor.submit(path, name="First", email="first@example.com", password=PASSWORD)
         assert visitor.path == "/portal"
-        by = as_operator(application.database, without_accounts)
         [account] = await list_accounts(by)
         assert account.operator
         await visitor.open(path)

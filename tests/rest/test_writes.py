@@ -93,6 +93,23 @@ async def test_a_key_that_is_in_progress_is_refused(shop: Shop, db: Database) ->
     assert answer.headers["retry-after"] == "1"
 
 
+@pytest.mark.not_on_cluster("a lock of a table holds on one server")
+@pytest.mark.parametrize("mode", ["SHARE", "ACCESS EXCLUSIVE"])
+@pytest.mark.parametrize("path", ["/notes", "/orders"])  # the writes of orders are grouped
+async def test_while_the_table_of_keys_is_locked_the_service_is_unavailable(
+    shop: Shop, db: Database, path: str, mode: str
+) -> None:
+    product = {"name": "Mug", "price": "5.00", "sku": "MUG", "stock": {"on_hand": 9}}
+    assert (await shop.client.post("/products", json=product)).status_code == 201
+    body = NOTE if path == "/notes" else {"line_items": [{"sku": "MUG", "quantity": 1}]}
+    key = {"idempotency-key": "locked"}
+    async with db.transaction() as transaction:
+        await transaction.execute(f"LOCK TABLE idempotency_keys IN {mode} MODE")
+        locked = await shop.client.post(path, json=body, headers=key)
+    assert (locked.status_code, locked.json()["code"], locked.headers["retry-after"]) == (503, "unavailable", "1")
+    assert (await shop.client.post(path, json=body, headers=key)).status_code == 201
+
+
 async def test_a_patch_changes_only_what_it_names(shop: Shop) -> None:
     note = await create_note(shop, detail={"author": "Ann", "pages": 3}, labels=["a", "b"])
     answer = await shop.client.patch(f"/notes/{note['id']}", json={"detail": {"pages": None}, "labels": ["c"]})

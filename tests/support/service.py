@@ -145,6 +145,7 @@ class Service:
             "WORKERS": 2,
             "SECRET_KEY": SECRET_KEY,
             "METRICS": "off",
+            "SHUTDOWN_DELAY_SECONDS": 0,
             "LOG_FORMAT": "json",
             "DATABASE_URL": database_url,
             **{name.upper(): value for name, value in settings.items()},

@@ -77,6 +77,7 @@ def open_console(settings: Settings) -> Console:
                 await migrate.migrate(url)
             opened = Database(url, size=2, statement_timeout_ms=30_000)
             try:
+                await migrate.check_schema(opened)
                 yield opened
             finally:
                 await opened.close()

@@ -5,7 +5,7 @@ import sys
 
 import click
 
-from stoa.access.console import Console, print_one, print_rows, warn_shown_once
+from stoa.access.console import Console, Refused, print_one, print_rows, warn_shown_once
 from stoa.access.operator import Operator
 from stoa.access.options import json_option
 from stoa.accounts import ownership, registration, teams
@@ -17,7 +17,7 @@ _ROLES = list(dict.fromkeys(role for roles in ROLES.values() for role in roles))
 
 @click.group()
 def account() -> None:
-    """Manage portal accounts: create, invite, list, disable, reset, and the teams of stores and apps.
+    """Manage portal accounts: set up, create, invite, list, disable, reset, and the teams of stores and apps.
 
     \b
     Examples:
@@ -48,6 +48,23 @@ def create(console: Console, email: str, name: str, *, operator: bool, generate:
         warn_shown_once("password")
     else:
         print_one(created, as_json=as_json)
+
+
+@account.command("set-up")
+@json_option
+@click.pass_obj
+def set_up(console: Console, *, as_json: bool) -> None:
+    """Create a link for the first account, an operator. It works once, for 24 hours, and ends the link before it.
+
+    \b
+    Example:
+      stoa account set-up
+    """
+    link = console.run(registration.create_setup_link)
+    if link is None:
+        raise Refused("an account exists; `stoa account invite` creates links for further people")
+    print_one(link, as_json=as_json)
+    warn_shown_once("address")
 
 
 _store = click.option("--store", "store", default="", metavar="HANDLE", help="The store's handle.")

@@ -12,6 +12,7 @@ from stoa.db.query import Command, Executor, Query
 from stoa.db.schema_files import VERSIONS, Function, Migration, MigrationRefused, functions, known
 from stoa.db.short_transactions import in_short_transaction
 from stoa.db.statement_locks import created_index
+from stoa.settings import WrongSetting
 
 LATEST = VERSIONS[-1]
 OLDEST_POSTGRES = 15  # that the schema works on
@@ -47,6 +48,14 @@ async def version(db: Executor) -> int:
     applied = {row.version for row in await _APPLIED.all(db)}
     missing = [version for version in VERSIONS if version not in applied]
     return max((version for version in applied if not missing or version < missing[0]), default=0)
+
+
+async def check_schema(db: Executor) -> None:
+    """Refuse a database that the installed release cannot work on."""
+    found = await version(db)
+    if found < LATEST:
+        has = f"has schema {found}, but this release needs {LATEST}" if found else "has no schema of Stoa yet"
+        raise WrongSetting(f"the database {has}: run `stoa migrate`")
 
 
 async def migrate(url: str) -> list[Migration]:

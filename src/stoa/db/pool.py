@@ -30,7 +30,9 @@ ACQUIRE_TIMEOUT_S = 2.0
 GROW_AGAIN_S = 5.0  # how long a pool stays smaller after the server refused it a further connection
 _FAILED_TRANSACTION = "25P02"
 _CONSTRAINT = "23"
-MOST_WAITING = 4  # per connection, before the pool is saturated
+# A wait at which new work is shed: longer than a slow commit or a burst that the pool works off by itself, and short enough
+# that a request that was admitted before gets its connection within ACQUIRE_TIMEOUT_S.
+SHED_AFTER_S = 0.5
 CONNECT_TIMEOUT_S = 2
 connected: list[Callable[[Any], None]] = []  # called with each new connection, for tracing
 NEEDS_SESSION = (
@@ -174,7 +176,8 @@ class Database:
         self._lock_timeout_ms = lock_timeout_ms
         self._begin = "BEGIN"
         self._idle: deque[Connection] = deque()
-        self._waiters: deque[asyncio.Future[Connection | None]] = deque()  # in the order in which they came
+        # When each task began to wait, in the order in which they came.
+        self._waiters: dict[asyncio.Future[Connection | None], float] = {}
         self._open = 0
         self._closed = False
         self._autocommit: Database | None = None
@@ -211,8 +214,8 @@ class Database:
 
     @property
     def saturated(self) -> bool:
-        """Whether so many tasks wait for a connection that new work should be shed."""
-        return len(self._waiters) >= MOST_WAITING * self._size
+        """Whether a task has waited for a connection so long that new work should be shed. A crowd alone is no reason."""
+        return bool(self._waiters) and time.monotonic() - next(iter(self._waiters.values())) >= SHED_AFTER_S
 
     @property
     def full(self) -> bool:
@@ -244,17 +247,16 @@ class Database:
     async def _wait(self) -> Connection | None:
         """Wait in line for a released connection, or for None: the place of a closed one, where a new one may be opened."""
         waiter: asyncio.Future[Connection | None] = asyncio.get_running_loop().create_future()
-        self._waiters.append(waiter)
         self.waits += 1
-        started = time.monotonic()
+        started = self._waiters[waiter] = time.monotonic()
         try:
             async with asyncio.timeout(ACQUIRE_TIMEOUT_S):
                 return await waiter
         except BaseException as error:
             if waiter.done() and not waiter.cancelled():  # served and cancelled at the same time: serve the next one
                 self._release(waiter.result())
-            elif waiter in self._waiters:
-                self._waiters.remove(waiter)
+            else:
+                self._waiters.pop(waiter, None)
             if isinstance(error, TimeoutError):
                 self.timeouts += 1
                 raise Unavailable("no database connection became free in time") from error
@@ -289,7 +291,8 @@ class Database:
             self._open -= 1
             connection = None
         while self._waiters:
-            waiter = self._waiters.popleft()
+            waiter = next(iter(self._waiters))
+            del self._waiters[waiter]
             if not waiter.done():
                 waiter.set_result(connection)
                 return

@@ -96,6 +96,7 @@ def publish(queues: Queues, *, sends: bool) -> None:
     telemetry.OLDEST_UNROUTED.set(backlog.oldest_unrouted_seconds)
     telemetry.LATE.set(backlog.late_seconds)
     telemetry.BREAKERS.set(backlog.open_breakers)
+    telemetry.RECEIVERS.set(backlog.receivers)
     telemetry.DELIVERY_WORKERS.set(backlog.workers)
     telemetry.IMPORTS_WAITING.set(queues.imports.waiting)
     telemetry.IMPORTS_RUNNING.set(queues.imports.running)

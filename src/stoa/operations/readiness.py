@@ -1,4 +1,5 @@
-"""Whether this process can serve requests: the database responds, has the right schema and accepts writes."""
+"""Whether this process can serve requests: it is not about to exit, and the database responds, has the right schema and
+accepts writes."""
 
 import time
 from typing import Any
@@ -28,8 +29,11 @@ class Readiness:
         self._written_at = 0.0
         self._measured_at = 0.0
         self._queues: Queues | None = None
+        self.stopping = False  # set when this service is about to exit
 
     async def check(self) -> Answer:
+        if self.stopping:
+            return Answer(503, {"status": "stopping"}, 1)
         try:
             version = await migrate.version(self._database)
         except Unavailable as error:

@@ -21,7 +21,7 @@ from stoa.webhooks.delivery.retry_policy import SentAttempt
 # Only these fields are logged, so that no other field can leak personal data or secrets.
 LOGGED = frozenset(
     """timestamp level event request_id method operation status code duration_ms store_id app_id error cause sqlstate where
-    process pid exit_code version settings migration last_id position note key encrypted unreadable""".split()
+    process pid exit_code version settings migration last_id position note key encrypted unreadable reason""".split()
 )
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 VERSION = version(DISTRIBUTION)
@@ -35,6 +35,7 @@ SECONDS = Histogram(
     buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5),
 )
 REFUSALS = Counter("stoa_refusals", "Requests refused, by code", ["code"])
+SHED = Counter("stoa_shed", "Requests shed because of overload, by reason", ["reason"])
 ATTEMPTS = Counter("stoa_webhook_attempts", "Attempts to deliver an event, by outcome", ["outcome"])
 ATTEMPT_SECONDS = Histogram(
     "stoa_webhook_attempt_seconds",
@@ -59,6 +60,9 @@ OLDEST = _shared_gauge("stoa_webhook_oldest_pending_seconds", "Age of the oldest
 OLDEST_UNROUTED = _shared_gauge("stoa_webhook_oldest_unrouted_seconds", "Age of the oldest event that is not routed")
 LATE = _shared_gauge("stoa_webhook_late_seconds", "How long the most overdue deliveries have waited for a worker")
 BREAKERS = _shared_gauge("stoa_webhook_open_breakers", "Receivers whose circuit breaker is open")
+RECEIVERS = _shared_gauge(
+    "stoa_webhook_receivers", "Receivers to which deliveries wait or were sent within a day, failing ones included"
+)
 DELIVERY_WORKERS = _shared_gauge("stoa_webhook_workers", "Delivery workers that are connected to the database")
 IMPORTS_WAITING = _shared_gauge("stoa_import_waiting", "Imports that wait for a worker")
 IMPORTS_RUNNING = _shared_gauge("stoa_import_running", "Imports that a worker runs")
@@ -167,10 +171,12 @@ class Observer:
         timer.observe(seen.seconds)
         if seen.code:
             REFUSALS.labels(seen.code).inc()
+        if seen.shed:
+            SHED.labels(seen.shed).inc()
 
     def _write(self, seen: Observed) -> None:
         log = self._log.error if seen.status >= _SERVER_ERROR else self._log.info
-        extra = fault(seen.error) if seen.error else {}
+        extra = fault(seen.error) if seen.error else {"reason": seen.shed} if seen.shed else {}
         log(
             "request",
             request_id=seen.request_id,

@@ -200,11 +200,7 @@ def check_start(settings: Settings, *, background: bool = True) -> tuple[Setting
 async def _check_start(settings: Settings, *, background: bool) -> tuple[Settings, list[str]]:
     db = Database(settings.database_url, size=1)
     try:
-        version = await migrate.version(db)
-        if version < migrate.LATEST:
-            raise WrongSetting(
-                f"the database has schema {version}, but this release needs {migrate.LATEST}: run `stoa migrate`"
-            )
+        await migrate.check_schema(db)
         settings = await adopt_keys(db, settings)  # the key is created before several processes would create it
         budget = service_budget(settings, background=background)
         warnings = await check_connections(db, settings.database_url, settings, budget)

@@ -14,7 +14,7 @@ from stoa.operations import exposition
 from stoa.operations.exposition import Process
 from stoa.processes import command_lines
 from stoa.processes.handover import LEAVE, LONGEST_DRAIN_S, READY
-from stoa.rest.unsent import KERNEL_BYTES
+from stoa.processes.listeners import Listeners
 from stoa.settings import Settings
 
 RESPAWN_PAUSE_S = 0.5  # a process that dies immediately must not keep the machine busy
@@ -30,33 +30,37 @@ class WebWorker:
     """A process that serves requests on a socket of the main process, and the control socket between the two."""
 
     def __init__(self, command: Sequence[str], listener: socket.socket) -> None:
-        self._control, theirs = socket.socketpair()
+        self.control, theirs = socket.socketpair()
         with theirs:
             numbers = (listener.fileno(), theirs.fileno())
             self.process = _start([*command, *map(str, numbers)], numbers)
+        self.ready = False  # whether it listens
+        self.exits = False  # its end of the control socket is closed, a moment before the process has exited
         self.leave_by = 0.0
+        self._started = time.monotonic()
 
     @property
     def dead(self) -> bool:
         return self.process.poll() is not None
 
-    def ready(self, seconds: float) -> bool | None:
-        """Whether it said that it is ready; `None` if it said nothing within this time."""
-        if not select.select([self._control], [], [], seconds)[0]:
-            return None
-        return self._received() == READY
+    @property
+    def replaceable(self) -> bool:
+        return self.dead and time.monotonic() >= self._started + RESPAWN_PAUSE_S
 
-    def _received(self) -> bytes:
+    def hear(self) -> None:
+        """Read what it said on the control socket, which is readable."""
         try:
-            return self._control.recv(len(READY))
+            received = self.control.recv(len(READY))
         except OSError:
-            return b""
+            received = b""
+        self.exits = not received
+        self.ready = received == READY
 
     def leave(self, drain_seconds: float) -> None:
         """Ask it to finish its connections and exit."""
         self.leave_by = time.monotonic() + LONGEST_DRAIN_S + drain_seconds
         try:
-            self._control.send(LEAVE)
+            self.control.send(LEAVE)
         except OSError:  # it has exited already
             self.leave_by = 0.0
 
@@ -64,7 +68,7 @@ class WebWorker:
         """End the process if it still runs."""
         _end([self.process], 0)
         exposition.forget(self.process.pid)
-        self._control.close()
+        self.control.close()
 
 
 class BackgroundWorker:
@@ -117,12 +121,12 @@ class Supervisor:
         self._web = web or ()
         self._migrates = migrate
         self._background = [BackgroundWorker(kind, command) for kind, command in background.items()]
-        self._listeners: list[socket.socket] = []
+        self._listeners = Listeners(settings, 0)
         self._workers: list[WebWorker] = []
         self._outdated: list[int] = []  # indexes of workers that a reload has still to replace
         self._leaving: WebWorker | None = None
         self._reload_requested = False
-        self._stopping = False
+        self._stopping: signal.Signals | None = None  # the signal to stop
         # Set after the first answer: from then on the service outlives any worker.
         self.answered = web is None
 
@@ -130,8 +134,7 @@ class Supervisor:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_stop)
         signal.signal(signal.SIGHUP, self._on_reload)
-        # One for each worker: the kernel then spreads connections evenly among them.
-        self._listeners = [self._listener() for _ in range(self._settings.workers if self._web else 0)]
+        self._listeners = Listeners(self._settings, self._settings.workers if self._web else 0)
         self._workers = [WebWorker(self._web, listener) for listener in self._listeners]
         try:
             while not self._stopping:
@@ -140,7 +143,7 @@ class Supervisor:
                     for each in self._background:
                         each.keep_running()
                 self._reload()
-                time.sleep(_POLL_S)
+                self._listen(self._workers)
         finally:
             self._stop()
 
@@ -150,40 +153,30 @@ class Supervisor:
         background = [Process(each.kind, 0, each.process.pid) for each in self._background if each.process]
         return [Process("main", 0, os.getpid()), *web, *background]
 
-    def _on_stop(self, *_: object) -> None:
-        self._stopping = True
+    def _on_stop(self, number: int, _: object) -> None:
+        if self._stopping and number == signal.SIGINT:  # somebody does not want to wait for the delay
+            self._signal_web_workers(at_once=True)
+        self._stopping = signal.Signals(number)
 
     def _on_reload(self, *_: object) -> None:
         self._reload_requested = True
 
-    def _listener(self) -> socket.socket:
-        """A socket bound to our address; it gets no connections before its worker listens on it."""
-        made = socket.socket(socket.AF_INET6 if ":" in self._settings.host else socket.AF_INET)
-        for option in (socket.SO_REUSEADDR, socket.SO_REUSEPORT):
-            made.setsockopt(socket.SOL_SOCKET, option, 1)
-        # Accepted connections inherit it. The kernel then closes one whose client acknowledges nothing, or keeps its
-        # window closed, for this time; Granian has no limit, and each unread response would stay in memory.
-        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, self._settings.send_seconds * 1000)
-        # Nor does the kernel take more of a response than this in advance; it would take megabytes for each connection.
-        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, KERNEL_BYTES)
-        made.setblocking(False)  # noqa: FBT003
-        made.bind((self._settings.host, self._settings.port))
-        return made
+    def _listen(self, workers: Sequence[WebWorker]) -> None:
+        """Wait for what workers say, at most for a moment; connections go to those that are ready."""
+        controls = {worker.control: worker for worker in workers if not worker.exits}
+        for control in select.select(controls, [], [], _POLL_S)[0]:
+            controls[control].hear()
+        self._listeners.steer([index for index, worker in enumerate(self._workers) if worker.ready])
 
     def _replace_dead_workers(self) -> None:
         dead = [index for index, worker in enumerate(self._workers) if worker.dead]
-        if not dead or self._stopping:
-            return
-        if not self.answered:
+        if dead and not self.answered and not self._stopping:
             raise WorkerFailed("a worker exited before the service was ready; see its output above")
         for index in dead:
-            _report_exit("web", self._workers[index].process)
-            # Connections that wait for the dead worker are reset: the kernel sends new ones to the others.
-            self._workers[index].close()
-            self._listeners[index].close()
-            self._listeners[index] = self._listener()
-            self._workers[index] = WebWorker(self._web, self._listeners[index])
-        time.sleep(RESPAWN_PAUSE_S)
+            if self._workers[index].replaceable and not self._stopping:
+                _report_exit("web", self._workers[index].process)
+                self._workers[index].close()
+                self._workers[index] = WebWorker(self._web, self._listeners[index])
 
     def _reload(self) -> None:
         """Take one step of a reload, so that dead workers are replaced meanwhile."""
@@ -224,10 +217,9 @@ class Supervisor:
         """Start a new worker on the socket of an old one, and let the old one leave once the new one is ready."""
         new = WebWorker(self._web, self._listeners[index])
         deadline = time.monotonic() + START_TIMEOUT_S
-        ready = None
-        while ready is None and time.monotonic() < deadline and not self._stopping:
-            ready = new.ready(_POLL_S)
-        if not ready:
+        while not new.ready and not new.exits and time.monotonic() < deadline and not self._stopping:
+            self._listen([*self._workers, new])
+        if not new.ready:
             new.close()
             if not self._stopping:
                 structlog.get_logger().error("reload failed: a new worker did not start; the old workers keep serving")
@@ -237,11 +229,20 @@ class Supervisor:
         return True
 
     def _stop(self) -> None:
-        for listener in self._listeners:
-            listener.close()
-        web = [worker.process for worker in (*self._workers, *filter(None, [self._leaving]))]
-        _end(web, self._settings.drain_seconds)
+        self._listeners.close()
+        # A person who presses Ctrl-C waits for no proxy to notice.
+        at_once = self._stopping == signal.SIGINT or not self.answered
+        web = self._signal_web_workers(at_once=at_once)
+        delay = 0 if at_once else self._settings.shutdown_delay_seconds
+        _wait(web, delay + self._settings.drain_seconds)
         _end([each.process for each in self._background if each.process], self._settings.drain_seconds)
+
+    def _signal_web_workers(self, *, at_once: bool) -> list[subprocess.Popen[bytes]]:
+        web = [*self._workers, *filter(None, [self._leaving])]
+        for worker in web:
+            # Before it is ready, a worker does not handle SIGINT.
+            worker.process.send_signal(signal.SIGINT if at_once and worker.ready else signal.SIGTERM)
+        return [worker.process for worker in web]
 
 
 def _start(command: Sequence[str], inherited: Sequence[int] = (), stdout: int | None = None) -> subprocess.Popen[bytes]:
@@ -262,6 +263,11 @@ def _end(processes: Sequence[subprocess.Popen[bytes]], seconds: float) -> None:
     """Let processes finish their current work, but kill those that take longer than this."""
     for process in processes:
         process.terminate()
+    _wait(processes, seconds)
+
+
+def _wait(processes: Sequence[subprocess.Popen[bytes]], seconds: float) -> None:
+    """Wait for processes to exit, and kill those that take longer than this."""
     deadline = time.monotonic() + seconds
     for process in processes:
         try:

@@ -6,7 +6,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import msgspec
 
@@ -25,9 +25,11 @@ from stoa.rest.problems import (
     InternalError,
     NotAcceptable,
     NotFound,
+    Overloaded,
     RateLimited,
     Refusal,
     ServiceUnavailable,
+    TooManyInFlight,
 )
 from stoa.rest.query_string import read_parameters
 from stoa.rest.request import (
@@ -70,6 +72,7 @@ class Observed(msgspec.Struct):
     error: BaseException | None
     faults: Sequence[Fault] = ()
     of_api: bool = True  # False for pages, documentation and tokens
+    shed: str = ""  # why the request was shed
     path: str = ""  # as sent, so it may contain personal data; only the request log reads it, and keeps its known words
 
 
@@ -138,6 +141,7 @@ class Dispatcher:
                 request.caller.app_id if request.caller else request.refused_app_id,
                 request.error,
                 request.faults,
+                shed=request.shed,
                 path=request.sub_path,
             )
         )
@@ -173,12 +177,12 @@ class Dispatcher:
         request.origin = (handle and self._public_url) or f"{scope['scheme']}://{host}"
         # Shed load before doing any work, so that admitted requests can finish.
         unsent = self._unsent
-        if (
-            self._busy > self._max_in_flight
-            or self._database.saturated
-            or (unsent.at_most > unsent.limit and unsent.exceeded())
-        ):
-            raise overloaded()
+        if self._busy > self._max_in_flight:
+            raise overloaded("in_flight")
+        if self._database.saturated:
+            raise overloaded("database")
+        if unsent.at_most > unsent.limit and unsent.exceeded():
+            raise overloaded("unsent")
         store = await (self._access.store(handle=handle) if handle else self._access.store(host=host))
         if store is None:
             raise NotFound("There is no store at this address.")
@@ -200,7 +204,7 @@ class Dispatcher:
         key = (store.id, caller.app_id)
         running = self._in_flight.get(key, 0)
         if running >= self._app_concurrency:
-            raise RateLimited(
+            raise TooManyInFlight(
                 f"An app may have at most {self._app_concurrency} requests in flight at the same time.",
                 headers=[(b"retry-after", b"1")],
             )
@@ -302,7 +306,7 @@ class Dispatcher:
                 async with self._database.transaction() as db:
                     call.db = db
                     if key:
-                        before = await idempotency.claim(db, *names, key, fingerprint)
+                        before = await idempotency.claim(db, self._database.autocommit, *names, key, fingerprint)
                         if before is not None:
                             return idempotency.opened(before, seal, *names, key) if seal else before
                     answer = await endpoint.handler(call, **values)
@@ -343,18 +347,17 @@ class Dispatcher:
         response = render(request, endpoint, call, answer)
         if key:
             async with self._database.transaction() as db:
-                if (before := await idempotency.claim(db, *names)) is not None:
+                if (before := await idempotency.claim(db, self._database.autocommit, *names)) is not None:
                     return before
                 await idempotency.remember(db, *names[:3], response)
         return response
 
 
-def overloaded() -> Refusal:
-    """The refusal of a request that is shed."""
-    return ServiceUnavailable(
-        "The service is overloaded. Retry after the number of seconds in Retry-After.",
-        headers=[(b"retry-after", b"1")],
-    )
+def overloaded(reason: Literal["in_flight", "database", "unsent"]) -> Refusal:
+    """The refusal of a request that is shed, because too many run, wait for a connection too long, or are not taken."""
+    refusal = Overloaded(headers=[(b"retry-after", b"1")])
+    refusal.shed = reason
+    return refusal
 
 
 def _check_allowance(allowance: Allowance) -> None:

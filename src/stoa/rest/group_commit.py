@@ -163,7 +163,8 @@ async def _keep(
         in_flight = {(key.app_id, key.key) for key in in_use if key.in_flight}
         if not in_flight:
             raise StaleGroup("another request stored its response first")
-        raise RefusedCalls({each.call: idempotency.in_progress() for each in calls if each.name in in_flight})
+        refused = [each.call for each in calls if each.name in in_flight]
+        raise RefusedCalls({call: await idempotency.in_progress(call.autocommit, store_id) for call in refused})
 
 
 def _is_lost(error: Exception) -> bool:

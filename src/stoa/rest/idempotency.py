@@ -99,6 +99,8 @@ STORED = Query(
     StoredResponse, "SELECT app_id, key, fingerprint, status, headers, body FROM stored_responses($1, $2::json)"
 )
 KEEP = Query(KeyInUse, "SELECT app_id, key, in_flight FROM keep_responses($1, $2::json, $3::bytea[])")
+# Waits for the lock that a claim needs on the table, but for no row: no app has the number 0.
+LOCK_TABLE = Command("DELETE FROM idempotency_keys WHERE store_id = $1 AND app_id = 0 AND key = ''")
 FORGET_OLD = Command(
     """DELETE FROM idempotency_keys WHERE (store_id, app_id, key) IN (
            SELECT store_id, app_id, key FROM idempotency_keys
@@ -126,13 +128,15 @@ def fingerprint(method: str, path: str, query: bytes, body: bytes, installation:
     return digest.digest()
 
 
-async def claim(db: Executor, store_id: int, app_id: int, key: str, fingerprint: bytes) -> Response | None:
+async def claim(
+    db: Executor, outside: Executor, store_id: int, app_id: int, key: str, fingerprint: bytes
+) -> Response | None:
     """Claim a key for this transaction; returns the response if one is stored under it."""
     try:
         found = await CLAIM.one(db, store_id, app_id, key, fingerprint)
     except PostgresError as error:
         if sqlstate(error) == LOCK_TIMEOUT:
-            raise in_progress() from error
+            raise await in_progress(outside, store_id) from error
         raise
     if found.claimed:
         return None
@@ -164,7 +168,10 @@ def replay(stored: StoredResponse, fingerprint: bytes) -> Response | Refusal:
     return Response(stored.status or 200, [*headers, (b"idempotent-replayed", b"true")], stored.body or b"")
 
 
-def in_progress() -> IdempotencyInProgress:
+async def in_progress(outside: Executor, store_id: int) -> IdempotencyInProgress:
+    """The refusal of a key that a running request has claimed. If the table itself is locked, the service is unavailable
+    instead, which a statement `outside` of the failed transaction finds out."""
+    await LOCK_TABLE.run(outside, store_id)
     return IdempotencyInProgress(
         "The first request with this key has not finished. Retry after the number of seconds in Retry-After.",
         headers=[(b"retry-after", b"1")],

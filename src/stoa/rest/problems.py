@@ -54,6 +54,7 @@ class Refusal(Exception):
     reserved: ClassVar[bool] = False  # documented, so that apps can handle it, but not sent yet
     advice: ClassVar[str] = ""  # the default detail
     known: ClassVar[dict[str, type["Refusal"]]] = {}
+    shed: str = ""  # why a request is shed, for logs and metrics
     app_id: int | None = None  # the app whose token is refused: for its request log, never for the response
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -303,6 +304,13 @@ class RateLimited(Refusal):
     status, code, title, retryable = 429, "rate_limited", "Too many requests", True
 
 
+class TooManyInFlight(Refusal):
+    """Too many requests of the app are in flight at the same time: sent, but not answered yet. The rate limit is another one.
+    Wait for a response, or for the number of seconds in `Retry-After`, before you send the next request."""
+
+    status, code, title, retryable = 429, "too_many_in_flight", "Too many requests in flight", True
+
+
 class UrlTooLong(Refusal):
     """The path and the query of a URL may have at most 32 KiB. Send long sets of values in several requests."""
 
@@ -319,6 +327,14 @@ class InternalError(Refusal):
     """The service failed unexpectedly. Its log contains the details under the request id."""
 
     status, code, title, retryable = 500, "internal_error", "Internal error", True
+
+
+class Overloaded(Refusal):
+    """The service has more work than it can do in time, and did not begin with this request. Retry after the number of
+    seconds in `Retry-After`."""
+
+    status, code, title, retryable = 503, "overloaded", "The service is overloaded", True
+    advice = "The service is overloaded. Retry after the number of seconds in Retry-After."
 
 
 class ServiceUnavailable(Refusal):

@@ -55,7 +55,7 @@ class Request:
     """A request on its way through the dispatcher."""
 
     __slots__ = ("allowance", "call", "caller", "code", "endpoint", "error", "faults", "headers", "method", "origin", "path", "query",
-                 "receive", "refused_app_id", "request_id", "store", "sub_path")  # fmt: skip
+                 "receive", "refused_app_id", "request_id", "shed", "store", "sub_path")  # fmt: skip
 
     def __init__(self, scope: Scope, receive: Receive, sub_path: str) -> None:
         self.method: str = scope["method"]
@@ -74,6 +74,7 @@ class Request:
         self.code = ""
         self.error: BaseException | None = None
         self.faults: Sequence[Fault] = ()
+        self.shed = ""
         self.refused_app_id: int | None = None  # the app behind a token that is refused
 
     @property

@@ -173,6 +173,7 @@ def refused(request: Request, refusal: Refusal) -> Response:
     """The problem document for a refusal."""
     request.code = refusal.code
     request.faults = refusal.faults
+    request.shed = refusal.shed
     request.refused_app_id = refusal.app_id
     headers = [_PROBLEM, *refusal.headers]
     if refusal.status == 401:

@@ -116,7 +116,7 @@ async def test_the_number_of_waiting_requests_of_an_app_is_limited(shop: Shop) -
     waiting = [asyncio.create_task(pull(shop, hook["id"], wait=20)) for _ in range(feed.MAX_PER_APP)]
     await until_waiting(shop, feed.MAX_PER_APP)
     answer = await shop.client.get(f"/webhooks/{hook['id']}/deliveries", params={"after": 0, "wait": 20})
-    assert (answer.status_code, answer.json()["code"]) == (429, "rate_limited")
+    assert (answer.status_code, answer.json()["code"]) == (429, "too_many_in_flight")
     assert await pull(shop, hook["id"]) == []
     await add_products(shop, "A")
     assert await asyncio.gather(*waiting) == [[1]] * feed.MAX_PER_APP

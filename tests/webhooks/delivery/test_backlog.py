@@ -28,6 +28,7 @@ async def test_pending_deliveries_of_an_active_subscription_count(shop: Shop) ->
     await shop.db.execute(OPEN_BREAKER, shop.store_id)
     after = await backlog(shop)
     assert (after.pending - before.pending, after.open_breakers - before.open_breakers) == (2, 1)
+    assert after.receivers - before.receivers == 1
     assert after.oldest_seconds > OLD_S
     await shop.db.execute("UPDATE webhooks SET status = 'paused' WHERE store_id = $1", shop.store_id)
 
@@ -44,4 +45,17 @@ async def test_deliveries_of_a_subscription_that_does_not_send_do_not_count(shop
     await shop.db.execute(f"UPDATE webhooks SET {change} WHERE store_id = $1", shop.store_id)
     after = await backlog(shop)
     assert (after.pending, after.open_breakers) == (before.pending, before.open_breakers)
+    assert after.receivers == before.receivers
     assert after.oldest_seconds < OLD_S
+
+
+@pytest.mark.parametrize(("sent", "counts"), [("1 hour", 1), ("2 days", 0)])
+async def test_a_receiver_without_pending_deliveries_counts_for_a_day_after_an_attempt(
+    shop: Shop, sent: str, counts: int
+) -> None:
+    before = await backlog(shop)
+    await subscribe(shop)
+    await shop.db.execute(
+        f"UPDATE lanes SET last_attempt_at = now() - interval '{sent}' WHERE store_id = $1", shop.store_id
+    )
+    assert (await backlog(shop)).receivers - before.receivers == counts

@@ -284,6 +284,12 @@ class TooManyImports(TooManyRequests):
     code = "too_many_imports"
 
 
+class TooManyInFlight(TooManyRequests):
+    """Too many requests in flight."""
+
+    code = "too_many_in_flight"
+
+
 class HeadersTooLarge(ApiError):
     """The header fields are too large."""
 
@@ -294,6 +300,12 @@ class InternalError(ServiceFailed):
     """Internal error."""
 
     code = "internal_error"
+
+
+class Overloaded(ServiceFailed):
+    """The service is overloaded."""
+
+    code = "overloaded"
 
 
 class Unavailable(ServiceFailed):

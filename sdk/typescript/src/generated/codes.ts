@@ -148,11 +148,17 @@ export class RateLimited extends TooManyRequests {}
 /** Too many imports are waiting. */
 export class TooManyImports extends TooManyRequests {}
 
+/** Too many requests in flight. */
+export class TooManyInFlight extends TooManyRequests {}
+
 /** The header fields are too large. */
 export class HeadersTooLarge extends ApiError {}
 
 /** Internal error. */
 export class InternalError extends ServiceFailed {}
+
+/** The service is overloaded. */
+export class Overloaded extends ServiceFailed {}
 
 /** Temporarily unavailable. */
 export class Unavailable extends ServiceFailed {}
@@ -204,8 +210,10 @@ export const byCode: Readonly<Record<string, typeof ApiError>> = {
   validation_failed: ValidationFailed,
   rate_limited: RateLimited,
   too_many_imports: TooManyImports,
+  too_many_in_flight: TooManyInFlight,
   headers_too_large: HeadersTooLarge,
   internal_error: InternalError,
+  overloaded: Overloaded,
   unavailable: Unavailable,
   not_found: NotFound,
 };

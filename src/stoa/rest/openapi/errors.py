@@ -19,9 +19,11 @@ _EVERYWHERE: tuple[type[Refusal], ...] = (
     problems.UnknownParameter,
     problems.InvalidParameter,
     problems.RateLimited,
+    problems.TooManyInFlight,
     problems.UrlTooLong,
     problems.HeadersTooLarge,
     problems.InternalError,
+    problems.Overloaded,
     problems.ServiceUnavailable,
 )
 _LISTS = (problems.CursorMismatch, problems.PageTooDeep)

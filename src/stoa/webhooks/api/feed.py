@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 
 from stoa.db.errors import NodeAway
 from stoa.db.query import Executor
-from stoa.rest.problems import RateLimited
+from stoa.rest.problems import TooManyInFlight
 from stoa.webhooks.api.queries import LAST_SEQUENCES, OWNER_OF_APP
 
 POLL_S = 0.1
@@ -120,8 +120,8 @@ class Watch:
             turn.set_result(None)
 
 
-def _too_many(detail: str) -> RateLimited:
-    return RateLimited(detail, headers=[(b"retry-after", b"1")])
+def _too_many(detail: str) -> TooManyInFlight:
+    return TooManyInFlight(detail, headers=[(b"retry-after", b"1")])
 
 
 _watches: WeakKeyDictionary[Executor, Watch] = WeakKeyDictionary()

@@ -295,7 +295,8 @@ FORGET_WORKER = Command("DELETE FROM delivery_workers WHERE name = $1", unbound=
 
 
 class Backlog(msgspec.Struct):
-    """The queue of deliveries; `late_seconds` is how long the most overdue lane has waited for a worker."""
+    """The queue of deliveries; `late_seconds` is how long the most overdue lane has waited for a worker. `receivers` are those
+    to which deliveries wait or were sent within a day."""
 
     pending: int
     unrouted: int
@@ -304,6 +305,7 @@ class Backlog(msgspec.Struct):
     oldest_unrouted_seconds: float
     late_seconds: float
     workers: int
+    receivers: int
 
 
 # Deliveries that should be sent now. Those of subscriptions that are paused, disabled or without a URL do not count.
@@ -315,7 +317,7 @@ BACKLOG = Query(
              FROM (SELECT created_at FROM events WHERE routed_on = 'infinity' LIMIT 100000) u),
        queued AS MATERIALIZED (
            SELECT coalesce(sum(t.waiting), 0)::bigint AS pending, count(*) FILTER (WHERE t.breaker = 'open') AS open_breakers,
-                  min(t.oldest_at) AS oldest_at, min(t.due_at) AS due_at
+                  count(*) AS receivers, min(t.oldest_at) AS oldest_at, min(t.due_at) AS due_at
              FROM (SELECT l.waiting, l.breaker, l.due_at,
                           CASE WHEN l.waiting > 0 THEN (
                                SELECT q.created_at FROM pending_deliveries q
@@ -323,14 +325,15 @@ BACKLOG = Query(
                                 ORDER BY q.sequence LIMIT 1) END AS oldest_at
                      FROM lanes l JOIN webhooks w ON w.store_id = l.store_id AND w.id = l.webhook_id
                     WHERE w.status = 'active' AND w.url IS NOT NULL AND w.ended_at IS NULL
-                      AND (l.waiting > 0 OR l.breaker = 'open')) t)
+                      AND (l.waiting > 0 OR l.breaker = 'open' OR l.last_attempt_at > now() - interval '1 day')) t)
        SELECT q.pending, u.events AS unrouted, q.open_breakers,
               greatest(0, extract(epoch FROM clock_timestamp() - q.oldest_at))::float8 AS oldest_seconds,
               greatest(0, extract(epoch FROM clock_timestamp() - u.oldest_at))::float8 AS oldest_unrouted_seconds,
               greatest(0, extract(epoch FROM clock_timestamp() - q.due_at))::float8 AS late_seconds,
               (SELECT count(*) FROM delivery_workers w
                 WHERE w.seen_at BETWEEN clock_timestamp() - interval '{WORKER_SEEN_S} seconds'
-                                    AND clock_timestamp() + interval '{WORKER_SEEN_S} seconds') AS workers
+                                    AND clock_timestamp() + interval '{WORKER_SEEN_S} seconds') AS workers,
+              q.receivers
          FROM unrouted u CROSS JOIN queued q""",
     unbound=_ALL_STORES,
 )
