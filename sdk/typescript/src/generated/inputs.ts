@@ -34,7 +34,8 @@ export interface AddedLine {
   /** Up to 100 values of your own, by key. All apps of the store see them. */
   metadata?: Readonly<Record<string, string | number | boolean>>;
   /**
-   * The code of the location where the units are reserved. In a new order, the default is the order's `location`.
+   * The code of the location where the units are reserved. If it has too few, the order is refused, also if the
+   * variant allows backorders. In a new order, the default is the order's `location`.
    */
   location?: string | null;
   /**
@@ -479,7 +480,8 @@ export interface NewLine {
   /** Up to 100 values of your own, by key. All apps of the store see them. */
   metadata?: Readonly<Record<string, string | number | boolean>>;
   /**
-   * The code of the location where the units are reserved. In a new order, the default is the order's `location`.
+   * The code of the location where the units are reserved. If it has too few, the order is refused, also if the
+   * variant allows backorders. In a new order, the default is the order's `location`.
    */
   location?: string | null;
 }
@@ -642,8 +644,8 @@ export interface NewProduct {
    */
   taxable?: boolean;
   /**
-   * Whether orders reserve stock. Variants take the value when they are created, and a change applies to all of
-   * them. The default is true.
+   * Whether orders reserve stock. If false, orders never change it. Variants take the value when they are created,
+   * and a change applies to all of them. The default is true.
    *
    * @defaultValue `true`
    */
@@ -803,9 +805,7 @@ export interface NewVariant {
    * @defaultValue `false`
    */
   is_default?: boolean;
-  /**
-   * Whether orders reserve stock. If false, the variant can always be sold, and its stock never changes by orders.
-   */
+  /** Whether orders reserve stock. If false, the variant can always be sold, and orders never change its stock. */
   track_inventory?: boolean | null;
   /**
    * Whether orders can reserve more units than are available. The default is false.
@@ -1038,8 +1038,8 @@ export interface ProductChanges {
   /** Whether tax applies. Stoa stores it for your tax calculation; the default is true. */
   taxable?: boolean;
   /**
-   * Whether orders reserve stock. Variants take the value when they are created, and a change applies to all of
-   * them. The default is true.
+   * Whether orders reserve stock. If false, orders never change it. Variants take the value when they are created,
+   * and a change applies to all of them. The default is true.
    */
   track_inventory?: boolean;
   /** The title and description for search engines. */
@@ -1172,9 +1172,7 @@ export interface VariantChanges {
   position?: number;
   /** True makes this variant the default instead of the current one; false on the default is refused. */
   is_default?: boolean;
-  /**
-   * Whether orders reserve stock. If false, the variant can always be sold, and its stock never changes by orders.
-   */
+  /** Whether orders reserve stock. If false, the variant can always be sold, and orders never change its stock. */
   track_inventory?: boolean;
   /** Whether orders can reserve more units than are available. The default is false. */
   allow_backorder?: boolean;
