@@ -25,7 +25,8 @@ from stoa.products.working_copy import ProductCopy, VariantCopy
 from stoa.products.workspace import MatchBy, ProductWorkspace
 from stoa.rest.batch import Batch, Mode, Outcome, done, failed, numbered, refuse_all
 from stoa.rest.body import convert
-from stoa.rest.patch import refuse_changed, refuse_stale
+from stoa.rest.checks import together_with
+from stoa.rest.patch import echo_faults, refuse_stale
 from stoa.rest.problems import Fault, Refusal, ValidationFailed
 from stoa.rest.request import Call, Store
 
@@ -284,11 +285,15 @@ def _change_variant(
     workspace: ProductWorkspace, product: ProductCopy, variant: VariantCopy, item: VariantItem, store: Store
 ) -> bool:
     patch = {name: value for name, value in item.data.items() if name not in _READ_ONLY}
-    body = convert(patch, VariantChanges, digits=store.digits)
     echoed = {name: value for name, value in item.data.items() if name in _READ_ONLY}
-    refuse_changed(echoed, workspace.documents.get(variant.stored_id, {}), VARIANT_ELSEWHERE)
     index = product.variants.index(variant)
-    return workspace.edit(product, lambda tried: change_variant(tried, tried.variants[index], body, patch, store))
+
+    def change(tried: ProductCopy) -> bool:
+        with together_with(echo_faults(echoed, workspace.documents.get(variant.stored_id, {}), VARIANT_ELSEWHERE)):
+            body = convert(patch, VariantChanges, digits=store.digits)
+            return change_variant(tried, tried.variants[index], body, patch, store)
+
+    return workspace.edit(product, change)
 
 
 async def _show_variants(call: Call, ids: list[int]) -> dict[int, str]:

@@ -166,7 +166,7 @@ class Subject(msgspec.Struct, frozen=True):
 class Call:
     """One request as its handler sees it."""
 
-    __slots__ = ("_autocommit", "accepted", "base", "by", "db", "echoed", "expected", "fields", "headers",
+    __slots__ = ("_autocommit", "accepted", "base", "by", "db", "echoed", "expected", "faults", "fields", "headers",
                  "include", "parameters", "patch", "refused_items", "request_id", "settings", "store", "subject",
                  "waited_s")  # fmt: skip
 
@@ -184,6 +184,7 @@ class Call:
         self.expected: frozenset[tuple[int, str | None]] | None = None
         self.echoed: dict[str, Any] = {}  # the read-only fields of a merge patch
         self.patch: dict[str, Any] = {}  # the other fields of a merge patch, after validation
+        self.faults: list[Fault] = []  # of the body, reported together with those that the handler finds
         self.refused_items: dict[int, Refusal] = {}  # the items of a batch that do not have the declared type, by index
         self.include: frozenset[str] = frozenset()
         self.parameters: dict[str, Any] = {}  # the query parameters of an endpoint that is not a list
