@@ -238,7 +238,7 @@ class Dispatcher:
         call.accepted, call.headers = accepted.decode(), headers
         call.autocommit, call.settings = self._database.autocommit, self._settings
         if endpoint.lists is not None:
-            query = read_list(endpoint.lists, request.query, store)
+            query = read_list(endpoint.lists, request.query, store, request.sub_path)
             values["query"] = query
             call.fields, call.include = query.fields, query.include
         elif request.query:

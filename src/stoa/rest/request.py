@@ -326,8 +326,8 @@ def accepts_gzip(headers: dict[bytes, bytes]) -> bool:
 
 
 def acceptable(accept: bytes | None, offered: Sequence[bytes]) -> bytes | None:
-    """The offered media type that the Accept header prefers, or None if it accepts none of them."""
-    if accept is None or accept in (b"*/*", offered[0]):
+    """The offered media type that the Accept header prefers, or None if it accepts none of them. An empty one accepts any."""
+    if not accept or accept in (b"*/*", offered[0]) or not accept.strip(b" \t,"):
         return offered[0]
     best: tuple[float, bytes] | None = None
     for media in offered:
