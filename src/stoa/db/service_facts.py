@@ -1,4 +1,5 @@
-"""What is known of the service as a whole: the fingerprint of its key, its last backup, and whether it can write."""
+"""What is known of the service as a whole: the fingerprint of its key, the addresses that it allows to webhooks, its last
+backup, and whether it can write."""
 
 import contextlib
 import hashlib
@@ -10,7 +11,7 @@ from stoa.db.query import Command, Executor, Query
 from stoa.settings import WrongSetting
 
 _SERVICE = "a fact about the service belongs to no store"
-_KEY, _BACKUP = "key_fingerprint", "backup"
+_KEY, _BACKUP, _WEBHOOK_ALLOW = "key_fingerprint", "backup", "webhook_allow"
 _NO_TABLE = "42P01"
 _SHOWN_DIGITS = 8  # enough to compare, and useless to an attacker
 
@@ -68,6 +69,15 @@ async def record_key(db: Executor, key: bytes) -> None:
 async def replace_key(db: Executor, key: bytes) -> None:
     """Accept another key; credentials that were stored with the old one stay unreadable."""
     await NOTE.run(db, _KEY, key_fingerprint(key))
+
+
+async def note_webhook_allow(db: Executor, allowed: str) -> None:
+    """Note the addresses that the service allows, so that commands apply the same rule without its environment."""
+    await NOTE.run(db, _WEBHOOK_ALLOW, allowed)
+
+
+async def noted_webhook_allow(db: Executor) -> str:
+    return await FACT.maybe(db, _WEBHOOK_ALLOW) or ""
 
 
 async def note_backup(db: Executor) -> None:
