@@ -911,7 +911,9 @@ class NewRefund(TypedDict):
     """A refund: units of line items, shipping, an amount, or several of these."""
 
     line_items: NotRequired[Sequence[NewRefundLine]]
-    """The units to refund. Their share of the line item's `total` is the amount unless you send one."""
+    """The units to refund. Their share of the line item's `total` is the amount unless you send one; all refunded
+    units together are rounded down once.
+    """
     shipping_amount: NotRequired[Amount | None]
     amount: NotRequired[Amount | None]
     reason: NotRequired[str | None]

@@ -691,7 +691,10 @@ export interface NewRedelivery {
 
 /** A refund: units of line items, shipping, an amount, or several of these. */
 export interface NewRefund {
-  /** The units to refund. Their share of the line item's `total` is the amount unless you send one. */
+  /**
+   * The units to refund. Their share of the line item's `total` is the amount unless you send one; all refunded
+   * units together are rounded down once.
+   */
   line_items?: readonly NewRefundLine[];
   /** The part of the refund for shipping; 0 by default. */
   shipping_amount?: string | null;
