@@ -108,7 +108,7 @@ class NewLine(msgspec.Struct, forbid_unknown_fields=True):
     location: Annotated[
         LocationCode | None,
         Meta(
-            description="The code of the location where the units are reserved. If it has too few, the order is refused, also if the variant allows backorders. In a new order, the default is the order's `location`."
+            description="The code of the location where the units are reserved. In a new order, the default is the order's `location`."
         ),
     ] = None
 

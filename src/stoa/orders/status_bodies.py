@@ -49,7 +49,7 @@ class NewRefund(msgspec.Struct, forbid_unknown_fields=True):
         list[NewRefundLine],
         Meta(
             max_length=MOST_LINES,
-            description="The units to refund. Their share of the line item's `total` is the amount unless you send one; all refunded units together are rounded down once.",
+            description="The units to refund. Their share of the line item's `total` is the amount unless you send one.",
         ),
     ] = []
     shipping_amount: Annotated[Money, Meta(description="The part of the refund for shipping; 0 by default.")] | None = (

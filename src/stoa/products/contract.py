@@ -310,7 +310,7 @@ class Product(msgspec.Struct):
     track_inventory: Annotated[
         bool,
         Meta(
-            description="Whether orders reserve stock. If false, orders never change it. Variants take the value when they are created, and a change applies to all of them. The default is true."
+            description="Whether orders change the stock. Variants take the value when they are created, and a change applies to all of them. The default is true."
         ),
     ]
     seo: Annotated[Seo, Meta(description="The title and description for search engines.")]

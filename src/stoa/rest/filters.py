@@ -240,4 +240,4 @@ class Entries(Filter, frozen=True, kw_only=True):
 
     def schema(self) -> dict[str, Any]:
         value = {"type": "string", "maxLength": _LONGEST_ENTRY}
-        return {"type": "object", "propertyNames": {"pattern": r"^[^\[\]]+$"}, "additionalProperties": value}
+        return {"type": "object", "propertyNames": {"minLength": 1}, "additionalProperties": value}

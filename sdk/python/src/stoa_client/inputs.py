@@ -351,8 +351,8 @@ class AddedLine(TypedDict):
     metadata: NotRequired[Mapping[str, str | int | float | bool]]
     """Up to 100 values of your own, by key. All apps of the store see them."""
     location: NotRequired[str | None]
-    """The code of the location where the units are reserved. If it has too few, the order is refused, also if the
-    variant allows backorders. In a new order, the default is the order's `location`.
+    """The code of the location where the units are reserved. In a new order, the default is the order's
+    `location`.
     """
     merge: NotRequired[bool]
     """Whether the units are added to an equal line item if there is one. The default is true."""
@@ -748,8 +748,8 @@ class NewLine(TypedDict):
     metadata: NotRequired[Mapping[str, str | int | float | bool]]
     """Up to 100 values of your own, by key. All apps of the store see them."""
     location: NotRequired[str | None]
-    """The code of the location where the units are reserved. If it has too few, the order is refused, also if the
-    variant allows backorders. In a new order, the default is the order's `location`.
+    """The code of the location where the units are reserved. In a new order, the default is the order's
+    `location`.
     """
 
 
@@ -874,8 +874,8 @@ class NewProduct(TypedDict):
     taxable: NotRequired[bool]
     """Whether tax applies. Stoa stores it for your tax calculation; the default is true."""
     track_inventory: NotRequired[bool]
-    """Whether orders reserve stock. If false, orders never change it. Variants take the value when they are
-    created, and a change applies to all of them. The default is true.
+    """Whether orders change the stock. Variants take the value when they are created, and a change applies to all
+    of them. The default is true.
     """
     seo: NotRequired[Seo | models.Seo]
     """The title and description for search engines."""
@@ -911,9 +911,7 @@ class NewRefund(TypedDict):
     """A refund: units of line items, shipping, an amount, or several of these."""
 
     line_items: NotRequired[Sequence[NewRefundLine]]
-    """The units to refund. Their share of the line item's `total` is the amount unless you send one; all refunded
-    units together are rounded down once.
-    """
+    """The units to refund. Their share of the line item's `total` is the amount unless you send one."""
     shipping_amount: NotRequired[Amount | None]
     amount: NotRequired[Amount | None]
     reason: NotRequired[str | None]
@@ -1201,8 +1199,8 @@ class ProductChanges(TypedDict):
     taxable: NotRequired[bool]
     """Whether tax applies. Stoa stores it for your tax calculation; the default is true."""
     track_inventory: NotRequired[bool]
-    """Whether orders reserve stock. If false, orders never change it. Variants take the value when they are
-    created, and a change applies to all of them. The default is true.
+    """Whether orders change the stock. Variants take the value when they are created, and a change applies to all
+    of them. The default is true.
     """
     seo: NotRequired[SeoChanges | None]
     """The title and description for search engines."""

@@ -529,7 +529,7 @@ class LineItem(Model):
     """The code of the location that the request asked for; null: reserve by the priority of locations."""
     allocations: "list[Allocation]" = absent()
     """The locations of the reserved and shipped units, in the order in which they are shipped. Empty while nothing
-    is reserved, as in a draft, and for units of a variant that is not tracked.
+    is reserved, as in a draft, and if the variant is not tracked.
     """
 
 
@@ -795,8 +795,8 @@ class Product(Model):
     taxable: bool = absent()
     """Whether tax applies. Stoa stores it for your tax calculation; the default is true."""
     track_inventory: bool = absent()
-    """Whether orders reserve stock. If false, orders never change it. Variants take the value when they are
-    created, and a change applies to all of them. The default is true.
+    """Whether orders change the stock. Variants take the value when they are created, and a change applies to all
+    of them. The default is true.
     """
     seo: "Seo" = absent()
     """The title and description for search engines."""
@@ -944,7 +944,7 @@ class StockLevel(Model):
     sku: "str | None" = absent()
     """The SKU of the variant; null if none is set."""
     track_inventory: bool = absent()
-    """Whether orders reserve stock of the variant. If false, orders never change its stock."""
+    """Whether orders change the stock of the variant."""
     allow_backorder: bool = absent()
     """Whether orders can reserve more units than are available."""
     low_stock_threshold: "int | None" = absent()

@@ -34,8 +34,7 @@ export interface AddedLine {
   /** Up to 100 values of your own, by key. All apps of the store see them. */
   metadata?: Readonly<Record<string, string | number | boolean>>;
   /**
-   * The code of the location where the units are reserved. If it has too few, the order is refused, also if the
-   * variant allows backorders. In a new order, the default is the order's `location`.
+   * The code of the location where the units are reserved. In a new order, the default is the order's `location`.
    */
   location?: string | null;
   /**
@@ -480,8 +479,7 @@ export interface NewLine {
   /** Up to 100 values of your own, by key. All apps of the store see them. */
   metadata?: Readonly<Record<string, string | number | boolean>>;
   /**
-   * The code of the location where the units are reserved. If it has too few, the order is refused, also if the
-   * variant allows backorders. In a new order, the default is the order's `location`.
+   * The code of the location where the units are reserved. In a new order, the default is the order's `location`.
    */
   location?: string | null;
 }
@@ -644,8 +642,8 @@ export interface NewProduct {
    */
   taxable?: boolean;
   /**
-   * Whether orders reserve stock. If false, orders never change it. Variants take the value when they are created,
-   * and a change applies to all of them. The default is true.
+   * Whether orders change the stock. Variants take the value when they are created, and a change applies to all of
+   * them. The default is true.
    *
    * @defaultValue `true`
    */
@@ -691,10 +689,7 @@ export interface NewRedelivery {
 
 /** A refund: units of line items, shipping, an amount, or several of these. */
 export interface NewRefund {
-  /**
-   * The units to refund. Their share of the line item's `total` is the amount unless you send one; all refunded
-   * units together are rounded down once.
-   */
+  /** The units to refund. Their share of the line item's `total` is the amount unless you send one. */
   line_items?: readonly NewRefundLine[];
   /** The part of the refund for shipping; 0 by default. */
   shipping_amount?: string | null;
@@ -1041,8 +1036,8 @@ export interface ProductChanges {
   /** Whether tax applies. Stoa stores it for your tax calculation; the default is true. */
   taxable?: boolean;
   /**
-   * Whether orders reserve stock. If false, orders never change it. Variants take the value when they are created,
-   * and a change applies to all of them. The default is true.
+   * Whether orders change the stock. Variants take the value when they are created, and a change applies to all of
+   * them. The default is true.
    */
   track_inventory?: boolean;
   /** The title and description for search engines. */

@@ -570,7 +570,7 @@ export interface LineItem {
   location: string | null;
   /**
    * The locations of the reserved and shipped units, in the order in which they are shipped. Empty while nothing is
-   * reserved, as in a draft, and for units of a variant that is not tracked.
+   * reserved, as in a draft, and if the variant is not tracked.
    */
   allocations: Allocation[];
 }
@@ -852,8 +852,8 @@ export interface Product {
   /** Whether tax applies. Stoa stores it for your tax calculation; the default is true. */
   taxable: boolean;
   /**
-   * Whether orders reserve stock. If false, orders never change it. Variants take the value when they are created,
-   * and a change applies to all of them. The default is true.
+   * Whether orders change the stock. Variants take the value when they are created, and a change applies to all of
+   * them. The default is true.
    */
   track_inventory: boolean;
   /** The title and description for search engines. */
@@ -995,7 +995,7 @@ export interface StockLevel {
   product_id: number;
   /** The SKU of the variant; null if none is set. */
   sku: string | null;
-  /** Whether orders reserve stock of the variant. If false, orders never change its stock. */
+  /** Whether orders change the stock of the variant. */
   track_inventory: boolean;
   /** Whether orders can reserve more units than are available. */
   allow_backorder: boolean;
