@@ -16,6 +16,7 @@ from stoa.access.console import Console, open_console
 from stoa.access.contract import SCOPES
 from stoa.access.token_commands import COMMANDS as TOKEN_COMMANDS
 from stoa.db.pool import connect
+from stoa.processes.serving import check_start
 from stoa.settings import Settings
 from stoa.store_data.export import COMMANDS as STORE_COMMANDS
 from stoa.webhooks.app_commands import COMMANDS as APP_COMMANDS
@@ -306,6 +307,21 @@ def test_the_callbacks_of_an_app_are_set_and_their_secret_is_shown_once(stoa: St
     for words in (("--endpoint", "http://10.0.0.1/"), ("--return-url", "http://app.example.com/")):
         assert stoa("app", "callbacks", client_id, *words).exit_code == 1
     assert stoa("app", "callbacks", client_id, "--endpoint", one, "--no-endpoint").exit_code == 2
+
+
+def test_a_command_allows_the_endpoints_that_the_service_allows(
+    stoa: Stoa, settings: Settings, app: dict[str, Any]
+) -> None:
+    words = ("app", "callbacks", app["client_id"], "--endpoint", "http://localhost:8787/events", "--json")
+    refused = stoa(*words)
+    assert (refused.exit_code, refused.stderr.startswith("error: the endpoint must use https. ")) == (1, True)
+    assert "STOA_WEBHOOK_ALLOW" in refused.stderr
+    check_start(replace(settings, webhook_allow="localhost"))
+    try:
+        assert parsed(stoa(*words))["endpoint_url"] == "http://localhost:8787/events"
+    finally:
+        check_start(settings)
+    assert stoa(*words[:-2], "http://localhost:8788/", "--json").exit_code == 1
 
 
 def test_an_unreachable_database_is_reported_in_one_line(settings: Settings, tmp_path: Path) -> None:

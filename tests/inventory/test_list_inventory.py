@@ -8,6 +8,7 @@ import pytest
 from stoa.inventory.endpoints import routes
 from stoa.rest.openapi.document import document
 from tests.inventory.shelves import SOCKS, Shelves
+from tests.support.locations import open_locations
 from tests.support.shops import Shop
 
 
@@ -95,6 +96,18 @@ async def test_a_deleted_variant_has_a_tombstone_instead_of_a_level(shelves: She
     page = (await shelves.shop.client.get("/products/inventory", params={"include_deleted": "true"})).json()
     tombstone = page["data"][1]
     assert (set(tombstone), tombstone["id"]) == ({"id", "deleted_at", "version"}, shelves.variants["SOCK-L"])
+
+
+async def test_a_tombstone_has_no_locations(shelves: Shelves) -> None:
+    await open_locations(shelves.shop, east=1)
+    adjusted = await shelves.adjust({"sku": "SOCK-L", "op": "set", "quantity": 3, "location": "east"})
+    assert adjusted.status_code == 200, adjusted.text
+    path = f"/products/{shelves.products['SOCK-L']}/variants/{shelves.variants['SOCK-L']}"
+    assert (await shelves.shop.client.delete(path)).status_code == 204
+    params = {"include_deleted": "true", "include": "locations"}
+    levels = (await shelves.shop.client.get("/products/inventory", params=params)).json()["data"]
+    assert [sorted(level) for level in levels if "deleted_at" in level] == [["deleted_at", "id", "version"]]
+    assert all("locations" in level for level in levels if "deleted_at" not in level)
 
 
 async def test_levels_of_another_store_are_not_listed(shelves: Shelves, other_shop: Shop) -> None:

@@ -118,17 +118,22 @@ class SampleStore:
         return [event["type"].removeprefix("order.") for event in await self.events()]
 
     async def assert_stock_is_consistent(self) -> None:
-        """Check that stock levels, ledger, product totals and open order lines agree."""
+        """Check that stock levels, ledger, product totals and the allocations of open orders agree."""
         store_id = self.shop.store_id
         for sku, on_hand, reserved, ledger_on_hand, ledger_reserved, open_quantity in await self.shop.db.fetch(
             """SELECT v.sku, v.on_hand, v.reserved, m.on_hand, m.reserved, coalesce(l.open, 0)
                  FROM variants v
                       JOIN (SELECT variant_id, sum(delta_on_hand)::bigint AS on_hand, sum(delta_reserved)::bigint AS reserved
                               FROM stock_movements WHERE store_id = $1 GROUP BY variant_id) m ON m.variant_id = v.id
-                      LEFT JOIN (SELECT l.variant_id, sum(l.quantity - l.fulfilled_quantity) AS open
-                                   FROM order_lines l JOIN orders o ON o.store_id = $1 AND o.id = l.order_id
-                                  WHERE l.store_id = $1 AND o.status IN ('pending', 'processing', 'on_hold')
-                                  GROUP BY l.variant_id) l ON l.variant_id = v.id
+                      LEFT JOIN (SELECT (l ->> 'variant_id')::bigint AS variant_id,
+                                        sum(greatest(0, a.allocated - (l ->> 'fulfilled_quantity')::bigint)) AS open
+                                   FROM orders o
+                                        CROSS JOIN LATERAL json_array_elements(o.lines::json) AS l
+                                        CROSS JOIN LATERAL (
+                                            SELECT sum((each ->> 'quantity')::bigint) AS allocated
+                                              FROM json_array_elements(l -> 'allocations') AS each) a
+                                  WHERE o.store_id = $1 AND o.status IN ('pending', 'processing', 'on_hold')
+                                  GROUP BY 1) l ON l.variant_id = v.id
                 WHERE v.store_id = $1""",
             store_id,
         ):

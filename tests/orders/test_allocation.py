@@ -60,7 +60,13 @@ def test_a_named_location_is_the_only_one() -> None:
 def test_backorders_are_reserved_at_the_default_location() -> None:
     stock = levels(unlimited=True, east=2, default=-4, west=1)
     assert pairs(stock.take(1, 5)) == [("east", 2), ("west", 1), ("default", 2)]
-    assert pairs(stock.take(1, 2, "west")) == [("default", 2)]
+    assert pairs(stock.take(1, 1, "default")) == [("default", 1)]
+
+
+def test_a_backorder_is_not_reserved_elsewhere_than_at_the_named_location() -> None:
+    stock = levels(unlimited=True, default=9, west=1)
+    assert stock.take(1, 2, "west") is None
+    assert pairs(stock.take(1, 1, "west")) == [("west", 1)]
 
 
 def test_allocations_follow_the_status() -> None:

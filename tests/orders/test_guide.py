@@ -1,12 +1,15 @@
 """Send every request of the order guides and compare the responses with those shown."""
 
 import re
+from decimal import ROUND_DOWN, Decimal
 from typing import Any, cast
 
 import msgspec
 import pytest
 
-from stoa.orders.documents import TRANSITIONS
+from stoa.money import to_text
+from stoa.orders.documents import TRANSITIONS, LineState
+from stoa.orders.refunds import share_of
 from stoa.orders.rules import PAYMENTS
 from tests.docs.pages import GUIDES, blocks, rows
 from tests.orders.sample_store import SampleStore
@@ -40,7 +43,7 @@ def assert_matches(shown: Any, real: Any, ids: dict[str, str]) -> None:
 
 @pytest.mark.parametrize(
     ("guide", "responses"),
-    [("order-lifecycle.md", 13), ("refunds-returns-fulfillments.md", 10), ("duplicates.md", 5)],
+    [("order-lifecycle.md", 13), ("refunds-returns-fulfillments.md", 13), ("duplicates.md", 5)],
 )
 async def test_every_example_matches_the_response(shop: Shop, guide: str, responses: int) -> None:
     store = await SampleStore(shop).add_products(TEA, POT)
@@ -70,6 +73,19 @@ def test_the_status_tables_match_the_rules() -> None:
             documented[cells[0]] = set(re.findall(r"\w+", cells[1]))
     expected = {status: set(row) for status, row in [*TRANSITIONS.items(), *PAYMENTS.items()]}
     assert documented == expected
+
+
+def test_the_rounding_table_matches_the_rule() -> None:
+    """The table, the rule beside it and the code agree on what the first units of a line item get together."""
+    guide = GUIDES / "refunds-returns-fulfillments.md"
+    ((total, quantity),) = re.findall(r"Of (\d+\.\d\d) for (\d+) units:\n", guide.read_text())
+    line = LineState(1, 1, 1, None, "Linen", "", {}, int(quantity), unit_price=0, tax_total=int(total.replace(".", "")))
+    shown = {int(row[0]): row[2] for row in rows(guide) if row[0].isdigit()}
+    assert list(shown) == list(range(1, int(quantity) + 1))
+    for units, together in shown.items():
+        exact = Decimal(total) * units / int(quantity)
+        assert Decimal(together) == exact.quantize(Decimal("0.01"), ROUND_DOWN)
+        assert to_text(share_of(line, units), 2) == together
 
 
 async def test_the_diagram_is_served_with_the_guide(shop: Shop) -> None:

@@ -46,7 +46,7 @@ async def test_an_order_of_a_store_with_one_location_is_allocated_to_it(other_sh
 
 async def test_units_are_reserved_by_priority(store: SampleStore) -> None:
     order = await store.place(("TEA", 8), ("CLASS", 1))
-    assert (allocated(order), allocated(order, 1)) == ([("east", 2), ("default", 5), ("west", 1)], [("default", 1)])
+    assert (allocated(order), allocated(order, 1)) == ([("east", 2), ("default", 5), ("west", 1)], [])
     assert await levels(store.shop, "TEA") == {"east": (2, 2), "default": (5, 5), "west": (3, 1)}
     params = {"order_id": order["id"], "sku": "TEA"}
     entries = (await store.client.get("/products/inventory/adjustments", params=params)).json()["data"]
@@ -175,9 +175,20 @@ async def test_backorders_wait_at_the_default_location(store: SampleStore) -> No
     assert await levels(store.shop, "LAMP") == {"east": (1, 1), "default": (2, 4)}
     await store.change_status(order, "shipped")
     assert await levels(store.shop, "LAMP") == {"default": (-2, 0)}
-    named = await store.place(("LAMP", 1), location="east")
-    assert allocated(named) == [("default", 1)]
+    assert allocated(await store.place(("LAMP", 1), location="default")) == [("default", 1)]
     await assert_books_balance(store.shop)
+
+
+async def test_a_backorder_is_not_reserved_elsewhere_than_at_its_location(store: SampleStore) -> None:
+    refused = await store.post(("LAMP", 2), location="east")
+    assert (refused.status_code, codes(refused)) == (409, [("/line_items/0/quantity", "insufficient_stock")])
+    assert refused.json()["errors"][0]["meta"]["location"] == "east"
+    order = await store.place(("LAMP", 1), location="east")
+    assert allocated(order) == [("east", 1)]
+    line = f"/orders/{order['id']}/products/{order['line_items'][0]['id']}"
+    refused = await store.client.patch(line, json={"quantity": 2})
+    assert (refused.status_code, codes(refused)) == (409, [("/quantity", "insufficient_stock")])
+    assert await levels(store.shop, "LAMP") == {"east": (1, 1), "default": (2, 0)}
 
 
 async def test_a_backordered_default_location_prevents_an_end_of_backorders(store: SampleStore) -> None:

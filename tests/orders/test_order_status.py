@@ -71,6 +71,17 @@ async def test_setting_the_current_status_changes_nothing(store: SampleStore) ->
     assert (await store.events(""), len(await store.timeline(order))) == ([], 1)
 
 
+async def test_an_order_that_costs_nothing_is_completed_without_a_payment(store: SampleStore) -> None:
+    order = await store.place(("TEA", 1), discount_total="8.00")
+    assert (order["total"], order["payment_status"]) == ("0.00", "unpaid")
+    completed = await store.change_status(order, "processing", "completed")
+    assert (completed["status"], completed["payment_status"]) == ("completed", "unpaid")
+    order = await store.place(("TEA", 1), status="processing")
+    await store.put_status(order, payment_status="voided")
+    answer = await store.put_status(order, status="completed")
+    assert (answer.status_code, answer.json()["code"]) == (409, "order_not_paid")
+
+
 async def test_an_unpaid_order_cannot_be_completed(store: SampleStore) -> None:
     order = await store.place(("TEA", 1), status="processing")
     answer = await store.put_status(order, status="completed")

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from stoa.events.outbox import Actor
+from stoa.orders.allocation import settle
 from stoa.orders.contract import IllegalTransition, OrderNotEditable, OrderNotPaid
 from stoa.orders.documents import TRANSITIONS, LineState, OrderState
 from stoa.orders.parts import PaymentStatus, Status
@@ -69,6 +70,9 @@ def pay(paid: OrderState, wanted: PaymentStatus, refunded: int | None = None) ->
 
 
 def effects(before: OrderState | None, after: OrderState, *, restock: bool = True) -> list[tuple[int, str, int, int]]:
+    for each in (before, after):
+        if each is not None:
+            settle(each)
     return [(e.line_id, e.kind, e.on_hand, e.reserved) for e in stock_effects(before, after, restock=restock)]
 
 
@@ -314,6 +318,13 @@ def test_a_changed_line_reserves_or_releases_the_difference() -> None:
     assert effects(before, after) == [(1, "reserve", 0, 3), (2, "release", 0, -2), (3, "release", 0, -4)]
     draft, changed = (msgspec.structs.replace(each, status="draft") for each in (before, after))
     assert effects(draft, changed) == []
+
+
+def test_units_that_are_not_allocated_change_no_stock() -> None:
+    before = order("processing", line(1, 3, tracked=False))
+    shipped = moved(before, "shipped")
+    returned = moved(shipped, "returned")
+    assert (effects(None, before), effects(before, shipped), effects(shipped, returned)) == ([], [], [])
 
 
 # --- totals ----------------------------------------------------------------------------------------------------------

@@ -97,6 +97,15 @@ async def test_filters_narrow_the_list(
     assert (found if "sort" in params else sorted(found)) == (expected if "sort" in params else sorted(expected))
 
 
+@pytest.mark.parametrize(
+    "name", ["metadata[a][b]", "metadata[[a]]", "metadata[a]b]", "metadata[]", "metadata[a", "metadata"]
+)
+@pytest.mark.parametrize("path", ["/products", "/orders", "/customers"])
+async def test_a_filter_of_metadata_takes_one_key(shop: Shop, path: str, name: str) -> None:
+    answer = await shop.client.get(path, params={name: "1"})
+    assert (answer.status_code, answer.json()["code"]) == (400, "invalid_parameter")
+
+
 async def test_stores_do_not_see_each_others_products(shop: Shop, other_shop: Shop) -> None:
     mine = await shop.add(SHIRT)
     await other_shop.add(SHIRT, MUG)

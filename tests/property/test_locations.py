@@ -1,4 +1,5 @@
-"""Any sequence of adjustments, transfers, orders, shipments, cancellations and returns over three locations keeps the books."""
+"""Any sequence of adjustments, transfers, orders, shipments, cancellations, returns and changes of tracking over three locations
+keeps the books."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -39,6 +40,7 @@ STEPS = st.lists(
         st.tuples(st.just("part"), ANY, st.sampled_from(["shipped", "returned"]), st.integers(0, 1), SOME),
         st.tuples(st.just("edit"), ANY, st.integers(0, 1), st.integers(0, 6)),
         st.tuples(st.just("copy"), ANY),
+        st.tuples(st.just("track"), SKU, st.booleans()),
     ),
     min_size=4,
     max_size=14,
@@ -61,6 +63,9 @@ async def act(shop: Shop, orders: list[dict[str, Any]], step: tuple[Any, ...]) -
     if kind == "transfer":
         item = {"sku": step[1], "op": "transfer", "location": step[2], "to_location": step[3], "quantity": step[4]}
         return (await client.post("/products/inventory/adjustments", json={"items": [item]})).status_code
+    if kind == "track":
+        item = {"sku": step[1], "data": {"track_inventory": step[2]}}
+        return (await client.patch("/products/variants", json={"items": [item]})).status_code
     if kind == "order":
         wanted = [{"sku": sku, "quantity": units, "location": place} for sku, units, place in step[1]]
         answer = await client.post("/orders", json={"line_items": wanted, "status": step[2], "payment_status": "paid"})
@@ -87,15 +92,22 @@ async def act(shop: Shop, orders: list[dict[str, Any]], step: tuple[Any, ...]) -
     return answer.status_code
 
 
-def held(orders: list[dict[str, Any]]) -> dict[tuple[str, str], int]:
-    """The reserved units of each variant at each location, as the allocations tell them."""
+def held(orders: list[dict[str, Any]], switched: set[str]) -> dict[tuple[str, str], int]:
+    """The reserved units of each variant at each location, as the allocations tell them.
+
+    All units of a tracked variant are allocated, and none of an untracked one, unless its tracking was `switched`.
+    """
     units: dict[tuple[str, str], int] = {}
     for order in orders:
         reserving = order["status"] in ("pending", "processing", "on_hold")
         for line in order["line_items"]:
             shipped = line["fulfilled_quantity"]
             total = line["quantity"] if reserving else shipped
-            assert sum(each["quantity"] for each in line["allocations"]) == total
+            allocated = sum(each["quantity"] for each in line["allocations"])
+            if line["sku"] in switched:
+                assert 0 <= allocated <= total
+            else:
+                assert allocated == (0 if line["sku"] == "FREE" else total)
             for each in line["allocations"]:
                 left = each["quantity"] - min(shipped, each["quantity"])
                 shipped -= each["quantity"] - left
@@ -120,5 +132,5 @@ async def test_every_location_keeps_its_books(stocked: Application, db: Database
         for each in level["locations"]
         if each["reserved"]
     }
-    assert reserved == held(orders)
+    assert reserved == held(orders, {step[1] for step in steps if step[0] == "track"})
     await shop.client.aclose()

@@ -23,7 +23,8 @@ from stoa.app import Application
 from stoa.db.pool import Database
 from stoa.settings import Settings
 
-SKUS = ("A", "B", "FREE")
+TRACKED = ("A", "B")
+SKUS = (*TRACKED, "FREE")
 CURRENCIES = ("USD", "JPY", "KWD")  # with two, no and three fraction digits
 PRICE = 199  # of a unit, in minor units
 TAX = 1  # of a new line: a unit's share of the line's total is not a whole number of minor units
@@ -200,7 +201,7 @@ class Placed:
         units: Counter[str] = Counter()
         if self.status in HOLDING:
             for line in self.lines:
-                units[line.sku] += line.quantity - line.sent
+                units[line.sku] += line.quantity - line.sent if line.sku in TRACKED else 0
         return units
 
 
@@ -233,7 +234,7 @@ class Model:
 
     def check(self) -> None:
         reserved = self.reserved()
-        if any(self.on_hand[sku] < reserved[sku] for sku in ("A", "B")):
+        if any(self.on_hand[sku] < reserved[sku] for sku in TRACKED):
             raise Refused("insufficient_stock")
 
     def group(self, news: Sequence[New]) -> list[Result]:
@@ -332,7 +333,7 @@ class Model:
                 if units > line.quantity - line.sent:
                     raise Refused("validation_failed")
                 line.sent += units
-                self.on_hand[line.sku] -= units
+                self.on_hand[line.sku] -= units if line.sku in TRACKED else 0
             if any(units for _, units in sent):
                 order.parcels.append(Parcel(tuple((line.key, units) for line, units in sent if units)))
             if any(line.sent < line.quantity for line in order.lines):
@@ -358,7 +359,7 @@ class Model:
             if units > line.sent - line.back:
                 raise Refused("validation_failed")
             line.back += units
-            self.on_hand[line.sku] += units if restock else 0
+            self.on_hand[line.sku] += units if restock and line.sku in TRACKED else 0
         if "returned" in WAYS[order.status] and all(line.back == line.sent for line in order.lines):
             order.status = "returned"
 
@@ -493,7 +494,7 @@ class Desk:
             {
                 "sku": self.sku(sku),
                 "option_values": {"Kind": self.sku(sku)},
-                "track_inventory": sku != "FREE",
+                "track_inventory": sku in TRACKED,
                 "stock": {"on_hand": stock[sku]},
             }
             for sku in SKUS

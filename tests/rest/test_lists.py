@@ -1,9 +1,11 @@
 """Lists: exact totals, cursors both ways, pages, sorting, filters, sparse fields and tombstones."""
 
+import base64
 from typing import Any
 
+import msgspec
 import pytest
-from tests.support.shops import Shop
+from tests.support.shops import MUG, SHIRT, Shop
 
 COLORS = ("red", "green", "blue")
 
@@ -108,6 +110,34 @@ async def test_a_cursor_of_another_query_is_refused(shop: Shop) -> None:
         page = (await shop.client.get("/notes", params={"limit": 2})).json()
         answer = await shop.client.get("/notes", params={"cursor": page["meta"]["next_cursor"], **other})
         assert (answer.status_code, answer.json()["code"]) == (400, "cursor_mismatch")
+
+
+async def test_a_cursor_of_another_list_is_refused(shop: Shop, other_shop: Shop) -> None:
+    await shop.add(MUG, SHIRT)
+    for name in ("ada", "bea"):
+        await shop.client.post("/customers", json={"email": f"{name}@example.com"})
+        line = {"name": name, "unit_price": "1.00", "quantity": 1}
+        order = (await shop.client.post("/orders", json={"line_items": [line]})).json()["data"]
+        for _ in range(2):
+            await shop.client.post(f"/orders/{order['id']}/comments", json={"body": name})
+    lists = ["/products", "/orders", "/customers", "/products/variants", "/products/inventory"]
+    lists += [f"/orders/{order['id'] - n}/comments" for n in (0, 1)]
+    for path in lists:
+        cursor = (await shop.client.get(path, params={"limit": 1})).json()["meta"]["next_cursor"]
+        for other in lists:
+            answer = await shop.client.get(other, params={"cursor": cursor})
+            expected = (200, None) if other == path else (400, "cursor_mismatch")
+            assert (answer.status_code, answer.json().get("code")) == expected, (path, other)
+    cursor = (await shop.client.get("/products", params={"limit": 1})).json()["meta"]["next_cursor"]
+    elsewhere = await other_shop.client.get("/products", params={"cursor": cursor})
+    assert (elsewhere.status_code, elsewhere.json()["code"]) == (400, "cursor_mismatch")
+
+
+async def test_a_cursor_of_the_previous_release_works(shop: Shop) -> None:
+    first, second = await shop.add(MUG, SHIRT)
+    old = base64.urlsafe_b64encode(msgspec.json.encode([{"limit": "1"}, False, [first]])).rstrip(b"=").decode()
+    page = (await shop.client.get("/products", params={"cursor": old})).json()
+    assert [product["id"] for product in page["data"]] == [second]
 
 
 @pytest.mark.parametrize("cursor", ["", "x", "%00", "e30", "W10", "W3t9LGZhbHNlLFsiYSJdXQ", "W3t9LGZhbHNlLFtdXQ", "é", "A" * 5000,

@@ -112,7 +112,7 @@ class Installations:
         rows = await INSTALLATIONS_PAGE.all(self._db, app_id, after, since, statuses, query.limit + 1)
         shown = rows[: query.limit]
         more = len(rows) > query.limit
-        cursor = encode_cursor(query.given, [shown[-1].store_id], backwards=False) if more else None
+        cursor = encode_cursor(query.of_list, query.given, [shown[-1].store_id], backwards=False) if more else None
         service = self._urls(request).service
         page: dict[str, Any] = {
             "data": [_listed(row, service) for row in shown],
@@ -135,7 +135,7 @@ def _read(query_string: bytes) -> ListQuery:
     given = query_parameters(query_string, INSTALLATIONS.sets)
     if unknown := [name for name in given if name not in PARAMETERS]:
         raise unknown_parameters("list", unknown, dict.fromkeys(PARAMETERS, ()))
-    query = read_list(INSTALLATIONS, query_string, _NoStore())
+    query = read_list(INSTALLATIONS, query_string, _NoStore(), "/oauth/installations")
     if query.shape.backwards:
         raise invalid_cursor()
     return query

@@ -10,6 +10,7 @@ from stoa.customers.contract import Address, Customer
 from stoa.customers.rules import add_address, change_address, change_customer, has_same_values, new_customer
 from stoa.customers.working_copy import CustomerCopy
 from stoa.rest.body import convert
+from stoa.rest.checks import together_with
 from stoa.rest.problems import Fault, Refusal, ValidationFailed
 
 
@@ -41,11 +42,12 @@ def customer_from_row(row: Mapping[str, Any], app_id: int | None, digits: int) -
 
 def change_by_row(customer: CustomerCopy, row: Mapping[str, Any], app_id: int | None, digits: int) -> CustomerCopy:
     """The customer with a row applied. Addresses that the row omits stay."""
-    if row.get("id") not in (None, customer.id):
-        raise ValidationFailed(
-            "The id belongs to another customer.",
-            faults=[Fault("/id", "read_only_field", "is the id of another customer")],
-        )
+    foreign = row.get("id") not in (None, customer.id)
+    with together_with([Fault("/id", "read_only_field", "is the id of another customer")] if foreign else []):
+        return _changed_by_row(customer, row, app_id, digits)
+
+
+def _changed_by_row(customer: CustomerCopy, row: Mapping[str, Any], app_id: int | None, digits: int) -> CustomerCopy:
     patch = {n: v for n, v in row.items() if n not in _MAINTAINED and n not in ("address", "addresses")}
     after = change_customer(customer, convert(patch, CustomerChanges, digits=digits), patch, app_id)
     if row.get("address") is not None:

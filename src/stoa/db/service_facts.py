@@ -1,4 +1,5 @@
-"""What is known of the service as a whole: the fingerprint of its key, its last backup, and whether it can write."""
+"""What is known of the service as a whole: the fingerprint of its key, the addresses that it allows to webhooks, its last
+backup, and whether it can write."""
 
 import contextlib
 from datetime import datetime
@@ -9,7 +10,7 @@ from stoa.secret_keys import Keys, key_fingerprint
 from stoa.settings import WrongSetting
 
 _SERVICE = "a fact about the service belongs to no store"
-KEY, _BACKUP = "key_fingerprint", "backup"
+KEY, _BACKUP, _WEBHOOK_ALLOW = "key_fingerprint", "backup", "webhook_allow"
 _NO_TABLE = "42P01"
 _SHOWN_DIGITS = 8  # enough to compare, and useless to an attacker
 
@@ -72,6 +73,15 @@ def _check(known: str | None, keys: Keys) -> None:
 async def replace_key(db: Executor, keys: Keys) -> None:
     """Accept another key; credentials that were stored with the old one stay unreadable."""
     await NOTE.run(db, KEY, key_fingerprint(keys.current))
+
+
+async def note_webhook_allow(db: Executor, allowed: str) -> None:
+    """Note the addresses that the service allows, so that commands apply the same rule without its environment."""
+    await NOTE.run(db, _WEBHOOK_ALLOW, allowed)
+
+
+async def noted_webhook_allow(db: Executor) -> str:
+    return await FACT.maybe(db, _WEBHOOK_ALLOW) or ""
 
 
 async def note_backup(db: Executor) -> None:

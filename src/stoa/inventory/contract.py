@@ -48,7 +48,7 @@ class StockLevel(msgspec.Struct):
     variant_id: Annotated[int, Meta(description="The id of the variant.")]
     product_id: Annotated[int, Meta(description="The id of the product of the variant.")]
     sku: Annotated[str | None, Meta(description="The SKU of the variant; null if none is set.")]
-    track_inventory: Annotated[bool, Meta(description="Whether orders reserve stock of the variant.")]
+    track_inventory: Annotated[bool, Meta(description="Whether orders change the stock of the variant.")]
     allow_backorder: Annotated[bool, Meta(description="Whether orders can reserve more units than are available.")]
     low_stock_threshold: Annotated[
         int | None,

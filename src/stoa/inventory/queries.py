@@ -50,8 +50,9 @@ LEVELS_OF = Query(
          FROM (SELECT id, 'default' AS code, on_hand - other_on_hand AS on_hand, reserved - other_reserved AS reserved
                  FROM variants WHERE store_id = $1 AND id = ANY($2::bigint[]) AND deleted_at IS NULL
                 UNION ALL
-               SELECT variant_id, location, on_hand, reserved
-                 FROM stock_levels WHERE store_id = $1 AND variant_id = ANY($2::bigint[]) AND on_hand > 0) t
+               SELECT s.variant_id, s.location, s.on_hand, s.reserved
+                 FROM stock_levels s JOIN variants v ON v.store_id = $1 AND v.id = s.variant_id AND v.deleted_at IS NULL
+                WHERE s.store_id = $1 AND s.variant_id = ANY($2::bigint[]) AND s.on_hand > 0) t
               LEFT JOIN locations l ON l.store_id = $1 AND l.code = t.code
         GROUP BY t.id""",
 )

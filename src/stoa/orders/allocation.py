@@ -38,7 +38,8 @@ class Levels:
     def take(self, variant_id: int, units: int, location: str | None = None) -> list[Allocation] | None:
         """Take units at a location, or at several by priority; None if there are too few, and then nothing is taken.
 
-        What no location has of a variant that may run out is reserved at the default location, as a backorder.
+        What no location has of a variant that may run out is reserved at the default location, as a backorder, unless
+        another location is the only one that may be used.
         """
         free = self._available.setdefault(variant_id, {})
         taken: dict[str, int] = {}
@@ -49,7 +50,7 @@ class Levels:
                 taken[code] = found
                 left -= found
         if left:
-            if variant_id not in self._unlimited:
+            if variant_id not in self._unlimited or location not in (None, DEFAULT_LOCATION):
                 return None
             taken[DEFAULT_LOCATION] = taken.get(DEFAULT_LOCATION, 0) + left
         for code, found in taken.items():
@@ -63,14 +64,14 @@ def settle(
     """Make the allocations of all line items agree with the order's status; returns the line items with too little stock.
 
     Without `levels`, new units are allocated to the default location. A line item that names a location which is not
-    `active` is allocated by priority.
+    `active` is allocated by priority. Further units of a line item that is not tracked are not allocated.
     """
     short: list[LineState] = []
     for line in order.lines:
-        wanted, allocated = held_units(line, order.status), sum(each.quantity for each in line.allocations)
+        wanted, allocated = held_units(line, order.status), line.allocated
         if wanted < allocated:
             line.allocations = between(line.allocations, 0, wanted)
-        elif wanted > allocated:
+        elif wanted > allocated and line.tracked:
             units = wanted - allocated
             location = line.location if line.location in active else None
             more: list[Allocation] | None = [Allocation(DEFAULT_LOCATION, units)]
@@ -84,7 +85,7 @@ def settle(
 
 
 def held_units(line: LineState, status: Status) -> int:
-    """The units of a line item that a location has given or holds for it: the shipped and the reserved ones."""
+    """The units of a line item that locations give or hold for it if it is tracked: the shipped and the reserved ones."""
     if line.variant_id is None:
         return 0  # a custom line item has no stock
     return line.quantity if status in HOLDING else line.fulfilled_quantity
@@ -106,13 +107,12 @@ def between(allocations: Sequence[Allocation], start: int, stop: int) -> list[Al
 
 
 def by_location(line: LineState | None, start: int, stop: int) -> Counter[str]:
-    """The units from `start` to `stop` of a line item, by location."""
+    """The allocated units from `start` to `stop` of a line item, by location."""
     units: Counter[str] = Counter()
-    if line is not None and start < stop:
+    if line is not None:
         for each in between(line.allocations, start, stop):
             units[each.location] += each.quantity
-        units[DEFAULT_LOCATION] += stop - start - units.total()
-    return +units
+    return units
 
 
 def _joined(allocations: Sequence[Allocation], more: Sequence[Allocation], *, shipped: bool) -> list[Allocation]:

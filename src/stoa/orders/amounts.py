@@ -54,20 +54,18 @@ def new_amounts(body: NewLine | NewOrder, base: int | None, digits: int, at: str
 def change_amounts(
     target: LineState | OrderState, body: LineChanges | OrderChanges, base: int, digits: int
 ) -> list[Fault]:
-    """Apply the amounts of a merge patch. Repeating a sum or the entries of the target changes nothing."""
+    """Apply the amounts of a merge patch. Repeating the amounts of the target changes nothing; an empty list alone makes its sum 0."""
     faults: list[Fault] = []
     if body.discounts is not UNSET:
         discounts = _discounts(body.discounts or (), base, digits, "/discounts", faults)
-        if body.discount_total is not UNSET or discounts.entries != target.discounts:
-            target.discount_total = _sum("discount_total", discounts, body.discount_total, digits, "", faults)
-            target.discounts = discounts.entries
+        target.discount_total = _sum("discount_total", discounts, body.discount_total, digits, "", faults)
+        target.discounts = discounts.entries
     elif body.discount_total is not UNSET and money.to_minor(body.discount_total, digits) != target.discount_total:
         target.discount_total, target.discounts = money.to_minor(body.discount_total, digits), []
     if body.tax_lines is not UNSET:
         taxes = _taxes(body.tax_lines or (), digits)
-        if body.tax_total is not UNSET or taxes.entries != target.tax_lines:
-            target.tax_total = _sum("tax_total", taxes, body.tax_total, digits, "", faults)
-            target.tax_lines = taxes.entries
+        target.tax_total = _sum("tax_total", taxes, body.tax_total, digits, "", faults)
+        target.tax_lines = taxes.entries
     elif body.tax_total is not UNSET and money.to_minor(body.tax_total, digits) != target.tax_total:
         target.tax_total, target.tax_lines = money.to_minor(body.tax_total, digits), []
     return faults

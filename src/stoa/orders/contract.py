@@ -379,7 +379,7 @@ class OrderNotEditable(Refusal):
 
 
 class OrderNotPaid(Refusal):
-    """Only a paid order can be completed. Change `payment_status` first, or in the same request."""
+    """Only a paid order, or one whose total is 0, can be completed. Change `payment_status` first, or in the same request."""
 
     status, code, title = 409, "order_not_paid", "The order is not paid"
 

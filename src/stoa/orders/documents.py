@@ -77,6 +77,7 @@ class LineState(msgspec.Struct):
     location: str | None = None  # where to reserve; None: by priority
     allocations: list[Allocation] = []
     unknown: dict[str, Any] = {}  # members that a later release added; they are kept
+    tracked: bool = True  # whether further units are reserved; not stored
 
     @property
     def cost(self) -> int:
@@ -87,6 +88,11 @@ class LineState(msgspec.Struct):
     def total(self) -> int:
         total = self.unit_price * self.quantity - self.discount_total
         return total if self.prices_include_tax else total + self.tax_total
+
+    @property
+    def allocated(self) -> int:
+        """Units that are reserved or were shipped from stock. The others were ordered while the variant was not tracked."""
+        return sum(each.quantity for each in self.allocations)
 
     @property
     def open_quantity(self) -> int:
@@ -201,7 +207,7 @@ class OrderState(msgspec.Struct, kw_only=True):
         """Allocate the units of a new order to the default location, if its status reserves them."""
         if self.status in HOLDING:
             for line in self.lines:
-                if line.variant_id is not None:
+                if line.variant_id is not None and line.tracked:
                     line.allocations = [Allocation(DEFAULT_LOCATION, line.quantity)]
 
     def line(self, line_id: int) -> LineState | None:

@@ -180,13 +180,18 @@ def merged_contact(known: dict[str, Any], given: Contact | None) -> dict[str, An
 
 
 class VariantMembers(msgspec.Struct):
-    """The members of a variant's document that a line item stores."""
+    """The members of a variant's document that a line item needs."""
 
     title: str
     option_values: dict[str, str]
+    track_inventory: bool
 
 
 _variant_decoder = msgspec.json.Decoder(VariantMembers)
+
+
+def variant_of(offer: Offer) -> VariantMembers:
+    return _variant_decoder.decode("{" + offer.head[1:] + "}")
 
 
 class Offers:
@@ -297,7 +302,7 @@ async def offers_for(db: Executor, store: Store, variant_ids: Sequence[int], sku
 
 
 def _line(line: NewLine, offer: Offer) -> LineState:
-    variant = _variant_decoder.decode("{" + offer.head[1:] + "}")
+    variant = variant_of(offer)
     return LineState(
         id=0,
         product_id=offer.product_id,
@@ -309,6 +314,7 @@ def _line(line: NewLine, offer: Offer) -> LineState:
         quantity=line.quantity,
         metadata=line.metadata,
         location=line.location,
+        tracked=variant.track_inventory,
     )
 
 

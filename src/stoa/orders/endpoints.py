@@ -55,9 +55,9 @@ async def create_order(call: Call, body: NewOrder) -> Created[Order]:
 
     A line item names a variant by `variant_id` or `sku` and takes its current price unless it has a `unit_price`; a custom
     line item has a `name` and a `unit_price` instead, and no stock. Stoa reserves all line items or none, by the priority
-    of the locations or at the `location` that the order or line item names; a draft reserves nothing. Discounts and taxes are sent as sums or itemized, and Stoa checks that they add up. Name the customer by `customer_id`, which requires
-    `customers:read`, or send `customer`: Stoa finds it by email address or phone number, or creates it. Without
-    `customers:read`, the order contains only what you send, and nothing of the stored customer. With `dry_run=true`, Stoa
+    of the locations or at the given `location`; a draft reserves nothing. Discounts and taxes are sent as sums or itemized,
+    and must add up. Name the customer by `customer_id`, which requires `customers:read`, or send `customer`: Stoa finds it by
+    email address or phone number, or creates it. Without `customers:read`, the order contains only what you send. With `dry_run=true`, Stoa
     prices and checks the order and stores nothing: its ids, number and version are 0, and `meta.suspected_duplicates` lists
     the orders that it may duplicate.
     """

@@ -89,7 +89,7 @@ async def allocate(
     locked if `lock`, in the order in which `place_orders` locks, so that the levels stay as they are read.
     """
     holding = [each.order for each in placements if each.order.status in HOLDING]
-    lines = [line for order in holding for line in order.lines if line.variant_id is not None]
+    lines = [line for order in holding for line in order.lines if line.variant_id is not None and line.tracked]
     levels: Levels | None = None
     if lines and (elsewhere or any(line.location not in (None, DEFAULT_LOCATION) for line in lines)):
         customers = {each.order.customer_id for each in placements if each.order.customer_id is not None}
@@ -227,7 +227,7 @@ def _line_rows(order: OrderState) -> list[rows.NewLineRow]:
             variant_id=line.variant_id,
             sku=line.sku,
             quantity=line.quantity,
-            reserved=sum(each.quantity for each in line.allocations),
+            reserved=line.allocated,
             elsewhere=sum(each.quantity for each in line.allocations if each.location != DEFAULT_LOCATION),
         )
         for line in order.lines

@@ -294,6 +294,6 @@ class LineItem(msgspec.Struct):
         list[Allocation],
         Meta(
             description="The locations of the reserved and shipped units, in the order in which they are shipped. Empty while "
-            "nothing is reserved, as in a draft."
+            "nothing is reserved, as in a draft, and if the variant is not tracked."
         ),
     ]

@@ -204,6 +204,13 @@ OFFERS = Query(
 )
 
 
+UNTRACKED = Query(
+    int,
+    """SELECT id FROM variants
+        WHERE store_id = $1 AND id = ANY ($2::bigint[]) AND NOT track_inventory AND deleted_at IS NULL""",
+)
+
+
 UPDATE = Query(
     Document, "SELECT doc, version FROM update_order($1, $2, $3, $4, $5::json, $6::json, $7::json, $8::json, $9)"
 )

@@ -104,13 +104,18 @@ def _refunded_units(order: OrderState, line_id: int) -> int:
 
 
 def _share(order: OrderState, line: LineState, quantity: int) -> int:
-    """The part of a line's total for its next units, rounded down; the last unit gets what rounding has left."""
+    """The part of a line's total for its next units: what all refunded units get then, minus what they got before."""
     before = _refunded_units(order, line.id)
-    return line.total * (before + quantity) // line.quantity - line.total * before // line.quantity
+    return share_of(line, before + quantity) - share_of(line, before)
+
+
+def share_of(line: LineState, units: int) -> int:
+    """What the first units of a line get together: their part of its total, rounded down once."""
+    return line.total * units // line.quantity
 
 
 def _divided(amount: int, weights: Sequence[int]) -> list[int]:
-    """An amount divided by weights; each part is rounded down, and the last one gets what is left."""
+    """An amount divided by weights. The first parts together are rounded down once, so that all parts are the amount."""
     total, upto, parts = sum(weights), 0, list[int]()
     for weight in weights:
         parts.append(amount * (upto + weight) // total - amount * upto // total)

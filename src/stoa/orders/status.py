@@ -40,9 +40,8 @@ async def update_order_status(call: Call, order_id: int, body: StatusChange) -> 
     version, no event.
 
     Each request that ships units adds one entry to `fulfillments`. With `fulfillment_id`, `tracking` replaces the tracking of
-    that fulfillment, and the status `delivered` marks only that one; the order is delivered when all are. `refund` adds an
-    entry to `refunds`, and `payment_status` follows from it. So does the older form: `refunded`, or `partially_refunded` with
-    `amount_refunded`, the sum of all refunds. Send an `Idempotency-Key` with a refund or a partial shipment: without one, a
+    that fulfillment, and `delivered` marks only that one; the order is delivered when all are. `refund` adds an entry to
+    `refunds`, and `payment_status` follows. So does the older form: `refunded`, or `partially_refunded` with `amount_refunded`. Send an `Idempotency-Key` with a refund or a partial shipment: without one, a
     repeated request is a second refund or shipment.
     """
     _check_body(body)

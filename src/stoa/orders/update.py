@@ -59,7 +59,7 @@ def stored_order(row: queries.StoredOrder, store: Store) -> OrderState:
 
 async def update(call: Call, before: OrderState, order: OrderState, consequences: Consequences) -> One[Any]:
     """Store a changed order and move its stock; if stock is insufficient, refuse, and the transaction is rolled back."""
-    await _allocate(call, order, consequences.pointers)
+    await _allocate(call, before, order, consequences.pointers)
     parts = parts_of(order, call.store.digits)
     check_size(parts)
     try:
@@ -117,12 +117,11 @@ def _line_rows(order: OrderState) -> list[rows.LineRow]:
     ]
 
 
-async def _allocate(call: Call, order: OrderState, pointers: Mapping[int, str]) -> None:
-    """Decide where a changed order reserves further units. A store with one location reads nothing for it."""
+async def _allocate(call: Call, before: OrderState, order: OrderState, pointers: Mapping[int, str]) -> None:
+    """Decide where a changed order reserves further units. A store with one location does not read levels for it."""
     active = call.store.active_locations
-    growing = [
-        line for line in order.lines if held_units(line, order.status) > sum(each.quantity for each in line.allocations)
-    ]
+    await _find_untracked(call, before, order)
+    growing = [line for line in order.lines if line.tracked and held_units(line, order.status) > line.allocated]
     levels: Levels | None = None
     if growing and len(active) > 1:
         customers = [order.customer_id] if order.customer_id is not None else []
@@ -136,6 +135,19 @@ async def _allocate(call: Call, order: OrderState, pointers: Mapping[int, str]) 
                 for where in (each.location if each.location in active else None,)
             ]
         )
+
+
+async def _find_untracked(call: Call, before: OrderState, order: OrderState) -> None:
+    """Find the line items whose further units are not reserved: the variant is not tracked now, or was not before."""
+    unreserved = {line.id for line in before.lines if held_units(line, before.status) > line.allocated}
+    for line in order.lines:
+        line.tracked = line.id not in unreserved
+    growing = [line for line in order.lines if line.tracked and held_units(line, order.status) > line.allocated]
+    if growing:
+        variants = {line.variant_id for line in growing}
+        untracked = set(await queries.UNTRACKED.all(call.db, call.store_id, list(variants)))
+        for line in growing:
+            line.tracked = line.variant_id not in untracked
 
 
 async def _move_stock(call: Call, order: OrderState, effects: Sequence[Effect], pointers: Mapping[int, str]) -> None:

@@ -138,7 +138,8 @@ async def order_numbers(call: ImpersonatedCall, resources: Iterable[tuple[str, i
 
 
 async def _list_deliveries(call: ImpersonatedCall, webhook_id: int, parameters: dict[str, str]) -> Page[Any]:
-    query = read_list(DELIVERIES, urlencode({"limit": str(PAGE_SIZE), **parameters}).encode(), call.store)
+    sent = urlencode({"limit": str(PAGE_SIZE), **parameters}).encode()
+    query = read_list(DELIVERIES, sent, call.store, f"/webhooks/{webhook_id}/deliveries")
     return await delivery_log.deliveries_of(call, await found_row(call.db, call, webhook_id), query)
 
 

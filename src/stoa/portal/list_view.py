@@ -131,7 +131,7 @@ async def find_rows(visit: Visit, source: ListSource[T], **filters: str) -> list
 async def _page(
     visit: Visit, source: ListSource[Any], parameters: Mapping[str, str], path_filters: Mapping[str, int]
 ) -> Page[Any]:
-    query = read_list(source.of, urlencode(parameters).encode(), store_of(visit))
+    query = read_list(source.of, urlencode(parameters).encode(), store_of(visit), visit.request.url.path)
     for name, value in path_filters.items():
         query = query.with_filter(name, value)
     return await list_page(visit.db, visit.store.id, source.listing, query, separate=True)

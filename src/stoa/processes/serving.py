@@ -23,6 +23,7 @@ from stoa.db import migrate
 from stoa.db.embedded import EmbeddedPostgres, EmbeddedPostgresFailed
 from stoa.db.errors import Unavailable
 from stoa.db.pool import Database, connect, path_to_server
+from stoa.db.service_facts import note_webhook_allow
 from stoa.operations import exposition
 from stoa.operations.connection_budget import check_connections, replica_problem, service_budget
 from stoa.operations.telemetry import configure_logging, log_start, log_stop
@@ -202,6 +203,7 @@ async def _check_start(settings: Settings, *, background: bool) -> tuple[Setting
     try:
         await migrate.check_schema(db)
         settings = await adopt_keys(db, settings)  # the key is created before several processes would create it
+        await note_webhook_allow(db, settings.webhook_allow)
         budget = service_budget(settings, background=background)
         warnings = await check_connections(db, settings.database_url, settings, budget)
     finally:

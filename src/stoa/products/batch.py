@@ -23,9 +23,10 @@ from stoa.products.rules import change_variant, delete_product
 from stoa.products.save import load, save
 from stoa.products.working_copy import ProductCopy, VariantCopy
 from stoa.products.workspace import MatchBy, ProductWorkspace
-from stoa.rest.batch import Batch, ItemResult, Mode, Outcome, done, failed, numbered, refuse_all
+from stoa.rest.batch import Batch, Mode, Outcome, done, failed, numbered, refuse_all
 from stoa.rest.body import convert
-from stoa.rest.patch import refuse_changed, refuse_stale
+from stoa.rest.checks import together_with
+from stoa.rest.patch import echo_faults, refuse_stale
 from stoa.rest.problems import Fault, Refusal, ValidationFailed
 from stoa.rest.request import Call, Store
 
@@ -49,31 +50,51 @@ class Plan(msgspec.Struct, Generic[Item]):
     show: Callable[[Call, list[int]], Awaitable[dict[int, str]]]
 
 
+class DependsOnStored(Exception):
+    """An item depends on what is stored for an earlier item of the batch: an id, a version or a derived field."""
+
+
 async def run(call: Call, plan: Plan[Item], items: Sequence[tuple[int, Item | Refusal]], mode: Mode) -> Batch[Any]:
     """Process a batch as a whole; if that fails, process one item at a time, so that later items see earlier ones."""
     await call.db.execute("SAVEPOINT batch")
     try:
-        return Batch(await _run_at_once(call, plan, items, mode))
-    except Refusal as refusal:
-        if mode == "atomic" and refusal.faults:
-            raise
+        results = await _run_at_once(call, plan, items, mode)
+    except (Refusal, DependsOnStored):
         await call.db.execute("ROLLBACK TO SAVEPOINT batch")
-    results: list[ItemResult[msgspec.Raw]] = []
+        results = await _run_one_by_one(call, plan, items, mode)
+    refusals = [(index, each) for index, each in results if isinstance(each, Refusal)]
+    if refusals and mode == "atomic":
+        raise refuse_all(refusals)
+    kept = [each.copy.stored_id for _, each in results if isinstance(each, Planned) and each.outcome != "deleted"]
+    documents = await plan.show(call, kept) if kept else {}
+    return Batch(
+        [
+            failed(index, each)
+            if isinstance(each, Refusal)
+            else done(index, each.outcome, each.copy.id, documents.get(each.copy.stored_id))
+            for index, each in results
+        ]
+    )
+
+
+async def _run_one_by_one(
+    call: Call, plan: Plan[Item], items: Sequence[tuple[int, Item | Refusal]], mode: Mode
+) -> list[tuple[int, Planned | Refusal]]:
+    results: list[tuple[int, Planned | Refusal]] = []
     for index, item in items:
         await call.db.execute("SAVEPOINT item")
         try:
             results += await _run_at_once(call, plan, [(index, item)], mode)
         except Refusal as refusal:
-            if mode == "atomic":
-                raise refusal if refusal.faults else refuse_all([(index, refusal)]) from refusal
             await call.db.execute("ROLLBACK TO SAVEPOINT item")
-            results.append(failed(index, refusal))
-    return Batch(results)
+            results.append((index, refusal))
+    return results
 
 
 async def _run_at_once(
     call: Call, plan: Plan[Item], items: Sequence[tuple[int, Item | Refusal]], mode: Mode
-) -> list[ItemResult[msgspec.Raw]]:
+) -> list[tuple[int, Planned | Refusal]]:
+    """Plan items in one workspace and save it, unless an item of an atomic batch is refused."""
     workspace = await plan.load(call, [item for _, item in items if not isinstance(item, Refusal)])
     planned: list[tuple[int, Planned | Refusal]] = []
     for index, item in items:
@@ -81,18 +102,9 @@ async def _run_at_once(
             planned.append((index, item if isinstance(item, Refusal) else plan.apply(workspace, item, call.store)))
         except Refusal as refusal:
             planned.append((index, refusal))
-    refusals = [(index, each) for index, each in planned if isinstance(each, Refusal)]
-    if refusals and mode == "atomic":
-        raise refuse_all(refusals)
-    await save(call.db, call.store_id, workspace.products, Cause(call.app_id, call.request_id, call.person_id))
-    kept = [each.copy.stored_id for _, each in planned if isinstance(each, Planned) and each.outcome != "deleted"]
-    documents = await plan.show(call, kept) if kept else {}
-    return [
-        failed(index, each)
-        if isinstance(each, Refusal)
-        else done(index, each.outcome, each.copy.id, documents.get(each.copy.stored_id))
-        for index, each in planned
-    ]
+    if mode == "independent" or not any(isinstance(each, Refusal) for _, each in planned):
+        await save(call.db, call.store_id, workspace.products, Cause(call.app_id, call.request_id, call.person_id))
+    return planned
 
 
 # --- products ------------------------------------------------------------------------------------------------------
@@ -124,6 +136,8 @@ def _apply_to_product(workspace: ProductWorkspace, item: BatchItem, store: Store
         code = "unknown_sku" if by == "sku" else "not_found"
         fault = Fault(at, code, "no product of this store has this value")
         raise ValidationFailed("The product does not exist.", faults=[fault])
+    if (product.id is None and item.op == "delete") or (product.touched and _states_version(item)):
+        raise DependsOnStored
     _refuse_other_keys(item, product)
     refuse_stale(item.if_version, product.version, "/if_version")
     if item.op == "delete":
@@ -139,6 +153,13 @@ def _apply_to_product(workspace: ProductWorkspace, item: BatchItem, store: Store
             product, lambda tried: change_by_row(tried, item.data, store), pointing_into(item.data)
         )
     return Planned("updated" if changed else "unchanged", product)
+
+
+def _states_version(item: BatchItem) -> bool:
+    """Whether an item applies only to a certain version of its product, or of one of its variants."""
+    return item.if_version is not None or any(
+        "version" in row for row in (item.data, *dict(variants_in(item.data)).values())
+    )
 
 
 @contextmanager
@@ -252,6 +273,8 @@ def _apply_to_variant(workspace: ProductWorkspace, item: VariantItem, store: Sto
     if item.sku not in (None, variant.fields["sku"]):
         fault = Fault("/sku", "key_mismatch", "is not the sku of the variant that the item names")
         raise ValidationFailed("The keys of the item name different variants.", faults=[fault])
+    if product.touched and (item.if_version is not None or item.data.keys() & _READ_ONLY):
+        raise DependsOnStored
     refuse_stale(item.if_version, variant.version, "/if_version")
     with _pointing_to("/data"):
         changed = _change_variant(workspace, product, variant, item, store)
@@ -262,11 +285,15 @@ def _change_variant(
     workspace: ProductWorkspace, product: ProductCopy, variant: VariantCopy, item: VariantItem, store: Store
 ) -> bool:
     patch = {name: value for name, value in item.data.items() if name not in _READ_ONLY}
-    body = convert(patch, VariantChanges, digits=store.digits)
     echoed = {name: value for name, value in item.data.items() if name in _READ_ONLY}
-    refuse_changed(echoed, workspace.documents.get(variant.stored_id, {}), VARIANT_ELSEWHERE)
     index = product.variants.index(variant)
-    return workspace.edit(product, lambda tried: change_variant(tried, tried.variants[index], body, patch, store))
+
+    def change(tried: ProductCopy) -> bool:
+        with together_with(echo_faults(echoed, workspace.documents.get(variant.stored_id, {}), VARIANT_ELSEWHERE)):
+            body = convert(patch, VariantChanges, digits=store.digits)
+            return change_variant(tried, tried.variants[index], body, patch, store)
+
+    return workspace.edit(product, change)
 
 
 async def _show_variants(call: Call, ids: list[int]) -> dict[int, str]:

@@ -195,7 +195,7 @@ class Variant(msgspec.Struct):
     track_inventory: Annotated[
         bool,
         Meta(
-            description="Whether orders reserve stock. If false, the variant can always be sold, and its stock never changes by orders."
+            description="Whether orders reserve stock. If false, the variant can always be sold, and orders never change its stock."
         ),
     ]
     allow_backorder: Annotated[
@@ -331,7 +331,7 @@ class Product(msgspec.Struct):
     track_inventory: Annotated[
         bool,
         Meta(
-            description="Whether orders reserve stock. Variants take the value when they are created, and a change applies to all of them. The default is true."
+            description="Whether orders change the stock. Variants take the value when they are created, and a change applies to all of them. The default is true."
         ),
     ]
     seo: Annotated[Seo, Meta(description="The title and description for search engines.")]

@@ -13,6 +13,7 @@ from stoa.products.rules import add_variant, change_product, change_variant, new
 from stoa.products.working_copy import ProductCopy, VariantCopy
 from stoa.products.workspace import Pointing, on_itself
 from stoa.rest.body import convert
+from stoa.rest.checks import together_with
 from stoa.rest.patch import cannot_change
 from stoa.rest.problems import Fault, Refusal, ValidationFailed
 from stoa.rest.request import Store
@@ -90,13 +91,29 @@ def product_from_row(row: Mapping[str, Any], store: Store) -> ProductCopy:
 
 def change_by_row(product: ProductCopy, row: Mapping[str, Any], store: Store) -> bool:
     """Apply a row to an existing product, and return whether anything changed."""
-    _check_currency(row, store)
+    with together_with(_read_only_faults(product, row)):
+        return _changed_by_row(product, row, store)
+
+
+def _read_only_faults(product: ProductCopy, row: Mapping[str, Any]) -> list[Fault]:
+    faults: list[Fault] = []
     if row.get("id") not in (None, product.id):
-        raise ValidationFailed(
-            "The id belongs to another product.",
-            faults=[Fault("/id", "read_only_field", "is the id of another product")],
-        )
-    _refuse_new_sku(product, row)
+        faults.append(Fault("/id", "read_only_field", "is the id of another product"))
+    if _has_new_sku(product, row):
+        faults.append(Fault("/sku", "read_only_field", cannot_change(PRODUCT_ELSEWHERE["sku"])))
+    return faults
+
+
+def _has_new_sku(product: ProductCopy, row: Mapping[str, Any]) -> bool:
+    """Whether a row has another `sku` beside the product: a SKU belongs to a variant, and changes only there, as in a PATCH."""
+    if "sku" not in row or (len(product.live) > 1 and not row.get("variants")):
+        return False  # of several variants, the SKU names one
+    known = [product.fields["sku"], *(variant.fields["sku"] for variant in product.live)]
+    return row["sku"] not in [*known, *skus_in({"variants": row.get("variants")})]
+
+
+def _changed_by_row(product: ProductCopy, row: Mapping[str, Any], store: Store) -> bool:
+    _check_currency(row, store)
     patch = {
         n: v
         for n, v in row.items()
@@ -123,16 +140,6 @@ def change_by_row(product: ProductCopy, row: Mapping[str, Any], store: Store) ->
     # Together, because a row describes the order of its variants as a whole.
     refuse(place_faults([(place.position, place.is_default) for place in places]))
     return arrange(product, places) or changed
-
-
-def _refuse_new_sku(product: ProductCopy, row: Mapping[str, Any]) -> None:
-    """Refuse another `sku` beside the product, as its PATCH does: a SKU belongs to a variant, and changes only there."""
-    if "sku" not in row or (len(product.live) > 1 and not row.get("variants")):
-        return  # of several variants, the SKU names one
-    known = [product.fields["sku"], *(variant.fields["sku"] for variant in product.live)]
-    if row["sku"] not in [*known, *skus_in({"variants": row.get("variants")})]:
-        fault = Fault("/sku", "read_only_field", cannot_change(PRODUCT_ELSEWHERE["sku"]))
-        raise ValidationFailed("The SKU of a product changes on its variant.", faults=[fault])
 
 
 def _variant_by_row(product: ProductCopy, row: Any, store: Store) -> tuple[bool, Place]:

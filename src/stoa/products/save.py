@@ -159,8 +159,7 @@ async def save(
     db: Executor, store_id: int, products: Sequence[ProductCopy], cause: Cause, booking: Booking = _BY_EDIT
 ) -> None:
     """Store every touched copy with its movements and events, and set the ids of new copies."""
-    # A product that the same request created and deleted is not stored.
-    touched = [p for p in products if p.touched and not (p.id is None and p.deleted)]
+    touched = [product for product in products if product.touched]
     if not touched:
         return
     product_rows: list[ProductRow] = []

@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from stoa.rest.batch import Batch
-from stoa.rest.checks import MOST_FAULTS, checker
+from stoa.rest.checks import MOST_FAULTS, checker, validation_failed
 from stoa.rest.endpoint import Endpoint
 from stoa.rest.problems import (
     Fault,
@@ -23,7 +23,6 @@ from stoa.rest.problems import (
     RequestTimeout,
     UnsupportedMediaType,
     ValidationFailed,
-    counted,
     printable,
 )
 from stoa.rest.request import Call, Receive
@@ -227,16 +226,26 @@ def decode(raw: bytes, headers: Mapping[bytes, bytes], endpoint: Endpoint, call:
     check_field_scopes(members, endpoint.body, call.may)
     if endpoint.answer is Batch:
         return _decode_batch(members, cast("type[Any]", endpoint.body), call)
-    body: Any = convert(
-        members,
-        cast("type[Any]", endpoint.body),
-        digits=call.store.digits,
-        read_only=endpoint.read_only,
-        response_only=endpoint.response_only,
-    )
-    call.echoed = {name: member for name, member in members.items() if name in endpoint.read_only}
-    call.patch = {name: member for name, member in members.items() if name not in endpoint.read_only}
-    return body
+    return _decode_members(members, endpoint, call)
+
+
+def _decode_members(members: dict[str, Any], endpoint: Endpoint, call: Call) -> Any:
+    """Decode a body without its read-only fields, which the handler compares with the resource, or which are faults.
+
+    Faults that leave something for the handler to check are kept in `call.faults`.
+    """
+    type_ = cast("type[Any]", endpoint.body)
+    read_only, response_only = endpoint.read_only, endpoint.response_only
+    call.echoed = {name: member for name, member in members.items() if name in read_only}
+    call.patch = {name: member for name, member in members.items() if name not in read_only | response_only}
+    checker(type_)(call.patch, "", call.faults, call.store.digits)
+    invalid = bool(call.faults)
+    call.faults += [_read_only(name) for name in members if name in response_only]
+    if invalid and not call.echoed:
+        raise validation_failed(call.faults)
+    if invalid:
+        call.patch = {}  # so that the handler only compares the read-only fields
+    return msgspec.convert(call.patch, type_, strict=False)
 
 
 def _decode_batch(members: dict[str, Any], type_: type[Any], call: Call) -> Any:
@@ -247,48 +256,27 @@ def _decode_batch(members: dict[str, Any], type_: type[Any], call: Call) -> Any:
     for fault in faults:
         inside = _IN_ITEM.match(fault.pointer)
         if inside is None:
-            raise _validation_failed(faults)
+            raise validation_failed(faults)
         of_items.setdefault(int(inside[1]), []).append(
             msgspec.structs.replace(fault, pointer=fault.pointer[inside.end() :])
         )
-    call.refused_items = {index: _validation_failed(each) for index, each in of_items.items()}
+    call.refused_items = {index: validation_failed(each) for index, each in of_items.items()}
     sent = cast("list[Any]", members["items"])
     kept = [item for index, item in enumerate(sent) if index not in of_items]
     return msgspec.convert({**members, "items": kept}, type_, strict=False)
 
 
-def _validation_failed(faults: list[Fault]) -> ValidationFailed:
-    return ValidationFailed(f"{counted(len(faults), 'fault')} found.", faults=faults[:MOST_FAULTS])
-
-
-def convert(
-    value: Any,
-    type_: type[T],
-    *,
-    digits: int,
-    read_only: frozenset[str] = frozenset(),
-    response_only: frozenset[str] = frozenset(),
-) -> T:
-    """Convert plain values to the declared type, or refuse with all faults.
-
-    Of the fields that the type does not have, those in `read_only` are ignored, and those in `response_only` are refused as
-    read-only instead of unknown.
-    """
+def convert(value: Any, type_: type[T], *, digits: int) -> T:
+    """Convert plain values to the declared type, or refuse with all faults."""
     faults: list[Fault] = []
     checker(type_)(value, "", faults, digits)
     if faults:
-        remaining = [f for f in faults if not (f.code == "unknown_field" and f.pointer[1:] in read_only)]
-        if remaining:
-            remaining = [
-                _read_only(f) if f.code == "unknown_field" and f.pointer[1:] in response_only else f for f in remaining
-            ]
-            raise _validation_failed(remaining)
-        value = {key: member for key, member in value.items() if key not in read_only}
+        raise validation_failed(faults)
     return msgspec.convert(value, type_, strict=False)
 
 
-def _read_only(fault: Fault) -> Fault:
-    return Fault(fault.pointer, "read_only_field", "is read-only; leave it out")
+def _read_only(name: str) -> Fault:
+    return Fault(f"/{name}", "read_only_field", "is read-only; leave it out")
 
 
 # --- scopes of fields ------------------------------------------------------------------------------------------------

@@ -2,7 +2,8 @@
 
 import functools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from typing import Annotated, Any, cast
@@ -11,7 +12,7 @@ import msgspec
 from msgspec import inspect
 
 from stoa import money
-from stoa.rest.problems import Fault, did_you_mean, printable
+from stoa.rest.problems import Fault, ValidationFailed, counted, did_you_mean, printable
 
 MOST_FAULTS = 100
 LONGEST_MONEY = 22  # with sign and decimal point
@@ -35,6 +36,23 @@ Money = Annotated[
 
 
 Time = Annotated[datetime, msgspec.Meta(tz=True, description=TIME_TEXT)]
+
+
+def validation_failed(faults: Sequence[Fault]) -> ValidationFailed:
+    return ValidationFailed(f"{counted(len(faults), 'fault')} found.", faults=faults[:MOST_FAULTS])
+
+
+@contextmanager
+def together_with(faults: list[Fault]) -> Generator[None]:
+    """Report faults that were found before, or are added meanwhile, together with those that the block finds."""
+    try:
+        yield
+    except ValidationFailed as refusal:
+        if not faults:
+            raise
+        raise validation_failed([*faults, *refusal.faults]) from refusal
+    if faults:
+        raise validation_failed(faults)
 
 
 def decimal_within(least: int, most: int) -> msgspec.Meta:

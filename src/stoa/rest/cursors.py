@@ -1,4 +1,4 @@
-"""Cursors: a position in a list and the query that it belongs to, encoded as opaque text."""
+"""Cursors: a position in a list, and the list and query that it belongs to, encoded as opaque text."""
 
 import base64
 import binascii
@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from stoa.rest.problems import Fault, InvalidParameter
+from stoa.rest.problems import CursorMismatch, Fault, InvalidParameter
 
 LONGEST_CURSOR = 16_000  # room for a query string of about 10 kB
 _LONGEST_TEXT_KEY = 1_000
@@ -19,6 +19,7 @@ class Cursor(msgspec.Struct, array_like=True):
     query: dict[str, str]
     backwards: bool
     keys: list[Any]
+    of_list: str | None = None  # null in cursors of release 0.2.0, which did not name their list
 
 
 def invalid_cursor() -> InvalidParameter:
@@ -26,11 +27,12 @@ def invalid_cursor() -> InvalidParameter:
     return InvalidParameter("The cursor is invalid. Start again without `cursor`.", faults=[fault])
 
 
-def encode_cursor(query: dict[str, str], keys: list[Any], *, backwards: bool) -> str:
-    return base64.urlsafe_b64encode(msgspec.json.encode(Cursor(query, backwards, keys))).rstrip(b"=").decode()
+def encode_cursor(of_list: str, query: dict[str, str], keys: list[Any], *, backwards: bool) -> str:
+    return base64.urlsafe_b64encode(msgspec.json.encode(Cursor(query, backwards, keys, of_list))).rstrip(b"=").decode()
 
 
-def decode_cursor(text: str) -> Cursor:
+def decode_cursor(text: str, of_list: str) -> Cursor:
+    """Decode a cursor of a list; one of another list is refused."""
     if len(text) > LONGEST_CURSOR:
         raise invalid_cursor()
     try:
@@ -42,6 +44,8 @@ def decode_cursor(text: str) -> Cursor:
     query = cursor.query
     if any("\x00" in name or "\x00" in value for name, value in query.items()) or not _NEVER.isdisjoint(query):
         raise invalid_cursor()
+    if cursor.of_list not in (None, of_list):
+        raise CursorMismatch("The cursor belongs to another list. Start again without `cursor`.")
     return cursor
 
 

@@ -15,6 +15,7 @@ from stoa.db.pool import Database
 from stoa.db.replica import Replica
 from stoa.rest import idempotency
 from stoa.rest.body import decode, read_body
+from stoa.rest.checks import together_with, validation_failed
 from stoa.rest.endpoint import Accepted, Endpoint, Router
 from stoa.rest.group_commit import GroupCommit, GroupedCall, StaleGroup
 from stoa.rest.limits import Allowance, RateLimiter
@@ -30,6 +31,7 @@ from stoa.rest.problems import (
     Refusal,
     ServiceUnavailable,
     TooManyInFlight,
+    ValidationFailed,
 )
 from stoa.rest.query_string import read_parameters
 from stoa.rest.request import (
@@ -241,7 +243,7 @@ class Dispatcher:
         call.accepted, call.headers = accepted.decode(), headers
         call.autocommit, call.settings = self._database.autocommit, self._settings
         if endpoint.lists is not None:
-            query = read_list(endpoint.lists, request.query, store)
+            query = read_list(endpoint.lists, request.query, store, request.sub_path)
             values["query"] = query
             call.fields, call.include = query.fields, query.include
         elif request.query:
@@ -294,8 +296,11 @@ class Dispatcher:
         if not endpoint.transaction:
             return await self._run_outside(request, endpoint, call, values, key, fingerprint)
         if endpoint.before is not None:
-            await endpoint.before(call, **values)
-        if endpoint.grouped is not None:
+            try:
+                await endpoint.before(call, **values)
+            except ValidationFailed as refusal:
+                raise validation_failed([*call.faults, *refusal.faults]) from refusal
+        if endpoint.grouped is not None and not call.faults:
             grouped_call = GroupedCall(request, call, values["body"], len(raw), key, fingerprint)
             return await self._group_commit.submit(endpoint, grouped_call)
         names = (call.store_id, call.caller.app_id)
@@ -309,7 +314,8 @@ class Dispatcher:
                         before = await idempotency.claim(db, self._database.autocommit, *names, key, fingerprint)
                         if before is not None:
                             return idempotency.opened(before, seal, *names, key) if seal else before
-                    answer = await endpoint.handler(call, **values)
+                    with together_with(call.faults):
+                        answer = await endpoint.handler(call, **values)
                     response = render(request, endpoint, call, answer)
                     if key and (seal or not endpoint.secret):
                         kept = idempotency.sealed(response, seal, *names, key) if seal else response
@@ -343,6 +349,8 @@ class Dispatcher:
         names = (call.store_id, call.caller.app_id, key or "", fingerprint)
         if key and (before := await idempotency.find_response(self._database, *names)) is not None:
             return before
+        if call.faults:  # nothing can be undone here
+            raise validation_failed(call.faults)
         answer = await endpoint.handler(call, **values)
         response = render(request, endpoint, call, answer)
         if key:

@@ -226,7 +226,9 @@ class Entries(Filter, frozen=True, kw_only=True):
     def read(self, text: str, store: StoreContext) -> str:
         raise InvalidValue("requires a key in brackets, as in metadata[tier]=gold")
 
-    def read_value(self, text: str) -> str:
+    def read_entry(self, key: str, text: str) -> str:
+        if "[" in key or "]" in key:
+            raise InvalidValue("takes one key in brackets, as in metadata[tier]=gold: values are not nested")
         if len(text) > _LONGEST_ENTRY:
             raise InvalidValue(f"may have at most {_LONGEST_ENTRY} characters")
         return text

@@ -81,6 +81,7 @@ class ListQuery(msgspec.Struct):
     include: frozenset[str]
     given: dict[str, str]  # all parameters except cursor and page, as a cursor stores them
     options: dict[str, Any] = {}
+    of_list: str = ""  # what a cursor names as its list
 
     @property
     def filters(self) -> dict[str, Any]:
@@ -98,17 +99,21 @@ class ListQuery(msgspec.Struct):
         return msgspec.structs.replace(self, shape=shape, values=[filters[each] for each in names])
 
 
-def read_list(spec: ListOf, query_string: bytes, store: StoreContext) -> ListQuery:
-    """Parse a list request, or refuse it with all faults at once."""
-    if not query_string:
-        return _plain(spec)
+def read_list(spec: ListOf, query_string: bytes, store: StoreContext, path: str) -> ListQuery:
+    """Parse a list request, or refuse it with all faults at once. Store and `path` name the list to which cursors belong."""
+    of_list = f"{store.store_id}{path}"
+    query = _read_list(spec, query_string, store, of_list) if query_string else _plain(spec)
+    return msgspec.structs.replace(query, of_list=of_list)
+
+
+def _read_list(spec: ListOf, query_string: bytes, store: StoreContext, of_list: str) -> ListQuery:
     given = query_parameters(query_string, spec.sets)
     if "per_page" in given and "limit" not in given:
         given["limit"] = given.pop("per_page")
     cursor_text = given.pop("cursor", None)
     if cursor_text is None:
         return _read(spec, given, store, None)
-    cursor = decode_cursor(cursor_text)
+    cursor = decode_cursor(cursor_text, of_list)
     if "page" in given:
         raise InvalidParameter("Send either `page` or `cursor`, not both.")
     for name, value in given.items():
@@ -160,7 +165,7 @@ def _read(spec: ListOf, given: dict[str, str], store: StoreContext, cursor: Curs
             continue
         try:
             if isinstance(kind, Entries) and operator:
-                entries.setdefault(base, {})[operator] = kind.read_value(text)
+                entries.setdefault(base, {})[operator] = kind.read_entry(operator, text)
             else:
                 filters[name] = kind.read(text, store)
         except InvalidValue as error:
@@ -299,8 +304,10 @@ def _page(rows: Rows, query: ListQuery) -> Page[Any]:
     next_cursor = prev_cursor = None
     if rows.docs:
         if has_next:
-            next_cursor = encode_cursor(query.given, [column[-1] for column in rows.keys], backwards=False)
+            next_cursor = encode_cursor(
+                query.of_list, query.given, [column[-1] for column in rows.keys], backwards=False
+            )
         if has_prev:
-            prev_cursor = encode_cursor(query.given, [column[0] for column in rows.keys], backwards=True)
+            prev_cursor = encode_cursor(query.of_list, query.given, [column[0] for column in rows.keys], backwards=True)
     page = query.page or (1 if first else None)
     return Page(rows.docs, rows.keys[-1], rows.total, query.limit, page, next_cursor, prev_cursor)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from stoa.rest.problems import Fault, ValidationFailed, VersionConflict, counted
+from stoa.rest.problems import Fault, VersionConflict
 from stoa.rest.request import Call
 
 
@@ -40,24 +40,27 @@ def is_same(one: Any, other: Any) -> bool:
 
 
 def check_echoes(call: Call, current: dict[str, Any], elsewhere: Mapping[str, str] = {}) -> None:
-    """Refuse a merge patch that changes a read-only field; repeating its current value is allowed."""
-    refuse_changed(call.echoed, current, elsewhere)
+    """Find read-only fields that a merge patch changes; repeating a current value is allowed. The handler goes on, so that the
+    response also has the faults that it finds."""
+    call.faults += [
+        fault for fault in echo_faults(call.echoed, current, elsewhere) if fault not in call.faults
+    ]  # a transaction may run twice
 
 
-def refuse_changed(echoed: Mapping[str, Any], current: Mapping[str, Any], elsewhere: Mapping[str, str] = {}) -> None:
-    """Refuse read-only fields with new values. `elsewhere` maps a field to the operation that changes it.
+def echo_faults(
+    echoed: Mapping[str, Any], current: Mapping[str, Any], elsewhere: Mapping[str, str] = {}
+) -> list[Fault]:
+    """The faults of read-only fields with new values. `elsewhere` maps a field to the operation that changes it.
 
-    Another `version` means that the caller read the resource before it changed, so that the other fields may differ too.
+    Another `version` is refused at once: the caller read the resource before it changed, so that other fields may differ too.
     """
     if type(version := current.get("version")) is int:
         refuse_stale(echoed.get("version"), version, "/version")
-    faults = [
+    return [
         Fault(f"/{name}", "read_only_field", cannot_change(elsewhere.get(name)))
         for name, value in echoed.items()
         if current.get(name) != value
     ]
-    if faults:
-        raise ValidationFailed(f"{counted(len(faults), 'read-only field')} cannot be changed.", faults=faults)
 
 
 def refuse_stale(expected: Any, current: int, at: str) -> None:

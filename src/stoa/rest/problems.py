@@ -153,7 +153,7 @@ class InvalidParameter(Refusal):
 
 
 class CursorMismatch(Refusal):
-    """The cursor belongs to a query with other filters or another sort order. Start again without `cursor`."""
+    """The cursor belongs to another list, other filters or another sort order. Start again without `cursor`."""
 
     status, code, title = 400, "cursor_mismatch", "The cursor belongs to another query"
 

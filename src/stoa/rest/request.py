@@ -168,7 +168,7 @@ class Subject(msgspec.Struct, frozen=True):
 class Call:
     """One request as its handler sees it."""
 
-    __slots__ = ("_autocommit", "accepted", "base", "by", "db", "document_cost", "echoed", "expected", "fields",
+    __slots__ = ("_autocommit", "accepted", "base", "by", "db", "document_cost", "echoed", "expected", "faults", "fields",
                  "headers", "include", "parameters", "patch", "refused_items", "request_id", "settings", "store", "subject",
                  "waited_s")  # fmt: skip
 
@@ -186,6 +186,7 @@ class Call:
         self.expected: frozenset[tuple[int, str | None]] | None = None
         self.echoed: dict[str, Any] = {}  # the read-only fields of a merge patch
         self.patch: dict[str, Any] = {}  # the other fields of a merge patch, after validation
+        self.faults: list[Fault] = []  # of the body, reported together with those that the handler finds
         self.refused_items: dict[int, Refusal] = {}  # the items of a batch that do not have the declared type, by index
         self.include: frozenset[str] = frozenset()
         self.parameters: dict[str, Any] = {}  # the query parameters of an endpoint that is not a list
@@ -341,8 +342,8 @@ def accepts_gzip(headers: dict[bytes, bytes]) -> bool:
 
 
 def acceptable(accept: bytes | None, offered: Sequence[bytes]) -> bytes | None:
-    """The offered media type that the Accept header prefers, or None if it accepts none of them."""
-    if accept is None or accept in (b"*/*", offered[0]):
+    """The offered media type that the Accept header prefers, or None if it accepts none of them. An empty one accepts any."""
+    if not accept or accept in (b"*/*", offered[0]) or not accept.strip(b" \t,"):
         return offered[0]
     best: tuple[float, bytes] | None = None
     for media in offered:

@@ -1,13 +1,15 @@
 """The commands of `stoa app`, completed by those for its callbacks: `callbacks` and `rotate-signing-secret`."""
 
 import click
+import msgspec
 
 from stoa.access.app_commands import app as app_group
-from stoa.access.console import Console, print_one, warn_shown_once
+from stoa.access.console import Console, Refused, print_one, warn_shown_once
 from stoa.access.operator import Operator, find_app
 from stoa.access.options import grace_options, json_option
+from stoa.db.service_facts import noted_webhook_allow
 from stoa.webhooks import app_callbacks
-from stoa.webhooks.app_callbacks import Callbacks
+from stoa.webhooks.app_callbacks import Callbacks, InvalidEndpoint
 
 
 @click.command("callbacks")
@@ -48,7 +50,16 @@ def callbacks(
             return before
         kept = [url for url in (*before.return_urls, *return_urls) if url not in removed]
         url = None if no_endpoint else endpoint or before.endpoint_url
-        return await app_callbacks.set_callbacks(by, app, endpoint_url=url, return_urls=kept)
+        # The service sends, so its rule decides, also if it is not in the environment of this command.
+        allowed = by.settings.webhook_allow or await noted_webhook_allow(by.db)
+        by.settings = msgspec.structs.replace(by.settings, webhook_allow=allowed)
+        try:
+            return await app_callbacks.set_callbacks(by, app, endpoint_url=url, return_urls=kept)
+        except InvalidEndpoint as refusal:
+            raise Refused(
+                f"{refusal}. During development, name an address that is not public in STOA_WEBHOOK_ALLOW, such as "
+                "localhost, and start the service with it; `stoa demo` allows this machine by itself"
+            ) from refusal
 
     _print(console.run(change), as_json=as_json)
 

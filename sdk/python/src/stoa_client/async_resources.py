@@ -587,13 +587,12 @@ class AsyncOrders(AsyncResource):
 
         A line item names a variant by `variant_id` or `sku` and takes its current price unless it has a
         `unit_price`; a custom line item has a `name` and a `unit_price` instead, and no stock. Stoa reserves
-        all line items or none, by the priority of the locations or at the `location` that the order or line
-        item names; a draft reserves nothing. Discounts and taxes are sent as sums or itemized, and Stoa checks
-        that they add up. Name the customer by `customer_id`, which requires `customers:read`, or send
-        `customer`: Stoa finds it by email address or phone number, or creates it. Without `customers:read`, the
-        order contains only what you send, and nothing of the stored customer. With `dry_run=true`, Stoa prices
-        and checks the order and stores nothing: its ids, number and version are 0, and
-        `meta.suspected_duplicates` lists the orders that it may duplicate.
+        all line items or none, by the priority of the locations or at the given `location`; a draft reserves
+        nothing. Discounts and taxes are sent as sums or itemized, and must add up. Name the customer by
+        `customer_id`, which requires `customers:read`, or send `customer`: Stoa finds it by email address or
+        phone number, or creates it. Without `customers:read`, the order contains only what you send. With
+        `dry_run=true`, Stoa prices and checks the order and stores nothing: its ids, number and version are 0,
+        and `meta.suspected_duplicates` lists the orders that it may duplicate.
 
         Requires the scope `orders:write`. Raises DuplicateOrderSuspected, ExternalIdTaken, InsufficientStock.
         """
@@ -667,11 +666,10 @@ class AsyncOrders(AsyncResource):
         units can be returned with `line_items` in any status; an order that is processing or cancelled keeps
         its status. If the order already has the status, nothing changes: 200, no new version, no event. Each
         request that ships units adds one entry to `fulfillments`. With `fulfillment_id`, `tracking` replaces
-        the tracking of that fulfillment, and the status `delivered` marks only that one; the order is delivered
-        when all are. `refund` adds an entry to `refunds`, and `payment_status` follows from it. So does the
-        older form: `refunded`, or `partially_refunded` with `amount_refunded`, the sum of all refunds. Send an
-        `Idempotency-Key` with a refund or a partial shipment: without one, a repeated request is a second
-        refund or shipment.
+        the tracking of that fulfillment, and `delivered` marks only that one; the order is delivered when all
+        are. `refund` adds an entry to `refunds`, and `payment_status` follows. So does the older form:
+        `refunded`, or `partially_refunded` with `amount_refunded`. Send an `Idempotency-Key` with a refund or a
+        partial shipment: without one, a repeated request is a second refund or shipment.
 
         Requires the scope `orders:write`. Raises IllegalTransition, InsufficientStock, OrderNotPaid,
         RefundExceedsPayment, VersionConflict.

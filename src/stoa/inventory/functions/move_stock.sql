@@ -2,13 +2,15 @@
 -- where the stock is, the default location if it is null. on_hand is the new level there if absolute, otherwise the difference;
 -- reserved is a difference; expected, if not null, is the on_hand that the item requires. With to_location, on_hand units move
 -- from one location to the other. Returns one row for each item, with the levels at its location after it:
---   updated           moved; movement_id is the id of its ledger row, and doc is the document of that row if in_documents
+--   updated           moved; movement_id is the id of its ledger row, and doc is the document of that row if in_documents;
+--                     without them, an order had nothing to move, because the variant is not tracked
 --   unchanged         nothing to move
 --   unknown           no such variant; a deleted variant is known only to movements of what an order had reserved or sold
 --   unknown_location  location is not an active location of the store
 --   unknown_target    to_location is not an active location of the store
 --   stale             on_hand differs from expected
 --   insufficient      available would fall below 0; at the default location only on a tracked variant without backorders
+-- Orders do not change on_hand of a variant that is not tracked: they only end what they reserved while it was tracked.
 -- Failed items are skipped; if in_atomic, one failed item means that nothing is written. Units that come back to a location
 -- that is no longer active go to the default location. Releasing more than is reserved is a caller's error and violates a
 -- constraint, as does a movement_key that was used before.
@@ -45,6 +47,7 @@ DECLARE
     locked          bigint[];
     skus            text[];
     live            boolean[];
+    tracked         boolean[];
     unlimited       boolean[];   -- whether available may fall below 0
     levels_on_hand  bigint[];    -- on_hand, changed item by item
     levels_reserved bigint[];    -- reserved, likewise
@@ -95,10 +98,10 @@ BEGIN
                     JOIN variants v ON v.store_id = in_store_id AND v.id = t.id) t
             JOIN products p ON p.store_id = in_store_id AND p.id = t.product_id
       ORDER BY p.id FOR NO KEY UPDATE OF p;
-    SELECT array_agg(v.id), array_agg(v.sku), array_agg(v.deleted_at IS NULL),
+    SELECT array_agg(v.id), array_agg(v.sku), array_agg(v.deleted_at IS NULL), array_agg(v.track_inventory),
            array_agg(v.allow_backorder OR NOT v.track_inventory), array_agg(v.on_hand), array_agg(v.reserved),
            array_agg(v.other_on_hand), array_agg(v.other_reserved)
-      INTO locked, skus, live, unlimited, levels_on_hand, levels_reserved, others_on_hand, others_reserved
+      INTO locked, skus, live, tracked, unlimited, levels_on_hand, levels_reserved, others_on_hand, others_reserved
       FROM (SELECT DISTINCT t.id FROM unnest(i_variant) AS t (id)) t
            JOIN variants v ON v.store_id = in_store_id AND v.id = t.id;
     before_on_hand := levels_on_hand;
@@ -146,6 +149,11 @@ BEGIN
                             ELSE place_on_hand[place] END;
         old_reserved := CASE WHEN place IS NULL THEN levels_reserved[at] - others_reserved[at]
                              ELSE place_reserved[place] END;
+        IF i_kind[n] IN ('release', 'commit', 'restock') AND NOT tracked[at] THEN
+            i_kind[n] := CASE WHEN i_kind[n] = 'commit' THEN 'release' ELSE i_kind[n] END;
+            i_on_hand[n] := 0;
+            i_reserved[n] := greatest(i_reserved[n], -old_reserved);
+        END IF;
         new_on_hand := CASE WHEN i_target[n] IS NOT NULL THEN old_on_hand - i_on_hand[n]
                             WHEN i_absolute[n] THEN i_on_hand[n] ELSE old_on_hand + i_on_hand[n] END;
         new_reserved := old_reserved + i_reserved[n];
@@ -155,12 +163,13 @@ BEGIN
                 THEN 'unknown_location'
             WHEN i_target[n] <> 'default' AND NOT i_target[n] = ANY (active) THEN 'unknown_target'
             WHEN i_expected[n] <> old_on_hand THEN 'stale'
-            WHEN new_on_hand = old_on_hand AND new_reserved = old_reserved THEN 'unchanged'
+            WHEN new_on_hand = old_on_hand AND new_reserved = old_reserved
+                THEN CASE WHEN i_order[n] IS NULL THEN 'unchanged' ELSE 'updated' END
             -- Only the default location owes units: a backorder is reserved there, and a transfer takes what exists.
             WHEN new_on_hand < new_reserved
                  AND (NOT unlimited[at] OR place IS NOT NULL OR i_target[n] IS NOT NULL) THEN 'insufficient'
             ELSE 'updated' END;
-        IF outcomes[n] = 'updated' THEN
+        IF outcomes[n] = 'updated' AND (new_on_hand, new_reserved) <> (old_on_hand, old_reserved) THEN
             movements[n] := nextval('stock_movement_ids');
             deltas[n] := new_on_hand - old_on_hand;
             levels_on_hand[at] := levels_on_hand[at] + deltas[n];
