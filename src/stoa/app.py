@@ -32,6 +32,7 @@ from stoa.rest.problems import Refusal
 from stoa.rest.request import Receive, Scope, Send, check_headers, method_label, trust_proxies
 from stoa.rest.response import send_body
 from stoa.rest.unsent import UnsentResponses
+from stoa.rest.uploads import UploadSpace
 from stoa.settings import Settings, load, secret_key
 from stoa.usage.recorder import Recorder
 from stoa.usage.request_log import RequestLog
@@ -60,6 +61,7 @@ class Application:
             self._observe = self._tracing.observing(self._observe)
         self.notifier = Notifier(settings.database_url)
         self._unsent = UnsentResponses(settings.max_unsent_bytes)
+        uploads = UploadSpace(settings.max_upload_bytes, settings.app_upload_bytes)
         pools = {
             "requests": self.database,
             "autocommit": self.database.autocommit,
@@ -71,6 +73,7 @@ class Application:
             database=self.database,
             access=self.access,
             unsent=self._unsent,
+            uploads=uploads,
             replica=self.replica,
             public_url=settings.public_url,
             settings=settings,
@@ -84,7 +87,7 @@ class Application:
         self._answer_page: Answer = self._tracing.requests(self._page) if self._tracing else self._page
         self._sampler = Sampler("web", pools, lambda: dispatcher.in_flight, self._unsent.measure, self.replica)
         tokens = oauth_routes(self.database, self.access, settings)
-        portal = portal_routes(self.database, settings, self.notifier)
+        portal = portal_routes(self.database, settings, uploads, self.notifier)
         installations = installation_routes(self.database, settings)
         documentation = documentation_routes(settings.public_url, SampleStore(self.database))
         routes = [*installations, *site.routes(self.database), *documentation, *tokens, *portal]

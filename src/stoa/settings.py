@@ -101,6 +101,20 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             description="Bytes of responses in each worker that clients have not taken; above them, requests are shed with 503."
         ),
     ] = 256 * 1024 * 1024
+    max_upload_bytes: Annotated[
+        int,
+        Meta(
+            ge=100_000_000,
+            description="Bytes of concurrent uploads in the temporary files of each worker, after decompression; more are refused with 503.",
+        ),
+    ] = 256 * 1024 * 1024
+    app_upload_bytes: Annotated[
+        int,
+        Meta(
+            ge=100_000_000,
+            description="Bytes of concurrent uploads of one app, or of one account in the portal, in each worker; more are refused with 429.",
+        ),
+    ] = 128 * 1024 * 1024
     token_seconds: Annotated[Positive, Meta(description="Lifetime of an access token, in seconds.")] = 3600
     send_seconds: Annotated[
         Positive, Meta(description="Seconds after which a connection is closed if its client takes no data.")

@@ -47,7 +47,7 @@ from stoa.rest.request import (
 )
 from stoa.rest.response import SAFE_HEADERS, Response, deprecation_headers, refused, render, send_response
 from stoa.rest.unsent import UnsentResponses
-from stoa.rest.uploads import receive_upload, upload_type
+from stoa.rest.uploads import UploadSpace, receive_upload, upload_type
 from stoa.settings import Settings
 
 PREFIX = "/api/v3/app"
@@ -82,6 +82,7 @@ class Dispatcher:
         database: Database,
         access: Access,
         unsent: UnsentResponses,
+        uploads: UploadSpace,
         replica: Replica | None = None,
         public_url: str = "",
         settings: Settings | None = None,
@@ -95,6 +96,7 @@ class Dispatcher:
         self._database = database
         self._access = access
         self._unsent = unsent
+        self._uploads = uploads
         self._replica = replica
         self._limiter = RateLimiter(database, fenced=replica is not None)
         self._public_url = public_url.rstrip("/")
@@ -249,7 +251,8 @@ class Dispatcher:
         call.expected = versions_allowed(headers)
         if endpoint.uploads:
             media = upload_type(headers, endpoint.uploads)
-            async with receive_upload(request.receive, headers, media) as values["body"]:
+            owner = f"app:{caller.app_id}"
+            async with receive_upload(request.receive, headers, media, self._uploads, owner) as values["body"]:
                 return await self._write(request, endpoint, call, values, values["body"].digest)
         raw = await read_body(request.receive, headers)
         if endpoint.body is not None:
