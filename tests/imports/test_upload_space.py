@@ -3,7 +3,7 @@
 import asyncio
 import gzip
 import subprocess
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -31,7 +31,7 @@ async def limited(settings: Settings) -> AsyncIterator[Application]:
 
 
 @asynccontextmanager
-async def uploading(shop: Shop) -> AsyncIterator[asyncio.Task[httpx.Response]]:
+async def uploading(shop: Shop) -> AsyncGenerator[asyncio.Task[httpx.Response]]:
     """An upload whose decompressed bytes have arrived, and which ends when the block does."""
     arrived, ended = asyncio.Event(), asyncio.Event()
     zipped = gzip.compress(LARGE)

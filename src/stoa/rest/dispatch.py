@@ -126,7 +126,7 @@ class Dispatcher:
             self._busy -= 1  # before the response is sent: clients that read slowly count by their unsent bytes
         compress = accepts_gzip(request.headers)
         head = request.method == "HEAD"
-        answered_at = await send_response(send, response, self._unsent, head=head, compress=compress)
+        answered_at = await send_response(send, response, self._unsent, scope["peer"], head=head, compress=compress)
         self._observe(
             Observed(
                 request.request_id,
@@ -177,7 +177,7 @@ class Dispatcher:
         if (
             self._busy > self._max_in_flight
             or self._database.saturated
-            or (unsent.at_most > unsent.limit and unsent.exceeded())
+            or (unsent.at_most > unsent.check_above and unsent.exceeded())
         ):
             raise overloaded()
         store = await (self._access.store(handle=handle) if handle else self._access.store(host=host))
