@@ -4,8 +4,9 @@ import asyncio
 import hashlib
 import os
 import shutil
+import subprocess
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import hypothesis
@@ -129,6 +130,19 @@ async def application(settings: Settings) -> AsyncIterator[Application]:
     app = Application(settings, [*ENDPOINTS, *notes.routes.endpoints])
     yield app
     await app.close()
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A file system of 1 MB in place of the temporary folder."""
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(tmp_path)], capture_output=True, text=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip(f"a file system cannot be mounted here: {mounted.stderr.strip()}")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    yield tmp_path
+    subprocess.run(["umount", str(tmp_path)], check=True)
 
 
 @pytest.fixture

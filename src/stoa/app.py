@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from collections.abc import Callable, Coroutine, MutableMapping, Sequence
 from typing import Any
 
 from starlette.applications import Starlette
@@ -19,6 +19,7 @@ from stoa.api import ENDPOINTS
 from stoa.db.pool import Database
 from stoa.db.replica import Replica
 from stoa.events.notify import Notifier
+from stoa.operations import telemetry
 from stoa.operations.maintenance import maintain_forever
 from stoa.operations.measuring import Sampler, measure_forever, measure_replica_forever
 from stoa.operations.readiness import Readiness
@@ -29,10 +30,12 @@ from stoa.reference.routes import routes as documentation_routes
 from stoa.reference.sample_store import SampleStore
 from stoa.rest.dispatch import PREFIX, Dispatcher, Observed, overloaded
 from stoa.rest.endpoint import Endpoint
+from stoa.rest.page_requests import PageRequest, PageRequests
 from stoa.rest.problems import Refusal
-from stoa.rest.request import Receive, Scope, Send, check_headers, method_label, trust_proxies
+from stoa.rest.request import Peer, Receive, Scope, Send, address_of, check_headers, method_label, trust_proxies
 from stoa.rest.response import send_body
 from stoa.rest.unsent import UnsentResponses
+from stoa.rest.uploads import UploadSpace
 from stoa.settings import Settings, load, secret_key
 from stoa.usage.recorder import Recorder
 from stoa.usage.request_log import RequestLog
@@ -40,6 +43,7 @@ from stoa.usage.rules import path_words
 from stoa.webhooks.api.feed import stop_waiting
 
 _STORES = "/stores/"
+_FOR_APPS = (*site.HEALTH, "/oauth/", "/.well-known/", "/schemas/", _STORES)  # not pages, though outside the app API
 
 
 class Application:
@@ -61,7 +65,9 @@ class Application:
             self._observe = self._tracing.observing(self._observe)
         self._readiness = Readiness(self.database)
         self.notifier = Notifier(settings.database_url)
-        self._unsent = UnsentResponses(settings.max_unsent_bytes)
+        self._unsent = UnsentResponses(settings.max_unsent_bytes, settings.address_unsent_bytes, settings.port)
+        self._pages = PageRequests(settings.max_pages_in_flight, settings.address_pages_in_flight)
+        uploads = UploadSpace(settings.max_upload_bytes, settings.app_upload_bytes)
         pools = {
             "requests": self.database,
             "autocommit": self.database.autocommit,
@@ -73,6 +79,7 @@ class Application:
             database=self.database,
             access=self.access,
             unsent=self._unsent,
+            uploads=uploads,
             replica=self.replica,
             public_url=settings.public_url,
             settings=settings,
@@ -84,9 +91,14 @@ class Application:
         )
         self._dispatch: Answer = self._tracing.requests(dispatcher) if self._tracing else dispatcher
         self._answer_page: Answer = self._tracing.requests(self._page) if self._tracing else self._page
-        self._sampler = Sampler("web", pools, lambda: dispatcher.in_flight, self._unsent.measure, self.replica)
+        gauges = {
+            telemetry.IN_FLIGHT: lambda: dispatcher.in_flight,
+            telemetry.PAGES_IN_FLIGHT: lambda: self._pages.in_flight,
+            telemetry.UPLOAD_BYTES: lambda: uploads.held,
+        }
+        self._sampler = Sampler("web", pools, gauges, self._unsent, self.replica)
         tokens = oauth_routes(self.database, self.access, settings)
-        portal = portal_routes(self.database, settings, self.notifier)
+        portal = portal_routes(self.database, settings, uploads, self.notifier)
         installations = installation_routes(self.database, settings)
         documentation = documentation_routes(settings.public_url, SampleStore(self.database))
         routes = [*installations, *site.routes(self._readiness), *documentation, *tokens, *portal]
@@ -97,7 +109,7 @@ class Application:
         )
         # A redirect would name the scheme and host that we see behind a proxy, and a client would repeat its secret there.
         site_app.router.redirect_slashes = False
-        self._site: Callable[[Scope, Receive, Send], Awaitable[None]] = site_app
+        self._site: Callable[[Scope, Receive, Send], Coroutine[Any, Any, None]] = site_app
         self._tasks: list[asyncio.Task[None]] = []
         self._draining = False
 
@@ -130,8 +142,12 @@ class Application:
             return
         if kind != "http":
             return
+        host, port = scope.get("client") or ("", 0)
+        peer: Peer = (host, int(port))  # Granian names the port as text
+        scope["peer"] = peer
         if self.settings.proxies:
             trust_proxies(scope, self.settings.proxies)
+            self._unsent.forwarded(peer, scope["client"][0])
         if self._draining:
             send = _closing(send)
         path: str = scope["path"]
@@ -148,11 +164,14 @@ class Application:
     async def _page(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request outside the app API, with the same header limits, log and metrics."""
         started = time.perf_counter()
-        status, request_id, shed, streamed = 0, "", "", 0.0
+        status, request_id, code, shed, streamed = 0, "", "", "", 0.0
+        page: PageRequest | None = None
 
         async def observed(message: MutableMapping[str, Any]) -> None:
             nonlocal status, request_id, streamed
             if message["type"] == "http.response.start":
+                if page is not None:
+                    page.leave()
                 status, headers = message["status"], dict(message["headers"])
                 request_id = headers.get(b"x-request-id", b"").decode()
                 if headers.get(b"content-type", b"").startswith(b"text/event-stream"):
@@ -167,12 +186,19 @@ class Application:
             try:
                 check_headers(scope)
                 unsent = self._unsent
-                if unsent.at_most > unsent.limit and scope["path"] not in site.HEALTH and unsent.exceeded():
+                if unsent.at_most > unsent.check_above and unsent.exceeded() and scope["path"] not in site.HEALTH:
                     raise overloaded("unsent")
-                await self._site(scope, receive, observed)
+                if scope["path"].startswith(_FOR_APPS):
+                    await self._site(scope, receive, observed)
+                else:
+                    page = await self._pages.admit(address_of(scope["client"][0] if scope.get("client") else ""))
+                    await page.run(self._site(scope, page.receiving(receive), observed))
             except Refusal as refusal:
-                shed = refusal.shed
-                await site.problem_response(Request(scope), refusal)(scope, receive, observed)
+                code, shed = refusal.code, refusal.shed
+                await site.refusal_response(Request(scope), refusal)(scope, receive, observed)
+            finally:
+                if page is not None:
+                    page.leave()
         operation = scope["path"] if scope["path"] in self._named else "page"
         seconds = (streamed or time.perf_counter()) - started
         self._observe(
@@ -181,7 +207,7 @@ class Application:
                 method_label(scope["method"]),
                 operation,
                 status,
-                "",
+                code,
                 seconds,
                 None,
                 None,

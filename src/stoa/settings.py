@@ -95,12 +95,42 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     max_in_flight: Annotated[
         Positive, Meta(description="Concurrent requests in each worker; more are shed with 503.")
     ] = 1000
+    max_pages_in_flight: Annotated[
+        Positive,
+        Meta(
+            description="Concurrent requests for pages of the portal and the documentation in each worker; more are refused with 503."
+        ),
+    ] = 64
+    address_pages_in_flight: Annotated[
+        Positive,
+        Meta(description="Concurrent requests for pages from one address in each worker; more are refused with 429."),
+    ] = 16
     max_unsent_bytes: Annotated[
         Positive,
         Meta(
-            description="Bytes of responses in each worker that clients have not taken; above them, requests are shed with 503."
+            description="Bytes of responses in each worker that clients have not taken; above them, the slowest clients are disconnected."
         ),
     ] = 256 * 1024 * 1024
+    address_unsent_bytes: Annotated[
+        Positive,
+        Meta(
+            description="Bytes of responses in each worker that clients of one address have not taken; above them, the slowest are disconnected."
+        ),
+    ] = 32 * 1024 * 1024
+    max_upload_bytes: Annotated[
+        int,
+        Meta(
+            ge=100_000_000,
+            description="Bytes of concurrent uploads in the temporary files of each worker, after decompression; more are refused with 503.",
+        ),
+    ] = 256 * 1024 * 1024
+    app_upload_bytes: Annotated[
+        int,
+        Meta(
+            ge=100_000_000,
+            description="Bytes of concurrent uploads of one app, or of one account in the portal, in each worker; more are refused with 429.",
+        ),
+    ] = 128 * 1024 * 1024
     token_seconds: Annotated[Positive, Meta(description="Lifetime of an access token, in seconds.")] = 3600
     send_seconds: Annotated[
         Positive, Meta(description="Seconds after which a connection is closed if its client takes no data.")

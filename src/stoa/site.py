@@ -7,7 +7,7 @@ from typing import Any
 import structlog
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from stoa.api import EVENTS
@@ -20,6 +20,10 @@ from stoa.rest.request import method_label
 from stoa.webhooks.api.schemas import schema_bytes
 
 HEALTH = ("/live", "/ready")  # answered also under overload, because the answer may end the process
+_REFUSAL_PAGE = (
+    '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+    "<title>{0}</title><main><h1>{0}</h1><p>{1}</p></main></html>"
+)
 _DOCUMENTATION = ("/docs/", "/problems/")
 
 
@@ -61,6 +65,15 @@ def problem_response(request: Request, refusal: Refusal, request_id: str = "", *
         headers={**SAFE, **own, **headers, "X-Request-Id": request_id},
         media_type="application/problem+json",
     )
+
+
+def refusal_response(request: Request, refusal: Refusal) -> Response:
+    """A refusal before the request is routed: a page for a browser, a problem document for everyone else."""
+    if "text/html" not in request.headers.get("accept", ""):
+        return problem_response(request, refusal)
+    own = {name.decode(): value.decode() for name, value in refusal.headers}
+    body = _REFUSAL_PAGE.format(html.escape(refusal.title), html.escape(refusal.detail))
+    return HTMLResponse(body, refusal.status, headers={**SAFE, **own, "Content-Security-Policy": "default-src 'none'"})
 
 
 async def _http_error(request: Request, error: Exception) -> Response:

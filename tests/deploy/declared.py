@@ -16,6 +16,8 @@ ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 USER = 10001  # of the container
 API, METRICS = 8000, 9464
+OTHER_FILES_BYTES = 64 * 1024**2  # in the data folder of a node without a database, besides uploads
+_UNITS = {"m": 1024**2, "Mi": 1024**2, "g": 1024**3, "Gi": 1024**3}
 SETTINGS = {f"STOA_{field.name.upper()}" for field in msgspec.structs.fields(Settings)}
 
 
@@ -38,6 +40,19 @@ def check_settings(environment: Mapping[str, str]) -> None:
         load(given)
     except WrongSetting as error:
         raise AssertionError(str(error)) from error
+
+
+def in_bytes(quantity: str) -> int:
+    """A size as compose and Kubernetes write it, such as 64m or 64Mi."""
+    digits = quantity.rstrip("MmGgi")
+    return int(digits) * _UNITS[quantity.removeprefix(digits)]
+
+
+def upload_bytes(environment: Mapping[str, str]) -> int:
+    """The room that uploads need at most with these settings, in the temporary files of all workers."""
+    sizes = {name: value for name, value in environment.items() if name in ("STOA_WORKERS", "STOA_MAX_UPLOAD_BYTES")}
+    settings = load(sizes)
+    return settings.workers * settings.max_upload_bytes
 
 
 def documents(file: Path) -> list[dict[str, Any]]:

@@ -13,7 +13,18 @@ import yaml
 
 from stoa.settings import Settings
 from tests.deploy.containerfile import read
-from tests.deploy.declared import API, DEPLOY, METRICS, ROOT, USER, check_settings, parse_command
+from tests.deploy.declared import (
+    API,
+    DEPLOY,
+    METRICS,
+    OTHER_FILES_BYTES,
+    ROOT,
+    USER,
+    check_settings,
+    in_bytes,
+    parse_command,
+    upload_bytes,
+)
 from tests.support.haproxy import HAPROXY, needs_haproxy
 
 FOLDER = DEPLOY / "compose"
@@ -52,10 +63,20 @@ def test_stoa_runs_as_two_api_nodes_a_worker_and_one_migration() -> None:
         check_settings(each["environment"])
         assert each["user"] == f"{USER}:{USER}"
         assert each["read_only"]
-        assert each["tmpfs"] == [f"/data:uid={USER},gid={USER},mode=0700"]
+        (mounted,) = each["tmpfs"]
+        options, _, size = mounted.rpartition(",size=")
+        assert options == f"/data:uid={USER},gid={USER},mode=0700"
+        uploads = upload_bytes(each["environment"]) if commands[name][0] == "serve" else 0
+        assert in_bytes(size) == uploads + OTHER_FILES_BYTES
+        assert in_bytes(each["mem_limit"]) >= in_bytes(size) + memory_of_workers(each["environment"])
         assert int(each["stop_grace_period"].removesuffix("s")) > DELAY + Settings().drain_seconds
         waits = each["depends_on"]
         assert name == "migrate" or waits["migrate"]["condition"] == "service_completed_successfully"
+
+
+def memory_of_workers(environment: dict[str, str]) -> int:
+    """What the workers of a node need besides files: 150 MB each, and the responses that clients have not taken."""
+    return int(environment.get("STOA_WORKERS", "1")) * (150_000_000 + Settings().max_unsent_bytes)
 
 
 def test_every_service_is_limited_and_checked() -> None:

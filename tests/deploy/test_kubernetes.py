@@ -6,7 +6,18 @@ import pytest
 import yaml
 
 from stoa.settings import Settings
-from tests.deploy.declared import API, DEPLOY, METRICS, USER, check_settings, documents, parse_command
+from tests.deploy.declared import (
+    API,
+    DEPLOY,
+    METRICS,
+    OTHER_FILES_BYTES,
+    USER,
+    check_settings,
+    documents,
+    in_bytes,
+    parse_command,
+    upload_bytes,
+)
 
 FOLDER = DEPLOY / "kubernetes"
 KUSTOMIZATION = yaml.safe_load((FOLDER / "kustomization.yml").read_text())
@@ -61,6 +72,12 @@ def test_a_container_runs_a_valid_command_with_valid_settings(name: str) -> None
     sources = [next(iter(each.values()))["name"] for each in container(name)["envFrom"]]
     assert sources == ["stoa", "stoa"]
     check_settings(only("ConfigMap", "stoa")["data"])
+
+
+def test_the_volume_of_the_api_has_room_for_the_uploads_of_all_workers() -> None:
+    (volume,) = pod("stoa-api")["volumes"]
+    needed = upload_bytes(only("ConfigMap", "stoa")["data"])
+    assert in_bytes(volume["emptyDir"]["sizeLimit"]) == needed + OTHER_FILES_BYTES
 
 
 @SERVERS

@@ -43,6 +43,7 @@ def test_a_unit_runs_a_valid_command_as_its_own_user(name: str) -> None:
     assert given["STOA_DATA_DIR"] == f"%S/{unit['StateDirectory'][0]}"
     example = re.findall(r"^(\w+)=(.*)$", (FOLDER / "stoa.env").read_text(), re.MULTILINE)
     check_settings({**dict(example), **given})
+    assert command != "serve" or given["TMPDIR"] == "/var/tmp", "uploads are not in memory"  # noqa: S108
     if unit["Type"] == ["exec"]:
         assert unit["KillMode"] == ["mixed"]
         assert int(unit["TimeoutStopSec"][0]) > Settings().shutdown_delay_seconds + Settings().drain_seconds

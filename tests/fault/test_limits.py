@@ -32,6 +32,8 @@ async def limited(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Ser
         max_in_flight=4,
         app_concurrency=2,
         max_unsent_bytes=MAX_UNSENT_BYTES,
+        address_unsent_bytes=MAX_UNSENT_BYTES // 2,
+        proxies=1,
     ) as service:
         await service.add_notes()
         yield service
@@ -94,19 +96,39 @@ async def test_excess_concurrent_requests_are_shed_per_app_and_then_per_worker(l
         await answered(account, 200)
 
 
-async def test_requests_are_shed_while_clients_do_not_take_their_responses(limited: Service) -> None:
+async def disconnected(service: Service, limit: str) -> float:
+    return metric(await scrape(service), "stoa_slow_clients_disconnected_total", limit=limit)
+
+
+async def test_clients_that_do_not_take_their_responses_are_disconnected_and_others_are_served(
+    limited: Service,
+) -> None:
     account = await limited.account("unsent")
     with ExitStack() as stack:
-        for _ in range(UNREAD_CLIENTS):
-            stack.enter_context(connect(limited.port, receive_bytes=8_192))
-        shed = await answered(account, 503)
-        assert (shed.json()["code"], shed.headers["retry-after"]) == ("overloaded", "1")
-        await reported(limited, "unsent")
-        async with limited.client() as client:
-            page = await client.get("/docs")
-        assert (page.status_code, page.json()["code"], page.headers["retry-after"]) == (503, "overloaded", "1")
-        assert limited.status("/live") == limited.status("/ready") == 200
-        async with asyncio.timeout(PATIENCE_S):
-            while metric(await scrape(limited), "stoa_unsent_bytes") <= MAX_UNSENT_BYTES:
+        for number in range(UNREAD_CLIENTS):
+            client = connect(limited.port, receive_bytes=8_192, forwarded_for=f"198.51.100.{number}")
+            stack.enter_context(client)
+        async with account.client() as client, asyncio.timeout(PATIENCE_S):
+            while await disconnected(limited, "worker") < UNREAD_CLIENTS // 4:
+                assert (await client.get("/notes")).status_code == 200
                 await asyncio.sleep(0.1)
-    await answered(account, 200)
+        async with limited.client() as client:
+            assert (await client.get("/docs")).status_code == 200
+        assert limited.status("/live") == limited.status("/ready") == 200
+        assert metric(await scrape(limited), "stoa_unsent_bytes") <= MAX_UNSENT_BYTES
+
+
+async def test_the_clients_of_one_address_leave_room_for_others(limited: Service) -> None:
+    before = await disconnected(limited, "address")
+    with ExitStack() as stack:
+        patient = stack.enter_context(connect(limited.port, receive_bytes=8_192, forwarded_for="192.0.2.2"))
+        for _ in range(UNREAD_CLIENTS):
+            stack.enter_context(connect(limited.port, receive_bytes=8_192, forwarded_for="192.0.2.1"))
+        async with asyncio.timeout(PATIENCE_S):
+            while await disconnected(limited, "address") == before:
+                await asyncio.sleep(0.1)
+        patient.settimeout(PATIENCE_S)
+        received = 0
+        while received < 2_000_000:
+            received += len(part := await asyncio.to_thread(patient.recv, 262_144))
+            assert part, "the connection of the other client was closed"

@@ -18,6 +18,7 @@ from tests.figures.idle import look_for_work
 from tests.figures.kills import kill_under_load
 from tests.figures.nodes import kill_nodes_under_load
 from tests.figures.overload import overload
+from tests.figures.pages import browse
 from tests.figures.replica import relieve
 from tests.figures.restarts import restart_under_load
 from tests.figures.slow import loiter
@@ -40,7 +41,7 @@ ON_CLUSTER = ("away", "growth", "idle", "nodes")
     "--seconds",
     default=60,
     show_default=True,
-    help="Duration of overload; replica measures a third of it, greedy and slow a sixth of it at a time, soak thirty times.",
+    help="Duration of overload; replica measures a third of it, greedy, slow and pages a sixth of it at a time, soak thirty times.",
 )
 @click.option("--nodes", default=12, show_default=True, help="Number of kill -9 of cluster nodes, in turn.")
 @click.option("--spare", default="127.0.0.1:9703", show_default=True, help="The node that growth adds to the cluster.")
@@ -56,7 +57,8 @@ def figures(
     spare: str,
     minutes: int,
 ) -> None:
-    """Run the named measurements: kills, restarts, stops, failover, replica, overload, greedy, slow, unread, soak; by default these.
+    """Run the named measurements: kills, restarts, stops, failover, replica, overload, greedy, slow, pages, unread, soak; by
+    default these.
 
     away, growth, idle and nodes need a Citus cluster on this machine, which TEST_CITUS_URL names.
     """
@@ -69,6 +71,7 @@ def figures(
         "overload": lambda folder: overload(folder, seconds),
         "greedy": lambda folder: crowd_out(folder, seconds / 6),
         "slow": lambda folder: loiter(folder, seconds / 6),
+        "pages": lambda folder: browse(folder, seconds / 6),
         "soak": lambda folder: soak(folder, seconds * 30),
         "unread": hoard,
         "away": lambda folder: lose_a_worker(folder, seconds / 3),

@@ -1,11 +1,17 @@
 """Imports that a person starts: checked first, then written; files of any content are refused or read."""
 
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
 import httpx
 
 from stoa.access import audit
 from stoa.db.pool import Database
 from stoa.imports.runner import run_pending
 from stoa.operations.maintenance import maintain
+from stoa.portal.forms import MAX_FIELDS
 from tests.portal.store_pages import hidden
 from tests.support.people import SAME_ORIGIN, User
 from tests.support.shops import Shop
@@ -108,3 +114,71 @@ async def test_a_malformed_upload_is_refused(maria: User, store_url: str) -> Non
             headers = {**SAME_ORIGIN, "content-type": f"multipart/form-data; boundary={boundary}".strip()}
             response = await maria.client.post(f"{store_url}/import", content=body, headers=headers)
             assert response.status_code in (400, 403), (body[:60], boundary)
+
+
+async def test_a_full_disk_is_temporary(maria: User, store_url: str, small_disk: Path) -> None:
+    response = await upload(maria, f"{store_url}/import", "cups.csv", SHEET + b"CUP-4;Cup;9.00;\n" * 100_000)
+    assert (response.status_code, response.headers["retry-after"]) == (503, "5")
+    assert "no room for uploads" in response.text
+    assert not list(small_disk.iterdir())
+    assert (await upload(maria, f"{store_url}/import", "cups.csv", SHEET)).status_code == 200
+
+
+def part(name: str, content: bytes = b"", file: str = "") -> bytes:
+    """A part of a form with the boundary x."""
+    shown = f'; filename="{file}"' if file else ""
+    return f'--x\r\nContent-Disposition: form-data; name="{name}"{shown}\r\n\r\n'.encode() + content + b"\r\n"
+
+
+async def submit_parts(user: User, url: str, *parts: bytes) -> tuple[int, int]:
+    """Send a form part by part; returns the status, and how many parts the service took before it answered."""
+    taken = 0
+
+    async def body() -> AsyncIterator[bytes]:
+        nonlocal taken
+        for taken, each in enumerate(parts, 1):  # noqa: B007
+            yield each
+        yield b"--x--\r\n"
+
+    headers = {**SAME_ORIGIN, "content-type": "multipart/form-data; boundary=x"}
+    response = await user.client.post(url, content=body(), headers=headers)
+    return response.status_code, taken
+
+
+async def test_a_form_has_at_most_one_file(maria: User, store_url: str) -> None:
+    await maria.open(f"{store_url}/import")
+    files = [part("file", file="cups.csv")] * 20_000
+    status, taken = await submit_parts(maria, f"{store_url}/import", part("_token", maria.token.encode()), *files)
+    assert status == 400
+    assert taken <= 4, "the second file is refused when its header arrives"
+
+
+async def test_every_part_counts_toward_the_limit_also_after_a_file(maria: User, store_url: str) -> None:
+    await maria.open(f"{store_url}/import")
+    token, fields = part("_token", maria.token.encode()), [part(f"f{n}") for n in range(1_000)]
+    for before in ([token], [token, part("file", SHEET, "cups.csv")]):
+        status, taken = await submit_parts(maria, f"{store_url}/import", *before, *fields)
+        assert status == 400
+        assert taken <= MAX_FIELDS + 2
+
+
+async def test_the_token_is_checked_before_the_file_is_received(maria: User, store_url: str) -> None:
+    await maria.open(f"{store_url}/import")
+    opening = part("file", SHEET, "cups.csv").removesuffix(b"\r\n")
+    content = [b"CUP-9;Cup;9.00;\n" * 4_000] * 100
+    for before in ([], [part("_token", b"forged")], [part("once", b"1")]):
+        status, taken = await submit_parts(maria, f"{store_url}/import", *before, opening, *content, b"\r\n")
+        assert status == 403
+        assert taken <= len(before) + 2
+    status, _ = await submit_parts(maria, f"{store_url}/import", part("resource", b"products"))
+    assert status == 403, "a form without a file needs its token too"
+
+
+async def test_a_form_is_read_the_same_however_its_bytes_arrive(maria: User, store_url: str) -> None:
+    await maria.open(f"{store_url}/import")
+    values = {"_token": maria.token, **hidden(maria.text), "resource": "orders", "mode": "a\r\n--y"}
+    fields = b"".join(part(name, value.encode()) for name, value in values.items())
+    whole = fields + part("file", b"\r\n--\r\r\n--", "cups.csv") + part("on_error", b"continue")
+    for size in (1, 2, 3, 7, len(whole)):
+        pieces = [whole[start : start + size] for start in range(0, len(whole), size)]
+        assert (await submit_parts(maria, f"{store_url}/import", *pieces))[0] == 422, size

@@ -4,7 +4,6 @@ import base64
 import binascii
 import math
 from collections.abc import Mapping
-from ipaddress import IPv4Address, ip_address, ip_network
 from urllib.parse import unquote_plus
 
 import msgspec
@@ -15,6 +14,7 @@ from stoa.access.contract import InvalidClient, InvalidRequest, TooManyAttempts
 from stoa.access.credentials import is_client_id, keyed_hashes, same
 from stoa.access.queries import CLIENT, COUNT_FAILURE, Client, FailedAttempts
 from stoa.db.pool import Database
+from stoa.rest.request import address_of
 from stoa.secret_keys import Keys
 
 # Failed attempts a minute. An attacker blocks only itself: failures of a client are counted per address.
@@ -68,17 +68,6 @@ def _read_basic(authorization: str) -> Credentials:
         return Credentials(unquote_plus(client_id, errors="strict"), unquote_plus(secret, errors="strict"))
     except (binascii.Error, ValueError):
         return Credentials("", "")
-
-
-def address_of(host: str) -> str:
-    """The address by which failures are counted; an IPv6 caller usually has a whole /64."""
-    try:
-        address = ip_address(host.partition("%")[0])
-    except ValueError:
-        return "unknown"
-    if isinstance(address, IPv4Address):
-        return str(address)
-    return str(address.ipv4_mapped or ip_network((address, 64), strict=False))
 
 
 async def authenticate(

@@ -3,7 +3,6 @@
 import re
 import secrets
 
-from stoa.access.authentication import address_of
 from stoa.access.credentials import keyed_hash, keyed_hashes
 from stoa.access.operator import Operator
 from stoa.accounts.authentication_queries import ADD_DEVICE, SEE_DEVICE
@@ -11,6 +10,7 @@ from stoa.accounts.rules import browser_of
 from stoa.db.query import Executor
 from stoa.notifications.news import new_device
 from stoa.notifications.notify import notify
+from stoa.rest.request import address_of
 
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{43}")
 

@@ -3,7 +3,7 @@
 import secrets
 
 from stoa.access.audit import SERVICE
-from stoa.access.authentication import Attempt, address_of, count_failure, refuse_guessing
+from stoa.access.authentication import Attempt, count_failure, refuse_guessing
 from stoa.access.credentials import keyed_hash, keyed_hashes
 from stoa.access.operator import Operator
 from stoa.access.queries import FAILED_ATTEMPTS
@@ -49,6 +49,7 @@ from stoa.db.pool import Database
 from stoa.db.query import Executor
 from stoa.mail.contract import Content, Recipient
 from stoa.mail.outbox import discard, post
+from stoa.rest.request import address_of
 from stoa.settings import Settings, service_url
 
 LINK_HOURS: dict[Purpose, int] = {"set-up": 24, "invitation": 7 * 24, "reset": 24}

@@ -4,7 +4,7 @@ The request does the same work whether the address has an account or not, so nei
 """
 
 from stoa.access.audit import SERVICE
-from stoa.access.authentication import Attempt, address_of, count_failure, refuse_guessing
+from stoa.access.authentication import Attempt, count_failure, refuse_guessing
 from stoa.access.credentials import keyed_hash
 from stoa.access.operator import Operator
 from stoa.access.queries import FAILED_ATTEMPTS
@@ -24,6 +24,7 @@ from stoa.db.query import Executor
 from stoa.mail.contract import Content, Recipient
 from stoa.mail.message import new_nonce, one_time_token
 from stoa.mail.outbox import discard, post
+from stoa.rest.request import address_of
 
 EVERY_S = 2.0
 LINK_HOURS = 1

@@ -3,7 +3,7 @@
 import secrets
 
 from stoa.access.audit import SERVICE
-from stoa.access.authentication import Attempt, address_of, count_failure, refuse_guessing
+from stoa.access.authentication import Attempt, count_failure, refuse_guessing
 from stoa.access.credentials import keyed_hash, keyed_hashes
 from stoa.access.operator import Operator
 from stoa.access.queries import FAILED_ATTEMPTS
@@ -33,6 +33,7 @@ from stoa.accounts.queries import SET_PASSWORD
 from stoa.accounts.rules import normalize_email
 from stoa.db.pool import Database
 from stoa.db.query import Executor
+from stoa.rest.request import address_of
 from stoa.secret_keys import Keys
 
 IDLE_TIMEOUT_S = 60 * 60

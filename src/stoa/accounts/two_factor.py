@@ -3,7 +3,6 @@
 import pyotp
 
 from stoa.access.audit import SERVICE
-from stoa.access.authentication import address_of
 from stoa.access.credentials import keyed_hash, keyed_hashes
 from stoa.access.operator import Operator
 from stoa.access.sealing import Sealer
@@ -32,6 +31,7 @@ from stoa.accounts.devices import note_sign_in
 from stoa.accounts.rules import RECOVERY_CODES, matching_step, new_recovery_code, normalize_code
 from stoa.accounts.sessions import open_session
 from stoa.db.query import Executor
+from stoa.rest.request import address_of
 
 MAX_FAILURES = 10
 _ISSUER = "Stoa"

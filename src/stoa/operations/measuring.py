@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 
 import msgspec
+from prometheus_client import Gauge
 
 from stoa.db import service_facts
 from stoa.db.errors import PostgresError, Unavailable
@@ -18,6 +19,7 @@ from stoa.db.replica import Replica
 from stoa.mail.contract import MailBacklog
 from stoa.mail.queries import BACKLOG as MAIL_BACKLOG
 from stoa.operations import telemetry
+from stoa.rest.unsent import UnsentResponses
 from stoa.usage.load import ADD_GAUGES
 from stoa.webhooks.delivery.queries import BACKLOG, NOW, Backlog
 
@@ -144,14 +146,14 @@ class Sampler:
         self,
         process: str,
         pools: Mapping[str, Database],
-        in_flight: Callable[[], int] | None = None,
-        unsent_bytes: Callable[[], int] | None = None,
+        gauges: Mapping[Gauge, Callable[[], int]] | None = None,
+        unsent: UnsentResponses | None = None,
         replica: Replica | None = None,
     ) -> None:
         self._pools = pools
         self._replica = replica
-        self._in_flight = in_flight
-        self._unsent_bytes = unsent_bytes
+        self._gauges = gauges or {}
+        self._unsent = unsent
         self._lag = telemetry.LOOP_LAG.labels(process)
         self._published: defaultdict[tuple[str, str], float] = defaultdict(float)
 
@@ -163,10 +165,12 @@ class Sampler:
             self.sample()
 
     def sample(self) -> None:
-        if self._in_flight is not None:
-            telemetry.IN_FLIGHT.set(self._in_flight())
-        if self._unsent_bytes is not None:
-            telemetry.UNSENT.set(self._unsent_bytes())
+        for gauge, read in self._gauges.items():
+            gauge.set(read())
+        if self._unsent is not None:
+            telemetry.UNSENT.set(self._unsent.measure())
+            for limit, count in self._unsent.closed.items():
+                telemetry.SLOW_CLIENTS.labels(limit).inc(self._since("unsent", limit, count))
         for name, pool in self._pools.items():
             telemetry.POOL_SIZE.labels(name).set(pool.size)
             telemetry.CONNECTIONS.labels(name, "in_use").set(pool.in_use)

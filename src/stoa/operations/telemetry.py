@@ -82,6 +82,11 @@ IN_FLIGHT = Gauge(
 UNSENT = Gauge(
     "stoa_unsent_bytes", "Bytes of responses that clients have not taken, at most", multiprocess_mode="livesum"
 )
+PAGES_IN_FLIGHT = Gauge("stoa_pages_in_flight", "Requests for pages that are not answered", multiprocess_mode="livesum")
+UPLOAD_BYTES = Gauge("stoa_upload_bytes", "Bytes of uploads in temporary files", multiprocess_mode="livesum")
+SLOW_CLIENTS = Counter(
+    "stoa_slow_clients_disconnected", "Clients that did not take their responses, by the limit they exceeded", ["limit"]
+)
 CONNECTIONS = Gauge(
     "stoa_database_connections", "Open database connections", ["pool", "state"], multiprocess_mode="livesum"
 )

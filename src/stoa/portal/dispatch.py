@@ -2,6 +2,7 @@
 
 import gzip
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -34,7 +35,9 @@ from stoa.portal.pages import ROOT, Audience, Form, Page, PageResponse, Redirect
 from stoa.portal.rendering import Renderer
 from stoa.portal.results import Result
 from stoa.portal.visit import Visit
+from stoa.rest.problems import RateLimited, ServiceUnavailable
 from stoa.rest.request import accepts_gzip, method_label
+from stoa.rest.uploads import RETRY_S, UploadFile, UploadSpace, is_full_disk
 from stoa.settings import Settings, secret_key
 
 SIGN_IN, TWO_FACTOR = f"{ROOT}/sign-in", f"{ROOT}/two-factor"
@@ -87,6 +90,7 @@ class PageHandler:
         pages: Sequence[Page],
         forms: Sequence[Form],
         navigation: Callable[[Visit], Any],
+        uploads: UploadSpace,
         committed: Callable[[int], None] = lambda _: None,
     ) -> None:
         self._db = database
@@ -94,6 +98,7 @@ class PageHandler:
         self._key = secret_key(settings)
         self._pages = pages
         self._forms = forms
+        self._uploads = uploads
         self._committed = committed  # called with each store that has new events to deliver
         self._renderer = Renderer(pages, forms, navigation)
 
@@ -171,17 +176,25 @@ class PageHandler:
         return await page.handler(visit) if url == visit.request.scope["path"] else Redirect(url)
 
     async def _read_form(self, visit: Visit, form: Form) -> dict[str, list[str]]:
-        """Read the form's fields, and its file if it may have one, and check its token."""
+        """Read the form's fields, and its file if it may have one. The token is checked before the file is received."""
+
+        def check_token(values: dict[str, list[str]]) -> None:
+            if not is_form_token(self._key, visit.session, values.get(TOKEN, [""])[-1]):
+                message = "This page is too old or belongs to another session. Go back, reload it and try again."
+                raise PageError(403, "This form has expired", message)
+
         try:
             if form.upload and is_multipart(visit.request):
-                values, visit.upload = await read_multipart(visit.request)
-            else:
-                values = await read_form(visit.request)
+                owner = f"account:{visit.me.account_id}"
+                new_file = partial(UploadFile, self._uploads, owner)
+                values, visit.upload = await read_multipart(visit.request, check_token, new_file)
+                return values
+            values = await read_form(visit.request)
         except MalformedForm as error:
             raise PageError(400, "Invalid form", "The form could not be read. Nothing was changed.") from error
-        if not is_form_token(self._key, visit.session, values.get(TOKEN, [""])[-1]):
-            message = "This page is too old or belongs to another session. Go back, reload it and try again."
-            raise PageError(403, "This form has expired", message)
+        except (RateLimited, ServiceUnavailable) as error:
+            raise PageError(error.status, "Try again later", error.detail, retry_in_s=RETRY_S) from error
+        check_token(values)
         return values
 
     async def _find_owned(self, visit: Visit) -> None:
@@ -291,7 +304,10 @@ class PageHandler:
         return response
 
     def _failure(self, visit: Visit, error: Exception) -> View:
-        """Return the page for an unexpected error; a write conflict can be retried, everything else is logged."""
+        """Return the page for an unexpected error; what can be retried says so, everything else is logged."""
+        if is_full_disk(error):
+            message = "The service has no room for files at the moment. Try again later."
+            return _error_view(PageError(503, "Temporarily unavailable", message, retry_in_s=RETRY_S))
         if sqlstate(error) in RETRYABLE:
             message = "Somebody else changed the same data at the same time. Go back and try again."
             return _error_view(PageError(503, "Temporarily unavailable", message, retry_in_s=1))

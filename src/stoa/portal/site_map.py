@@ -42,6 +42,7 @@ from stoa.portal import (
 from stoa.portal.dispatch import PageHandler
 from stoa.portal.pages import Form, Page, Pages
 from stoa.portal.visit import Visit
+from stoa.rest.uploads import UploadSpace
 from stoa.settings import Settings
 
 MODULES: Sequence[Pages] = (
@@ -153,5 +154,7 @@ def navigation(visit: Visit) -> Navigation:
     return Navigation([section for section in NAVIGATION if operator or not section.operators])
 
 
-def routes(database: Database, settings: Settings, committed: Callable[[int], None] = lambda _: None) -> list[Route]:
-    return PageHandler(database, settings, PAGES, FORMS, navigation, committed).routes()
+def routes(
+    database: Database, settings: Settings, uploads: UploadSpace, committed: Callable[[int], None] = lambda _: None
+) -> list[Route]:
+    return PageHandler(database, settings, PAGES, FORMS, navigation, uploads, committed).routes()

@@ -6,7 +6,7 @@ from importlib.resources import files
 from itertools import pairwise
 from typing import Any
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from stoa.guides.library import Guide, changelog, guides
 from stoa.reference.document import EVENTS_ADDRESS, Document, Event, Group, Operation, read
@@ -28,6 +28,7 @@ _ASSETS = {
 }
 SEARCH_ADDRESS, CHANGELOG_ADDRESS = "/docs/search", "/docs/changelog"
 _WITH_RETRY_AFTER = (429, 503)
+_TITLE, _RESULTS = "\ue000", "\ue001"  # in place of what differs on search pages
 
 Pages = dict[str, Callable[[], str]]
 
@@ -92,13 +93,20 @@ def _common(document: Document, guides: Mapping[str, Guide]) -> dict[str, Any]:
 
 def search_page(query: str, hits: list[Hit]) -> str:
     """The page at `/docs/search`, which needs no script."""
-    title = f"Search: {query}" if query else "Search"
-    shared = _common(document(), guides())
-    return render(
-        "search.html", **_at(shared, SEARCH_ADDRESS, title, "Search the documentation."), query=query, hits=hits
-    )
+    title = escape(f"Search: {query}" if query else "Search")
+    before, after = (part.replace(_TITLE, title) for part in _search_frame())
+    return before + render("search_results.html", query=query, hits=hits) + after
 
 
+@cache
+def _search_frame() -> tuple[str, str]:
+    """The search page before and after its results: the same for every query, except for the title."""
+    at = _at(_common(document(), guides()), SEARCH_ADDRESS, _TITLE, "Search the documentation.")
+    before, _, after = render("search.html", **at, results=_RESULTS).partition(_RESULTS)
+    return before, after
+
+
+@cache
 def not_found_page() -> str:
     """The page for an address below `/docs` at which there is nothing."""
     shared = _common(document(), guides())

@@ -1,12 +1,16 @@
 """The routes of the documentation: pages, search, Markdown, and the description of the API in several formats."""
 
+import asyncio
 import gzip
 import hashlib
 import html
 import inspect
 import re
+import time
 from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache, lru_cache
+from typing import TypeVar
 
 import msgspec
 from starlette.exceptions import HTTPException
@@ -19,7 +23,7 @@ from stoa.description import openapi_bytes
 from stoa.guides.library import changelog, guides, pictures
 from stoa.reference import markdown, page, postman
 from stoa.reference.sample_store import DEMO, SampleStore
-from stoa.reference.search import MOST_CHARACTERS, Hit, Index
+from stoa.reference.search import MOST_CHARACTERS, Index
 from stoa.reference.search_entries import ErrorText, entries
 from stoa.rest.fault_codes import FAULT_CODES
 from stoa.rest.problems import Refusal
@@ -33,8 +37,10 @@ _JSON, _MARKDOWN, _TEXT = "application/json", "text/markdown; charset=utf-8", "t
 _MOST_HITS, _MOST_SUGGESTIONS = 30, 12
 _HOST = re.compile(r"(?:[A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?")
 # Documents that are kept ready to send. A caller chooses the Host header, so their number must have a limit.
-_MOST_PAGES, _MOST_COLLECTIONS = 256, 8
+_MOST_PAGES, _MOST_COLLECTIONS, _MOST_SEARCHES = 256, 8, 64
+searches = ThreadPoolExecutor(1, thread_name_prefix="searches")
 
+T = TypeVar("T")
 Handler = Callable[[Request], Awaitable[Response]]
 
 
@@ -190,20 +196,42 @@ def _errors() -> list[ErrorText]:
     ]
 
 
-def _asked(request: Request, most: int) -> tuple[str, list[Hit]]:
-    query = " ".join(request.query_params.get("q", "")[:MOST_CHARACTERS].split())
-    return query, index().search(query, most) if query else []
+def _query(request: Request) -> str:
+    return " ".join(request.query_params.get("q", "")[:MOST_CHARACTERS].split())
+
+
+async def _off_loop(work: Callable[[str], T], query: str) -> T:
+    """Search in a thread, one query at a time, so that the event loop goes on meanwhile."""
+    return await asyncio.get_running_loop().run_in_executor(searches, _paced, work, query)
+
+
+def _paced(work: Callable[[str], T], query: str) -> T:
+    """Work, then rest as long: the thread and the event loop share one interpreter."""
+    started = time.thread_time()
+    found = work(query)
+    time.sleep(time.thread_time() - started)
+    return found
+
+
+@lru_cache(_MOST_SEARCHES)
+def _found_page(query: str) -> str:
+    return page.search_page(query, index().search(query, _MOST_HITS) if query else [])
+
+
+@lru_cache(_MOST_SEARCHES)
+def _found_suggestions(query: str) -> bytes:
+    hits = index().search(query, _MOST_SUGGESTIONS) if query else []
+    return msgspec.json.encode({"query": query, "results": hits})
 
 
 async def _search(request: Request) -> Response:
-    found = page.search_page(*_asked(request, _MOST_HITS))
+    found = await _off_loop(_found_page, _query(request))
     return HTMLResponse(page.themed(found, _theme(request)), headers=_PAGE)
 
 
 async def _suggestions(request: Request) -> Response:
     """The results for the search box."""
-    query, hits = _asked(request, _MOST_SUGGESTIONS)
-    body = msgspec.json.encode({"query": query, "results": hits})
+    body = await _off_loop(_found_suggestions, _query(request))
     return Response(body, media_type=_JSON, headers={**SAFE, **_SHORTLY})
 
 
@@ -228,6 +256,7 @@ async def _picture(request: Request) -> Response:
     return Response(found, media_type="image/svg+xml", headers={**SAFE, **_FIVE_MINUTES, **policy})
 
 
+@cache
 def _problem(code: str) -> str:
     kind = Refusal.known.get(code)
     if kind is not None:

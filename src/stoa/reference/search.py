@@ -104,6 +104,7 @@ class Index:
         self._postings: dict[str, dict[int, float]] = defaultdict(dict)
         self._names = [set(map(_identifier, entry.names)) - {""} for entry in self._entries]
         self._titles = [_WORD.findall(entry.title.lower()) for entry in self._entries]
+        self._in_titles = [frozenset(title) | frozenset(map(stem, title)) for title in self._titles]
         texts = [words_of(entry.text) for entry in self._entries]
         average = sum(map(len, texts)) / max(1, len(texts)) or 1.0
         for number, entry in enumerate(self._entries):
@@ -158,7 +159,9 @@ class Index:
         return {each: _CORRECTION for each in _one_edit(given) if each in self._postings}
 
     def _score(self, number: int, scores: Sequence[float], whole: str, asked: Sequence[str], stems: set[str]) -> float:
-        score = sum(scores) + _WHOLE_TITLE * _covered(self._titles[number], asked, stems)
+        score = sum(scores)
+        if not (stems.isdisjoint(self._in_titles[number]) and self._in_titles[number].isdisjoint(asked)):
+            score += _WHOLE_TITLE * _covered(self._titles[number], asked, stems)
         if whole in self._names[number]:
             score += _WHOLE_NAME
         matched = sum(each > 0 for each in scores) / len(scores)
@@ -217,24 +220,34 @@ def _one_edit(word: str) -> set[str]:
 
 def excerpt(text: str, asked: Sequence[str]) -> list[Piece]:
     """The part of a text around the first word that matches, with the matches marked."""
-    stems = {stem(word) for word in asked}
-    plain = " ".join(text.split())
-    lowered = plain.lower()
-    matches = (
-        [found for found in _WORD.finditer(lowered) if stem(found[0]) in stems] if len(lowered) == len(plain) else []
-    )
+    plain, spans = _located(text)
+    matches = sorted(span for word in {stem(word) for word in asked} for span in spans.get(word, ()))
     start = 0
-    if matches and matches[0].end() > _EXCERPT:
-        start = plain.rfind(". ", 0, matches[0].start()) + 2
-        if start < 2 or matches[0].end() - start > _EXCERPT:
-            start = plain.rfind(" ", 0, matches[0].start() - 40) + 1
+    if matches and matches[0][1] > _EXCERPT:
+        start = plain.rfind(". ", 0, matches[0][0]) + 2
+        if start < 2 or matches[0][1] - start > _EXCERPT:
+            start = plain.rfind(" ", 0, matches[0][0] - 40) + 1
     end = len(plain) if len(plain) - start <= _EXCERPT else plain.rfind(" ", 0, start + _EXCERPT)
     end = end if end > start else start + _EXCERPT
     pieces = [Piece("… ")] if start else []
     at = start
-    for found in matches:
-        if found.start() >= start and found.end() <= end:
-            pieces += [Piece(plain[at : found.start()]), Piece(plain[found.start() : found.end()], marked=True)]
-            at = found.end()
+    for first, last in matches:
+        if last > end:
+            break
+        if first >= start:
+            pieces += [Piece(plain[at:first]), Piece(plain[first:last], marked=True)]
+            at = last
     pieces.append(Piece(plain[at:end] + (" …" if end < len(plain) else "")))
     return [piece for piece in pieces if piece.text]
+
+
+@lru_cache(maxsize=2_000)
+def _located(text: str) -> tuple[str, Mapping[str, Sequence[tuple[int, int]]]]:
+    """A text on one line, and where each of its words is."""
+    plain = " ".join(text.split())
+    lowered = plain.lower()
+    spans: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    if len(lowered) == len(plain):
+        for found in _WORD.finditer(lowered):
+            spans[stem(found[0])].append(found.span())
+    return plain, spans

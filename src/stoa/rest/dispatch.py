@@ -52,7 +52,7 @@ from stoa.rest.request import (
 )
 from stoa.rest.response import SAFE_HEADERS, Response, deprecation_headers, refused, render, send_response
 from stoa.rest.unsent import UnsentResponses
-from stoa.rest.uploads import receive_upload, upload_type
+from stoa.rest.uploads import UploadSpace, receive_upload, upload_type
 from stoa.settings import Settings
 
 PREFIX = "/api/v3/app"
@@ -88,6 +88,7 @@ class Dispatcher:
         database: Database,
         access: Access,
         unsent: UnsentResponses,
+        uploads: UploadSpace,
         replica: Replica | None = None,
         public_url: str = "",
         settings: Settings | None = None,
@@ -101,6 +102,7 @@ class Dispatcher:
         self._database = database
         self._access = access
         self._unsent = unsent
+        self._uploads = uploads
         self._replica = replica
         self._limiter = RateLimiter(database, fenced=replica is not None)
         self._public_url = public_url.rstrip("/")
@@ -130,7 +132,7 @@ class Dispatcher:
             self._busy -= 1  # before the response is sent: clients that read slowly count by their unsent bytes
         compress = accepts_gzip(request.headers)
         head = request.method == "HEAD"
-        answered_at = await send_response(send, response, self._unsent, head=head, compress=compress)
+        answered_at = await send_response(send, response, self._unsent, scope["peer"], head=head, compress=compress)
         self._observe(
             Observed(
                 request.request_id,
@@ -183,7 +185,7 @@ class Dispatcher:
             raise overloaded("in_flight")
         if self._database.saturated:
             raise overloaded("database")
-        if unsent.at_most > unsent.limit and unsent.exceeded():
+        if unsent.at_most > unsent.check_above and unsent.exceeded():
             raise overloaded("unsent")
         store = await (self._access.store(handle=handle) if handle else self._access.store(host=host))
         if store is None:
@@ -256,7 +258,8 @@ class Dispatcher:
         call.expected = versions_allowed(headers)
         if endpoint.uploads:
             media = upload_type(headers, endpoint.uploads)
-            async with receive_upload(request.receive, headers, media) as values["body"]:
+            owner = f"app:{caller.app_id}"
+            async with receive_upload(request.receive, headers, media, self._uploads, owner) as values["body"]:
                 return await self._write(request, endpoint, call, values, values["body"].digest)
         raw = await read_body(request.receive, headers)
         if endpoint.body is not None:

@@ -4,6 +4,7 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
+from ipaddress import IPv4Address, ip_address, ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -33,6 +34,7 @@ Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Headers = list[tuple[bytes, bytes]]
+Peer = tuple[str, int]  # the address and port at the other end of a connection: of a client, or of a proxy
 
 MOST_HEADERS, MOST_HEADER_BYTES, MOST_TAG_BYTES = 100, 16 * 1024, 4096
 MOST_URL_BYTES = 32 * 1024  # below the 64 KiB from which the server itself answers 414
@@ -310,6 +312,17 @@ def trust_proxies(scope: Scope, proxies: int) -> None:
     scheme = fields.get(b"x-forwarded-proto", b"").decode("latin-1").split(",")[-1].strip().lower()
     if scheme in ("http", "https"):
         scope["scheme"] = scheme
+
+
+def address_of(host: str) -> str:
+    """The address by which a client is counted; an IPv6 client usually has a whole /64."""
+    try:
+        address = ip_address(host.partition("%")[0])
+    except ValueError:
+        return "unknown"
+    if isinstance(address, IPv4Address):
+        return str(address)
+    return str(address.ipv4_mapped or ip_network((address, 64), strict=False))
 
 
 def method_label(method: str) -> str:
