@@ -1,9 +1,7 @@
 """Imports that a person starts: checked first, then written; files of any content are refused or read."""
 
-import re
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import httpx
 
