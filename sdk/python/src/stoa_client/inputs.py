@@ -1042,7 +1042,9 @@ class NewWebhook(TypedDict):
     skip_own: NotRequired[bool]
     """Whether changes that your own app made are left out. The default is false."""
     headers: NotRequired[Mapping[str, str]]
-    """Up to 20 headers that Stoa adds to each request. Responses show `********` instead of the values."""
+    """Up to 20 headers that Stoa adds to each request. Responses show `********` instead of the values, and a
+    change of the host of `url` removes them.
+    """
     status: NotRequired[Literal["active", "paused"]]
     """`active` receives events. `paused` keeps them until you resume. `disabled` was switched off by Stoa: see
     `disabled_reason`.
@@ -1369,7 +1371,9 @@ class WebhookChanges(TypedDict):
     skip_own: NotRequired[bool]
     """Whether changes that your own app made are left out. The default is false."""
     headers: NotRequired[Mapping[str, str | None] | None]
-    """Up to 20 headers that Stoa adds to each request. Responses show `********` instead of the values."""
+    """Up to 20 headers that Stoa adds to each request. Responses show `********` instead of the values, and a
+    change of the host of `url` removes them.
+    """
     status: NotRequired[Literal["active", "paused"]]
     """`active` receives events. `paused` keeps them until you resume. `disabled` was switched off by Stoa: see
     `disabled_reason`.

@@ -1143,7 +1143,9 @@ class Webhook(Model):
     skip_own: bool = absent()
     """Whether changes that your own app made are left out. The default is false."""
     headers: dict[str, str] = absent()
-    """Up to 20 headers that Stoa adds to each request. Responses show `********` instead of the values."""
+    """Up to 20 headers that Stoa adds to each request. Responses show `********` instead of the values, and a
+    change of the host of `url` removes them.
+    """
     status: str = absent()
     """`active` receives events. `paused` keeps them until you resume. `disabled` was switched off by Stoa: see
     `disabled_reason`. One of active, disabled, paused; later releases may add values.

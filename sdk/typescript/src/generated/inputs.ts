@@ -865,7 +865,10 @@ export interface NewWebhook {
    * @defaultValue `false`
    */
   skip_own?: boolean;
-  /** Up to 20 headers that Stoa adds to each request. Responses show `********` instead of the values. */
+  /**
+   * Up to 20 headers that Stoa adds to each request. Responses show `********` instead of the values, and a change
+   * of the host of `url` removes them.
+   */
   headers?: Readonly<Record<string, string>>;
   /**
    * `active` receives events. `paused` keeps them until you resume. `disabled` was switched off by Stoa: see
@@ -1231,7 +1234,10 @@ export interface WebhookChanges {
   ordering?: "none" | "resource";
   /** Whether changes that your own app made are left out. The default is false. */
   skip_own?: boolean;
-  /** Up to 20 headers that Stoa adds to each request. Responses show `********` instead of the values. */
+  /**
+   * Up to 20 headers that Stoa adds to each request. Responses show `********` instead of the values, and a change
+   * of the host of `url` removes them.
+   */
   headers?: Readonly<Record<string, string | null>> | null;
   /**
    * `active` receives events. `paused` keeps them until you resume. `disabled` was switched off by Stoa: see

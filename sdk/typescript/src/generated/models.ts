@@ -1206,7 +1206,10 @@ export interface Webhook {
   ordering: Open<"none" | "resource">;
   /** Whether changes that your own app made are left out. The default is false. */
   skip_own: boolean;
-  /** Up to 20 headers that Stoa adds to each request. Responses show `********` instead of the values. */
+  /**
+   * Up to 20 headers that Stoa adds to each request. Responses show `********` instead of the values, and a change
+   * of the host of `url` removes them.
+   */
   headers: Record<string, string>;
   /**
    * `active` receives events. `paused` keeps them until you resume. `disabled` was switched off by Stoa: see

@@ -791,7 +791,8 @@ export class Webhooks extends Resource {
    * `status: paused` keeps events without sending them. `status: active` resumes, also a disabled subscription: it
    * sends all pending deliveries, or with `resume` only those of new events (`now`) or of events since a time
    * (`{"since":"..."}`). A new `url` also applies to pending deliveries. Responses never contain the values of
-   * `headers`: omit a header, or send its asterisks back, to keep it.
+   * `headers`: omit a header, or send its asterisks back, to keep it. If the host of `url` changes, all values are
+   * removed: send them again in the same call.
    *
    * Requires the scope `webhooks:write`. Throws VersionConflict, WebhookExists.
    */

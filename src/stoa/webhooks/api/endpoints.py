@@ -33,6 +33,7 @@ from stoa.webhooks.api.samples import sample
 from stoa.webhooks.api.schemas import address
 from stoa.webhooks.api.subscriptions import answer, found, host_of, locked, record
 from stoa.webhooks.http import address_guard
+from stoa.webhooks.http.address_guard import same_receiver
 from stoa.webhooks.http.message import new_secret
 
 routes = Routes("Webhooks")
@@ -160,7 +161,7 @@ async def update_webhook(call: Call, webhook_id: int, body: WebhookChanges) -> O
     `status: paused` keeps events without sending them. `status: active` resumes, also a disabled subscription: it sends all
     pending deliveries, or with `resume` only those of new events (`now`) or of events since a time (`{"since":"..."}`). A
     new `url` also applies to pending deliveries. Responses never contain the values of `headers`: omit a header, or send
-    its asterisks back, to keep it.
+    its asterisks back, to keep it. If the host of `url` changes, all values are removed: send them again in the same call.
     """
     row = await locked(call, webhook_id)
     call.check_version(row.version)
@@ -270,7 +271,8 @@ def _changed(call: Call, row: Row, body: WebhookChanges) -> tuple[dict[str, Any]
     """Settings and headers after a merge patch; a cleared field takes its default."""
     patch = {name: value for name, value in call.patch.items() if name not in ("headers", "resume")}
     merged: dict[str, Any] = merge(_settings(shown(row)), patch)
-    headers = Secrets(call).headers_of(row)
+    # Another host must not receive the values that were stored for this one.
+    headers = Secrets(call).headers_of(row) if same_receiver(row.url, merged.get("url")) else {}
     if body.headers is not UNSET:
         headers = rules.changed_headers(headers, body.headers)
     defaults: Mapping[str, Any] = {"url": None, "name": None, "filter": {}, "fields": [], "rate_per_s": None}

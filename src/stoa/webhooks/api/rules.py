@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from stoa.events.outbox import Event
 from stoa.rest.problems import Fault, InsufficientScope, printable
 from stoa.rest.request import Caller
-from stoa.webhooks.api.contract import HIDDEN
+from stoa.webhooks.http.redaction import HIDDEN
 
 # Set by the service or by the connection.
 _RESERVED = frozenset(
@@ -51,15 +51,17 @@ def check_scopes(patterns: Iterable[str], known: Mapping[str, type[Event]], call
             raise InsufficientScope(f"The app needs {event.scope} to receive {name}.", required_scope=event.scope)
 
 
-def check_headers(names: Iterable[str], faults: list[Fault]) -> None:
+def check_headers(headers: Mapping[str, str], faults: list[Fault]) -> None:
     seen: set[str] = set()
-    for name in names:
+    for name, value in headers.items():
         at = f"/headers/{name.replace('~', '~0')}"
         plain = name.lower()
         if plain in _RESERVED or plain.startswith("webhook-"):
             faults.append(Fault(at, "invalid_format", "is reserved for the service"))
         elif plain in seen:
             faults.append(Fault(at, "invalid_format", "occurs more than once; header names are case-insensitive"))
+        elif value == HIDDEN:
+            faults.append(Fault(at, "required", "must be sent in full: there is no stored value for this host"))
         seen.add(plain)
 
 

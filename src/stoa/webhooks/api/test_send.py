@@ -13,7 +13,6 @@ from stoa.rest.limits import Grant
 from stoa.rest.problems import Fault, RateLimited, ValidationFailed
 from stoa.rest.request import Call
 from stoa.webhooks.api import rules
-from stoa.webhooks.api.contract import HIDDEN
 from stoa.webhooks.api.delivery_contract import NewTest, TestResult, Timings
 from stoa.webhooks.api.documents import Secrets
 from stoa.webhooks.api.queries import Row
@@ -23,6 +22,7 @@ from stoa.webhooks.delivery.events import WebhookTest
 from stoa.webhooks.http import message
 from stoa.webhooks.http.address_guard import Allowed
 from stoa.webhooks.http.client import Sender, Target, send_once
+from stoa.webhooks.http.redaction import HIDDEN
 
 routes = Routes("Webhooks")
 
