@@ -20,7 +20,7 @@ from stoa.imports.queries import FailedRow, Job
 from stoa.imports.reading import cells_of
 from stoa.imports.runner import IMPORTABLE
 from stoa.portal.forms import FormError, text
-from stoa.portal.imports import find_job, pages, store_import
+from stoa.portal.imports import find_job, pages, rows_visible, store_import
 from stoa.portal.order_forms import Line
 from stoa.portal.pages import ROOT, PageResponse, Redirect, View
 from stoa.portal.store_writes import REPEATED, Change, OnceForm, carry_out
@@ -120,7 +120,7 @@ async def fix_import(visit: Visit) -> PageResponse:
     """The failed rows of an import, to correct a few at a time."""
     job = await find_job(visit)
     header = _header(job)
-    if job.gone or not _fits(header):
+    if job.gone or not _fits(header) or not rows_visible(visit, job):
         return Redirect(f"{_url(visit)}s/{job.id}")
     rows, more = await _failed(visit, job, header)
     context: dict[str, Any] = {
@@ -137,7 +137,7 @@ async def import_corrected_rows(visit: Visit, form: RowsForm) -> Redirect:
     job = await find_job(visit)
     header = _header(job)
     numbers = [each for each in dict.fromkeys(form.numbers) if each.isascii() and each.isdigit() and len(each) < 9]
-    if not numbers or not _fits(header):
+    if not numbers or not _fits(header) or not rows_visible(visit, job):
         raise FormError({"": "There are no rows to import."})
     of = next(each for each in IMPORTABLE if each.resource == job.resource)
     options = msgspec.structs.replace(msgspec.json.decode(job.options, type=Options), dry_run=False, missing="ignore")

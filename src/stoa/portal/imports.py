@@ -31,19 +31,18 @@ async def store_imports(visit: Visit) -> View:
 @pages.page("/stores/{handle}/imports/{import_id}", nav="list_stores")
 async def store_import(visit: Visit) -> View:
     job = await find_job(visit)
-    shown = await shown_import(visit.db, job)
-    # Rows of a customer import contain personal data.
-    rows_visible = visit.may_change() or job.resource == "products"
+    shown = await shown_import(visit.db, job, with_rows=rows_visible(visit, job))
     context: dict[str, Any] = {
         "job": shown,
-        "rows_visible": rows_visible,
+        "rows_visible": rows_visible(visit, job),
+        "of_app": job.app_id is not None,
         "running": shown.finished_at is None,
         "expired": job.gone,
         "media": job.media,
         "started_by": await _started_by(visit, job),
         "checked_here": shown.options.dry_run and job.account_id is not None,
         "file_kept": await HAS_PARTS.one(visit.db, visit.store.id, job.id),
-        "errors": shown.errors[:_MAX_ERRORS] if rows_visible else [],
+        "errors": shown.errors[:_MAX_ERRORS],
     }
     return View("stores/import.html", context)
 
@@ -76,8 +75,15 @@ async def find_job(visit: Visit) -> Job:
     raise not_found()
 
 
+def rows_visible(visit: Visit, job: Job) -> bool:
+    """Whether a page shows rows: those of customers contain personal data, and an app's also its private metadata."""
+    return job.resource == "products" or (visit.may_change() and job.app_id is None)
+
+
 async def _job_with_report(visit: Visit) -> Job:
     job = await find_job(visit)
+    if not rows_visible(visit, job):
+        raise FormError({"": "Only the app that made this import can read its rows."})
     if job.gone:
         raise FormError({"": "This report has expired. Reports are kept for 30 days."})
     return job

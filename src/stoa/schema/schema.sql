@@ -361,6 +361,7 @@ CREATE TABLE events (
     created_at       timestamptz DEFAULT now() NOT NULL,
     audience         bigint,
     parent_version   integer,
+    app_views        text,
     CONSTRAINT events_pkey PRIMARY KEY (store_id, id, routed_on)
 ) PARTITION BY RANGE (routed_on);
 ALTER TABLE events

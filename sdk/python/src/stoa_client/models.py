@@ -411,7 +411,9 @@ class Import(Model):
     progress: float = absent()
     """The part of the work that is done, from 0 to 1."""
     errors: "list[RowError]" = absent()
-    """The first 100 faults, those of the whole job before those of rows. The report lists all."""
+    """The first 100 faults, those of the whole job before those of rows. The report lists all. Only the app that
+    made the import sees faults of rows.
+    """
     created_at: datetime = absent()
     """The time of creation, in UTC."""
     started_at: "datetime | None" = absent()

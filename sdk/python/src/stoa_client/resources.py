@@ -78,9 +78,10 @@ class ProductsImports(ImportJobs):
 
         JSON returns the job with its counts and first errors. `Accept: application/x-ndjson` returns the report
         on every row. `Accept: text/csv` returns the failed rows with two more columns that describe the errors:
-        correct the rows and upload the file again. Reports are kept for 30 days.
+        correct the rows and upload the file again. Reports are kept for 30 days. Only the app that made the
+        import can read its rows; other apps get the job without the errors of rows.
 
-        Requires the scope `products:read`. Raises Gone.
+        Requires the scope `products:read`. Raises Gone, ReportNotVisible.
         """
         return self._connection.one(
             models.Import,
@@ -852,9 +853,10 @@ class CustomersImports(ImportJobs):
         JSON returns the job with its counts and first errors. `Accept: application/x-ndjson` returns the report
         on every row. `Accept: text/csv` returns the failed rows with two more columns that describe the errors:
         correct the rows and upload the file again. Reports are kept for 30 days. The data of an erased customer
-        is removed from them.
+        is removed from them. Only the app that made the import can read its rows; other apps get the job
+        without the errors of rows.
 
-        Requires the scope `customers:read`. Raises Gone.
+        Requires the scope `customers:read`. Raises Gone, ReportNotVisible.
         """
         return self._connection.one(
             models.Import,

@@ -442,7 +442,10 @@ export interface Import {
   counts: Counts;
   /** The part of the work that is done, from 0 to 1. */
   progress: number;
-  /** The first 100 faults, those of the whole job before those of rows. The report lists all. */
+  /**
+   * The first 100 faults, those of the whole job before those of rows. The report lists all. Only the app that made
+   * the import sees faults of rows.
+   */
   errors: RowError[];
   /** The time of creation, in UTC. */
   created_at: string;

@@ -39,9 +39,10 @@ export class ProductsImports extends ImportJobs {
    *
    * JSON returns the job with its counts and first errors. `Accept: application/x-ndjson` returns the report on
    * every row. `Accept: text/csv` returns the failed rows with two more columns that describe the errors: correct
-   * the rows and upload the file again. Reports are kept for 30 days.
+   * the rows and upload the file again. Reports are kept for 30 days. Only the app that made the import can read
+   * its rows; other apps get the job without the errors of rows.
    *
-   * Requires the scope `products:read`. Throws Gone.
+   * Requires the scope `products:read`. Throws Gone, ReportNotVisible.
    */
   get<F extends keyof models.Import = never>(
     importId: string,
@@ -594,9 +595,10 @@ export class CustomersImports extends ImportJobs {
    * JSON returns the job with its counts and first errors. `Accept: application/x-ndjson` returns the report on
    * every row. `Accept: text/csv` returns the failed rows with two more columns that describe the errors: correct
    * the rows and upload the file again. Reports are kept for 30 days. The data of an erased customer is removed
-   * from them.
+   * from them. Only the app that made the import can read its rows; other apps get the job without the errors of
+   * rows.
    *
-   * Requires the scope `customers:read`. Throws Gone.
+   * Requires the scope `customers:read`. Throws Gone, ReportNotVisible.
    */
   get<F extends keyof models.Import = never>(
     importId: string,

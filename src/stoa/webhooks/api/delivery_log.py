@@ -121,7 +121,7 @@ async def _with_payload(
         scopes = [*call.caller.scopes]
         if event and not matching.may_receive(event.type, scopes, of_app=row.of_app):
             event = None  # past events also need the scope
-        event = matching.seen_with(scopes, event) if event else None
+        event = matching.seen_by(row.app_id, scopes, event) if event else None
         body = message.body(event, each.sequence, store, payload=row.payload, fields=row.fields) if event else b"null"
         extended[each.sequence] = b',"payload":%b' % body
         if signed and event:

@@ -179,9 +179,7 @@ EVENT_KEYS = Query(
     EventKey,
     f"SELECT sequence, event_id, event_day FROM delivery_log WHERE {_OF_ONE} AND sequence = ANY ($3::bigint[])",
 )
-_EVENT = (
-    "store_id, id, type, resource_type, resource_id, resource_version, actor, changes, data, created_at, parent_version"
-)
+_EVENT = "store_id, id, type, resource_type, resource_id, resource_version, actor, changes, data, created_at, parent_version, app_views"
 EVENTS = Query(
     Event,
     f"SELECT {_EVENT} FROM events WHERE store_id = $1 AND id = ANY ($2::text[]) AND routed_on = ANY ($3::date[])",

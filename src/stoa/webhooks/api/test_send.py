@@ -76,6 +76,7 @@ async def sent_test(call: Call, row: Row, url: str, name: str) -> One[TestResult
         data=msgspec.json.encode(document(Event.known[name])).decode(),
         created_at=datetime.now(UTC),
         parent_version=parent_version(Event.known[name]),
+        app_views=None,
     )
     content = message.body(sent, 0, event_store(call, row), payload=row.payload, fields=row.fields)
     secrets = Secrets(call)

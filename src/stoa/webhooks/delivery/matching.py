@@ -18,7 +18,7 @@ from stoa.events.outbox import Actor
 from stoa.events.outbox import Event as EventType
 from stoa.rest.checks import parse_time
 from stoa.webhooks.delivery.queries import EventSelection, PendingDelivery, ResultStatus, Subscription
-from stoa.webhooks.http.message import AddressedEvent, Event, select
+from stoa.webhooks.http.message import AddressedEvent, Event, replaced, select
 
 E = TypeVar("E", bound=Event)
 _CASELESS = frozenset({"tag", "tags", "brand", "category"})  # compared without case, as in lists
@@ -61,7 +61,7 @@ def why_not(subscription: EventSelection, event: AddressedEvent, owners: Mapping
     if subscription.skip_own and msgspec.json.decode(event.actor, type=Actor).app_id == subscription.app_id:
         return "own_change"
     conditions = _decode_filter(subscription.filter)
-    if conditions and not _passes(conditions, seen_with(subscription.granted_scopes, event)):
+    if conditions and not _passes(conditions, seen_by(subscription.app_id, subscription.granted_scopes, event)):
         return "filtered"
     return None
 
@@ -79,12 +79,24 @@ def may_receive(type: str, granted_scopes: Sequence[str] | None, *, of_app: bool
     return (kind.scope if kind else "") in _expanded(tuple(granted_scopes or ()))
 
 
-def seen_with(granted_scopes: Sequence[str] | None, event: E) -> E:
-    """The event as an app with these scopes sees it. Some types show only basic fields without a second scope."""
+def seen_by(app_id: int, granted_scopes: Sequence[str] | None, event: E) -> E:
+    """The event as an app with these scopes sees it: with its own view, and of some types only basic fields without a
+    second scope."""
+    if event.app_views is not None:
+        view = msgspec.json.decode(event.app_views, type=dict[int, _View]).get(app_id, _View())
+        data, changes = replaced(event.data, view.data), replaced(event.changes, view.changes)
+        event = msgspec.structs.replace(event, data=data, changes=changes, app_views=None)
     kind = EventType.known.get(event.type)
     if kind is None or not kind.full_scope or kind.full_scope in _expanded(tuple(granted_scopes or ())):
         return event
     return msgspec.structs.replace(event, data=select(event.data, kind.basic_fields))
+
+
+class _View(msgspec.Struct):
+    """A stored `AppView`, whose values are sent as they are."""
+
+    data: dict[str, msgspec.Raw] = {}
+    changes: dict[str, msgspec.Raw] = {}
 
 
 def why_dropped(

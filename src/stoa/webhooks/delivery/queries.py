@@ -150,7 +150,7 @@ SKIP_UNSUBSCRIBED = Query(
 )
 TAKE_EVENTS = Query(
     AddressedEvent,
-    "SELECT * FROM take_events($1::smallint[], $2, $3, $4, make_interval(secs => $5))",
+    "SELECT * FROM take_events($1::smallint[], $2, $3, $4, $5, make_interval(secs => $6))",
     unbound=_ALL_STORES,
 )
 ROUTE_EVENTS = Query(
@@ -205,7 +205,7 @@ class LeasedLanes(msgspec.Struct, frozen=True):
 class LaneRead(InputRow):
     """A lane whose next deliveries are read; a probe reads the first one, due or not."""
 
-    arguments = ("next_deliveries.in_lanes",)
+    arguments = ("due_deliveries.in_lanes",)
 
     store_id: int
     webhook_id: int
@@ -273,7 +273,7 @@ LEASE_LANES = Query(
     "SELECT * FROM lease_lanes($1::smallint[], $2, $3, make_interval(secs => $4), make_interval(secs => $5))",
     unbound=_ALL_STORES,
 )
-NEXT_DELIVERIES = Query(PendingDelivery, "SELECT * FROM next_deliveries($1::json)", unbound=_ALL_STORES)
+DUE_DELIVERIES = Query(PendingDelivery, "SELECT * FROM due_deliveries($1::json)", unbound=_ALL_STORES)
 RENEW_LEASES = Query(int, "SELECT renew_leases($1, make_interval(secs => $2), $3::json)", unbound=_ALL_STORES)
 SETTLE = Query(
     SettledLane,

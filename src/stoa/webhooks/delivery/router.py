@@ -34,7 +34,7 @@ from stoa.webhooks.delivery.queries import (
 from stoa.webhooks.delivery.retry_policy import DeliveryConfig
 from stoa.webhooks.http.message import Event
 
-BATCH = 500
+BATCH, BATCH_BYTES = 500, 4_000_000
 BUCKET_LEASE_S = DeliveryConfig().takeover_after
 SKIP_BATCH = 1000
 _RETRY_S = 0.5
@@ -144,7 +144,7 @@ async def route_events(
 ) -> Routed:
     """Route the next events of these buckets, except buckets that another router leases."""
     holder, token = holder or secrets.token_hex(8), next(_tokens)
-    events = await queries.TAKE_EVENTS.all(database, list(buckets), batch, holder, token, lease_s)
+    events = await queries.TAKE_EVENTS.all(database, list(buckets), batch, BATCH_BYTES, holder, token, lease_s)
     if not events:
         return Routed()
     subscribed = {event.store_id for event in events if event.data}
