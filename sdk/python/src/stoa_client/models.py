@@ -90,7 +90,7 @@ class Attempt(Model):
     response_status: "int | None" = absent()
     """The status of the response; null if there was none."""
     response_body: "str | None" = absent()
-    """The first 4 kB of the response; null if there was none."""
+    """The first 4 kB of the response; null if there was none, or if the token lacks the scope of the event."""
     error: "str | None" = absent()
     """Why no response arrived, such as a timeout; null if one arrived."""
 
@@ -998,7 +998,7 @@ class TestResult(Model):
     response_headers: dict[str, str] = absent()
     """The headers of the response; empty if there was none."""
     response_body: "str | None" = absent()
-    """The first 4 kB of the response; null if there was none."""
+    """The first 4 kB of the response; null if there was none, or if the token lacks the scope of the event."""
     error: "str | None" = absent()
     """Why no response arrived, such as a timeout; null if one arrived."""
     timings: "Timings" = absent()

@@ -82,7 +82,7 @@ export interface Attempt {
   duration_ms: number;
   /** The status of the response; null if there was none. */
   response_status: number | null;
-  /** The first 4 kB of the response; null if there was none. */
+  /** The first 4 kB of the response; null if there was none, or if the token lacks the scope of the event. */
   response_body: string | null;
   /** Why no response arrived, such as a timeout; null if one arrived. */
   error: string | null;
@@ -1050,7 +1050,7 @@ export interface TestResult {
   response_status: number | null;
   /** The headers of the response; empty if there was none. */
   response_headers: Record<string, string>;
-  /** The first 4 kB of the response; null if there was none. */
+  /** The first 4 kB of the response; null if there was none, or if the token lacks the scope of the event. */
   response_body: string | null;
   /** Why no response arrived, such as a timeout; null if one arrived. */
   error: string | null;

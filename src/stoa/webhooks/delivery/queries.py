@@ -22,7 +22,7 @@ _ALL_STORES = "workers deliver for all stores"
 
 
 class EventSelection(msgspec.Struct):
-    """The part of a subscription that selects its events; `granted_scopes` are the scopes that the app has now."""
+    """The part of a subscription that selects its events; `granted_scopes` are the scopes that it has now."""
 
     store_id: int
     id: int
@@ -59,10 +59,8 @@ class Subscription(EventSelection):
 
 SELECTIONS_OF_STORE = Query(
     EventSelection,
-    """SELECT w.store_id, w.id, w.app_id, w.events, w.filter, w.skip_own, w.ordering = 'resource' AS ordered,
-              i.scopes AS granted_scopes, w.of_app
-         FROM webhooks w LEFT JOIN installations i ON i.store_id = $1 AND i.app_id = w.app_id
-        WHERE w.store_id = $1 AND w.ended_at IS NULL ORDER BY w.id""",
+    """SELECT store_id, id, app_id, events, filter, skip_own, ordered, granted_scopes, of_app
+         FROM subscriptions WHERE store_id = $1 AND NOT ended ORDER BY id""",
 )
 SUBSCRIPTIONS_OF_STORES = Query(
     Subscription,
