@@ -1,9 +1,11 @@
 -- Over all stores: the router takes the events of one or more buckets, and each bucket holds many stores.
 -- Leases those of in_buckets that have unrouted events and that no other router leases, and returns their oldest events, of all
 -- nodes that can be reached. route_events accepts the events only under the same holder and token, and ends the leases. The data of an event is
--- empty if its store has no subscriptions; the endpoint of an app counts only for its own few events.
+-- empty if its store has no subscriptions; the endpoint of an app counts only for its own few events. The events of in_stores are
+-- the only ones, or are left out.
 CREATE FUNCTION take_events(
-    in_buckets smallint[], in_limit integer, in_max_bytes bigint, in_holder text, in_token bigint, in_lease interval)
+    in_buckets smallint[], in_limit integer, in_max_bytes bigint, in_holder text, in_token bigint, in_lease interval,
+    in_stores bigint[], in_only boolean)
 RETURNS TABLE (store_id bigint, id text, type text, resource_type text, resource_id bigint, resource_version integer,
                actor text, changes text, data text, created_at timestamptz, parent_version integer, app_views text,
                audience bigint)
@@ -18,9 +20,11 @@ BEGIN
     BEGIN
         stores := ARRAY(SELECT DISTINCT o.store_id
                           FROM (SELECT e.store_id FROM events e
-                                 WHERE e.routed_on = 'infinity' AND e.store_id % 64 = ANY (in_buckets) LIMIT 20000) o);
+                                 WHERE e.routed_on = 'infinity' AND e.store_id % 64 = ANY (in_buckets)
+                                   AND (e.store_id = ANY (in_stores)) = in_only LIMIT 20000) o);
     EXCEPTION WHEN connection_exception OR admin_shutdown OR crash_shutdown OR cannot_connect_now OR internal_error OR io_error THEN
-        stores := reached_stores('events', format('routed_on = ''infinity'' AND store_id %% 64 = ANY (%L)', in_buckets));
+        stores := reached_stores('events', format('routed_on = ''infinity'' AND store_id %% 64 = ANY (%L)
+                                                AND (store_id = ANY (%L)) = %L', in_buckets, in_stores, in_only));
     END;
     buckets := ARRAY(SELECT l.bucket FROM routing_leases l
                       WHERE l.bucket = ANY (ARRAY(SELECT DISTINCT t.store_id % 64 FROM unnest(stores) AS t (store_id)))

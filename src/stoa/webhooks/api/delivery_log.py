@@ -161,7 +161,7 @@ async def _why_not(call: Call, row: Row, event_id: str) -> dict[str, Any]:
         if selection is not None and call.caller.narrowed:
             # A reason such as `filtered` tells something about the resource.
             selection.granted_scopes = [*rules.usable(call.caller, row.readable)]
-        reason = (matching.why_not(selection, event, owners) if selection else None) or (
+        reason = (matching.why_not(selection, event, owners, matching.Views()) if selection else None) or (
             "before_subscription" if event.created_at < row.created_at else "not_routed"
         )
     return {"event_id": event_id, "reason": reason, "detail": NOT_SENT[reason]}
@@ -193,7 +193,7 @@ async def redelivered(call: Call, row: Row, body: NewRedelivery) -> Accepted[Red
         sent = await queries.CHOSEN.all(call.db, call.store_id, row.id, sequences)
     matched = sum(each.deliveries for each in sent)
     if not row.of_app:
-        granted = await queries.GRANTED.one(call.db, call.store_id, row.id) or []  # null without an installation
+        granted = await queries.GRANTED.one(call.db, call.store_id, row.id)
         rules.check_sent([each.event_type for each in sent], call.caller, granted)
     if body.dry_run:
         counted_only = Redelivery(None, row.id, matched, body.dry_run, body.rate_per_s, await queries.NOW.one(call.db))

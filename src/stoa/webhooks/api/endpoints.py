@@ -246,6 +246,8 @@ def _checked(call: Call, body: NewWebhook, given: Collection[str]) -> dict[str, 
     documents = [event.resource for event in wanted if event.resource is not None]
     kept: dict[str, str] = {}
     if documents:
+        if "filter" in given:  # one that was stored before it was bounded stays until it is changed
+            filters.check_size(body.filter, faults)
         kept = filters.checked(body.filter, documents, call.store.digits, faults)
         rules.check_fields(body.fields, wanted, faults)
     rules.check_headers(body.headers, faults)

@@ -206,7 +206,7 @@ IN_RANGE = Query(
            AND created_at < coalesce($4::timestamptz, 'infinity')
            AND status = coalesce($5, status) GROUP BY event_type ORDER BY event_type""",
 )
-GRANTED = Query(list[str] | None, "SELECT granted_scopes FROM subscriptions WHERE store_id = $1 AND id = $2")
+GRANTED = Query(list[str], "SELECT coalesce(granted_scopes, '{}') FROM subscriptions WHERE store_id = $1 AND id = $2")
 UNFINISHED = Query(
     int, "SELECT count(*) FROM redeliveries WHERE store_id = $1 AND webhook_id = $2 AND finished_at IS NULL"
 )

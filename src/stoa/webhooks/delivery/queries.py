@@ -148,7 +148,7 @@ SKIP_UNSUBSCRIBED = Query(
 )
 TAKE_EVENTS = Query(
     AddressedEvent,
-    "SELECT * FROM take_events($1::smallint[], $2, $3, $4, $5, make_interval(secs => $6))",
+    "SELECT * FROM take_events($1::smallint[], $2, $3, $4, $5, make_interval(secs => $6), $7::bigint[], $8)",
     unbound=_ALL_STORES,
 )
 ROUTE_EVENTS = Query(
