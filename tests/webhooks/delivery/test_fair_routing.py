@@ -123,7 +123,7 @@ async def test_other_tasks_run_between_two_subscriptions(
     assert turns >= 20
 
 
-# --- the share of a store ---------------------------------------------------------------------------------------------
+# --- shares in a batch ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("share", ["STORE_SECONDS", "STORE_DELIVERIES"])

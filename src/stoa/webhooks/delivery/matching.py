@@ -18,7 +18,7 @@ from stoa.webhooks.delivery.queries import EventSelection, PendingDelivery, Resu
 from stoa.webhooks.http.message import AddressedEvent, Event, replaced, select
 
 E = TypeVar("E", bound=Event)
-# The share of a store in one batch: its subscriptions must not delay other stores. The rest of its events follows later.
+# The share that a store has in each batch, so that its subscriptions delay nobody else; its other events follow later.
 STORE_SECONDS, STORE_DELIVERIES = 0.02, 1000
 SLICE_S = 0.002  # then other tasks of the process have their turn
 
