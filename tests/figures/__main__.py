@@ -12,6 +12,7 @@ import click
 
 from tests.figures.away import lose_a_worker
 from tests.figures.failover import fail_over
+from tests.figures.filters import filter_much
 from tests.figures.greedy import crowd_out
 from tests.figures.growth import grow_under_load
 from tests.figures.idle import look_for_work
@@ -57,8 +58,8 @@ def figures(
     spare: str,
     minutes: int,
 ) -> None:
-    """Run the named measurements: kills, restarts, stops, failover, replica, overload, greedy, slow, pages, unread, soak; by
-    default these.
+    """Run the named measurements: kills, restarts, stops, failover, replica, overload, greedy, filters, slow, pages, unread, soak;
+    by default these.
 
     away, growth, idle and nodes need a Citus cluster on this machine, which TEST_CITUS_URL names.
     """
@@ -70,6 +71,7 @@ def figures(
         "replica": lambda folder: relieve(folder, seconds / 3),
         "overload": lambda folder: overload(folder, seconds),
         "greedy": lambda folder: crowd_out(folder, seconds / 6),
+        "filters": filter_much,
         "slow": lambda folder: loiter(folder, seconds / 6),
         "pages": lambda folder: browse(folder, seconds / 6),
         "soak": lambda folder: soak(folder, seconds * 30),

@@ -130,6 +130,7 @@ async def test_only_owners_see_rows_of_customer_imports(
 ) -> None:
     job = await start_import(shop, b'{"email":"ada@example.com","locale":"!"}\n', NDJSON, "customers")
     await run_pending(db)
+    await db.execute("UPDATE imports SET app_id = NULL WHERE id = $1", job)  # made by a person
     await give(as_operator(db, settings), zeno.email, store=shop.store.handle, role="viewer")
     await maria.open(f"{imports_url}/{job}")
     assert "ada@example.com" in maria.text
@@ -138,6 +139,23 @@ async def test_only_owners_see_rows_of_customer_imports(
     assert "ada@example.com" not in zeno.text
     await zeno.submit(f"{imports_url}/{job}/failed-rows")
     assert zeno.response.status_code == 403
+
+
+async def test_nobody_sees_rows_of_an_apps_customer_import(
+    shop: Shop, maria: User, imports_url: str, db: Database
+) -> None:
+    row = b'{"email":"ada@example.com","locale":"!","metadata":{"tier":"canary"}}\n'
+    job = await start_import(shop, row, NDJSON, "customers")
+    await run_pending(db)
+    await maria.open(f"{imports_url}/{job}")
+    assert "Only the app that made this import can read its rows" in maria.text
+    assert "ada@example.com" not in maria.text
+    for form in ("failed-rows", "report"):
+        await maria.submit(f"{imports_url}/{job}/{form}")
+        assert maria.response.status_code == 422
+        assert "canary" not in maria.text
+    await maria.open(f"{imports_url}/{job}/fix")
+    assert "canary" not in maria.text
 
 
 async def test_a_dry_run_is_labeled(shop: Shop, maria: User, imports_url: str, db: Database) -> None:

@@ -8,12 +8,13 @@ import pytest
 
 from stoa.access import audit
 from stoa.access.grants import install
+from stoa.access.sealing import Sealer
 from stoa.accounts.ownership import open_store
 from stoa.app import Application
 from stoa.db.pool import Database
 from stoa.events.outbox import Event
 from stoa.portal.subscriptions import event_groups
-from stoa.settings import Settings
+from stoa.settings import Settings, secret_key
 from tests.portal.installed_app import InstalledApp, install_app
 from tests.portal.webhook_data import add_subscription
 from tests.support.people import User, create_user
@@ -267,3 +268,13 @@ async def test_a_missing_scope_is_reported_and_the_store_stays_selected(app: Ins
     assert app.user.response.status_code == 422
     assert "products:read" in " ".join(app.user.faults.values())
     assert f'<option value="{second}" selected>' in app.user.text
+
+
+async def test_a_change_of_host_names_the_headers_that_it_removes(app: InstalledApp) -> None:
+    number = await add_subscription(app.by, app.store_id, app.app_id, "app.*", header_names=["X-Key"])
+    sealer = Sealer(secret_key(app.by.settings))
+    sealed = sealer.seal('{"X-Key":"canary"}', "webhooks", "headers", app.store_id, number)
+    await app.db.execute("UPDATE webhooks SET sealed_headers = $2 WHERE id = $1", number, sealed)
+    await app.user.open(app.hook(number, "/settings"))
+    await app.user.submit(app.hook(number, "/settings"), url="https://two.example.com/", events=["app.*"])
+    assert "removed: X-Key." in app.user.notice

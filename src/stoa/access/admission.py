@@ -106,6 +106,7 @@ class Admission:
             grant.rate_burst or self._settings.rate_burst,
             grant.rate_refill or self._settings.rate_refill,
             grant.reinstalled_at.isoformat() if grant.reinstalled_at else "",
+            narrowed=found.requested is not None,
         )
         return caller, found.seconds_left
 

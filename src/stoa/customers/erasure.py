@@ -56,7 +56,7 @@ PAST_EVENTS = Query(
     "SELECT changes, data FROM events WHERE store_id = $1 AND resource_type = 'customer' AND resource_id = $2",
 )
 ERASE_EVENTS = Command(
-    """UPDATE events SET changes = '{}', data = '{"id":' || resource_id || '}'
+    """UPDATE events SET changes = '{}', data = '{"id":' || resource_id || '}', app_views = NULL
         WHERE store_id = $1 AND resource_type = 'customer' AND resource_id = $2"""
 )
 # A replay returns the same status with nothing but the id.

@@ -1,8 +1,9 @@
 """The events of customers: one event for each kind of change, none if nothing changed.
 
-Events show shared metadata only, except those of an app's own metadata, which only that app receives.
+Every app sees the shared metadata and its own. A change of own metadata alone causes an event for that app only.
 """
 
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -10,8 +11,8 @@ from msgspec import Meta
 
 from stoa.customers.contract import Customer
 from stoa.customers.documents import value_of
-from stoa.customers.working_copy import CustomerCopy, entries_changed
-from stoa.events.outbox import Event
+from stoa.customers.working_copy import ChangedEntry, CustomerCopy, entries_changed
+from stoa.events.outbox import AppView, Event
 from stoa.rest.lists import Tombstone
 from stoa.rest.patch import changes_between
 
@@ -74,29 +75,51 @@ class Caused(msgspec.Struct, frozen=True):
     kind: type[Event]
     changes: dict[str, tuple[Any, Any]]
     audience: int | None = None
+    views: Mapping[int, AppView] = {}  # without an audience: the own metadata of each app
 
 
 def events_of(customer: CustomerCopy) -> list[Caused]:
     """The events of a changed customer."""
+    own = {app_id: entries for app_id, entries in customer.metadata.items() if app_id is not None and entries}
+    views = {app_id: AppView(data=_metadata_seen_by(customer, app_id)) for app_id in own}
     if customer.before is None:
-        return [Caused(CustomerCreated, {})]
+        return [Caused(CustomerCreated, {}, views=views)]
     caused: list[Caused] = []
     changes = changes_between(customer.before, customer.fields)
     of_profile = {name: pair for name, pair in changes.items() if name not in _ADDRESS_FIELDS}
     if of_profile:
-        caused.append(Caused(CustomerUpdated, of_profile))
+        caused.append(Caused(CustomerUpdated, of_profile, views=views))
     if changes.keys() & _ADDRESS_FIELDS:
-        caused.append(Caused(CustomerAddressChanged, _address_changes(changes)))
+        caused.append(Caused(CustomerAddressChanged, _address_changes(changes), views=views))
     entries = entries_changed(customer)
-    # One event for a request: if shared keys changed too, it is about them, and the owner of the other keys receives it as well.
-    for owner in dict.fromkeys(each.app_id for each in entries):
-        changed = [each for each in entries if each.app_id == owner]
-        old = {each.key: value_of(each.old) for each in changed if each.old is not None}
-        new = {each.key: value_of(each.new) for each in changed if each.new is not None}
-        caused.append(Caused(CustomerMetadataChanged, {"metadata": (old, new)}, owner))
-        if owner is None:
-            break
-    return caused
+    owners = dict.fromkeys(each.app_id for each in entries)
+    if None not in owners:
+        return caused + [
+            Caused(CustomerMetadataChanged, _metadata_changes(entries, [owner]), owner) for owner in owners
+        ]
+    # One event for a request: every app sees the change of shared keys, and the owner of other keys also theirs.
+    both = {
+        owner: AppView(_metadata_seen_by(customer, owner), dict(_metadata_changes(entries, [None, owner])))
+        for owner in owners
+        if owner is not None
+    }
+    return [*caused, Caused(CustomerMetadataChanged, _metadata_changes(entries, [None]), views=views | both)]
+
+
+def _metadata_seen_by(customer: CustomerCopy, app_id: int) -> dict[str, Any]:
+    """The metadata of a customer as an app sees it: the shared keys and its own."""
+    seen = {**customer.metadata.get(None, {}), **customer.metadata.get(app_id, {})}
+    return {"metadata": {key: msgspec.Raw(text.encode()) for key, text in seen.items()}}
+
+
+def _metadata_changes(
+    entries: Sequence[ChangedEntry], owners: Sequence[int | None]
+) -> dict[str, tuple[dict[str, Any], dict[str, Any]]]:
+    """The changed entries of these owners, before and after."""
+    changed = [each for each in entries if each.app_id in owners]
+    old = {each.key: value_of(each.old) for each in changed if each.old is not None}
+    new = {each.key: value_of(each.new) for each in changed if each.new is not None}
+    return {"metadata": (old, new)}
 
 
 def _address_changes(changes: dict[str, tuple[Any, Any]]) -> dict[str, tuple[Any, Any]]:

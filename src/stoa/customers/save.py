@@ -15,7 +15,7 @@ from stoa.customers.working_copy import CustomerCopy, entries_changed
 from stoa.db.documents import fields_of, head_of
 from stoa.db.errors import PostgresError, violates
 from stoa.db.query import Executor, InputRow, json_of, json_rows
-from stoa.events.outbox import Cause
+from stoa.events.outbox import Cause, views_json
 from stoa.rest.problems import ExternalIdTaken
 
 
@@ -65,6 +65,7 @@ class EventRow(InputRow):
     changes: str
     audience: int | None
     section: str | None  # the start of the metadata that the audience sees
+    app_views: str | None  # what single apps see, if there is no audience
 
 
 async def load(
@@ -105,8 +106,8 @@ async def save(
         entries += [EntryRow(index, each.app_id, each.key, each.new) for each in entries_changed(customer)]
         for each in events_of(customer):
             section = section_start(each.audience) if each.audience is not None else None
-            changes = json_of(each.changes)
-            events.append(EventRow(len(events), index, each.kind.name, changes, each.audience, section))
+            given = (json_of(each.changes), each.audience, section, views_json(each.views))
+            events.append(EventRow(len(events), index, each.kind.name, *given))
     try:
         saved = await queries.SAVE.one(
             db,

@@ -1,11 +1,12 @@
 """The outbox: one row for each event, committed with the change that it describes."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 
 import msgspec
 from msgspec import Meta
 
-from stoa.db.query import Command, Executor
+from stoa.db.query import Command, Executor, json_of
 from stoa.ids import new_id
 
 
@@ -46,6 +47,18 @@ class Cause(msgspec.Struct, frozen=True):
         return msgspec.json.encode(self.actor).decode()
 
 
+class AppView(msgspec.Struct, omit_defaults=True):
+    """What one app sees of an event instead of these members of `data` and `changes`, such as its own metadata."""
+
+    data: dict[str, Any] = {}
+    changes: dict[str, Any] = {}
+
+
+def views_json(views: Mapping[int, AppView]) -> str | None:
+    """The views of single apps as they are stored; null if every app sees the same."""
+    return json_of(views) if views else None
+
+
 class Event(msgspec.Struct):
     """A change of a resource. Each type is a subclass with its name and the scope that a subscriber needs."""
 
@@ -62,6 +75,7 @@ class Event(msgspec.Struct):
     version: int
     data: str  # the resource's document, as callers see it
     changes: dict[str, tuple[Any, Any]]
+    views: Mapping[int, AppView] = {}  # by app id
 
     @classmethod
     def subscribable(cls) -> dict[str, type["Event"]]:
@@ -75,8 +89,9 @@ class Event(msgspec.Struct):
 
 
 INSERT = Command(
-    """INSERT INTO events (store_id, id, type, resource_type, resource_id, resource_version, actor, changes, data, request_id)
-       VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"""
+    """INSERT INTO events (store_id, id, type, resource_type, resource_id, resource_version, actor, changes, data, request_id,
+                           app_views)
+       VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"""
 )
 
 
@@ -94,4 +109,5 @@ async def emit(db: Executor, store_id: int, event: Event, *, actor: Actor, reque
         msgspec.json.encode(event.changes).decode(),
         event.data,
         request_id,
+        views_json(event.views),
     )

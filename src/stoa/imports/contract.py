@@ -109,7 +109,7 @@ class Import(msgspec.Struct):
     errors: Annotated[
         list[RowError],
         Meta(
-            description=f"The first {MOST_ERRORS} faults, those of the whole job before those of rows. The report lists all."
+            description=f"The first {MOST_ERRORS} faults, those of the whole job before those of rows. The report lists all. Only the app that made the import sees faults of rows."
         ),
     ]
     created_at: CreatedAt
@@ -182,15 +182,21 @@ class Gone(Refusal):
     status, code, title = 410, "gone", "The resource has expired"
 
 
+class ReportNotVisible(Refusal):
+    """Only the app that made an import can read its rows. Other apps can read the import as JSON, without its rows."""
+
+    status, code, title = 403, "report_not_visible", "The report belongs to another app"
+
+
 class ProductImportFinished(Event):
-    """An import of products finished; `data` is the job."""
+    """An import of products finished; `data` is the job. Only the app that made it sees `errors` of rows."""
 
     name, scope, resource_type = "product.import_finished", "products:read", "import"
     resource = Import
 
 
 class CustomerImportFinished(Event):
-    """An import of customers finished; `data` is the job."""
+    """An import of customers finished; `data` is the job. Only the app that made it sees `errors` of rows."""
 
     name, scope, resource_type = "customer.import_finished", "customers:read", "import"
     resource = Import

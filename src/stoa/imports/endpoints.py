@@ -8,7 +8,6 @@ from typing import Any, cast
 
 import msgspec
 
-from stoa.db.query import Executor
 from stoa.imports import queries, reports
 from stoa.imports.contract import (
     CSV,
@@ -18,6 +17,7 @@ from stoa.imports.contract import (
     Gone,
     Import,
     Options,
+    ReportNotVisible,
     TooManyImports,
     TooManyRows,
     parameters,
@@ -25,7 +25,7 @@ from stoa.imports.contract import (
 from stoa.imports.customers import CUSTOMERS
 from stoa.imports.examples import CUSTOMER_FILE, PRODUCT_FILE
 from stoa.imports.importable import Importable, Task
-from stoa.imports.jobs import document_of, new_import_id, start_import
+from stoa.imports.jobs import document_for, new_import_id, start_import
 from stoa.imports.products import PRODUCTS
 from stoa.imports.queries import Job
 from stoa.products.bodies import NewProduct
@@ -65,13 +65,14 @@ async def create_product_import(call: Call, body: Upload) -> Accepted[Import]:
     return await accept(call, PRODUCTS, body)
 
 
-@routes.get("/products/imports/{import_id}", scope="products:read", produces=REPORTS, errors=[Gone])
+@routes.get("/products/imports/{import_id}", scope="products:read", produces=REPORTS, errors=[Gone, ReportNotVisible])
 async def get_product_import(call: Call, import_id: str) -> One[Import]:
     """Get the progress of an import, or its report.
 
     JSON returns the job with its counts and first errors. `Accept: application/x-ndjson` returns the report on every row.
     `Accept: text/csv` returns the failed rows with two more columns that describe the errors: correct the rows and upload
-    the file again. Reports are kept for 30 days.
+    the file again. Reports are kept for 30 days. Only the app that made the import can read its rows; other apps get the
+    job without the errors of rows.
     """
     return await answer(call, PRODUCTS, import_id)
 
@@ -97,13 +98,16 @@ async def create_customer_import(call: Call, body: Upload) -> Accepted[Import]:
     return await accept(call, CUSTOMERS, body)
 
 
-@customer_routes.get("/customers/imports/{import_id}", scope="customers:read", produces=REPORTS, errors=[Gone])
+@customer_routes.get(
+    "/customers/imports/{import_id}", scope="customers:read", produces=REPORTS, errors=[Gone, ReportNotVisible]
+)
 async def get_customer_import(call: Call, import_id: str) -> One[Import]:
     """Get the progress of an import of customers, or its report.
 
     JSON returns the job with its counts and first errors. `Accept: application/x-ndjson` returns the report on every row.
     `Accept: text/csv` returns the failed rows with two more columns that describe the errors: correct the rows and upload
-    the file again. Reports are kept for 30 days. The data of an erased customer is removed from them.
+    the file again. Reports are kept for 30 days. The data of an erased customer is removed from them. Only the app that
+    made the import can read its rows; other apps get the job without the errors of rows.
     """
     return await answer(call, CUSTOMERS, import_id)
 
@@ -118,9 +122,11 @@ async def accept(call: Call, of: Importable, body: Upload) -> Accepted[Import]:
     seconds = preferred_wait(call.headers)
 
     async def settled() -> One[Any] | None:
-        return await _finished(call.db, job, seconds)
+        return await _finished(call, job, seconds)
 
-    return Accepted(await document_of(call.db, job), job.version, path, settled if seconds else None)
+    return Accepted(
+        await document_for(call.caller.app_id, call.db, job), job.version, path, settled if seconds else None
+    )
 
 
 async def answer(call: Call, of: Importable, import_id: str) -> One[Import]:
@@ -132,7 +138,9 @@ async def answer(call: Call, of: Importable, import_id: str) -> One[Import]:
     if job.gone:
         raise Gone("Reports are kept for 30 days.")
     if call.accepted == JSON:
-        return One(await document_of(call.db, job), job.version)
+        return One(await document_for(call.caller.app_id, call.db, job), job.version)
+    if job.app_id != call.caller.app_id:
+        raise ReportNotVisible("Only the app that made this import can read its rows.")
     rows = reports.every_row if call.accepted == NDJSON else reports.failed_rows
     media = call.accepted if call.accepted == NDJSON else f"{CSV}; charset=utf-8"
     # The signature declares the default media type; `produces` declares the others.
@@ -152,12 +160,12 @@ def preferred_wait(headers: Mapping[bytes, bytes]) -> int:
     return min(int(found[1]), LONGEST_WAIT_S) if found else 0
 
 
-async def _finished(db: Executor, job: Job, seconds: float) -> One[Any] | None:
+async def _finished(call: Call, job: Job, seconds: float) -> One[Any] | None:
     """The finished job, or None if it takes longer."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         await asyncio.sleep(LOOK_EVERY_S)
-        now = await queries.GET.one(db, job.store_id, job.resource, job.id)
+        now = await queries.GET.one(call.db, job.store_id, job.resource, job.id)
         if now.finished_at is not None:
-            return One(await document_of(db, now), now.version)
+            return One(await document_for(call.caller.app_id, call.db, now), now.version)
     return None

@@ -7,6 +7,7 @@ import msgspec
 
 from stoa.customers.erasure import Person
 from stoa.db.query import Command, Executor, Query
+from stoa.events.outbox import AppView, views_json
 from stoa.imports.csv_rows import Header
 from stoa.imports.queries import REPLACE_PART
 from stoa.imports.reading import cells_of, without_rows
@@ -62,15 +63,16 @@ END_LEASE = Command(
 class FinishedEvent(msgspec.Struct):
     id: str
     data: str
+    app_views: str | None
 
 
 FINISHED_EVENTS = Query(
     FinishedEvent,
-    """SELECT id, data FROM events
+    """SELECT id, data, app_views FROM events
         WHERE store_id = $1 AND type = 'customer.import_finished' AND resource_id IN (
               SELECT number FROM imports WHERE store_id = $1 AND resource = 'customers')""",
 )
-REPLACE_EVENT = Command("UPDATE events SET data = $3 WHERE store_id = $1 AND id = $2")
+REPLACE_EVENT = Command("UPDATE events SET data = $3, app_views = $4 WHERE store_id = $1 AND id = $2")
 
 
 async def erase_in_imports(db: Executor, person: Person) -> None:
@@ -80,11 +82,19 @@ async def erase_in_imports(db: Executor, person: Person) -> None:
     await _erase_in_files(db, person)
     for event in await FINISHED_EVENTS.all(db, person.store_id):
         report = cast("dict[str, Any]", msgspec.json.decode(event.data))
-        errors = report.get("errors", [])
-        kept = [error for error in errors if not _is_key_of(error["key"], person)]
-        if len(kept) < len(errors):
-            data = msgspec.json.encode({**report, "errors": kept}).decode()
-            await REPLACE_EVENT.run(db, person.store_id, event.id, data)
+        views = msgspec.json.decode(event.app_views or "{}", type=dict[int, AppView])
+        if sum([_erase_errors(each, person) for each in (report, *(view.data for view in views.values()))]):
+            data = msgspec.json.encode(report).decode()
+            await REPLACE_EVENT.run(db, person.store_id, event.id, data, views_json(views))
+
+
+def _erase_errors(report: dict[str, Any], person: Person) -> int:
+    """Erase the faults of rows of this person; returns their number."""
+    errors: list[Any] = report.get("errors", [])
+    kept = [error for error in errors if not _is_key_of(error["key"], person)]
+    if errors:
+        report["errors"] = kept
+    return len(errors) - len(kept)
 
 
 async def _erase_in_reports(db: Executor, person: Person) -> None:

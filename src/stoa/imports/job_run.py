@@ -11,11 +11,11 @@ import structlog
 from stoa.access.rules import in_force
 from stoa.db.errors import RETRYABLE, PostgresError, Unavailable, is_lost, sqlstate
 from stoa.db.pool import Connection, Database
-from stoa.db.query import Executor
-from stoa.events.outbox import emit
+from stoa.db.query import Executor, json_of
+from stoa.events.outbox import AppView, emit
 from stoa.imports import queries
 from stoa.imports.importable import Importable, Result, RowKey, Task, failed
-from stoa.imports.jobs import document_of, header_of, options_of, wrote_nothing
+from stoa.imports.jobs import header_of, options_of, shown_import, wrote_nothing
 from stoa.imports.queries import Job
 from stoa.imports.reading import Row, read_part
 from stoa.notifications.news import import_finished
@@ -215,7 +215,9 @@ class JobRun:
             await queries.DROP_PARTS.run(db, job.store_id, job.id)
         await queries.DEQUEUE.run(db, job.store_id, job.id, self._owner)
         job = await self.read_job(db)
-        event = self.of.finished(job.number, job.version, (await document_of(db, job)).decode(), {})
+        everyone, maker = await shown_import(db, job, with_rows=False), await shown_import(db, job)
+        views = {job.app_id: AppView({"errors": maker.errors})} if job.app_id is not None and maker.errors else {}
+        event = self.of.finished(job.number, job.version, json_of(everyone), {}, views)
         await emit(db, job.store_id, event, actor=self.task.cause.actor, request_id=job.request_id)
         if options.dry_run and job.account_id is not None:
             return  # the person waits for the result on its page

@@ -128,10 +128,10 @@ async def _check_queue(db: Executor, store_id: int, app_id: int | None) -> None:
         )
 
 
-async def shown_import(db: Executor, job: Job) -> Import:
-    """The public form of a job, with its first errors."""
+async def shown_import(db: Executor, job: Job, *, with_rows: bool = True) -> Import:
+    """The public form of a job, with its first errors; without rows, only with those of the whole job."""
     rows: list[FailedRow] = []
-    if job.failed:
+    if job.failed and with_rows:
         rows = await queries.FAILED_ROWS.all(db, job.store_id, job.id, 0, MOST_ERRORS)
     errors = [RowError(None, {}, "", fault.code, fault.detail) for fault in _faults(job.failure)]
     for row in rows:
@@ -161,5 +161,6 @@ def _faults(errors: str | None) -> list[Fault]:
     return msgspec.json.decode(errors, type=list[Fault]) if errors else []
 
 
-async def document_of(db: Executor, job: Job) -> bytes:
-    return msgspec.json.encode(await shown_import(db, job))
+async def document_for(app_id: int, db: Executor, job: Job) -> bytes:
+    """The job as an app sees it: only the app that made it sees rows, which can contain its private metadata."""
+    return msgspec.json.encode(await shown_import(db, job, with_rows=job.app_id == app_id))

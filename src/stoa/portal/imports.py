@@ -31,14 +31,13 @@ async def store_imports(visit: Visit) -> View:
 @pages.page("/stores/{handle}/imports/{import_id}", nav="list_stores")
 async def store_import(visit: Visit) -> View:
     job = await find_job(visit)
-    shown = await shown_import(visit.db, job)
+    shown = await shown_import(visit.db, job, with_rows=rows_visible(visit, job))
     running = shown.finished_at is None
     continued_by = await _continued_by(visit, job)
-    # Rows of a customer import contain personal data.
-    rows_visible = visit.may_change() or job.resource == "products"
     context: dict[str, Any] = {
         "job": shown,
-        "rows_visible": rows_visible,
+        "rows_visible": rows_visible(visit, job),
+        "of_app": job.app_id is not None,
         "running": running,
         "expired": job.gone,
         "media": job.media,
@@ -49,7 +48,7 @@ async def store_import(visit: Visit) -> View:
         "correctable": await correctable(visit, job),
         "continued_by": continued_by,
         "corrected": continued_by is not None and options_of(continued_by).dry_run,
-        "errors": shown.errors[:_MAX_ERRORS] if rows_visible else [],
+        "errors": shown.errors[:_MAX_ERRORS],
     }
     return View("stores/import.html", context)
 
@@ -85,7 +84,9 @@ async def find_job(visit: Visit) -> Job:
 async def correctable(visit: Visit, job: Job) -> bool:
     """Whether failed rows can be corrected on a page: if nothing was written, only together with the other rows."""
     header = header_of(job)
-    if not job.failed or job.finished_at is None or job.gone or len(header.columns if header else ()) > _MAX_COLUMNS:
+    if not rows_visible(visit, job) or not job.failed or job.finished_at is None or job.gone:
+        return False
+    if len(header.columns if header else ()) > _MAX_COLUMNS:
         return False
     file_needed = wrote_nothing(options_of(job), job.status)
     return not file_needed or await HAS_PARTS.one(visit.db, visit.store.id, job.id)
@@ -96,8 +97,15 @@ async def _continued_by(visit: Visit, job: Job) -> Job | None:
     return await GET.maybe(visit.db, visit.store.id, job.resource, job.continued_by) if job.continued_by else None
 
 
+def rows_visible(visit: Visit, job: Job) -> bool:
+    """Whether a page shows rows: those of customers contain personal data, and an app's also its private metadata."""
+    return job.resource == "products" or (visit.may_change() and job.app_id is None)
+
+
 async def _job_with_report(visit: Visit) -> Job:
     job = await find_job(visit)
+    if not rows_visible(visit, job):
+        raise FormError({"": "Only the app that made this import can read its rows."})
     if job.gone:
         raise FormError({"": "This report has expired. Reports are kept for 30 days."})
     return job

@@ -180,19 +180,24 @@ async def webhook_settings(visit: Visit) -> View:
 @pages.form("/apps/{app_id:int}/webhooks/{at}/{webhook_id:int}/settings", on=webhook_settings)
 async def update_subscription(visit: Visit, form: SubscriptionForm) -> Redirect:
     changes = WebhookChanges(events=form.patterns(), url=form.url or None, name=form.name or None)
-    await _change(visit, changes)
+    before, after = await _change(visit, changes)
+    if len(after.headers) < len(before.headers):
+        removed = ", ".join(before.headers)
+        return _back(visit, f"Saved. The host changed, so these headers were removed: {removed}. Set them by the API.")
     return _back(visit, "Saved.")
 
 
-async def _change(visit: Visit, changes: WebhookChanges) -> None:
-    """Apply the changes as the endpoint does for a merge patch."""
+async def _change(visit: Visit, changes: WebhookChanges) -> tuple[Webhook, Webhook]:
+    """Apply the changes as the endpoint does for a merge patch; returns the subscription before and after."""
     call = await webhook_call(visit)
+    before = await subscription(visit.db, call, visit.path_param("webhook_id"))
     call.require(WRITE)
     call.patch = {name: value for name, value in msgspec.structs.asdict(changes).items() if value is not msgspec.UNSET}
     async with refusals_as_faults(FIELDS):
         await endpoints.refuse_private_host(call, changes)
     async with write_transaction(visit, call, FIELDS):
-        await endpoints.update_webhook(call, visit.path_param("webhook_id"), changes)
+        changed = await endpoints.update_webhook(call, visit.path_param("webhook_id"), changes)
+    return before, msgspec.json.decode(changed.doc, type=Webhook)
 
 
 def _back(visit: Visit, notice: str) -> Redirect:

@@ -191,7 +191,7 @@ class ExpiredToken(Refusal):
 
 
 class InsufficientScope(Refusal):
-    """The store has not granted this app the scope named in `required_scope`."""
+    """The store has not granted this app the scope named in `required_scope`, or the token was requested without it."""
 
     status, code, title = 403, "insufficient_scope", "The app lacks the required scope"
 

@@ -133,6 +133,7 @@ class Caller(msgspec.Struct, frozen=True):
     burst: int
     refill: int
     installation: str = ""  # distinguishes a reinstallation from the installation before
+    narrowed: bool = False  # the token was requested with fewer scopes, and does not follow the installation
 
     def may(self, scope: str) -> bool:
         """Whether the app has the scope; `write` includes `read` of the same noun."""

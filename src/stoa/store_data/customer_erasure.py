@@ -31,13 +31,17 @@ class Step(msgspec.Struct, frozen=True):
 STEPS: tuple[Step, ...] = (
     Step(
         customers.erase_records,
-        {"events": ("changes", "data"), "idempotency_keys": ("body",), "customer_metadata": ("key", "value")},
+        {
+            "events": ("changes", "data", "app_views"),
+            "idempotency_keys": ("body",),
+            "customer_metadata": ("key", "value"),
+        },
     ),
     # Deliveries come before orders: they are found by orders that still name the person.
     Step(deliveries.erase_from_deliveries, {"deliveries": ("attempts",), "pending_deliveries": ("attempts",)}),
     Step(
         imports.erase_in_imports,
-        {"import_rows": ("key", "changes", "raw"), "import_parts": ("data",), "events": ("data",)},
+        {"import_rows": ("key", "changes", "raw"), "import_parts": ("data",), "events": ("data", "app_views")},
     ),
     Step(
         orders.erase_in_orders,

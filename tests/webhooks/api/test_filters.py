@@ -9,7 +9,12 @@ from hypothesis import strategies as st
 from stoa.products.contract import Product, Variant
 from stoa.rest.problems import Fault
 from stoa.webhooks.api.filters import checked
-from stoa.webhooks.delivery.matching import matches
+from stoa.webhooks.delivery.conditions import CompiledFilter, Document
+
+
+def matches(wanted: dict[str, str], document: dict[str, Any]) -> bool:
+    return CompiledFilter(wanted).matches(Document(document))
+
 
 SHIRT: dict[str, Any] = {
     "id": 7,

@@ -116,7 +116,7 @@ async def test_large_events_are_routed_in_small_batches(shop: Shop) -> None:
     await shop.db.execute(
         """INSERT INTO events (store_id, id, type, resource_type, resource_id, resource_version, actor, changes, data, request_id)
            SELECT $1, 'evt_large_' || n, 'product.updated', 'product', n, 1, '{"type":"operator"}', '{}',
-                  '"' || repeat('x', 9000000) || '"', 'req_tests'
+                  '"' || repeat('x', 3000000) || '"', 'req_tests'
              FROM generate_series(1, 3) AS n""",
         shop.store_id,
     )

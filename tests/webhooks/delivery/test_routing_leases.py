@@ -132,7 +132,7 @@ async def test_a_late_holder_does_not_route_while_its_successor_has_only_read(sh
 
 async def test_an_event_that_is_already_routed_fails_the_batch_even_under_a_valid_lease(shop: Shop) -> None:
     bucket, _ = await ready(shop)
-    events = await queries.TAKE_EVENTS.all(shop.db, [bucket], 10, "us", 1, 60.0)
+    events = await queries.TAKE_EVENTS.all(shop.db, [bucket], 10, 10**6, "us", 1, 60.0, [], False)  # noqa: FBT003 - a bind value
     rows = json_rows([RoutedEvent(event.store_id, event.id) for event in events])
     await shop.db.execute(
         "UPDATE events SET routed_on = current_date WHERE store_id = $1 AND id = $2", shop.store_id, events[0].id

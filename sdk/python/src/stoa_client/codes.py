@@ -92,6 +92,12 @@ class InsufficientScope(Forbidden):
     code = "insufficient_scope"
 
 
+class ReportNotVisible(Forbidden):
+    """The report belongs to another app."""
+
+    code = "report_not_visible"
+
+
 class StoreSuspended(Forbidden):
     """The store is suspended."""
 

@@ -27,9 +27,9 @@ export interface EventData {
    * keys.
    */
   "customer.metadata_changed": models.Customer | { id: number };
-  /** An import of products finished; `data` is the job. */
+  /** An import of products finished; `data` is the job. Only the app that made it sees `errors` of rows. */
   "product.import_finished": models.Import;
-  /** An import of customers finished; `data` is the job. */
+  /** An import of customers finished; `data` is the job. Only the app that made it sees `errors` of rows. */
   "customer.import_finished": models.Import;
   /** A product was created with its variants. */
   "product.created": models.Product;

@@ -1,7 +1,8 @@
 -- Stores customers with metadata entries and events. The index of a customer is its position in the list, from 1; entries and
 -- events refer to it by customer_index. A new customer has an id if its addresses already name it. An entry without an app_id
 -- is shared by all apps; an entry without a value is deleted. A change that only one app sees (not visible) keeps version and
--- updated_at. An event with an audience is for that app alone; its document shows the metadata whose section it names.
+-- updated_at. An event with an audience is for that app alone; its document shows the metadata whose section it names. Other
+-- events have app_views, the own metadata of single apps.
 -- `id = ANY (...)` with each join limits it to the rows of this call. Without it, a plan that was cached while the table was
 -- small would read the whole store.
 -- Returns the ids; null means that the customer was not created, because another one has its email, phone or external id.
@@ -72,12 +73,14 @@ BEGIN
     DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at, updated_by = excluded.updated_by;
 
     INSERT INTO events (store_id, id, type, resource_type, resource_id, resource_version, actor, changes, data, request_id,
-                        audience)
+                        audience, app_views)
     SELECT in_store_id, new_event_id(), t.type, 'customer', c.id, c.version, in_actor, t.changes,
-           customer_document(c.id, c.version, c.deleted_at, customer_head(c.head, c.edition), replace(c.shown, coalesce(t.section, ''), ''), c.tail),
-           in_request_id, t.audience
+           customer_document(c.id, c.version, c.deleted_at, customer_head(c.head, c.edition),
+                             replace(c.shown, coalesce(t.section, ''), ''), c.tail),
+           in_request_id, t.audience, t.app_views
       FROM json_to_recordset(in_events)
-           AS t (index integer, customer_index integer, type text, changes text, audience bigint, section text)
+           AS t (index integer, customer_index integer, type text, changes text, audience bigint, section text,
+                 app_views text)
            JOIN customers c ON c.store_id = in_store_id AND c.id = ANY (customer_ids) AND c.id = customer_ids[t.customer_index]
      ORDER BY t.index;
 END $$;

@@ -10,7 +10,6 @@ from stoa.rest.fields import CreatedAt, UpdatedAt
 from stoa.rest.problems import Refusal
 
 MAX_WEBHOOKS = 100
-HIDDEN = "********"  # replaces the value of a header in responses; in a request it keeps the stored value
 
 Payload = Literal["full", "thin"]
 Ordering = Literal["none", "resource"]
@@ -119,7 +118,7 @@ class Webhook(msgspec.Struct):
     headers: Annotated[
         dict[str, str],
         Meta(
-            description="Up to 20 headers that Stoa adds to each request. Responses show `********` instead of the values."
+            description="Up to 20 headers that Stoa adds to each request. Responses show `********` instead of the values, and a change of the host of `url` removes them."
         ),
     ]
     status: Annotated[

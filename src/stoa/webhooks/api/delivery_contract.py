@@ -68,7 +68,12 @@ class TestResult(msgspec.Struct):
     response_headers: Annotated[
         dict[str, str], Meta(description="The headers of the response; empty if there was none.")
     ]
-    response_body: Annotated[str | None, Meta(description="The first 4 kB of the response; null if there was none.")]
+    response_body: Annotated[
+        str | None,
+        Meta(
+            description="The first 4 kB of the response; null if there was none, or if the token lacks the scope of the event."
+        ),
+    ]
     error: Annotated[str | None, Meta(description="Why no response arrived, such as a timeout; null if one arrived.")]
     timings: Annotated[Timings, Meta(description="How long each step took.")]
 
@@ -79,7 +84,12 @@ class Attempt(msgspec.Struct):
     at: Annotated[Time, Meta(description="The time at which the request was sent.")]
     duration_ms: Annotated[int, Meta(description="How long the attempt took, in milliseconds.")]
     response_status: Annotated[int | None, Meta(description="The status of the response; null if there was none.")]
-    response_body: Annotated[str | None, Meta(description="The first 4 kB of the response; null if there was none.")]
+    response_body: Annotated[
+        str | None,
+        Meta(
+            description="The first 4 kB of the response; null if there was none, or if the token lacks the scope of the event."
+        ),
+    ]
     error: Annotated[str | None, Meta(description="Why no response arrived, such as a timeout; null if one arrived.")]
 
 

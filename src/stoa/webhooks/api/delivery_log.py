@@ -1,17 +1,18 @@
 """The endpoints of the delivery log and the event feed, and redelivery."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, cast
 
 import msgspec
 
+from stoa.events.outbox import Event
 from stoa.rest.batch import TooManyItems
 from stoa.rest.endpoint import Accepted, One, Page, Routes
 from stoa.rest.lists import ListQuery, list_page
 from stoa.rest.problems import Fault, InvalidParameter, RateLimited, ValidationFailed, counted
 from stoa.rest.request import Call
-from stoa.webhooks.api import queries
+from stoa.webhooks.api import queries, rules
 from stoa.webhooks.api.delivery_contract import MAX_REDELIVERED, Delivery, NewRedelivery, Redelivery
 from stoa.webhooks.api.delivery_ids import parse_delivery_id
 from stoa.webhooks.api.documents import Secrets
@@ -34,7 +35,7 @@ async def list_webhook_deliveries(call: Call, webhook_id: int, query: ListQuery)
     """List deliveries, or read them as a feed.
 
     The log covers 30 days, newest first, with every attempt and the response of the receiver. `include=payload` adds the
-    request body. If you filter by `event_id` and there is no delivery, `meta.not_sent` explains why.
+    request body. A delivery whose event the token may not read shows neither payload nor responses. If you filter by `event_id` and there is no delivery, `meta.not_sent` explains why.
 
     With `after` the list becomes a feed: all deliveries after that sequence, oldest first, without gaps, and whatever their
     status. `wait` keeps the request open until a new event arrives. Send the last `sequence`, or `meta.after`, as the next
@@ -56,7 +57,7 @@ async def deliveries_of(call: Call, row: Row, query: ListQuery) -> Page[Delivery
         _narrowed(query, row).with_filter("webhook_id", row.id),
         separate=True,
     )
-    page.docs = [_shown(row, doc) for doc in page.docs]
+    page.docs = _shown(call, row, page.docs)
     if query.include:
         page.docs = await _with_payload(call, row, page.docs, page.ids)
     if "event_id" in query.given and not page.total:
@@ -75,11 +76,27 @@ def _narrowed(query: ListQuery, row: Row) -> ListQuery:
     return query.with_filter("status", [each for each in asked if each not in (*_PENDING, "held")] + pending)
 
 
-def _shown(row: Row, doc: bytes) -> bytes:
-    # Quotation marks inside strings are escaped, so the first match is the member and not text of a receiver.
-    for status in _PENDING if row.held else ():
-        doc = doc.replace(b'"status":"%b"' % status.encode(), b'"status":"held"', 1)
-    return doc
+def _shown(call: Call, row: Row, docs: Sequence[bytes]) -> list[bytes]:
+    scopes = [*rules.usable(call.caller, row.readable)]
+    unreadable = {name for name in Event.known if not matching.may_receive(name, scopes, of_app=row.of_app)}
+    shown: list[bytes] = []
+    for each in docs:
+        doc = each
+        # Quotation marks inside strings are escaped, so the first match is the member and not text of a receiver.
+        for status in _PENDING if row.held else ():
+            doc = doc.replace(b'"status":"%b"' % status.encode(), b'"status":"held"', 1)
+        shown.append(_without_responses(doc, unreadable) if unreadable else doc)
+    return shown
+
+
+def _without_responses(doc: bytes, unreadable: Collection[str]) -> bytes:
+    """A delivery of one of these types without what its receiver responded, because a response may repeat the event."""
+    members = msgspec.json.decode(doc, type=dict[str, msgspec.Raw])
+    if msgspec.json.decode(members["event_type"]) not in unreadable:
+        return doc
+    attempts = msgspec.json.decode(members["attempts"], type=list[dict[str, Any]])
+    hidden = msgspec.json.encode([{**attempt, "response_body": None} for attempt in attempts])
+    return msgspec.json.encode({**members, "attempts": msgspec.Raw(hidden)})
 
 
 async def _feed(call: Call, row: Row, query: ListQuery) -> Page[Delivery]:
@@ -98,7 +115,7 @@ async def _feed(call: Call, row: Row, query: ListQuery) -> Page[Delivery]:
     # Sequences have no gaps, so the total follows from the first and the last.
     total = row.last_sequence - fed[0].sequence + 1 if len(fed) > query.limit else len(fed)
     fed = fed[: query.limit]
-    docs, sequences = [_shown(row, each.doc) for each in fed], [each.sequence for each in fed]
+    docs, sequences = _shown(call, row, [each.doc for each in fed]), [each.sequence for each in fed]
     if query.include:
         docs = await _with_payload(call, row, docs, sequences, signed=True)
     extra_meta = {"after": sequences[-1] if sequences else after}
@@ -115,13 +132,13 @@ async def _with_payload(
     )
     events = {event.id: event for event in stored}
     secrets, store = Secrets(call).of(row) if signed else [], event_store(call, row)
+    scopes = [*rules.usable(call.caller, row.readable)]
     extended: dict[int, bytes] = {}
     for each in stored_at:
         event = events.get(each.event_id)
-        scopes = [*call.caller.scopes]
         if event and not matching.may_receive(event.type, scopes, of_app=row.of_app):
             event = None  # past events also need the scope
-        event = matching.seen_with(scopes, event) if event else None
+        event = matching.seen_by(row.app_id, scopes, event) if event else None
         body = message.body(event, each.sequence, store, payload=row.payload, fields=row.fields) if event else b"null"
         extended[each.sequence] = b',"payload":%b' % body
         if signed and event:
@@ -141,7 +158,10 @@ async def _why_not(call: Call, row: Row, event_id: str) -> dict[str, Any]:
         selections = await SELECTIONS_OF_STORE.all(call.db, call.store_id)
         owners = {each.id: each.app_id for each in selections}
         selection = next((each for each in selections if each.id == row.id), None)
-        reason = (matching.why_not(selection, event, owners) if selection else None) or (
+        if selection is not None and call.caller.narrowed:
+            # A reason such as `filtered` tells something about the resource.
+            selection.granted_scopes = [*rules.usable(call.caller, row.readable)]
+        reason = (matching.why_not(selection, event, owners, matching.Views()) if selection else None) or (
             "before_subscription" if event.created_at < row.created_at else "not_routed"
         )
     return {"event_id": event_id, "reason": reason, "detail": NOT_SENT[reason]}
@@ -158,7 +178,7 @@ async def redeliver_webhook(call: Call, webhook_id: int, body: NewRedelivery) ->
 
     After an outage, `{"since":"..."}` sends everything again in one call, in the original order and at most `rate_per_s`
     per second. The events keep their ids, so your receiver can ignore repeats; each gets a new delivery and sequence.
-    `dry_run` only counts the deliveries.
+    `dry_run` only counts the deliveries. The token needs the scopes of the events that are sent.
     """
     return await redelivered(call, await locked(call, webhook_id), body)
 
@@ -168,9 +188,13 @@ async def redelivered(call: Call, row: Row, body: NewRedelivery) -> Accepted[Red
     sequences = await _sequences(call, row, body)
     if sequences is None:
         _check_range(body)
-        matched = await queries.IN_RANGE.one(call.db, call.store_id, row.id, body.since, body.until, body.status)
+        sent = await queries.IN_RANGE.all(call.db, call.store_id, row.id, body.since, body.until, body.status)
     else:
-        matched = len(sequences)
+        sent = await queries.CHOSEN.all(call.db, call.store_id, row.id, sequences)
+    matched = sum(each.deliveries for each in sent)
+    if not row.of_app:
+        granted = await queries.GRANTED.one(call.db, call.store_id, row.id)
+        rules.check_sent([each.event_type for each in sent], call.caller, granted)
     if body.dry_run:
         counted_only = Redelivery(None, row.id, matched, body.dry_run, body.rate_per_s, await queries.NOW.one(call.db))
         # A dry run starts no work, so it answers 200 instead of 202.

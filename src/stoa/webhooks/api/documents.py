@@ -10,7 +10,6 @@ from stoa.access.sealing import Sealer
 from stoa.rest.request import Call
 from stoa.settings import secret_key
 from stoa.webhooks.api.contract import (
-    HIDDEN,
     Breaker,
     BreakerState,
     Health,
@@ -22,6 +21,7 @@ from stoa.webhooks.api.contract import (
 )
 from stoa.webhooks.api.queries import Row
 from stoa.webhooks.delivery.unsealing import secret_place
+from stoa.webhooks.http.redaction import HIDDEN
 
 _TABLE = "webhooks"
 

@@ -33,10 +33,12 @@ from stoa.webhooks.api.samples import sample
 from stoa.webhooks.api.schemas import address
 from stoa.webhooks.api.subscriptions import answer, found, host_of, locked, record
 from stoa.webhooks.http import address_guard
+from stoa.webhooks.http.address_guard import same_receiver
 from stoa.webhooks.http.message import new_secret
 
 routes = Routes("Webhooks")
 _ROUTING_FIELDS = {"name", "events", "filter", "skip_own"}
+_RECEIVER = ("url", "events", "filter")  # with the headers and the secret: who receives what
 
 
 @routes.get("/webhooks", scope="webhooks:read", lists=WEBHOOKS, primary=True)
@@ -96,13 +98,15 @@ def _not_allowed(why: str) -> Fault:
 async def create_webhook(call: Call, body: NewWebhook) -> Created[Webhook]:
     """Subscribe to events.
 
-    `events` are names (`order.status_changed`) or wildcards (`order.*`, `*`). A wildcard selects every event whose scope
-    the app has, now or later. `filter` has the grammar of list filters and applies to the resource, for example
+    `events` are names (`order.status_changed`), families (`order.*`) or `*`. Names and families require the scope of their
+    events in the token. `*` selects every event that the token may read; a token without `scope` follows the installation,
+    a narrowed one bounds the subscription for good. `filter` has the grammar of list filters and applies to the resource, for example
     `{"status":"cancelled","total[gte]":"100.00"}`. Without `url` nothing is sent, and you read the events from the feed.
     The response contains `secret` only this once; repeating the call with the same `Idempotency-Key` returns it again.
     You receive every event that is committed after the response.
     """
     kept = _checked(call, body, _SETTINGS)
+    rules.check_scopes(body.events, Event.subscribable(), call.caller)
     key = same_key(body.url, body.name or "", body.events)
     await _refuse_same(call, key)
     if await queries.COUNT.one(call.db, call.store_id, call.caller.app_id) >= MAX_WEBHOOKS:
@@ -129,6 +133,7 @@ async def create_webhook(call: Call, body: NewWebhook) -> Created[Webhook]:
         body.status,
         body.max_in_flight,
         body.rate_per_s,
+        rules.readable_by(call.caller),
     )
     await queries.INSERT_LANE.run(call.db, call.store_id, webhook_id)
     row = await found(call, webhook_id)
@@ -160,7 +165,8 @@ async def update_webhook(call: Call, webhook_id: int, body: WebhookChanges) -> O
     `status: paused` keeps events without sending them. `status: active` resumes, also a disabled subscription: it sends all
     pending deliveries, or with `resume` only those of new events (`now`) or of events since a time (`{"since":"..."}`). A
     new `url` also applies to pending deliveries. Responses never contain the values of `headers`: omit a header, or send
-    its asterisks back, to keep it.
+    its asterisks back, to keep it. If the host of `url` changes, all values are removed: send them again in the same call.
+    A change of `url`, `events`, `filter` or `headers` requires the scopes of the events in the token, as a new subscription.
     """
     row = await locked(call, webhook_id)
     call.check_version(row.version)
@@ -172,10 +178,15 @@ async def update_webhook(call: Call, webhook_id: int, body: WebhookChanges) -> O
     check_echoes(call, current)
     after, headers = _changed(call, row, body)
     skip_before = await _resumed(call, body)
-    if after == _settings(before) and headers == Secrets(call).headers_of(row) and skip_before is None:
+    settings, stored = _settings(before), Secrets(call).headers_of(row)
+    if after == settings and headers == stored and skip_before is None:
         return answer(row)
     new = _with_defaults(after, headers)
     kept = _checked(call, new, call.patch)
+    readable = row.readable
+    if headers != stored or any(after[name] != settings[name] for name in _RECEIVER):
+        rules.check_scopes(new.events, Event.subscribable(), call.caller)
+        readable = rules.readable_by(call.caller)
     key = same_key(new.url, new.name or "", new.events)
     await _refuse_same(call, key, webhook_id)
     status = new.status if isinstance(body.status, str) else row.status
@@ -198,6 +209,7 @@ async def update_webhook(call: Call, webhook_id: int, body: WebhookChanges) -> O
         new.max_in_flight,
         new.rate_per_s,
         skip_before,
+        readable,
     )
     if call.patch.keys() - _ROUTING_FIELDS:
         # End the lease of the lane, so that pending deliveries use the new settings.
@@ -234,6 +246,8 @@ def _checked(call: Call, body: NewWebhook, given: Collection[str]) -> dict[str, 
     documents = [event.resource for event in wanted if event.resource is not None]
     kept: dict[str, str] = {}
     if documents:
+        if "filter" in given:  # one that was stored before it was bounded stays until it is changed
+            filters.check_size(body.filter, faults)
         kept = filters.checked(body.filter, documents, call.store.digits, faults)
         rules.check_fields(body.fields, wanted, faults)
     rules.check_headers(body.headers, faults)
@@ -243,8 +257,6 @@ def _checked(call: Call, body: NewWebhook, given: Collection[str]) -> dict[str, 
             faults.append(_not_allowed(why))
     if faults:
         raise ValidationFailed(f"{counted(len(faults), 'fault')} found.", faults=faults)
-    if "events" in given:
-        rules.check_scopes(body.events, known, call.caller)
     return kept
 
 
@@ -270,7 +282,8 @@ def _changed(call: Call, row: Row, body: WebhookChanges) -> tuple[dict[str, Any]
     """Settings and headers after a merge patch; a cleared field takes its default."""
     patch = {name: value for name, value in call.patch.items() if name not in ("headers", "resume")}
     merged: dict[str, Any] = merge(_settings(shown(row)), patch)
-    headers = Secrets(call).headers_of(row)
+    # Another host must not receive the values that were stored for this one.
+    headers = Secrets(call).headers_of(row) if same_receiver(row.url, merged.get("url")) else {}
     if body.headers is not UNSET:
         headers = rules.changed_headers(headers, body.headers)
     defaults: Mapping[str, Any] = {"url": None, "name": None, "filter": {}, "fields": [], "rate_per_s": None}

@@ -1,6 +1,7 @@
 """Checks the filter of a subscription, which has the grammar of list filters, against the documents of its events."""
 
 import difflib
+import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Literal, cast
@@ -11,12 +12,22 @@ from msgspec import inspect
 from stoa import money
 from stoa.rest.checks import parse_time
 from stoa.rest.problems import Fault, printable
-from stoa.webhooks.delivery.matching import NUMBER, RANGES, parse_key, plural
+from stoa.webhooks.delivery.conditions import NUMBER, RANGES, parse_key, plural
+
+# A filter is compared with each event of the store: all its words together are bounded.
+MAX_WORDS = 250
 
 Kind = Literal["text", "number", "money", "time", "flag", "object", "any"]
 
 _RANGED = ("number", "money", "time", "any")
 _MAX_LENGTH, _MAX_VALUES = 1_000, 250
+_type_info = functools.cache(inspect.type_info)
+
+
+def check_size(given: Mapping[str, Any], faults: list[Fault]) -> None:
+    if sum(_text(value).count(",") + 1 for value in given.values()) > MAX_WORDS:
+        detail = f"must have at most {MAX_WORDS} values in all conditions together"
+        faults.append(Fault("/filter", "out_of_range", detail))
 
 
 def checked(
@@ -36,7 +47,7 @@ def checked(
             faults.append(Fault(at, "invalid_format", f"must have 1 to {_MAX_LENGTH} characters"))
             continue
         path, bracket = parsed
-        found: set[Kind] = {kind for each in kinds for kind in _kinds(inspect.type_info(each), path)}
+        found: set[Kind] = {kind for each in kinds for kind in _kinds(_type_info(each), path)}
         if not found:
             close = difflib.get_close_matches(path[0], _names(kinds), n=1)
             meta = {"did_you_mean": close[0]} if close else None
@@ -55,7 +66,7 @@ def _text(value: Any) -> str:
 
 
 def _names(kinds: Sequence[type[Any]]) -> list[str]:
-    return [field.encode_name for kind in kinds for field in msgspec.structs.fields(kind)]
+    return list(dict.fromkeys(field.encode_name for kind in kinds for field in msgspec.structs.fields(kind)))
 
 
 def _kinds(info: inspect.Type, path: Sequence[str], *, money_: bool = False) -> Iterator[Kind]:

@@ -15,7 +15,7 @@ NOT_SENT = {
     "not_routed": "The event is not routed yet.",
     "before_subscription": "The event is older than the subscription.",
     "not_subscribed": "The subscription does not select this event.",
-    "scope_not_granted": "The app does not have the scope that this event needs.",
+    "scope_not_granted": "The app, the token, or the token that set up the subscription lacks the scope that this event needs.",
     "other_app": "The event is about another app, or about metadata that only another app can see.",
     "own_change": "This app made the change, and skip_own is set.",
     "filtered": "The filter of the subscription excludes the event.",

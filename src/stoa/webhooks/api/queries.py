@@ -37,6 +37,7 @@ class Row(msgspec.Struct):
     created_at: datetime
     updated_at: datetime
     version: int
+    readable: list[str] | None  # the scopes that bound it; null: those of the installation
     waiting: int
     oldest_age_s: int | None
     breaker: str
@@ -61,6 +62,7 @@ _ROW = f"""
            CASE WHEN w.old_secret_expires_at > now() THEN w.sealed_old_secret END AS sealed_old_secret,
            CASE WHEN w.old_secret_expires_at > now() THEN w.old_secret_expires_at END AS old_secret_expires_at,
            w.status, w.disabled_reason, w.max_in_flight, w.rate_per_s, w.created_at, w.updated_at, w.version,
+           w.readable,
            coalesce(l.waiting, 0) AS waiting,
            (SELECT greatest(0, extract(epoch FROM now() - p.created_at))::bigint FROM pending_deliveries p
              WHERE p.store_id = $1 AND p.webhook_id = w.id ORDER BY p.sequence LIMIT 1) AS oldest_age_s,
@@ -89,23 +91,24 @@ SAME = Query(int, f"SELECT w.id FROM webhooks w WHERE {_MINE} AND w.same_key = $
 NEW_ID = Query(int, "SELECT nextval('webhook_ids')", unbound="a sequence has no store")
 INSERT = Command(
     """INSERT INTO webhooks (store_id, id, app_id, name, url, events, filter, fields, payload, ordering, skip_own,
-                             header_names, sealed_headers, sealed_secret, same_key, status, max_in_flight, rate_per_s)
-       VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)"""
+                             header_names, sealed_headers, sealed_secret, same_key, status, max_in_flight, rate_per_s,
+                             readable)
+       VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)"""
 )
 INSERT_LANE = Command("INSERT INTO lanes (store_id, webhook_id) VALUES ($1, $2)")
 UPDATE = Command(
     """UPDATE webhooks
           SET name = $3, url = $4, events = $5, filter = $6, fields = $7, payload = $8, ordering = $9, skip_own = $10,
               header_names = $11, sealed_headers = $12, same_key = $13, status = $14, max_in_flight = $15,
-              rate_per_s = $16, skip_before = coalesce($17, skip_before),
+              rate_per_s = $16, skip_before = coalesce($17, skip_before), readable = $18,
               disabled_reason = CASE WHEN $14 = 'disabled' THEN disabled_reason END,
               version = version + 1, updated_at = now()
         WHERE store_id = $1 AND id = $2"""
 )
 ROTATE = Command(
     """UPDATE webhooks
-          SET sealed_secret = $3, sealed_old_secret = $4, old_secret_expires_at = $5, version = version + 1,
-              updated_at = now()
+          SET sealed_secret = $3, sealed_old_secret = $4, old_secret_expires_at = $5, readable = $6,
+              version = version + 1, updated_at = now()
         WHERE store_id = $1 AND id = $2"""
 )
 END = Command(
@@ -179,22 +182,31 @@ EVENT_KEYS = Query(
     EventKey,
     f"SELECT sequence, event_id, event_day FROM delivery_log WHERE {_OF_ONE} AND sequence = ANY ($3::bigint[])",
 )
-_EVENT = (
-    "store_id, id, type, resource_type, resource_id, resource_version, actor, changes, data, created_at, parent_version"
-)
+_EVENT = "store_id, id, type, resource_type, resource_id, resource_version, actor, changes, data, created_at, parent_version, app_views"
 EVENTS = Query(
     Event,
     f"SELECT {_EVENT} FROM events WHERE store_id = $1 AND id = ANY ($2::text[]) AND routed_on = ANY ($3::date[])",
 )
 EVENT_ANY_DAY = Query(AddressedEvent, f"SELECT {_EVENT}, audience FROM events WHERE store_id = $1 AND id = $2")
 EXISTING = Query(int, f"SELECT sequence FROM delivery_log WHERE {_OF_ONE} AND sequence = ANY ($3::bigint[])")
+
+
+class MatchedType(msgspec.Struct):
+    """The deliveries of one type of event that a redelivery sends."""
+
+    event_type: str
+    deliveries: int
+
+
+_BY_TYPE = f"SELECT event_type, count(*) AS deliveries FROM delivery_log WHERE {_OF_ONE}"
+CHOSEN = Query(MatchedType, f"{_BY_TYPE} AND sequence = ANY ($3::bigint[]) GROUP BY event_type ORDER BY event_type")
 IN_RANGE = Query(
-    int,
-    f"""SELECT count(*) FROM delivery_log
-         WHERE {_OF_ONE} AND created_at >= coalesce($3::timestamptz, '-infinity')
+    MatchedType,
+    f"""{_BY_TYPE} AND created_at >= coalesce($3::timestamptz, '-infinity')
            AND created_at < coalesce($4::timestamptz, 'infinity')
-           AND status = coalesce($5, status)""",
+           AND status = coalesce($5, status) GROUP BY event_type ORDER BY event_type""",
 )
+GRANTED = Query(list[str], "SELECT coalesce(granted_scopes, '{}') FROM subscriptions WHERE store_id = $1 AND id = $2")
 UNFINISHED = Query(
     int, "SELECT count(*) FROM redeliveries WHERE store_id = $1 AND webhook_id = $2 AND finished_at IS NULL"
 )

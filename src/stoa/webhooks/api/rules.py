@@ -1,12 +1,13 @@
 """Checks of a subscription: event patterns, scopes, headers and fields."""
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from stoa.access.rules import expanded
 from stoa.events.outbox import Event
 from stoa.rest.problems import Fault, InsufficientScope, printable
 from stoa.rest.request import Caller
-from stoa.webhooks.api.contract import HIDDEN
+from stoa.webhooks.http.redaction import HIDDEN
 
 # Set by the service or by the connection.
 _RESERVED = frozenset(
@@ -44,22 +45,47 @@ def check_events(patterns: Sequence[str], known: Mapping[str, type[Event]], faul
 
 
 def check_scopes(patterns: Iterable[str], known: Mapping[str, type[Event]], caller: Caller) -> None:
-    """The app must have the scope of each named event; a wildcard selects only events whose scope it has."""
-    for name in patterns:
-        event = known.get(name)
-        if event is not None and not caller.may(event.scope):
-            raise InsufficientScope(f"The app needs {event.scope} to receive {name}.", required_scope=event.scope)
+    """The token must have the scope of each named event, and of one event of each family; `*` covers what it may read."""
+    for pattern in patterns:
+        selected = selected_events([pattern], known) if pattern != "*" else []
+        if selected and not any(caller.may(event.scope) for event in selected):
+            raise _lacks(selected[0].scope, f"receive {pattern}")
 
 
-def check_headers(names: Iterable[str], faults: list[Fault]) -> None:
+def check_sent(types: Iterable[str], caller: Caller, granted: Collection[str]) -> None:
+    """The token must have the scopes of what is sent; a subscription with these scopes may send more of some events."""
+    for kind in (Event.known[name] for name in types if name in Event.known):
+        needed = [kind.scope, *([kind.full_scope] if kind.full_scope in expanded(granted) else [])]
+        for scope in needed:
+            if not caller.may(scope):
+                raise _lacks(scope, f"send {kind.name}")
+
+
+def _lacks(scope: str, purpose: str) -> InsufficientScope:
+    return InsufficientScope(f"The token needs {scope} to {purpose}.", required_scope=scope)
+
+
+def readable_by(caller: Caller) -> list[str] | None:
+    """The scopes that bound a subscription of this token; None if it follows the installation."""
+    return sorted(scope for scope in caller.scopes if scope.endswith(":read")) if caller.narrowed else None
+
+
+def usable(caller: Caller, readable: Collection[str] | None) -> frozenset[str]:
+    """The scopes that a token can use on a subscription: its own, within those of the subscription."""
+    return caller.scopes if readable is None else caller.scopes.intersection(readable)
+
+
+def check_headers(headers: Mapping[str, str], faults: list[Fault]) -> None:
     seen: set[str] = set()
-    for name in names:
+    for name, value in headers.items():
         at = f"/headers/{name.replace('~', '~0')}"
         plain = name.lower()
         if plain in _RESERVED or plain.startswith("webhook-"):
             faults.append(Fault(at, "invalid_format", "is reserved for the service"))
         elif plain in seen:
             faults.append(Fault(at, "invalid_format", "occurs more than once; header names are case-insensitive"))
+        elif value == HIDDEN:
+            faults.append(Fault(at, "required", "must be sent in full: there is no stored value for this host"))
         seen.add(plain)
 
 

@@ -34,6 +34,7 @@ def sample(event: type[Event]) -> dict[str, Any]:
         data=json_of(document(event)),
         created_at=datetime.fromisoformat(UPDATED_AT),
         parent_version=parent_version(event),
+        app_views=None,
     )
     details = (STORE.name, STORE.currency, STORE.timezone, STORE.locale) if event.app_only else ()
     store = message.EventStore(STORE.id, STORE.handle, base_url(SERVICE_URL, STORE.handle), *details)

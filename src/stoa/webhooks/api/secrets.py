@@ -4,9 +4,10 @@ from datetime import timedelta
 
 import msgspec
 
+from stoa.events.outbox import Event
 from stoa.rest.endpoint import One, Routes
 from stoa.rest.request import Call
-from stoa.webhooks.api import queries
+from stoa.webhooks.api import queries, rules
 from stoa.webhooks.api.contract import NewSecret, SecretRotationActive, Webhook
 from stoa.webhooks.api.documents import Secrets, shown
 from stoa.webhooks.api.subscriptions import found, locked, record
@@ -27,9 +28,11 @@ async def rotate_webhook_secret(call: Call, webhook_id: int, body: NewSecret = _
     """Create a new signing secret.
 
     Both secrets sign for `grace_hours`, so a receiver can verify with either; with 0 the old secret stops immediately. The
-    response contains `secret` only this once; repeating the call with the same `Idempotency-Key` returns it again.
+    response contains `secret` only this once; repeating the call with the same `Idempotency-Key` returns it again. The
+    token needs the scopes of the events, as for a new subscription.
     """
     row = await locked(call, webhook_id)
+    rules.check_scopes(row.events, Event.subscribable(), call.caller)
     if row.old_secret_expires_at is not None and not body.force:
         raise SecretRotationActive(
             "Two secrets are already active. Wait until the older one expires, or send force: true.",
@@ -38,7 +41,8 @@ async def rotate_webhook_secret(call: Call, webhook_id: int, body: NewSecret = _
     secret = new_secret()
     until = await queries.NOW.one(call.db) + timedelta(hours=body.grace_hours) if body.grace_hours else None
     sealed = Secrets(call).seal(webhook_id, secret)
-    await queries.ROTATE.run(call.db, call.store_id, webhook_id, sealed, row.sealed_secret if until else None, until)
+    old, readable = row.sealed_secret if until else None, rules.readable_by(call.caller)
+    await queries.ROTATE.run(call.db, call.store_id, webhook_id, sealed, old, until, readable)
     if not row.held:
         # End the current lease, so that a leaked secret stops signing immediately.
         await queries.RESUME_LANE.one(call.db, call.store_id, webhook_id)

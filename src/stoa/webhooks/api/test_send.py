@@ -10,19 +10,20 @@ from stoa.events.outbox import Actor, Event
 from stoa.ids import new_id
 from stoa.rest.endpoint import One, Routes
 from stoa.rest.limits import Grant
-from stoa.rest.problems import Fault, RateLimited, ValidationFailed
+from stoa.rest.problems import Fault, InsufficientScope, RateLimited, ValidationFailed
 from stoa.rest.request import Call
 from stoa.webhooks.api import rules
-from stoa.webhooks.api.contract import HIDDEN
 from stoa.webhooks.api.delivery_contract import NewTest, TestResult, Timings
 from stoa.webhooks.api.documents import Secrets
 from stoa.webhooks.api.queries import Row
 from stoa.webhooks.api.samples import changes, document, parent_version, resource_id
 from stoa.webhooks.api.subscriptions import event_store, found
+from stoa.webhooks.delivery import matching
 from stoa.webhooks.delivery.events import WebhookTest
 from stoa.webhooks.http import message
 from stoa.webhooks.http.address_guard import Allowed
 from stoa.webhooks.http.client import Sender, Target, send_once
+from stoa.webhooks.http.redaction import HIDDEN
 
 routes = Routes("Webhooks")
 
@@ -43,7 +44,7 @@ async def send_webhook_test(call: Call, webhook_id: int, body: NewTest = _TEST) 
 
     The result contains the response of the receiver, the duration of each step, and the signed text, so that you can debug
     a signature that does not verify. A test has no sequence and no retries, and does not appear in the delivery log. You
-    can send ten tests at once, then one every two seconds.
+    can send ten tests at once, then one every two seconds. The token needs the scope of the event.
     """
     name = body.event
     row = await found(call, webhook_id)
@@ -58,6 +59,9 @@ async def send_webhook_test(call: Call, webhook_id: int, body: NewTest = _TEST) 
             "This subscription has no URL to send to.",
             faults=[Fault("", "required", "requires a subscription with a url")],
         )
+    if not matching.may_receive(name, [*rules.usable(call.caller, row.readable)]):
+        scope = known[name].scope
+        raise InsufficientScope(f"The token and the subscription need {scope} for {name}.", required_scope=scope)
     return await sent_test(call, row, row.url, name)
 
 
@@ -76,6 +80,7 @@ async def sent_test(call: Call, row: Row, url: str, name: str) -> One[TestResult
         data=msgspec.json.encode(document(Event.known[name])).decode(),
         created_at=datetime.now(UTC),
         parent_version=parent_version(Event.known[name]),
+        app_views=None,
     )
     content = message.body(sent, 0, event_store(call, row), payload=row.payload, fields=row.fields)
     secrets = Secrets(call)

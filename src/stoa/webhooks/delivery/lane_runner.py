@@ -16,10 +16,10 @@ from stoa.db.pool import Database
 from stoa.db.query import json_rows
 from stoa.webhooks.delivery import retry_policy
 from stoa.webhooks.delivery.disabling import report_failing
-from stoa.webhooks.delivery.matching import seen_with, why_dropped
+from stoa.webhooks.delivery.matching import seen_by, why_dropped
 from stoa.webhooks.delivery.queries import (
     DATABASE_ERRORS,
-    NEXT_DELIVERIES,
+    DUE_DELIVERIES,
     DeliveryResult,
     Lane,
     LaneRead,
@@ -238,9 +238,7 @@ class LaneRunner:
         before = set(self._unsettled)
         limit = PAGE + len(before)
         try:
-            read = await NEXT_DELIVERIES.all(
-                self._shared.database, json_rows([LaneRead(*self.key, limit, probe=False)])
-            )
+            read = await DUE_DELIVERIES.all(self._shared.database, json_rows([LaneRead(*self.key, limit, probe=False)]))
         except DATABASE_ERRORS:
             read = []  # the next lease of the lane finds them
         fresh = [each for each in read if each.sequence not in before and each.sequence not in self._unsettled]
@@ -270,7 +268,7 @@ class LaneRunner:
                 return
             started_at = shared.now()
             try:
-                event = seen_with(subscription.granted_scopes, delivery)
+                event = seen_by(subscription.app_id, subscription.granted_scopes, delivery)
                 body = message.body(
                     event,
                     delivery.sequence,

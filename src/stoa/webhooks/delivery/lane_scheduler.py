@@ -184,7 +184,7 @@ class LaneScheduler:
             reads = [_first_read(lane) for lane in lanes]
             subscriptions, deliveries = await asyncio.gather(
                 queries.SUBSCRIPTIONS_OF_LANES.all(self._database, stores, webhooks),
-                queries.NEXT_DELIVERIES.all(self._database, json_rows(reads)),
+                queries.DUE_DELIVERIES.all(self._database, json_rows(reads)),
             )
             self.start(LeasedLanes(lanes, subscriptions, deliveries))
         if len(lanes) == limit:

@@ -1,49 +1,105 @@
 """Decides which subscriptions receive an event, and which deliveries are still sent: pattern, scope, own changes, filter."""
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
-from decimal import Decimal
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from operator import ge, gt, le, lt
-from typing import Any, TypeVar, cast
+from typing import TypeVar
 
 import msgspec
 import structlog
 
-from stoa import terms
 from stoa.access.contract import AppUninstalled
 from stoa.access.rules import expanded
 from stoa.events.outbox import Actor
 from stoa.events.outbox import Event as EventType
-from stoa.rest.checks import parse_time
+from stoa.webhooks.delivery.conditions import Document, TooManyValues, compiled
 from stoa.webhooks.delivery.queries import EventSelection, PendingDelivery, ResultStatus, Subscription
-from stoa.webhooks.http.message import AddressedEvent, Event, select
+from stoa.webhooks.http.message import AddressedEvent, Event, replaced, select
 
 E = TypeVar("E", bound=Event)
-_CASELESS = frozenset({"tag", "tags", "brand", "category"})  # compared without case, as in lists
-RANGES = {"gte": ge, "gt": gt, "lte": le, "lt": lt}
-NUMBER = re.compile(r"-?[0-9]{1,20}(\.[0-9]{1,20})?", re.ASCII)
-_KEY = re.compile(r"([a-z0-9_]{1,64}(?:\.[a-z0-9_]{1,64}){0,3})(?:\[([^\[\]]{1,64})\])?", re.ASCII)
+# The share that a store has in each batch, so that its subscriptions delay nobody else; its other events follow later.
+STORE_SECONDS, STORE_DELIVERIES = 0.02, 1000
+SLICE_S = 0.002  # then other tasks of the process have their turn
 
 
-def match(
-    events: Sequence[AddressedEvent], subscriptions: Sequence[Subscription]
-) -> list[tuple[AddressedEvent, Subscription]]:
-    """Each event with each subscription that receives it, in the order of the events."""
-    by_store: dict[int, list[Subscription]] = {}
-    for subscription in subscriptions:
-        by_store.setdefault(subscription.store_id, []).append(subscription)
+class Matched(msgspec.Struct):
+    """The events that were matched, each with every subscription that receives it, and stores that exceeded their share."""
+
+    events: list[AddressedEvent] = []
     pairs: list[tuple[AddressedEvent, Subscription]] = []
+    apart: set[int] = set()
+
+
+async def match(events: Sequence[AddressedEvent], subscriptions: Sequence[Subscription]) -> Matched:
+    """Match the events of each store in their order, at least one, until the store exceeds its share."""
+    of_store: dict[int, list[AddressedEvent]] = {}
     for event in events:
-        # Events without data were read when their store had no subscriptions; a newer subscription must not receive them.
-        candidates = by_store.get(event.store_id, ()) if event.data else ()
-        owners = {each.id: each.app_id for each in candidates} if event.resource_type == "webhook" else {}
-        pairs += [(event, each) for each in candidates if why_not(each, event, owners) is None]
-    return pairs
+        of_store.setdefault(event.store_id, []).append(event)
+    subscribed: dict[int, list[Subscription]] = {}
+    for subscription in subscriptions:
+        subscribed.setdefault(subscription.store_id, []).append(subscription)
+    matched, turn = Matched(), _Turn()
+    for store_id, own in of_store.items():
+        spent, before = 0.0, len(matched.pairs)
+        for event in own:
+            if spent > STORE_SECONDS or len(matched.pairs) - before > STORE_DELIVERIES:
+                matched.apart.add(store_id)
+                break
+            # Events without data were read when their store had no subscriptions; a newer subscription must not receive them.
+            candidates = subscribed.get(store_id, ()) if event.data else ()
+            spent += await _match_event(event, candidates, matched.pairs, turn)
+            matched.events.append(event)
+    return matched
 
 
-def why_not(subscription: EventSelection, event: AddressedEvent, owners: Mapping[int, int]) -> str | None:
+async def _match_event(
+    event: AddressedEvent,
+    candidates: Sequence[Subscription],
+    pairs: list[tuple[AddressedEvent, Subscription]],
+    turn: "_Turn",
+) -> float:
+    """Add the subscriptions that receive an event; returns the seconds that this took."""
+    owners = {each.id: each.app_id for each in candidates} if event.resource_type == "webhook" else {}
+    views, spent, started = Views(), 0.0, time.perf_counter()
+    for each in candidates:
+        if why_not(each, event, owners, views) is None:
+            pairs.append((event, each))
+        if turn.is_over():
+            spent += time.perf_counter() - started
+            await turn.pass_on()
+            started = time.perf_counter()
+    return spent + time.perf_counter() - started
+
+
+class _Turn:
+    """Lets other tasks run between two subscriptions, so that matching never blocks the event loop."""
+
+    def __init__(self) -> None:
+        self._ends_at = time.perf_counter() + SLICE_S
+
+    def is_over(self) -> bool:
+        return time.perf_counter() >= self._ends_at
+
+    async def pass_on(self) -> None:
+        await asyncio.sleep(0)
+        self._ends_at = time.perf_counter() + SLICE_S
+
+
+class Views:
+    """One event as each app sees it, for the filters of all its subscriptions."""
+
+    def __init__(self) -> None:
+        self._documents: dict[tuple[int, tuple[str, ...]], Document] = {}
+
+    def of(self, subscription: EventSelection, event: Event) -> Document:
+        key = subscription.app_id, tuple(subscription.granted_scopes or ())
+        if key not in self._documents:
+            self._documents[key] = Document(seen_by(*key, event).data)
+        return self._documents[key]
+
+
+def why_not(subscription: EventSelection, event: AddressedEvent, owners: Mapping[int, int], views: Views) -> str | None:
     """Why a subscription does not receive an event; None if it does. `owners` maps subscriptions to their apps."""
     if not _selects(subscription.events, event.type):
         return "not_subscribed"
@@ -60,10 +116,17 @@ def why_not(subscription: EventSelection, event: AddressedEvent, owners: Mapping
         return "scope_not_granted"
     if subscription.skip_own and msgspec.json.decode(event.actor, type=Actor).app_id == subscription.app_id:
         return "own_change"
-    conditions = _decode_filter(subscription.filter)
-    if conditions and not _passes(conditions, seen_with(subscription.granted_scopes, event)):
-        return "filtered"
-    return None
+    return None if subscription.filter == "{}" or _passes(subscription, event, views) else "filtered"
+
+
+def _passes(subscription: EventSelection, event: Event, views: Views) -> bool:
+    try:
+        return compiled(subscription.filter).matches(views.of(subscription, event))
+    except TooManyValues:
+        return True  # the receiver can filter the few documents that are too large
+    except Exception as error:  # noqa: BLE001 - one unreadable filter must not stop the events of all others
+        structlog.get_logger().error("webhook filter failed", store_id=event.store_id, error=type(error).__name__)
+        return True
 
 
 def may_receive(type: str, granted_scopes: Sequence[str] | None, *, of_app: bool = False) -> bool:
@@ -79,12 +142,24 @@ def may_receive(type: str, granted_scopes: Sequence[str] | None, *, of_app: bool
     return (kind.scope if kind else "") in _expanded(tuple(granted_scopes or ()))
 
 
-def seen_with(granted_scopes: Sequence[str] | None, event: E) -> E:
-    """The event as an app with these scopes sees it. Some types show only basic fields without a second scope."""
+def seen_by(app_id: int, granted_scopes: Sequence[str] | None, event: E) -> E:
+    """The event as an app with these scopes sees it: with its own view, and of some types only basic fields without a
+    second scope."""
+    if event.app_views is not None:
+        view = msgspec.json.decode(event.app_views, type=dict[int, _View]).get(app_id, _View())
+        data, changes = replaced(event.data, view.data), replaced(event.changes, view.changes)
+        event = msgspec.structs.replace(event, data=data, changes=changes, app_views=None)
     kind = EventType.known.get(event.type)
     if kind is None or not kind.full_scope or kind.full_scope in _expanded(tuple(granted_scopes or ())):
         return event
     return msgspec.structs.replace(event, data=select(event.data, kind.basic_fields))
+
+
+class _View(msgspec.Struct):
+    """A stored `AppView`, whose values are sent as they are."""
+
+    data: dict[str, msgspec.Raw] = {}
+    changes: dict[str, msgspec.Raw] = {}
 
 
 def why_dropped(
@@ -109,109 +184,3 @@ def _selects(patterns: Sequence[str], type: str) -> bool:
 @lru_cache(maxsize=1024)
 def _expanded(scopes: tuple[str, ...]) -> frozenset[str]:
     return expanded(scopes)
-
-
-# --- filters ----------------------------------------------------------------------------------------------------------
-
-
-def _passes(conditions: Mapping[str, str], event: Event) -> bool:
-    try:
-        return matches(conditions, _decode_document(event.data))
-    except Exception as error:  # noqa: BLE001 - one unreadable filter must not stop the events of all others
-        structlog.get_logger().error("webhook filter failed", store_id=event.store_id, error=type(error).__name__)
-        return True
-
-
-@lru_cache(maxsize=1024)
-def _decode_filter(text: str) -> dict[str, str]:
-    return msgspec.json.decode(text, type=dict[str, str])
-
-
-@lru_cache(maxsize=8)
-def _decode_document(data: str) -> dict[str, Any]:
-    return msgspec.json.decode(data, type=dict[str, Any])
-
-
-def matches(filter: Mapping[str, str], document: Mapping[str, Any]) -> bool:
-    """Whether a document meets every condition. A missing field meets none."""
-    return all(_meets(key, text, document) for key, text in filter.items())
-
-
-def _meets(key: str, text: str, document: Mapping[str, Any]) -> bool:
-    parsed = parse_key(key)
-    if parsed is None:
-        return False
-    path, bracket = parsed
-    caseless = path[-1] in _CASELESS
-    if caseless:
-        text = terms.caseless(text)
-    for value in _values(document, path):
-        if bracket is None:
-            if _equals(terms.caseless(value) if caseless and isinstance(value, str) else value, text):
-                return True
-        elif isinstance(value, dict):
-            entries = cast("dict[str, Any]", value)
-            if bracket in entries and _equals(entries[bracket], text):
-                return True
-        elif bracket in RANGES and _compares(value, bracket, text):
-            return True
-    return False
-
-
-@lru_cache(maxsize=4096)
-def parse_key(key: str) -> tuple[tuple[str, ...], str | None] | None:
-    """The path of a filter key and the text in its brackets: an operator, or a member as in `metadata[tier]`."""
-    found = _KEY.fullmatch(key)
-    return (tuple(found[1].split(".")), found[2]) if found else None
-
-
-def _values(value: Any, path: Sequence[str]) -> Iterator[Any]:
-    """Every value at a path. A list yields each of its items, and `tag` also finds each of `tags`."""
-    if isinstance(value, list):
-        for item in cast("list[Any]", value):
-            yield from _values(item, path)
-    elif not path:
-        yield value
-    elif isinstance(value, dict):
-        members = cast("dict[str, Any]", value)
-        name = path[0] if path[0] in members else plural(path[0])
-        if name in members:
-            yield from _values(members[name], path[1:])
-
-
-def plural(name: str) -> str:
-    return f"{name}s"
-
-
-def _equals(value: Any, text: str) -> bool:
-    return _is(value, text) or ("," in text and any(_is(value, word) for word in text.split(",")))
-
-
-def _is(value: Any, text: str) -> bool:
-    if isinstance(value, str):
-        return value == text or _same_moment(value, text)
-    if value is None or isinstance(value, bool):
-        return text == {None: "null", True: "true", False: "false"}[value]
-    if isinstance(value, int | float | Decimal):
-        return NUMBER.fullmatch(text) is not None and Decimal(str(value)) == Decimal(text)
-    return False
-
-
-def _same_moment(value: str, text: str) -> bool:
-    known = parse_time(value)
-    return known is not None and known == parse_time(text)
-
-
-def _compares(value: Any, operator: str, text: str) -> bool:
-    actual, bound = _comparable(value), _comparable(text)
-    if actual is None or bound is None or type(actual) is not type(bound):
-        return False
-    return RANGES[operator](actual, bound)
-
-
-def _comparable(value: Any) -> Decimal | datetime | None:
-    """A number, an amount or a time as a comparable value."""
-    if isinstance(value, bool) or value is None:
-        return None
-    text = value if isinstance(value, str) else str(value)
-    return Decimal(text) if NUMBER.fullmatch(text) else parse_time(text)

@@ -22,7 +22,7 @@ _ALL_STORES = "workers deliver for all stores"
 
 
 class EventSelection(msgspec.Struct):
-    """The part of a subscription that selects its events; `granted_scopes` are the scopes that the app has now."""
+    """The part of a subscription that selects its events; `granted_scopes` are the scopes that it has now."""
 
     store_id: int
     id: int
@@ -59,10 +59,8 @@ class Subscription(EventSelection):
 
 SELECTIONS_OF_STORE = Query(
     EventSelection,
-    """SELECT w.store_id, w.id, w.app_id, w.events, w.filter, w.skip_own, w.ordering = 'resource' AS ordered,
-              i.scopes AS granted_scopes, w.of_app
-         FROM webhooks w LEFT JOIN installations i ON i.store_id = $1 AND i.app_id = w.app_id
-        WHERE w.store_id = $1 AND w.ended_at IS NULL ORDER BY w.id""",
+    """SELECT store_id, id, app_id, events, filter, skip_own, ordered, granted_scopes, of_app
+         FROM subscriptions WHERE store_id = $1 AND NOT ended ORDER BY id""",
 )
 SUBSCRIPTIONS_OF_STORES = Query(
     Subscription,
@@ -150,7 +148,7 @@ SKIP_UNSUBSCRIBED = Query(
 )
 TAKE_EVENTS = Query(
     AddressedEvent,
-    "SELECT * FROM take_events($1::smallint[], $2, $3, $4, make_interval(secs => $5))",
+    "SELECT * FROM take_events($1::smallint[], $2, $3, $4, $5, make_interval(secs => $6), $7::bigint[], $8)",
     unbound=_ALL_STORES,
 )
 ROUTE_EVENTS = Query(
@@ -205,7 +203,7 @@ class LeasedLanes(msgspec.Struct, frozen=True):
 class LaneRead(InputRow):
     """A lane whose next deliveries are read; a probe reads the first one, due or not."""
 
-    arguments = ("next_deliveries.in_lanes",)
+    arguments = ("due_deliveries.in_lanes",)
 
     store_id: int
     webhook_id: int
@@ -273,7 +271,7 @@ LEASE_LANES = Query(
     "SELECT * FROM lease_lanes($1::smallint[], $2, $3, make_interval(secs => $4), make_interval(secs => $5))",
     unbound=_ALL_STORES,
 )
-NEXT_DELIVERIES = Query(PendingDelivery, "SELECT * FROM next_deliveries($1::json)", unbound=_ALL_STORES)
+DUE_DELIVERIES = Query(PendingDelivery, "SELECT * FROM due_deliveries($1::json)", unbound=_ALL_STORES)
 RENEW_LEASES = Query(int, "SELECT renew_leases($1, make_interval(secs => $2), $3::json)", unbound=_ALL_STORES)
 SETTLE = Query(
     SettledLane,

@@ -34,7 +34,8 @@ from stoa.webhooks.delivery.queries import (
 from stoa.webhooks.delivery.retry_policy import DeliveryConfig
 from stoa.webhooks.http.message import Event
 
-BATCH = 500
+BATCH, BATCH_BYTES = 500, 4_000_000
+APART_BYTES = 250_000  # of a store that is routed apart
 BUCKET_LEASE_S = DeliveryConfig().takeover_after
 SKIP_BATCH = 1000
 _RETRY_S = 0.5
@@ -46,12 +47,15 @@ _tokens = itertools.count(1)
 
 class Routed(msgspec.Struct):
     """The result of one batch: the number of events, stores without subscriptions, the lanes that were leased with their
-    first deliveries, and the buckets of lanes that were not leased."""
+    first deliveries, the buckets of lanes that were not leased, stores that exceeded their share, and whether there may be
+    more events."""
 
     events: int = 0
     unsubscribed: frozenset[int] = frozenset()
     leased: LeasedLanes = LeasedLanes()
     waiting: frozenset[int] = frozenset()
+    apart: frozenset[int] = frozenset()
+    more: bool = False
 
 
 class Router:
@@ -66,6 +70,10 @@ class Router:
         self._poll_s = poll_s
         self._lease_s = lease_s
         self._buckets: set[int] = set()  # to be routed
+        # Stores whose events take longer than their share of a batch: they have turns, beside the batches of all others.
+        self._apart: dict[int, None] = {}
+        self._turn: asyncio.Task[None] | None = None
+        self._occupied: int | None = None  # the bucket of the store whose turn it is
         self._unsubscribed: dict[int, float] = {}  # stores without subscriptions, and when that was read
         self._wake = asyncio.Event()
 
@@ -79,13 +87,21 @@ class Router:
             self._wake.set()
 
     async def run(self) -> None:
+        try:
+            await self._run()
+        finally:
+            if self._turn is not None:
+                self._turn.cancel()
+
+    async def _run(self) -> None:
         polled_at = 0.0
         while True:
             try:
                 if time.monotonic() - polled_at >= self._poll_s:
                     polled_at = time.monotonic() if await self._poll() else 0.0
-                if self._buckets:
+                if self._free_buckets():
                     await self._route()
+                self._start_turn()
             except Exception as error:  # noqa: BLE001 - routing must go on, whatever one event causes
                 structlog.get_logger().error("routing failed", **cause(error))
                 await self.release()
@@ -93,7 +109,7 @@ class Router:
                     with contextlib.suppress(*DATABASE_ERRORS):
                         await maintenance.create_partitions(self._database)
                 await asyncio.sleep(_RETRY_S)
-            if not self._buckets:
+            if not self._free_buckets():
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(max(0.001, polled_at + self._poll_s - time.monotonic())):
                         await self._wake.wait()
@@ -117,20 +133,60 @@ class Router:
             self._unsubscribed.clear()
         self._unsubscribed.update(dict.fromkeys(stores, time.monotonic()))
 
+    def _free_buckets(self) -> set[int]:
+        return self._buckets - {self._occupied}
+
     async def _route(self) -> None:
         """Route one batch of the notified buckets; notifications that arrive meanwhile form the next batch."""
-        buckets, self._buckets = self._buckets, set()
+        buckets = self._free_buckets()
+        self._buckets -= buckets
         shuffled = random.sample(sorted(buckets), len(buckets))
         with self._scheduler.reserve(BATCH) as lease:
-            routed = await route_events(
-                self._database, shuffled, lease, holder=self._scheduler.owner, lease_s=self._lease_s
-            )
-            self._scheduler.start(routed.leased)
+            routed = await self._route_batch(shuffled, lease, StoreChoice([*self._apart], only=False))
+        self._apart.update(dict.fromkeys(routed.apart))
+        if routed.more:
+            self._buckets |= buckets
+
+    def _start_turn(self) -> None:
+        """Give the next store that is routed apart its turn. No other batch has its bucket, which one token leases."""
+        if self._occupied is None and self._apart:
+            store_id = next(iter(self._apart))
+            del self._apart[store_id]
+            self._occupied = store_id % BUCKETS
+            self._turn = asyncio.create_task(self._route_apart(store_id))
+
+    async def _route_apart(self, store_id: int) -> None:
+        """Route some events of one store; it returns to the others when it has no more."""
+        try:
+            routed = await self._route_batch([store_id % BUCKETS], NO_LEASE, StoreChoice([store_id], only=True))
+            if routed.more or routed.apart:
+                self._apart[store_id] = None
+        except Exception as error:  # noqa: BLE001 - the next poll finds its events
+            structlog.get_logger().error("routing failed", **cause(error))
+            await asyncio.sleep(_RETRY_S)
+        finally:
+            self._occupied = None
+            self._wake.set()
+
+    async def _route_batch(self, buckets: Sequence[int], lease: Lease, choice: "StoreChoice") -> Routed:
+        routed = await route_events(
+            self._database, buckets, lease, holder=self._scheduler.owner, lease_s=self._lease_s, choice=choice
+        )
+        self._scheduler.start(routed.leased)
         self._note_unsubscribed(routed.unsubscribed)
         if routed.waiting:
             self._scheduler.wake(routed.waiting)
-        if routed.events == BATCH:
-            self._buckets |= buckets
+        return routed
+
+
+class StoreChoice(msgspec.Struct, frozen=True):
+    """The only stores of a batch, or those that it leaves out."""
+
+    stores: Sequence[int] = ()
+    only: bool = False
+
+
+ALL_STORES = StoreChoice()
 
 
 async def route_events(
@@ -141,16 +197,22 @@ async def route_events(
     holder: str = "",
     lease_s: float = BUCKET_LEASE_S,
     batch: int = BATCH,
+    choice: StoreChoice = ALL_STORES,
 ) -> Routed:
-    """Route the next events of these buckets, except buckets that another router leases."""
+    """Route the next events of these buckets, except buckets that another router leases. A store that exceeds its share
+    keeps the rest of its events."""
     holder, token = holder or secrets.token_hex(8), next(_tokens)
-    events = await queries.TAKE_EVENTS.all(database, list(buckets), batch, holder, token, lease_s)
-    if not events:
+    max_bytes = APART_BYTES if choice.only else BATCH_BYTES
+    taken = await queries.TAKE_EVENTS.all(
+        database, list(buckets), batch, max_bytes, holder, token, lease_s, list(choice.stores), choice.only
+    )
+    if not taken:
         return Routed()
-    subscribed = {event.store_id for event in events if event.data}
+    subscribed = {event.store_id for event in taken if event.data}
     # Read after the events: a subscription that was created before an event was committed is seen here.
     subscriptions = await queries.SUBSCRIPTIONS_OF_STORES.all(database, list(subscribed)) if subscribed else []
-    pairs = match(events, subscriptions)
+    matched = await match(taken, subscriptions)
+    events, pairs = matched.events, matched.pairs
     lanes, deliveries = _plan(pairs)
     arguments = (
         holder,
@@ -188,6 +250,8 @@ async def route_events(
         frozenset({event.store_id for event in events} - {event.store_id for event in events if event.data}),
         LeasedLanes(leased, subscriptions, first),
         frozenset(lane.store_id % BUCKETS for lane in lanes.values() if lane.webhook_id not in starts),
+        frozenset(matched.apart),
+        more=len(taken) == batch or sum(len(each.data) + len(each.app_views or "") for each in taken) > max_bytes,
     )
 
 

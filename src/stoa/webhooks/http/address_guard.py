@@ -28,6 +28,7 @@ _HOST = re.compile(
 _PRINTABLE = re.compile(r"[\x21-\x7e]+")
 _MAX_URL_LENGTH = 2048
 _RESOLVE_S = 2.0
+DEFAULT_PORTS = {"https": 443, "http": 80}
 
 
 class AddressRefused(OSError):
@@ -149,6 +150,19 @@ async def refuse_host(url: str, allowed: Allowed) -> str | None:
 def host_of(parts: SplitResult) -> str:
     """The host of a URL in lower case, without the brackets of an IPv6 address and without a final dot."""
     return (parts.hostname or "").lower().removesuffix(".")
+
+
+def same_receiver(url: str | None, other: str | None) -> bool:
+    """Whether both URLs have the same scheme, host and port, so that secrets of one may be sent to the other."""
+    try:
+        return url == other or (url is not None and other is not None and _origin(url) == _origin(other))
+    except ValueError:
+        return False
+
+
+def _origin(url: str) -> tuple[str, str, int | None]:
+    parts = urlsplit(url)
+    return parts.scheme, host_of(parts), parts.port or DEFAULT_PORTS.get(parts.scheme)
 
 
 def _literal(host: str) -> Address | None:

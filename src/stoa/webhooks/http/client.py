@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from stoa.webhooks.http.address_guard import AddressRefused, Allowed, host_of, refuse_url
+from stoa.webhooks.http.address_guard import DEFAULT_PORTS, AddressRefused, Allowed, host_of, refuse_url
 from stoa.webhooks.http.connections import (
     Connection,
     Connections,
@@ -23,11 +23,11 @@ from stoa.webhooks.http.connections import (
     Unreachable,
 )
 from stoa.webhooks.http.message import base_string, key_of, signatures
+from stoa.webhooks.http.redaction import redacted, spellings
 from stoa.webhooks.http.resolver import Resolve, UnknownHost
 
 _AGENT_LINE = b"user-agent: Stoa-Webhooks/3\r\n"
 _FIXED_HEADERS = {"content-type": "application/json", "accept": "*/*", "accept-encoding": "identity"}
-_PORTS = {"https": 443, "http": 80}
 _MAX_URLS = 10_000
 _MAX_VALUE = 1024
 MAX_IN_FLIGHT = 2000
@@ -42,9 +42,11 @@ class Target(msgspec.Struct):
     headers: Mapping[str, str] = {}
     keys: list[bytes] = []
     host: str = ""
+    hidden: list[str] = []  # must not appear in what is kept of a response
 
     def __post_init__(self) -> None:
         self.keys = [key_of(secret) for secret in self.secrets]
+        self.hidden = spellings([*self.secrets, *self.headers.values()])
         self.host = urlsplit(self.url).netloc
 
 
@@ -151,7 +153,7 @@ class Sender:
         except (TimeoutError, OSError, ValueError) as error:
             response.error = _error_code(error)
         else:
-            _read(response, reader, traced=traced)
+            _read(response, reader, target.hidden, traced=traced)
         response.seconds = time.perf_counter() - started
         if steps is not None:
             response.timings = _timings(steps, started, response.seconds)
@@ -203,9 +205,9 @@ def _endpoint(url: str, allowed: Allowed) -> _Endpoint:
     if refused is not None:
         return _Endpoint(Origin("", 0, tls=False, trusted=False), b"", refused)
     parts = urlsplit(url)
-    host, port = host_of(parts), parts.port or _PORTS[parts.scheme]
+    host, port = host_of(parts), parts.port or DEFAULT_PORTS[parts.scheme]
     named = f"[{host}]" if ":" in host else host
-    named = named if port == _PORTS[parts.scheme] else f"{named}:{port}"
+    named = named if port == DEFAULT_PORTS[parts.scheme] else f"{named}:{port}"
     path = f"{parts.path or '/'}{'?' if parts.query else ''}{parts.query}"
     lines = [f"POST {path} HTTP/1.1", f"host: {named}", *(f"{name}: {value}" for name, value in _FIXED_HEADERS.items())]
     origin = Origin(host, port, tls=parts.scheme == "https", trusted=host in allowed.hosts)
@@ -227,14 +229,16 @@ def _custom_headers(headers: Mapping[str, str], *, close: bool) -> bytes:
     return text if "user-agent" in lines else _AGENT_LINE + text
 
 
-def _read(response: Response, reader: ResponseReader, *, traced: bool) -> None:
+def _read(response: Response, reader: ResponseReader, hidden: Sequence[str], *, traced: bool) -> None:
     response.status = reader.status
-    response.body = _text(reader.body)
+    response.body = redacted(_text(reader.body), hidden)
     waits = reader.all(b"retry-after")
     if waits:
         response.retry_after = read_retry_after(_text(waits[0]), datetime.now(UTC))
     if traced:
-        response.headers = {_text(name): _text(value)[:_MAX_VALUE] for name, value in reader.fields}
+        response.headers = {
+            redacted(_text(name), hidden): redacted(_text(value), hidden)[:_MAX_VALUE] for name, value in reader.fields
+        }
 
 
 def read_retry_after(text: str | None, now: datetime) -> float | None:

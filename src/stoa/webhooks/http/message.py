@@ -5,7 +5,7 @@ import hmac
 import re
 import secrets
 import string
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from datetime import datetime
 
 import msgspec
@@ -39,6 +39,7 @@ class Event(msgspec.Struct):
     data: str
     created_at: datetime
     parent_version: int | None  # of the product, if the resource is a variant
+    app_views: str | None  # what single apps see instead, by app id
 
 
 class AddressedEvent(Event):
@@ -88,6 +89,13 @@ def select(document: str, fields: Container[str]) -> str:
     members = msgspec.json.decode(document, type=dict[str, msgspec.Raw])
     selected = (f'"{name}":{bytes(members[name]).decode()}' for name in members if name in fields)
     return f"{{{','.join(selected)}}}"
+
+
+def replaced(document: str, members: Mapping[str, msgspec.Raw]) -> str:
+    """The document with these members instead of its own, in the same order; others keep their bytes."""
+    if not members:
+        return document
+    return msgspec.json.encode({**msgspec.json.decode(document, type=dict[str, msgspec.Raw]), **members}).decode()
 
 
 def _path(event: Event) -> str | None:

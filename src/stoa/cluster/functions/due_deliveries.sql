@@ -1,9 +1,9 @@
 -- Over all stores: a worker reads the next deliveries of several lanes at once.
 -- Returns the deliveries that are due in each lane, with their events, store by store. A lane that is probed gets its first
 -- delivery, due or not.
-CREATE FUNCTION next_deliveries(in_lanes json)
+CREATE FUNCTION due_deliveries(in_lanes json)
 RETURNS TABLE (store_id bigint, id text, type text, resource_type text, resource_id bigint, resource_version integer,
-               actor text, changes text, data text, created_at timestamptz, parent_version integer, webhook_id bigint, sequence bigint,
+               actor text, changes text, data text, created_at timestamptz, parent_version integer, app_views text, webhook_id bigint, sequence bigint,
                attempt_count integer, attempts text, routed_at timestamptz)
 LANGUAGE plpgsql SET plan_cache_mode = force_custom_plan AS $$
 #variable_conflict use_column
@@ -19,7 +19,7 @@ BEGIN
         -- The data of an expired event is empty.
         SELECT in_store_id, p.event_id, p.event_type, p.resource_type, p.resource_id, p.resource_version,
                coalesce(e.actor, '{}'), coalesce(e.changes, '{}'), coalesce(e.data, ''), coalesce(e.created_at, p.created_at),
-               e.parent_version, p.webhook_id, p.sequence, p.attempt_count, p.attempts, p.created_at
+               e.parent_version, e.app_views, p.webhook_id, p.sequence, p.attempt_count, p.attempts, p.created_at
           FROM json_to_recordset(lanes) AS t (webhook_id bigint, max_deliveries integer, probe boolean)
                CROSS JOIN LATERAL (
                SELECT q.* FROM pending_deliveries q
