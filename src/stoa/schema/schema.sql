@@ -123,19 +123,22 @@ CREATE INDEX account_stores_store_idx ON account_stores (store_id);
 COMMENT ON TABLE account_stores IS 'global';
 
 CREATE TABLE accounts (
-    id                     bigint DEFAULT nextval('account_ids'::regclass) NOT NULL,
-    email                  text NOT NULL,
-    name                   text NOT NULL,
-    password_hash          text NOT NULL,
-    operator               boolean DEFAULT false NOT NULL,
-    status                 text DEFAULT 'active'::text NOT NULL,
-    totp_secret            bytea,
-    totp_step              bigint DEFAULT 0 NOT NULL,
-    factor_failures        integer DEFAULT 0 NOT NULL,
-    factor_locked_until    timestamptz,
-    created_at             timestamptz DEFAULT now() NOT NULL,
-    updated_at             timestamptz DEFAULT now() NOT NULL,
-    checklist_dismissed_at timestamptz,
+    id                      bigint DEFAULT nextval('account_ids'::regclass) NOT NULL,
+    email                   text NOT NULL,
+    name                    text NOT NULL,
+    password_hash           text NOT NULL,
+    operator                boolean DEFAULT false NOT NULL,
+    status                  text DEFAULT 'active'::text NOT NULL,
+    totp_secret             bytea,
+    totp_step               bigint DEFAULT 0 NOT NULL,
+    factor_failures         integer DEFAULT 0 NOT NULL,
+    factor_locked_until     timestamptz,
+    created_at              timestamptz DEFAULT now() NOT NULL,
+    updated_at              timestamptz DEFAULT now() NOT NULL,
+    checklist_dismissed_at  timestamptz,
+    email_verified_at       timestamptz,
+    verification_hash       bytea,
+    verification_expires_at timestamptz,
     CONSTRAINT accounts_pkey PRIMARY KEY (id),
     CONSTRAINT accounts_email_key UNIQUE (email),
     CONSTRAINT accounts_email_check CHECK (email = lower(email)),
@@ -229,7 +232,19 @@ CREATE TABLE audit_entries (
     seal       bytea NOT NULL,
     CONSTRAINT audit_entries_pkey PRIMARY KEY (store_id, "position")
 );
+CREATE INDEX audit_entries_created_at_idx ON audit_entries (created_at);
 COMMENT ON TABLE audit_entries IS 'store';
+
+CREATE TABLE audit_heads (
+    store_id  bigint NOT NULL,
+    position  bigint NOT NULL,
+    seal      bytea NOT NULL,
+    mac       bytea NOT NULL,
+    sealed_at timestamptz DEFAULT now() NOT NULL,
+    logged_at timestamptz,
+    CONSTRAINT audit_heads_pkey PRIMARY KEY (store_id)
+);
+COMMENT ON TABLE audit_heads IS 'local';
 
 CREATE TABLE customer_metadata (
     store_id    bigint NOT NULL,
@@ -362,6 +377,7 @@ CREATE TABLE events (
     created_at       timestamptz DEFAULT now() NOT NULL,
     audience         bigint,
     parent_version   integer,
+    app_views        text,
     CONSTRAINT events_pkey PRIMARY KEY (store_id, id, routed_on)
 ) PARTITION BY RANGE (routed_on);
 ALTER TABLE events
@@ -415,6 +431,7 @@ CREATE TABLE idempotency_keys (
     subject_type text,
     subject_id   bigint,
     created_at   timestamptz DEFAULT now() NOT NULL,
+    event_id     text,
     CONSTRAINT idempotency_keys_pkey PRIMARY KEY (store_id, app_id, key),
     CONSTRAINT idempotency_keys_subject_check CHECK (
 CASE subject_type
@@ -512,6 +529,7 @@ CREATE TABLE imports (
     report_expires_at timestamptz DEFAULT (now() + '30 days'::interval) NOT NULL,
     expired           boolean DEFAULT false NOT NULL,
     account_id        bigint,
+    continued_by      text,
     CONSTRAINT imports_pkey PRIMARY KEY (store_id, id),
     CONSTRAINT imports_store_fkey FOREIGN KEY (store_id) REFERENCES stores(id) ON DELETE CASCADE,
     CONSTRAINT imports_status_check CHECK (status = ANY (ARRAY['queued'::text, 'running'::text, 'succeeded'::text, 'partially_succeeded'::text, 'failed'::text]))
@@ -1297,6 +1315,7 @@ CREATE TABLE webhooks (
     created_at            timestamptz DEFAULT now() NOT NULL,
     updated_at            timestamptz DEFAULT now() NOT NULL,
     version               integer DEFAULT 1 NOT NULL,
+    readable              text[],
     CONSTRAINT webhooks_pkey PRIMARY KEY (store_id, id),
     CONSTRAINT webhooks_store_fkey FOREIGN KEY (store_id) REFERENCES stores(id) ON DELETE CASCADE,
     CONSTRAINT webhooks_ordering_check CHECK (ordering = ANY (ARRAY['none'::text, 'resource'::text])),
@@ -1357,7 +1376,7 @@ CREATE VIEW subscriptions AS
     w.filter,
     w.skip_own,
     w.ordering = 'resource'::text AS ordered,
-    i.scopes AS granted_scopes,
+    bounded_scopes(i.scopes, w.readable) AS granted_scopes,
     w.of_app,
     w.url,
     w.payload,

@@ -875,8 +875,8 @@ class NewProduct(TypedDict):
     taxable: NotRequired[bool]
     """Whether tax applies. Stoa stores it for your tax calculation; the default is true."""
     track_inventory: NotRequired[bool]
-    """Whether orders reserve stock. Variants take the value when they are created, and a change applies to all of
-    them. The default is true.
+    """Whether orders change the stock. Variants take the value when they are created, and a change applies to all
+    of them. The default is true.
     """
     seo: NotRequired[Seo | models.Seo]
     """The title and description for search engines."""
@@ -1000,9 +1000,7 @@ class NewVariant(TypedDict):
     is_default: NotRequired[bool]
     """True makes this variant the default instead of the current one; false on the default is refused."""
     track_inventory: NotRequired[bool | None]
-    """Whether orders reserve stock. If false, the variant can always be sold, and its stock never changes by
-    orders.
-    """
+    """Whether orders reserve stock. If false, the variant can always be sold, and orders never change its stock."""
     allow_backorder: NotRequired[bool]
     """Whether orders can reserve more units than are available. The default is false."""
     low_stock_threshold: NotRequired[int | None]
@@ -1047,7 +1045,9 @@ class NewWebhook(TypedDict):
     skip_own: NotRequired[bool]
     """Whether changes that your own app made are left out. The default is false."""
     headers: NotRequired[Mapping[str, str]]
-    """Up to 20 headers that Stoa adds to each request. Responses show `********` instead of the values."""
+    """Up to 20 headers that Stoa adds to each request. Responses show `********` instead of the values, and a
+    change of the host of `url` removes them.
+    """
     status: NotRequired[Literal["active", "paused"]]
     """`active` receives events. `paused` keeps them until you resume. `disabled` was switched off by Stoa: see
     `disabled_reason`.
@@ -1206,8 +1206,8 @@ class ProductChanges(TypedDict):
     taxable: NotRequired[bool]
     """Whether tax applies. Stoa stores it for your tax calculation; the default is true."""
     track_inventory: NotRequired[bool]
-    """Whether orders reserve stock. Variants take the value when they are created, and a change applies to all of
-    them. The default is true.
+    """Whether orders change the stock. Variants take the value when they are created, and a change applies to all
+    of them. The default is true.
     """
     seo: NotRequired[SeoChanges | None]
     """The title and description for search engines."""
@@ -1318,9 +1318,7 @@ class VariantChanges(TypedDict):
     is_default: NotRequired[bool]
     """True makes this variant the default instead of the current one; false on the default is refused."""
     track_inventory: NotRequired[bool]
-    """Whether orders reserve stock. If false, the variant can always be sold, and its stock never changes by
-    orders.
-    """
+    """Whether orders reserve stock. If false, the variant can always be sold, and orders never change its stock."""
     allow_backorder: NotRequired[bool]
     """Whether orders can reserve more units than are available. The default is false."""
     low_stock_threshold: NotRequired[int | None]
@@ -1378,7 +1376,9 @@ class WebhookChanges(TypedDict):
     skip_own: NotRequired[bool]
     """Whether changes that your own app made are left out. The default is false."""
     headers: NotRequired[Mapping[str, str | None] | None]
-    """Up to 20 headers that Stoa adds to each request. Responses show `********` instead of the values."""
+    """Up to 20 headers that Stoa adds to each request. Responses show `********` instead of the values, and a
+    change of the host of `url` removes them.
+    """
     status: NotRequired[Literal["active", "paused"]]
     """`active` receives events. `paused` keeps them until you resume. `disabled` was switched off by Stoa: see
     `disabled_reason`.

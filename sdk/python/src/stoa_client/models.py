@@ -90,7 +90,7 @@ class Attempt(Model):
     response_status: "int | None" = absent()
     """The status of the response; null if there was none."""
     response_body: "str | None" = absent()
-    """The first 4 kB of the response; null if there was none."""
+    """The first 4 kB of the response; null if there was none, or if the token lacks the scope of the event."""
     error: "str | None" = absent()
     """Why no response arrived, such as a timeout; null if one arrived."""
 
@@ -411,7 +411,9 @@ class Import(Model):
     progress: float = absent()
     """The part of the work that is done, from 0 to 1."""
     errors: "list[RowError]" = absent()
-    """The first 100 faults, those of the whole job before those of rows. The report lists all."""
+    """The first 100 faults, those of the whole job before those of rows. The report lists all. Only the app that
+    made the import sees faults of rows.
+    """
     created_at: datetime = absent()
     """The time of creation, in UTC."""
     started_at: "datetime | None" = absent()
@@ -529,7 +531,7 @@ class LineItem(Model):
     """The code of the location that the request asked for; null: reserve by the priority of locations."""
     allocations: "list[Allocation]" = absent()
     """The locations of the reserved and shipped units, in the order in which they are shipped. Empty while nothing
-    is reserved, as in a draft.
+    is reserved, as in a draft, and if the variant is not tracked.
     """
 
 
@@ -795,8 +797,8 @@ class Product(Model):
     taxable: bool = absent()
     """Whether tax applies. Stoa stores it for your tax calculation; the default is true."""
     track_inventory: bool = absent()
-    """Whether orders reserve stock. Variants take the value when they are created, and a change applies to all of
-    them. The default is true.
+    """Whether orders change the stock. Variants take the value when they are created, and a change applies to all
+    of them. The default is true.
     """
     seo: "Seo" = absent()
     """The title and description for search engines."""
@@ -944,7 +946,7 @@ class StockLevel(Model):
     sku: "str | None" = absent()
     """The SKU of the variant; null if none is set."""
     track_inventory: bool = absent()
-    """Whether orders reserve stock of the variant."""
+    """Whether orders change the stock of the variant."""
     allow_backorder: bool = absent()
     """Whether orders can reserve more units than are available."""
     low_stock_threshold: "int | None" = absent()
@@ -996,7 +998,7 @@ class TestResult(Model):
     response_headers: dict[str, str] = absent()
     """The headers of the response; empty if there was none."""
     response_body: "str | None" = absent()
-    """The first 4 kB of the response; null if there was none."""
+    """The first 4 kB of the response; null if there was none, or if the token lacks the scope of the event."""
     error: "str | None" = absent()
     """Why no response arrived, such as a timeout; null if one arrived."""
     timings: "Timings" = absent()
@@ -1092,9 +1094,7 @@ class Variant(Model):
     another is chosen.
     """
     track_inventory: bool = absent()
-    """Whether orders reserve stock. If false, the variant can always be sold, and its stock never changes by
-    orders.
-    """
+    """Whether orders reserve stock. If false, the variant can always be sold, and orders never change its stock."""
     allow_backorder: bool = absent()
     """Whether orders can reserve more units than are available. The default is false."""
     low_stock_threshold: "int | None" = absent()
@@ -1147,7 +1147,9 @@ class Webhook(Model):
     skip_own: bool = absent()
     """Whether changes that your own app made are left out. The default is false."""
     headers: dict[str, str] = absent()
-    """Up to 20 headers that Stoa adds to each request. Responses show `********` instead of the values."""
+    """Up to 20 headers that Stoa adds to each request. Responses show `********` instead of the values, and a
+    change of the host of `url` removes them.
+    """
     status: str = absent()
     """`active` receives events. `paused` keeps them until you resume. `disabled` was switched off by Stoa: see
     `disabled_reason`. One of active, disabled, paused; later releases may add values.

@@ -52,6 +52,9 @@ export class AppSuspended extends Forbidden {}
 /** The app lacks the required scope. */
 export class InsufficientScope extends Forbidden {}
 
+/** The report belongs to another app. */
+export class ReportNotVisible extends Forbidden {}
+
 /** The store is suspended. */
 export class StoreSuspended extends Forbidden {}
 
@@ -178,6 +181,7 @@ export const byCode: Readonly<Record<string, typeof ApiError>> = {
   app_not_installed: AppNotInstalled,
   app_suspended: AppSuspended,
   insufficient_scope: InsufficientScope,
+  report_not_visible: ReportNotVisible,
   store_suspended: StoreSuspended,
   method_not_allowed: MethodNotAllowed,
   not_acceptable: NotAcceptable,

@@ -642,7 +642,7 @@ export interface NewProduct {
    */
   taxable?: boolean;
   /**
-   * Whether orders reserve stock. Variants take the value when they are created, and a change applies to all of
+   * Whether orders change the stock. Variants take the value when they are created, and a change applies to all of
    * them. The default is true.
    *
    * @defaultValue `true`
@@ -803,9 +803,7 @@ export interface NewVariant {
    * @defaultValue `false`
    */
   is_default?: boolean;
-  /**
-   * Whether orders reserve stock. If false, the variant can always be sold, and its stock never changes by orders.
-   */
+  /** Whether orders reserve stock. If false, the variant can always be sold, and orders never change its stock. */
   track_inventory?: boolean | null;
   /**
    * Whether orders can reserve more units than are available. The default is false.
@@ -870,7 +868,10 @@ export interface NewWebhook {
    * @defaultValue `false`
    */
   skip_own?: boolean;
-  /** Up to 20 headers that Stoa adds to each request. Responses show `********` instead of the values. */
+  /**
+   * Up to 20 headers that Stoa adds to each request. Responses show `********` instead of the values, and a change
+   * of the host of `url` removes them.
+   */
   headers?: Readonly<Record<string, string>>;
   /**
    * `active` receives events. `paused` keeps them until you resume. `disabled` was switched off by Stoa: see
@@ -1043,7 +1044,7 @@ export interface ProductChanges {
   /** Whether tax applies. Stoa stores it for your tax calculation; the default is true. */
   taxable?: boolean;
   /**
-   * Whether orders reserve stock. Variants take the value when they are created, and a change applies to all of
+   * Whether orders change the stock. Variants take the value when they are created, and a change applies to all of
    * them. The default is true.
    */
   track_inventory?: boolean;
@@ -1177,9 +1178,7 @@ export interface VariantChanges {
   position?: number;
   /** True makes this variant the default instead of the current one; false on the default is refused. */
   is_default?: boolean;
-  /**
-   * Whether orders reserve stock. If false, the variant can always be sold, and its stock never changes by orders.
-   */
+  /** Whether orders reserve stock. If false, the variant can always be sold, and orders never change its stock. */
   track_inventory?: boolean;
   /** Whether orders can reserve more units than are available. The default is false. */
   allow_backorder?: boolean;
@@ -1241,7 +1240,10 @@ export interface WebhookChanges {
   ordering?: "none" | "resource";
   /** Whether changes that your own app made are left out. The default is false. */
   skip_own?: boolean;
-  /** Up to 20 headers that Stoa adds to each request. Responses show `********` instead of the values. */
+  /**
+   * Up to 20 headers that Stoa adds to each request. Responses show `********` instead of the values, and a change
+   * of the host of `url` removes them.
+   */
   headers?: Readonly<Record<string, string | null>> | null;
   /**
    * `active` receives events. `paused` keeps them until you resume. `disabled` was switched off by Stoa: see

@@ -82,7 +82,7 @@ export interface Attempt {
   duration_ms: number;
   /** The status of the response; null if there was none. */
   response_status: number | null;
-  /** The first 4 kB of the response; null if there was none. */
+  /** The first 4 kB of the response; null if there was none, or if the token lacks the scope of the event. */
   response_body: string | null;
   /** Why no response arrived, such as a timeout; null if one arrived. */
   error: string | null;
@@ -442,7 +442,10 @@ export interface Import {
   counts: Counts;
   /** The part of the work that is done, from 0 to 1. */
   progress: number;
-  /** The first 100 faults, those of the whole job before those of rows. The report lists all. */
+  /**
+   * The first 100 faults, those of the whole job before those of rows. The report lists all. Only the app that made
+   * the import sees faults of rows.
+   */
   errors: RowError[];
   /** The time of creation, in UTC. */
   created_at: string;
@@ -570,7 +573,7 @@ export interface LineItem {
   location: string | null;
   /**
    * The locations of the reserved and shipped units, in the order in which they are shipped. Empty while nothing is
-   * reserved, as in a draft.
+   * reserved, as in a draft, and if the variant is not tracked.
    */
   allocations: Allocation[];
 }
@@ -852,7 +855,7 @@ export interface Product {
   /** Whether tax applies. Stoa stores it for your tax calculation; the default is true. */
   taxable: boolean;
   /**
-   * Whether orders reserve stock. Variants take the value when they are created, and a change applies to all of
+   * Whether orders change the stock. Variants take the value when they are created, and a change applies to all of
    * them. The default is true.
    */
   track_inventory: boolean;
@@ -995,7 +998,7 @@ export interface StockLevel {
   product_id: number;
   /** The SKU of the variant; null if none is set. */
   sku: string | null;
-  /** Whether orders reserve stock of the variant. */
+  /** Whether orders change the stock of the variant. */
   track_inventory: boolean;
   /** Whether orders can reserve more units than are available. */
   allow_backorder: boolean;
@@ -1047,7 +1050,7 @@ export interface TestResult {
   response_status: number | null;
   /** The headers of the response; empty if there was none. */
   response_headers: Record<string, string>;
-  /** The first 4 kB of the response; null if there was none. */
+  /** The first 4 kB of the response; null if there was none, or if the token lacks the scope of the event. */
   response_body: string | null;
   /** Why no response arrived, such as a timeout; null if one arrived. */
   error: string | null;
@@ -1152,9 +1155,7 @@ export interface Variant {
    * is chosen.
    */
   is_default: boolean;
-  /**
-   * Whether orders reserve stock. If false, the variant can always be sold, and its stock never changes by orders.
-   */
+  /** Whether orders reserve stock. If false, the variant can always be sold, and orders never change its stock. */
   track_inventory: boolean;
   /** Whether orders can reserve more units than are available. The default is false. */
   allow_backorder: boolean;
@@ -1211,7 +1212,10 @@ export interface Webhook {
   ordering: Open<"none" | "resource">;
   /** Whether changes that your own app made are left out. The default is false. */
   skip_own: boolean;
-  /** Up to 20 headers that Stoa adds to each request. Responses show `********` instead of the values. */
+  /**
+   * Up to 20 headers that Stoa adds to each request. Responses show `********` instead of the values, and a change
+   * of the host of `url` removes them.
+   */
   headers: Record<string, string>;
   /**
    * `active` receives events. `paused` keeps them until you resume. `disabled` was switched off by Stoa: see

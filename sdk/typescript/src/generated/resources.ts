@@ -39,9 +39,10 @@ export class ProductsImports extends ImportJobs {
    *
    * JSON returns the job with its counts and first errors. `Accept: application/x-ndjson` returns the report on
    * every row. `Accept: text/csv` returns the failed rows with two more columns that describe the errors: correct
-   * the rows and upload the file again. Reports are kept for 30 days.
+   * the rows and upload the file again. Reports are kept for 30 days. Only the app that made the import can read
+   * its rows; other apps get the job without the errors of rows.
    *
-   * Requires the scope `products:read`. Throws Gone.
+   * Requires the scope `products:read`. Throws Gone, ReportNotVisible.
    */
   get<F extends keyof models.Import = never>(
     importId: string,
@@ -594,9 +595,10 @@ export class CustomersImports extends ImportJobs {
    * JSON returns the job with its counts and first errors. `Accept: application/x-ndjson` returns the report on
    * every row. `Accept: text/csv` returns the failed rows with two more columns that describe the errors: correct
    * the rows and upload the file again. Reports are kept for 30 days. The data of an erased customer is removed
-   * from them.
+   * from them. Only the app that made the import can read its rows; other apps get the job without the errors of
+   * rows.
    *
-   * Requires the scope `customers:read`. Throws Gone.
+   * Requires the scope `customers:read`. Throws Gone, ReportNotVisible.
    */
   get<F extends keyof models.Import = never>(
     importId: string,
@@ -713,11 +715,11 @@ export class WebhooksDeliveries extends Feed {
    * List deliveries, or read them as a feed.
    *
    * The log covers 30 days, newest first, with every attempt and the response of the receiver. `include=payload`
-   * adds the request body. If you filter by `event_id` and there is no delivery, `meta.not_sent` explains why. With
-   * `after` the list becomes a feed: all deliveries after that sequence, oldest first, without gaps, and whatever
-   * their status. `wait` keeps the request open until a new event arrives. Send the last `sequence`, or
-   * `meta.after`, as the next `after`. With `include=payload` each event also has the headers of a delivery, with a
-   * fresh signature.
+   * adds the request body. A delivery whose event the token may not read shows neither payload nor responses. If
+   * you filter by `event_id` and there is no delivery, `meta.not_sent` explains why. With `after` the list becomes
+   * a feed: all deliveries after that sequence, oldest first, without gaps, and whatever their status. `wait` keeps
+   * the request open until a new event arrives. Send the last `sequence`, or `meta.after`, as the next `after`.
+   * With `include=payload` each event also has the headers of a delivery, with a fresh signature.
    *
    * Requires the scope `webhooks:read`. Throws CursorMismatch, PageTooDeep.
    */
@@ -755,11 +757,12 @@ export class Webhooks extends Resource {
   /**
    * Subscribe to events.
    *
-   * `events` are names (`order.status_changed`) or wildcards (`order.*`, `*`). A wildcard selects every event whose
-   * scope the app has, now or later. `filter` has the grammar of list filters and applies to the resource, for
-   * example `{"status":"cancelled","total[gte]":"100.00"}`. Without `url` nothing is sent, and you read the events
-   * from the feed. The response contains `secret` only this once; repeating the call with the same
-   * `Idempotency-Key` returns it again. You receive every event that is committed after the response.
+   * `events` are names (`order.status_changed`), families (`order.*`) or `*`. Names and families require the scope
+   * of their events in the token. `*` selects every event that the token may read; a token without `scope` follows
+   * the installation, a narrowed one bounds the subscription for good. `filter` has the grammar of list filters and
+   * applies to the resource, for example `{"status":"cancelled","total[gte]":"100.00"}`. Without `url` nothing is
+   * sent, and you read the events from the feed. The response contains `secret` only this once; repeating the call
+   * with the same `Idempotency-Key` returns it again. You receive every event that is committed after the response.
    *
    * Requires the scope `webhooks:write`. Throws TooManyWebhooks, WebhookExists.
    */
@@ -791,7 +794,9 @@ export class Webhooks extends Resource {
    * `status: paused` keeps events without sending them. `status: active` resumes, also a disabled subscription: it
    * sends all pending deliveries, or with `resume` only those of new events (`now`) or of events since a time
    * (`{"since":"..."}`). A new `url` also applies to pending deliveries. Responses never contain the values of
-   * `headers`: omit a header, or send its asterisks back, to keep it.
+   * `headers`: omit a header, or send its asterisks back, to keep it. If the host of `url` changes, all values are
+   * removed: send them again in the same call. A change of `url`, `events`, `filter` or `headers` requires the
+   * scopes of the events in the token, as a new subscription.
    *
    * Requires the scope `webhooks:write`. Throws VersionConflict, WebhookExists.
    */
@@ -819,7 +824,8 @@ export class Webhooks extends Resource {
    *
    * The result contains the response of the receiver, the duration of each step, and the signed text, so that you
    * can debug a signature that does not verify. A test has no sequence and no retries, and does not appear in the
-   * delivery log. You can send ten tests at once, then one every two seconds.
+   * delivery log. You can send ten tests at once, then one every two seconds. The token needs the scope of the
+   * event.
    *
    * Requires the scope `webhooks:write`.
    */
@@ -836,7 +842,7 @@ export class Webhooks extends Resource {
    *
    * Both secrets sign for `grace_hours`, so a receiver can verify with either; with 0 the old secret stops
    * immediately. The response contains `secret` only this once; repeating the call with the same `Idempotency-Key`
-   * returns it again.
+   * returns it again. The token needs the scopes of the events, as for a new subscription.
    *
    * Requires the scope `webhooks:write`. Throws SecretRotationActive.
    */
@@ -853,7 +859,8 @@ export class Webhooks extends Resource {
    *
    * After an outage, `{"since":"..."}` sends everything again in one call, in the original order and at most
    * `rate_per_s` per second. The events keep their ids, so your receiver can ignore repeats; each gets a new
-   * delivery and sequence. `dry_run` only counts the deliveries.
+   * delivery and sequence. `dry_run` only counts the deliveries. The token needs the scopes of the events that are
+   * sent.
    *
    * Requires the scope `webhooks:write`. Throws TooManyItems.
    */
