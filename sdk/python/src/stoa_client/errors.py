@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import msgspec
 
+from stoa_client.decoding import convert, decode
+
 if TYPE_CHECKING:
     from stoa_client.answers import Answer
 
@@ -101,7 +103,7 @@ _MEMBERS = frozenset("type title status detail instance code request_id retryabl
 
 def _faults(given: Any) -> list[Fault]:
     try:
-        return msgspec.convert(given or [], list[Fault])
+        return convert(given or [], list[Fault])
     except msgspec.ValidationError:
         return []
 
@@ -157,7 +159,7 @@ def excerpt(body: bytes) -> str:
 def refusal(status: int, body: bytes, retry_after_s: float | None, request_id: str | None = None) -> ApiError:
     """The exception for an error response."""
     try:
-        problem: Any = msgspec.json.decode(body)
+        problem: Any = decode(body, Any)
     except (msgspec.DecodeError, UnicodeDecodeError):
         problem = None
     members = (

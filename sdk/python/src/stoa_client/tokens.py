@@ -10,6 +10,7 @@ import httpx
 import msgspec
 
 from stoa_client.answers import decoded
+from stoa_client.decoding import decode
 from stoa_client.errors import StoaError, TokenRefused, UnexpectedAnswer
 from stoa_client.flows import Attempts, Flow, RetryPolicy, Send, failure
 from stoa_client.requests import JSON, Request
@@ -93,7 +94,7 @@ def _read(response: httpx.Response, requested_at: float) -> Token:
 def refused(response: httpx.Response) -> StoaError:
     """An OAuth error is TokenRefused; another refusal, such as that of an unknown store, is the error of its code."""
     try:
-        body = msgspec.json.decode(response.content, type=_Refused)
+        body: _Refused = decode(response.content, _Refused)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return failure(response, 1)
     return TokenRefused(response.status_code, body.error, body.error_description)
