@@ -77,3 +77,13 @@ def test_the_type_checker_finds_a_wrong_argument(tmp_path: Path) -> None:
     )
     lines = {each["range"]["start"]["line"] + 1 for each in json.loads(found.stdout)["generalDiagnostics"]}
     assert lines == {3, 4, 5, 6}
+
+
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+def test_a_misspelled_option_is_refused(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(TypeError, match="unknown option 'retires'; did you mean 'retries'"):
+        kind("http://localhost", token="x", retires=3)
+    for name, value in {"BASE_URL": "http://localhost", "CLIENT_ID": "a", "CLIENT_SECRET": "b"}.items():
+        monkeypatch.setenv(f"STOA_{name}", value)
+    with pytest.raises(TypeError, match="unknown option 'verify'"):
+        kind.from_environment(verify=False)

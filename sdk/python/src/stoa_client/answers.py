@@ -191,6 +191,11 @@ def read_one(response: httpx.Response, kind: type[T]) -> T:
     return envelope.data
 
 
+def read_any(response: httpx.Response) -> Any:
+    """The body as plain values, or None if there is none."""
+    return None if response.status_code == 204 else decoded(response, Any)
+
+
 def read_batch(response: httpx.Response, kind: type[T]) -> Batch[T]:
     envelope = cast("_Envelope[list[Item[T]]]", decoded(response, _Envelope[list[Item[kind]]]))
     return Batch(envelope.data, _answer(response, envelope))

@@ -15,9 +15,20 @@ _SHOWN = 200  # the longest part of an unexpected body that an error shows
 class StoaError(Exception):
     """The base class of all exceptions of this client."""
 
+    idempotency_key: str | None = None
+    """The key of the write that failed, given or generated; None for a read. The same call with this key is safe to repeat."""
+
 
 class ConnectionFailed(StoaError):
-    """No response came, even after retries; the cause is the last error."""
+    """No complete response came, even after retries; the cause is the last error. A write may have taken effect."""
+
+
+class DeadlineExceeded(StoaError):
+    """The call was not sent: it would have had to wait longer than its deadline; `retry_after_s` says how long, if known."""
+
+    def __init__(self, message: str, retry_after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
 
 
 class TokenRefused(StoaError):
