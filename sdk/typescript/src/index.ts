@@ -10,6 +10,7 @@ export * as errors from "./errors.js";
 export {
   ApiError,
   ConnectionFailed,
+  DeadlineExceeded,
   type Fault,
   InstallRefused,
   NotModified,
