@@ -69,14 +69,17 @@ test("a call that would wait beyond its deadline says how long", async () => {
 });
 
 test("a call that finds no place until its deadline fails", async () => {
+  let arrive = (): void => undefined;
+  const arrived = new Promise<void>((resolve) => (arrive = resolve));
   await serving(
-    () => undefined,
+    () => arrive(),
     async (url) => {
-      const client = new Client(url, { token: "t", retries: 0, concurrency: 1, deadlineMs: 300 });
+      const client = new Client(url, { token: "t", retries: 0, concurrency: 1, deadlineMs: 5_000 });
       const stop = new AbortController();
       // Its deadline is later by the time that it asks the service to wait.
       const first = client.products.imports.create([{ sku: "A" }], { waitS: 60, signal: stop.signal });
       const ended = assert.rejects(first, /enough/);
+      await arrived;
       await assert.rejects(client.products.get(1), DeadlineExceeded);
       stop.abort(new Error("enough"));
       await ended;
@@ -122,7 +125,7 @@ test("every error of a write carries its idempotency key, which repeats it safel
     }
     await assert.rejects(client.products.get(1), (error) => error instanceof StoaError && error.idempotencyKey === undefined);
   }
-  const cut = recording((response, times) => (times === 1 ? new Response("{", { status: 201 }) : response));
+  const cut = recording((response, times) => (times === 1 && response.status === 201 ? new Response("{", { status: 201 }) : response));
   const client = clientOf(main, { fetch: cut.fetch, token: main.token, clientId: undefined });
   const lost = await client.products.create({ name: "Lost", price: "1.00", sku: "TS-LOST" }).catch((error: unknown) => error);
   assert.ok(lost instanceof UnexpectedAnswer);

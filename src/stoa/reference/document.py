@@ -53,6 +53,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     request_body: Body | None = None
     responses: dict[str, Response] = {}
     deprecated: bool = False
+    idempotent: bool = msgspec.field(default=True, name="x-idempotent")
     event_scope: str = msgspec.field(default="", name="x-required-scope")  # of an event
     method: str = ""
     path: str = ""

@@ -7,11 +7,11 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator, Mapping
 from contextlib import aclosing, closing, contextmanager
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any, TypeVar
 
 import httpx
 
+from stoa_client import logs
 from stoa_client.answers import Batch, Lines, Page, check_media, read_batch, read_one, read_page, refuse_body
 from stoa_client.errors import DeadlineExceeded, StoaError
 from stoa_client.flows import Authorize, Enter, Flow, Outcome, RetryPolicy, Send, interrupted, send
@@ -20,20 +20,14 @@ from stoa_client.pages import AsyncPages, Pages
 from stoa_client.requests import Request, request
 from stoa_client.time_limits import Steady, late, within
 from stoa_client.uploads import Source
+from stoa_client.version import __version__
 
 T = TypeVar("T")
 CONCURRENCY = 16  # below the number of requests that a worker of the service runs for one app
 
 
-def _user_agent() -> str:
-    try:
-        release = version("stoa-client")
-    except PackageNotFoundError:  # the package is not installed, but its folder was copied
-        release = "0"
-    return f"stoa-python/{release} python/{platform.python_version()} httpx/{httpx.__version__}"
-
-
-USER_AGENT = _user_agent()
+USER_AGENT = f"stoa-python/{__version__} python/{platform.python_version()} httpx/{httpx.__version__}"
+logs.protect()
 
 
 def _headers(step: Send) -> dict[str, str]:
