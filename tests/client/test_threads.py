@@ -4,9 +4,11 @@ import json
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
-from tools.sdk.__main__ import CLIENT
+
+import stoa_client
 
 # Each run is a process of its own, forked before the first use, so that it starts with types that nobody has used.
 PROGRAM = """
@@ -68,5 +70,5 @@ def test_the_first_use_by_twelve_threads_at_once_does_not_crash_the_process(use:
 
 def test_types_are_described_in_one_place() -> None:
     direct = re.compile(r"msgspec\.(convert|json\.decode|json\.Decoder)\(")
-    found = {file.name for file in CLIENT.glob("*.py") if direct.search(file.read_text())}
+    found = {file.name for file in Path(stoa_client.__file__).parent.glob("*.py") if direct.search(file.read_text())}
     assert found == {"decoding.py"}
