@@ -67,7 +67,7 @@ def test_each_error_status_lists_its_codes() -> None:
 
 def test_the_document_stays_small_enough_to_read() -> None:
     assert len(openapi_bytes()) < 900_000
-    assert len(gzip.compress(openapi_bytes())) < 80_000
+    assert len(gzip.compress(openapi_bytes())) < 82_000
 
 
 def objects(value: Any, at: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
