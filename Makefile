@@ -9,7 +9,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -qq install
 # The tests start hundreds of processes. Without bytecode, each would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo quick test test-citus test-failed deep deep-deliveries check format bench bench-compare bench-million bench-million-orders bench-imports fuzz fuzz-stock lint-openapi audit cut deploy-check faults lock openapi schema sdk pictures screenshots clean help bench-deliveries bench-pending upgrade release
+.PHONY: demo quick test test-citus test-failed deep deep-deliveries check format bench bench-compare bench-million bench-million-orders bench-imports fuzz fuzz-stock lint-openapi audit cut deploy-check faults lock openapi schema sdk sdk-lowest pictures screenshots clean help bench-deliveries bench-pending upgrade release
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 24
@@ -150,6 +150,12 @@ schema: $(VENV)/.dev ## regenerate schema.sql from the migrations
 
 sdk: $(VENV)/.dev openapi ## regenerate openapi.json and the generated parts of both SDKs
 	@$(BIN)/python -m tools.sdk
+
+# The lowest versions that sdk/python declares, in front of those of the environment.
+LOWEST = $(shell sed -nE 's/^dependencies = \[(.*)\]/\1/p' sdk/python/pyproject.toml | tr -d '",' | sed 's/>=/==/g')
+sdk-lowest: $(VENV)/.dev ## run the tests of the Python SDK that need nothing of the server with the lowest versions of its dependencies
+	@$(PIP) --upgrade --target $(VENV)/lowest $(LOWEST)
+	@PYTHONPATH=$(VENV)/lowest $(BIN)/python -m pytest -n 0 --noconftest $(addprefix tests/client/test_,$(addsuffix .py,deadlines logs repeats threads))
 
 pictures: $(VENV)/.dev ## take the screenshots of the README from a temporary demo; needs Chromium
 	@$(BIN)/python -m tools.pictures

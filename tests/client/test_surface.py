@@ -67,6 +67,12 @@ def test_the_type_checker_finds_a_wrong_argument(tmp_path: Path) -> None:
         "client.products.create(name='Mug', price=1.5)\n"  # line 6: a float is not exact
         "total: int = client.products.list(status='active', price_gte='1').page().total\n"
         "names: list[str] = [product.name for product in client.products.list()]\n"
+        "name: str = client.products.get(1).name\n"
+        "name = client.products.get(1, fields=['id']).name\n"  # line 10: the name may be missing
+        "names = [product.name for product in client.products.list(fields='id')]\n"  # line 11
+        "name = client.products.create(name='Mug', price='1.00', fields=['id', 'name']).name\n"  # line 12
+        "found = client.products.get(1, fields=['id', 'name']).name\n"
+        "name = found if isinstance(found, str) else 'none'\n"
     )
     found = subprocess.run(
         [Path(sys.executable).parent / "pyright", "--pythonpath", sys.executable, "--outputjson", program],
@@ -76,4 +82,14 @@ def test_the_type_checker_finds_a_wrong_argument(tmp_path: Path) -> None:
         cwd=tmp_path,
     )
     lines = {each["range"]["start"]["line"] + 1 for each in json.loads(found.stdout)["generalDiagnostics"]}
-    assert lines == {3, 4, 5, 6}
+    assert lines == {3, 4, 5, 6, 10, 11, 12}
+
+
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+def test_a_misspelled_option_is_refused(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(TypeError, match="unknown option 'retires'; did you mean 'retries'"):
+        kind("http://localhost", token="x", retires=3)
+    for name, value in {"BASE_URL": "http://localhost", "CLIENT_ID": "a", "CLIENT_SECRET": "b"}.items():
+        monkeypatch.setenv(f"STOA_{name}", value)
+    with pytest.raises(TypeError, match="unknown option 'verify'"):
+        kind.from_environment(verify=False)

@@ -133,6 +133,12 @@ COVERED = [
     ),
     Coverage(
         "webhooks.md",
+        "python",
+        "def signed(",
+        "webhooks/test_guide.py::test_a_signed_event_of_the_guide_passes_every_verification",
+    ),
+    Coverage(
+        "webhooks.md",
         "bash",
         "stoa listen ",
         "docs/test_commands.py::test_stoa_listen_forwards_events_to_a_local_program",

@@ -15,7 +15,7 @@ import pytest
 
 from tests.docs.pages import GUIDES, ROOT, blocks
 from tests.generated.node import NODE, WHEEL, install, needs_npm
-from tests.support.service import STOA, Service, free_port
+from tests.support.service import Service, free_port
 
 PAGE = GUIDES / "build-an-app.md"
 COMMANDS = [block.text for block in blocks(PAGE, "bash") if not block.text.startswith("make ")]
@@ -23,12 +23,13 @@ LANGUAGES = {"typescript": re.compile(r"\b(npm|npx|node) "), "python": re.compil
 SKU, ON_HAND = "MP-GRN-16", 7
 
 
-def commands(language: str) -> tuple[str, str]:
-    """What to paste into the second terminal, which ends with the running app, and into the third."""
+def commands(language: str) -> tuple[str, str, str]:
+    """What to paste into the second terminal, which ends with the running app, into the third, and at the end."""
     (other,) = LANGUAGES.keys() - {language}
     chosen = [each for each in COMMANDS if LANGUAGES[language].search(each) or not LANGUAGES[other].search(each)]
     start = next(n for n, each in enumerate(chosen) if re.search(r"stock[-_]app\.(js|py)$", each.rstrip()))
-    return "".join(chosen[: start + 1]), "".join(chosen[start + 1 :])
+    enter = chosen[start + 1].partition("printf")[0]
+    return "".join(chosen[: start + 1]), "".join(chosen[start + 1 : -1]), enter + chosen[-1]
 
 
 @pytest.fixture
@@ -67,7 +68,7 @@ def test_the_app_receives_a_verified_webhook_and_refuses_a_forgery(
     if language == "typescript":
         install()  # skips if the registry cannot be reached
     port = str(free_port())
-    first, second = (each.replace("localhost:3000", f"localhost:{port}") for each in commands(language))
+    first, second, last = (each.replace("localhost:3000", f"localhost:{port}") for each in commands(language))
     app = subprocess.Popen(
         ["bash", "-euo", "pipefail", "-c", first],
         cwd=clone,
@@ -102,10 +103,15 @@ def test_the_app_receives_a_verified_webhook_and_refuses_a_forgery(
         app.communicate(timeout=20)
     levels = json.loads((clone / "stock-app/stock.json").read_text()).values()
     assert [level["available"] for level in levels if level["sku"] == SKU] == [12]
-    credentials = dict(line.split("=", 1) for line in (clone / "stock-app/.env").read_text().split())
-    uninstall = [*STOA, "app", "uninstall", credentials["STOA_CLIENT_ID"], "demo"]
-    removed = subprocess.run(uninstall, env=environment, capture_output=True, text=True, check=False)
-    assert removed.returncode == 0, removed.stderr
+    cleaned = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", last],
+        cwd=clone,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert cleaned.returncode == 0, cleaned.stderr
 
 
 @pytest.mark.parametrize(

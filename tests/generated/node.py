@@ -1,4 +1,4 @@
-"""Node from the wheel of the type checker, and the packages of `typescript/`, which all TypeScript tests share."""
+"""Node from the wheel of the type checker, and the packages that tests install: `typescript/`, which all TypeScript tests share, and `newman/`."""
 
 import fcntl
 import shutil
@@ -24,14 +24,14 @@ def run(*words: str | Path, where: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([NODE, *words], cwd=where, capture_output=True, text=True, check=False, timeout=300)
 
 
-def install() -> None:
-    """Install the locked packages, unless they are up to date. Test processes do so one after another."""
-    lock, installed = HERE / "package-lock.json", TOOLS / ".package-lock.json"
+def install(folder: Path = HERE) -> None:
+    """Install the locked packages of a folder, unless they are up to date. Test processes do so one after another."""
+    lock, installed = folder / "package-lock.json", folder / "node_modules/.package-lock.json"
     with lock.open() as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         if installed.exists() and installed.stat().st_mtime >= lock.stat().st_mtime:
             return
-        done = run(_NPM, "ci", "--ignore-scripts", "--no-progress", where=HERE)
+        done = run(_NPM, "ci", "--ignore-scripts", "--no-progress", where=folder)
     if done.returncode and any(sign in done.stderr for sign in _NETWORK_ERRORS):
         pytest.skip("the npm registry cannot be reached")
     assert done.returncode == 0, done.stderr

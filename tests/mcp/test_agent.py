@@ -1,5 +1,6 @@
 """An agent's view, with the official client: over standard input and output, and over HTTP."""
 
+import asyncio
 import json
 import re
 import shlex
@@ -12,6 +13,7 @@ from typing import Any
 
 import httpx
 import pytest
+import uvicorn
 from mcp.client.stdio import StdioServerParameters
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
@@ -216,6 +218,37 @@ async def test_wrong_credentials_and_a_service_that_is_gone_are_reported(account
     ):
         with pytest.raises(MCPError, match="no response after"):
             await client.list_tools()
+
+
+async def test_a_service_that_asks_to_wait_for_long_is_reported_at_once() -> None:
+    """With the time to wait, and the key with which the agent repeats the write."""
+
+    async def busy(scope: Any, _receive: Any, send: Any) -> None:
+        status, body = 429, b'{"code": "rate_limited", "retryable": true}'
+        if scope["path"] == "/oauth/token":
+            status, body = 200, b'{"access_token": "t", "scope": "products:read products:write"}'
+        headers = [(b"retry-after", b"3600"), (b"x-ratelimit-remaining", b"0")]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    port = free_port()
+    server = uvicorn.Server(uvicorn.Config(busy, port=port, log_level="warning", lifespan="off"))
+    running = asyncio.create_task(server.serve())
+    try:
+        await asyncio.to_thread(until, lambda: _listens(port), "the server listens")
+        async with (
+            Store(f"http://127.0.0.1:{port}", "id", "secret") as store,
+            Client(Agent(store, write=True).server()) as client,
+        ):
+            product = {"body": {"name": "Mug", "price": "1"}, "idempotency_key": "k-1"}
+            first = await failure(client, "create_product", **product)
+            second = await failure(client, "create_product", **product)
+        assert (first["code"], first["retry_after_s"], first["idempotency_key"]) == ("rate_limited", 3600, "k-1")
+        assert (second["code"], second["idempotency_key"]) == ("deadline_exceeded", "k-1")
+        assert 20 < second["retry_after_s"] <= 61
+    finally:
+        server.should_exit = True
+        await running
 
 
 def test_without_the_library_the_command_says_what_to_install(account: Account) -> None:

@@ -37,11 +37,18 @@ def test_schemas_are_valid_complete_and_small() -> None:
 def test_hints_follow_from_the_declaration() -> None:
     hints = {name: (tool.writes, tool.destructive, tool.idempotent) for name, tool in tools().items()}
     assert hints["list_products"] == (False, False, True)
-    assert hints["create_order"] == (True, False, False)
+    assert hints["create_order"] == (True, False, True)
     assert hints["create_order_dry_run"] == (False, False, True)
     assert hints["update_product"] == (True, True, True)
     assert hints["erase_customer"] == (True, True, True)
-    assert hints["batch_products"] == (True, True, False)
+    assert hints["batch_products"] == (True, True, True)
+
+
+def test_a_write_that_a_repetition_would_do_twice_needs_a_key() -> None:
+    needing = {name for name, tool in tools().items() if "idempotency_key" in tool.input_schema["required"]}
+    posts = {name for name, tool in tools().items() if tool.operation.method == "POST" and tool.writes}
+    assert needing == posts | {"update_order_status", "update_webhook"}  # a refund or payment; a resumption
+    assert not any("idempotency_key" in tools()[name].input_schema["properties"] for name in DRY_RUNS)
 
 
 def test_arguments_become_the_request() -> None:

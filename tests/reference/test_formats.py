@@ -17,7 +17,7 @@ from stoa.api import ENDPOINTS, EVENTS
 from stoa.app import Application
 from stoa.db.pool import Database
 from stoa.description import openapi, openapi_bytes
-from stoa.guides.library import guides
+from stoa.guides.library import changelog, guides
 from stoa.reference import page
 from stoa.reference.markdown import texts
 from stoa.reference.postman import collection
@@ -28,7 +28,7 @@ from tests.reference.reading import read
 from tests.support.people import PASSWORD, as_operator, new_email
 from tests.support.shops import Shop
 
-CACHED = ["/openapi.json", "/postman.json", "/llms.txt", "/docs", "/docs/guides/errors", "/docs/guides/errors.md",
+CACHED = ["/openapi.json", "/postman.json", "/llms.txt", "/llms-full.txt", "/docs", "/docs/guides/errors", "/docs/guides/errors.md",
           "/docs/assets/search.js"]  # fmt: skip
 _TEXT = {"type": "string"}
 _DESCRIBED = {"key": _TEXT, "value": _TEXT, "description": _TEXT, "disabled": {"type": "boolean"}, "type": _TEXT}
@@ -147,8 +147,21 @@ async def test_a_document_is_compressed_and_read_again_only_if_it_changed(shop: 
     assert (await shop.service.get(address, headers={"if-none-match": '"other"'})).status_code == 200
 
 
-async def test_the_served_description_is_the_committed_one(shop: Shop) -> None:
-    assert (await shop.service.get("/openapi.json")).content == openapi_bytes()
+async def test_the_served_description_is_the_committed_one_with_the_address_of_the_service(shop: Shop) -> None:
+    served = (await shop.service.get("/openapi.json")).json()
+    committed = json.loads(openapi_bytes())
+    (server,), (declared,) = served.pop("servers"), committed.pop("servers")
+    assert declared["variables"]["base_url"]["default"] == "http://localhost:8000/stores/demo"
+    base = str(shop.service.base_url).rstrip("/")
+    assert server["variables"]["base_url"]["default"] in (f"{base}/stores/{DEMO}", f"{base}/stores/{YOUR_STORE}")
+    assert json.dumps(served) == json.dumps(committed).replace("http://localhost:8000", base)
+
+
+async def test_the_whole_documentation_is_one_text(shop: Shop) -> None:
+    full = (await shop.service.get("/llms-full.txt")).text
+    for address, text in texts(page.document(), guides(), changelog()).items():
+        assert f"<!-- {address}.md -->" in full
+        assert text().partition("\n")[0] in full
 
 
 def test_the_postman_collection_follows_its_format() -> None:
@@ -218,7 +231,14 @@ async def test_the_changelog_has_a_section_for_each_version(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize(
-    "address", ["/docs/products/list_products", "/docs/products/list_products.md", "/postman.json"]
+    "address",
+    [
+        "/docs/products/list_products",
+        "/docs/products/list_products.md",
+        "/postman.json",
+        "/openapi.json",
+        "/llms-full.txt",
+    ],
 )
 async def test_samples_show_the_public_address_of_the_service(db: Database, address: str) -> None:
     app = Starlette(routes=routes("https://stoa.example.org/", SampleStore(db)))
@@ -255,7 +275,10 @@ async def test_samples_are_shown_while_the_database_is_away(settings: Settings) 
 
 @pytest.mark.parametrize(
     "address",
-    ["/docs/orders/get_order", "/docs/orders/get_order.md", "/postman.json", "/llms.txt", "/problems/not_found"],
+    [
+        *("/docs/orders/get_order", "/docs/orders/get_order.md", "/problems/not_found"),
+        *("/openapi.json", "/postman.json", "/llms.txt", "/llms-full.txt"),
+    ],
 )
 async def test_samples_show_the_address_at_which_the_reader_reached_the_service(
     settings: Settings, address: str
@@ -271,7 +294,7 @@ async def test_samples_show_the_address_at_which_the_reader_reached_the_service(
         behind = await text(host="Stoa.example.org:8443", x_forwarded_proto="https", x_forwarded_for="192.0.2.7")
         assert "https://stoa.example.org:8443/" in behind
         assert "10.0.0.1" not in behind
-        for host in ('a"><script>alert(1)</script>', "a b", "a/b", "a.example:99999999", "x" * 300):
+        for host in ('evil"><script>alert(1)</script>', "evil host", "evil/host", "evil.example:99999999", "x" * 300):
             forged = await text(host=host)
             assert host not in forged
             assert "stoa.example.org" not in forged

@@ -19,6 +19,8 @@ async def test_the_guide_runs_from_top_to_bottom(package: Path, service: Service
     assert "/price invalid_money" in done.stdout
     assert "succeeded 1000" in done.stdout
     assert "product.updated" in done.stdout
+    async with account.client() as api:
+        assert (await api.get("/webhooks")).json()["meta"]["total"] == 0
     listed = node(compiled / "readme.js", where=tmp_path, **variables(account))
     assert len(listed.stdout.splitlines()) == 1001, listed.stderr
 

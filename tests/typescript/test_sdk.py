@@ -8,6 +8,7 @@ from tools.sdk.__main__ import TYPESCRIPT, description, typescript_modules
 from tools.sdk.surface import operations
 
 from stoa.reference.typescript import camel
+from tests.docs.pages import ROOT
 from tests.generated.node import needs_npm
 from tests.support.service import Service
 from tests.typescript.conftest import SDK, as_json, node
@@ -33,6 +34,7 @@ def test_every_operation_has_a_documented_method() -> None:
 def test_the_package_has_one_version_and_no_dependencies() -> None:
     package = json.loads((SDK / "package.json").read_text())
     assert f'VERSION = "{package["version"]}"' in (SDK / "src/transport.ts").read_text()
+    assert (SDK / "LICENSE").read_text() == (ROOT / "LICENSE").read_text()  # npm packs it
     assert "dependencies" not in package
     imported = {
         name

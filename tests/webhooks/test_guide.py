@@ -14,6 +14,7 @@ import jsonschema
 import msgspec
 import pytest
 
+import stoa_client
 from stoa.api import EVENTS
 from stoa.ids import new_id
 from stoa.webhooks.api.samples import sample
@@ -151,6 +152,18 @@ def test_a_verification_program_rejects_old_timestamps(verifies: Any, tmp_path: 
     assert not verifies(SECRET, signed([SECRET], seconds_ago=400), BODY, tmp_path)
     headers = signed([SECRET])
     assert not verifies(SECRET, headers | {"webhook-timestamp": "soon"}, BODY, tmp_path)
+
+
+@pytest.mark.parametrize("verifies", PROGRAMS)
+def test_a_signed_event_of_the_guide_passes_every_verification(verifies: Any, tmp_path: Path) -> None:
+    (program,) = [block for block in blocks(GUIDE, "python") if "def signed(" in block.text]
+    names: dict[str, Any] = {}
+    exec(program.text, names)  # noqa: S102 - our own page
+    event = sample(EVENTS["product.updated"])
+    headers, body = names["signed"](SECRET, event)
+    assert verifies(SECRET, headers, body, tmp_path)
+    assert not verifies(SECRET, headers, body + b" ", tmp_path)
+    assert stoa_client.verify(body, headers, SECRET).id == event["id"]
 
 
 # --- the feed ---------------------------------------------------------------------------------------------------------

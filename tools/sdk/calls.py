@@ -3,8 +3,9 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import product
 
-from tools.sdk.declaring import aliases, argument, class_of, query_name
+from tools.sdk.declaring import aliases, argument, class_of, partial, query_name
 from tools.sdk.schemas import named, parameter_type, request_type, response_type
 from tools.sdk.surface import Group, Operation
 from tools.sdk.text import DO_NOT_EDIT, doc, joined
@@ -101,9 +102,19 @@ def _method(operation: Operation, usual: set[str], *, awaited: bool) -> Iterator
     keywords = ", ".join([*options, *([spread] if spread else [])])
     star = "" if not keywords or not options else "*, "
     before = f"{', '.join(positional)}, /, " if positional else ""
-    yield f"    {'async ' if awaited else ''}def {operation.name}(self, {before}{star}{keywords}) -> {returned}:"
-    yield from doc(documentation(operation, usual), 8)
+    start = f"    {'async ' if awaited else ''}def {operation.name}(self, {before}{star}"
     kind = "" if verb == "none" else f"{_kind(operation)}, "
+    if operation.is_sparse:
+        fields = _option(operation, "fields")
+        for chosen, returned in _by_fields(operation):
+            rest = [
+                chosen if each.startswith(f"{fields}: ") else each for each in [*options, *([spread] if spread else [])]
+            ]
+            yield "    @overload"
+            yield f"{start}{', '.join(rest)}) -> {returned}: ..."
+        returned, kind = "Any", f"{_partial(operation)} if {fields} is not None else {kind}"
+    yield f"{start}{keywords}) -> {returned}:"
+    yield from doc(documentation(operation, usual), 8)
     arguments = ", ".join([f'{kind}"{operation.method}"', _path(operation), *given])
     call = f"{'await ' if awaited else ''}self._connection.{verb}({arguments})"
     if operation.uploads:
@@ -120,18 +131,48 @@ def _listing(operation: Operation, usual: set[str], *, awaited: bool) -> Iterato
     before = f"{', '.join(positional)}, /, " if positional else ""
     kind = _kind(operation)
     spread = f"**query: Unpack[inputs.{query_name(operation)}]"
+    start = f"    def {operation.name}(self, {before}*, "
+    # Each choice of an option changes the type of the items.
+    choices: list[list[tuple[str, str]]] = [[("", kind)]]
+    options, query = [spread], ["**query"]
     if operation.deletable:
-        for flag, item in (("Literal[False] = False", kind), ("Literal[True]", f"{kind} | Tombstone")):
-            yield "    @overload"
-            yield f"    def {operation.name}(self, {before}*, include_deleted: {flag}, {spread}) -> {a}Pages[{item}]: ..."
-        signature, returned = f"{before}*, include_deleted: bool = False, {spread}", f"{a}Pages[Any]"
-        query = '{**query, "include_deleted": include_deleted or None}'
+        choices.append(
+            [("include_deleted: Literal[False] = False", ""), ("include_deleted: Literal[True]", " | Tombstone")]
+        )
+        options.insert(0, "include_deleted: bool = False")
+        query.append('"include_deleted": include_deleted or None')
+    if operation.is_sparse:
+        choices[0] = list(_by_fields(operation))
+        options.insert(0, f"fields: {_fields_type(operation)} | None = None")
+        query.append('"fields": fields')
+        kind = f"{_partial(operation)} if fields is not None else {kind}"
+    every = list(product(*choices))
+    if len(every) == 1:
+        yield f"    def {operation.name}(self, {before}{spread}) -> {a}Pages[{kind}]:"
     else:
-        signature, returned = f"{before}{spread}", f"{a}Pages[{kind}]"
-        query = "query"
-    yield f"    def {operation.name}(self, {signature}) -> {returned}:"
+        for chosen in every:
+            given = ", ".join([*(text for text, _ in chosen if text), spread])
+            yield "    @overload"
+            yield f"{start}{given}) -> {a}Pages[{''.join(item for _, item in chosen)}]: ..."
+        yield f"{start}{', '.join(options)}) -> {a}Pages[Any]:"
     yield from doc(documentation(operation, usual), 8)
-    yield f"        return self._connection.pages({kind}, {_path(operation)}, {query})"
+    sent = "query" if query == ["**query"] else f"{{{', '.join(query)}}}"
+    yield f"        return self._connection.pages({kind}, {_path(operation)}, {sent})"
+
+
+def _by_fields(operation: Operation) -> Iterator[tuple[str, str]]:
+    """The option `fields` in each overload, with the type of the resource that it leads to."""
+    name = _option(operation, "fields")
+    yield f"{name}: None = None", _kind(operation)
+    yield f"{name}: {_fields_type(operation)}", _partial(operation)
+
+
+def _fields_type(operation: Operation) -> str:
+    return f"inputs.OneOrMore[inputs.{aliases(operation)['fields'][0]}]"
+
+
+def _partial(operation: Operation) -> str:
+    return f"models.{partial(named(operation.item) or '')}"
 
 
 def _positional(operation: Operation, *, awaited: bool) -> list[str]:

@@ -12,13 +12,15 @@ _OPERATOR = re.compile(r"\[(gte|gt|lte|lt)\]\Z")
 _IMPLIED_BY_TYPE = ("A time in UTC", "An amount in")
 
 
-def models(components: Mapping[str, Schema], names: set[str]) -> str:
+def models(components: Mapping[str, Schema], names: set[str], sparse: set[str]) -> str:
+    """The models; those in `sparse` also as what a call with `fields` returns."""
     lines = [
         f'"""The models of responses. {DO_NOT_EDIT}"""',
         "from datetime import datetime",
         "from decimal import Decimal",
         "from typing import Any, TypeAlias",
         "import msgspec",
+        "from msgspec import UnsetType",
         "from stoa_client.answers import Model, absent",
         "from stoa_client.errors import Fault",
     ]
@@ -29,13 +31,23 @@ def models(components: Mapping[str, Schema], names: set[str]) -> str:
             continue
         lines += [f"class {name}(Model):", *doc(schema.get("description", ""), 4)]
         for member, kind in schema["properties"].items():
-            python = identifier(member)
-            default = f"msgspec.field(default=absent(), name={member!r})" if python != member else "absent()"
-            lines += [
-                f"    {python}: {_quoted(response_type(kind))} = {default}",
-                *doc(_description(kind, values=True), 4),
-            ]
+            lines += [_field(member, kind), *doc(_description(kind, values=True), 4)]
+        if name in sparse:
+            text = f"The requested fields of a {name}; the others are UNSET."
+            lines += [f"class {partial(name)}(Model):", *doc(text, 4)]
+            lines += [_field(member, kind, optional=True) for member, kind in schema["properties"].items()]
     return joined(lines)
+
+
+def partial(name: str) -> str:
+    """The model of a response that has only the requested fields."""
+    return f"Partial{name}"
+
+
+def _field(member: str, kind: Schema, *, optional: bool = False) -> str:
+    python, type_ = identifier(member), response_type(kind)
+    default = f"msgspec.field(default=absent(), name={member!r})" if python != member else "absent()"
+    return f"    {python}: {_quoted(f'UnsetType | {type_}' if optional and type_ != 'Any' else type_)} = {default}"
 
 
 def _quoted(expression: str) -> str:
@@ -98,8 +110,8 @@ def _query_type(operation: Operation) -> Iterator[str]:
     yield f"class {query_name(operation)}(TypedDict, total=False):"
     yield f'    """The parameters of `{".".join(operation.chain)}.{operation.name}`."""'
     for name, parameter in operation.parameters.items():
-        if name == "include_deleted":
-            continue
+        if name == "include_deleted" or (name == "fields" and operation.is_sparse):
+            continue  # an argument of its own, because it changes the type of the result
         alias, _ = long.get(name, (None, ""))
         yield f"    {argument(name)}: {parameter_type(parameter['schema'], alias)}"
         yield from doc(parameter.get("description", ""), 4)

@@ -72,6 +72,11 @@ class Operation:
         return self.success["anyOf"][0] if "anyOf" in self.success else self.success
 
     @property
+    def is_sparse(self) -> bool:
+        """Whether the response can be limited to some fields of a resource."""
+        return "fields" in self.parameters and "$ref" in self.item and not self.is_batch
+
+    @property
     def body(self) -> Mapping[str, Any] | None:
         """The schema of a JSON body."""
         content = self.spec.get("requestBody", {}).get("content", {})

@@ -5,7 +5,7 @@ from typing import Any
 
 from tools.sdk.calls import resources
 from tools.sdk.declaring import codes, inputs, models
-from tools.sdk.schemas import reached
+from tools.sdk.schemas import named, reached
 from tools.sdk.surface import operations, tree
 
 
@@ -17,7 +17,7 @@ def generate(document: Mapping[str, Any]) -> dict[str, str]:
     bodies = reached([each.body for each in found if each.body is not None], components)
     groups = tree(found)
     return {
-        "models.py": models(components, responses),
+        "models.py": models(components, responses, {named(each.item) or "" for each in found if each.is_sparse}),
         "inputs.py": inputs(found, components, bodies, responses),
         "codes.py": codes(found),
         "resources.py": resources(groups, found, awaited=False),

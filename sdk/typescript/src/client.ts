@@ -20,15 +20,32 @@ export interface ClientOptions {
   scopes?: readonly string[] | undefined;
   /** How often a call is retried after a transient error; 4 by default. */
   retries?: number | undefined;
-  /** How long a call keeps waiting for the rate limit, or a service that is busy; 60,000 ms by default. */
+  /**
+   * How long a call may take with all its attempts and waits; 60,000 ms by default. Time that a call asks the service to
+   * wait, and the time of an upload, are added to it and to `timeoutMs`.
+   */
   deadlineMs?: number | undefined;
-  /** How long one attempt may take; 30,000 ms by default. */
+  /** How long one attempt may take until its response is complete; 30,000 ms by default. */
   timeoutMs?: number | undefined;
   /** How many calls are in progress at the same time; 16 by default. Further calls wait their turn. */
   concurrency?: number | undefined;
   /** Replaces the `fetch` of the runtime, for proxies and tests. */
   fetch?: typeof globalThis.fetch | undefined;
 }
+
+// One entry for each option, which the compiler checks.
+const KNOWN: Readonly<Record<keyof ClientOptions, true>> = {
+  clientId: true,
+  clientSecret: true,
+  authUrl: true,
+  token: true,
+  scopes: true,
+  retries: true,
+  deadlineMs: true,
+  timeoutMs: true,
+  concurrency: true,
+  fetch: true,
+};
 
 type Variables = Readonly<Record<string, string | undefined>>;
 
@@ -40,6 +57,7 @@ export class Client extends Resources {
   readonly #token: TokenSource;
 
   constructor(baseUrl: string, options: ClientOptions) {
+    refuseUnknown(options);
     const base = address("baseUrl", baseUrl).replace(new RegExp(`${PREFIX}$`), "");
     const { concurrency = 16, timeoutMs = 30_000 } = options;
     const policy: RetryPolicy = { retries: options.retries ?? 4, deadlineMs: options.deadlineMs ?? 60_000 };
@@ -75,11 +93,21 @@ export class Client extends Resources {
     path: string,
     { query, body, ...options }: AnyOptions & { query?: Record<string, unknown> | undefined; body?: unknown } = {},
   ): Promise<unknown> {
-    const received = await this.#connection.call(method, path, { body, options: { ...query, ...options } });
-    if (received.status === 204) return undefined;
-    const decoded = jsonObject(received.text);
-    if (decoded && received.status < 300) return decoded;
-    throw unexpected(received);
+    return this.#connection.read(method, path, { body, options: { ...query, ...options } }, (received) => {
+      if (received.status === 204) return undefined;
+      const decoded = jsonObject(received.text);
+      if (decoded && received.status < 300) return decoded;
+      throw unexpected(received);
+    });
+  }
+}
+
+/** Refuse a misspelled option, which the compiler finds only in a literal. */
+function refuseUnknown(options: ClientOptions): void {
+  for (const name of Object.keys(options)) {
+    if (!Object.hasOwn(KNOWN, name)) {
+      throw new TypeError(`unknown option ${JSON.stringify(name)}; the options are ${Object.keys(KNOWN).join(", ")}`);
+    }
   }
 }
 

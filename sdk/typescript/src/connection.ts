@@ -1,7 +1,7 @@
 /** The connection of an app to a store: every call gets a token, its turn, and retries. */
 import { Answer, attach } from "./answers.js";
 import { Batch, type Item } from "./batches.js";
-import { ConnectionFailed, NotModified, UnexpectedAnswer } from "./errors.js";
+import { ConnectionFailed, DeadlineExceeded, NotModified, StoaError, UnexpectedAnswer } from "./errors.js";
 import type { Limiter } from "./limiter.js";
 import { type AnyOptions, separated } from "./options.js";
 import { Page, Pages } from "./pages.js";
@@ -35,11 +35,23 @@ export class Connection {
   ) {}
 
   async call(method: string, path: string, given: Call = {}): Promise<Received> {
-    const request = await this.#request(method, path, given);
-    return request.longPoll ? this.#send(request) : this.limiter.run(() => this.#send(request), request.signal);
+    return this.read(method, path, given, (received) => received);
   }
 
-  async #request(method: string, path: string, given: Call): Promise<Outgoing> {
+  /** Send a request, and read its response. Each error of a write gets its key, so that the caller can repeat it safely. */
+  async read<T>(method: string, path: string, given: Call, reading: (received: Received) => T): Promise<T> {
+    const request = await this.#request(method, path, given);
+    try {
+      const send = () => this.#send(request);
+      return reading(await (request.longPoll ? send() : this.limiter.run(send, request.deadline, request.signal)));
+    } catch (error) {
+      const key = request.headers["idempotency-key"];
+      if (error instanceof StoaError && key !== undefined) error.idempotencyKey = key;
+      throw error;
+    }
+  }
+
+  async #request(method: string, path: string, given: Call): Promise<Outgoing & { readonly deadline: number }> {
     const [options, query] = separated(given.options ?? {});
     const headers = headersFor(method, options, given.accept);
     let body: string | Blob | undefined;
@@ -53,54 +65,65 @@ export class Connection {
       body = JSON.stringify(given.body);
     }
     const pollS = Number(query["wait"] ?? 0);
-    const uploadMs = body instanceof Blob ? body.size / SLOWEST_UPLOAD : 0;
+    // What the call may take in addition to its limits: the wait that it asks for, and the time of an upload.
+    const allowanceMs = ((options.waitS ?? 0) + pollS) * 1000 + (body instanceof Blob ? body.size / SLOWEST_UPLOAD : 0);
     return {
       method,
       url: this.root + path + queryString(query),
       headers,
       body,
-      timeoutMs: (options.timeoutMs ?? this.timeoutMs) + ((options.waitS ?? 0) + pollS) * 1000 + uploadMs,
+      timeoutMs: (options.timeoutMs ?? this.timeoutMs) + allowanceMs,
+      deadline: performance.now() + this.policy.deadlineMs + allowanceMs,
       signal: options.signal,
       stream: given.stream ?? false,
       longPoll: pollS > 0,
     };
   }
 
-  async #send(request: Outgoing): Promise<Received> {
-    let token = await abortable(this.token(), request.signal);
-    let [renewed, held] = [false, false];
-    const attempts = new Attempts(this.policy, request.signal);
+  async #send(request: Outgoing & { readonly deadline: number }): Promise<Received> {
+    const { deadline, signal } = request;
+    const authorized = (stale?: string) => abortable(this.token(stale), deadline, "no token came", signal);
+    let token = await authorized();
+    let renewed = false;
+    let outcome: Received | ConnectionFailed | undefined;
+    const attempts = new Attempts(this.policy, deadline, signal);
     for (;;) {
-      await this.limiter.turn(request.signal);
-      const outcome = await attempt(this.fetch, request, token).catch(failedConnection);
+      const waitS = (await this.limiter.turn(deadline, signal)) / 1000;
+      if (waitS) throw outcome ? attempts.error(outcome) : beyond(waitS);
+      const timeoutMs = Math.min(request.timeoutMs, deadline - performance.now());
+      outcome = await attempt(this.fetch, { ...request, timeoutMs }, token).catch(failedConnection);
       if (!(outcome instanceof ConnectionFailed)) {
-        held = this.limiter.observe(outcome);
+        this.limiter.observe(outcome);
         if (outcome.status < 400) return outcome;
         if (outcome.status === 401 && !renewed) {
           renewed = true;
           const stale = token;
-          token = await abortable(this.token(stale), request.signal);
+          token = await authorized(stale);
           if (token !== stale) continue;
         }
       }
-      await attempts.pause(outcome, held);
-      held = false;
+      await attempts.pause(outcome);
     }
   }
 
-  async one<T>(method: string, path: string, given: Call): Promise<T> {
-    const { data, answer } = decoded(await this.call(method, path, given));
-    return attach(data as T, answer);
+  one<T>(method: string, path: string, given: Call): Promise<T> {
+    return this.read(method, path, given, (received) => {
+      const { data, answer } = decoded(received);
+      return attach(data as T, answer);
+    });
   }
 
-  async none(method: string, path: string, given: Call): Promise<void> {
-    const received = await this.call(method, path, given);
-    if (received.status !== 204) throw unexpected(received);
+  none(method: string, path: string, given: Call): Promise<void> {
+    return this.read(method, path, given, (received) => {
+      if (received.status !== 204) throw unexpected(received);
+    });
   }
 
-  async batch<T>(method: string, path: string, given: Call): Promise<Batch<T>> {
-    const { data, answer } = decoded(await this.call(method, path, given), Array.isArray);
-    return new Batch(data as Item<T>[], answer);
+  batch<T>(method: string, path: string, given: Call): Promise<Batch<T>> {
+    return this.read(method, path, given, (received) => {
+      const { data, answer } = decoded(received, Array.isArray);
+      return new Batch(data as Item<T>[], answer);
+    });
   }
 
   pages<T>(path: string, options: AnyOptions): Pages<T> {
@@ -133,6 +156,11 @@ export class Connection {
     }
     if (partial) yield partial;
   }
+}
+
+function beyond(waitS: number): DeadlineExceeded {
+  const message = `the service asked to wait ${waitS.toPrecision(3)} s more, which is beyond the deadline of the call`;
+  return new DeadlineExceeded(message, waitS);
 }
 
 function decoded(received: Received, fits: (data: unknown) => boolean = () => true): { data: unknown; answer: Answer } {

@@ -3,14 +3,28 @@ import type { Answer } from "./answers.js";
 
 /** The base class of all errors of this client. */
 export class StoaError extends Error {
+  /** The key of the write that failed, given or generated. The same call with this key is safe to repeat. */
+  idempotencyKey?: string;
+
   constructor(message: string, options?: ErrorOptions) {
     super(message, options);
     this.name = new.target.name;
   }
 }
 
-/** No complete response came, even after retries; `cause` is the last error. */
+/** No complete response came, even after retries; `cause` is the last error. A write may have taken effect. */
 export class ConnectionFailed extends StoaError {}
+
+/** The call was not sent: it would have had to wait longer than its deadline. */
+export class DeadlineExceeded extends StoaError {
+  constructor(
+    message: string,
+    /** How long the call would have had to wait, in seconds; undefined if that is unknown. */
+    readonly retryAfterS?: number,
+  ) {
+    super(message);
+  }
+}
 
 /** The token endpoint refused the credentials or the requested scopes (RFC 6749). */
 export class TokenRefused extends StoaError {

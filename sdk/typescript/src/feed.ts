@@ -1,5 +1,6 @@
 /** Follows the events of a subscription by long polling, without a URL of your own. */
 import { Resource } from "./connection.js";
+import { UnexpectedAnswer } from "./errors.js";
 import type { Delivery } from "./generated/models.js";
 import type { CallOptions } from "./options.js";
 import type { Event } from "./webhooks.js";
@@ -27,8 +28,11 @@ export class Feed extends Resource {
     for (let last = after; ; ) {
       const page = await this.connection.pages<Delivery>(`/webhooks/${webhookId}/deliveries`, { ...fixed, ...{ after: last } }).page();
       for (const delivery of page) {
-        yield eventOf(delivery);
+        if (delivery.sequence <= last) {
+          throw new UnexpectedAnswer(`the feed returned sequence ${delivery.sequence} after ${last}`, 200, "");
+        }
         last = delivery.sequence;
+        yield eventOf(delivery);
       }
       if (!page.data.length && !wait) return;
     }

@@ -10,6 +10,7 @@ export * as errors from "./errors.js";
 export {
   ApiError,
   ConnectionFailed,
+  DeadlineExceeded,
   type Fault,
   InstallRefused,
   NotModified,
@@ -35,6 +36,7 @@ export {
 export type { CallOptions, Version, WriteOptions } from "./options.js";
 export { Page, Pages } from "./pages.js";
 export type { TokenSource } from "./tokens.js";
+export { VERSION } from "./transport.js";
 export { isTombstone, type Tombstone } from "./types.js";
 export type { Upload } from "./uploads.js";
 export { check, type Event, type EventType, verify, type VerifyOptions } from "./webhooks.js";

@@ -1,5 +1,6 @@
 /** Installations of an app: verifies the return from an install link, and lists the stores that installed the app. */
 import { ConnectionFailed, InstallRefused, SignatureRefused, UnexpectedAnswer } from "./errors.js";
+import { Cursors } from "./pages.js";
 import { excerpt, jsonObject, refusal } from "./problems.js";
 import { Attempts, type RetryPolicy } from "./retries.js";
 import { basic, failedConnection } from "./tokens.js";
@@ -93,11 +94,13 @@ export async function* installations(options: InstallationsOptions): AsyncGenera
   const headers = { accept: "application/json", authorization: basic(clientId, clientSecret) };
   const since = updatedSince instanceof Date ? updatedSince.toISOString() : updatedSince;
   let query = new URLSearchParams({ limit: "250", ...(since && { updated_since: since }) });
+  const cursors = new Cursors();
   for (;;) {
     const page = await pageAt(fetch, { method: "GET", url: `${url}?${query}`, headers, timeoutMs });
     yield* page.data;
-    if (page.cursor === null) return;
-    query = new URLSearchParams({ limit: "250", cursor: page.cursor });
+    const cursor = cursors.follow(page.cursor);
+    if (cursor === null) return;
+    query = new URLSearchParams({ limit: "250", cursor });
   }
 }
 

@@ -1,5 +1,6 @@
 /** Lists that are fetched page by page, as far as they are read. */
 import type { Answer } from "./answers.js";
+import { UnexpectedAnswer } from "./errors.js";
 
 /** One page of a list. */
 export class Page<T> implements Iterable<T> {
@@ -31,6 +32,19 @@ export class Page<T> implements Iterable<T> {
   }
 }
 
+/** The cursors of one iteration. A repeated one would return the same pages for ever. */
+export class Cursors {
+  readonly #followed = new Set<string>();
+
+  /** The cursor of the next page. Throws `UnexpectedAnswer` if its page was read before. */
+  follow(cursor: string | null): string | null {
+    if (cursor === null) return null;
+    if (this.#followed.has(cursor)) throw new UnexpectedAnswer("the service repeated the cursor of an earlier page", 200, cursor);
+    this.#followed.add(cursor);
+    return cursor;
+  }
+}
+
 /** The resources of a list over all its pages, to be read with `for await`. Nothing is sent before. */
 export class Pages<T> implements AsyncIterable<T> {
   readonly #read: (changes: Record<string, unknown>) => Promise<Page<T>>;
@@ -46,10 +60,11 @@ export class Pages<T> implements AsyncIterable<T> {
 
   /** All pages. */
   async *pages(): AsyncGenerator<Page<T>, void> {
+    const cursors = new Cursors();
     let page = await this.#read({});
     yield page;
-    while (page.nextCursor) {
-      page = await this.#read({ cursor: page.nextCursor, page: undefined });
+    for (let cursor = cursors.follow(page.nextCursor); cursor; cursor = cursors.follow(page.nextCursor)) {
+      page = await this.#read({ cursor, page: undefined });
       yield page;
     }
   }

@@ -7,7 +7,7 @@ import type { Received } from "./transport.js";
 export interface RetryPolicy {
   /** How often a call is retried after a transient error. */
   readonly retries: number;
-  /** How long a call keeps waiting for `Retry-After`, from its first attempt. */
+  /** How long a call may take with all its attempts and waits. */
   readonly deadlineMs: number;
 }
 
@@ -17,38 +17,40 @@ const LONGEST_PAUSE_MS = 8000;
 const FIRST_LEAST_MS = 50;
 const LONGEST_LEAST_MS = 2000;
 
-/** The attempts of one call. */
+/** The attempts of one call, which end at its deadline. */
 export class Attempts {
   readonly #policy: RetryPolicy;
-  readonly #signal: AbortSignal | undefined;
   readonly #deadline: number;
+  readonly #signal: AbortSignal | undefined;
   #failures = 0;
   #refusals = 0;
   #attempts = 0;
 
-  constructor(policy: RetryPolicy, signal?: AbortSignal) {
+  constructor(policy: RetryPolicy, deadline = performance.now() + policy.deadlineMs, signal?: AbortSignal) {
     this.#policy = policy;
+    this.#deadline = deadline;
     this.#signal = signal;
-    this.#deadline = performance.now() + policy.deadlineMs;
   }
 
-  /** Wait before the next attempt, or throw the error if there is none; `held` if the limiter waits for it. */
-  async pause(outcome: Received | ConnectionFailed, held = false): Promise<void> {
+  /** Wait before the next attempt, or throw the error if there is none. */
+  async pause(outcome: Received | ConnectionFailed): Promise<void> {
     this.#attempts += 1;
-    const waitS = outcome instanceof ConnectionFailed ? undefined : retryAfterS(outcome.headers);
+    const askedS = outcome instanceof ConnectionFailed ? undefined : retryAfterS(outcome.headers);
     const refused = !(outcome instanceof ConnectionFailed) && (outcome.status === 429 || outcome.status === 503);
-    const leastMs = Math.min(FIRST_LEAST_MS * 2 ** this.#refusals, LONGEST_LEAST_MS); // grows, in case it is always 0
-    const askedMs = waitS === undefined ? undefined : Math.max(waitS * 1000, leastMs);
-    if (askedMs !== undefined && performance.now() + askedMs > this.#deadline) throw this.#error(outcome);
-    if (refused && waitS !== undefined) {
+    let pauseMs: number;
+    if (refused && askedS !== undefined) {
       // The service says when to return, so the deadline decides and not the number of attempts.
+      const leastMs = Math.min(FIRST_LEAST_MS * 2 ** this.#refusals, LONGEST_LEAST_MS); // in case it always asks for 0
+      pauseMs = Math.max(askedS * 1000, leastMs);
       this.#refusals += 1;
-      return held && waitS * 1000 >= leastMs ? undefined : sleep(askedMs ?? 0, this.#signal);
+    } else {
+      this.#failures += 1;
+      if (this.#failures > this.#policy.retries || !this.#isTransient(outcome)) throw this.error(outcome);
+      const backoffMs = Math.min(FIRST_PAUSE_MS * 2 ** (this.#failures - 1), LONGEST_PAUSE_MS);
+      pauseMs = askedS === undefined ? (0.5 + Math.random() / 2) * backoffMs : askedS * 1000;
     }
-    this.#failures += 1;
-    if (this.#failures > this.#policy.retries || !this.#isTransient(outcome)) throw this.#error(outcome);
-    const backoffMs = Math.min(FIRST_PAUSE_MS * 2 ** (this.#failures - 1), LONGEST_PAUSE_MS);
-    return sleep(askedMs ?? (0.5 + Math.random() / 2) * backoffMs, this.#signal);
+    if (performance.now() + pauseMs >= this.#deadline) throw this.error(outcome);
+    return sleep(pauseMs, this.#signal);
   }
 
   #isTransient(outcome: Received | ConnectionFailed): boolean {
@@ -58,7 +60,8 @@ export class Attempts {
     return TRANSIENT.has(outcome.status) || jsonObject(outcome.text)?.["retryable"] === true;
   }
 
-  #error(outcome: Received | ConnectionFailed): Error {
+  /** What to throw for the last outcome. */
+  error(outcome: Received | ConnectionFailed): Error {
     if (!(outcome instanceof ConnectionFailed)) return refusal(outcome);
     const attempts = this.#attempts === 1 ? "1 attempt" : `${this.#attempts} attempts`;
     return new ConnectionFailed(`${outcome.message} (${attempts})`, { cause: outcome.cause });

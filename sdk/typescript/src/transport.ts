@@ -25,6 +25,7 @@ export interface Received {
   readonly stream?: AsyncGenerator<Uint8Array, void>;
 }
 
+const SLOWEST_DOWNLOAD = 10; // bytes in a millisecond, of a body that is read in parts
 const node = (globalThis as { process?: { versions?: { node?: string } } }).process?.versions?.node;
 const USER_AGENT = `stoa-typescript/${VERSION}${node ? ` node/${node}` : ""}`;
 
@@ -45,7 +46,7 @@ export async function attempt(fetch: typeof globalThis.fetch, request: Outgoing,
     const { status } = response;
     if (request.stream && status < 300 && response.body) {
       streaming = true;
-      return { status, headers: response.headers, text: "", stream: parts(response.body, clock) };
+      return { status, headers: response.headers, text: "", stream: parts(response.body, clock, request.timeoutMs) };
     }
     return { status, headers: response.headers, text: await response.text() };
   } catch (error) {
@@ -55,15 +56,18 @@ export async function attempt(fetch: typeof globalThis.fetch, request: Outgoing,
   }
 }
 
-/** The parts of a body as they arrive; each has the whole timeout. */
-async function* parts(body: ReadableStream<Uint8Array>, clock: Clock): AsyncGenerator<Uint8Array, void> {
+/** The parts of a body as they arrive. The time that their reader takes for each does not count. */
+async function* parts(body: ReadableStream<Uint8Array>, clock: Clock, timeoutMs: number): AsyncGenerator<Uint8Array, void> {
   const reader = body.getReader();
+  let leftMs = timeoutMs;
   try {
     for (;;) {
-      clock.restart();
+      const askedAt = performance.now();
+      clock.restart(leftMs);
       const { done, value } = await reader.read();
       clock.stop();
       if (done) return;
+      leftMs = Math.min(timeoutMs, leftMs - (performance.now() - askedAt) + value.byteLength / SLOWEST_DOWNLOAD);
       yield value;
     }
   } catch (error) {
@@ -96,13 +100,13 @@ class Clock {
 
   readonly #stopForCaller = (): void => this.#abort.abort(this.#caller?.reason);
 
-  restart(): void {
+  restart(timeoutMs = this.#timeoutMs): void {
     clearTimeout(this.#timer);
     this.#caller?.addEventListener("abort", this.#stopForCaller, { once: true });
     this.#timer = setTimeout(() => {
       this.#late = true;
       this.#abort.abort();
-    }, this.#timeoutMs);
+    }, timeoutMs);
   }
 
   stop(): void {
@@ -113,7 +117,9 @@ class Clock {
   /** What to throw instead of the error of `fetch`. */
   failure(error: unknown): unknown {
     if (this.#caller?.aborted) return this.#caller.reason;
-    if (this.#late) return new ConnectionFailed(`no response within ${this.#timeoutMs} ms`, { cause: error });
+    if (this.#late) {
+      return new ConnectionFailed(`no complete response within ${Math.round(this.#timeoutMs)} ms`, { cause: error });
+    }
     return new ConnectionFailed(`no complete response: ${reason(error)}`, { cause: error });
   }
 }

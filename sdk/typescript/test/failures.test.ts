@@ -82,7 +82,7 @@ test("an unreachable service, a slow one and a cancelled call", async () => {
     () => undefined,
     async (url) => {
       const slow = new Client(url, { token: "t", retries: 0, timeoutMs: 50 });
-      await assert.rejects(slow.products.list().page(), /no response within 50 ms/);
+      await assert.rejects(slow.products.list().page(), /no complete response within 50 ms/);
       const reason = new Error("enough");
       const patient = new Client(url, { token: "t" });
       const abort = new AbortController();

@@ -10,7 +10,7 @@ HOME: dict[str, Any] = {
     "country_code": "US",
 }
 NEW_CUSTOMER: dict[str, Any] = {
-    "email": "maya.ortiz@example.com",
+    "email": "maya@ortizceramics.example",
     "phone": "+1 555 010 0123",
     "first_name": "Maya",
     "last_name": "Ortiz",

@@ -53,6 +53,9 @@ class Items(msgspec.Struct, forbid_unknown_fields=True):
     items: list[msgspec.Raw]
 
 
+_items_decoder = msgspec.json.Decoder(Items)  # here, because several threads must not be the first to use a type
+
+
 def cut(file: BinaryIO, media: str, columns: Columns, options: Options) -> tuple[Header | None, Iterator[Part]]:
     """The header of a CSV file, and the parts of the file. A malformed file is refused here or while the parts are read."""
     if media == JSON:
@@ -95,7 +98,7 @@ def _items(file: BinaryIO) -> Iterator[bytes]:
         raise PayloadTooLarge(words, max_bytes=JSON_BYTES)
     try:
         data.decode()
-        items = msgspec.json.decode(data, type=Items).items
+        items = _items_decoder.decode(data).items
     except UnicodeDecodeError as error:
         raise MalformedJson("The body is not valid UTF-8.") from error
     except msgspec.ValidationError as error:

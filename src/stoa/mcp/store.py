@@ -7,14 +7,13 @@ import httpx
 import msgspec
 
 from stoa_client.connection import AsyncConnection
-from stoa_client.errors import ApiError, ConnectionFailed, StoaError, TokenRefused, UnexpectedAnswer
+from stoa_client.errors import ApiError, ConnectionFailed, DeadlineExceeded, StoaError, TokenRefused, UnexpectedAnswer
 from stoa_client.flows import RetryPolicy
 from stoa_client.requests import PREFIX
 from stoa_client.tokens import AsyncTokenCache, Credentials, Token, request_token
 
-TIMEOUT_S = 30.0
 # A person waits for the agent: give up sooner than a background job would.
-POLICY = RetryPolicy(retries=2, deadline_s=20.0)
+POLICY = RetryPolicy(retries=2, deadline_s=20.0, timeout_s=15.0)
 
 
 class Failure(Exception):
@@ -32,20 +31,20 @@ class Store:
         base = base_url.strip().rstrip("/").removesuffix(PREFIX)
         # A token of the store's own endpoint names the scopes that this store grants.
         self._credentials = Credentials(f"{base}/oauth/token", client_id, client_secret, scopes)
-        self._http = httpx.AsyncClient(timeout=TIMEOUT_S)
+        self._http = httpx.AsyncClient(timeout=POLICY.timeout_s)
         self._tokens = AsyncTokenCache(self._request_token)
-        self._connection = AsyncConnection(self._http, base + PREFIX, POLICY, self._tokens.token)
+        self._connection = AsyncConnection(self._http, base + PREFIX, POLICY, self._tokens)
         self._scopes: frozenset[str] = frozenset()
 
-    async def _request_token(self) -> Token:
-        token = await self._connection.run(request_token(self._credentials, POLICY))
+    async def _request_token(self, deadline: float) -> Token:
+        token = await self._connection.run(request_token(self._credentials, POLICY, deadline))
         self._scopes = frozenset(token.scopes)
         return token
 
     async def scopes(self) -> frozenset[str]:
         """The scopes of the current token."""
         try:
-            await self._tokens.token(None)
+            await self._tokens(None)
         except StoaError as error:
             raise Failure(_document(error)) from error
         return self._scopes
@@ -53,14 +52,9 @@ class Store:
     async def call(self, method: str, path: str, **given: Any) -> Any:
         """Send a request; returns the decoded answer, or None if it has no body."""
         try:
-            response = await self._connection.call(method, path, **given)
+            return await self._connection.call(method, path, _content, **given)
         except StoaError as error:
             raise Failure(_document(error)) from error
-        try:
-            return msgspec.json.decode(response.content) if response.content else None
-        except msgspec.DecodeError as error:
-            text = "the response is not JSON; a proxy may have sent it"
-            raise Failure(_document(UnexpectedAnswer(text, response.status_code, response.content))) from error
 
     async def close(self) -> None:
         await self._http.aclose()
@@ -74,7 +68,21 @@ class Store:
         await self.close()
 
 
+def _content(response: httpx.Response) -> Any:
+    try:
+        return msgspec.json.decode(response.content) if response.content else None
+    except msgspec.DecodeError as error:
+        text = "the response is not JSON; a proxy may have sent it"
+        raise UnexpectedAnswer(text, response.status_code, response.content) from error
+
+
 def _document(error: StoaError) -> dict[str, Any]:
+    # With the key, the agent can repeat a write whose outcome it does not know.
+    key = {} if error.idempotency_key is None else {"idempotency_key": error.idempotency_key}
+    return {**_members(error), **key}
+
+
+def _members(error: StoaError) -> dict[str, Any]:
     match error:
         case ApiError():
             named = {"code": error.code, "status": error.status, "detail": error.detail, "request_id": error.request_id}
@@ -85,5 +93,8 @@ def _document(error: StoaError) -> dict[str, Any]:
             return {"code": error.error, "status": error.status, "detail": error.description or str(error)}
         case ConnectionFailed():
             return {"code": "connection_failed", "detail": str(error), "retryable": True}
+        case DeadlineExceeded():
+            wait = {} if error.retry_after_s is None else {"retry_after_s": round(error.retry_after_s, 1)}
+            return {"code": "deadline_exceeded", "detail": str(error), "retryable": True, **wait}
         case _:
             return {"code": "unexpected_answer", "detail": str(error)}

@@ -20,7 +20,10 @@ _HEADERS = {"Idempotency-Key": "idempotency_key", "If-Match": "if_match"}
 # `cursor` and `limit` do the same, and a model should not have to choose.
 _LEFT_OUT = frozenset({"page", "per_page", "dry_run"})
 _LIMIT = f"Rows to return, from 1 to 250; {DEFAULT_LIMIT} by default."
-_KEY = "A key of your own: repeat it with the same arguments to retry this call without doing it twice."
+_KEY = (
+    "A new random key for each piece of work, such as a UUID. To retry this call without doing it twice, repeat it with "
+    "the same key and the same arguments."
+)
 _COMPARISON = re.compile(r"\[(\w+)\]")
 _PATH_TEXT = r"^[A-Za-z0-9_-]+$"
 
@@ -57,7 +60,8 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def idempotent(self) -> bool:
-        return self.operation.method in ("GET", "PUT", "PATCH", "DELETE") or self.dry_run
+        """Whether the same arguments again have no further effect; with a required key, they are the same request."""
+        return not self.writes or self.operation.idempotent or "idempotency_key" in self.input_schema["required"]
 
     def allowed(self, scopes: frozenset[str]) -> bool:
         return scopes.issuperset(self.operation.scopes)
@@ -99,7 +103,9 @@ def _of(operation: Operation) -> Iterator[Tool]:
     if any(parameter.name == "dry_run" for parameter in operation.parameters):
         name = f"{operation.operation_id}_dry_run"
         properties = {key: value for key, value in schema["properties"].items() if key not in _HEADERS.values()}
-        yield Tool(name=name, operation=operation, dry_run=True, input_schema={**schema, "properties": properties})
+        required = [key for key in schema["required"] if key in properties]
+        trial = {**schema, "properties": properties, "required": required}
+        yield Tool(name=name, operation=operation, dry_run=True, input_schema=trial)
 
 
 def _parameters(operation: Operation) -> list[Parameter]:
@@ -121,7 +127,8 @@ def _schema(operation: Operation) -> Schema:
     for parameter in _parameters(operation):
         name = _argument(parameter)
         properties[name] = _parameter_schema(parameter)
-        if parameter.required:
+        # A write that has a further effect when it is repeated, such as a refund, must be safe to repeat.
+        if parameter.required or (parameter.name == "Idempotency-Key" and not operation.idempotent):
             required.append(name)
     body = operation.request_body
     if body is not None:

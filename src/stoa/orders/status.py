@@ -29,6 +29,7 @@ routes = Routes("Orders")
     scope="orders:write",
     errors=[IllegalTransition, OrderNotPaid, RefundExceedsPayment, InsufficientStock],
     example=STATUS_CHANGE,
+    repeats=True,  # a payment, a refund, or a part that is shipped or returned
 )
 async def update_order_status(call: Call, order_id: int, body: StatusChange) -> One[Order]:
     """Change the status of an order, ship it, refund it, or several of these.

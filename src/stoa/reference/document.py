@@ -53,9 +53,15 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     request_body: Body | None = None
     responses: dict[str, Response] = {}
     deprecated: bool = False
+    declared_idempotent: bool = msgspec.field(default=True, name="x-idempotent")
     event_scope: str = msgspec.field(default="", name="x-required-scope")  # of an event
     method: str = ""
     path: str = ""
+
+    @property
+    def idempotent(self) -> bool:
+        """Whether the same request again has no further effect, also without an idempotency key."""
+        return self.method != "POST" and self.declared_idempotent
 
     @property
     def prefix(self) -> str:

@@ -1,4 +1,4 @@
-"""The documentation as Markdown, for programs that read text: guides, operations, events, and `/llms.txt`."""
+"""The documentation as Markdown, for programs that read text: guides, operations, events, `/llms.txt` and `/llms-full.txt`."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -53,11 +53,18 @@ def llms_text(document: Document, guides: Mapping[str, Guide], origin: str) -> s
         "",
         "## Optional",
         "",
+        line("All of this in one file", "/llms-full.txt", "every guide, operation and event"),
         line("OpenAPI 3.1 document", "/openapi.json", "every operation, schema and event"),
         line("Postman collection", "/postman.json", "an example of every request"),
         line("API changelog", f"{_CHANGELOG}.md", "what each version added"),
     ]
     return "\n".join(lines) + "\n"
+
+
+def full_text(document: Document, pages: Texts) -> str:
+    """Every page that is available as Markdown in one text, each with its address."""
+    opening = f"# {document.info.title}\n\n> {document.info.summary}\n"
+    return "\n".join([opening, *(f"<!-- {address}.md -->\n\n{text()}" for address, text in pages.items())])
 
 
 def _guide(guide: Guide, names: list[str]) -> str:

@@ -1,4 +1,7 @@
-"""The API as a Postman collection (format 2.1): a folder for each group, with an example of every request."""
+"""The API as a Postman collection (format 2.1): a folder for each group, with an example of every request.
+
+The requests can be sent one after another: each names what an earlier one created, and those that delete come last.
+"""
 
 import json
 from typing import Any
@@ -12,11 +15,21 @@ _KEEP_TOKEN = [
     '  pm.collectionVariables.set("token", pm.response.json().access_token);',
     "}",
 ]
+_KEEP_ID = [
+    "if (pm.response.code < 300) {{",
+    "  const {{ data }} = pm.response.json();",
+    '  pm.collectionVariables.set("{name}", ("{part}" in data ? data["{part}"][0] : data).id);',
+    "}}",
+]
+_EXPECT = 'pm.test("The status is {statuses}", () => pm.expect(pm.response.code).to.be.oneOf([{statuses}]));'
 
 
 def collection(document: Document) -> dict[str, Any]:
     """The whole collection. Requests use the variables `base_url` and `token`; the first request sets the token."""
-    variables = {"base_url": document.base_url, "client_id": "", "client_secret": "", "token": ""}
+    variables = {"base_url": document.base_url, "client_id": "", "client_secret": "", "token": "", **_ids(document)}
+    # The example of an order names the customer whom another example creates.
+    groups = sorted(document.groups, key=lambda group: group.name == "Orders")
+    removing = [each for group in reversed(groups) for each in reversed(group.operations) if _removes(each)]
     return {
         "info": {
             "name": f"{document.info.title} {document.info.version}",
@@ -25,8 +38,36 @@ def collection(document: Document) -> dict[str, Any]:
         },
         "auth": {"type": "bearer", "bearer": [{"key": "token", "value": "{{token}}", "type": "string"}]},
         "variable": [{"key": key, "value": value, "type": "string"} for key, value in variables.items()],
-        "item": [_token_request(document), *(_folder(group, document) for group in document.groups)],
+        "item": [
+            _token_request(document),
+            *(_folder(each.name, each.description, _kept(each), document) for each in groups),
+            _folder("Delete", "Deletes what the other requests created.", removing, document),
+        ],
     }
+
+
+def _removes(operation: Operation) -> bool:
+    return operation.method == "DELETE"
+
+
+def _kept(group: Group) -> list[Operation]:
+    return [each for each in group.operations if not _removes(each)]
+
+
+def _ids(document: Document) -> dict[str, str]:
+    """A variable for each path parameter, with its example until a request sets it."""
+    parameters = [each for operation in document.operations for each in operation.path_parameters]
+    return {each.name: _text(each.example) for each in parameters}
+
+
+def _made(operation: Operation, document: Document) -> str | None:
+    """The path parameter that names what this request creates: `/products` creates a `product_id`."""
+    if operation.method != "POST":
+        return None
+    below = f"{operation.path}/{{"
+    return next(
+        (each.path.removeprefix(below)[:-1] for each in document.operations if each.path.startswith(below)), None
+    )
 
 
 def _token_request(document: Document) -> dict[str, Any]:
@@ -34,7 +75,7 @@ def _token_request(document: Document) -> dict[str, Any]:
     path = [part for part in document.flow.token_url.split("/") if part]
     return {
         "name": "Get a token",
-        "event": [{"listen": "test", "script": {"type": "text/javascript", "exec": _KEEP_TOKEN}}],
+        "event": [_script([_EXPECT.format(statuses=200), *_KEEP_TOKEN])],
         "request": {
             "auth": {"type": "noauth"},
             "method": "POST",
@@ -50,12 +91,13 @@ def _token_request(document: Document) -> dict[str, Any]:
     }
 
 
-def _folder(group: Group, document: Document) -> dict[str, Any]:
-    return {
-        "name": group.name,
-        "description": group.description,
-        "item": [_item(operation, document) for operation in group.operations],
-    }
+def _script(lines: list[str]) -> dict[str, Any]:
+    """A script that runs after the response, which sets variables and checks the status."""
+    return {"listen": "test", "script": {"type": "text/javascript", "exec": lines}}
+
+
+def _folder(name: str, description: str, operations: list[Operation], document: Document) -> dict[str, Any]:
+    return {"name": name, "description": description, "item": [_item(each, document) for each in operations]}
 
 
 def _item(operation: Operation, document: Document) -> dict[str, Any]:
@@ -74,7 +116,11 @@ def _item(operation: Operation, document: Document) -> dict[str, Any]:
                 "body": text,
             }
         )
-    return {"name": operation.summary, "request": request, "response": responses}
+    lines = [_EXPECT.format(statuses=", ".join(operation.successes))]
+    if name := _made(operation, document):
+        # A line item is a part of the order in the response.
+        lines += [line.format(name=name, part=f"{name.removesuffix('_id')}s") for line in _KEEP_ID]
+    return {"name": operation.summary, "event": [_script(lines)], "request": request, "response": responses}
 
 
 def _request(operation: Operation, document: Document) -> dict[str, Any]:
@@ -101,7 +147,7 @@ def _url(operation: Operation) -> dict[str, Any]:
         "path": path,
         "query": query,
         "variable": [
-            {"key": each.name, "value": _text(each.example), "description": each.description}
+            {"key": each.name, "value": f"{{{{{each.name}}}}}", "description": each.description}
             for each in operation.path_parameters
         ],
     }

@@ -107,9 +107,10 @@ def routes(public_url: str, store: SampleStore) -> list[Route]:
         return HTMLResponse(page.themed(found, _theme(request)), headers=_PAGE)
 
     return [
-        Route("/openapi.json", serving(lambda _: _description())),
+        Route("/openapi.json", serving(_description)),
         Route("/postman.json", serving(_postman)),
         Route("/llms.txt", serving(_llms)),
+        Route("/llms-full.txt", serving(_llms_full)),
         Route("/docs", reference),
         Route("/docs/search", _search),
         Route("/docs/search.json", _suggestions),
@@ -125,9 +126,9 @@ def not_found(request: Request) -> Response:
     return HTMLResponse(page.themed(page.not_found_page(), _theme(request)), 404, headers=_PAGE)
 
 
-@cache
-def _description() -> Content:
-    return Content.of(openapi_bytes(), _JSON)
+@lru_cache(_MOST_COLLECTIONS)
+def _description(place: Place) -> Content:
+    return Content.of(_placed(openapi_bytes().decode(), place).encode(), _JSON)
 
 
 @cache
@@ -143,6 +144,16 @@ def _postman(place: Place) -> Content:
 @lru_cache(_MOST_COLLECTIONS)
 def _llms(place: Place) -> Content:
     return Content.of(markdown.llms_text(page.document(), guides(), place.origin).encode(), _TEXT)
+
+
+@cache
+def _everything() -> str:
+    return markdown.full_text(page.document(), markdown.texts(page.document(), guides(), changelog()))
+
+
+@lru_cache(_MOST_COLLECTIONS)
+def _llms_full(place: Place) -> Content:
+    return Content.of(_placed(_everything(), place).encode(), _TEXT)
 
 
 @cache

@@ -99,6 +99,7 @@ class Endpoint(msgspec.Struct, frozen=True, eq=False):
         False  # never read from a replica: the data changes without waiting for the log, or the call waits for it
     )
     longest_wait_s: int = 0  # how long `Prefer: wait` may defer the response to accepted work, which is then 200
+    repeats: bool = False  # the same request sent again with another idempotency key has a further effect
 
     @property
     def status(self) -> int:
@@ -188,6 +189,7 @@ class Routes:
         grouped: Callable[..., Awaitable[Sequence[Any]]] | None = None,
         primary: bool = False,
         longest_wait_s: int = 0,
+        repeats: bool = False,
     ) -> Callable[[Handler], Handler]:
         def declare(handler: Handler) -> Handler:
             hints = get_type_hints(handler, include_extras=True)
@@ -229,6 +231,7 @@ class Routes:
                     grouped=grouped,
                     primary=primary,
                     longest_wait_s=longest_wait_s,
+                    repeats=repeats or method == "POST",
                 )
             )
             return handler

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from stoa.reference.typescript import camel
 from tools.sdk.calls import documentation, usual_codes
 from tools.sdk.declaring import query_name
-from tools.sdk.schemas import named
 from tools.sdk.surface import Group, Operation
 from tools.sdk.text import DO_NOT_EDIT, joined
 from tools.sdk.typescript.declarations import has_query, in_models
@@ -137,7 +136,7 @@ def _path_arguments(operation: Operation) -> list[str]:
 
 def _options(operation: Operation) -> str:
     parts = [f"inputs.{query_name(operation)}"] if has_query(operation) else []
-    if _is_sparse(operation):
+    if operation.is_sparse:
         parts.append("Fields<F>")
     parts += [kind for header, kind in _OPTIONS.items() if header in operation.headers]
     if operation.uploads:
@@ -145,16 +144,12 @@ def _options(operation: Operation) -> str:
     return " & ".join(parts if "WriteOptions" in parts else [*parts, "CallOptions"])
 
 
-def _is_sparse(operation: Operation) -> bool:
-    return "fields" in operation.parameters and named(operation.item) is not None
-
-
 def _generic(operation: Operation, kind: str) -> str:
-    return f"<F extends keyof {kind} = never>" if _is_sparse(operation) else ""
+    return f"<F extends keyof {kind} = never>" if operation.is_sparse else ""
 
 
 def _only(operation: Operation, kind: str) -> str:
-    return f"Only<{kind}, F>" if _is_sparse(operation) else kind
+    return f"Only<{kind}, F>" if operation.is_sparse else kind
 
 
 def _result(operation: Operation, kind: str) -> tuple[str, str]:

@@ -3,10 +3,11 @@
 from stoa_client import codes, errors, inputs, models, webhooks
 from stoa_client.answers import Answer, Batch, Item, Page, Tombstone
 from stoa_client.client import AsyncClient, Client
-from stoa_client.errors import ApiError, ConnectionFailed, NotModified, StoaError, TokenRefused
+from stoa_client.errors import ApiError, ConnectionFailed, DeadlineExceeded, NotModified, StoaError, TokenRefused
 from stoa_client.imports import RowReport
 from stoa_client.installs import CompletedInstall, Installation, InstallRefused, installations, verify_install
 from stoa_client.pages import AsyncPages, Pages
+from stoa_client.version import __version__
 from stoa_client.webhooks import Event, SignatureRefused, verify
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "Client",
     "CompletedInstall",
     "ConnectionFailed",
+    "DeadlineExceeded",
     "Event",
     "InstallRefused",
     "Installation",
@@ -30,6 +32,7 @@ __all__ = [
     "StoaError",
     "TokenRefused",
     "Tombstone",
+    "__version__",
     "codes",
     "errors",
     "inputs",

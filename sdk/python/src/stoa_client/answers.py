@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from functools import cache
 from typing import Any, Generic, TypeVar, cast
 
 import httpx
 import msgspec
 
+from stoa_client.decoding import convert, decode
 from stoa_client.errors import Fault, NotModified, UnexpectedAnswer
 
 T = TypeVar("T")
@@ -152,11 +152,6 @@ class _Envelope(msgspec.Struct, Generic[T]):
     meta: dict[str, Any] = {}
 
 
-@cache
-def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
-    return msgspec.json.Decoder(kind)
-
-
 def decoded(response: httpx.Response, kind: Any) -> Any:
     """The body as this type; raises NotModified or UnexpectedAnswer."""
     if response.status_code == 304:
@@ -164,7 +159,7 @@ def decoded(response: httpx.Response, kind: Any) -> Any:
     if response.status_code >= 300:
         raise unexpected(response)
     try:
-        return _decoder(kind).decode(response.content)
+        return decode(response.content, kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise unexpected(response) from error
 
@@ -196,6 +191,11 @@ def read_one(response: httpx.Response, kind: type[T]) -> T:
     return envelope.data
 
 
+def read_any(response: httpx.Response) -> Any:
+    """The body as plain values, or None if there is none."""
+    return None if response.status_code == 204 else decoded(response, Any)
+
+
 def read_batch(response: httpx.Response, kind: type[T]) -> Batch[T]:
     envelope = cast("_Envelope[list[Item[T]]]", decoded(response, _Envelope[list[Item[kind]]]))
     return Batch(envelope.data, _answer(response, envelope))
@@ -213,7 +213,7 @@ def read_page(response: httpx.Response, kind: type[T], *, tombstones: bool = Fal
     raw = cast("_Envelope[list[dict[str, Any]]]", decoded(response, _Envelope[list[dict[str, Any]]]))
     kinds = [Tombstone if _is_tombstone(each) else kind for each in raw.data]
     try:
-        read: list[Any] = [msgspec.convert(each, into) for each, into in zip(raw.data, kinds, strict=True)]
+        read: list[Any] = [convert(each, into) for each, into in zip(raw.data, kinds, strict=True)]
     except msgspec.ValidationError as error:
         raise unexpected(response) from error
     return Page(read, _answer(response, raw))

@@ -3,12 +3,13 @@
 import os
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Self, TypedDict, Unpack
+from difflib import get_close_matches
+from typing import Any, Self, TypedDict, Unpack, cast
 
 import httpx
 import msgspec
 
-from stoa_client.answers import decoded
+from stoa_client.answers import read_any
 from stoa_client.async_resources import AsyncResources
 from stoa_client.connection import AsyncConnection, Connection
 from stoa_client.flows import RetryPolicy
@@ -33,7 +34,12 @@ class Options(TypedDict, total=False):
     retries: int
     """How often a request is retried after a transient error; 4 by default."""
     deadline_s: float
-    """How long a call keeps waiting for the rate limit, or for a service that is busy; 60 seconds by default."""
+    """How long a call may take with all its attempts and waits; 60 seconds by default.
+
+    Time that a call asks the service to wait, and the time of an upload, are added to it and to `timeout_s`.
+    """
+    timeout_s: float
+    """How long one attempt may take until its response is complete; 30 seconds by default."""
 
 
 class _Account(msgspec.Struct, frozen=True):
@@ -51,15 +57,39 @@ class _Account(msgspec.Struct, frozen=True):
     def __repr__(self) -> str:  # the options contain secrets
         return f"_Account({self.base_url!r})"
 
-    def for_other_store(self, token: Callable[[str | None], Any]) -> Options:
+    def for_other_store(self, token: Any) -> Options:
         """The options for another store, where a token of the service's token endpoint is valid too."""
         if self.credentials is None or not self.options.get("auth_url"):
             return self.options
-        policy = self.policy
-        return {"token": token, "retries": policy.retries, "deadline_s": policy.deadline_s}
+        kept: Options = {**self.options, "token": token}
+        for name in ("client_id", "client_secret", "auth_url", "scopes"):
+            kept.pop(name, None)
+        return kept
+
+
+def _policy(options: Options) -> RetryPolicy:
+    default = RetryPolicy()
+    policy = RetryPolicy(
+        retries=options.get("retries", default.retries),
+        deadline_s=options.get("deadline_s", default.deadline_s),
+        timeout_s=options.get("timeout_s", default.timeout_s),
+    )
+    if policy.retries < 0 or not policy.deadline_s > 0 or not policy.timeout_s > 0:  # false for NaN
+        raise ValueError("retries must be at least 0, and deadline_s and timeout_s more than 0")
+    return policy
+
+
+def _refuse_unknown(options: Options) -> None:
+    """Refuse a misspelled option, which only a type checker would find otherwise."""
+    for name in options:
+        if name not in Options.__annotations__:
+            similar = get_close_matches(name, Options.__annotations__, 1)
+            hint = f"; did you mean {similar[0]!r}?" if similar else ""
+            raise TypeError(f"unknown option {name!r}{hint}")
 
 
 def _account(base_url: str, options: Options) -> _Account:
+    _refuse_unknown(options)
     base = base_url.strip().rstrip("/").removesuffix(PREFIX)
     for name, address in (("base_url", base), ("auth_url", options.get("auth_url") or base)):
         if not _ADDRESS.match(address):
@@ -69,8 +99,7 @@ def _account(base_url: str, options: Options) -> _Account:
     client_id, client_secret = options.get("client_id", ""), options.get("client_secret", "")
     if bool(options.get("token")) == bool(client_id and client_secret):
         raise ValueError("pass either client_id and client_secret, or a token")
-    default = RetryPolicy()
-    policy = RetryPolicy(options.get("retries", default.retries), options.get("deadline_s", default.deadline_s))
+    policy = _policy(options)
     auth_url = options.get("auth_url") or f"{base}/oauth/token"
     credentials = Credentials(auth_url, client_id, client_secret, tuple(options.get("scopes", ())))
     return _Account(base, None if options.get("token") else credentials, policy, options)
@@ -95,12 +124,10 @@ class Client(Resources):
     Pass your own `http` client to use proxies, certificates or transports; you then close it yourself.
     """
 
-    def __init__(
-        self, base_url: str, *, timeout_s: float = 30.0, http: httpx.Client | None = None, **options: Unpack[Options]
-    ) -> None:
+    def __init__(self, base_url: str, *, http: httpx.Client | None = None, **options: Unpack[Options]) -> None:
         self._account = _account(base_url, options)
         self._owns_http = http is None
-        self._http = http or httpx.Client(timeout=timeout_s)
+        self._http = http or httpx.Client(timeout=self._account.policy.timeout_s)
         self._token = self._token_source()
         self._connection = Connection(self._http, self._account.root, self._account.policy, self._token)
         super().__init__(self._connection)
@@ -115,20 +142,27 @@ class Client(Resources):
         """A client of the same app for another store, on the same connections and with the same token if it is valid there."""
         return Client(base_url, http=self._http, **self._account.for_other_store(self._token))
 
-    def _token_source(self) -> Callable[[str | None], str]:
+    def _token_source(self) -> Callable[[str | None, float], str]:
         token, credentials, policy = (
             self._account.options.get("token"),
             self._account.credentials,
             self._account.policy,
         )
         if credentials is None:
-            return token if callable(token) else lambda _stale: token or ""
-        return TokenCache(lambda: self._connection.run(request_token(credentials, policy))).token
+            return token if isinstance(token, TokenCache) else _given(token)
+        return TokenCache(lambda deadline: self._connection.run(request_token(credentials, policy, deadline)))
 
-    def request(self, method: str, path: str, *, query: Mapping[str, Any] | None = None, body: Any = None) -> Any:
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, Any] | None = None,
+        body: Any = None,
+        idempotency_key: str | None = None,
+    ) -> Any:
         """Send any request under `/api/v3/app`, with token, idempotency key and retries; returns the decoded JSON."""
-        response = self._connection.call(method, path, query=query, body=body)
-        return None if response.status_code == 204 else decoded(response, Any)
+        return self._connection.call(method, path, read_any, query=query, body=body, idempotency_key=idempotency_key)
 
     def close(self) -> None:
         if self._owns_http:
@@ -147,17 +181,10 @@ class Client(Resources):
 class AsyncClient(AsyncResources):
     """The client for an event loop: await calls, and read lists with `async for`."""
 
-    def __init__(
-        self,
-        base_url: str,
-        *,
-        timeout_s: float = 30.0,
-        http: httpx.AsyncClient | None = None,
-        **options: Unpack[Options],
-    ) -> None:
+    def __init__(self, base_url: str, *, http: httpx.AsyncClient | None = None, **options: Unpack[Options]) -> None:
         self._account = _account(base_url, options)
         self._owns_http = http is None
-        self._http = http or httpx.AsyncClient(timeout=timeout_s)
+        self._http = http or httpx.AsyncClient(timeout=self._account.policy.timeout_s)
         self._token = self._token_source()
         self._connection = AsyncConnection(self._http, self._account.root, self._account.policy, self._token)
         super().__init__(self._connection)
@@ -170,19 +197,28 @@ class AsyncClient(AsyncResources):
     def at(self, base_url: str) -> "AsyncClient":
         return AsyncClient(base_url, http=self._http, **self._account.for_other_store(self._token))
 
-    def _token_source(self) -> Callable[[str | None], Awaitable[str]]:
+    def _token_source(self) -> Callable[[str | None, float], Awaitable[str]]:
         token, credentials, policy = (
             self._account.options.get("token"),
             self._account.credentials,
             self._account.policy,
         )
         if credentials is None:
-            return token if callable(token) else _fixed(token or "")
-        return AsyncTokenCache(lambda: self._connection.run(request_token(credentials, policy))).token
+            return token if isinstance(token, AsyncTokenCache) else _given_async(token)
+        return AsyncTokenCache(lambda deadline: self._connection.run(request_token(credentials, policy, deadline)))
 
-    async def request(self, method: str, path: str, *, query: Mapping[str, Any] | None = None, body: Any = None) -> Any:
-        response = await self._connection.call(method, path, query=query, body=body)
-        return None if response.status_code == 204 else decoded(response, Any)
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, Any] | None = None,
+        body: Any = None,
+        idempotency_key: str | None = None,
+    ) -> Any:
+        return await self._connection.call(
+            method, path, read_any, query=query, body=body, idempotency_key=idempotency_key
+        )
 
     async def aclose(self) -> None:
         if self._owns_http:
@@ -198,8 +234,13 @@ class AsyncClient(AsyncResources):
         return f"{type(self).__name__}({self._account.base_url!r})"
 
 
-def _fixed(token: str) -> Callable[[str | None], Awaitable[str]]:
-    async def fixed(_stale: str | None) -> str:
-        return token
+def _given(token: Any) -> Callable[[str | None, float], str]:
+    """A token, or the caller's function that returns one, as a token source."""
+    return lambda stale, _deadline: cast("str", token(stale)) if callable(token) else token
 
-    return fixed
+
+def _given_async(token: Any) -> Callable[[str | None, float], Awaitable[str]]:
+    async def given(stale: str | None, _deadline: float) -> str:
+        return await cast("Awaitable[str]", token(stale)) if callable(token) else token
+
+    return given

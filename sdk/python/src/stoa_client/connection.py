@@ -4,33 +4,30 @@ import asyncio
 import platform
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import closing
-from importlib.metadata import PackageNotFoundError, version
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator, Mapping
+from contextlib import aclosing, closing, contextmanager
+from functools import partial
 from typing import Any, TypeVar
 
 import httpx
 
+from stoa_client import logs
 from stoa_client.answers import Batch, Lines, Page, check_media, read_batch, read_one, read_page, refuse_body
+from stoa_client.errors import DeadlineExceeded, StoaError
 from stoa_client.flows import Authorize, Enter, Flow, Outcome, RetryPolicy, Send, interrupted, send
 from stoa_client.limiter import Limiter
 from stoa_client.pages import AsyncPages, Pages
 from stoa_client.requests import Request, request
+from stoa_client.time_limits import Steady, late, within
 from stoa_client.uploads import Source
+from stoa_client.version import __version__
 
 T = TypeVar("T")
 CONCURRENCY = 16  # below the number of requests that a worker of the service runs for one app
 
 
-def _user_agent() -> str:
-    try:
-        release = version("stoa-client")
-    except PackageNotFoundError:  # the package is not installed, but its folder was copied
-        release = "0"
-    return f"stoa-python/{release} python/{platform.python_version()} httpx/{httpx.__version__}"
-
-
-USER_AGENT = _user_agent()
+USER_AGENT = f"stoa-python/{__version__} python/{platform.python_version()} httpx/{httpx.__version__}"
+logs.protect()
 
 
 def _headers(step: Send) -> dict[str, str]:
@@ -46,10 +43,26 @@ def _timeout(timeout: httpx.Timeout, request: Request) -> httpx.Timeout:
     return httpx.Timeout(connect=timeout.connect, read=read, write=timeout.write, pool=timeout.pool)
 
 
+@contextmanager
+def _keyed(request: Request) -> Generator[None]:
+    """Each error of a write carries its idempotency key, so that the caller can repeat it safely."""
+    try:
+        yield
+    except StoaError as error:
+        error.idempotency_key = request.headers.get("idempotency-key")
+        raise
+
+
+def _same(response: httpx.Response) -> httpx.Response:
+    return response
+
+
 class Connection:
     """One app's connection to a store, for any thread."""
 
-    def __init__(self, http: httpx.Client, root: str, policy: RetryPolicy, token: Callable[[str | None], str]) -> None:
+    def __init__(
+        self, http: httpx.Client, root: str, policy: RetryPolicy, token: Callable[[str | None, float], str]
+    ) -> None:
         self.http = http
         self.root = root
         self.policy = policy
@@ -70,10 +83,11 @@ class Connection:
                 if isinstance(step, Send):
                     result = self._send(step)
                 elif isinstance(step, Authorize):
-                    result = self._token(step.stale)
+                    result = self._token(step.stale, step.until)
                 elif isinstance(step, Enter):
-                    self._slots.acquire()
-                    self.limiter.entered()
+                    result = self._slots.acquire(timeout=max(0.0, step.until - time.monotonic()))
+                    if result:
+                        self.limiter.entered()
                 else:
                     time.sleep(step.seconds)
 
@@ -87,31 +101,41 @@ class Connection:
             content=content,
             timeout=_timeout(self.http.timeout, wanted),
         )
-        try:
+
+        def exchange() -> httpx.Response:
             response = self.http.send(built, stream=True, auth=wanted.auth)
+            response.stream = Steady(response.stream, self.policy.timeout_s)
             if not wanted.stream or response.status_code >= 300:
-                response.read()
+                with closing(response):
+                    response.read()
+            return response
+
+        try:
+            return within(step.until, exchange)
         except httpx.RequestError as error:
             return error
-        return response
 
-    def call(self, method: str, path: str, **given: Any) -> httpx.Response:
-        return self.run(send(request(method, self.root + path, **given), self.policy, self.limiter))
+    def call(self, method: str, path: str, read: Callable[[httpx.Response], Any] = _same, **given: Any) -> Any:
+        """Send a request, and read its response."""
+        wanted = request(method, self.root + path, **given)
+        with _keyed(wanted):
+            return read(self.run(send(wanted, self.policy, self.limiter)))
 
     def one(self, kind: type[T], method: str, path: str, **given: Any) -> T:
-        return read_one(self.call(method, path, **given), kind)
+        return self.call(method, path, partial(read_one, kind=kind), **given)
 
     def none(self, method: str, path: str, **given: Any) -> None:
-        refuse_body(self.call(method, path, **given))
+        self.call(method, path, refuse_body, **given)
 
     def batch(self, kind: type[T], method: str, path: str, **given: Any) -> Batch[T]:
-        return read_batch(self.call(method, path, **given), kind)
+        return self.call(method, path, partial(read_batch, kind=kind), **given)
 
     def pages(self, kind: Any, path: str, query: Mapping[str, Any]) -> Pages[Any]:
         tombstones = bool(query.get("include_deleted"))
 
         def read(changes: Mapping[str, Any]) -> Page[Any]:
-            return read_page(self.call("GET", path, query={**query, **changes}), kind, tombstones=tombstones)
+            reading = partial(read_page, kind=kind, tombstones=tombstones)
+            return self.call("GET", path, reading, query={**query, **changes})
 
         return Pages(read)
 
@@ -138,7 +162,11 @@ class AsyncConnection:
     """One app's connection to a store, for any task of an event loop."""
 
     def __init__(
-        self, http: httpx.AsyncClient, root: str, policy: RetryPolicy, token: Callable[[str | None], Any]
+        self,
+        http: httpx.AsyncClient,
+        root: str,
+        policy: RetryPolicy,
+        token: Callable[[str | None, float], Awaitable[str]],
     ) -> None:
         self.http = http
         self.root = root
@@ -159,12 +187,27 @@ class AsyncConnection:
                 if isinstance(step, Send):
                     result = await self._send(step)
                 elif isinstance(step, Authorize):
-                    result = await self._token(step.stale)
+                    result = await self._authorize(step)
                 elif isinstance(step, Enter):
-                    await self._slots.acquire()
-                    self.limiter.entered()
+                    result = await self._enter(step)
                 else:
                     await asyncio.sleep(step.seconds)
+
+    async def _authorize(self, step: Authorize) -> str:
+        try:
+            async with asyncio.timeout(max(0.0, step.until - time.monotonic())):
+                return await self._token(step.stale, step.until)
+        except TimeoutError as error:
+            raise DeadlineExceeded("no token came before the deadline of the call") from error
+
+    async def _enter(self, step: Enter) -> bool:
+        try:
+            async with asyncio.timeout(max(0.0, step.until - time.monotonic())):
+                await self._slots.acquire()
+        except TimeoutError:
+            return False
+        self.limiter.entered()
+        return True
 
     async def _send(self, step: Send) -> Outcome:
         wanted = step.request
@@ -176,31 +219,40 @@ class AsyncConnection:
             content=content,
             timeout=_timeout(self.http.timeout, wanted),
         )
+        seconds = max(0.0, step.until - time.monotonic())
         try:
-            response = await self.http.send(built, stream=True, auth=wanted.auth)
-            if not wanted.stream or response.status_code >= 300:
-                await response.aread()
+            async with asyncio.timeout(seconds):
+                response = await self.http.send(built, stream=True, auth=wanted.auth)
+                response.stream = Steady(response.stream, self.policy.timeout_s)
+                if not wanted.stream or response.status_code >= 300:
+                    async with aclosing(response):
+                        await response.aread()
+                return response
+        except TimeoutError:
+            return late(seconds)
         except httpx.RequestError as error:
             return error
-        return response
 
-    async def call(self, method: str, path: str, **given: Any) -> httpx.Response:
-        return await self.run(send(request(method, self.root + path, **given), self.policy, self.limiter))
+    async def call(self, method: str, path: str, read: Callable[[httpx.Response], Any] = _same, **given: Any) -> Any:
+        wanted = request(method, self.root + path, **given)
+        with _keyed(wanted):
+            return read(await self.run(send(wanted, self.policy, self.limiter)))
 
     async def one(self, kind: type[T], method: str, path: str, **given: Any) -> T:
-        return read_one(await self.call(method, path, **given), kind)
+        return await self.call(method, path, partial(read_one, kind=kind), **given)
 
     async def none(self, method: str, path: str, **given: Any) -> None:
-        refuse_body(await self.call(method, path, **given))
+        await self.call(method, path, refuse_body, **given)
 
     async def batch(self, kind: type[T], method: str, path: str, **given: Any) -> Batch[T]:
-        return read_batch(await self.call(method, path, **given), kind)
+        return await self.call(method, path, partial(read_batch, kind=kind), **given)
 
     def pages(self, kind: Any, path: str, query: Mapping[str, Any]) -> AsyncPages[Any]:
         tombstones = bool(query.get("include_deleted"))
 
         async def read(changes: Mapping[str, Any]) -> Page[Any]:
-            return read_page(await self.call("GET", path, query={**query, **changes}), kind, tombstones=tombstones)
+            reading = partial(read_page, kind=kind, tombstones=tombstones)
+            return await self.call("GET", path, reading, query={**query, **changes})
 
         return AsyncPages(read)
 

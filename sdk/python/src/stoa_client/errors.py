@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import msgspec
 
+from stoa_client.decoding import convert, decode
+
 if TYPE_CHECKING:
     from stoa_client.answers import Answer
 
@@ -13,9 +15,20 @@ _SHOWN = 200  # the longest part of an unexpected body that an error shows
 class StoaError(Exception):
     """The base class of all exceptions of this client."""
 
+    idempotency_key: str | None = None
+    """The key of the write that failed, given or generated; None for a read. The same call with this key is safe to repeat."""
+
 
 class ConnectionFailed(StoaError):
-    """No response came, even after retries; the cause is the last error."""
+    """No complete response came, even after retries; the cause is the last error. A write may have taken effect."""
+
+
+class DeadlineExceeded(StoaError):
+    """The call was not sent: it would have had to wait longer than its deadline; `retry_after_s` says how long, if known."""
+
+    def __init__(self, message: str, retry_after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
 
 
 class TokenRefused(StoaError):
@@ -101,7 +114,7 @@ _MEMBERS = frozenset("type title status detail instance code request_id retryabl
 
 def _faults(given: Any) -> list[Fault]:
     try:
-        return msgspec.convert(given or [], list[Fault])
+        return convert(given or [], list[Fault])
     except msgspec.ValidationError:
         return []
 
@@ -157,7 +170,7 @@ def excerpt(body: bytes) -> str:
 def refusal(status: int, body: bytes, retry_after_s: float | None, request_id: str | None = None) -> ApiError:
     """The exception for an error response."""
     try:
-        problem: Any = msgspec.json.decode(body)
+        problem: Any = decode(body, Any)
     except (msgspec.DecodeError, UnicodeDecodeError):
         problem = None
     members = (

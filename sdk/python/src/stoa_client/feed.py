@@ -6,6 +6,7 @@ from typing import Any
 
 from stoa_client.answers import Model
 from stoa_client.connection import AsyncResource, Resource
+from stoa_client.errors import UnexpectedAnswer
 from stoa_client.webhooks import Event, EventResource
 
 _PAGE = 100
@@ -33,6 +34,13 @@ class _Delivery(Model):
         )
 
 
+def _next(after: int, delivery: _Delivery) -> int:
+    """The sequence of a delivery; raises UnexpectedAnswer if it does not follow the last one, which would never end."""
+    if delivery.sequence <= after:
+        raise UnexpectedAnswer(f"the feed returned sequence {delivery.sequence} after {after}", 200)
+    return delivery.sequence
+
+
 def _query(after: int, wait_s: int) -> dict[str, Any]:
     return {"after": after, "wait": wait_s or None, "limit": _PAGE, "include": "payload"}
 
@@ -50,8 +58,8 @@ class Feed(Resource):
         while True:
             page = self._connection.pages(_Delivery, path, _query(after, wait_s)).page()
             for delivery in page:
+                after = _next(after, delivery)
                 yield delivery.event()
-                after = delivery.sequence
             if not page.data and not wait_s:
                 return
 
@@ -64,7 +72,7 @@ class AsyncFeed(AsyncResource):
         while True:
             page = await self._connection.pages(_Delivery, path, _query(after, wait_s)).page()
             for delivery in page:
+                after = _next(after, delivery)
                 yield delivery.event()
-                after = delivery.sequence
             if not page.data and not wait_s:
                 return

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, TypeVar
 import httpx
 import msgspec
 
-from stoa_client.errors import ApiError, ConnectionFailed, StoaError, refusal
+from stoa_client.errors import ApiError, ConnectionFailed, DeadlineExceeded, StoaError, refusal
 from stoa_client.limiter import Limiter, retry_after_s
 from stoa_client.requests import Request
 
@@ -20,9 +20,10 @@ T = TypeVar("T")
 
 
 class Send(msgspec.Struct, frozen=True):
-    """Send a request; the result is a response, or the error that prevented one."""
+    """Send a request; the result is a response, or the error that prevented one at this time at the latest."""
 
     request: Request
+    until: float  # by the monotonic clock, as all times of steps
     token: str | None = None
 
 
@@ -35,11 +36,14 @@ class Pause(msgspec.Struct, frozen=True):
 class Authorize(msgspec.Struct, frozen=True):
     """Get a token; the result is its text, different from the stale one."""
 
+    until: float
     stale: str | None = None
 
 
 class Enter(msgspec.Struct, frozen=True):
-    """Wait until fewer calls than allowed are in progress."""
+    """Wait until fewer calls than allowed are in progress; the result is False if that takes too long."""
+
+    until: float
 
 
 Outcome: TypeAlias = httpx.Response | httpx.RequestError
@@ -52,83 +56,102 @@ _NOT_RETRYABLE = (httpx.UnsupportedProtocol, httpx.LocalProtocolError, httpx.Pro
 
 
 class RetryPolicy(msgspec.Struct, frozen=True):
-    """How often to retry, and how long to wait for the rate limit."""
+    """How often to retry, and how long a call and each of its attempts may take."""
 
     retries: int = 4
     deadline_s: float = 60.0
+    timeout_s: float = 30.0
     first_pause_s: float = 0.5
+
+    def deadline(self, request: Request) -> float:
+        """When a call that starts now must have ended."""
+        return time.monotonic() + self.deadline_s + request.allowance_s
 
 
 class Attempts:
-    """The attempts of one call."""
+    """The attempts of one call, which end at its deadline."""
 
-    def __init__(self, policy: RetryPolicy) -> None:
+    def __init__(self, request: Request, policy: RetryPolicy, deadline: float) -> None:
+        self._request = request
         self._policy = policy
-        self._deadline = time.monotonic() + policy.deadline_s
+        self._deadline = deadline
         self._failures = self._refusals = 0
         self.count = 0
 
-    def pause(self, outcome: Outcome, *, held: bool = False) -> Flow[bool]:
-        """Wait before the next attempt, unless the limiter does (`held`); returns False if there should be none."""
+    def send(self, token: str | None = None) -> Flow[Outcome]:
+        """One attempt."""
         self.count += 1
+        limit = time.monotonic() + self._policy.timeout_s + self._request.allowance_s
+        return (yield Send(self._request, min(limit, self._deadline), token))
+
+    def pause(self, outcome: Outcome) -> Flow[bool]:
+        """Wait before the next attempt; returns False if there should be none."""
         asked_s = retry_after_s(outcome) if isinstance(outcome, httpx.Response) else None
-        least_s = min(_FIRST_LEAST_S * 2**self._refusals, 2.0)  # grows, in case the service always asks for 0
-        if asked_s is not None and time.monotonic() + max(asked_s, least_s) > self._deadline:
-            return False
         if asked_s is not None and isinstance(outcome, httpx.Response) and outcome.status_code in _BUSY:
             # The service says when to return, so the deadline decides and not the number of attempts.
+            seconds = max(asked_s, min(_FIRST_LEAST_S * 2**self._refusals, 2.0))  # in case it always asks for 0
             self._refusals += 1
-            if not held or asked_s < least_s:
-                yield Pause(max(asked_s, least_s))
-            return True
-        self._failures += 1
-        if self._failures > self._policy.retries or not _is_transient(outcome):
+        else:
+            self._failures += 1
+            if self._failures > self._policy.retries or not _is_transient(outcome):
+                return False
+            backoff_s = min(self._policy.first_pause_s * 2 ** (self._failures - 1), 8.0)
+            seconds = random.uniform(0.5, 1.0) * backoff_s if asked_s is None else asked_s  # noqa: S311 - jitter
+        if time.monotonic() + seconds >= self._deadline:
             return False
-        backoff_s = min(self._policy.first_pause_s * 2 ** (self._failures - 1), 8.0)
-        yield Pause(random.uniform(0.5, 1.0) * backoff_s if asked_s is None else asked_s)  # noqa: S311 - jitter
+        yield Pause(seconds)
         return True
 
 
 def send(request: Request, policy: RetryPolicy, limiter: Limiter) -> Flow[httpx.Response]:
     """Send a request when it is its turn, with retries; a long poll does not count as a call in progress."""
+    deadline = policy.deadline(request)
     if request.method == "GET" and request.wait_s:
-        return (yield from _send(request, policy, limiter))
-    yield Enter()
+        return (yield from _send(request, policy, limiter, deadline))
+    if not (yield Enter(deadline)):
+        raise DeadlineExceeded(f"too many other calls of this client were in progress for {policy.deadline_s:g} s")
     try:
-        return (yield from _send(request, policy, limiter))
+        return (yield from _send(request, policy, limiter, deadline))
     finally:
         limiter.leave()
 
 
-def _send(request: Request, policy: RetryPolicy, limiter: Limiter) -> Flow[httpx.Response]:
+def _send(request: Request, policy: RetryPolicy, limiter: Limiter, deadline: float) -> Flow[httpx.Response]:
     """Retry transient errors, and once more with a new token if the service refuses the old one."""
-    token = yield Authorize()
-    attempts, renewed = Attempts(policy), False
+    token = yield Authorize(deadline)
+    attempts, renewed = Attempts(request, policy, deadline), False
+    outcome: Outcome | None = None
     while True:
-        yield from _turn(limiter)
-        outcome: Outcome = yield Send(request, token)
-        held = False
+        wait_s = yield from _turn(limiter, deadline)
+        if wait_s:
+            if outcome is not None:
+                raise failure(outcome, attempts.count)
+            message = f"the service asked to wait {wait_s:.3g} s more, which is beyond the deadline of the call"
+            raise DeadlineExceeded(message, wait_s)
+        outcome = yield from attempts.send(token)
         if isinstance(outcome, httpx.Response):
-            held = limiter.observe(outcome)
+            limiter.observe(outcome)
             if outcome.status_code < 400:
                 return outcome
             if outcome.status_code == 401 and not renewed:
                 renewed, stale = True, token
-                token = yield Authorize(stale)
+                token = yield Authorize(deadline, stale)
                 if token != stale:
                     continue
-        if not (yield from attempts.pause(outcome, held=held)):
+        if not (yield from attempts.pause(outcome)):
             raise failure(outcome, attempts.count)
 
 
-def _turn(limiter: Limiter) -> Flow[None]:
-    """Wait until the next request may be sent."""
+def _turn(limiter: Limiter, deadline: float) -> Flow[float]:
+    """Wait until the next request may be sent; returns how long that would take if it is after the deadline, else 0."""
     while True:
-        at, seconds = limiter.reserve()
+        at, seconds = limiter.reserve(deadline)
+        if at > deadline:
+            return seconds
         if seconds > 0:
             yield Pause(seconds)
         if not limiter.is_held(at):
-            return
+            return 0.0
 
 
 def failure(outcome: Outcome, tries: int) -> StoaError:

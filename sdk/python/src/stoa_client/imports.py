@@ -12,6 +12,7 @@ import msgspec
 
 from stoa_client.answers import Model, read_one
 from stoa_client.connection import AsyncResource, Resource
+from stoa_client.decoding import decode
 from stoa_client.errors import Fault, UnexpectedAnswer, WaitedTooLong
 from stoa_client.flows import Flow, Pause, RetryPolicy, send
 from stoa_client.limiter import Limiter
@@ -53,7 +54,7 @@ def _name(job: Import | str) -> str:
 
 def _row(line: bytes) -> RowReport:
     try:
-        return msgspec.json.decode(line, type=RowReport)
+        return decode(line, RowReport)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise UnexpectedAnswer("a line of the report is not a row", 200, line) from error
 

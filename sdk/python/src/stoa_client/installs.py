@@ -5,6 +5,7 @@ import hmac
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
+from functools import partial
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -13,7 +14,9 @@ import msgspec
 
 from stoa_client.answers import Model, decoded
 from stoa_client.errors import StoaError
-from stoa_client.flows import failure
+from stoa_client.flows import RetryPolicy, failure
+from stoa_client.pages import Cursors
+from stoa_client.time_limits import within
 from stoa_client.tokens import refused
 from stoa_client.webhooks import TOLERANCE_S, EventStore, SignatureRefused, key_of
 
@@ -92,19 +95,21 @@ def installations(
     """Every installation of the app, also removed ones, page by page; `auth_url` is the URL of the token endpoint."""
     query: dict[str, Any] = {"updated_since": updated_since.isoformat()} if updated_since else {}
     url = f"{auth_url.removesuffix('/token')}/installations"
-    with httpx.Client(auth=(client_id, client_secret), transport=transport) as http:
+    timeout_s, cursors = RetryPolicy().timeout_s, Cursors()
+    with httpx.Client(auth=(client_id, client_secret), transport=transport, timeout=timeout_s) as http:
         while True:
+            get = partial(http.get, url, params={"limit": 250, **query})
             try:
-                answer = http.get(url, params={"limit": 250, **query})
+                answer = within(time.monotonic() + timeout_s, get)
             except httpx.RequestError as error:
                 raise failure(error, 1) from error
             if answer.status_code >= 400:
                 raise refused(answer)
             page: _Page = decoded(answer, _Page)
             yield from page.data
-            if page.meta.next_cursor is None:
+            query = {"cursor": cursors.follow(page.meta.next_cursor)}
+            if not query["cursor"]:
                 return
-            query = {"cursor": page.meta.next_cursor}
 
 
 class _Meta(msgspec.Struct):

@@ -1,6 +1,7 @@
 """The rate limiter of a client, which all its threads or tasks share."""
 
 import asyncio
+import math
 import random
 import re
 import threading
@@ -12,6 +13,8 @@ import httpx
 _UNKNOWN_PACE_S = 0.1  # after a refusal that does not tell the rate
 _NO_PACE_S = 0.005
 _JITTER_S = 0.2
+# One refusal must not stop a client for an hour, so later calls find out for themselves.
+_LONGEST_HOLD_S = {429: 60.0, 503: 5.0}
 _FASTER = 0.95
 _QUOTA, _WINDOW = re.compile(r";\s*q=(\d+)"), re.compile(r";\s*w=(\d+)")
 
@@ -19,8 +22,8 @@ _QUOTA, _WINDOW = re.compile(r";\s*q=(\d+)"), re.compile(r";\s*w=(\d+)")
 class Limiter:
     """Bounds the calls in progress, and spaces requests when the service reports that the rate limit is nearly used up.
 
-    A call that is refused holds all others back until `Retry-After`, so that one refusal is enough for all of them. The
-    service reports its rate in `RateLimit-Policy` and the remaining requests in `X-RateLimit-Remaining`.
+    A call that is refused holds all others back for some of its `Retry-After`, so that one refusal is enough for all of
+    them. The service reports its rate in `RateLimit-Policy` and the remaining requests in `X-RateLimit-Remaining`.
     """
 
     def __init__(self, slots: threading.Semaphore | asyncio.Semaphore) -> None:
@@ -42,20 +45,24 @@ class Limiter:
             self._running -= 1
         self._slots.release()
 
-    def reserve(self) -> tuple[float, float]:
-        """The time of the next free turn by the monotonic clock, and how many seconds that is from now."""
+    def reserve(self, until: float = math.inf) -> tuple[float, float]:
+        """The time of the next free turn by the monotonic clock, and how many seconds that is from now.
+
+        The turn is taken, unless it is after `until`.
+        """
         with self._lock:
             now = time.monotonic()
             at = max(now, self._next)
-            self._next = at + self._pace_s
+            if at <= until:
+                self._next = at + self._pace_s
         return at, at - now
 
     def is_held(self, at: float) -> bool:
         """Whether a refusal came after this turn was reserved."""
         return at < self._held_until
 
-    def observe(self, response: httpx.Response) -> bool:
-        """Learn from a response; returns True if all calls wait now, including the one that was refused."""
+    def observe(self, response: httpx.Response) -> None:
+        """Learn from a response, which may hold all calls back."""
         status, headers = response.status_code, response.headers
         remaining = _number(headers.get("x-ratelimit-remaining", ""))
         pace_s = _pace_s(headers.get("ratelimit-policy", ""))
@@ -65,7 +72,8 @@ class Limiter:
             if held:
                 wait_s = retry_after_s(response)
                 jitter_s = random.uniform(0.0, _JITTER_S)  # noqa: S311 - so that clients do not return at once
-                until = time.monotonic() + (1.0 if wait_s is None else wait_s) + jitter_s
+                hold_s = min(1.0 if wait_s is None else wait_s, _LONGEST_HOLD_S[status])
+                until = time.monotonic() + hold_s + jitter_s
                 self._held_until = max(self._held_until, until)
                 self._next = max(self._next, self._held_until)
             if refused:
@@ -74,7 +82,6 @@ class Limiter:
                 self._pace_s = 0.0 if remaining > self._running else self._adapted(pace_s, remaining)
             elif self._pace_s:
                 self._pace_s = self._pace_s / 2 if self._pace_s > _NO_PACE_S else 0.0
-        return held
 
     def _adapted(self, policy_s: float | None, remaining: int) -> float:
         """The pace of the policy, which is rounded up, or a faster one while requests remain."""

@@ -4,8 +4,24 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from typing import Any, Generic, TypeVar
 
 from stoa_client.answers import Page
+from stoa_client.errors import UnexpectedAnswer
 
 T = TypeVar("T")
+
+
+class Cursors:
+    """The cursors of one iteration. A repeated one would return the same pages for ever."""
+
+    def __init__(self) -> None:
+        self._followed: set[str] = set()
+
+    def follow(self, cursor: str | None) -> str | None:
+        """The cursor of the next page; raises UnexpectedAnswer if its page was read before."""
+        if cursor is not None:
+            if cursor in self._followed:
+                raise UnexpectedAnswer("the service repeated the cursor of an earlier page", 200, cursor.encode())
+            self._followed.add(cursor)
+        return cursor
 
 
 class Pages(Generic[T]):
@@ -20,10 +36,10 @@ class Pages(Generic[T]):
 
     def pages(self) -> Iterator[Page[T]]:
         """All pages."""
-        page = self._read({})
+        page, cursors = self._read({}), Cursors()
         yield page
-        while page.next_cursor:
-            page = self._read({"cursor": page.next_cursor, "page": None})
+        while cursor := cursors.follow(page.next_cursor):
+            page = self._read({"cursor": cursor, "page": None})
             yield page
 
     def __iter__(self) -> Iterator[T]:
@@ -45,10 +61,10 @@ class AsyncPages(Generic[T]):
         return await self._read({})
 
     async def pages(self) -> AsyncIterator[Page[T]]:
-        page = await self._read({})
+        page, cursors = await self._read({}), Cursors()
         yield page
-        while page.next_cursor:
-            page = await self._read({"cursor": page.next_cursor, "page": None})
+        while cursor := cursors.follow(page.next_cursor):
+            page = await self._read({"cursor": cursor, "page": None})
             yield page
 
     async def __aiter__(self) -> AsyncIterator[T]:

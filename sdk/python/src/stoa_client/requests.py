@@ -11,6 +11,7 @@ from urllib.parse import quote
 import msgspec
 
 from stoa_client.answers import Model, etag_of
+from stoa_client.time_limits import SLOWEST_UPLOAD
 from stoa_client.uploads import Source
 
 PREFIX = "/api/v3/app"
@@ -26,8 +27,13 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     headers: Mapping[str, str]
     content: bytes | Source | None = None
     auth: tuple[str, str] | None = None
-    wait_s: float = 0.0  # how long the service was asked to wait, in addition to the timeout
+    wait_s: float = 0.0  # how long the service was asked to wait
     stream: bool = False  # whether the response body is read in parts
+
+    @property
+    def allowance_s(self) -> float:
+        """What the call may take in addition to its time limits: the wait that it asks for, and the time of an upload."""
+        return self.wait_s + (self.content.size / SLOWEST_UPLOAD if isinstance(self.content, Source) else 0.0)
 
 
 def request(

@@ -1,6 +1,7 @@
 """Access tokens: requested with the app's credentials, cached, and renewed before they expire."""
 
 import asyncio
+import math
 import threading
 import time
 from collections.abc import Awaitable, Callable
@@ -10,8 +11,9 @@ import httpx
 import msgspec
 
 from stoa_client.answers import decoded
-from stoa_client.errors import StoaError, TokenRefused, UnexpectedAnswer
-from stoa_client.flows import Attempts, Flow, RetryPolicy, Send, failure
+from stoa_client.decoding import decode
+from stoa_client.errors import DeadlineExceeded, StoaError, TokenRefused, UnexpectedAnswer
+from stoa_client.flows import Attempts, Flow, RetryPolicy, failure
 from stoa_client.requests import JSON, Request
 
 _EARLY_S = 60.0  # before expiry, or a tenth of the lifetime if that is less
@@ -55,8 +57,8 @@ class _Refused(msgspec.Struct):
     error_description: str = ""
 
 
-def request_token(credentials: Credentials, policy: RetryPolicy) -> Flow[Token]:
-    """Request a token, with retries."""
+def request_token(credentials: Credentials, policy: RetryPolicy, deadline: float) -> Flow[Token]:
+    """Request a token, with retries until the deadline of the call that needs it."""
     form = {"grant_type": "client_credentials"}
     if credentials.scopes:
         form["scope"] = " ".join(credentials.scopes)
@@ -68,10 +70,10 @@ def request_token(credentials: Credentials, policy: RetryPolicy) -> Flow[Token]:
         # RFC 6749 requires both to be form-encoded.
         auth=(quote_plus(credentials.client_id), quote_plus(credentials.client_secret)),
     )
-    attempts = Attempts(policy)
+    attempts = Attempts(request, policy, min(deadline, policy.deadline(request)))
     while True:
         requested_at = time.monotonic()
-        outcome = yield Send(request)
+        outcome = yield from attempts.send()
         if isinstance(outcome, httpx.Response) and outcome.status_code < 400:
             return _read(outcome, requested_at)
         if not (yield from attempts.pause(outcome)):
@@ -93,7 +95,7 @@ def _read(response: httpx.Response, requested_at: float) -> Token:
 def refused(response: httpx.Response) -> StoaError:
     """An OAuth error is TokenRefused; another refusal, such as that of an unknown store, is the error of its code."""
     try:
-        body = msgspec.json.decode(response.content, type=_Refused)
+        body: _Refused = decode(response.content, _Refused)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return failure(response, 1)
     return TokenRefused(response.status_code, body.error, body.error_description)
@@ -102,29 +104,33 @@ def refused(response: httpx.Response) -> StoaError:
 class TokenCache:
     """The token of one app, shared by all threads; only one of them requests a new one."""
 
-    def __init__(self, request: Callable[[], Token]) -> None:
+    def __init__(self, request: Callable[[float], Token]) -> None:
         self._request = request
         self._lock = threading.Lock()
         self._token: Token | None = None
 
-    def token(self, stale: str | None) -> str:
+    def __call__(self, stale: str | None, deadline: float = math.inf) -> str:
         """A token other than the stale one."""
-        with self._lock:
+        if not self._lock.acquire(timeout=min(max(0.0, deadline - time.monotonic()), threading.TIMEOUT_MAX)):
+            raise DeadlineExceeded("another call of this client has requested a token since before the deadline")
+        try:
             if self._token is None or not self._token.fresh or self._token.text == stale:
-                self._token = self._request()
+                self._token = self._request(deadline)
             return self._token.text
+        finally:
+            self._lock.release()
 
 
 class AsyncTokenCache:
     """The token of one app, shared by all tasks of an event loop."""
 
-    def __init__(self, request: Callable[[], Awaitable[Token]]) -> None:
+    def __init__(self, request: Callable[[float], Awaitable[Token]]) -> None:
         self._request = request
         self._lock = asyncio.Lock()
         self._token: Token | None = None
 
-    async def token(self, stale: str | None) -> str:
+    async def __call__(self, stale: str | None, deadline: float = math.inf) -> str:
         async with self._lock:
             if self._token is None or not self._token.fresh or self._token.text == stale:
-                self._token = await self._request()
+                self._token = await self._request(deadline)
             return self._token.text

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias, TypeVar
 import msgspec
 
 from stoa_client.answers import Model
+from stoa_client.decoding import convert, decode
 from stoa_client.errors import StoaError
 
 T = TypeVar("T")
@@ -68,7 +69,7 @@ class Event(Model):
 
     def read(self, kind: Kind[T]) -> T:
         """`data` as a model, such as `models.Product`."""
-        return msgspec.convert(self.data, kind)
+        return convert(self.data, kind)
 
 
 def verify(
@@ -83,7 +84,7 @@ def verify(
     body = payload.encode() if isinstance(payload, str) else payload
     check(body, headers, secret, tolerance_s=tolerance_s, now=now)
     try:
-        return msgspec.json.decode(body, type=Event)
+        return decode(body, Event)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise SignatureRefused(f"the signed body is not an event: {error}") from error
 

@@ -108,6 +108,8 @@ def _operation(endpoint: Endpoint, schemas: dict[str, Any], examples: Examples) 
         }
     if endpoint.field_scopes:
         operation["x-field-scopes"] = {f"/{'/'.join(path)}": scope for path, scope in endpoint.field_scopes}
+    if endpoint.repeats and endpoint.method != "POST":  # of which nobody expects otherwise
+        operation["x-idempotent"] = False
     if endpoint.deprecation is not None:
         operation["deprecated"] = True
     return operation

@@ -158,6 +158,7 @@ async def get_webhook(call: Call, webhook_id: int) -> One[Webhook]:
     errors=[WebhookExists],
     example=WEBHOOK_CHANGES,
     before=refuse_private_host,
+    repeats=True,  # `resume` skips what is pending at its time
 )
 async def update_webhook(call: Call, webhook_id: int, body: WebhookChanges) -> One[Webhook]:
     """Change a subscription by merge patch.

@@ -1,0 +1,153 @@
+"""Every call ends: at the limit of an attempt or at its deadline, whatever the service sends or asks for."""
+
+import socket
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import httpx
+import pytest
+
+from stoa_client import AsyncClient, Client, ConnectionFailed, DeadlineExceeded, codes, errors
+from stoa_client.flows import Enter, RetryPolicy, send
+from stoa_client.limiter import Limiter
+from stoa_client.requests import request
+
+HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/x-ndjson\r\n"
+ENDLESS = {
+    "in the body": (HEAD + b"content-length: 100000\r\n\r\n", b"["),
+    "in the headers": (HEAD + b"x-padding: ", b"a"),
+    "in informational responses": (b"", b"HTTP/1.1 102 Processing\r\n\r\n"),
+}
+
+
+@contextmanager
+def trickling(start: bytes, part: bytes) -> Generator[str]:
+    """A server that answers every request with a start and then, ten times a second, with a part; its URL."""
+    stopped = threading.Event()
+
+    def serve(connection: socket.socket) -> None:
+        with connection, suppress(OSError):
+            connection.recv(65_536)
+            connection.sendall(start)
+            while not stopped.wait(0.1):
+                connection.sendall(part)
+
+    def accept(server: socket.socket) -> None:
+        while not stopped.is_set():
+            with suppress(TimeoutError):
+                threading.Thread(target=serve, args=[server.accept()[0]]).start()
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(0.05)
+        thread = threading.Thread(target=accept, args=[server])
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.getsockname()[1]}"
+        finally:
+            stopped.set()
+            thread.join()
+
+
+@pytest.mark.parametrize("endless", ENDLESS)
+async def test_a_response_that_never_ends_is_connection_failed_at_the_limit_of_the_attempt(endless: str) -> None:
+    limits: Any = {"token": "t", "retries": 1, "timeout_s": 0.5}
+    with trickling(*ENDLESS[endless]) as url:
+        with (
+            Client(url, **limits) as client,
+            pytest.raises(ConnectionFailed, match=r"2 attempts: no complete response within 0\.5 s"),
+        ):
+            client.products.get(1)
+        async with AsyncClient(url, **limits) as client:
+            with pytest.raises(ConnectionFailed, match=r"2 attempts: no complete response within 0\.5 s"):
+                await client.products.get(1)
+
+
+async def test_a_report_that_trickles_in_is_connection_failed() -> None:
+    with trickling(*ENDLESS["in the body"]) as url:
+        with Client(url, token="t", timeout_s=0.5) as client, pytest.raises(ConnectionFailed, match="bytes a second"):
+            list(client.products.imports.rows("imp_1"))
+        async with AsyncClient(url, token="t", timeout_s=0.5) as client:
+            with pytest.raises(ConnectionFailed, match="bytes a second"):
+                assert [row async for row in client.products.imports.rows("imp_1")] == []
+
+
+async def test_the_deadline_ends_a_call_with_retries_left() -> None:
+    with trickling(*ENDLESS["in the body"]) as url:
+        with Client(url, token="t", timeout_s=0.3, deadline_s=1, retries=1000) as client:
+            with pytest.raises(ConnectionFailed) as failed:
+                client.products.get(1)
+            assert isinstance(failed.value.__cause__, httpx.ReadTimeout)
+        async with AsyncClient(url, client_id="a", client_secret="b", deadline_s=0.5, retries=1000) as client:
+            with pytest.raises((ConnectionFailed, DeadlineExceeded)):  # for a token
+                await client.products.get(1)
+
+
+def test_a_long_retry_after_of_one_call_does_not_stop_the_others() -> None:
+    problem = {"code": "overloaded", "retryable": True}
+    answers = [
+        httpx.Response(503, headers={"retry-after": "3600"}, json=problem),
+        httpx.Response(200, json={"data": {}}),
+    ]
+    with httpx.Client(transport=httpx.MockTransport(lambda _: answers.pop(0))) as http:
+        client = Client("http://localhost", token="t", http=http)
+        with pytest.raises(errors.ServiceFailed) as busy:
+            client.products.get(1)
+        assert busy.value.retry_after_s == 3600
+        client.products.get(1)
+    assert not answers
+
+
+async def test_a_call_that_would_wait_beyond_its_deadline_says_how_long() -> None:
+    sent: list[httpx.Request] = []
+
+    def refuse(wanted: httpx.Request) -> httpx.Response:
+        sent.append(wanted)
+        headers = {"retry-after": "50", "x-ratelimit-remaining": "0"}
+        return httpx.Response(429, headers=headers, json={"code": "rate_limited", "retryable": True})
+
+    with httpx.Client(transport=httpx.MockTransport(refuse)) as http:
+        client = Client("http://localhost", token="t", http=http, deadline_s=10)
+        with pytest.raises(codes.RateLimited) as refused:
+            client.products.get(1)
+        with pytest.raises(DeadlineExceeded, match="asked to wait") as held:
+            client.products.get(1)
+    assert refused.value.retry_after_s == 50
+    assert held.value.retry_after_s is not None
+    assert 10 < held.value.retry_after_s < 51
+    assert len(sent) == 1
+    async with httpx.AsyncClient(transport=httpx.MockTransport(refuse)) as http:
+        client = AsyncClient("http://localhost", token="t", http=http, deadline_s=10)
+        with pytest.raises(codes.RateLimited):
+            await client.products.get(1)
+        with pytest.raises(DeadlineExceeded):
+            await client.products.get(1)
+    assert len(sent) == 2
+
+
+def test_a_backoff_beyond_the_deadline_is_not_waited_for() -> None:
+    sent: list[httpx.Request] = []
+
+    def fail(wanted: httpx.Request) -> httpx.Response:
+        sent.append(wanted)
+        return httpx.Response(502)
+
+    with httpx.Client(transport=httpx.MockTransport(fail)) as http:
+        client = Client("http://localhost", token="t", http=http, deadline_s=0.2)
+        with pytest.raises(errors.ServiceFailed):
+            client.products.get(1)
+    assert len(sent) == 1
+
+
+def test_a_call_that_finds_no_place_until_its_deadline_fails() -> None:
+    flow = send(request("GET", "http://localhost"), RetryPolicy(), Limiter(threading.Semaphore()))
+    assert isinstance(next(flow), Enter)
+    with pytest.raises(DeadlineExceeded, match="in progress"):
+        flow.send(False)  # noqa: FBT003 - the result of the step
+
+
+@pytest.mark.parametrize("limits", [{"retries": -1}, {"deadline_s": 0}, {"timeout_s": float("nan")}])
+def test_limits_that_make_no_sense_are_refused(limits: Any) -> None:
+    with pytest.raises(ValueError, match="at least 0"):
+        Client("http://localhost", token="t", **limits)
