@@ -75,7 +75,9 @@ def _shown(entry: audit.Entry) -> dict[str, Any]:
 @audit_log.command("verify")
 @click.option("--store", "handle", help="Verify only this store's chain; default: every store's and the service's.")
 @click.option("--noted", multiple=True, help="A note from an earlier run or from the log, which must still match.")
-@click.option("--log", "log_file", type=click.File("rb"), help="Compare with each end in this JSON log of the service.")
+@click.option(
+    "--log", "log_file", type=click.File("rb", lazy=True), help="Compare with each end in this JSON log of the service."
+)
 @json_option
 @click.pass_obj
 def verify_chains(
