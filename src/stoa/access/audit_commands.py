@@ -1,7 +1,8 @@
 """The commands that read and verify the audit log."""
 
 from contextlib import suppress
-from typing import IO, Any
+from pathlib import Path
+from typing import Any
 
 import click
 import msgspec
@@ -75,11 +76,13 @@ def _shown(entry: audit.Entry) -> dict[str, Any]:
 @audit_log.command("verify")
 @click.option("--store", "handle", help="Verify only this store's chain; default: every store's and the service's.")
 @click.option("--noted", multiple=True, help="A note from an earlier run or from the log, which must still match.")
-@click.option("--log", "log_file", type=click.File("rb"), help="Compare with each end in this JSON log of the service.")
+@click.option(
+    "--log", "log_file", type=click.Path(path_type=Path), help="Compare with each end in this JSON log of the service."
+)
 @json_option
 @click.pass_obj
 def verify_chains(
-    console: Console, handle: str | None, noted: tuple[str, ...], log_file: IO[bytes] | None, *, as_json: bool
+    console: Console, handle: str | None, noted: tuple[str, ...], log_file: Path | None, *, as_json: bool
 ) -> None:
     """Check that no entry was altered or removed; exits with 1 if one was.
 
@@ -132,14 +135,20 @@ async def _walk(by: Operator, name: str) -> Chain:
     return Chain(name, found.entries, found.sealed, found.first_bad, note)
 
 
-def _notes_in(log: IO[bytes] | None) -> list[str]:
+def _notes_in(log: Path | None) -> list[str]:
     """The ends of chains in a log, of which other lines may have any form; an end that a later line repeats is read once."""
+    if log is None:
+        return []
     notes: dict[str, None] = {}
-    for line in log or ():
-        with suppress(msgspec.DecodeError):
-            found = msgspec.json.decode(line, type=_LogLine)
-            if found.event == _LOGGED:
-                notes[found.note] = None
+    try:
+        with log.open("rb") as lines:
+            for line in lines:
+                with suppress(msgspec.DecodeError):
+                    found = msgspec.json.decode(line, type=_LogLine)
+                    if found.event == _LOGGED:
+                        notes[found.note] = None
+    except OSError as error:
+        raise Refused(f"{log} cannot be read: {error.strerror}") from error
     return list(notes)
 
 
